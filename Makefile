@@ -1,0 +1,50 @@
+# `make` alone lists what there is. Everything runs in a virtual environment of its own, .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+OUT ?= runs/demo
+MINUTES ?= 10
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench soak docs clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(STAMP) ## train on handwritten digits at several precisions, on the simulated hardware: a table and a figure
+	$(BIN)/bitlane compare digits --bits 2,4,8,32 --sampling double,nearest,naive --learning-rate 0.05 \
+	    --device rtl --out $(OUT)
+
+test: $(STAMP) ## all tests, on two processes
+	$(BIN)/pytest -n 2
+
+lint: $(STAMP) ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(STAMP) ## cycles an epoch against the bounds, and simulated cycles a second against cocotb
+	$(BIN)/python -m bitlane_sim.throughput
+	$(BIN)/python -m bitlane_sim.bench
+
+soak: $(STAMP) ## random runs, RTL against numpy reference, for MINUTES (10)
+	$(BIN)/python -m bitlane_sim.soak --minutes $(MINUTES)
+
+docs: $(STAMP) ## write docs/registers.md from the register table
+	$(BIN)/python -m bitlane_hw.register_docs docs/registers.md
+
+clean: ## remove the environment and everything made, but the cache of built simulators
+	rm -rf $(VENV) build dist runs .pytest_cache .mypy_cache .ruff_cache
+	find host hw sim tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || \
+	    { echo "bitlane needs Python 3.10 or later, and $(PYTHON) is not that: make PYTHON=python3.11" >&2; exit 1; }
+	@for tool in g++ perl; do command -v $$tool >/dev/null || \
+	    { echo "bitlane's simulator needs $$tool, which is not installed (Debian, Ubuntu: apt install g++ perl)" >&2; exit 1; }; done
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
+	    { echo "$(PYTHON) cannot make virtual environments (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,dev]'
+	@touch $@

@@ -1,0 +1,34 @@
+"""Low-precision SGD of linear models on an FPGA datapath, or on its bit-exact models.
+
+Names are imported when first used, so that `import bitlane` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .errors import BitlaneError, DataError, DeviceError
+    from .estimators import SGDClassifier, SGDRegressor
+
+__version__ = "0.1.0"
+__all__ = ["BitlaneError", "DataError", "DeviceError", "SGDClassifier", "SGDRegressor", "__version__"]
+
+_HOMES = {
+    "BitlaneError": ".errors",
+    "DataError": ".errors",
+    "DeviceError": ".errors",
+    "SGDClassifier": ".estimators",
+    "SGDRegressor": ".estimators",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name], __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,81 @@
+"""Devices by name."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..errors import DataError, DeviceError
+from .protocol import Buffer, Device
+
+__all__ = ["Availability", "Buffer", "Device", "available_devices", "open_device"]
+
+
+def _open_emulator() -> Device:
+    from .emulator import EmulatorDevice
+
+    return EmulatorDevice()
+
+
+def _open_rtl() -> Device:
+    try:
+        module = importlib.import_module("bitlane_sim.device")
+    except ImportError as error:
+        raise DeviceError(
+            f"the simulated device needs the package's extra: pip install 'bitlane[sim]' ({error})"
+        ) from error
+    device: Device = module.RtlDevice()
+    return device
+
+
+_OPENERS: dict[str, Callable[[], Device]] = {"emulator": _open_emulator, "rtl": _open_rtl}
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether a named device can be opened here, and if not, why."""
+
+    name: str
+    available: bool
+    reason: str = ""
+
+
+def open_device(spec: str | Device) -> Device:
+    """The device that `spec` names, opened; a `Device` is returned as it is.
+
+    Parameters
+    ----------
+    spec: "emulator" (the numpy reference), "rtl" (the Verilated hardware), "auto" (rtl where it can be
+        opened, otherwise the emulator, with a warning), or a `Device`.
+
+    Raises
+    ------
+    DataError: a name that is not known.
+    DeviceError: a device that cannot be opened; the message says what is missing.
+    """
+    if not isinstance(spec, str):
+        return spec
+    if spec == "auto":
+        try:
+            return _open_rtl()
+        except DeviceError as error:
+            warnings.warn(f"using the emulator, which gives the same results: {error}", stacklevel=2)
+            return _open_emulator()
+    if spec not in _OPENERS:
+        raise DataError(f"device={spec!r} is unknown: choose one of {', '.join([*_OPENERS, 'auto'])}")
+    return _OPENERS[spec]()
+
+
+def available_devices() -> list[Availability]:
+    """Every named device, and whether it can be opened (each is opened and closed once)."""
+    found = []
+    for name, opener in _OPENERS.items():
+        try:
+            opener().close()
+        except DeviceError as error:
+            found.append(Availability(name, False, str(error)))
+        else:
+            found.append(Availability(name, True))
+    return found

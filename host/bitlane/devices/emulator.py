@@ -1,0 +1,295 @@
+"""The accelerator without hardware: its registers and memory in front of `bitlane.reference`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..contract import (
+    CHUNK_MODEL_BYTES,
+    CONTROL_ABORT,
+    CONTROL_ACKNOWLEDGE,
+    CONTROL_START,
+    IDENTITY,
+    LABELS_PER_WORD,
+    MAX_DIGITS,
+    MAX_EPOCHS,
+    MAX_ROWS,
+    REGISTERS,
+    STATUS_BUSY,
+    STATUS_DONE,
+    STATUS_ERROR_SHIFT,
+    TRACE_BYTES,
+    VERSION,
+    WORD_BITS,
+    WORD_BYTES,
+    ErrorCode,
+)
+from ..errors import DeviceError
+from ..layout import Geometry, pack_master, unpack_base, unpack_draws, unpack_master
+from ..reference import Reference, Settings
+from .protocol import Buffer
+
+PAGE = 4096
+MEMORY_BASE = 0x1000_0000  # where the memory begins on the bus; below it nothing answers
+UNPACK_VALUES = 1 << 20  # digits unpacked at a time
+ROW_WORDS = 4032  # of the default build
+
+_REGISTER_WORDS = {
+    register.offset + 4 * word: (register, 32 * word)
+    for register in REGISTERS.values()
+    for word in range(register.words)
+}
+
+
+class EmulatedBuffer:
+    """A buffer: its array is the host's side; `EmulatorDevice.flush` and `invalidate` copy."""
+
+    def __init__(self, owner: EmulatorDevice, address: int, words: int):
+        self._owner = owner
+        self._address = address
+        self._array = np.zeros(words, np.uint64)
+
+    @property
+    def array(self) -> NDArray[np.uint64]:
+        return self._array
+
+    @property
+    def device_address(self) -> int:
+        return self._address
+
+    def free(self) -> None:
+        self._owner._free(self)
+
+
+class _Fault(Exception):
+    """What ends a run early."""
+
+    def __init__(self, code: ErrorCode):
+        self.code = code
+
+
+class EmulatorDevice:
+    """The whole accelerator as seen from its bus; every read of STATUS runs one epoch.
+
+    Cycles, beats and stalls are those that `bitlane.cycles` predicts for the hardware.
+
+    Parameters
+    ----------
+    max_features, max_row_words: capabilities that its registers report and its checks apply.
+    capacity_bytes: size of its memory.
+    """
+
+    def __init__(
+        self,
+        max_features: int = 16384,
+        max_row_words: int = ROW_WORDS,
+        capacity_bytes: int = 128 << 20,
+    ):
+        self.name = "emulator"
+        self.capacity_bytes = capacity_bytes
+        self._memory = np.zeros(-(-capacity_bytes // WORD_BYTES), np.uint64)
+        self._buffers: dict[int, int] = {}  # address: pages in bytes
+        self._run: Iterator[None] | None = None
+        self._done = False
+        self._error = ErrorCode.NONE
+        self._values = dict.fromkeys(REGISTERS, 0)
+        self._values |= {
+            "identity": IDENTITY,
+            "version": VERSION,
+            "max_features": max_features,
+            "max_row_words": max_row_words,
+            "port_bits": WORD_BITS,
+        }
+
+    # --- registers ---
+    def read(self, offset: int) -> int:
+        """The 32-bit register at a byte offset; 0 where there is none."""
+        if offset not in _REGISTER_WORDS:
+            return 0
+        register, shift = _REGISTER_WORDS[offset]
+        if register.name == "status":
+            self._advance()
+            busy = STATUS_BUSY if self._run else 0
+            done = STATUS_DONE if self._done else 0
+            return busy | done | self._error << STATUS_ERROR_SHIFT
+        return self._values[register.name] >> shift & 0xFFFF_FFFF
+
+    def write(self, offset: int, value: int) -> None:
+        """Writes the 32-bit register at a byte offset; what cannot be written stays."""
+        if offset not in _REGISTER_WORDS:
+            return
+        register, shift = _REGISTER_WORDS[offset]
+        if register.name == "control":
+            self._control(value)
+        elif register.writable:
+            kept = self._values[register.name] & ~(0xFFFF_FFFF << shift)
+            self._values[register.name] = (kept | value << shift) & ((1 << register.bits) - 1)
+
+    def _control(self, value: int) -> None:
+        if value & CONTROL_ACKNOWLEDGE:
+            self._done = False
+        if self._run and value & CONTROL_ABORT:
+            self._end(ErrorCode.ABORTED)
+        elif not self._run and value & CONTROL_START:
+            self._done = False
+            self._error = ErrorCode.NONE
+            self._run = self._epochs()
+
+    def _advance(self) -> None:
+        if self._run is None:
+            return
+        try:
+            next(self._run)
+        except StopIteration:
+            self._end(ErrorCode.NONE)
+        except _Fault as fault:
+            self._end(fault.code)
+
+    def _end(self, code: ErrorCode) -> None:
+        self._run = None
+        self._done = True
+        self._error = code
+
+    # --- memory ---
+    def allocate(self, nbytes: int) -> EmulatedBuffer:
+        """A buffer of `nbytes`, rounded up to 4096, at the first address where there is room."""
+        size = max(1, -(-nbytes // PAGE)) * PAGE
+        address = MEMORY_BASE
+        for start, taken in sorted(self._buffers.items()):
+            if start - address >= size:
+                break
+            address = start + taken
+        if address + size > MEMORY_BASE + self.capacity_bytes:
+            raise DeviceError(f"no room for {nbytes} bytes in the emulator's {self.capacity_bytes}")
+        self._buffers[address] = size
+        return EmulatedBuffer(self, address, -(-nbytes // WORD_BYTES))
+
+    def flush(self, buffer: Buffer) -> None:
+        """Copies the host's side to the device's."""
+        self._words(buffer.device_address, len(buffer.array), ErrorCode.WRITE_DECODE)[:] = buffer.array
+
+    def invalidate(self, buffer: Buffer) -> None:
+        """Copies the device's side to the host's."""
+        buffer.array[:] = self._words(buffer.device_address, len(buffer.array), ErrorCode.READ_DECODE)
+
+    def close(self) -> None:
+        """Ends a run and forgets the memory."""
+        self._run = None
+        self._buffers.clear()
+        self._memory = np.zeros(0, np.uint64)
+
+    @property
+    def allocated(self) -> int:
+        """Buffers not yet freed."""
+        return len(self._buffers)
+
+    def _free(self, buffer: EmulatedBuffer) -> None:
+        self._buffers.pop(buffer.device_address, None)
+
+    def _words(self, address: int, count: int, code: ErrorCode) -> NDArray[np.uint64]:
+        first = (address - MEMORY_BASE) // WORD_BYTES
+        if address < MEMORY_BASE or first + count > len(self._memory):
+            raise _Fault(code)
+        return self._memory[first : first + count]
+
+    def _load(self, address: int, count: int) -> NDArray[np.uint64]:
+        return self._words(address, count, ErrorCode.READ_DECODE)
+
+    def _store(self, address: int, words: NDArray[np.uint64]) -> None:
+        self._words(address, len(words), ErrorCode.WRITE_DECODE)[:] = words
+
+    # --- a run ---
+    def _epochs(self) -> Iterator[None]:
+        """A run, in steps of one epoch; registers written meanwhile do not change it."""
+        from ..cycles import predict
+
+        values = self._values
+        for name in ("epoch", "cycles", "beats", "stall_memory", "stall_model", "saturations"):
+            values[name] = 0
+        at = dict(values)
+        geometry = _checked(at)
+        values |= {"step_now": at["step"], "rate_now": at["rate"], "phase_now": at["phase"]}
+        master = unpack_master(self._load(at["model_in"], geometry.model_words), geometry.features)
+        settings = Settings(at["batch"], at["step"], at["rate"], at["decay"], at["shrink"], at["phase"])
+        reference = Reference(geometry, settings, master)
+        counts = predict(geometry, epochs=at["epochs"], batch=at["batch"], snapshots=bool(at["snapshots"]))
+        for number in range(at["epochs"]):
+            self._feed(reference, geometry, at, number % at["sets"])
+            epoch = reference.end_epoch()
+            cycles = counts.epoch_cycles[number]
+            record = np.array([epoch.loss, cycles], np.int64).view(np.uint64)
+            self._store(at["trace"] + number * TRACE_BYTES, record)
+            if at["snapshots"]:
+                self._store(at["model_out"] + number * geometry.model_bytes, pack_master(epoch.master))
+            values |= {
+                "epoch": number + 1,
+                "step_now": epoch.settings.step,
+                "rate_now": epoch.settings.rate,
+                "phase_now": epoch.settings.phase,
+                "cycles": cycles,
+                "saturations": epoch.saturations,
+            }
+            if number + 1 < at["epochs"]:
+                yield
+        if not at["snapshots"]:
+            self._store(at["model_out"], pack_master(epoch.master))
+        values |= {
+            "cycles": counts.cycles,
+            "beats": counts.beats,
+            "stall_memory": counts.stall_memory,
+            "stall_model": counts.stall_model,
+        }
+
+    def _feed(self, reference: Reference, geometry: Geometry, at: dict[str, int], number: int) -> None:
+        """One epoch's rows, some at a time, from set `number`."""
+        base = self._load(at["base_address"] + number * at["base_stride"], geometry.base_words)
+        draws = None
+        if geometry.draws:
+            draws = self._load(at["draw_address"] + number * at["draw_stride"], geometry.draw_words)
+        values = geometry.features * geometry.digits
+        step = max(1, UNPACK_VALUES // values // LABELS_PER_WORD) * LABELS_PER_WORD
+        for row in range(0, geometry.rows, step):
+            part = Geometry(
+                geometry.features, min(step, geometry.rows - row), geometry.base_digits, geometry.draws
+            )
+            offset = geometry.base_offset(row)
+            codes, labels = unpack_base(base[offset : offset + part.base_words], part)
+            drawn = None
+            if draws is not None:
+                offset = row * geometry.chunks
+                drawn = unpack_draws(draws[offset : offset + part.draw_words], part)
+            reference.feed(codes, drawn, labels)
+
+
+def _checked(at: dict[str, int]) -> Geometry:
+    """The geometry that the registers set, if the hardware would take it."""
+    limits = {
+        "features": at["max_features"],
+        "rows": MAX_ROWS,
+        "epochs": MAX_EPOCHS,
+        "batch": MAX_ROWS,
+        "sets": at["sets"],
+    }
+    multiples = {
+        "base_address": WORD_BYTES,
+        "base_stride": WORD_BYTES,
+        "draw_address": WORD_BYTES,
+        "draw_stride": WORD_BYTES,
+        "model_in": CHUNK_MODEL_BYTES,
+        "model_out": CHUNK_MODEL_BYTES,
+        "trace": TRACE_BYTES,
+    }
+    if (
+        any(not 1 <= at[name] <= limit for name, limit in limits.items())
+        or any(at[name] % multiple for name, multiple in multiples.items())
+        or at["base_digits"] > MAX_DIGITS
+        or at["base_digits"] + at["draws"] == 0
+    ):
+        raise _Fault(ErrorCode.CONFIGURATION)
+    geometry = Geometry(at["features"], at["rows"], at["base_digits"], bool(at["draws"]))
+    if geometry.row_words > at["max_row_words"]:
+        raise _Fault(ErrorCode.CONFIGURATION)
+    return geometry

@@ -1,0 +1,166 @@
+"""From scaled values to the integers that are stored: base codes and draw codes.
+
+[-1, 1] is cut into `2**base_bits` equal intervals. A base code is an interval's number; a draw bit says which
+of its two ends was drawn. All randomness is taken from the generator row after row, so that blocks of rows
+given one after the other with one generator get the bits that a single call would give them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .contract import DIGIT_BITS, MAX_DIGITS
+from .errors import DataError
+
+SAMPLINGS = ("double", "nearest", "naive", "full")
+FULL_BITS = MAX_DIGITS * DIGIT_BITS
+BLOCK = 1 << 15  # values worked on at a time: what a cache holds
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How many bits a feature is stored in, and what they mean.
+
+    Parameters
+    ----------
+    bits: stored bits a feature, even, 2 to 32.
+    sampling: "double" (two independent draws of each sample; ZipML, section 2.2), "nearest" (rounded to the
+        middle of an interval), "naive" (one stochastic draw used twice, which is biased: ZipML, section 2.2)
+        or "full" (32 bits, rounded).
+
+    Raises
+    ------
+    DataError: a value outside of these.
+    """
+
+    bits: int = 4
+    sampling: str = "double"
+
+    def __post_init__(self) -> None:
+        if self.sampling not in SAMPLINGS:
+            raise DataError(f"sampling={self.sampling!r} is unknown: choose one of {', '.join(SAMPLINGS)}")
+        whole = isinstance(self.bits, int | np.integer) and not isinstance(self.bits, bool)
+        if not whole or self.bits % DIGIT_BITS or not DIGIT_BITS <= self.bits <= FULL_BITS:
+            raise DataError(
+                f"bits={self.bits!r} cannot be stored: choose an even number from 2 to {FULL_BITS}"
+            )
+        if self.sampling == "full" and self.bits != FULL_BITS:
+            raise DataError(
+                f"bits={self.bits} contradicts sampling='full': set bits={FULL_BITS}, or another sampling"
+            )
+
+    @property
+    def draws(self) -> bool:
+        """Whether a draw digit is stored behind the base digits."""
+        return self.sampling == "double"
+
+    @property
+    def base_bits(self) -> int:
+        """Bits of a base code: b in the design."""
+        return self.bits - DIGIT_BITS * self.draws
+
+    @property
+    def base_digits(self) -> int:
+        """Radix-4 digits of a base code."""
+        return self.base_bits // DIGIT_BITS
+
+    @property
+    def digits(self) -> int:
+        """Words a chunk: base digits and the draw digit."""
+        return self.base_digits + self.draws
+
+    @property
+    def levels(self) -> int:
+        """Different values that a stored feature can be read as."""
+        return (1 << self.base_bits) + self.draws
+
+    @property
+    def limit(self) -> float:
+        """The largest scaled value: 1, or for naive the outermost middle, `1 - 2**-bits`."""
+        return 1.0 - 2.0**-self.bits if self.sampling == "naive" else 1.0
+
+
+def base_codes(
+    values: NDArray[np.floating], precision: Precision, rng: np.random.Generator | None = None
+) -> NDArray[np.uint32]:
+    """The interval of every value.
+
+    Parameters
+    ----------
+    values: float [rows, n], scaled to `[-precision.limit, precision.limit]`; what lies outside is clipped.
+    precision: of it, `sampling` and `base_bits`.
+    rng: used by naive sampling alone, which draws one of the two middles around the value.
+
+    Returns
+    -------
+    uint32 [rows, n], from 0 to `2**base_bits - 1`.
+
+    Raises
+    ------
+    DataError: naive sampling without a generator.
+    """
+    codes = np.empty(values.shape, np.uint32)
+    last = (1 << precision.base_bits) - 1
+    naive = precision.sampling == "naive"
+    for rows in _blocks(values.shape):
+        position = _position(values[rows], precision)
+        if naive:
+            if rng is None:
+                raise DataError("naive sampling draws its codes: give a generator")
+            position -= 0.5
+            np.clip(position, 0, last, out=position)
+            low = np.floor(position)
+            low += rng.random(position.shape, dtype=np.float32) < position - low
+            codes[rows] = low
+        else:
+            codes[rows] = np.clip(position, 0, last, out=position)  # the cast cuts
+    return codes
+
+
+def draw_codes(
+    values: NDArray[np.floating], precision: Precision, rng: np.random.Generator
+) -> NDArray[np.uint8]:
+    """Two independent draws of an end of every value's interval (ZipML, section 2.2, eq. 6).
+
+    A draw is 1, the upper end, with the probability that makes the value's expectation right: its position in
+    the interval, to 24 bits.
+
+    Parameters
+    ----------
+    values: float [rows, n], scaled to [-1, 1].
+    precision: of it, `base_bits`.
+    rng: gives 2 n numbers a row.
+
+    Returns
+    -------
+    uint8 [rows, n], `2 * u1 + u2`.
+    """
+    codes = np.empty(values.shape, np.uint8)
+    last = (1 << precision.base_bits) - 1
+    for rows in _blocks(values.shape):
+        position = _position(values[rows], precision)
+        position -= np.clip(np.floor(position), 0, last)
+        upper = position.astype(np.float32)
+        uniform = rng.random((*position.shape, 2), dtype=np.float32)
+        u1, u2 = uniform[..., 0] < upper, uniform[..., 1] < upper
+        codes[rows] = u1.view(np.uint8) << 1 | u2.view(np.uint8)
+    return codes
+
+
+def _position(values: NDArray[np.floating], precision: Precision) -> NDArray[np.float64]:
+    """Where values lie, in intervals: 0 for -1, `2**base_bits` for 1."""
+    position: NDArray[np.float64] = values + np.float64(1)
+    position *= 0.5 * (1 << precision.base_bits)
+    return position
+
+
+def _blocks(shape: tuple[int, ...]) -> Iterator[slice]:
+    """Slices of rows of about `BLOCK` values."""
+    rows, n = shape
+    step = max(1, BLOCK // max(1, n))
+    for start in range(0, rows, step):
+        yield slice(start, start + step)

@@ -1,0 +1,100 @@
+"""Signatures of the bus ports, seen from the side that starts transfers.
+
+Widths follow AXI4 and AXI4-Lite (Arm IHI 0022); signals that a full-width, single-ID,
+in-order master never varies (lock, cache, qos, region) are left out.
+"""
+
+from __future__ import annotations
+
+from amaranth.lib.wiring import In, Out, Signature
+
+from .contract import WORD_BITS, WORD_BYTES
+
+OKAY = 0b00
+SLVERR = 0b10
+DECERR = 0b11
+INCR = 0b01
+WORD_SIZE = WORD_BYTES.bit_length() - 1  # AxSIZE of a full word
+
+
+class AXI4Lite(Signature):
+    """AXI4-Lite with 32-bit data.
+
+    Parameters
+    ----------
+    address_bits: width of the addresses, which count bytes.
+    """
+
+    def __init__(self, address_bits: int):
+        super().__init__(
+            {
+                "awaddr": Out(address_bits),
+                "awprot": Out(3),
+                "awvalid": Out(1),
+                "awready": In(1),
+                "wdata": Out(32),
+                "wstrb": Out(4),
+                "wvalid": Out(1),
+                "wready": In(1),
+                "bresp": In(2),
+                "bvalid": In(1),
+                "bready": Out(1),
+                "araddr": Out(address_bits),
+                "arprot": Out(3),
+                "arvalid": Out(1),
+                "arready": In(1),
+                "rdata": In(32),
+                "rresp": In(2),
+                "rvalid": In(1),
+                "rready": Out(1),
+            }
+        )
+
+
+def _address_channel(prefix: str, address_bits: int) -> dict[str, In | Out]:
+    return {
+        f"{prefix}id": Out(1),
+        f"{prefix}addr": Out(address_bits),
+        f"{prefix}len": Out(8),
+        f"{prefix}size": Out(3),
+        f"{prefix}burst": Out(2),
+        f"{prefix}valid": Out(1),
+        f"{prefix}ready": In(1),
+    }
+
+
+class AXI4Read(Signature):
+    """The read half of AXI4 with 64-bit data and one ID bit."""
+
+    def __init__(self, address_bits: int):
+        super().__init__(
+            {
+                **_address_channel("ar", address_bits),
+                "rid": In(1),
+                "rdata": In(WORD_BITS),
+                "rresp": In(2),
+                "rlast": In(1),
+                "rvalid": In(1),
+                "rready": Out(1),
+            }
+        )
+
+
+class AXI4Write(Signature):
+    """The write half of AXI4 with 64-bit data and one ID bit."""
+
+    def __init__(self, address_bits: int):
+        super().__init__(
+            {
+                **_address_channel("aw", address_bits),
+                "wdata": Out(WORD_BITS),
+                "wstrb": Out(WORD_BYTES),
+                "wlast": Out(1),
+                "wvalid": Out(1),
+                "wready": In(1),
+                "bid": In(1),
+                "bresp": In(2),
+                "bvalid": In(1),
+                "bready": Out(1),
+            }
+        )

@@ -1,0 +1,31 @@
+"""Which register values are refused."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Value
+
+from .config import AcceleratorConfig
+from .contract import CHUNK_MODEL_BYTES, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS, TRACE_BYTES, WORD_BYTES
+
+
+def misaligned(address: Value, size: int) -> Value:
+    return address[: size.bit_length() - 1].any()
+
+
+def configuration_error(registers, config: AcceleratorConfig, chunks: Value) -> Value:
+    """1 where a run must not start (`ErrorCode.CONFIGURATION`): every rule of `docs/registers.md`."""
+    r = registers
+    digits = r.base_digits + r.draws
+    words = (r.base_address, r.base_stride, r.draw_address, r.draw_stride)
+    return Cat(
+        (r.features == 0) | (r.features > config.max_features),
+        (r.rows == 0) | (r.rows > MAX_ROWS),
+        (r.batch == 0) | (r.batch > MAX_ROWS),
+        (r.epochs == 0) | (r.epochs > MAX_EPOCHS),
+        r.sets == 0,
+        (digits == 0) | (digits > MAX_DIGITS),
+        chunks * digits > config.max_row_words,
+        *(misaligned(address, WORD_BYTES) for address in words),
+        *(misaligned(address, CHUNK_MODEL_BYTES) for address in (r.model_in, r.model_out)),
+        misaligned(r.trace, TRACE_BYTES),
+    ).any()

@@ -1,0 +1,174 @@
+"""From start to done: the order of a run's phases, and how it ends when something goes wrong."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from .axi import OKAY, SLVERR
+from .config import AcceleratorConfig
+from .contract import CHUNK_MODEL_WORDS, TRACE_WORDS, WORD_BYTES, ErrorCode
+from .payloads import request_layout, settings_layout
+
+
+class Control(wiring.Component):
+    """Checks the registers, lets the engine run, stores its results, and reports.
+
+    States: IDLE, CHECK, RUN (the model is read, an epoch is trained), FETCH, CAPTURE, SEND, SENT (a chunk of the
+    model goes out, chunk by chunk), RECORD, RECORD_SEND, RECORD_SENT (the trace), NEXT, DRAIN.
+    An error or an abort ends RUN at once and a transfer after its burst; DRAIN waits until nothing is in flight.
+
+    Members
+    -------
+    start, abort, acknowledge: In(1), pulses.
+    refused: In(1), the registers make no valid run.
+    settings: In, the run. snapshots: In(1).
+    model_out, trace: In, addresses.
+    sizes_start, sizes_done: Out/In, `RegionSizes`.
+    clear: Out(1), resets the engine before a run.
+    load: Out(1), the reader takes its regions, the schedule its values.
+    enable: Out(1), the engine may read and take words.
+    epoch_done, epoch_go: In/Out, the barrier at an epoch's end.
+    store_chunk, fetch, capture, capture_trace: Out, what is read from the masters, and what the model port takes.
+    requests: Out, stream of the writer's requests.
+    read_response, write_response: In(2). read_idle, write_idle: In(1).
+    busy, done, error, epoch, cycles, stamp: Out, for the registers and the trace.
+    """
+
+    def __init__(self, config: AcceleratorConfig):
+        address = config.address_bits
+        chunk = range(config.max_chunks)
+        ins = {
+            "start": 1, "abort": 1, "acknowledge": 1, "refused": 1, "snapshots": 1, "sizes_done": 1,
+            "settings": settings_layout(config), "model_out": address, "trace": address,
+            "epoch_done": 1, "read_response": 2, "write_response": 2, "read_idle": 1, "write_idle": 1,
+        }  # fmt: skip
+        outs = {
+            "sizes_start": 1, "clear": 1, "load": 1, "enable": 1, "epoch_go": 1,
+            "store_chunk": chunk, "fetch": 1, "capture": 1, "capture_trace": 1,
+            "busy": 1, "done": 1, "error": ErrorCode, "epoch": 16, "cycles": 64, "stamp": 64,
+        }  # fmt: skip
+        super().__init__(
+            {
+                **{name: In(shape) for name, shape in ins.items()},
+                **{name: Out(shape) for name, shape in outs.items()},
+                "requests": Out(stream.Signature(request_layout(config))),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        stopping = Signal()
+        m.d.comb += stopping.eq(self.error != ErrorCode.NONE)
+        self._watch(m)
+        self._phases(m, stopping)
+        return m
+
+    def _watch(self, m):
+        """Count cycles, keep the first error."""
+
+        def fail(condition, code):
+            with m.If(self.busy & (self.error == ErrorCode.NONE) & condition):
+                m.d.sync += self.error.eq(code)
+
+        with m.If(self.busy):
+            m.d.sync += self.cycles.eq(self.cycles + 1)
+        with m.If(self.acknowledge & ~self.busy):
+            m.d.sync += [self.done.eq(0), self.error.eq(ErrorCode.NONE)]
+        fail(self.abort, ErrorCode.ABORTED)
+        for response, slave, decode in (
+            (self.write_response, ErrorCode.WRITE_SLAVE, ErrorCode.WRITE_DECODE),
+            (self.read_response, ErrorCode.READ_SLAVE, ErrorCode.READ_DECODE),
+        ):
+            fail(response != OKAY, Mux(response == SLVERR, slave, decode))
+
+    def _phases(self, m, stopping):
+        settings = self.settings
+        last_epoch = Signal()
+        model_address = Signal.like(self.model_out)
+        trace_address = Signal.like(self.trace)
+        request = self.requests.payload
+        loaded = Signal()
+        m.d.comb += [
+            last_epoch.eq(self.epoch == settings.epochs - 1),
+            self.enable.eq(self.busy & loaded & ~stopping),
+        ]
+
+        def send(address, words, then):
+            """Ask the writer for a burst."""
+            m.d.comb += [self.requests.valid.eq(1), request.address.eq(address), request.words.eq(words)]
+            with m.If(self.requests.ready):
+                m.d.sync += address.eq(address + words * WORD_BYTES)
+                m.next = then
+
+        def when_sent():
+            """The burst's words are gone; go on unless the run is to stop."""
+            with m.If(self.requests.ready & stopping):
+                m.next = "DRAIN"
+            return m.Elif(self.requests.ready)
+
+        with m.FSM():
+            with m.State("IDLE"):
+                with m.If(self.start):
+                    m.d.comb += [self.clear.eq(1), self.sizes_start.eq(1)]
+                    m.d.sync += [
+                        self.busy.eq(1),
+                        self.done.eq(0),
+                        self.error.eq(Mux(self.refused, ErrorCode.CONFIGURATION, ErrorCode.NONE)),
+                        self.epoch.eq(0),
+                        self.cycles.eq(0),
+                        model_address.eq(self.model_out),
+                        trace_address.eq(self.trace),
+                    ]
+                    m.next = "CHECK"
+            with m.State("CHECK"):
+                with m.If(stopping):
+                    m.next = "DRAIN"
+                with m.Elif(self.sizes_done):
+                    m.d.comb += self.load.eq(1)
+                    m.d.sync += loaded.eq(1)
+                    m.next = "RUN"
+            with m.State("RUN"):
+                with m.If(stopping):
+                    m.next = "DRAIN"
+                with m.Elif(self.epoch_done):
+                    m.d.sync += self.stamp.eq(self.cycles)
+                    with m.If(self.snapshots | last_epoch):
+                        m.next = "FETCH"
+                    with m.Else():
+                        m.next = "RECORD"
+            with m.State("FETCH"):
+                m.d.comb += self.fetch.eq(1)
+                m.next = "CAPTURE"
+            with m.State("CAPTURE"):
+                m.d.comb += self.capture.eq(1)
+                m.next = "SEND"
+            with m.State("SEND"):
+                send(model_address, CHUNK_MODEL_WORDS, "SENT")
+            with m.State("SENT"):
+                with when_sent():
+                    m.d.sync += self.store_chunk.eq(self.store_chunk + 1)
+                    m.next = "FETCH"
+                    with m.If(self.store_chunk == settings.chunks - 1):
+                        m.d.sync += self.store_chunk.eq(0)
+                        m.next = "RECORD"
+            with m.State("RECORD"):
+                m.d.comb += self.capture_trace.eq(1)
+                m.next = "RECORD_SEND"
+            with m.State("RECORD_SEND"):
+                send(trace_address, TRACE_WORDS, "RECORD_SENT")
+            with m.State("RECORD_SENT"):
+                with when_sent():
+                    m.next = "NEXT"
+            with m.State("NEXT"):
+                m.d.comb += self.epoch_go.eq(1)
+                m.d.sync += self.epoch.eq(self.epoch + 1)
+                m.next = "RUN"
+                with m.If(last_epoch):
+                    m.next = "DRAIN"
+            with m.State("DRAIN"):
+                m.d.sync += [loaded.eq(0), self.store_chunk.eq(0)]
+                with m.If(self.read_idle & self.write_idle):
+                    m.d.sync += [self.busy.eq(0), self.done.eq(1)]
+                    m.next = "IDLE"

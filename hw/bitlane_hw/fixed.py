@@ -1,0 +1,61 @@
+"""Rounding and saturation, with the names and results of `bitlane.fixed`, and other small arithmetic."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+
+from .contract import Fixed
+
+
+def round_half_up(value: Value, n: int | Value) -> Value:
+    """`(value + 2**(n-1)) >> n`, and `value` where n is 0. n may be a signal."""
+    cut = (value << 1) >> n
+    return (cut >> 1) + cut[0]
+
+
+def fits(value: Value, bits: int) -> Value:
+    """1 where the signed `value` fits in `bits` bits."""
+    top = value[bits - 1 :]
+    return top.all() | ~top.any()
+
+
+def saturate(value: Value, fmt: Fixed) -> tuple[Value, Value]:
+    """The signed `value` clipped to `fmt`, and 1 where it was clipped."""
+    if len(value) <= fmt.bits:
+        return value, Value.cast(0)
+    clipped = ~fits(value, fmt.bits)
+    limit = Cat((~value[-1]).replicate(fmt.bits - 1), value[-1])
+    return Mux(clipped, limit, value[: fmt.bits]).as_signed(), clipped
+
+
+def popcount(bits: Value) -> Value:
+    """Number of ones, as a balanced tree of adders."""
+    terms: list[Value] = list(bits)
+    while len(terms) > 1:
+        pairs = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)]
+        terms = pairs + terms[len(pairs) * 2 :]
+    return terms[0]
+
+
+def register(m: Module, value: Value, name: str) -> Signal:
+    """`value` one cycle later, without a reset: for data that a valid bit goes with."""
+    shape = signed(len(value)) if value.shape().signed else len(value)
+    stage = Signal(shape, name=name, reset_less=True)
+    m.d.sync += stage.eq(value)
+    return stage
+
+
+def delay(m: Module, value: Value, cycles: int, name: str) -> Value:
+    """`value` some cycles later, without a reset."""
+    for stage in range(cycles):
+        value = register(m, value, f"{name}_{stage + 1}")
+    return value
+
+
+def delay_valid(m: Module, valid: Value, cycles: int, name: str) -> list[Signal]:
+    """A valid bit through a pipeline of `cycles` stages: element i is i + 1 cycles late."""
+    stages = [Signal(name=f"{name}_{stage + 1}") for stage in range(cycles)]
+    for stage in stages:
+        m.d.sync += stage.eq(valid)
+        valid = stage
+    return stages

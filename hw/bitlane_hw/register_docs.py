@@ -1,0 +1,83 @@
+"""The register map as Markdown: `python -m bitlane_hw.register_docs FILE`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from .contract import (
+    CHUNK_MODEL_BYTES,
+    MAX_DIGITS,
+    MAX_EPOCHS,
+    MAX_ROWS,
+    REGISTERS,
+    TRACE_BYTES,
+    WORD_BYTES,
+    ErrorCode,
+)
+
+HEAD = """\
+# Registers
+
+Made from `host/bitlane/contract.py` by `make docs`; do not edit. AXI4-Lite, 32-bit words, byte offsets; a register
+of more than 32 bits takes two words, the low one first. Registers of a run are ignored when written while a
+run is going on. Unknown addresses read as 0.
+
+| offset | name | bits | access | meaning |
+| --- | --- | --- | --- | --- |
+"""
+
+BAR = r"\|"  # a bar inside a cell of a table
+
+ERRORS = {
+    ErrorCode.NONE: "the run went well",
+    ErrorCode.CONFIGURATION: "the registers make no valid run (below); nothing was read or written",
+    ErrorCode.READ_SLAVE: "a read was answered with SLVERR",
+    ErrorCode.READ_DECODE: "a read was answered with DECERR",
+    ErrorCode.WRITE_SLAVE: "a write was answered with SLVERR",
+    ErrorCode.WRITE_DECODE: "a write was answered with DECERR",
+    ErrorCode.ABORTED: "control bit 1 was written",
+}
+
+RULES = (
+    "features is 1 to max_features",
+    f"rows and batch are 1 to {MAX_ROWS}, epochs is 1 to {MAX_EPOCHS}, sets is 1 or more",
+    f"base_digits + draws is 1 to {MAX_DIGITS}",
+    "ceil(features / 32) * (base_digits + draws) is at most max_row_words",
+    f"base and draw addresses and strides are multiples of {WORD_BYTES}, model addresses of {CHUNK_MODEL_BYTES}, "
+    f"trace of {TRACE_BYTES}",
+)
+
+
+def markdown() -> str:
+    """The whole page."""
+    rows = [
+        f"| `{r.offset:#05x}` | {r.name} | {r.bits} | {'read, write' if r.writable else 'read'} "
+        f"| {r.meaning.replace('|', BAR)} |"
+        for r in REGISTERS.values()
+    ]
+    errors = [f"| {code.value} | {code.name} | {meaning} |" for code, meaning in ERRORS.items()]
+    rules = [f"- {rule}" for rule in RULES]
+    return "\n".join(
+        [
+            HEAD.rstrip("\n"),
+            *rows,
+            "",
+            "## Error codes",
+            "",
+            "STATUS bits 15..8 once a run is done. Counters and state stay readable; the next start begins afresh.",
+            "",
+            "| code | name | meaning |",
+            "| --- | --- | --- |",
+            *errors,
+            "",
+            "## What a run must satisfy",
+            "",
+            *rules,
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(markdown())

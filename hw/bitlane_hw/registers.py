@@ -1,0 +1,78 @@
+"""The AXI4-Lite slave, made from the register table."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from .axi import OKAY, AXI4Lite
+from .contract import REGISTERS
+
+ADDRESS_BITS = 12
+
+
+class Registers(wiring.Component):
+    """Every register of the table as a member of its name: writable ones Out, the others In.
+
+    A write takes effect a cycle after address and data are both there; byte strobes count. Writes to registers
+    of the run are ignored while `locked` (a run is going on). `control` is not stored: its bits are high
+    for one cycle. Unknown addresses read as 0 and swallow writes; every response is OKAY.
+
+    Members
+    -------
+    locked: In(1).
+    bus: In, AXI4Lite.
+    """
+
+    ALWAYS_WRITABLE = ("control", "irq_enable")
+
+    def __init__(self):
+        members = {name: (Out if register.writable else In)(register.bits) for name, register in REGISTERS.items()}
+        super().__init__({**members, "locked": In(1), "bus": In(AXI4Lite(ADDRESS_BITS))})
+
+    def elaborate(self, platform):
+        m = Module()
+        self._write(m)
+        self._read(m)
+        return m
+
+    def _write(self, m):
+        bus = self.bus
+        write = bus.awvalid & bus.wvalid & ~bus.bvalid
+        m.d.comb += [bus.awready.eq(write), bus.wready.eq(write), bus.bresp.eq(OKAY)]
+        with m.If(bus.bready):
+            m.d.sync += bus.bvalid.eq(0)
+        m.d.sync += self.control.eq(0)
+        mask = Cat(strobe.replicate(8) for strobe in bus.wstrb)
+        with m.If(write):
+            m.d.sync += bus.bvalid.eq(1)
+            with m.Switch(bus.awaddr[2:]):
+                for name, register in REGISTERS.items():
+                    if not register.writable:
+                        continue
+                    whole = getattr(self, name)
+                    allowed = Const(1) if name in self.ALWAYS_WRITABLE else ~self.locked
+                    for word in range(register.words):
+                        with m.Case(register.offset // 4 + word):
+                            field = whole.word_select(word, min(32, register.bits))
+                            with m.If(allowed):
+                                m.d.sync += field.eq((field & ~mask) | (bus.wdata & mask))
+
+    def _read(self, m):
+        bus = self.bus
+        m.d.comb += [bus.arready.eq(~bus.rvalid | bus.rready), bus.rresp.eq(OKAY)]
+        with m.If(bus.rready):
+            m.d.sync += bus.rvalid.eq(0)
+        value = Signal(32)
+        with m.Switch(bus.araddr[2:]):
+            for name, register in REGISTERS.items():
+                for word in range(register.words):
+                    with m.Case(register.offset // 4 + word):
+                        whole = getattr(self, name)
+                        m.d.comb += value.eq(
+                            0 if name == "control" else whole.word_select(word, min(32, register.bits))
+                        )
+        with m.If(bus.arvalid & bus.arready):
+            m.d.sync += [bus.rvalid.eq(1), bus.rdata.eq(value)]
+        return m

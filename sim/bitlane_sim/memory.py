@@ -1,0 +1,54 @@
+"""Which parts of a device's memory are taken."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from bitlane.errors import DeviceError
+
+PAGE = 4096
+
+
+class FreeList:
+    """First-fit allocation of whole pages from one range of addresses.
+
+    Parameters
+    ----------
+    base, capacity: the range, in bytes; both multiples of PAGE.
+    """
+
+    def __init__(self, base: int, capacity: int):
+        if base % PAGE or capacity % PAGE or capacity <= 0:
+            raise ValueError(f"base={base:#x} and capacity={capacity} must be multiples of {PAGE}")
+        self.capacity = capacity
+        self._holes = [(base, capacity)]  # by address; never two that touch
+        self._taken: dict[int, int] = {}
+
+    @property
+    def free_bytes(self) -> int:
+        return sum(size for _, size in self._holes)
+
+    def take(self, nbytes: int) -> int:
+        """The address of `nbytes` bytes, a multiple of PAGE. DeviceError when no hole is large enough."""
+        size = max(1, -(-nbytes // PAGE)) * PAGE
+        for i, (address, hole) in enumerate(self._holes):
+            if hole >= size:
+                self._holes[i : i + 1] = [(address + size, hole - size)] if hole > size else []
+                self._taken[address] = size
+                return address
+        largest = max((hole for _, hole in self._holes), default=0)
+        raise DeviceError(
+            f"no room for {nbytes} bytes in the device's memory of {self.capacity}: "
+            f"{self.free_bytes} are free, {largest} in one piece"
+        )
+
+    def give(self, address: int) -> None:
+        """Free what `take` returned; KeyError when it is not taken."""
+        size = self._taken.pop(address)
+        i = bisect_left(self._holes, (address, 0))
+        self._holes.insert(i, (address, size))
+        for left in (i, i - 1):  # join with the neighbours, the right one first
+            if left >= 0 and left + 1 < len(self._holes):
+                (a, m), (b, n) = self._holes[left : left + 2]
+                if a + m == b:
+                    self._holes[left : left + 2] = [(a, m + n)]

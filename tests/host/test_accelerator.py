@@ -1,0 +1,169 @@
+"""The driver: what it writes, what it makes of errors, and that it always cleans up."""
+
+import numpy as np
+import pytest
+
+from bitlane.accelerator import Accelerator, job_bytes, loss_value
+from bitlane.contract import CONTROL_ABORT, CONTROL_START, STATUS_BUSY, STATUS_DONE, ErrorCode
+from bitlane.errors import DataError, DeviceError
+from bitlane.reference import run_epochs
+
+from .machines import Recorded, random_job, settings_of
+
+
+def expected_epochs(job, samples):
+    rows = (samples[epoch % job.sets] for epoch in range(job.epochs))
+    return list(run_epochs(rows, job.geometry, settings_of(job), job.master))
+
+
+@pytest.mark.parametrize("draws", [True, False])
+@pytest.mark.parametrize("snapshots", [True, False])
+def test_a_run_gives_what_the_reference_gives(seed, draws, snapshots):
+    job, samples = random_job(np.random.default_rng(seed), draws=draws, snapshots=snapshots)
+    device = Recorded()
+    reported = []
+    outcome = Accelerator(device).run(job, lambda *epoch: reported.append(epoch))
+    epochs = expected_epochs(job, samples)
+    assert outcome.loss.tolist() == [epoch.loss for epoch in epochs]
+    assert reported == list(enumerate(outcome.loss.tolist()))
+    assert outcome.master.tolist() == epochs[-1].master.tolist()
+    if snapshots:
+        assert outcome.snapshots.tolist() == [epoch.master.tolist() for epoch in epochs]
+    else:
+        assert outcome.snapshots is None
+    after = epochs[-1].settings
+    assert (outcome.step, outcome.rate, outcome.phase) == (after.step, after.rate, after.phase)
+    assert outcome.counters.saturations == epochs[-1].saturations
+    assert outcome.counters.cycles >= outcome.epoch_cycles[-1] > outcome.epoch_cycles[0] > 0
+    assert device.allocated == 0
+    assert device.written.count(("control", CONTROL_START)) == 1
+    assert not device.read(0x24) & STATUS_DONE, "not acknowledged"
+
+
+def test_going_on_is_the_same_as_not_stopping(seed):
+    rng = np.random.default_rng(seed)
+    job, _ = random_job(rng, sets=2, epochs=4)
+    accelerator = Accelerator(Recorded())
+    whole = accelerator.run(job)
+    state = {}
+    for _ in range(2):
+        outcome = accelerator.run(type(job)(**{**job.__dict__, **state, "epochs": 2}))
+        state = {name: getattr(outcome, name) for name in ("master", "step", "rate", "phase")}
+    assert outcome.master.tolist() == whole.master.tolist()
+    assert outcome.loss.tolist() == whole.loss[2:].tolist()
+    assert (outcome.step, outcome.rate, outcome.phase) == (whole.step, whole.rate, whole.phase)
+
+
+def test_loss_units():
+    assert loss_value(3 << 31) == 1.5
+
+
+@pytest.mark.parametrize("draws", [True, False])
+@pytest.mark.parametrize("snapshots", [True, False])
+def test_job_bytes_is_what_a_job_takes(seed, draws, snapshots):
+    job, _ = random_job(np.random.default_rng(seed), rows=600, draws=draws, snapshots=snapshots, epochs=300)
+    needed = job_bytes(job.geometry, 300, len(job.base), len(job.draws), snapshots)
+    Accelerator(Recorded(capacity_bytes=needed)).run(job)
+    device = Recorded(capacity_bytes=needed - 4096)
+    with pytest.raises(DeviceError, match="no room"):
+        Accelerator(device).run(job)
+    assert device.allocated == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("identity", 0, "no bitlane accelerator"),
+        ("version", 2 << 16, r"register map 2\.0, but this driver needs 1\.0"),
+        ("version", 0, r"register map 0\.0"),
+    ],
+)
+def test_strangers_are_refused(name, value, message):
+    with pytest.raises(DeviceError, match=message):
+        Accelerator(Recorded(answers={name: lambda _: value}))
+
+
+def test_a_newer_minor_version_is_taken():
+    Accelerator(Recorded(answers={"version": lambda version: version + 1}))
+
+
+def test_rows_too_long_for_the_hardware(seed):
+    job, _ = random_job(np.random.default_rng(seed), features=40, base_digits=3)
+    with pytest.raises(DataError, match="X has 40 features, but emulator holds 32"):
+        Accelerator(Recorded(max_features=32)).run(job)
+    with pytest.raises(DataError, match=r"takes 8 words, but emulator buffers 7: lower bits to 6"):
+        Accelerator(Recorded(max_row_words=7)).run(job)
+
+
+def test_a_busy_device_is_left_alone(seed):
+    job, _ = random_job(np.random.default_rng(seed))
+    device = Recorded(answers={"status": lambda _: STATUS_BUSY})
+    with pytest.raises(DeviceError, match="busy"):
+        Accelerator(device).run(job)
+    assert not device.written
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [
+        ("draw_address", 0, ErrorCode.READ_DECODE),
+        ("model_out", 0, ErrorCode.WRITE_DECODE),
+        ("trace", 8, ErrorCode.CONFIGURATION),
+    ],
+)
+def test_errors_of_the_hardware_have_a_code_and_a_sentence(seed, name, value, code):
+    job, _ = random_job(np.random.default_rng(seed))
+    device = Recorded(twists={name: lambda _: value})
+    with pytest.raises(DeviceError, match=f"{code.name}: .*[a-z]") as caught:
+        Accelerator(device).run(job)
+    assert caught.value.code is code
+    assert device.allocated == 0
+    device.twists.clear()
+    Accelerator(device).run(job)
+
+
+def test_a_device_that_stands_still_is_given_up(seed):
+    job, _ = random_job(np.random.default_rng(seed))
+    device = Recorded()
+    accelerator = Accelerator(device, patience=0.02)
+    device.answers = {
+        "status": lambda _: STATUS_BUSY if ("control", CONTROL_START) in device.written else 0,
+        "epoch": lambda _: 1,
+        "cycles": lambda _: 5,
+    }
+    with pytest.raises(DeviceError, match=r"no progress for 0\.02 seconds in epoch 1, cycle 5"):
+        accelerator.run(job)
+    assert ("control", CONTROL_ABORT) in device.written
+    assert device.allocated == 0
+
+
+def test_a_slow_device_is_not(seed):
+    """Many times the patience passes, but the cycle counter moves."""
+    job, _ = random_job(np.random.default_rng(seed))
+    polls = iter(range(10**9))
+    device = Recorded()
+    accelerator = Accelerator(device, patience=0.02)
+    started = ("control", CONTROL_START)
+    device.answers = {
+        "status": lambda status: (
+            STATUS_BUSY if started in device.written and next(polls) < 20_000 else status
+        ),
+        "cycles": lambda _: next(polls),
+    }
+    accelerator.run(job)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+def test_an_interrupt_stops_the_device_first(seed, error):
+    job, _ = random_job(np.random.default_rng(seed))
+    device = Recorded()
+
+    def interrupt(epoch, loss):
+        raise error
+
+    with pytest.raises(error):
+        Accelerator(device).run(job, interrupt)
+    assert ("control", CONTROL_ABORT) in device.written
+    assert device.read(0x24) & (STATUS_BUSY | STATUS_DONE) == 0
+    assert device.allocated == 0
+    Accelerator(device).run(job)

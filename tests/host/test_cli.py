@@ -1,0 +1,411 @@
+"""The command line: what it prints and writes, and one line and exit status 2 for every bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bitlane
+from bitlane import cli, records
+from bitlane.cli import main
+
+pytest.importorskip("pandas")
+pytest.importorskip("sklearn")
+pytest.importorskip("matplotlib")
+
+QUICK = ["--device", "emulator", "--epochs", "2"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every test runs in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BITLANE_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.fixture
+def houses(here: Path) -> Path:
+    """A table of 60 rows: a linear price, and a district in words."""
+    rng = np.random.default_rng(5)
+    rooms, age = rng.integers(1, 9, 60), rng.integers(0, 90, 60)
+    price = 1000.0 * rooms - 12.5 * age + rng.normal(0, 50, 60)
+    lines = [
+        f"{r},{a},{p:.2f},{'north' if p > 4000 else 'south'}"
+        for r, a, p in zip(rooms, age, price, strict=True)
+    ]
+    path = here / "houses.csv"
+    path.write_text("rooms,age,price,district\n" + "\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def prices(houses: Path) -> Path:
+    """The same without the words."""
+    path = houses.with_name("prices.csv")
+    path.write_text("\n".join(line.rpartition(",")[0] for line in houses.read_text().splitlines()) + "\n")
+    return path
+
+
+@pytest.fixture
+def fails(here: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs a command line that must fail: status 2, one line of error, nothing on stdout, nothing written."""
+
+    def failing(*arguments: str) -> str:
+        before = sorted(here.rglob("*"))
+        assert main(list(arguments)) == 2
+        out, err = capsys.readouterr()
+        errors = [line for line in err.splitlines() if not line.startswith("bitlane: note: ")]
+        assert out == ""
+        assert len(errors) == 1
+        assert errors[0].startswith("bitlane: error: ")
+        assert sorted(here.rglob("*")) == before
+        return errors[0]
+
+    return failing
+
+
+# --- what it does --------------------------------------------------------------------------------
+def test_train_prints_and_writes(prices: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", str(prices), "--target", "price", *QUICK, "--out", "runs/a"]) == 0
+    out, err = capsys.readouterr()
+    assert "60 rows, 2 features, target price" in out
+    assert "regression" in out
+    assert "cycles" in out
+    assert err == ""
+    assert sorted(os.listdir("runs/a")) == ["loss-bytes.png", "loss.png", "model.npz", "run.jsonl"]
+    record = records.read_record("runs/a")
+    assert record.header["settings"]["bits"] == 4
+    assert [line["epoch"] for line in record.lines] == [0, 1]
+    assert sum(line["cycles"] for line in record.lines) <= record.end["cycles"]
+    assert sum(line["bytes"] for line in record.lines) == record.end["bytes_read"]
+    assert record.arrays["feature_names"].tolist() == ["rooms", "age"]
+
+
+def test_a_run_is_repeatable(prices: Path) -> None:
+    for name in "ab":
+        assert main(["train", str(prices), "--target", "price", *QUICK, "--seed", "3", "--out", name]) == 0
+    first, second = records.read_record("a"), records.read_record("b")
+    assert first.lines == second.lines
+    assert all(np.array_equal(first.arrays[name], second.arrays[name]) for name in first.arrays)
+
+
+def test_train_learns(prices: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", str(prices), "--target", "price", "--device", "emulator", "--epochs", "40"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("R squared"))
+    assert float(line.split()[2]) > 0.9
+
+
+def test_train_words_and_several_classes(houses: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [line.split(",") for line in houses.read_text().splitlines()]
+    Path("d.csv").write_text("\n".join(f"{line[0]},{line[1]},{line[3]}" for line in lines))
+    assert main(["train", "d.csv", "--target", "district", *QUICK, "--out", "two"]) == 0
+    assert "accuracy" in capsys.readouterr().out
+    assert records.read_record("two").arrays["classes"].tolist() == ["north", "south"]
+    assert main(["train", "wine", *QUICK, "--out", "three"]) == 0
+    assert "3 models" in capsys.readouterr().out
+    record = records.read_record("three")
+    assert [line["class"] for line in record.lines] == ["0", "0", "1", "1", "2", "2"]
+    assert record.arrays["coef"].shape == (3, 13)
+
+
+def test_impute(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "t.csv").write_text("a,b\n1,2.5\n,4\ninf,6\n4,7\n")
+    assert main(["train", "t.csv", "--target", "b", "--impute", "--batch-size", "2", *QUICK]) == 0
+    assert "4 rows, 1 features" in capsys.readouterr().out
+
+
+def test_compare_prints_and_writes(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [
+        "--bits",
+        "4,32",
+        "--sampling",
+        "double,nearest",
+        *QUICK,
+        "--learning-rate",
+        "0.1",
+        "--out",
+        "c",
+    ]
+    assert main(["compare", "breast_cancer", *arguments]) == 0
+    out = capsys.readouterr().out
+    assert "breast_cancer: class 1 against the rest" in out
+    rows = [
+        line.split("  ")[0]
+        for line in out.splitlines()
+        if line.startswith(("float", "full", "double", "nearest"))
+    ]
+    assert rows == ["float64", "full, 32 bits", "double, 4 bits", "nearest, 4 bits"]
+    assert sorted(os.listdir("c")) == ["loss-bytes.png", "loss.png", "run.jsonl"]
+    assert [line["bits"] for line in records.read_record("c").lines] == [64, 32, 4, 4]
+
+
+def test_compare_one_digit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "wine", "--positive", "2", "--bits", "8", "--sampling", "double", *QUICK]) == 0
+    assert "wine: class 2 against the rest" in capsys.readouterr().out
+
+
+def test_plot_draws_again(prices: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", str(prices), "--target", "price", *QUICK, "--out", "run"]) == 0
+    for png in Path("run").glob("*.png"):
+        png.unlink()
+    capsys.readouterr()
+    assert main(["plot", "run"]) == 0
+    assert capsys.readouterr().out.split() == ["run/loss.png", "run/loss-bytes.png"]
+    assert sorted(os.listdir("run")) == ["loss-bytes.png", "loss.png", "model.npz", "run.jsonl"]
+
+
+def test_lists(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["datasets"]) == 0
+    assert "cadata" in capsys.readouterr().out
+    unavailable = type("Availability", (), {"name": "rtl", "available": False, "reason": "pip install it"})
+    monkeypatch.setattr(cli, "available_devices", lambda: [unavailable])
+    assert main(["devices"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split(maxsplit=2) == ["rtl", "no", "pip install it"]
+
+
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"bitlane {bitlane.__version__}\n"
+    assert main(["train", "--help"]) == 0
+    assert "--learning-rate" in capsys.readouterr().out
+
+
+def test_progress_on_a_terminal_only(
+    prices: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("tqdm")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert main(["train", str(prices), "--target", "price", *QUICK]) == 0
+    assert "training" in capsys.readouterr().err
+
+
+# --- notes ---------------------------------------------------------------------------------------
+def test_notes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "\n".join(f"{k},7,{k % 3 + 0.5}" for k in range(10))
+    (here / "t.csv").write_text(f"a,same,y\n{rows}\n")
+    for command in ("train", "compare"):
+        assert main([command, "t.csv", "--target", "y", *QUICK]) == 0
+        notes = capsys.readouterr().err.splitlines()
+        assert all(note.startswith("bitlane: note: ") for note in notes)
+        assert sum("batch_size=16 exceeds the 10 rows" in note for note in notes) == 1
+        assert sum("constant" in note for note in notes) == 1
+
+
+def test_a_note_where_values_are_clipped(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "digits", "--bits", "2", "--learning-rate", "4", *QUICK]) == 0
+    assert "clipped" in capsys.readouterr().err
+
+
+# --- bad input -----------------------------------------------------------------------------------
+@pytest.mark.parametrize("command", ["train", "compare"])
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        (None, "no file t.csv"),
+        ("", "t.csv is empty"),
+        ("a,y\n", "no row"),
+        ("a,y\n1,2\n", "one row"),
+        ("a,z\n1,2\n3,4\n", "no column 'y'"),
+        ("a,y\n1,2\ntwo,4\n5,6\n", "column 'a' holds text: 'two' in row 2"),
+        ("a,y\n1,2\n,4\n5,6\n", "column 'a' has no value (NaN) in row 2"),
+        ("a,y\n1,2\ninf,4\n5,6\n", "column 'a' has the value inf in row 2"),
+        ("a,y\n1,2\n3,4,5\n", "not a regular table"),
+        ("a,y\n7,2\n7,4\n7,6\n", "every column of X is constant"),
+        ("a,y\n1.7e308,1\n-1.7e308,2\n1.7e308,3\n", "overflow"),
+    ],
+)
+def test_bad_tables(here: Path, fails: Callable[..., str], command: str, text: str | None, part: str) -> None:
+    if text is not None:
+        (here / "t.csv").write_text(text)
+    assert part in fails(command, "t.csv", "--target", "y", "--task", "regression", *QUICK, "--out", "run")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--bits", "5"], "bits=5"),
+        (["--bits", "34"], "bits=34"),
+        (["--bits", "0"], "bits=0"),
+        (["--bits", "four"], "invalid int value: 'four'"),
+        (["--bits", "4", "--sampling", "full"], "contradicts"),
+        (["--sampling", "tripple"], "invalid choice: 'tripple'"),
+        (["--draws", "sometimes"], "--draws"),
+        (["--draws", "0"], "draws=0"),
+        (["--epochs", "0"], "must be 1 or more"),
+        (["--epochs", "70000"], "epochs=70000"),
+        (["--batch-size", "0"], "must be 1 or more"),
+        (["--batch-size", "-4"], "must be 1 or more"),
+        (["--learning-rate", "-1"], "learning_rate"),
+        (["--learning-rate", "nan"], "learning_rate"),
+        (["--learning-rate", "1e9"], "learning_rate"),
+        (["--decay", "0.2"], "decay=0.2"),
+        (["--penalty", "l2", "--alpha", "-1"], "alpha=-1"),
+        (["--penalty", "l2", "--alpha", "1e6"], "alpha"),
+        (["--device", "tpu"], "device='tpu' is unknown"),
+        (["--seed", "-1"], "must be 0 or more"),
+        (["--target", "pric"], "did you mean price?"),
+        (["--task", "classification"], "class"),
+    ],
+)
+def test_bad_options(prices: Path, fails: Callable[..., str], arguments: list[str], part: str) -> None:
+    if arguments[0] == "--task":
+        prices.write_text("rooms,price\n1,3\n2,3\n3,3\n")
+    assert part in fails("train", str(prices), "--target", "price", *QUICK, *arguments, "--out", "run")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--bits", "4,5"], "bits=5"),
+        (["--bits", "4,,8"], "'4,,8'"),
+        (["--sampling", "double,often"], "sampling='often'"),
+        (["--positive", "1"], "has no classes"),
+        (["--learning-rate", "0"], "learning_rate"),
+        (["--epochs", "-1"], "must be 1 or more"),
+        (["--decay", "nan"], "decay=nan"),
+    ],
+)
+def test_bad_options_of_compare(
+    prices: Path, fails: Callable[..., str], arguments: list[str], part: str
+) -> None:
+    assert part in fails("compare", str(prices), "--target", "price", *QUICK, *arguments, "--out", "run")
+
+
+def test_unknown_sources_and_commands(fails: Callable[..., str], here: Path) -> None:
+    assert "no file or data set 'digit'; did you mean digits?" in fails("train", "digit")
+    assert "see bitlane datasets" in fails("train", "qqq")
+    (here / "t.xlsx").touch()
+    assert "the suffix .xlsx" in fails("train", "t.xlsx")
+    assert "leave --target out" in fails("train", "digits", "--target", "y")
+    assert "no class '11'" in fails("compare", "digits", "--positive", "11", *QUICK)
+    assert "invalid choice: 'trian'" in fails("trian")
+    assert "COMMAND" in fails()
+
+
+def test_one_class(here: Path, fails: Callable[..., str]) -> None:
+    (here / "t.csv").write_text("a,y\n1,yes\n2,yes\n3,yes\n")
+    assert "one class" in fails("train", "t.csv", "--target", "y", *QUICK)
+    assert "two classes are needed" in fails("compare", "t.csv", "--target", "y", *QUICK)
+
+
+def test_words_cannot_be_regressed(houses: Path, fails: Callable[..., str]) -> None:
+    message = fails("train", str(houses), "--target", "district", "--task", "regression", *QUICK)
+    assert "district" in message
+
+
+def test_more_features_than_the_hardware_holds(here: Path, fails: Callable[..., str], seed: int) -> None:
+    X = np.random.default_rng(seed).normal(size=(4, 40_000))
+    np.savez(here / "wide.npz", X=X, y=X[:, 0])
+    message = fails("train", "wide.npz", "--task", "regression", *QUICK)
+    assert "40000" in message.replace(",", "")
+    assert "features" in message
+
+
+# --- run folders ---------------------------------------------------------------------------------
+def test_foreign_folders_are_refused_before_training(
+    prices: Path, fails: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("thesis").mkdir()
+    Path("thesis/chapter.tex").touch()
+    monkeypatch.setattr(cli, "SGDRegressor", None)
+    monkeypatch.setattr(cli, "compare", None)
+    for command in ("train", "compare"):
+        message = fails(command, str(prices), "--target", "price", *QUICK, "--out", "thesis")
+        assert "not a bitlane run; name another folder" in message
+
+
+def damaged(change: Callable[[list[str]], list[str]]) -> None:
+    path = Path("run/run.jsonl")
+    path.write_text("\n".join(change(path.read_text().splitlines())) + "\n")
+
+
+def stale(lines: list[str]) -> list[str]:
+    return [json.dumps({**json.loads(lines[0]), "format": 99}), *lines[1:]]
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        (lambda lines: lines[:-1], "cut short"),
+        (lambda lines: [lines[0], lines[1][:9], *lines[2:]], "damaged in line 2"),
+        (stale, "format 99"),
+        (lambda lines: ["{}"], "not a bitlane run"),
+        (lambda lines: [json.dumps({"kind": "run", "format": 1}), *lines[1:]], "lacks what the plots show"),
+    ],
+)
+def test_damaged_run_folders(
+    prices: Path,
+    fails: Callable[..., str],
+    capsys: pytest.CaptureFixture[str],
+    change: Callable[[list[str]], list[str]],
+    part: str,
+) -> None:
+    assert main(["train", str(prices), "--target", "price", *QUICK, "--out", "run"]) == 0
+    capsys.readouterr()
+    damaged(change)
+    assert part in fails("plot", "run")
+
+
+def test_plot_of_nothing(here: Path, fails: Callable[..., str]) -> None:
+    assert "no run folder" in fails("plot", "none")
+    (here / "empty").mkdir()
+    assert "it has no run.jsonl" in fails("plot", "empty")
+
+
+# --- a disk that fills, an interrupt -------------------------------------------------------------
+@pytest.mark.parametrize("failing", ["savez", "draw"])
+def test_a_full_disk(
+    prices: Path, fails: Callable[..., str], monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(*{"savez": (np, "savez"), "draw": (cli, "draw")}[failing], full)
+    message = fails("train", str(prices), "--target", "price", *QUICK, "--out", "deep/run")
+    assert "No space left on device" in message
+
+
+def test_a_file_size_limit(prices: Path, here: Path) -> None:
+    """A limit of the operating system, met while the run folder is written."""
+    program = (
+        "import resource, sys; from bitlane.cli import main; import matplotlib.pyplot; "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000)); sys.exit(main(sys.argv[1:]))"
+    )
+    arguments = ["train", str(prices), "--target", "price", *QUICK, "--out", "run"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("bitlane: error: ")
+    assert done.stderr.count("\n") == 1
+    assert sorted(os.listdir()) == ["houses.csv", "prices.csv"]
+
+
+@pytest.mark.parametrize("command", ["train", "compare"])
+def test_interrupt(
+    prices: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "draw", interrupted)
+    assert main([command, str(prices), "--target", "price", *QUICK, "--out", "deep/run"]) == 130
+    assert capsys.readouterr().out == ""
+    assert sorted(os.listdir()) == ["houses.csv", "prices.csv"]
+
+
+def test_a_reader_that_stops_reading(here: Path) -> None:
+    program = [sys.executable, "-m", "bitlane", "datasets"]
+    done = subprocess.run(
+        ["sh", "-c", f"{' '.join(program)} | head -c 1"], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""

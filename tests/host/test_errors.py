@@ -1,0 +1,24 @@
+"""Errors can be caught as what they are and as what Python calls them."""
+
+import pytest
+
+import bitlane
+from bitlane.contract import ErrorCode
+
+
+def test_families():
+    assert issubclass(bitlane.DataError, (bitlane.BitlaneError, ValueError))
+    assert issubclass(bitlane.DeviceError, (bitlane.BitlaneError, RuntimeError))
+    with pytest.raises(ValueError, match="why"):
+        raise bitlane.DataError("why")
+
+
+def test_device_error_has_a_code():
+    assert bitlane.DeviceError("x").code is ErrorCode.NONE
+    assert bitlane.DeviceError("x", ErrorCode.ABORTED).code is ErrorCode.ABORTED
+
+
+def test_names_are_lazy_and_unknown_ones_fail():
+    assert bitlane.SGDRegressor.__name__ in dir(bitlane)
+    with pytest.raises(AttributeError, match="nothing_such"):
+        _ = bitlane.nothing_such

@@ -1,0 +1,112 @@
+"""Rounding, saturation, counting and delays, over all inputs where there are few."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from amaranth.hdl import Module, Signal, signed
+
+from bitlane_hw.contract import Fixed
+from bitlane_hw.fixed import delay, delay_valid, fits, popcount, register, round_half_up, saturate
+
+from .support import clip, rounded, run
+
+BITS = 10
+ALL = range(-(1 << BITS - 1), 1 << BITS - 1)
+CUTS = range(BITS + 3)
+
+
+def test_round_half_up_by_constants() -> None:
+    m = Module()
+    value = Signal(signed(BITS))
+    results = [Signal(signed(BITS + 2), name=f"by_{n}") for n in CUTS]
+    m.d.comb += [result.eq(round_half_up(value, n)) for n, result in zip(CUTS, results, strict=True)]
+
+    async def testbench(ctx: Any) -> None:
+        for x in ALL:
+            ctx.set(value, x)
+            for n, result in zip(CUTS, results, strict=True):
+                assert ctx.get(result) == rounded(x, n), (x, n)
+
+    run(m, testbench, clocked=False)
+
+
+def test_round_half_up_by_a_signal() -> None:
+    m = Module()
+    value, n, result = Signal(signed(8)), Signal(4), Signal(signed(10))
+    m.d.comb += result.eq(round_half_up(value, n))
+
+    async def testbench(ctx: Any) -> None:
+        for shift in range(16):
+            ctx.set(n, shift)
+            for x in range(-128, 128):
+                ctx.set(value, x)
+                assert ctx.get(result) == rounded(x, shift), (x, shift)
+
+    run(m, testbench, clocked=False)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 5, BITS - 1, BITS, BITS + 1])
+def test_saturate_and_fits(bits: int) -> None:
+    m = Module()
+    value, result, clipped, fit = Signal(signed(BITS)), Signal(signed(BITS + 2)), Signal(), Signal()
+    narrowed, was_clipped = saturate(value, Fixed(bits, 0))
+    m.d.comb += [result.eq(narrowed), clipped.eq(was_clipped)]
+    if bits <= BITS:
+        m.d.comb += fit.eq(fits(value, bits))
+
+    async def testbench(ctx: Any) -> None:
+        for x in ALL:
+            ctx.set(value, x)
+            expected = clip(x, bits)
+            assert ctx.get(result) == expected, x
+            assert ctx.get(clipped) == (x != expected), x
+            if bits <= BITS:
+                assert ctx.get(fit) == (x == expected), x
+
+    run(m, testbench, clocked=False)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 3, 7, 12])
+def test_popcount(bits: int) -> None:
+    m = Module()
+    value, result = Signal(bits), Signal(bits.bit_length())
+    m.d.comb += result.eq(popcount(value))
+    assert len(popcount(value)) >= bits.bit_length()
+
+    async def testbench(ctx: Any) -> None:
+        for x in range(1 << bits):
+            ctx.set(value, x)
+            assert ctx.get(result) == x.bit_count()
+
+    run(m, testbench, clocked=False)
+
+
+def test_delays(seed: int) -> None:
+    rng = Random(seed)
+    m = Module()
+    value, valid = Signal(signed(6)), Signal()
+    late = [delay(m, value, n, f"by_{n}") for n in range(5)]
+    stages = delay_valid(m, valid, 4, "valid")
+    once = register(m, value, "once")
+    assert late[0] is value
+    assert all(signal.shape() == signed(6) for signal in (*late, once))
+
+    async def testbench(ctx: Any) -> None:
+        for stage in stages:
+            assert ctx.get(stage) == 0  # a valid bit has a reset
+        history = [(0, 0)] * 4
+        for _ in range(200):
+            history.append((rng.randrange(-32, 32), rng.randrange(2)))
+            ctx.set(value, history[-1][0])
+            ctx.set(valid, history[-1][1])
+            for n, signal in enumerate(late):
+                assert ctx.get(signal) == history[-1 - n][0]
+            assert ctx.get(once) == history[-2][0]
+            for i, stage in enumerate(stages):
+                assert ctx.get(stage) == history[-2 - i][1]
+            await ctx.tick()
+
+    run(m, testbench)

@@ -1,0 +1,45 @@
+"""Both memories of the model, and when a write is seen."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from bitlane_hw.weights import Weights
+
+from .support import CONFIG, pack, run, some_int, unpack
+
+LANES = 32
+
+
+def test_memories(seed: int) -> None:
+    rng = Random(seed)
+    dut = Weights(CONFIG)
+
+    async def testbench(ctx: Any) -> None:
+        masters = [[0] * LANES for _ in range(CONFIG.max_chunks)]
+        published = [[0] * LANES for _ in range(CONFIG.max_chunks)]
+        read: list[int] = [0] * LANES
+        read_published: list[int] = [0] * LANES
+        for cycle in range(400):
+            if cycle:
+                assert unpack(ctx.get(dut.master), LANES, 32) == read
+                assert unpack(ctx.get(dut.published), LANES, 24) == read_published
+            address, published_address, written = (rng.randrange(CONFIG.max_chunks) for _ in range(3))
+            write, publish = rng.randrange(2), rng.randrange(2)
+            values = [some_int(rng, 32) for _ in range(LANES)]
+            ctx.set(dut.master_address, address)
+            ctx.set(dut.published_address, published_address)
+            ctx.set(dut.write_address, written)
+            ctx.set(dut.write, write)
+            ctx.set(dut.publish, publish)
+            ctx.set(dut.masters, pack(values, 32))
+            # A read gives the old word, also of the chunk that is written in its cycle.
+            read, read_published = masters[address], published[published_address]
+            if write:
+                masters[written] = values
+            if write and publish:
+                published[written] = [value >> 8 for value in values]
+            await ctx.tick()
+
+    run(dut, testbench)

@@ -1,0 +1,124 @@
+"""Errors, aborts and resets at any moment of a run: the right code, and the next run is right."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from bitlane.accelerator import Accelerator, Job
+from bitlane.contract import CONTROL_ABORT, CONTROL_START, REGISTERS, ErrorCode
+from bitlane.cycles import predict
+from bitlane.errors import DeviceError
+from bitlane_sim.harness import Disturbance
+from bitlane_sim.soak import Bench, random_job
+
+RUNS = 120
+CONTROL = REGISTERS["control"].offset
+
+
+@pytest.fixture(scope="module")
+def bench():
+    bench = Bench()
+    yield bench
+    bench.close()
+
+
+class Interrupted:
+    """A device to which something happens some cycles after the start of a run."""
+
+    def __init__(self, device, cycles: int, happening: str):
+        self._device, self._cycles, self._happening = device, cycles, happening
+
+    def __getattr__(self, name):
+        return getattr(self._device, name)
+
+    def write(self, offset: int, value: int) -> None:
+        self._device.write(offset, value)
+        if offset == CONTROL and value & CONTROL_START:
+            self._device.run(self._cycles)
+            if self._happening == "abort":
+                self._device.write(CONTROL, CONTROL_ABORT)
+            else:
+                self._device.reset()
+
+
+def moment(rng: np.random.Generator, job: Job) -> int:
+    """A cycle of a run: anywhere, or near its beginning or its end, where the phases are short."""
+    cycles = predict(job.geometry, job.epochs, job.batch, job.snapshots).cycles
+    choices = (rng.integers(cycles), rng.integers(40), max(0, cycles - int(rng.integers(80))))
+    return int(choices[rng.integers(3)])
+
+
+def bursts(job: Job) -> int:
+    """About as many read bursts as the run has."""
+    return predict(job.geometry, job.epochs, job.batch, job.snapshots).beats // 16 + 1
+
+
+@pytest.mark.parametrize("happening", ["abort", "reset"])
+def test_interrupted_at_any_cycle(bench, seed, happening):
+    rng = np.random.default_rng(seed)
+    ended = []
+    for _ in range(RUNS):
+        job = random_job(rng, rows=20)
+        timing = bench.timing(rng)
+        device = bench.rtl[timing]
+        device.disturb(Disturbance.arbitrary(int(rng.integers(1 << 31))) if rng.integers(2) else Disturbance())
+        free = device.free_bytes
+        try:
+            Accelerator(Interrupted(device, moment(rng, job), happening)).run(job)
+            ended.append(ErrorCode.NONE)
+        except DeviceError as error:
+            ended.append(error.code)
+        assert device.free_bytes == free, "buffers leaked"
+        assert bench.compare(job, timing) == "", "the next run is wrong"
+    expected = ErrorCode.ABORTED if happening == "abort" else ErrorCode.NONE
+    assert expected in ended
+    assert set(ended) <= {ErrorCode.NONE, ErrorCode.ABORTED, None}
+
+
+@pytest.mark.parametrize("error", ["slave", "decode"])
+@pytest.mark.parametrize("side", ["read", "write"])
+def test_error_response(bench, seed, side, error):
+    rng = np.random.default_rng(seed)
+    code = ErrorCode[f"{side}_{error}".upper()]
+    hits = 0
+    for _ in range(RUNS // 2):
+        job = random_job(rng, rows=20)
+        timing = bench.timing(rng)
+        device = bench.rtl[timing]
+        total = bursts(job) if side == "read" else job.epochs
+        which = {f"{side}_error_burst": int(rng.integers(total)), "error": error}
+        stalls = Disturbance.arbitrary(int(rng.integers(1 << 31))) if rng.integers(2) else Disturbance()
+        free = device.free_bytes
+        device.disturb(dataclasses.replace(stalls, **which))
+        try:
+            Accelerator(device).run(job)
+        except DeviceError as raised:
+            assert raised.code == code
+            hits += 1
+        assert device.free_bytes == free, "buffers leaked"
+        assert bench.compare(job, timing) == "", "the next run is wrong"
+    assert hits > RUNS // 8
+
+
+def test_read_outside_memory(bench, seed):
+    """A region that ends outside: what is there is read, the rest answers DECERR, and the registers stay readable."""
+    rng = np.random.default_rng(seed)
+    timing = bench.timing(rng)
+    device = bench.rtl[timing]
+    device.disturb(Disturbance())
+    job = random_job(rng)
+
+    class Elsewhere(Interrupted):
+        def write(self, offset: int, value: int) -> None:
+            register = REGISTERS["base_address"]
+            moved = (1 << 31) if offset == register.offset else value
+            self._device.write(offset, moved)
+
+    with pytest.raises(DeviceError) as raised:
+        Accelerator(Elsewhere(device, 0, "")).run(job)
+    assert raised.value.code == ErrorCode.READ_DECODE
+    assert device.read(REGISTERS["beats"].offset) > 0
+    assert bench.compare(job, timing) == ""

@@ -1,0 +1,35 @@
+"""The whole accelerator between the bus agents of cocotbext-axi, against the emulator: bit for bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bitlane.accelerator import Job
+from bitlane_hw.config import AcceleratorConfig
+from bitlane_sim.build import TOP, verilog
+from bitlane_sim.cocotb_bench.recording import record
+from bitlane_sim.cocotb_bench.runner import run_bench, why_not
+from bitlane_sim.soak import random_job
+
+SMALL = AcceleratorConfig(max_features=128, row_buffer_words=256, fifo_words=64)
+
+
+def small_job(seed: int) -> Job:
+    """A run of some thousand cycles."""
+    return random_job(np.random.default_rng(seed), features=100, rows=12, epochs=3)
+
+
+@pytest.mark.skipif(bool(why_not()), reason=why_not())
+def test_run_with_pauses_equals_the_emulator(tmp_path: Path, seed: int) -> None:
+    record(small_job(seed)).save(tmp_path)
+    run_bench(
+        verilog(SMALL),
+        TOP,
+        "bitlane_sim.cocotb_bench.replay",
+        tmp_path,
+        seed,
+        {"BENCH_FOLDER": str(tmp_path)},
+    )
