@@ -218,9 +218,7 @@ class Accelerator:
 
     def _read(self, name: str) -> int:
         register = REGISTERS[name]
-        return sum(
-            self.device.read(register.offset + 4 * word) << 32 * word for word in range(register.words)
-        )
+        return sum(self.device.read(register.offset + 4 * word) << 32 * word for word in range(register.words))
 
     def _write(self, name: str, value: int) -> None:
         register = REGISTERS[name]
@@ -257,6 +255,7 @@ class Accelerator:
         address = {"base_address": base, "draw_address": draws, "model_in": model_in}
         values = {name: buffer.device_address if buffer else 0 for name, buffer in address.items()}
         values |= {
+            "irq_enable": 1,
             "features": geometry.features,
             "rows": geometry.rows,
             "base_digits": geometry.base_digits,

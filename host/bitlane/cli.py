@@ -278,9 +278,7 @@ def _parser() -> argparse.ArgumentParser:
 
     train = commands.add_parser("train", help="train one model", description="Train one model.")
     train.add_argument("--bits", type=int, default=4, help="stored bits a feature, even, 2 to 32 (4)")
-    train.add_argument(
-        "--sampling", choices=[*SAMPLINGS, "full"], help="how they are drawn (double; full for 32 bits)"
-    )
+    train.add_argument("--sampling", choices=[*SAMPLINGS, "full"], help="how they are drawn (double; full for 32 bits)")
     _shared(train)
     train.add_argument("--penalty", choices=["l2"], help="penalty on the scaled weights (none)")
     train.add_argument("--alpha", type=float, default=0.0, help="its strength (0)")

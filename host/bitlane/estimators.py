@@ -117,9 +117,7 @@ class _LinearSGD:
     _estimator_type = ""
 
     # --- training ---
-    def _train(
-        self, table: Table, targets: list[Floats], on_epoch: OnEpoch | None, snapshots: bool
-    ) -> list[Run]:
+    def _train(self, table: Table, targets: list[Floats], on_epoch: OnEpoch | None, snapshots: bool) -> list[Run]:
         """One run for each target, float64 [rows], all on the same draws."""
         precision = Precision(self.bits, self.sampling)
         alpha = self._penalty_strength()
@@ -306,9 +304,7 @@ def _as_table(X: ArrayLike, least: int = 0) -> Table:
     """X as integers or floats [rows, n], finite, with `least` rows."""
     table = np.asarray(X, order="C")  # sums in one order, whatever the layout of X
     if table.ndim != 2:
-        raise DataError(
-            f"X has {table.ndim} dimension(s): it must be a dense table of two, rows and features"
-        )
+        raise DataError(f"X has {table.ndim} dimension(s): it must be a dense table of two, rows and features")
     if least and len(table) == 0:
         raise DataError("X has 0 rows: there is nothing to learn from")
     if len(table) < least:
@@ -344,9 +340,7 @@ def _numbers(array: NDArray[Any], name: str) -> Table:
             raise TypeError
         return np.asarray(array.astype(np.float64))
     except (TypeError, ValueError):
-        raise DataError(
-            f"{name} holds {array.dtype} values: it must hold numbers; encode text first"
-        ) from None
+        raise DataError(f"{name} holds {array.dtype} values: it must hold numbers; encode text first") from None
 
 
 _AnyArray = TypeVar("_AnyArray", bound=NDArray[Any])
@@ -375,9 +369,7 @@ def _number(name: str, value: Any) -> float:
 
 def _clipped_batch(batch_size: int, rows: int) -> int:
     if isinstance(batch_size, int | np.integer) and batch_size > rows:
-        warnings.warn(
-            f"batch_size={batch_size} exceeds the {rows} rows: one batch takes them all", stacklevel=4
-        )
+        warnings.warn(f"batch_size={batch_size} exceeds the {rows} rows: one batch takes them all", stacklevel=4)
         return rows
     return batch_size
 

@@ -52,9 +52,7 @@ def mantissa_exponent(value: float, fraction: int, name: str = "value") -> int:
     if exponent < 0:
         raise DataError(f"{name} is {value}: it must be below {2.0 ** (MANTISSA_BITS - fraction):g}")
     if mantissa == 0:
-        raise DataError(
-            f"{name} is {value}: it must be above {2.0 ** -(fraction + MAX_EXPONENT + 1):g}, or 0"
-        )
+        raise DataError(f"{name} is {value}: it must be above {2.0 ** -(fraction + MAX_EXPONENT + 1):g}, or 0")
     return mantissa | exponent << MANTISSA_BITS
 
 

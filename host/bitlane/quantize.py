@@ -45,13 +45,9 @@ class Precision:
             raise DataError(f"sampling={self.sampling!r} is unknown: choose one of {', '.join(SAMPLINGS)}")
         whole = isinstance(self.bits, int | np.integer) and not isinstance(self.bits, bool)
         if not whole or self.bits % DIGIT_BITS or not DIGIT_BITS <= self.bits <= FULL_BITS:
-            raise DataError(
-                f"bits={self.bits!r} cannot be stored: choose an even number from 2 to {FULL_BITS}"
-            )
+            raise DataError(f"bits={self.bits!r} cannot be stored: choose an even number from 2 to {FULL_BITS}")
         if self.sampling == "full" and self.bits != FULL_BITS:
-            raise DataError(
-                f"bits={self.bits} contradicts sampling='full': set bits={FULL_BITS}, or another sampling"
-            )
+            raise DataError(f"bits={self.bits} contradicts sampling='full': set bits={FULL_BITS}, or another sampling")
 
     @property
     def draws(self) -> bool:
@@ -121,9 +117,7 @@ def base_codes(
     return codes
 
 
-def draw_codes(
-    values: NDArray[np.floating], precision: Precision, rng: np.random.Generator
-) -> NDArray[np.uint8]:
+def draw_codes(values: NDArray[np.floating], precision: Precision, rng: np.random.Generator) -> NDArray[np.uint8]:
     """Two independent draws of an end of every value's interval (ZipML, section 2.2, eq. 6).
 
     A draw is 1, the upper end, with the probability that makes the value's expectation right: its position in

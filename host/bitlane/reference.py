@@ -190,9 +190,7 @@ class Reference:
         if shrink:
             self._master -= block.updates(slice(rows.start, last), [(k, p[:-1], m[:-1]) for k, p, m in terms])
             taken = self._master >> SHRINK_SHIFTS[self._settings.shrink]
-            self._master -= taken + block.updates(
-                slice(last, last + 1), [(k, p[-1:], m[-1:]) for k, p, m in terms]
-            )
+            self._master -= taken + block.updates(slice(last, last + 1), [(k, p[-1:], m[-1:]) for k, p, m in terms])
         else:
             self._master -= block.updates(rows, terms)
         if stepwise is not None:
@@ -248,9 +246,7 @@ def _terms(block: _Block, s: Int64s, d: Int64s) -> list[_Term]:
 class _Block:
     """Some rows of codes, as the float64 matrices that products need, each made when first used."""
 
-    def __init__(
-        self, codes: NDArray[np.unsignedinteger], draws: NDArray[np.unsignedinteger] | None, base_digits: int
-    ):
+    def __init__(self, codes: NDArray[np.unsignedinteger], draws: NDArray[np.unsignedinteger] | None, base_digits: int):
         self.base_digits = base_digits
         self.has_draws = draws is not None
         self._codes = codes = codes.astype(np.uint32, copy=False)
@@ -277,10 +273,7 @@ class _Block:
         low = (self._low[rows] @ x).astype(np.int64)
         if self.has_draws:
             total = x.sum()
-            lows = [
-                low + (2 * (bits[rows] @ x) - total).astype(np.int64)
-                for bits in self.planes(self.base_digits)
-            ]
+            lows = [low + (2 * (bits[rows] @ x) - total).astype(np.int64) for bits in self.planes(self.base_digits)]
         else:
             lows = [low, low]
         if self._high is None:
@@ -296,12 +289,8 @@ class _Block:
         """
         total: Floats | float = 0.0
         for digit, p, m in terms:
-            high, low = (
-                bits[rows] if columns is None else bits[rows, columns] for bits in self.planes(digit)
-            )
-            total = total + (
-                (p + m).astype(np.float64) @ high + (p - m).astype(np.float64) @ low - float(p.sum())
-            )
+            high, low = (bits[rows] if columns is None else bits[rows, columns] for bits in self.planes(digit))
+            total = total + ((p + m).astype(np.float64) @ high + (p - m).astype(np.float64) @ low - float(p.sum()))
         width = self._codes.shape[1] if columns is None else len(columns)
         return np.broadcast_to(np.asarray(total), (width,)).astype(np.int64)
 

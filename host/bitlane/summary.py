@@ -182,8 +182,7 @@ def comparison_summary(comparison: Comparison) -> str:
     schedule = comparison.schedule
     return "\n".join(
         [
-            f"{comparison.title}; {comparison.rows:,} rows, {comparison.features} features; "
-            f"device {comparison.device}",
+            f"{comparison.title}; {comparison.rows:,} rows, {comparison.features} features; device {comparison.device}",
             f"{schedule.epochs} epochs, batch {schedule.batch_size}, learning rate "
             f"{schedule.learning_rate:g}, decay {schedule.decay:g}, draws: {schedule.draws}, "
             f"seed {schedule.seed}",

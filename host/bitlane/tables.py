@@ -193,9 +193,7 @@ def _read_npz(path: Path, target: str | None) -> Table:
                 if {X_name, y_name} <= found:
                     break
             else:
-                raise DataError(
-                    f"{path.name} holds {_some(sorted(found))}; it needs X and y, or X_train and y_train"
-                )
+                raise DataError(f"{path.name} holds {_some(sorted(found))}; it needs X and y, or X_train and y_train")
             X, y = _samples(arrays[X_name], X_name, path.name), _targets(arrays[y_name], y_name, path.name)
             held_out = None
             if {"X_test", "y_test"} <= found:
@@ -227,9 +225,7 @@ def _read_npy(path: Path, target: str | None) -> Table:
     try:
         position = range(columns)[int(target)]
     except (ValueError, IndexError):
-        raise DataError(
-            f"{path.name} has no column {target!r}: its columns are numbered 0 to {columns - 1}"
-        ) from None
+        raise DataError(f"{path.name} has no column {target!r}: its columns are numbered 0 to {columns - 1}") from None
     if columns < 2:
         raise DataError(f"{path.name} has no column besides the target")
     X = np.delete(matrix, position, axis=1).astype(np.float64)

@@ -154,9 +154,7 @@ def train(
     if not features:
         raise DataError("every column of X is constant: there is nothing to learn from")
     if features < X.shape[1]:
-        warnings.warn(
-            f"{X.shape[1] - features} column(s) of X are constant: their weights are 0", stacklevel=4
-        )
+        warnings.warn(f"{X.shape[1] - features} column(s) of X are constant: their weights are 0", stacklevel=4)
     geometry = Geometry(features, len(y), precision.base_digits, precision.draws)
     batch = _whole("batch_size", batch_size, MAX_ROWS)
     plan = _Plan(
@@ -177,9 +175,7 @@ def train(
         job = start.job(plan, state)
         outcome = accelerator.run(job, totals.on_epoch if start.whole else None)
         totals.add(start, job, outcome)
-        state = replace(
-            state, master=outcome.master, step=outcome.step, rate=outcome.rate, phase=outcome.phase
-        )
+        state = replace(state, master=outcome.master, step=outcome.step, rate=outcome.rate, phase=outcome.phase)
 
     counters = totals.counters
     _warn_if_saturated(counters.saturations, geometry.rows * epochs)
@@ -306,9 +302,7 @@ class _Plan:
         batches = bisect_right(
             range(1, min(MAX_ROWS, self.geometry.rows) // self.batch + 1),
             self.capacity,
-            key=lambda batches: self.bytes_needed(
-                replace(self.geometry, rows=batches * self.batch), 1, False
-            ),
+            key=lambda batches: self.bytes_needed(replace(self.geometry, rows=batches * self.batch), 1, False),
         )
         if not batches:
             raise DataError(

@@ -28,8 +28,7 @@ def random_job(rng, rows=37, features=40, base_digits=1, sets=3, draws=True, **s
         base=[pack_base(codes, labels, geometry) for codes, _, _ in (samples[:1] if draws else samples)],
         draws=[pack_draws(drawn, geometry) for _, drawn, _ in samples] if draws else [],
         master=rng.integers(-(1 << 28), 1 << 28, features).astype(np.int32),
-        **{"epochs": 4, "batch": 8, "step": 0x9000 | 8 << 16, "rate": 0xC000, "decay": NO_DECAY * 3 // 4}
-        | settings,
+        **{"epochs": 4, "batch": 8, "step": 0x9000 | 8 << 16, "rate": 0xC000, "decay": NO_DECAY * 3 // 4} | settings,
     )
     return job, samples
 

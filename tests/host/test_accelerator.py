@@ -145,9 +145,7 @@ def test_a_slow_device_is_not(seed):
     accelerator = Accelerator(device, patience=0.02)
     started = ("control", CONTROL_START)
     device.answers = {
-        "status": lambda status: (
-            STATUS_BUSY if started in device.written and next(polls) < 20_000 else status
-        ),
+        "status": lambda status: STATUS_BUSY if started in device.written and next(polls) < 20_000 else status,
         "cycles": lambda _: next(polls),
     }
     accelerator.run(job)

@@ -38,10 +38,7 @@ def houses(here: Path) -> Path:
     rng = np.random.default_rng(5)
     rooms, age = rng.integers(1, 9, 60), rng.integers(0, 90, 60)
     price = 1000.0 * rooms - 12.5 * age + rng.normal(0, 50, 60)
-    lines = [
-        f"{r},{a},{p:.2f},{'north' if p > 4000 else 'south'}"
-        for r, a, p in zip(rooms, age, price, strict=True)
-    ]
+    lines = [f"{r},{a},{p:.2f},{'north' if p > 4000 else 'south'}" for r, a, p in zip(rooms, age, price, strict=True)]
     path = here / "houses.csv"
     path.write_text("rooms,age,price,district\n" + "\n".join(lines) + "\n")
     return path
@@ -138,11 +135,7 @@ def test_compare_prints_and_writes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "breast_cancer", *arguments]) == 0
     out = capsys.readouterr().out
     assert "breast_cancer: class 1 against the rest" in out
-    rows = [
-        line.split("  ")[0]
-        for line in out.splitlines()
-        if line.startswith(("float", "full", "double", "nearest"))
-    ]
+    rows = [line.split("  ")[0] for line in out.splitlines() if line.startswith(("float", "full", "double", "nearest"))]
     assert rows == ["float64", "full, 32 bits", "double, 4 bits", "nearest, 4 bits"]
     assert sorted(os.listdir("c")) == ["loss-bytes.png", "loss.png", "run.jsonl"]
     assert [line["bits"] for line in records.read_record("c").lines] == [64, 32, 4, 4]
@@ -274,9 +267,7 @@ def test_bad_options(prices: Path, fails: Callable[..., str], arguments: list[st
         (["--decay", "nan"], "decay=nan"),
     ],
 )
-def test_bad_options_of_compare(
-    prices: Path, fails: Callable[..., str], arguments: list[str], part: str
-) -> None:
+def test_bad_options_of_compare(prices: Path, fails: Callable[..., str], arguments: list[str], part: str) -> None:
     assert part in fails("compare", str(prices), "--target", "price", *QUICK, *arguments, "--out", "run")
 
 
@@ -363,9 +354,7 @@ def test_plot_of_nothing(here: Path, fails: Callable[..., str]) -> None:
 
 # --- a disk that fills, an interrupt -------------------------------------------------------------
 @pytest.mark.parametrize("failing", ["savez", "draw"])
-def test_a_full_disk(
-    prices: Path, fails: Callable[..., str], monkeypatch: pytest.MonkeyPatch, failing: str
-) -> None:
+def test_a_full_disk(prices: Path, fails: Callable[..., str], monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
@@ -381,9 +370,7 @@ def test_a_file_size_limit(prices: Path, here: Path) -> None:
         "resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000)); sys.exit(main(sys.argv[1:]))"
     )
     arguments = ["train", str(prices), "--target", "price", *QUICK, "--out", "run"]
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("bitlane: error: ")
     assert done.stderr.count("\n") == 1
@@ -405,7 +392,5 @@ def test_interrupt(
 
 def test_a_reader_that_stops_reading(here: Path) -> None:
     program = [sys.executable, "-m", "bitlane", "datasets"]
-    done = subprocess.run(
-        ["sh", "-c", f"{' '.join(program)} | head -c 1"], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(["sh", "-c", f"{' '.join(program)} | head -c 1"], capture_output=True, text=True, check=True)
     assert done.stderr == ""

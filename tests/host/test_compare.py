@@ -70,9 +70,7 @@ def test_least_loss_is_that_of_lstsq(table: tuple[np.ndarray, np.ndarray]) -> No
     ones = np.c_[X, np.ones(len(X))]
     best = np.mean((ones @ np.linalg.lstsq(ones, y, rcond=None)[0] - y) ** 2)
     assert least_loss(X, y) == pytest.approx(best, rel=1e-6)
-    assert float_losses(X, y, Schedule(epochs=200, learning_rate=0.5, decay=0.99))[-1] == pytest.approx(
-        best, rel=0.3
-    )
+    assert float_losses(X, y, Schedule(epochs=200, learning_rate=0.5, decay=0.99))[-1] == pytest.approx(best, rel=0.3)
 
 
 def test_losses_of_many_models(seed: int) -> None:
@@ -156,9 +154,7 @@ def test_double_sampling_at_four_bits_on_real_data(name: str, data_dir: Path) ->
         pytest.skip(f"BITLANE_DATA has no {name}.npz")
     table = datasets.load_dataset(name)
     schedule = Schedule(learning_rate=suggest_learning_rate(table.X, 16), decay=0.8)
-    found = compare(
-        table.X, table.y, precisions_of([4], ["double", "nearest", "naive"]), schedule, device="emulator"
-    )
+    found = compare(table.X, table.y, precisions_of([4], ["double", "nearest", "naive"]), schedule, device="emulator")
     double, nearest, naive = (found.relative(result) for result in found.results[2:])
     assert double < 1.02
     assert nearest > 1.02 < naive

@@ -111,9 +111,7 @@ def test_penalty_shrinks(seed):
 def test_progress_and_snapshots(seed):
     X, y = table(seed)
     seen = []
-    model = regressor(epochs=3).fit(
-        X, y, on_epoch=lambda epoch, loss: seen.append((epoch, loss)), snapshots=True
-    )
+    model = regressor(epochs=3).fit(X, y, on_epoch=lambda epoch, loss: seen.append((epoch, loss)), snapshots=True)
     assert seen == list(enumerate(model.run_.loss.tolist()))
     assert model.run_.snapshots.shape == (3, 5)
 

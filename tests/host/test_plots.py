@@ -49,9 +49,7 @@ def comparison() -> Record:
             "sampling": sampling,
             "bits": bits,
             "bytes_per_epoch": read,
-            "losses": [1.0 / epoch + 0.6 for epoch in range(1, 6)]
-            if bits != 2
-            else [3.0, None, 9.0, 1e30, None],
+            "losses": [1.0 / epoch + 0.6 for epoch in range(1, 6)] if bits != 2 else [3.0, None, 9.0, 1e30, None],
         }
         for sampling, bits, read in settings
     ]
@@ -102,9 +100,7 @@ def test_bytes_are_counted_from_the_first_epoch(tmp_path: Path, axes: list[Any])
     assert axes[0].lines[0].get_xdata().tolist() == [250.0, 500.0]
 
 
-def test_samplings_differ_in_colour_and_marker_and_precisions_in_dashes(
-    tmp_path: Path, axes: list[Any]
-) -> None:
+def test_samplings_differ_in_colour_and_marker_and_precisions_in_dashes(tmp_path: Path, axes: list[Any]) -> None:
     kinds = [(sampling, bits) for sampling in ("double", "nearest", "naive") for bits in (2, 4, 8)]
     curves = [curve(sampling, bits, [2.0, 1.0]) for sampling, bits in kinds]
     loss_plot(curves, tmp_path / "p.png", over="epochs", title="", ylabel="")

@@ -15,9 +15,7 @@ from bitlane.records import LINES_NAME, MODEL_NAME, Record, check_folder, read_r
 @pytest.fixture
 def record(seed: int) -> Record:
     coef = np.random.default_rng(seed).standard_normal(5)
-    lines = [
-        {"kind": "epoch", "epoch": e, "loss": 1.0 / (e + 1), "cycles": 10 * e, "bytes": 8} for e in range(3)
-    ]
+    lines = [{"kind": "epoch", "epoch": e, "loss": 1.0 / (e + 1), "cycles": 10 * e, "bytes": 8} for e in range(3)]
     header = {"settings": {"bits": 4, "sampling": "double"}, "data": {"name": "t"}}
     return Record("run", header, lines, {"cycles": 30, "loss": np.float64(0.5)}, {"coef": coef})
 

@@ -81,9 +81,7 @@ def test_every_bit_is_the_textbooks(seed, monkeypatch):
     assert seen == {"z", "r", "s", "d", "w"}, "not every saturation was met: the test is too weak"
 
 
-@pytest.mark.parametrize(
-    ("base_digits", "draws"), [(16, False), (15, True), (16, True), (8, False), (9, True)]
-)
+@pytest.mark.parametrize(("base_digits", "draws"), [(16, False), (15, True), (16, True), (8, False), (9, True)])
 def test_the_widest_rows_are_exact(seed, base_digits, draws):
     """16,384 features at the limits of code and weight, where a dot product takes 70 bits."""
     rng = np.random.default_rng(seed)

@@ -67,9 +67,7 @@ def test_libsvm(write: Callable[[str, str], Path]) -> None:
 def test_npz_of_images_keeps_the_test_part(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     images = rng.integers(0, 256, (6, 4, 5), np.uint8)
-    np.savez(
-        tmp_path / "t.npz", X_train=images[:4], y_train=np.arange(4), X_test=images[4:], y_test=np.arange(2)
-    )
+    np.savez(tmp_path / "t.npz", X_train=images[:4], y_train=np.arange(4), X_test=images[4:], y_test=np.arange(2))
     table = read_table(tmp_path / "t.npz")
     assert np.array_equal(table.X, images[:4].reshape(4, 20).astype(float))
     assert table.held_out is not None
@@ -104,9 +102,7 @@ def test_parquet(tmp_path: Path) -> None:
     assert "bad.parquet is not a parquet file" in refused(tmp_path / "bad.parquet", "b")
 
 
-def test_impute_takes_the_mean_of_the_training_column(
-    write: Callable[[str, str], Path], tmp_path: Path
-) -> None:
+def test_impute_takes_the_mean_of_the_training_column(write: Callable[[str, str], Path], tmp_path: Path) -> None:
     table = read_table(write("t.csv", "a,b,y\n1,,1\n,4,2\n3,inf,3\n"), "y", impute=True)
     assert table.X.tolist() == [[1.0, 4.0], [2.0, 4.0], [3.0, 4.0]]
     nan = np.nan
@@ -220,9 +216,7 @@ def test_a_target_where_the_format_fixes_it(tmp_path: Path) -> None:
     assert isinstance(read_table(tmp_path / "t.npz", "y"), Table)
 
 
-def test_a_missing_library_names_the_extra(
-    write: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_library_names_the_extra(write: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(BitlaneError, match=r"needs pandas: pip install 'bitlane\[cli\]'"):
         read_table(write("t.csv", "a,b\n1,2\n3,4\n"), "b")

@@ -122,9 +122,7 @@ def test_double_sampling_estimates_the_same_loss(seed):
 
 def test_what_a_run_reports(seed):
     X, y = table(seed, n=40)
-    run = train(
-        X, y, precision=Precision(4), device=EmulatorDevice(), epochs=3, learning_rate=0.05, seed=seed
-    )
+    run = train(X, y, precision=Precision(4), device=EmulatorDevice(), epochs=3, learning_rate=0.05, seed=seed)
     assert run.device == "emulator" and run.seconds > 0 and run.starts == 1
     assert run.bytes_read == 8 * run.beats
     assert run.bound.raw == 3 * 701 * (40 * 4 + 16) / 64

@@ -252,9 +252,7 @@ class EmulatorDevice:
         values = geometry.features * geometry.digits
         step = max(1, UNPACK_VALUES // values // LABELS_PER_WORD) * LABELS_PER_WORD
         for row in range(0, geometry.rows, step):
-            part = Geometry(
-                geometry.features, min(step, geometry.rows - row), geometry.base_digits, geometry.draws
-            )
+            part = Geometry(geometry.features, min(step, geometry.rows - row), geometry.base_digits, geometry.draws)
             offset = geometry.base_offset(row)
             codes, labels = unpack_base(base[offset : offset + part.base_words], part)
             drawn = None
