@@ -303,13 +303,13 @@ class Accelerator:
             now = time.monotonic()
             if now - looked >= min(PROGRESS_SECONDS, self.patience):
                 looked = now
-                latest = (self._read("epoch"), self._read("cycles"))
+                latest = (self._read("epoch"), self._read("beats"))
                 if latest != progress:
                     progress, moved = latest, now
                 elif now - moved > self.patience:
                     raise DeviceError(
                         f"{self.device.name} made no progress for {self.patience:g} seconds in epoch "
-                        f"{latest[0]}, cycle {latest[1]}: does its clock run, does its memory answer?"
+                        f"{latest[0]}, after {latest[1]} words read: does its clock run, does its memory answer?"
                     )
 
     def _abort(self) -> None:

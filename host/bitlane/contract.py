@@ -54,6 +54,7 @@ MASTER_OFFSET = 1 << (MASTER.fraction - WEIGHT.fraction - 1)
 STEP_FRACTION = 13  # step = mantissa * 2**-(STEP_FRACTION + exponent)
 RATE_FRACTION = 16  # shrink rate = mantissa * 2**-(RATE_FRACTION + exponent)
 DECAY_FRACTION = 16  # decay = register * 2**-DECAY_FRACTION, from 1/2 to 1
+DECAY_RANGE = (1 << (DECAY_FRACTION - 1), 1 << DECAY_FRACTION)
 MANTISSA_BITS = 16
 EXPONENT_BITS = 5
 SHRINK_SHIFTS = (8, 4)  # one shrink takes 2**-shift of a weight away; chosen by a register
@@ -112,6 +113,7 @@ def _table() -> tuple[Register, ...]:
         (0x00C, "max_features", 32, False, "features that the model memory holds"),
         (0x010, "max_row_words", 32, False, "longest row: chunks * digits"),
         (0x014, "port_bits", 32, False, "width of the memory port"),
+        (0x018, "address_bits", 32, False, "width of an address on it"),
         (0x020, "control", 32, True, "write only: 1 start, 2 abort, 4 acknowledge done"),
         (0x024, "status", 32, False, "bit 0 busy, bit 1 done, bits 15..8 error code"),
         (0x028, "irq_enable", 1, True, "raise irq while done"),

@@ -186,7 +186,7 @@ class _LinearSGD:
     intercept_: Floats
 
 
-class SGDRegressor(_LinearSGD):
+class SGDRegressor(_LinearSGD):  # noqa: D101 - its docstring is an f-string
     __doc__ = f"""Least-squares regression by low-precision SGD.
 {_PARAMETERS}
     Attributes
@@ -240,7 +240,7 @@ class SGDRegressor(_LinearSGD):
         return 1.0 - missed / spread if spread else float(missed == 0)
 
 
-class SGDClassifier(_LinearSGD):
+class SGDClassifier(_LinearSGD):  # noqa: D101 - its docstring is an f-string
     __doc__ = f"""Classification by low-precision SGD: least squares on -1 and 1, each class against the rest.
 {_PARAMETERS}
     Attributes

@@ -134,6 +134,7 @@ class Accelerator(wiring.Component):
             registers.max_features.eq(config.max_features),
             registers.max_row_words.eq(config.max_row_words),
             registers.port_bits.eq(WORD_BITS),
+            registers.address_bits.eq(config.address_bits),
             registers.status.eq(status),
             registers.epoch.eq(control.epoch),
             registers.cycles.eq(control.cycles),

@@ -17,7 +17,8 @@ class Control(wiring.Component):
 
     States: IDLE, CHECK, RUN (the model is read, an epoch is trained), FETCH, CAPTURE, SEND, SENT (a chunk of the
     model goes out, chunk by chunk), RECORD, RECORD_SEND, RECORD_SENT (the trace), NEXT, DRAIN.
-    An error or an abort ends RUN at once and a transfer after its burst; DRAIN waits until nothing is in flight.
+    An error or an abort ends RUN at once and a transfer after its burst; DRAIN waits until nothing is in flight,
+    and an abort then is too late.
 
     Members
     -------
@@ -33,6 +34,7 @@ class Control(wiring.Component):
     store_chunk, fetch, capture, capture_trace: Out, what is read from the masters, and what the model port takes.
     requests: Out, stream of the writer's requests.
     read_response, write_response: In(2). read_idle, write_idle: In(1).
+    drain: Out(1), all is stored or given up.
     busy, done, error, epoch, cycles, stamp: Out, for the registers and the trace.
     """
 
@@ -47,7 +49,7 @@ class Control(wiring.Component):
         outs = {
             "sizes_start": 1, "clear": 1, "load": 1, "enable": 1, "epoch_go": 1,
             "store_chunk": chunk, "fetch": 1, "capture": 1, "capture_trace": 1,
-            "busy": 1, "done": 1, "error": ErrorCode, "epoch": 16, "cycles": 64, "stamp": 64,
+            "drain": 1, "busy": 1, "done": 1, "error": ErrorCode, "epoch": 16, "cycles": 64, "stamp": 64,
         }  # fmt: skip
         super().__init__(
             {
@@ -66,7 +68,7 @@ class Control(wiring.Component):
         return m
 
     def _watch(self, m):
-        """Count cycles, keep the first error."""
+        """Count cycles, keep the first error; of several at once a read's, then a write's, then the abort."""
 
         def fail(condition, code):
             with m.If(self.busy & (self.error == ErrorCode.NONE) & condition):
@@ -76,7 +78,7 @@ class Control(wiring.Component):
             m.d.sync += self.cycles.eq(self.cycles + 1)
         with m.If(self.acknowledge & ~self.busy):
             m.d.sync += [self.done.eq(0), self.error.eq(ErrorCode.NONE)]
-        fail(self.abort, ErrorCode.ABORTED)
+        fail(self.abort & ~self.drain, ErrorCode.ABORTED)
         for response, slave, decode in (
             (self.write_response, ErrorCode.WRITE_SLAVE, ErrorCode.WRITE_DECODE),
             (self.read_response, ErrorCode.READ_SLAVE, ErrorCode.READ_DECODE),
@@ -168,6 +170,7 @@ class Control(wiring.Component):
                 with m.If(last_epoch):
                     m.next = "DRAIN"
             with m.State("DRAIN"):
+                m.d.comb += self.drain.eq(1)
                 m.d.sync += [loaded.eq(0), self.store_chunk.eq(0)]
                 with m.If(self.read_idle & self.write_idle):
                     m.d.sync += [self.busy.eq(0), self.done.eq(1)]

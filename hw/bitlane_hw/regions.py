@@ -21,7 +21,7 @@ class RegionSizes(wiring.Component):
     -------
     start: In(1). settings: In, stable from then on.
     base_words, draw_words: Out, right when `done`.
-    done: Out(1).
+    done: Out(1), idle or ready; low from the cycle after `start` until the sums are complete.
     """
 
     def __init__(self, config: AcceleratorConfig):

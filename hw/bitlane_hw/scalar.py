@@ -22,7 +22,7 @@ class Residual(wiring.Component):
     base_digits: In(5), half the base bits.
     dots: In, stream of `dots_layout`.
     residuals: Out, stream of `Residuals`.
-    clipped: Out(2) * 2, values clipped this cycle: two for each dot product.
+    clipped: Out(4), for each dot product whether rounding clipped it (3 cycles late), and subtracting (4).
     """
 
     latency = 4

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from amaranth.back import verilog
+from amaranth.hdl import Signal, Value
 from amaranth.lib import wiring
 
 from .accelerator import Accelerator
@@ -16,10 +17,14 @@ RENAMES = {"m_axi_read": "m_axi", "m_axi_write": "m_axi"}  # both halves are one
 
 
 def to_verilog(component: wiring.Component, name: str) -> str:
-    """Verilog text of `component`, ports named by their path joined with underscores."""
+    """Verilog text of `component`, ports named by their path joined with underscores.
+
+    Members that never change (the ready of a stream that is always ready) are left out: Amaranth refuses them.
+    """
     ports = {
-        "_".join(RENAMES.get(str(part), str(part)) for part in path): (value, None)
+        "_".join(RENAMES.get(str(part), str(part)) for part in path): (Value.cast(value), None)
         for path, _member, value in component.signature.flatten(component)
+        if isinstance(Value.cast(value), Signal)
     }
     return verilog.convert(component, name=name, ports=ports, emit_src=False, strip_internal_attrs=True)
 
@@ -30,6 +35,7 @@ def generate(config: AcceleratorConfig, path: Path) -> None:
 
 
 def main() -> None:
+    """Write the Verilog of a configuration given on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
     defaults = AcceleratorConfig()

@@ -87,6 +87,7 @@ def cocotb_speed(job: Job) -> Speed:
 
 
 def main() -> None:
+    """Print both rates and their ratio."""
     reason = why_not()
     ours = device_speed(training(epochs=200))
     print(ours, flush=True)

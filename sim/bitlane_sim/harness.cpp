@@ -274,7 +274,7 @@ class Simulator {
     // --- memory: reads
     void drive_reads() {
         top_->m_axi_arready = !resetting_ && reads_.size() < settings_.outstanding && !stalls(AR);
-        if (settings_.read_rate < FULL_RATE && tokens_ < FULL_RATE) tokens_ += settings_.read_rate;
+        if (tokens_ < FULL_RATE) tokens_ += settings_.read_rate;
         if (!read_offered_ && !reads_.empty() && reads_.front().due <= counters_.cycles && tokens_ >= FULL_RATE &&
             !stalls(R))
             offer_beat(reads_.front());
@@ -293,7 +293,7 @@ class Simulator {
         top_->m_axi_rresp = response;
         top_->m_axi_rlast = burst.done + 1 == burst.at.length;
         read_offered_ = true;
-        if (settings_.read_rate < FULL_RATE) tokens_ -= FULL_RATE;
+        tokens_ -= FULL_RATE;
         counters_.error_responses += response != OKAY;
         ++beat_number_;
     }

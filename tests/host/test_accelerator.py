@@ -129,16 +129,16 @@ def test_a_device_that_stands_still_is_given_up(seed):
     device.answers = {
         "status": lambda _: STATUS_BUSY if ("control", CONTROL_START) in device.written else 0,
         "epoch": lambda _: 1,
-        "cycles": lambda _: 5,
+        "beats": lambda _: 5,
     }
-    with pytest.raises(DeviceError, match=r"no progress for 0\.02 seconds in epoch 1, cycle 5"):
+    with pytest.raises(DeviceError, match=r"no progress for 0\.02 seconds in epoch 1, after 5 words"):
         accelerator.run(job)
     assert ("control", CONTROL_ABORT) in device.written
     assert device.allocated == 0
 
 
 def test_a_slow_device_is_not(seed):
-    """Many times the patience passes, but the cycle counter moves."""
+    """Many times the patience passes, but words keep being read."""
     job, _ = random_job(np.random.default_rng(seed))
     polls = iter(range(10**9))
     device = Recorded()
@@ -146,7 +146,7 @@ def test_a_slow_device_is_not(seed):
     started = ("control", CONTROL_START)
     device.answers = {
         "status": lambda status: STATUS_BUSY if started in device.written and next(polls) < 20_000 else status,
-        "cycles": lambda _: next(polls),
+        "beats": lambda _: next(polls),
     }
     accelerator.run(job)
 

@@ -195,7 +195,8 @@ def test_abort(seed):
     ]
     + [(name, 0x1000_0004) for name in ("base_address", "base_stride", "draw_address", "draw_stride")]
     + [(name, 0x1000_0040) for name in ("model_in", "model_out")]
-    + [("trace", 0x1000_0008)],
+    + [("trace", 0x1000_0008), ("decay", (1 << 15) - 1), ("decay", (1 << 16) + 1)]
+    + [(name, 1 << 40) for name in ("base_address", "draw_stride", "model_in", "model_out", "trace")],
 )
 def test_configurations_that_the_hardware_refuses(seed, name, value):
     job, _ = random_job(np.random.default_rng(seed))
@@ -215,7 +216,7 @@ def test_no_digits_at_all(seed):
     assert start(device) == ErrorCode.CONFIGURATION
 
 
-@pytest.mark.parametrize("address", [0, 0x1000_0000 + (1 << 20) - 8 * 16, 1 << 40])
+@pytest.mark.parametrize("address", [0, 0x1000_0000 + (1 << 20) - 8 * 16, 1 << 39])
 @pytest.mark.parametrize("name", ["base_address", "draw_address", "model_in", "model_out", "trace"])
 def test_addresses_without_memory(seed, name, address):
     job, _ = random_job(np.random.default_rng(seed), epochs=10)

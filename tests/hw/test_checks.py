@@ -29,6 +29,7 @@ VALID = {
     "model_in": 0x3080,
     "model_out": 0x4000,
     "trace": 0x5010,
+    "decay": 1 << 16,
 }
 TOP = (1 << 32) - 1
 
@@ -52,6 +53,9 @@ GOOD: list[dict[str, int]] = [
     {"features": 8 * 32, "base_digits": 8, "draws": 0},
     {"features": 4 * 32, "base_digits": 16, "draws": 0},
     {"model_in": 0, "model_out": 0, "trace": 0, "base_address": 0, "draw_address": 0, "draw_stride": 0},
+    {"decay": 1 << 15},
+    {name: 1 << 39 for name in ("base_address", "base_stride", "draw_address", "draw_stride")},
+    {name: 1 << 39 for name in ("model_in", "model_out", "trace")},
     {"step": 0x1FFFFF, "rate": 0x1FFFFF, "decay": 1 << 16, "phase": TOP, "shrink": 1, "snapshots": 1},
 ]
 BAD: list[dict[str, int]] = [
@@ -80,6 +84,11 @@ BAD: list[dict[str, int]] = [
     *({name: VALID[name] + (1 << bit)} for name in ("model_in", "model_out") for bit in range(7)),
     {"trace": VALID["trace"] + 8},
     {"trace": VALID["trace"] + 1},
+    {"decay": 0},
+    {"decay": (1 << 15) - 1},
+    {"decay": (1 << 16) + 1},
+    *({name: 1 << bit} for name in ("base_address", "base_stride", "draw_address") for bit in (40, 63)),
+    *({name: 1 << bit} for name in ("draw_stride", "model_in", "model_out", "trace") for bit in (40, 63)),
 ]
 
 

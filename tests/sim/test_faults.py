@@ -122,3 +122,18 @@ def test_read_outside_memory(bench, seed):
     assert raised.value.code == ErrorCode.READ_DECODE
     assert device.read(REGISTERS["beats"].offset) > 0
     assert bench.compare(job, timing) == ""
+
+
+@pytest.mark.parametrize("channel", ["stall_ar", "stall_r", "stall_w", "stall_b"])
+def test_memory_that_never_answers(bench, seed, channel):
+    """The driver gives up, the buffers are free, and after a reset the next run is right."""
+    rng = np.random.default_rng(seed)
+    job, timing = random_job(rng), bench.timing(rng)
+    device = bench.rtl[timing]
+    free = device.free_bytes
+    device.disturb(Disturbance(**{channel: 1 - 1e-9}))
+    with pytest.raises(DeviceError, match="no progress"):
+        Accelerator(device, patience=0.2).run(job)
+    assert device.free_bytes == free
+    device.reset()
+    assert bench.compare(job, timing) == ""

@@ -12,6 +12,7 @@ from ..contract import (
     CONTROL_ABORT,
     CONTROL_ACKNOWLEDGE,
     CONTROL_START,
+    DECAY_RANGE,
     IDENTITY,
     LABELS_PER_WORD,
     MAX_DIGITS,
@@ -36,6 +37,7 @@ PAGE = 4096
 MEMORY_BASE = 0x1000_0000  # where the memory begins on the bus; below it nothing answers
 UNPACK_VALUES = 1 << 20  # digits unpacked at a time
 ROW_WORDS = 4032  # of the default build
+ADDRESS_BITS = 40  # likewise
 
 _REGISTER_WORDS = {
     register.offset + 4 * word: (register, 32 * word)
@@ -102,6 +104,7 @@ class EmulatorDevice:
             "max_features": max_features,
             "max_row_words": max_row_words,
             "port_bits": WORD_BITS,
+            "address_bits": ADDRESS_BITS,
         }
 
     # --- registers ---
@@ -282,9 +285,9 @@ def _checked(at: dict[str, int]) -> Geometry:
     }
     if (
         any(not 1 <= at[name] <= limit for name, limit in limits.items())
-        or any(at[name] % multiple for name, multiple in multiples.items())
-        or at["base_digits"] > MAX_DIGITS
-        or at["base_digits"] + at["draws"] == 0
+        or any(at[name] % multiple or at[name] >> at["address_bits"] for name, multiple in multiples.items())
+        or not 1 <= at["base_digits"] + at["draws"] <= MAX_DIGITS
+        or not DECAY_RANGE[0] <= at["decay"] <= DECAY_RANGE[1]
     ):
         raise _Fault(ErrorCode.CONFIGURATION)
     geometry = Geometry(at["features"], at["rows"], at["base_digits"], bool(at["draws"]))
