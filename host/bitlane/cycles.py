@@ -94,7 +94,7 @@ def predict(
         last = epoch == epochs - 1
         written = done + (store if snapshots or last else 0) + record
         if last:
-            cycles = written + timing.write_latency + FINISH_CYCLES
+            cycles = written + max(timing.write_latency, NEXT_CYCLES) + FINISH_CYCLES
         else:
             first = written + NEXT_CYCLES
             clock.model += first - clock.taken - 2 + int(holds[0])  # one of the cycles takes the label

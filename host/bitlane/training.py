@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import time
 import warnings
-from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import astuple, dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .accelerator import Accelerator, Counters, Job, Outcome, job_bytes, loss_value
+from .accelerator import Accelerator, Counters, Job, Outcome, loss_value
 from .contract import (
-    LABELS_PER_WORD,
     MASTER_OFFSET,
     MAX_EPOCHS,
     MAX_ROWS,
@@ -28,11 +25,11 @@ from .contract import (
 from .devices.protocol import Device
 from .errors import DataError
 from .fixed import NO_DECAY, mantissa_exponent
-from .layout import Geometry, Words, pack_base, pack_draws, weight_values
-from .quantize import Precision, base_codes, draw_codes
+from .layout import Geometry, weight_values
+from .quantize import Precision
 from .scaling import Scaling, Table, fit_scaling
+from .starts import Plan, Samples, Start, State, starts
 
-ENCODE_VALUES = 1 << 18  # values scaled and quantized at a time
 SATURATED = 1e-3  # clipped values a row read, from which on a run warns
 
 OnEpoch = Callable[[int, float], None]
@@ -157,7 +154,7 @@ def train(
         warnings.warn(f"{X.shape[1] - features} column(s) of X are constant: their weights are 0", stacklevel=4)
     geometry = Geometry(features, len(y), precision.base_digits, precision.draws)
     batch = _whole("batch_size", batch_size, MAX_ROWS)
-    plan = _Plan(
+    plan = Plan(
         geometry=geometry,
         epochs=_whole("epochs", epochs, MAX_EPOCHS),
         batch=batch,
@@ -171,7 +168,7 @@ def train(
     accelerator.check(geometry)
 
     totals = _Totals(geometry.rows, scaling.label_unit, on_epoch)
-    for start in _starts(plan, _Samples(X, y, scaling, precision, seed)):
+    for start in starts(plan, Samples(X, y, scaling, precision, seed)):
         job = start.job(plan, state)
         outcome = accelerator.run(job, totals.on_epoch if start.whole else None)
         totals.add(start, job, outcome)
@@ -226,19 +223,7 @@ def _sets(draws: str | int, precision: Precision, epochs: int) -> int:
     return min(sets, epochs) if precision.sampling in ("double", "naive") else 1
 
 
-@dataclass(frozen=True)
-class _State:
-    """What one start hands to the next, and the two registers that stay."""
-
-    master: NDArray[np.int32]
-    step: int
-    rate: int
-    phase: int
-    shrink: int
-    decay: int
-
-
-def _initial_state(features: int, step: float, decay: float, shrinkage: float) -> _State:
+def _initial_state(features: int, step: float, decay: float, shrinkage: float) -> State:
     """All weights 0; step of a row, decay an epoch, shrinkage a batch. DataError if no register holds one."""
     if not 0.5 <= decay <= 1:
         raise DataError(f"decay={decay}: the hardware takes 0.5 to 1")
@@ -252,7 +237,7 @@ def _initial_state(features: int, step: float, decay: float, shrinkage: float) -
         raise DataError(f"learning_rate / batch_size is {step:g}: it must be above 0")
     shrink = fitting[0]
     rate = shrinkage * 2.0 ** SHRINK_SHIFTS[shrink]
-    return _State(
+    return State(
         master=np.full(features, MASTER_OFFSET, np.int32),
         step=mantissa_exponent(step, STEP_FRACTION, "learning_rate / batch_size"),
         rate=mantissa_exponent(rate, RATE_FRACTION, "alpha * learning_rate, in shrinks a batch,"),
@@ -265,157 +250,6 @@ def _initial_state(features: int, step: float, decay: float, shrinkage: float) -
 def _fits(rate: float) -> bool:
     """Whether a rate is below 1 as its register rounds it."""
     return rate < 1 - 2.0 ** -(RATE_FRACTION + 1)
-
-
-# --- what goes into which start ---
-@dataclass(frozen=True)
-class _Plan:
-    """How a run is cut so that each start fits the memory of the device."""
-
-    geometry: Geometry
-    epochs: int
-    batch: int
-    sets: int
-    shared_base: bool  # one base region serves all sets
-    snapshots: bool
-    capacity: int
-
-    def bytes_needed(self, geometry: Geometry, epochs: int, snapshots: bool) -> int:
-        """Bytes of a start."""
-        sets = min(self.sets, epochs)
-        return job_bytes(geometry, epochs, 1 if self.shared_base else sets, sets, snapshots)
-
-    @cached_property
-    def start_epochs(self) -> int:
-        """Epochs a start over all rows, 0 where not even one fits."""
-        if self.geometry.rows > MAX_ROWS:
-            return 0
-        return bisect_right(
-            range(1, self.epochs + 1),
-            self.capacity,
-            key=lambda epochs: self.bytes_needed(self.geometry, epochs, self.snapshots),
-        )
-
-    @cached_property
-    def part_rows(self) -> int:
-        """Rows a start where not all fit: a multiple of the batch. DataError where not even a batch fits."""
-        batches = bisect_right(
-            range(1, min(MAX_ROWS, self.geometry.rows) // self.batch + 1),
-            self.capacity,
-            key=lambda batches: self.bytes_needed(replace(self.geometry, rows=batches * self.batch), 1, False),
-        )
-        if not batches:
-            raise DataError(
-                f"a batch of {self.batch} rows does not fit the {self.capacity} bytes of the device: "
-                "lower batch_size or bits"
-            )
-        return batches * self.batch
-
-
-@dataclass(frozen=True)
-class _Start:
-    """One start: its data, the epochs it runs, and its place among the others."""
-
-    geometry: Geometry
-    base: list[Words]
-    draws: list[Words]
-    epochs: int
-    whole: bool  # over all rows; otherwise one epoch over some
-    ends_epoch: bool
-
-    def job(self, plan: _Plan, state: _State) -> Job:
-        """The job that goes on from `state`. Only what ends an epoch decays."""
-        return Job(
-            geometry=self.geometry,
-            base=self.base,
-            draws=self.draws,
-            master=state.master,
-            epochs=self.epochs,
-            batch=plan.batch,
-            step=state.step,
-            rate=state.rate,
-            decay=state.decay if self.ends_epoch else NO_DECAY,
-            shrink=state.shrink,
-            phase=state.phase,
-            snapshots=plan.snapshots and self.whole,
-        )
-
-
-def _starts(plan: _Plan, samples: _Samples) -> Iterator[_Start]:
-    """All starts of a run, in order, each encoded when its turn comes."""
-    if plan.start_epochs:
-        return _starts_of_epochs(plan, samples)
-    return _starts_of_rows(plan, samples)
-
-
-def _starts_of_epochs(plan: _Plan, samples: _Samples) -> Iterator[_Start]:
-    rows = slice(0, plan.geometry.rows)
-    shared = [samples.base(rows, None)] if plan.shared_base else None
-    for first in range(0, plan.epochs, plan.start_epochs):
-        epochs = min(plan.start_epochs, plan.epochs - first)
-        sets = [(first + i) % plan.sets for i in range(min(plan.sets, epochs))]
-        base = shared or [samples.base(rows, samples.generator(k)) for k in sets]
-        draws = [samples.draws(rows, samples.generator(k)) for k in sets] if plan.geometry.draws else []
-        yield _Start(plan.geometry, base, draws, epochs, whole=True, ends_epoch=True)
-
-
-def _starts_of_rows(plan: _Plan, samples: _Samples) -> Iterator[_Start]:
-    for epoch in range(plan.epochs):
-        rng = samples.generator(epoch % plan.sets)
-        for first in range(0, plan.geometry.rows, plan.part_rows):
-            rows = slice(first, min(first + plan.part_rows, plan.geometry.rows))
-            geometry = replace(plan.geometry, rows=rows.stop - rows.start)
-            draws = [samples.draws(rows, rng)] if geometry.draws else []
-            base = [samples.base(rows, rng)]
-            yield _Start(geometry, base, draws, 1, whole=False, ends_epoch=rows.stop == plan.geometry.rows)
-
-
-class _Samples:
-    """Any rows of a table as words."""
-
-    def __init__(
-        self,
-        X: Table,
-        y: Table,
-        scaling: Scaling,
-        precision: Precision,
-        seed: int,
-    ):
-        self._X = X
-        self._y = y
-        self._scaling = scaling
-        self._precision = precision
-        self._seed = seed
-
-    def generator(self, number: int) -> np.random.Generator:
-        """The randomness of a set, whatever else is drawn."""
-        return np.random.default_rng([self._seed, number])
-
-    def base(self, rows: slice, rng: np.random.Generator | None) -> Words:
-        """The base region of some rows; rng for naive sampling alone."""
-        pieces = []
-        for piece in self._pieces(rows):
-            codes = base_codes(self._scaling.values(self._X[piece]), self._precision, rng)
-            labels = self._scaling.labels(self._y[piece])
-            pieces.append(pack_base(codes, labels, self._geometry(codes)))
-        return np.concatenate(pieces)
-
-    def draws(self, rows: slice, rng: np.random.Generator) -> Words:
-        """The draw region of some rows."""
-        pieces = []
-        for piece in self._pieces(rows):
-            codes = draw_codes(self._scaling.values(self._X[piece]), self._precision, rng)
-            pieces.append(pack_draws(codes, self._geometry(codes)))
-        return np.concatenate(pieces)
-
-    def _geometry(self, codes: NDArray[np.unsignedinteger]) -> Geometry:
-        return Geometry(codes.shape[1], codes.shape[0], self._precision.base_digits, self._precision.draws)
-
-    def _pieces(self, rows: slice) -> Iterator[slice]:
-        """Slices that begin at label words and hold about `ENCODE_VALUES` values."""
-        step = max(1, ENCODE_VALUES // self._X.shape[1] // LABELS_PER_WORD) * LABELS_PER_WORD
-        for first in range(rows.start, rows.stop, step):
-            yield slice(first, min(first + step, rows.stop))
 
 
 # --- what comes out ---
@@ -434,7 +268,7 @@ class _Totals:
         self._unit = label_unit
         self._partial = 0
 
-    def add(self, start: _Start, job: Job, outcome: Outcome) -> None:
+    def add(self, start: Start, job: Job, outcome: Outcome) -> None:
         """Takes in what a start left."""
         before = self.counters.cycles
         self.starts += 1
