@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, ResetInserter, Signal
+from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -82,7 +82,7 @@ class Accelerator(wiring.Component):
 
     def _run(self, m, registers, control, engine, sizes, settings):
         last_lane = (registers.features - 1)[: (CHUNK - 1).bit_length()]
-        chunks = (registers.features + (CHUNK - 1)) // CHUNK
+        row_words = settings.chunks * settings.base_digits + Mux(settings.draws, settings.chunks, 0)
         regions = {
             BASE: (registers.base_address, registers.base_stride, sizes.base_words),
             DRAW: (registers.draw_address, registers.draw_stride, sizes.draw_words),
@@ -116,7 +116,7 @@ class Accelerator(wiring.Component):
             control.snapshots.eq(registers.snapshots),
             control.model_out.eq(registers.model_out),
             control.trace.eq(registers.trace),
-            control.refused.eq(configuration_error(registers, self._config, chunks)),
+            control.refused.eq(configuration_error(registers, self._config, row_words)),
             control.start.eq((registers.control & CONTROL_START).any()),
             control.abort.eq((registers.control & CONTROL_ABORT).any()),
             control.acknowledge.eq((registers.control & CONTROL_ACKNOWLEDGE).any()),

@@ -13,8 +13,11 @@ def misaligned(address: Value, size: int) -> Value:
     return address[: size.bit_length() - 1].any()
 
 
-def configuration_error(registers, config: AcceleratorConfig, chunks: Value) -> Value:
-    """1 where a run must not start (`ErrorCode.CONFIGURATION`): every rule of `docs/registers.md`."""
+def configuration_error(registers, config: AcceleratorConfig, row_words: Value) -> Value:
+    """1 where a run must not start (`ErrorCode.CONFIGURATION`): every rule of `docs/registers.md`.
+
+    row_words: chunks * digits, right where features and digits are within their own limits.
+    """
     r = registers
     digits = r.base_digits + r.draws
     words = (r.base_address, r.base_stride, r.draw_address, r.draw_stride)
@@ -26,7 +29,7 @@ def configuration_error(registers, config: AcceleratorConfig, chunks: Value) -> 
         (r.epochs == 0) | (r.epochs > MAX_EPOCHS),
         r.sets == 0,
         (digits == 0) | (digits > MAX_DIGITS),
-        chunks * digits > config.max_row_words,
+        row_words > config.max_row_words,
         (r.decay < DECAY_RANGE[0]) | (r.decay > DECAY_RANGE[1]),
         *(address[config.address_bits :].any() for address in addresses),
         *(misaligned(address, WORD_BYTES) for address in words),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -70,6 +70,7 @@ class GradientPass(wiring.Component):
         chunk = Signal.like(out.chunk)
         digit = Signal.like(settings.base_digits)
         held = Signal(Coefficients)
+        held_triple = Signal(signed(COEFFICIENT.bits + 2))
         shrink = Signal()
         first = digit == 0
         is_draw = digit == settings.base_digits
@@ -83,14 +84,12 @@ class GradientPass(wiring.Component):
                 with m.If(tail):
                     m.d.sync += [chunk.eq(0), busy.eq(0)]
         with m.If(self.coefficients.valid):
-            m.d.sync += [busy.eq(1), held.eq(coefficients), shrink.eq(self.shrink)]
-
-        triple = register(m, coefficients.total * 3, "triple_next")
-        held_triple = Signal(signed(COEFFICIENT.bits + 2))
-        started = Signal()
-        m.d.sync += started.eq(self.coefficients.valid)
-        with m.If(started):
-            m.d.sync += held_triple.eq(triple)
+            m.d.sync += [
+                busy.eq(1),
+                held.eq(coefficients),
+                held_triple.eq((coefficients.total << 1) + coefficients.total),
+                shrink.eq(self.shrink),
+            ]
 
         def by_digit(whole, name):
             """`whole` shifted right by two bits for each digit of its chunk gone by."""
@@ -100,7 +99,7 @@ class GradientPass(wiring.Component):
             m.d.sync += shifted.eq(value >> 2)
             return value
 
-        total3 = by_digit(Mux(started, triple, held_triple), "triple")
+        total3 = by_digit(held_triple, "triple")
         total = by_digit(held.total, "total")
         difference = by_digit(held.difference, "difference")
 
@@ -188,10 +187,12 @@ class GradientLanes(wiring.Component):
     def _lane(self, m, j, digit, member):
         words = self.passes.payload
         term = Mux(digit.high == digit.low, words.plus, words.minus)
-        signed_term = (term ^ (~digit.high).replicate(len(term))).as_signed() + ~digit.high
+        minus = ~digit.high
         total = Signal(TERM, name=f"total_{j}")
         with m.If(self.passes.valid):
-            m.d.sync += total.eq(Mux(member, Mux(words.first, 0, total) + signed_term, 0))
+            # + (term ^ minus) + minus: the ones in front make the second sum the carry into the first.
+            before = Cat(1, Mux(words.first, 0, total))
+            m.d.sync += total.eq(Mux(member, (before + Cat(minus, term ^ minus.replicate(len(term))))[1:], 0))
 
         master = self.master.word_select(j, MASTER.bits).as_signed()
         shrink = register(m, words.shrink & member, f"shrink_{j}")

@@ -95,11 +95,11 @@ BAD: list[dict[str, int]] = [
 def test_rules() -> None:
     m = Module()
     signals = {name: Signal(register.bits, name=name) for name, register in REGISTERS.items()}
-    refused, chunks = Signal(), Signal(28)
+    refused, row_words = Signal(), Signal(37)
     registers = SimpleNamespace(**signals)
     m.d.comb += [
-        chunks.eq((registers.features + 31) // 32),
-        refused.eq(configuration_error(registers, CONFIG, chunks)),
+        row_words.eq((registers.features + 31) // 32 * (registers.base_digits + registers.draws)),
+        refused.eq(configuration_error(registers, CONFIG, row_words)),
     ]
 
     async def testbench(ctx: Any) -> None:
