@@ -20,6 +20,7 @@ from typing import IO, Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from .cache import cache_folder
 from .errors import DataError
 from .extras import extra
 from .tables import Table, near_names, read_table
@@ -193,11 +194,6 @@ def _local(known: Entry) -> Path | None:
 
 
 # --- fetching ------------------------------------------------------------------------------------
-def cache_folder() -> Path:
-    """Where fetched files are kept."""
-    return Path(os.environ.get("BITLANE_CACHE") or Path.home() / ".cache" / "bitlane")
-
-
 def fetch(remote: Remote, folder: Path) -> Path:
     """The unpacked file of `remote` in `folder`, fetched and checked if it is not there yet.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import importlib.metadata
-import os
 import shutil
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bitlane.cache import cache_folder
 from bitlane.errors import DeviceError
 
 from . import toolchain
@@ -52,11 +52,6 @@ COMPILER_FLAGS = (
 )
 LINKER_FLAGS = ("-shared", "-pthread", *(("-Wl,-Bsymbolic",) if sys.platform == "linux" else ()))
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
-
-
-def cache_directory() -> Path:
-    """Where built things are kept: $BITLANE_CACHE, or ~/.cache/bitlane."""
-    return Path(os.environ.get("BITLANE_CACHE") or Path.home() / ".cache" / "bitlane")
 
 
 def build(config: AcceleratorConfig | None = None) -> Path:
@@ -107,7 +102,7 @@ def cached(kind: str, name: str, make: Callable[[Path], None]) -> Path:
 
     Processes that want the same entry wait for the one that makes it; an attempt that fails leaves nothing.
     """
-    entry = cache_directory() / kind / name
+    entry = cache_folder() / kind / name
     if entry.is_dir():
         return entry
     entry.parent.mkdir(parents=True, exist_ok=True)

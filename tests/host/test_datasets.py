@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from bitlane import datasets
+from bitlane.cache import cache_folder
 from bitlane.datasets import Entry, Remote, fetch, list_datasets, load_dataset
 from bitlane.errors import DataError
 
@@ -162,7 +163,7 @@ def test_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> N
     assert np.array_equal(table.y, arrays[1])
     assert table.held_out is not None
     assert np.array_equal(table.held_out[0], arrays[2].reshape(4, 6))
-    cached = datasets.cache_folder() / "pictures" / "part0-ubyte"
+    cached = cache_folder() / "pictures" / "part0-ubyte"
     cached.write_bytes(cached.read_bytes()[:-1])
     with pytest.raises(DataError, match="not an idx file"):
         load_dataset("pictures")

@@ -35,13 +35,6 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return done
 
 
-def test_cache_directory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BITLANE_CACHE", "/somewhere")
-    assert build.cache_directory() == Path("/somewhere")
-    monkeypatch.delenv("BITLANE_CACHE")
-    assert build.cache_directory() == Path.home() / ".cache" / "bitlane"
-
-
 def test_built_once_for_each_content(
     cache: Path, compiled: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
