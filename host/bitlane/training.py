@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from .accelerator import Accelerator, Counters, Job, Outcome, loss_value
 from .contract import (
+    DECAY_RANGE,
     MASTER_OFFSET,
     MAX_EPOCHS,
     MAX_ROWS,
@@ -225,8 +226,9 @@ def _sets(draws: str | int, precision: Precision, epochs: int) -> int:
 
 def _initial_state(features: int, step: float, decay: float, shrinkage: float) -> State:
     """All weights 0; step of a row, decay an epoch, shrinkage a batch. DataError if no register holds one."""
-    if not 0.5 <= decay <= 1:
-        raise DataError(f"decay={decay}: the hardware takes 0.5 to 1")
+    least, most = (limit / NO_DECAY for limit in DECAY_RANGE)
+    if not least <= decay <= most:
+        raise DataError(f"decay={decay}: the hardware takes {least:g} to {most:g}")
     fitting = [i for i, shift in enumerate(SHRINK_SHIFTS) if shrinkage >= 0 and _fits(shrinkage * 2.0**shift)]
     if not fitting:
         raise DataError(

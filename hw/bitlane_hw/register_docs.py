@@ -7,6 +7,7 @@ from pathlib import Path
 
 from .contract import (
     CHUNK_MODEL_BYTES,
+    DECAY_RANGE,
     MAX_DIGITS,
     MAX_EPOCHS,
     MAX_ROWS,
@@ -44,7 +45,7 @@ RULES = (
     f"rows and batch are 1 to {MAX_ROWS}, epochs is 1 to {MAX_EPOCHS}, sets is 1 or more",
     f"base_digits + draws is 1 to {MAX_DIGITS}",
     "ceil(features / 32) * (base_digits + draws) is at most max_row_words",
-    "decay is 2**15 to 2**16, every address and stride below 2**address_bits",
+    f"decay is {DECAY_RANGE[0]} to {DECAY_RANGE[1]}, every address and stride below 2**address_bits",
     f"base and draw addresses and strides are multiples of {WORD_BYTES}, model addresses of {CHUNK_MODEL_BYTES}, "
     f"trace of {TRACE_BYTES}",
 )
