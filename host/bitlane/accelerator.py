@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .contract import (
+    BOUND,
+    CHUNK,
     CONTROL_ABORT,
     CONTROL_ACKNOWLEDGE,
     CONTROL_START,
@@ -21,19 +23,21 @@ from .contract import (
     STATUS_BUSY,
     STATUS_DONE,
     STATUS_ERROR_SHIFT,
-    TRACE_BYTES,
-    TRACE_WORDS,
     VERSION,
+    WORD_BITS,
     WORD_BYTES,
     ErrorCode,
 )
 from .devices.protocol import Buffer, Device
 from .errors import DataError, DeviceError
-from .fixed import NO_DECAY
 from .layout import Geometry, Words, pack_master, unpack_master
+from .settings import Settings
 
 PAGE = 4096  # what devices round a buffer up to
+BOUND_MASK = (1 << BOUND.bits) - 1
 PROGRESS_SECONDS = 1.0  # between two looks at the progress registers
+
+OnEpoch = Callable[[int, NDArray[np.int64]], None]
 
 _EXPLANATIONS = {
     ErrorCode.CONFIGURATION: "it refused a register: a size beyond this build, or a misaligned address",
@@ -54,13 +58,10 @@ class Job:
     geometry: of an epoch.
     base: base regions, uint64 [base_words] each: one that all sets share, or one a set.
     draws: draw regions, uint64 [draw_words] each, one a set; empty without double sampling.
-    master: int32 [n], stored master weights to begin with.
-    epochs, batch: of this start. Epoch e reads set `e mod sets`.
-    step, rate: registers as `fixed.mantissa_exponent` makes them; step is divided by the batch already.
-    decay: factor on both after each epoch, in 2**-16.
-    shrink: index into `contract.SHRINK_SHIFTS`.
-    phase: shrink accumulator.
-    snapshots: whether the model of each epoch is wanted.
+    master: int32 [outputs, n], stored master weights to begin with.
+    epochs: of this start. Epoch e reads set `e mod sets`.
+    settings: at the beginning; steps are divided by the batch already.
+    snapshots: whether the models of each epoch are wanted.
     """
 
     geometry: Geometry
@@ -68,12 +69,7 @@ class Job:
     draws: Sequence[Words]
     master: NDArray[np.int32]
     epochs: int
-    batch: int
-    step: int
-    rate: int = 0
-    decay: int = NO_DECAY
-    shrink: int = 0
-    phase: int = 0
+    settings: Settings
     snapshots: bool = False
 
     @property
@@ -99,11 +95,11 @@ class Outcome:
 
     Parameters
     ----------
-    loss: int64 [epochs], sum over rows of r_1 r_2 in units of 2**-32; `loss_value` makes numbers of it.
+    loss: int64 [epochs, outputs], sum over rows in units of 2**-32; `loss_value` makes numbers of it.
     epoch_cycles: int64 [epochs], cycles from the start to the end of each epoch.
-    master: int32 [n], stored master weights at the end.
-    snapshots: int32 [epochs, n] after each epoch, or None.
-    step, rate, phase: registers to go on with.
+    master: int32 [outputs, n], stored master weights at the end.
+    snapshots: int32 [epochs, outputs, n] after each epoch, or None.
+    settings: to go on with: the job's, with steps and rate as decayed and the phase as advanced.
     counters: see `Counters`.
     """
 
@@ -111,14 +107,12 @@ class Outcome:
     epoch_cycles: NDArray[np.int64]
     master: NDArray[np.int32]
     snapshots: NDArray[np.int32] | None
-    step: int
-    rate: int
-    phase: int
+    settings: Settings
     counters: Counters
 
 
 def loss_value(loss: int) -> float:
-    """A sum of squared residuals, in squared label units, of the integer that the hardware stored."""
+    """The sum of a loss over rows, of the integer that the hardware stored; of `Loss.SQUARES` without its 1/2."""
     return loss * 2.0**-LOSS.fraction
 
 
@@ -130,7 +124,7 @@ def job_bytes(geometry: Geometry, epochs: int, base_sets: int, draw_sets: int, s
         draw_sets * geometry.draw_words * WORD_BYTES,
         geometry.model_bytes,
         models * geometry.model_bytes,
-        epochs * TRACE_BYTES,
+        epochs * geometry.record_words * WORD_BYTES,
     ]
     return sum(-(-size // PAGE) * PAGE for size in sizes)
 
@@ -168,13 +162,27 @@ class Accelerator:
         self.max_features = self._read("max_features")
         self.max_row_words = self._read("max_row_words")
         self.port_bits = self._read("port_bits")
+        self.columns = self.port_bits // WORD_BITS
+        self.outputs = self._read("outputs")
 
-    def check(self, geometry: Geometry) -> None:
-        """DataError if rows of this geometry are too long for the hardware; it says what would fit."""
+    def check(self, geometry: Geometry, staleness: int = 0) -> None:
+        """DataError if the hardware is of another shape, or rows are too long for it; it says what would fit."""
+        mine, theirs = (geometry.columns, geometry.outputs), (self.columns, self.outputs)
+        if mine != theirs:
+            raise DataError(
+                f"the data is laid out for {mine[0]} columns and {mine[1]} outputs, but {self.device.name} "
+                f"has {theirs[0]} and {theirs[1]}: open the device with width={mine[0] * WORD_BITS} "
+                f"and outputs={mine[1]}"
+            )
         if geometry.features > self.max_features:
             raise DataError(
                 f"X has {geometry.features} features, but {self.device.name} holds {self.max_features}: "
                 "leave some out, or build the hardware for more"
+            )
+        if staleness and 2 * geometry.chunks > self.max_features // CHUNK:
+            raise DataError(
+                f"X has {geometry.features} features, but with staleness=1 {self.device.name} holds "
+                f"{self.max_features // CHUNK // 2 * CHUNK}: use staleness=0, or build the hardware for more"
             )
         if geometry.row_words > self.max_row_words:
             raise DataError(
@@ -183,20 +191,20 @@ class Accelerator:
                 f"lower bits to {self.max_row_words // geometry.chunks * DIGIT_BITS} or below"
             )
 
-    def run(self, job: Job, on_epoch: Callable[[int, int], None] | None = None) -> Outcome:
+    def run(self, job: Job, on_epoch: OnEpoch | None = None) -> Outcome:
         """Starts the accelerator once and waits for it. Buffers are freed however it ends.
 
         Parameters
         ----------
         job: what to run.
-        on_epoch: called with the number of each epoch, from 0, and its loss integer, soon after it ended.
+        on_epoch: called with the number of each epoch, from 0, and its losses, int64 [outputs], soon after it ended.
 
         Raises
         ------
-        DataError: rows too long for the hardware.
+        DataError: rows too long for the hardware, or columns or outputs that it does not have.
         DeviceError: it is busy, has no room, makes no progress, or ended with an error (see `.code`).
         """
-        self.check(job.geometry)
+        self.check(job.geometry, job.settings.staleness)
         if self._read("status") & STATUS_BUSY:
             raise DeviceError(f"{self.device.name} is busy with another run")
         with ExitStack() as stack:
@@ -205,11 +213,11 @@ class Accelerator:
             model_in = self._upload(stack, [pack_master(job.master)])
             models = job.epochs if job.snapshots else 1
             model_out = self._allocate(stack, models * job.geometry.model_words)
-            trace = self._allocate(stack, job.epochs * TRACE_WORDS)
+            trace = self._allocate(stack, job.epochs * job.geometry.record_words)
             trace.array[:] = 0
             self.device.flush(trace)
             self._configure(job, base, draws, model_in, model_out, trace)
-            report = _Report(self.device, trace, on_epoch)
+            report = _Report(self.device, trace, job.geometry, on_epoch)
             code = self._start_and_wait(report)
             if code != ErrorCode.NONE:
                 raise DeviceError(f"{self.device.name} ended with {code.name}: {_EXPLANATIONS[code]}", code)
@@ -251,24 +259,32 @@ class Accelerator:
         model_out: Buffer,
         trace: Buffer,
     ) -> None:
-        geometry = job.geometry
+        geometry, settings = job.geometry, job.settings
+        tail, last_tail = geometry.tails
+        low, high = settings.bounds
         address = {"base_address": base, "draw_address": draws, "model_in": model_in}
         values = {name: buffer.device_address if buffer else 0 for name, buffer in address.items()}
         values |= {
             "irq_enable": 1,
             "features": geometry.features,
-            "rows": geometry.rows,
+            "groups": geometry.groups,
             "base_digits": geometry.base_digits,
             "draws": int(geometry.draws),
             "sets": job.sets,
             "epochs": job.epochs,
-            "batch": job.batch,
-            "step": job.step,
-            "rate": job.rate,
-            "decay": job.decay,
-            "shrink": job.shrink,
+            "batch_groups": geometry.batch_groups,
+            "tails": tail | last_tail << 8,
+            "step": settings.step,
+            "step_negative": settings.step_negative,
+            "rate": settings.rate,
+            "decay": settings.decay,
+            "phase": settings.phase,
+            "loss": int(settings.loss),
+            "prox": int(settings.prox),
+            "bounds": low & BOUND_MASK | (high & BOUND_MASK) << BOUND.bits,
+            "free": int(settings.free),
+            "staleness": settings.staleness,
             "snapshots": int(job.snapshots),
-            "phase": job.phase,
             "base_stride": geometry.base_words * WORD_BYTES if len(job.base) > 1 else 0,
             "draw_stride": geometry.draw_words * WORD_BYTES,
             "model_out": model_out.device_address,
@@ -309,7 +325,7 @@ class Accelerator:
                 elif now - moved > self.patience:
                     raise DeviceError(
                         f"{self.device.name} made no progress for {self.patience:g} seconds in epoch "
-                        f"{latest[0]}, after {latest[1]} words read: does its clock run, does its memory answer?"
+                        f"{latest[0]}, after {latest[1]} beats read: does its clock run, does its memory answer?"
                     )
 
     def _abort(self) -> None:
@@ -321,22 +337,20 @@ class Accelerator:
         self._write("control", CONTROL_ACKNOWLEDGE)
 
     def _outcome(self, job: Job, model_out: Buffer, report: _Report) -> Outcome:
-        records = report.records()
-        words = job.geometry.model_words
-        models = np.stack(
-            [
-                unpack_master(model_out.array[start : start + words], job.geometry.features)
-                for start in range(0, words * (job.epochs if job.snapshots else 1), words)
-            ]
-        )
+        records, geometry = report.records(), job.geometry
+        models = unpack_master(model_out.array, geometry.features).reshape(-1, geometry.outputs, geometry.features)
         return Outcome(
-            loss=records[:, 0],
-            epoch_cycles=records[:, 1],
+            loss=records[:, 1:],
+            epoch_cycles=records[:, 0],
             master=models[-1],
             snapshots=models if job.snapshots else None,
-            step=self._read("step_now"),
-            rate=self._read("rate_now"),
-            phase=self._read("phase_now"),
+            settings=replace(
+                job.settings,
+                step=self._read("step_now"),
+                step_negative=self._read("step_negative_now"),
+                rate=self._read("rate_now"),
+                phase=self._read("phase_now"),
+            ),
             counters=Counters(
                 **{name: self._read(name) for name in Counters.__dataclass_fields__},
             ),
@@ -346,9 +360,10 @@ class Accelerator:
 class _Report:
     """The trace, read while it is written: an epoch's record is there once its cycles are not 0."""
 
-    def __init__(self, device: Device, trace: Buffer, on_epoch: Callable[[int, int], None] | None):
+    def __init__(self, device: Device, trace: Buffer, geometry: Geometry, on_epoch: OnEpoch | None):
         self._device = device
         self._trace = trace
+        self._geometry = geometry
         self._on_epoch = on_epoch
         self._reported = 0
 
@@ -358,17 +373,18 @@ class _Report:
         return self._on_epoch is not None
 
     def records(self) -> NDArray[np.int64]:
-        """int64 [epochs, 2]: loss and cycles."""
+        """int64 [epochs, 1 + outputs]: cycles and losses."""
         self._device.invalidate(self._trace)
-        records: NDArray[np.int64] = self._trace.array.view(np.int64).reshape(-1, TRACE_WORDS).copy()
+        words = self._trace.array.view(np.int64).reshape(-1, self._geometry.record_words)
+        records: NDArray[np.int64] = words[:, : 1 + self._geometry.outputs].copy()
         return records
 
     def update(self, ended: int) -> None:
         """Calls back for the epochs that are new among the first `ended`."""
         if self._on_epoch is None or ended <= self._reported:
             return
-        for loss, cycles in self.records()[self._reported : ended].tolist():
-            if not cycles:
+        for record in self.records()[self._reported : ended]:
+            if not record[0]:
                 break
-            self._on_epoch(self._reported, loss)
+            self._on_epoch(self._reported, record[1:])
             self._reported += 1

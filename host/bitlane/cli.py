@@ -12,26 +12,27 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import NoReturn
 
 import numpy as np
 
-from . import __version__
-from .compare import SAMPLINGS, Schedule, compare, one_against_rest, precisions_of
+from .arguments import AS_BEGUN, AS_GIVEN, COMPARE, TRAIN, fill, make_parser
+from .checkpoint import Checkpoint
+from .compare import Data, compare, one_against_rest, precisions_of, signs
 from .datasets import list_datasets, load_dataset, where
-from .devices import available_devices
+from .devices import Device, available_devices, open_device
 from .errors import BitlaneError, DataError
 from .estimators import SGDClassifier, SGDRegressor
 from .extras import extra
 from .plots import curve_label, draw
 from .quantize import FULL_BITS, Precision
-from .records import Record, check_folder, read_record, write_record
-from .schedules import DECAY, suggest_learning_rate
+from .records import CHECKPOINT_NAME, Record, check_folder, read_record, write_record
+from .runs import OnEpoch
+from .schedules import Schedule, suggest_learning_rate
 from .summary import aligned, comparison_summary, run_record, run_summary
 from .tables import Table, near_names, read_table
-from .training import OnEpoch
 
 FEW_CLASSES = 20  # as many whole numbers, or fewer, are taken for classes
 
@@ -39,7 +40,7 @@ FEW_CLASSES = 20  # as many whole numbers, or fewer, are taken for classes
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (default: the process's own); returns the exit status."""
     try:
-        arguments = _parser().parse_args(argv)
+        arguments = make_parser(_COMMANDS).parse_args(argv)
         with _notes():
             arguments.command(arguments)
         sys.stdout.flush()
@@ -86,35 +87,74 @@ def _notes() -> Iterator[None]:
 
 # --- train ---------------------------------------------------------------------------------------
 def _train(arguments: argparse.Namespace) -> None:
+    checkpoint, earlier = _resumed(arguments) if arguments.resume else (None, None)
+    fill(arguments, TRAIN)
     precision = _precision(arguments)
     _writable(arguments.out)
     table, task = _load(arguments)
     rate = arguments.learning_rate
     if rate is None:
-        rate = suggest_learning_rate(table.X, arguments.batch_size, precision)
-    model = (SGDRegressor if task == "regression" else SGDClassifier)(
-        bits=precision.bits,
-        sampling=precision.sampling,
-        draws=arguments.draws,
-        epochs=arguments.epochs,
-        batch_size=arguments.batch_size,
-        learning_rate=rate,
-        decay=arguments.decay,
-        penalty=arguments.penalty,
-        alpha=arguments.alpha,
-        device=arguments.device,
-        random_state=arguments.seed,
-    )
-    with _progress("training", arguments.epochs * _models(table, task)) as advance:
-        model.fit(table.X, table.y, on_epoch=advance, snapshots=True)
-    record = run_record(model, table, task, _name(arguments.source))
-    _report(run_summary(record), record, arguments.out)
+        rate = suggest_learning_rate(table.X, arguments.batch_size, precision, loss=arguments.loss)
+    parameters = {
+        "bits": precision.bits,
+        "sampling": precision.sampling,
+        "learning_rate": rate,
+        "random_state": arguments.seed,
+        **{name: getattr(arguments, name) for name in AS_GIVEN},
+    }
+    if task == "classification":
+        parameters["class_weight"] = arguments.class_weight
+    elif arguments.class_weight is not None:
+        raise DataError(f"--class-weight {arguments.class_weight}: {_name(arguments.source)} has no classes")
+    epochs = arguments.epochs - (checkpoint.epoch if checkpoint else 0)
+    with _device(arguments) as device:
+        model = (SGDRegressor if task == "regression" else SGDClassifier)(device=device, **parameters)
+        with _progress("training", epochs * _passes(table, task, arguments)) as advance:
+            model.fit(table.X, table.y, resume=checkpoint, on_epoch=advance, snapshots=True)
+    source = {name: getattr(arguments, name) for name in ("target", "impute")}
+    record = run_record(model, table, task, _name(arguments.source), earlier, **source)
+
+    def add(folder: Path) -> None:
+        model.run_.checkpoint().save(folder / CHECKPOINT_NAME)
+        draw(record, folder)
+
+    _report(run_summary(record), record, arguments.out, add)
 
 
-def _models(table: Table, task: str) -> int:
-    """How many linear models: one for each of more than two classes."""
+def _resumed(arguments: argparse.Namespace) -> tuple[Checkpoint, Record]:
+    """The checkpoint to go on from and its record; all that must stay as it was is taken over from there."""
+    given = [name for name in (*AS_GIVEN, *AS_BEGUN) if name != "epochs" and hasattr(arguments, name)]
+    if given:
+        option = given[0].replace("_", "-")
+        raise DataError(f"--{option}: a resumed training goes on as it began; leave it out, or train anew")
+    earlier = read_record(arguments.resume)
+    if earlier.kind != "run":
+        raise DataError(f"{arguments.resume} holds a {earlier.kind}, which cannot be resumed")
+    checkpoint = Checkpoint.load(arguments.resume / CHECKPOINT_NAME)
+    try:
+        data, settings = earlier.header["data"], earlier.header["settings"]
+        was = {"task": data["task"], "class_weight": settings["class_weight"], **data["source"]}
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{arguments.resume} lacks what resuming needs ({error}): run it again") from error
+    fill(arguments, {**asdict(checkpoint.options), **was})
+    return checkpoint, earlier
+
+
+def _passes(table: Table, task: str, arguments: argparse.Namespace) -> int:
+    """How often the data is gone through each epoch: for several of more than two classes at a time."""
     classes = 1 if task == "regression" else len(np.unique(table.y))
-    return classes if classes > 2 else 1
+    models = classes if classes > 2 else 1
+    return models if arguments.class_weight else -(-models // arguments.outputs)
+
+
+@contextlib.contextmanager
+def _device(arguments: argparse.Namespace) -> Iterator[Device]:
+    """The device asked for, open."""
+    device = open_device(arguments.device, arguments.width, arguments.outputs)
+    try:
+        yield device
+    finally:
+        device.close()
 
 
 def _precision(arguments: argparse.Namespace) -> Precision:
@@ -131,52 +171,65 @@ def _writable(out: Path | None) -> None:
         extra("matplotlib", "plotting (--out)")
 
 
-def _report(summary: str, record: Record, out: Path | None) -> None:
+def _report(summary: str, record: Record, out: Path | None, add: Callable[[Path], object]) -> None:
     """Write the run folder first: whoever reads our output may stop reading."""
     if out is not None:
-        write_record(out, record, lambda folder: draw(record, folder))
+        write_record(out, record, add)
         summary += f"\n\nwritten to {out}: {', '.join(sorted(path.name for path in out.iterdir()))}"
     print(summary)
 
 
 # --- compare -------------------------------------------------------------------------------------
 def _compare(arguments: argparse.Namespace) -> None:
+    fill(arguments, COMPARE)
     precisions = precisions_of(arguments.bits, arguments.sampling)
     _writable(arguments.out)
     table, task = _load(arguments)
-    name, y = _name(arguments.source), table.y
+    name, y, held_out = _name(arguments.source), table.y, None
     title = name if table.target == "y" else f"{name}: {table.target}"
     if task == "regression":
-        if arguments.positive is not None:
-            raise DataError(f"--positive {arguments.positive}: {name} is a regression, it has no classes")
+        for option, value in (("positive", arguments.positive), ("loss", arguments.loss)):
+            if value not in (None, "squared_error"):
+                raise DataError(f"--{option} {value}: {name} is a regression, it has no classes")
     else:
         y, positive = one_against_rest(y, arguments.positive)
+        if table.held_out is not None:
+            held_out = (table.held_out[0], signs(table.held_out[1], positive))
         title = f"{name}: class {positive} against the rest"
     rate = arguments.learning_rate
     if rate is None:
-        rate = suggest_learning_rate(table.X, arguments.batch_size)
+        rate = suggest_learning_rate(table.X, arguments.batch_size, loss=arguments.loss)
     schedule = Schedule(
         epochs=arguments.epochs,
         batch_size=_at_most_rows(arguments.batch_size, table.rows),
         learning_rate=rate,
         decay=arguments.decay,
         draws=arguments.draws,
+        loss=arguments.loss,
         seed=arguments.seed,
     )
     _note_noisy(table, precisions, schedule)
-    runs = 1 + len(precisions)
+    runs = (1 + len(precisions)) * len(arguments.staleness)
     order = np.random.default_rng(arguments.seed).permutation(table.rows)  # one for all: sorted rows mislead SGD
-    with _progress("comparing", runs * schedule.epochs) as advance:
+    data = Data(table.X[order], y[order], held_out)
+    with _device(arguments) as device, _progress("comparing", runs * schedule.epochs) as advance:
         comparison = compare(
-            table.X[order], y[order], precisions, schedule, device=arguments.device, title=title, on_epoch=advance
+            data,
+            precisions,
+            schedule,
+            staleness=arguments.staleness,
+            device=device,
+            title=title,
+            on_epoch=advance,
         )
-    _report(comparison_summary(comparison), comparison.record(name), arguments.out)
+    record = comparison.record(name)
+    _report(comparison_summary(comparison), record, arguments.out, lambda folder: draw(record, folder))
 
 
 def _note_noisy(table: Table, precisions: Sequence[Precision], schedule: Schedule) -> None:
     """Say which precisions need smaller steps than the schedule that all share."""
     for precision in precisions:
-        rate = suggest_learning_rate(table.X, schedule.batch_size, precision)
+        rate = suggest_learning_rate(table.X, schedule.batch_size, precision, loss=schedule.loss)
         if precision.draws and schedule.learning_rate > 4 * rate:
             label = curve_label(precision.sampling, precision.bits)
             warnings.warn(
@@ -263,96 +316,4 @@ def _progress(what: str, epochs: int) -> Iterator[OnEpoch | None]:
         yield lambda epoch, loss: bar.update()
 
 
-# --- the command line ----------------------------------------------------------------------------
-class _Parser(argparse.ArgumentParser):
-    """Its errors are one line, as all others are."""
-
-    def error(self, message: str) -> NoReturn:
-        raise SystemExit(_fail(f"{message} (see {self.prog} --help)"))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="bitlane", description="Trains linear models on samples stored with few bits.")
-    parser.add_argument("--version", action="version", version=f"bitlane {__version__}")
-    commands = parser.add_subparsers(dest="name", metavar="COMMAND", required=True)
-
-    train = commands.add_parser("train", help="train one model", description="Train one model.")
-    train.add_argument("--bits", type=int, default=4, help="stored bits a feature, even, 2 to 32 (4)")
-    train.add_argument("--sampling", choices=[*SAMPLINGS, "full"], help="how they are drawn (double; full for 32 bits)")
-    _shared(train)
-    train.add_argument("--penalty", choices=["l2"], help="penalty on the scaled weights (none)")
-    train.add_argument("--alpha", type=float, default=0.0, help="its strength (0)")
-    train.set_defaults(command=_train)
-
-    both = commands.add_parser(
-        "compare",
-        help="train at several precisions and compare",
-        description="Train in float64, at full precision, and at each precision asked for, "
-        "all with the same order and schedule.",
-    )
-    both.add_argument("--bits", type=_bits, default=[2, 4, 8, 32], help="stored bits a feature (2,4,8,32)")
-    both.add_argument("--sampling", type=_words, default=list(SAMPLINGS), help=f"({','.join(SAMPLINGS)})")
-    both.add_argument("--positive", metavar="CLASS", help="the class that is told from the rest")
-    _shared(both)
-    both.set_defaults(command=_compare)
-
-    plot = commands.add_parser("plot", help="draw a run folder's plots again")
-    plot.add_argument("folder", type=Path, metavar="RUN_DIR")
-    plot.set_defaults(command=_plot)
-    commands.add_parser("devices", help="list the devices").set_defaults(command=_devices)
-    commands.add_parser("datasets", help="list the data sets").set_defaults(command=_datasets)
-    return parser
-
-
-def _shared(parser: argparse.ArgumentParser) -> None:
-    """What train and compare both take."""
-    add = parser.add_argument
-    add(
-        "source",
-        metavar="FILE_OR_DATASET",
-        help="csv, tsv, parquet, libsvm, npz, npy; or see bitlane datasets",
-    )
-    add("--target", metavar="NAME", help="the label column")
-    add("--task", choices=["auto", "regression", "classification"], default="auto", help="(auto)")
-    add("--impute", action="store_true", help="replace NaN and inf by the column's mean")
-    add("--draws", type=_draws, default="epoch", help="random sets: epoch (fresh in each), once, or a number")
-    add("--epochs", type=_positive, default=20, help="(20)")
-    add("--batch-size", type=_positive, default=16, help="rows of a mini-batch (16)")
-    add("--learning-rate", type=_rate, metavar="RATE", help="on scaled data (auto: from the data's spread)")
-    add("--decay", type=float, default=DECAY, help=f"of the learning rate, each epoch, 0.5 to 1 ({DECAY})")
-    add("--device", default="rtl", help="rtl, emulator, auto; see bitlane devices (rtl)")
-    add("--seed", type=_seed, default=0, help="of the order of the rows and of the draws (0)")
-    add("--out", type=Path, metavar="DIR", help="write a run folder: run.jsonl, model.npz, plots")
-
-
-def _bits(text: str) -> list[int]:
-    return [int(word) for word in _words(text)]
-
-
-def _words(text: str) -> list[str]:
-    words = [word.strip() for word in text.split(",")]
-    if not all(words):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of words with commas between them")
-    return words
-
-
-def _draws(text: str) -> str | int:
-    return text if text in ("once", "epoch") else int(text)
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} must be 1 or more")
-    return value
-
-
-def _seed(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} must be 0 or more")
-    return value
-
-
-def _rate(text: str) -> float | None:
-    return None if text == "auto" else float(text)
+_COMMANDS = {"train": _train, "compare": _compare, "plot": _plot, "devices": _devices, "datasets": _datasets}

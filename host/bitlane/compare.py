@@ -11,44 +11,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .baseline import float_models
+from .contract import WORD_BITS
 from .devices import Device, open_device
 from .errors import DataError
+from .measures import accuracies_of, constant_loss, least_loss, losses_of
 from .plots import curve_label
 from .quantize import FULL_BITS, Precision
 from .records import Record
-from .scaling import fit_scaling
-from .training import OnEpoch, Run, train
-
-Floats = NDArray[np.float64]
+from .runs import OnEpoch, Run
+from .scaling import Floats
+from .schedules import Schedule
+from .training import train
 
 FULL = Precision(FULL_BITS, "full")
 SAMPLINGS = ("double", "nearest", "naive")
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """What all trainings of a comparison share; `learning_rate` is that of scaled data."""
-
-    epochs: int = 20
-    batch_size: int = 16
-    learning_rate: float = 0.1
-    decay: float = 1.0
-    draws: str | int = "epoch"
-    fit_intercept: bool = True
-    seed: int = 0
-
-
-@dataclass(frozen=True)
 class Result:
-    """One training. Losses are mean squared residuals on the unquantized rows, in label units squared.
+    """One training. Losses are means on the unquantized rows, squared residuals in label units squared.
 
-    losses float64[epochs], of the model after each epoch. What the accelerator counted is None for float64:
-    bytes and cycles an epoch, cycles over the layout bound and over the raw bound, saturations of the run.
+    losses float64[epochs], of the model after each epoch. accuracy, held_out: of the final model, the share of rows
+    classified right among those trained on and among others; None where there is nothing to classify. What the
+    accelerator counted is None for float64: bytes and cycles an epoch, cycles over the layout bound and over the
+    raw bound, saturations of the run.
     """
 
     sampling: str
     bits: int
     losses: Floats
+    staleness: int = 0
+    accuracy: float | None = None
+    held_out: float | None = None
     bytes_per_epoch: float | None = None
     cycles_per_epoch: float | None = None
     over_layout: float | None = None
@@ -57,7 +52,7 @@ class Result:
 
     @property
     def label(self) -> str:
-        return curve_label(self.sampling, self.bits)
+        return curve_label(self.sampling, self.bits, self.staleness)
 
     @property
     def loss(self) -> float:
@@ -67,15 +62,20 @@ class Result:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Results of the same schedule at several precisions; the first is float64, the second full precision."""
+    """Results of the same schedule at several precisions; the first is float64, the second full precision.
+
+    constant: the least loss of a model that says the same of every row. optimum: the least that a linear model
+    can have; None but for squared errors.
+    """
 
     title: str
     device: str
+    width: int  # of its memory port, bits
     schedule: Schedule
     rows: int
     features: int
-    variance: float  # of the labels: the loss of a model that predicts their mean
-    optimum: float  # the least loss that a linear model can have
+    constant: float
+    optimum: float | None
     results: tuple[Result, ...]
 
     def relative(self, result: Result) -> float:
@@ -88,12 +88,13 @@ class Comparison:
             "title": self.title,
             "unit": unit,
             "device": self.device,
+            "width": self.width,
             "settings": asdict(self.schedule),
             "data": {
                 "name": name,
                 "rows": self.rows,
                 "features": self.features,
-                "variance": self.variance,
+                "constant": self.constant,
                 "optimum": self.optimum,
             },
         }
@@ -104,35 +105,70 @@ class Comparison:
         return Record("comparison", header, lines, {"results": len(self.results)})
 
 
+@dataclass(frozen=True)
+class Data:
+    """What is trained on: X float64 [rows, n], y float64 [rows]; where y is -1 and 1, accuracy is told too.
+
+    held_out: an X and a y that are not trained on, or None.
+    """
+
+    X: Floats
+    y: Floats
+    held_out: tuple[Floats, Floats] | None = None
+
+    def result(self, precision: Precision | None, models: tuple[Floats, Floats], loss: str, **counted: Any) -> Result:
+        """What the models after each epoch, coefficients [epochs, n] and intercepts [epochs], are worth."""
+        last = tuple(each[-1:] for each in models)
+        accuracy = held_out = None
+        if np.isin(self.y, (-1, 1)).all():
+            accuracy = float(accuracies_of(self.X, self.y, *last)[0])
+            if self.held_out is not None:
+                held_out = float(accuracies_of(*self.held_out, *last)[0])
+        named = ("float64", 64) if precision is None else (precision.sampling, precision.bits)
+        losses = losses_of(self.X, self.y, *models, loss)
+        return Result(*named, losses, accuracy=accuracy, held_out=held_out, **counted)
+
+
 def compare(
-    X: Floats,
-    y: Floats,
+    data: Data,
     precisions: Sequence[Precision],
     schedule: Schedule,
     *,
+    staleness: Sequence[int] = (0,),
     device: str | Device = "rtl",
     title: str = "comparison",
     on_epoch: OnEpoch | None = None,
 ) -> Comparison:
-    """Train X float64[rows, n], y float64[rows] in float64, at full precision, and at each of `precisions`.
+    """Train in float64, at full precision, and at each of `precisions`, the latter two with each staleness.
 
     `on_epoch(epoch, loss)` is called after each epoch on the device.
     Raises DataError for data that cannot be trained on, DeviceError where the device fails.
     """
-    rows, features = X.shape
     opened = open_device(device)
+    width, results = WORD_BITS, []
     try:
-        results = []
         with _labelled_warnings() as labelled:
-            for precision in [FULL, *(p for p in precisions if p != FULL)]:
-                with labelled(curve_label(precision.sampling, precision.bits)):
-                    results.append(_train(X, y, precision, schedule, opened, on_epoch))
+            for stale in staleness:
+                for precision in [FULL, *(p for p in precisions if p != FULL)]:
+                    with labelled(curve_label(precision.sampling, precision.bits, stale)):
+                        run = _train(data, precision, schedule, stale, opened, on_epoch)
+                    width = WORD_BITS * run.columns
+                    results.append(_result(data, precision, schedule, run))
     finally:
         if opened is not device:
             opened.close()
-    results.insert(0, Result("float64", 64, float_losses(X, y, schedule)))
-    optimum = least_loss(X, y, schedule.fit_intercept)
-    return Comparison(title, opened.name, schedule, rows, features, float(np.var(y)), optimum, tuple(results))
+    results.insert(0, data.result(None, float_models(data.X, data.y, schedule), schedule.loss))
+    return Comparison(
+        title=title,
+        device=opened.name,
+        width=width,
+        schedule=schedule,
+        rows=data.X.shape[0],
+        features=data.X.shape[1],
+        constant=constant_loss(data.y, schedule.loss),
+        optimum=least_loss(data.X, data.y, schedule.fit_intercept) if schedule.loss == "squared_error" else None,
+        results=tuple(results),
+    )
 
 
 @contextlib.contextmanager
@@ -160,11 +196,11 @@ def _labelled_warnings() -> Iterator[Callable[[str], contextlib.AbstractContextM
 
 
 def _train(
-    X: Floats, y: Floats, precision: Precision, schedule: Schedule, device: Device, on_epoch: OnEpoch | None
-) -> Result:
-    run = train(
-        X,
-        y,
+    data: Data, precision: Precision, schedule: Schedule, staleness: int, device: Device, on_epoch: OnEpoch | None
+) -> Run:
+    return train(
+        data.X,
+        data.y,
         precision=precision,
         device=device,
         draws=schedule.draws,
@@ -172,68 +208,27 @@ def _train(
         batch_size=schedule.batch_size,
         learning_rate=schedule.learning_rate,
         decay=schedule.decay,
+        loss=schedule.loss,
+        staleness=staleness,
         fit_intercept=schedule.fit_intercept,
         seed=schedule.seed,
         on_epoch=on_epoch,
         snapshots=True,
     )
-    return Result(
-        precision.sampling,
-        precision.bits,
-        losses_of(X, y, *run_models(run)),
+
+
+def _result(data: Data, precision: Precision, schedule: Schedule, run: Run) -> Result:
+    return data.result(
+        precision,
+        run.models(),
+        schedule.loss,
+        staleness=run.settings["staleness"],
         bytes_per_epoch=run.bytes_read / schedule.epochs,
         cycles_per_epoch=run.cycles / schedule.epochs,
         over_layout=run.cycles / run.bound.layout,
         over_raw=run.cycles / run.bound.raw,
-        saturations=int(run.saturations),
+        saturations=run.saturations,
     )
-
-
-def run_models(run: Run) -> tuple[Floats, Floats]:
-    """The models after each epoch of a run with snapshots: coefficients [epochs, n], intercepts [epochs]."""
-    assert run.snapshots is not None, "the run was made without snapshots"
-    models = [run.scaling.coefficients(weights[run.scaling.active]) for weights in run.snapshots]
-    return np.array([coef for coef, _ in models]), np.array([intercept for _, intercept in models])
-
-
-def float_losses(X: Floats, y: Floats, schedule: Schedule) -> Floats:
-    """Mini-batch SGD of least squares in float64, in the order of the rows: losses float64[epochs]."""
-    scaling = fit_scaling(X, y, schedule.fit_intercept)
-    values, scale = scaling.values(X), scaling.label_scale
-    if scale == 0.0:
-        return np.zeros(schedule.epochs)
-    labels = (y - scaling.label_center) / scale
-    weights = np.zeros(values.shape[1])
-    rate, losses = schedule.learning_rate, []
-    with np.errstate(over="ignore", invalid="ignore"):
-        for _ in range(schedule.epochs):
-            for start in range(0, len(values), schedule.batch_size):
-                v = values[start : start + schedule.batch_size]
-                residual = v @ weights - labels[start : start + schedule.batch_size]
-                weights = weights - rate / schedule.batch_size * (residual @ v)
-            rate *= schedule.decay
-            losses.append(scale**2 * np.mean((values @ weights - labels) ** 2))
-    return np.array(losses)
-
-
-def least_loss(X: Floats, y: Floats, fit_intercept: bool = True) -> float:
-    """The mean squared residual of the best linear model, by the normal equations of the scaled table."""
-    scaling = fit_scaling(X, y, fit_intercept)
-    values = scaling.values(X)
-    labels = y - scaling.label_center
-    gram, moment = values.T @ values, values.T @ labels
-    weights = np.linalg.lstsq(gram, moment, rcond=None)[0]
-    return float(np.mean((values @ weights - labels) ** 2))
-
-
-def losses_of(X: Floats, y: Floats, coefficients: Floats, intercepts: Floats) -> Floats:
-    """Mean squared residuals float64[models] of coefficients [models, n] and intercepts [models]."""
-    sums = np.zeros(len(coefficients))
-    for start in range(0, len(X), 4096):
-        part = slice(start, start + 4096)
-        residuals = X[part] @ coefficients.T + intercepts - y[part, None]
-        sums += np.einsum("ij,ij->j", residuals, residuals)
-    return sums / len(X)
 
 
 def precisions_of(bits: Sequence[int], samplings: Sequence[str]) -> list[Precision]:
@@ -262,7 +257,12 @@ def one_against_rest(y: NDArray[Any], positive: str | None) -> tuple[Floats, str
         positive = names[1] if len(classes) == 2 else names[0]
     if positive not in names:
         raise DataError(f"no class {positive!r}; the classes are {', '.join(names[:10])}")
-    return np.where(y == classes[names.index(positive)], 1.0, -1.0), positive
+    return signs(y, positive), positive
+
+
+def signs(y: NDArray[Any], positive: str) -> Floats:
+    """1 where class labels have this name, -1 elsewhere: float64[rows]."""
+    return np.where(np.isin(y, [value for value in np.unique(y) if class_name(value) == positive]), 1.0, -1.0)
 
 
 def class_name(value: object) -> str:

@@ -7,21 +7,27 @@ It imports nothing outside the standard library, because a board has little else
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 
 # --- memory layout -----------------------------------------------------------------------------
 WORD_BITS = 64
 WORD_BYTES = WORD_BITS // 8
+PORT_WIDTHS = (64, 128, 256, 512)  # a beat is 1, 2, 4 or 8 words side by side, its columns, each of a row of its own
 CHUNK = 32  # features whose digits share one word
 DIGIT_BITS = 2  # a radix-4 digit; 32 of them fill a word
 MAX_DIGITS = 16  # 32 stored bits a feature
 LABELS_PER_WORD = 4
-BURST_WORDS = 16  # longest AXI burst; both Zynq families cut longer ones
-CHUNK_MODEL_WORDS = CHUNK * 32 // WORD_BITS  # one chunk of master weights is one full burst
+BURST_BEATS = 16  # longest AXI burst; both Zynq families cut longer ones
+CHUNK_MODEL_WORDS = CHUNK * 32 // WORD_BITS
 CHUNK_MODEL_BYTES = CHUNK_MODEL_WORDS * WORD_BYTES
-TRACE_WORDS = 2  # an epoch's record: loss, cycles
-TRACE_BYTES = TRACE_WORDS * WORD_BYTES
+MAX_OUTPUTS = 15  # their losses and the cycles fit a record of 16 words
+
+
+def record_words(outputs: int, columns: int) -> int:
+    """Words of an epoch's trace record: the cycles, each output's loss, zeros up to a power of two and a whole beat."""
+    return max(1 << outputs.bit_length(), columns)
 
 
 # --- number formats ----------------------------------------------------------------------------
@@ -45,10 +51,11 @@ LABEL = Fixed(16, 15)
 WEIGHT = Fixed(24, 20)  # what the dot product reads
 MASTER = Fixed(32, 28)  # what the updates accumulate in
 RESIDUAL = Fixed(24, 20)
-COEFFICIENT = Fixed(32, 29)  # step * (sum or difference of two residuals)
+COEFFICIENT = Fixed(32, 29)  # step * (sum or difference of two slopes)
 LOSS = Fixed(64, 32)
+BOUND = Fixed(16, 12)  # the ends of a box for weights
 
-# A master weight is stored half a WEIGHT unit too high, so that cutting its low bits rounds.
+# What a weight begins with below the bits that the dot product reads: half of their unit.
 MASTER_OFFSET = 1 << (MASTER.fraction - WEIGHT.fraction - 1)
 
 STEP_FRACTION = 13  # step = mantissa * 2**-(STEP_FRACTION + exponent)
@@ -57,14 +64,51 @@ DECAY_FRACTION = 16  # decay = register * 2**-DECAY_FRACTION, from 1/2 to 1
 DECAY_RANGE = (1 << (DECAY_FRACTION - 1), 1 << DECAY_FRACTION)
 MANTISSA_BITS = 16
 EXPONENT_BITS = 5
-SHRINK_SHIFTS = (8, 4)  # one shrink takes 2**-shift of a weight away; chosen by a register
+SHRINK_SHIFT = 6  # one shrink takes 2**-6 of a weight away
 MAX_ROWS = (1 << 24) - 1
 MAX_EPOCHS = (1 << 16) - 1
 
 
+class Loss(IntEnum):
+    """What the scalar stage minimises; z is the dot product, y the label (its sign alone but for SQUARES)."""
+
+    SQUARES = 0  # 1/2 (z - y)**2; with labels -1 and 1 this is LS-SVM
+    HINGE = 1  # max(0, 1 - y z)
+    LOGISTIC = 2  # log(1 + exp(-y z))
+
+
+class Prox(IntEnum):
+    """What is done to the weights at the end of a batch."""
+
+    NONE = 0
+    L2 = 1  # shrink by 2**-SHRINK_SHIFT whenever the phase carries
+    L1 = 2  # soft threshold by the rate
+    BOX = 3  # clip to the bounds
+
+
+# --- the logistic table ----------------------------------------------------------------------------
+TABLE_ADDRESS_BITS = 10  # cells of 2**-7 from 0 to 8, each with the values at its middle
+TABLE = Fixed(18, 18)  # unsigned
+
+
+def logistic_table() -> list[tuple[int, int]]:
+    """For each cell u: sigmoid(-u) and log(1 + exp(-u)) at its middle, in units of 2**-18.
+
+    Off by at most 2**-10 and 2**-9 inside a cell, and by sigmoid(-8) = 3.4e-4 where a dot product is clipped at 8.
+    """
+    cell = (RESIDUAL.maximum + 1) / (1 << RESIDUAL.fraction) / (1 << TABLE_ADDRESS_BITS)
+    middles = [(i + 0.5) * cell for i in range(1 << TABLE_ADDRESS_BITS)]
+    unit = 1 << TABLE.fraction
+    return [(round(unit / (1 + math.exp(u))), round(unit * math.log1p(math.exp(-u)))) for u in middles]
+
+
 # --- timing, in clock cycles ---------------------------------------------------------------------
-MIN_ROW = 4  # from one row's last word to the next row's last word, at least
-UPDATE_LATENCY = 23  # from a batch's last word to the first read of the updated model, one digit a feature
+ROW_GAP = 2  # rows' last words come at least (digits + ROW_GAP) cycles after one another
+
+
+def update_latency(columns: int) -> int:
+    """From a batch's last beat to the first read of the updated model, one digit a feature."""
+    return 20 + (columns - 1).bit_length()
 
 
 # --- registers ---------------------------------------------------------------------------------
@@ -84,7 +128,7 @@ class Register:
 
 
 IDENTITY = 0x424C414E  # "BLAN"
-VERSION = 0x0001_0000  # major << 16 | minor
+VERSION = 0x0002_0000  # major << 16 | minor
 CONTROL_START = 1 << 0
 CONTROL_ABORT = 1 << 1
 CONTROL_ACKNOWLEDGE = 1 << 2
@@ -110,42 +154,50 @@ def _table() -> tuple[Register, ...]:
         (0x000, "identity", 32, False, "ASCII 'BLAN'"),
         (0x004, "version", 32, False, "major << 16 | minor of this map"),
         (0x008, "build", 32, False, "hash of the RTL sources and the configuration"),
-        (0x00C, "max_features", 32, False, "features that the model memory holds"),
+        (0x00C, "max_features", 32, False, "features that the model memory holds; half as many with staleness 1"),
         (0x010, "max_row_words", 32, False, "longest row: chunks * digits"),
-        (0x014, "port_bits", 32, False, "width of the memory port"),
+        (0x014, "port_bits", 32, False, "width of the memory port: a beat; 64 for each row side by side"),
         (0x018, "address_bits", 32, False, "width of an address on it"),
+        (0x01C, "outputs", 32, False, "models trained at a time"),
         (0x020, "control", 32, True, "write only: 1 start, 2 abort, 4 acknowledge done"),
         (0x024, "status", 32, False, "bit 0 busy, bit 1 done, bits 15..8 error code"),
         (0x028, "irq_enable", 1, True, "raise irq while done"),
         (0x040, "features", 32, True, "features of a row"),
-        (0x044, "rows", 32, True, "rows of an epoch"),
+        (0x044, "groups", 32, True, "row groups of an epoch; a group is the rows of a beat"),
         (0x048, "base_digits", 8, True, "radix-4 base digits of a feature, 0 to 16"),
         (0x04C, "draws", 1, True, "1: a draw digit follows the base digits (double sampling)"),
         (0x050, "sets", 32, True, "draw sets; epoch e reads set e mod sets"),
         (0x054, "epochs", 32, True, "epochs of this run"),
-        (0x058, "batch", 32, True, "rows of a mini-batch; the last one of an epoch may be partial"),
-        (0x05C, "step", 21, True, "step / batch: mantissa | exponent << 16"),
-        (0x060, "rate", 21, True, "shrinks a batch: mantissa | exponent << 16"),
-        (0x064, "decay", 17, True, "factor on step and rate after each epoch, in 2**-16"),
-        (0x068, "shrink", 1, True, "what one shrink takes: 0: 2**-8 of a weight, 1: 2**-4"),
-        (0x06C, "snapshots", 1, True, "1: store the model after each epoch, 0: after the last"),
+        (0x058, "batch_groups", 32, True, "row groups of a mini-batch; the last one of an epoch may be partial"),
+        (0x05C, "tails", 16, True, "rows in the last group of a batch | of the epoch << 8, 1 to port_bits / 64"),
+        (0x060, "step", 21, True, "step / batch of rows whose label is 0 or more: mantissa | exponent << 16"),
+        (0x064, "step_negative", 21, True, "the same for the other rows: class weights make a difference"),
+        (0x068, "rate", 21, True, "L2: shrinks a batch; L1: threshold a batch: mantissa | exponent << 16"),
+        (0x06C, "decay", 17, True, "factor on steps and rate after each epoch, in 2**-16"),
         (0x070, "phase", 32, True, "shrink accumulator at the start of the run"),
-        (0x080, "base_address", 64, True, "labels and base digits of set 0; multiple of 8"),
-        (0x088, "base_stride", 64, True, "bytes from one set's base to the next; 0 shares it"),
-        (0x090, "draw_address", 64, True, "draw digits of set 0; multiple of 8"),
-        (0x098, "draw_stride", 64, True, "bytes from one set's draws to the next"),
-        (0x0A0, "model_in", 64, True, "initial model; multiple of 128"),
-        (0x0A8, "model_out", 64, True, "models stored; multiple of 128"),
-        (0x0B0, "trace", 64, True, "16 bytes an epoch: loss, cycles; multiple of 16"),
+        (0x074, "loss", 2, True, "0 squares, 1 hinge, 2 logistic"),
+        (0x078, "prox", 2, True, "at the end of a batch: 0 nothing, 1 L2, 2 L1, 3 box"),
+        (0x07C, "bounds", 32, True, "of the box, in 2**-12: low | high << 16"),
+        (0x080, "free", 1, True, "1: prox leaves the last feature alone (an intercept)"),
+        (0x084, "staleness", 1, True, "1: a batch reads the model as it was one batch earlier"),
+        (0x088, "snapshots", 1, True, "1: store the model after each epoch, 0: after the last"),
+        (0x0A0, "base_address", 64, True, "labels and base digits of set 0; multiple of a beat"),
+        (0x0A8, "base_stride", 64, True, "bytes from one set's base to the next; 0 shares it"),
+        (0x0B0, "draw_address", 64, True, "draw digits of set 0; multiple of a beat"),
+        (0x0B8, "draw_stride", 64, True, "bytes from one set's draws to the next"),
+        (0x0C0, "model_in", 64, True, "initial models; multiple of 128"),
+        (0x0C8, "model_out", 64, True, "models stored; multiple of 128"),
+        (0x0D0, "trace", 64, True, "a record an epoch: cycles, losses; multiple of a record"),
         (0x100, "epoch", 32, False, "epochs ended in this run"),
         (0x104, "step_now", 21, False, "step as decayed so far"),
-        (0x108, "rate_now", 21, False, "rate as decayed so far"),
-        (0x10C, "phase_now", 32, False, "shrink accumulator now"),
-        (0x110, "cycles", 64, False, "clock cycles from start to done"),
-        (0x118, "beats", 64, False, "read beats accepted from memory"),
-        (0x120, "stall_memory", 64, False, "cycles in which the next word was not there yet"),
-        (0x128, "stall_model", 64, False, "cycles in which a word waited for an update"),
-        (0x130, "saturations", 64, False, "values clipped: residuals, coefficients, weights"),
+        (0x108, "step_negative_now", 21, False, "step_negative as decayed so far"),
+        (0x10C, "rate_now", 21, False, "rate as decayed so far"),
+        (0x110, "phase_now", 32, False, "shrink accumulator now"),
+        (0x118, "cycles", 64, False, "clock cycles from start to done"),
+        (0x120, "beats", 64, False, "read beats accepted from memory"),
+        (0x128, "stall_memory", 64, False, "cycles in which the next beat was not there yet"),
+        (0x130, "stall_model", 64, False, "cycles in which a beat waited for an update"),
+        (0x138, "saturations", 64, False, "values clipped: residuals, coefficients, weights"),
     ]
     return tuple(Register(name, offset, *rest) for offset, name, *rest in rows)  # type: ignore[arg-type]
 

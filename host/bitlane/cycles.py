@@ -1,29 +1,31 @@
 """How many clock cycles a run takes: the exact count when the memory never stalls.
 
-The schedule is that of `docs/design.md`, worked out without simulating a cycle: the memory's latency shows
-in the first batch only (afterwards prefetching is further ahead than any burst is late), and every later
-batch has the same form. Holds for regions that begin at multiples of 128 bytes and for read latencies
-that the prefetch buffers cover.
+The schedule is that of `docs/design.md`, worked out without simulating a cycle. The memory's latency shows in
+the first groups only: afterwards prefetching is further ahead than any burst is late. From then on a batch's
+end follows from the ends of the two batches before it, which repeats itself after a few batches. Holds for
+regions that begin at multiples of a burst and for read latencies that the prefetch buffers cover.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from .contract import BURST_WORDS, CHUNK_MODEL_WORDS, LABELS_PER_WORD, MIN_ROW, TRACE_WORDS, UPDATE_LATENCY
+from .contract import BURST_BEATS, CHUNK_MODEL_WORDS, LABELS_PER_WORD, ROW_GAP, update_latency
 from .layout import Geometry
 
 REQUEST_TO_ADDRESS = 1  # a walked token to its burst on the address channel
 DATA_TO_TOKEN = 2  # a beat on the data channel to the cycle in which the sequencer can take it
 CHECK_CYCLES = 1  # the register check, beyond a cycle for each bit of the largest factor
-WRITE_OVERHEAD = 3  # a burst on the write port beyond its words: request, address, end
-FETCH_CYCLES = 2  # a chunk from the model memory to the write port
-RECORD_CYCLES = 1  # an epoch's record to the write port
+WRITE_OVERHEAD = 3  # a burst on the write port beyond its beats: request, address, end
+LOAD_CYCLES = 5  # from the last beat of the models to the first digit, one row a beat
 NEXT_CYCLES = 2  # from a written record to the next epoch's first digit
 FINISH_CYCLES = 1  # from the last write response to done
+PERIOD = LABELS_PER_WORD * BURST_BEATS  # groups after which bursts and groups begin together again
+
+Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -43,152 +45,196 @@ class CycleCounts:
     """The counters after a run: cycles from start to done, epoch_cycles[e] at the end of epoch e, and the rest."""
 
     cycles: int
-    epoch_cycles: npt.NDArray[np.int64]
+    epoch_cycles: Int64s
     beats: int
     stall_memory: int
     stall_model: int
 
 
-@dataclass
-class _Clock:
-    """Cycle in which the last token was taken, and the stalls counted until then."""
-
-    taken: int
-    memory: int
-    model: int
-
-
 def predict(
     geometry: Geometry,
     epochs: int,
-    batch: int,
     snapshots: bool,
+    staleness: int = 0,
     timing: MemoryTiming = MemoryTiming(),
 ) -> CycleCounts:
-    """Counters of a run of `epochs` epochs in batches of `batch` rows (the last one partial)."""
-    batch = min(batch, geometry.rows)
-    starts = np.arange(0, geometry.rows, batch)
-    ends = np.minimum(starts + batch, geometry.rows)
-
+    """Counters of a run of `epochs` epochs, each of whose batches reads the model of `1 + staleness` batches before."""
+    schedule = _Schedule(geometry, staleness)
     largest_factor = max(geometry.chunks * geometry.base_digits, geometry.chunks)
     begin = CHECK_CYCLES + largest_factor.bit_length()
-    clock = _first_batch(geometry, int(ends[0]), begin, timing)
-    to_publish = UPDATE_LATENCY - 1 + geometry.digits - 1
-    to_epoch_done = to_publish + (geometry.chunks - 1) * geometry.digits
-    store = geometry.chunks * (FETCH_CYCLES + CHUNK_MODEL_WORDS + WRITE_OVERHEAD)
-    record = RECORD_CYCLES + TRACE_WORDS + WRITE_OVERHEAD
+    model_beats = geometry.outputs * geometry.chunks * CHUNK_MODEL_WORDS // geometry.columns
+    to_epoch_done = schedule.to_publish + (geometry.chunks - 1) * geometry.digits
+    chunk_beats = CHUNK_MODEL_WORDS // geometry.columns
+    store = geometry.outputs * geometry.chunks * (chunk_beats + WRITE_OVERHEAD)
+    record = geometry.record_words // geometry.columns + WRITE_OVERHEAD
 
-    # Batches but the first of an epoch, all at once: they wait for the update, a label is taken meanwhile.
-    lengths, holds = _batch_length(geometry, starts, ends)
-    labels_first = starts % LABELS_PER_WORD == 0
-    rest = slice(1, None)
-    rest_cycles = int(np.sum(to_publish + lengths[rest]))
-    rest_holds = int(np.sum(to_publish - labels_first[rest] + holds[rest]))
+    clock, stall_memory = schedule.while_latency_shows(begin, model_beats, timing)
+    taken = schedule.end_of_epoch(clock)
+    stall_model = taken - (begin - 1) - model_beats - geometry.beats - stall_memory
 
+    # Every later epoch finds all its beats there; before its first digit only labels are taken.
+    later = _Clock()
+    schedule.reach(later, 1, schedule.row - 1)
+    length = schedule.end_of_epoch(later)
     epoch_cycles = np.empty(epochs, np.int64)
     for epoch in range(epochs):
-        clock.taken += rest_cycles
-        clock.model += rest_holds
-        done = clock.taken + to_epoch_done
+        done = taken + to_epoch_done
         epoch_cycles[epoch] = done
         last = epoch == epochs - 1
         written = done + (store if snapshots or last else 0) + record
-        if last:
-            cycles = written + max(timing.write_latency, NEXT_CYCLES) + FINISH_CYCLES
-        else:
-            first = written + NEXT_CYCLES
-            clock.model += first - clock.taken - 2 + int(holds[0])  # one of the cycles takes the label
-            clock.taken = first - 1 + int(lengths[0])
-    beats = geometry.chunks * CHUNK_MODEL_WORDS + epochs * (geometry.base_words + geometry.draw_words)
-    return CycleCounts(cycles, epoch_cycles, beats, clock.memory, clock.model)
+        if not last:
+            stall_model -= taken + geometry.beats
+            taken = written + NEXT_CYCLES + length
+            stall_model += taken
+    return CycleCounts(
+        cycles=written + max(timing.write_latency, NEXT_CYCLES) + FINISH_CYCLES,
+        epoch_cycles=epoch_cycles,
+        beats=model_beats + epochs * geometry.beats,
+        stall_memory=stall_memory,
+        stall_model=stall_model,
+    )
 
 
-def _batch_length(
-    geometry: Geometry, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Cycles from a batch's first digit to its last, both counted, and how many of them are holds."""
-    rows_after_first = ends - starts - 1
-    labels = -(-ends // LABELS_PER_WORD) - (starts // LABELS_PER_WORD + 1)
-    words = geometry.row_words
-    short = max(0, MIN_ROW - words)  # a row without a label
-    short_label = max(0, MIN_ROW - words - 1)
-    holds = (rows_after_first - labels) * short + labels * short_label
-    return (rows_after_first + 1) * words + labels + holds, holds
+@dataclass
+class _Clock:
+    """How far an epoch has come.
 
-
-def _first_batch(geometry: Geometry, rows: int, begin: int, timing: MemoryTiming) -> _Clock:
-    """The model and the first `rows` rows, while the memory's latency still shows.
-
-    A burst's first word is the only one that may come late: its other words follow one a cycle. So the
-    tokens run one a cycle, each burst pushing all that follow it as far back as it is late.
+    group: the next one. taken: cycle of the last beat taken. ends: of the last beats of the batches behind it.
     """
-    model_words = geometry.chunks * CHUNK_MODEL_WORDS
-    base, draw = _burst_tokens(geometry, rows)
-    model = np.arange(0, model_words, BURST_WORDS)
-    tokens = np.concatenate([model, base + model_words, draw + model_words])
-    lengths = np.full(len(tokens), BURST_WORDS)
-    for bursts, at, words in (
-        (base, len(model), geometry.base_words),
-        (draw, len(model) + len(base), geometry.draw_words),
-    ):
-        final = (words - 1) // BURST_WORDS
-        if final < len(bursts):
-            lengths[at + final] = words - final * BURST_WORDS
+
+    group: int = 0
+    taken: int = 0
+    ends: list[int] = field(default_factory=list)
+
+
+class _Schedule:
+    """When the last beats of groups are taken."""
+
+    def __init__(self, geometry: Geometry, staleness: int):
+        self._geometry = geometry
+        self._staleness = staleness
+        self._gap = geometry.digits + ROW_GAP
+        self.row = geometry.row_words
+        self.to_publish = update_latency(geometry.columns) - 1 + geometry.digits - 1
+
+    def reach(self, clock: _Clock, group: int, taken: int) -> None:
+        """The groups up to `group`, not beyond the batch of the clock's, have been taken."""
+        clock.group, clock.taken = group, taken
+        if group % self._geometry.batch_groups == 0 or group == self._geometry.groups:
+            clock.ends.append(taken)
+
+    def end_of_epoch(self, clock: _Clock) -> int:
+        """The cycle of the epoch's last beat, from any group on, when no beat comes late."""
+        groups, size = self._geometry.groups, self._geometry.batch_groups
+        seen: dict[tuple[int, int], tuple[int, int]] = {}
+        while clock.group < groups:
+            release = self._release(clock)
+            if release is not None:  # what comes depends on this alone, and has come before
+                state = clock.group % LABELS_PER_WORD, clock.taken - release
+                if state in seen:
+                    group, taken = seen.pop(state)
+                    times = (groups - clock.group) // (clock.group - group)
+                    cycles = times * (clock.taken - taken)
+                    clock.group += times * (clock.group - group)
+                    clock.taken += cycles
+                    clock.ends = [end + cycles for end in clock.ends]
+                    continue
+                seen[state] = clock.group, clock.taken
+            stop = min(clock.group - clock.group % size + size, groups)
+            end = clock.taken + self._span(clock.group, stop)
+            if release is not None:
+                end = max(end, release + self.row - 1 + self._span(clock.group + 1, stop))
+            self.reach(clock, stop, end)
+        return clock.taken
+
+    def while_latency_shows(self, begin: int, model_beats: int, timing: MemoryTiming) -> tuple[_Clock, int]:
+        """The models and the first groups, until no beat can be late any more; and the cycles waited for memory.
+
+        A burst's first beat is the only one that may come late: its other beats follow one a cycle. So the
+        tokens run one a cycle, and every wait pushes all that follow it as far back.
+        """
+        geometry, clock = self._geometry, _Clock()
+        looked_at = min(geometry.groups, PERIOD)
+        tokens, late = _late_bursts(geometry, looked_at, model_beats, timing)
+        behind, stall = 0, 0  # token t is taken in cycle begin + t + behind
+
+        def wait_for_memory(first: int, stop: int) -> None:
+            nonlocal behind, stall
+            some = slice(*np.searchsorted(tokens, [first, stop]))
+            wait = max(0, int(late[some].max(initial=0)) - behind)
+            behind += wait
+            stall += wait
+
+        wait_for_memory(0, model_beats)
+        token = model_beats
+        loaded = begin + model_beats - 1 + behind + LOAD_CYCLES + (geometry.columns - 1).bit_length()
+        for group in range(looked_at):
+            labels = geometry.outputs if group % LABELS_PER_WORD == 0 else 0
+            release = self._release(clock) if group else loaded
+            wait_for_memory(token, token + labels)
+            token += labels
+            if release is not None:
+                behind = max(behind, release - begin - token)
+            last = token + self.row - 1
+            wait_for_memory(token, last)
+            if group:
+                behind = max(behind, clock.taken + self._gap - begin - last)
+            wait_for_memory(last, last + 1)
+            self.reach(clock, group + 1, begin + last + behind)
+            token = last + 1
+            if behind >= late.max():
+                break
+        return clock, stall
+
+    def _release(self, clock: _Clock) -> int | None:
+        """The first cycle in which a batch's first digit may be taken; None inside a batch, and without a limit."""
+        if clock.group % self._geometry.batch_groups or len(clock.ends) <= self._staleness:
+            return None
+        return clock.ends[-1 - self._staleness] + self.to_publish + 1
+
+    def _span(self, first: int, stop: int) -> int:
+        """Cycles from the last beat before some groups of a batch to their last."""
+        outputs = self._geometry.outputs
+        labelled = -(-stop // LABELS_PER_WORD) - -(-first // LABELS_PER_WORD)
+        with_labels, without = (max(beats, self._gap) for beats in (self.row + outputs, self.row))
+        return labelled * with_labels + (stop - first - labelled) * without
+
+
+def _late_bursts(geometry: Geometry, groups: int, model_beats: int, timing: MemoryTiming) -> tuple[Int64s, Int64s]:
+    """Of the bursts of the models and the first groups: their first tokens, and by how many cycles these are late.
+
+    Late for a sequencer that took a token in every cycle. A token is walked a cycle; bursts come in the order
+    of their tokens.
+    """
+    base, draw = _burst_tokens(geometry, groups)
+    model = np.arange(0, model_beats, BURST_BEATS)
+    tokens = np.concatenate([model, base + model_beats, draw + model_beats])
+    lengths = np.concatenate(
+        [
+            np.minimum(beats - BURST_BEATS * np.arange(len(bursts)), BURST_BEATS)
+            for bursts, beats in ((model, model_beats), (base, geometry.base_beats), (draw, geometry.draw_beats))
+        ]
+    )
     order = np.argsort(tokens, kind="stable")
     tokens, lengths = tokens[order], lengths[order]
-
     before = np.cumsum(lengths) - lengths
-    asked = begin + tokens + REQUEST_TO_ADDRESS
+    asked = tokens + REQUEST_TO_ADDRESS
     arrival = np.maximum.accumulate(asked + timing.read_latency - before) + before
-    ready = arrival + DATA_TO_TOKEN
-
-    labels = -(-rows // LABELS_PER_WORD)
-    total = model_words + labels + rows * geometry.row_words
-    if geometry.row_words >= MIN_ROW:
-        taken = total - 1 + int(np.max(ready - tokens))
-        return _Clock(taken, taken - (begin + total - 1), 0)
-    return _short_rows(geometry, rows, begin, dict(zip(tokens.tolist(), ready.tolist(), strict=True)))
+    return tokens, arrival + DATA_TO_TOKEN - tokens
 
 
-def _burst_tokens(geometry: Geometry, rows: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _burst_tokens(geometry: Geometry, groups: int) -> tuple[Int64s, Int64s]:
     """Positions, counted from the first label, of the tokens that begin a burst: base stream, draw stream."""
-    group = LABELS_PER_WORD * geometry.chunks  # chunks behind a label
-    group_tokens = 1 + group * geometry.digits
+    outputs, chunks = geometry.outputs, LABELS_PER_WORD * geometry.chunks  # behind the labels of four groups
+    four_tokens = outputs + chunks * geometry.digits
 
-    labels = -(-rows // LABELS_PER_WORD)
-    word = np.arange(0, labels + rows * geometry.chunks * geometry.base_digits, BURST_WORDS)
-    which, offset = np.divmod(word, 1 + group * geometry.base_digits)
-    chunk, digit = np.divmod(offset - 1, max(geometry.base_digits, 1))
-    base = which * group_tokens + np.where(offset == 0, 0, 1 + chunk * geometry.digits + digit)
+    labels = -(-groups // LABELS_PER_WORD) * outputs
+    beat = np.arange(0, labels + groups * geometry.chunks * geometry.base_digits, BURST_BEATS)
+    which, offset = np.divmod(beat, outputs + chunks * geometry.base_digits)
+    chunk, digit = np.divmod(offset - outputs, max(geometry.base_digits, 1))
+    base = which * four_tokens + np.where(offset < outputs, offset, outputs + chunk * geometry.digits + digit)
 
-    word = np.arange(0, rows * geometry.chunks if geometry.draws else 0, BURST_WORDS)
-    which, offset = np.divmod(word, group)
-    draw = which * group_tokens + 1 + offset * geometry.digits + geometry.base_digits
+    beat = np.arange(0, groups * geometry.chunks if geometry.draws else 0, BURST_BEATS)
+    which, offset = np.divmod(beat, chunks)
+    draw = which * four_tokens + outputs + offset * geometry.digits + geometry.base_digits
     return base, draw
-
-
-def _short_rows(geometry: Geometry, rows: int, begin: int, ready: dict[int, int]) -> _Clock:
-    """The same, token by token, for rows so short that their update cannot keep up with their reading."""
-    clock = _Clock(begin - 1, 0, 0)
-    last_row_end = begin - MIN_ROW
-    token = 0
-
-    def take(not_before: int) -> None:
-        nonlocal token
-        free = clock.taken + 1
-        held = max(0, not_before - free)
-        clock.taken = max(free + held, ready.get(token, 0))
-        clock.model += held
-        clock.memory += clock.taken - free - held
-        token += 1
-
-    for _ in range(geometry.chunks * CHUNK_MODEL_WORDS):
-        take(0)
-    for row in range(rows):
-        if row % LABELS_PER_WORD == 0:
-            take(0)
-        for _ in range(geometry.row_words - 1):
-            take(0)
-        take(last_row_end + MIN_ROW)
-        last_row_end = clock.taken
-    return clock

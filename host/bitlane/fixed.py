@@ -18,9 +18,12 @@ MAX_EXPONENT = (1 << EXPONENT_BITS) - 1
 NO_DECAY = 1 << DECAY_FRACTION
 
 
-def round_half_up(x: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """`(x + 2**(n-1)) >> n` for int64 of any shape; `x` itself where n is 0. Needs `x + 2**(n-1) < 2**63`."""
-    return (x + (1 << (n - 1))) >> n if n else x
+def round_half_up(x: NDArray[np.int64], n: int | NDArray[np.int64]) -> NDArray[np.int64]:
+    """`(x + 2**(n-1)) >> n` for int64 of any shape, n one or an array; `x` itself where n is 0.
+
+    Needs `x + 2**(n-1) < 2**63`.
+    """
+    return (x + ((1 << n) >> 1)) >> n
 
 
 def saturate(x: NDArray[np.int64], fmt: Fixed) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -1,12 +1,12 @@
 """Codes, labels and weights as the 64-bit words that lie in the accelerator's memory.
 
 A row is `chunks` chunks of 32 features; a word holds one radix-4 digit of each feature of a chunk, feature j
-in bits `2j+1 .. 2j`. Words are numpy uint64 of a little-endian host, which all supported hosts are.
+in bits `2j+1 .. 2j`. A beat is `columns` words side by side, each of a row of its own: the rows of a group.
+Words are numpy uint64 of a little-endian host, which all supported hosts are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,13 +22,18 @@ from .contract import (
     MASTER,
     MASTER_OFFSET,
     MAX_DIGITS,
+    MAX_OUTPUTS,
+    PORT_WIDTHS,
+    WEIGHT,
     WORD_BITS,
+    record_words,
 )
 from .errors import DataError
 
-BLOCK_ROWS = 1024  # rows packed at a time, a multiple of LABELS_PER_WORD: what a cache holds
+BLOCK_ROWS = 1024  # rows packed at a time, a multiple of LABELS_PER_WORD groups: what a cache holds
 LANES = 8  # digits gathered at a time: the bytes of a 64-bit word
-GROUPS = CHUNK // LANES
+OCTETS = CHUNK // LANES
+CUT_BITS = MASTER.fraction - WEIGHT.fraction  # of a master weight, that the dot product does not read
 
 Words = NDArray[np.uint64]
 
@@ -37,29 +42,90 @@ Words = NDArray[np.uint64]
 class Geometry:
     """The shape of a stored data set.
 
+    An epoch's rows are cut into batches, each batch into groups of `columns` rows; the last batch may be
+    shorter, and the last group of each batch. A beat of the memory port serves the rows of one group.
+
     Parameters
     ----------
     features: features of a row, without padding.
     rows: rows of an epoch.
     base_digits: radix-4 base digits a feature, 0 to 16.
     draws: whether a draw digit follows them.
+    batch: rows of a mini-batch; may be more than there are.
+    columns: words side by side in a beat: 1, 2, 4 or 8.
+    outputs: models trained at a time, each with a label of its own.
 
     Raises
     ------
-    DataError: a size below one, too many digits, or none.
+    DataError: a size below one, too many digits, or none; columns or outputs that no hardware has.
     """
 
     features: int
     rows: int
     base_digits: int
     draws: bool
+    batch: int
+    columns: int = 1
+    outputs: int = 1
 
     def __post_init__(self) -> None:
         if self.features < 1 or self.rows < 1:
             raise DataError(f"a table of {self.rows} rows and {self.features} features holds no sample")
         if not 0 <= self.base_digits <= MAX_DIGITS or not self.digits:
             raise DataError(f"{self.base_digits} base digits and {self.draws:d} draw digits are no precision")
+        if self.batch < 1:
+            raise DataError(f"a batch of {self.batch} rows holds no sample")
+        if self.columns * WORD_BITS not in PORT_WIDTHS:
+            raise DataError(f"{self.columns} columns: a port has 1, 2, 4 or 8")
+        if not 1 <= self.outputs <= MAX_OUTPUTS:
+            raise DataError(f"{self.outputs} outputs: the hardware trains 1 to {MAX_OUTPUTS} at a time")
 
+    # --- rows, batches and groups ---
+    @property
+    def batches(self) -> int:
+        """Batches an epoch."""
+        return -(-self.rows // self.batch)
+
+    @property
+    def batch_groups(self) -> int:
+        """Groups of a whole batch."""
+        return -(-min(self.batch, self.rows) // self.columns)
+
+    @property
+    def groups(self) -> int:
+        """Groups an epoch."""
+        last = self.rows - (self.batches - 1) * self.batch
+        return (self.batches - 1) * self.batch_groups - (-last // self.columns)
+
+    @property
+    def tails(self) -> tuple[int, int]:
+        """Rows in the last group of a whole batch, and of the epoch."""
+        last = self.rows - (self.batches - 1) * self.batch
+        whole = min(self.batch, self.rows)
+        return (whole - 1) % self.columns + 1, (last - 1) % self.columns + 1
+
+    def first_row(self, group: int) -> int:
+        """The row in column 0 of a group; all rows where there is no such group any more."""
+        batch, place = divmod(group, self.batch_groups)
+        return min(batch * self.batch + place * self.columns, self.rows)
+
+    def group_start(self, row: int) -> int:
+        """The first row of the group that holds `row`; all rows for the end of the epoch."""
+        return row if row == self.rows else row - row % self.batch % self.columns
+
+    def rows_of(self, groups: range) -> slice:
+        """The rows of consecutive groups."""
+        return slice(self.first_row(groups.start), self.first_row(groups.stop))
+
+    def slots(self, groups: range) -> NDArray[np.intp]:
+        """Where the rows of consecutive groups lie among their columns, group after group: int [rows]."""
+        rows = self.rows_of(groups)
+        batch, place = np.divmod(np.arange(rows.start, rows.stop), self.batch)
+        group, column = np.divmod(place, self.columns)
+        slots: NDArray[np.intp] = (batch * self.batch_groups + group - groups.start) * self.columns + column
+        return slots
+
+    # --- beats and words ---
     @property
     def chunks(self) -> int:
         """Chunks of 32 features a row."""
@@ -67,154 +133,205 @@ class Geometry:
 
     @property
     def digits(self) -> int:
-        """Words a chunk."""
+        """Beats a chunk."""
         return self.base_digits + self.draws
 
     @property
     def row_words(self) -> int:
-        """Words a row, labels apart."""
+        """Words a row, and beats a group, labels apart."""
         return self.chunks * self.digits
 
     @property
-    def label_words(self) -> int:
-        """Label words an epoch."""
-        return -(-self.rows // LABELS_PER_WORD)
+    def label_beats(self) -> int:
+        """Label beats an epoch."""
+        return -(-self.groups // LABELS_PER_WORD) * self.outputs
+
+    @property
+    def base_beats(self) -> int:
+        """Beats of a base region: labels and base digits."""
+        return self.label_beats + self.groups * self.chunks * self.base_digits
+
+    @property
+    def draw_beats(self) -> int:
+        """Beats of a draw region."""
+        return self.groups * self.chunks * self.draws
 
     @property
     def base_words(self) -> int:
-        """Words of a base region: labels and base digits."""
-        return self.label_words + self.rows * self.chunks * self.base_digits
+        """Words of a base region."""
+        return self.base_beats * self.columns
 
     @property
     def draw_words(self) -> int:
         """Words of a draw region."""
-        return self.rows * self.chunks * self.draws
+        return self.draw_beats * self.columns
 
     @property
     def model_words(self) -> int:
-        """Words of a model."""
-        return self.chunks * CHUNK_MODEL_WORDS
+        """Words of the models of all outputs."""
+        return self.outputs * self.chunks * CHUNK_MODEL_WORDS
 
     @property
     def model_bytes(self) -> int:
-        """Bytes of a model."""
-        return self.chunks * CHUNK_MODEL_BYTES
+        """Bytes of the models of all outputs."""
+        return self.outputs * self.chunks * CHUNK_MODEL_BYTES
+
+    @property
+    def record_words(self) -> int:
+        """Words of an epoch's trace record."""
+        return record_words(self.outputs, self.columns)
 
     @property
     def beats(self) -> int:
-        """Words that an epoch reads."""
-        return self.base_words + self.draw_words
+        """Beats that an epoch reads."""
+        return self.base_beats + self.draw_beats
 
     @property
     def raw_bound(self) -> float:
-        """Cycles an epoch if nothing but the stored bits of features and labels moved, one word a cycle."""
-        return self.rows * (self.features * self.digits * DIGIT_BITS + LABEL.bits) / WORD_BITS
+        """Cycles an epoch if nothing but the stored bits of features and labels moved, one beat a cycle."""
+        return self.rows * (self.features * self.digits * DIGIT_BITS + self._label_bits) / self._beat_bits
 
     @property
     def layout_bound(self) -> float:
-        """Cycles an epoch at one word a cycle, with the padding of the last chunk."""
-        return self.rows * (CHUNK * self.row_words * DIGIT_BITS + LABEL.bits) / WORD_BITS
+        """Cycles an epoch at one beat a cycle, with the padding of the last chunk."""
+        return self.rows * (CHUNK * self.row_words * DIGIT_BITS + self._label_bits) / self._beat_bits
 
-    def base_offset(self, row: int) -> int:
-        """Words of a base region ahead of `row`, a multiple of four."""
-        return row // LABELS_PER_WORD + row * self.chunks * self.base_digits
+    def base_span(self, groups: range) -> slice:
+        """The words of a base region that hold some groups, from a multiple of four on."""
+        labels = (-(-group // LABELS_PER_WORD) * self.outputs for group in (groups.start, groups.stop))
+        return self._span(groups, self.chunks * self.base_digits, *labels)
+
+    def draw_span(self, groups: range) -> slice:
+        """The words of a draw region that hold some groups."""
+        return self._span(groups, self.chunks * self.draws)
+
+    def _span(self, groups: range, group_beats: int, before: int = 0, until: int = 0) -> slice:
+        start, stop = groups.start * group_beats + before, groups.stop * group_beats + until
+        return slice(start * self.columns, stop * self.columns)
+
+    @property
+    def _label_bits(self) -> int:
+        return self.outputs * LABEL.bits
+
+    @property
+    def _beat_bits(self) -> int:
+        return self.columns * WORD_BITS
 
 
-def pack_base(codes: NDArray[np.uint32], labels: NDArray[np.int16], geometry: Geometry) -> Words:
-    """A base region.
+def pack_base(
+    codes: NDArray[np.uint32], labels: NDArray[np.int16], geometry: Geometry, groups: range | None = None
+) -> Words:
+    """A base region, or a part of it.
 
     Parameters
     ----------
     codes: uint32 [rows, n], base codes below `4**base_digits`.
-    labels: int16 [rows], in units of `2**-15`.
-    geometry: rows and features of these arrays.
+    labels: int16 [rows, outputs], in units of `2**-15`.
+    geometry: of the whole region.
+    groups: that these rows fill, all when None; they begin and end at a multiple of four, or at the end.
 
     Returns
     -------
-    uint64 [base_words].
+    uint64, `geometry.base_span(groups)` of the region.
 
     Raises
     ------
     DataError: arrays of another shape.
     """
-    _expect(codes, (geometry.rows, geometry.features), "codes")
-    _expect(labels, (geometry.rows,), "labels")
-    row_words = geometry.chunks * geometry.base_digits
-    groups = np.zeros((geometry.label_words, 1 + LABELS_PER_WORD * row_words), np.uint64)
-    padded = np.zeros(geometry.label_words * LABELS_PER_WORD, np.int16)
-    padded[: geometry.rows] = labels
-    groups[:, 0] = padded.view(np.uint64)
+    groups = range(geometry.groups) if groups is None else groups
+    slots = geometry.slots(groups)
+    _expect(codes, (len(slots), geometry.features), "codes")
+    _expect(labels, (len(slots), geometry.outputs), "labels")
+    columns, outputs, row_words = geometry.columns, geometry.outputs, geometry.chunks * geometry.base_digits
+    fours = -(-len(groups) // LABELS_PER_WORD)
+    beats = np.zeros((fours, outputs + LABELS_PER_WORD * row_words, columns), np.uint64)
+
+    padded = np.zeros((fours * LABELS_PER_WORD * columns, outputs), np.int16)
+    padded[slots] = labels
+    fields = padded.reshape(fours, LABELS_PER_WORD, columns, outputs).transpose(0, 3, 2, 1)
+    beats[:, :outputs] = np.ascontiguousarray(fields).view(np.uint64)[..., 0]
     if row_words:
-        for rows in _blocks(geometry.rows):
-            words = np.zeros((BLOCK_ROWS, geometry.chunks, geometry.base_digits), np.uint64)
-            block = codes[rows]
-            _pack_digits(block, words[: len(block)])
-            some = groups[rows.start // LABELS_PER_WORD : rows.stop // LABELS_PER_WORD]
-            some[:, 1:] = words.reshape(-1, LABELS_PER_WORD * row_words)[: len(some)]
-    return groups.reshape(-1)[: geometry.base_words]
+        step = BLOCK_ROWS // columns
+        for first in range(0, len(groups), step):
+            words = np.zeros((step * columns, geometry.chunks, geometry.base_digits), np.uint64)
+            _pack_slots(codes, slots, first * columns, words)
+            some = beats[first // LABELS_PER_WORD : (first + step) // LABELS_PER_WORD, outputs:]
+            turned = words.reshape(-1, LABELS_PER_WORD, columns, row_words).transpose(0, 1, 3, 2)
+            some[:] = turned.reshape(-1, LABELS_PER_WORD * row_words, columns)[: len(some)]
+    span = geometry.base_span(groups)
+    return beats.reshape(-1)[: span.stop - span.start]
 
 
-def unpack_base(words: Words, geometry: Geometry) -> tuple[NDArray[np.uint32], NDArray[np.int16]]:
-    """Codes uint32 [rows, n] and labels int16 [rows] of a base region: the inverse of `pack_base`."""
-    _expect(words, (geometry.base_words,), "words")
-    row_words = geometry.chunks * geometry.base_digits
-    group = 1 + LABELS_PER_WORD * row_words
-    groups = np.zeros((geometry.label_words, group), np.uint64)
-    groups.reshape(-1)[: geometry.base_words] = words
-    labels = np.ascontiguousarray(groups[:, 0]).view(np.int16)[: geometry.rows]
-    shape = (geometry.label_words * LABELS_PER_WORD, geometry.chunks, geometry.base_digits)
-    digits = groups[:, 1:].reshape(shape)[: geometry.rows]
-    return _unpack_digits(digits, geometry.features), labels
+def unpack_base(
+    words: Words, geometry: Geometry, groups: range | None = None
+) -> tuple[NDArray[np.uint32], NDArray[np.int16]]:
+    """Codes uint32 [rows, n] and labels int16 [rows, outputs] of a base region: the inverse of `pack_base`."""
+    groups = range(geometry.groups) if groups is None else groups
+    span = geometry.base_span(groups)
+    _expect(words, (span.stop - span.start,), "words")
+    columns, outputs, row_words = geometry.columns, geometry.outputs, geometry.chunks * geometry.base_digits
+    fours = -(-len(groups) // LABELS_PER_WORD)
+    beats = np.zeros((fours, outputs + LABELS_PER_WORD * row_words, columns), np.uint64)
+    beats.reshape(-1)[: len(words)] = words
+    slots = geometry.slots(groups)
+    fields = np.ascontiguousarray(beats[:, :outputs, :, None]).view(np.int16)
+    labels = fields.transpose(0, 3, 2, 1).reshape(-1, outputs)[slots]
+    turned = beats[:, outputs:].reshape(fours * LABELS_PER_WORD, row_words, columns).transpose(0, 2, 1)
+    digits = turned.reshape(fours * LABELS_PER_WORD * columns, geometry.chunks, geometry.base_digits)
+    return _unpack_digits(digits[slots], geometry.features), labels
 
 
-def pack_draws(codes: NDArray[np.uint8], geometry: Geometry) -> Words:
-    """A draw region: codes `2 * u1 + u2`, uint8 [rows, n], as uint64 [draw_words]; DataError otherwise."""
-    _expect(codes, (geometry.rows, geometry.features), "codes")
-    words = np.empty((geometry.rows, geometry.chunks, 1), np.uint64)
-    for rows in _blocks(geometry.rows):
-        _pack_digits(codes[rows], words[rows])
-    return words.reshape(-1)
+def pack_draws(codes: NDArray[np.uint8], geometry: Geometry, groups: range | None = None) -> Words:
+    """A draw region, or some groups of it.
+
+    codes uint8 [rows, n], `2 * u1 + u2`; the words are `geometry.draw_span(groups)`. DataError otherwise.
+    """
+    groups = range(geometry.groups) if groups is None else groups
+    slots = geometry.slots(groups)
+    _expect(codes, (len(slots), geometry.features), "codes")
+    columns = geometry.columns
+    words = np.zeros((len(groups) * columns, geometry.chunks, 1), np.uint64)
+    for first in range(0, len(words), BLOCK_ROWS):
+        _pack_slots(codes, slots, first, words[first : first + BLOCK_ROWS])
+    turned: Words = words.reshape(-1, columns, geometry.chunks).transpose(0, 2, 1)
+    return turned.reshape(-1)
 
 
-def unpack_draws(words: Words, geometry: Geometry) -> NDArray[np.uint8]:
+def unpack_draws(words: Words, geometry: Geometry, groups: range | None = None) -> NDArray[np.uint8]:
     """Draw codes uint8 [rows, n] of a draw region: the inverse of `pack_draws`."""
-    _expect(words, (geometry.rows * geometry.chunks,), "words")
-    digits = words.reshape(geometry.rows, geometry.chunks, 1)
+    groups = range(geometry.groups) if groups is None else groups
+    columns = geometry.columns
+    _expect(words, (len(groups) * geometry.chunks * columns,), "words")
+    turned = words.reshape(-1, geometry.chunks, columns).transpose(0, 2, 1)
+    digits = turned.reshape(-1, geometry.chunks, 1)[geometry.slots(groups)]
     return _unpack_digits(digits, geometry.features).astype(np.uint8)
 
 
-def pack_model(weights: NDArray[np.float64]) -> Words:
-    """Scaled weights float64 [n], clipped to [-8, 8), as uint64 [chunks * 16]."""
-    return pack_master(master_weights(weights))
-
-
-def unpack_model(words: Words, features: int) -> NDArray[np.float64]:
-    """Scaled weights float64 [features] of a stored model."""
-    return weight_values(unpack_master(words, features))
-
-
 def master_weights(weights: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Scaled weights, float64 of any shape, as stored: int32 in units of `2**-28`, 128 too high, clipped."""
-    units = np.rint(np.ldexp(weights, MASTER.fraction)) + MASTER_OFFSET
-    master: NDArray[np.int32] = np.clip(units, MASTER.minimum, MASTER.maximum).astype(np.int32)
+    """Scaled weights, float64 of any shape, as stored: int32 in units of `2**-28`, nearest of those read, clipped."""
+    units = np.clip(np.rint(np.ldexp(weights, WEIGHT.fraction)), WEIGHT.minimum, WEIGHT.maximum).astype(np.int32)
+    master: NDArray[np.int32] = (units << CUT_BITS) + np.int32(MASTER_OFFSET)
     return master
 
 
 def weight_values(master: NDArray[np.int32]) -> NDArray[np.float64]:
-    """Scaled weights, float64, of stored int32 ones of any shape: the inverse of `master_weights`."""
-    return np.ldexp(master.astype(np.float64) - MASTER_OFFSET, -MASTER.fraction)
+    """Scaled weights, float64, that the dot product reads of stored int32 ones of any shape."""
+    return np.ldexp((master >> CUT_BITS).astype(np.float64), -WEIGHT.fraction)
 
 
 def pack_master(master: NDArray[np.int32]) -> Words:
-    """Master weights int32 [n], two a word, the even feature low; missing features are stored as 0 is."""
-    padded = np.full(-(-len(master) // CHUNK) * CHUNK, MASTER_OFFSET, np.int32)
-    padded[: len(master)] = master
-    return padded.view(np.uint64)
+    """Master weights int32 [..., n], two a word, the even feature low; missing features are stored as 0 is."""
+    features = master.shape[-1]
+    padded = np.full((*master.shape[:-1], -(-features // CHUNK) * CHUNK), MASTER_OFFSET, np.int32)
+    padded[..., :features] = master
+    return padded.reshape(-1).view(np.uint64)
 
 
 def unpack_master(words: Words, features: int) -> NDArray[np.int32]:
-    """Master weights int32 [features] of a stored model uint64 [chunks * 16]: `pack_master` undone."""
-    return np.array(words).view(np.int32)[:features]
+    """Master weights int32 [models, features] of models stored one after the other: `pack_master` undone."""
+    chunks = -(-features // CHUNK)
+    models: NDArray[np.int32] = np.array(words).view(np.int32).reshape(-1, chunks * CHUNK)
+    return models[:, :features]
 
 
 # The eight digits in the bytes of a word move together in three steps: pairs, quads, all.
@@ -226,9 +343,9 @@ _DIGIT = np.uint64(0x0303030303030303)
 def _pack_digits(codes: NDArray[np.unsignedinteger], words: NDArray[np.uint64]) -> None:
     """Fills words [rows, chunks, digits] with the digits of codes [rows, n], the most significant first."""
     rows, chunks, digits = words.shape
-    quarters = words.view(np.uint16).reshape(rows, chunks, digits, GROUPS)
+    quarters = words.view(np.uint16).reshape(rows, chunks, digits, OCTETS)
     plane = np.zeros((rows, chunks * CHUNK), np.uint8)
-    lanes = plane.view(np.uint64).reshape(rows, chunks, GROUPS)
+    lanes = plane.view(np.uint64).reshape(rows, chunks, OCTETS)
     for low in range(0, digits, 4):  # the four digits of a byte
         np.right_shift(codes, DIGIT_BITS * low, out=plane[:, : codes.shape[1]], casting="unsafe")
         for digit in range(low, min(low + 4, digits)):
@@ -245,7 +362,7 @@ def _unpack_digits(words: NDArray[np.uint64], features: int) -> NDArray[np.uint3
     codes = np.zeros((rows, features), np.uint32)
     for digit in range(digits):
         word = np.ascontiguousarray(words[:, :, digit])
-        lanes = word.view(np.uint16).reshape(rows, chunks * GROUPS).astype(np.uint64)
+        lanes = word.view(np.uint16).reshape(rows, chunks * OCTETS).astype(np.uint64)
         for (shift, _), mask in zip(reversed(_STEPS), _SPREAD, strict=True):
             lanes |= lanes << np.uint64(shift)
             lanes &= np.uint64(mask)
@@ -254,9 +371,18 @@ def _unpack_digits(words: NDArray[np.uint64], features: int) -> NDArray[np.uint3
     return codes
 
 
-def _blocks(rows: int) -> Iterator[slice]:
-    for start in range(0, rows, BLOCK_ROWS):
-        yield slice(start, start + BLOCK_ROWS)
+def _pack_slots(
+    codes: NDArray[np.unsignedinteger], slots: NDArray[np.intp], first: int, words: NDArray[np.uint64]
+) -> None:
+    """Fills words [slots, chunks, digits], the slots from `first` on, with the digits of the rows that lie there."""
+    start, stop = np.searchsorted(slots, [first, first + len(words)])
+    if stop > start and slots[stop - 1] - slots[start] == stop - 1 - start:  # nothing missing between
+        at = slots[start] - first
+        _pack_digits(codes[start:stop], words[at : at + stop - start])
+        return
+    packed = np.zeros((stop - start, *words.shape[1:]), np.uint64)
+    _pack_digits(codes[start:stop], packed)
+    words[slots[start:stop] - first] = packed
 
 
 def _expect(array: NDArray[np.generic], shape: tuple[int, ...], name: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from .errors import DataError
 from .extras import extra
+from .measures import LOSS_NAMES, LOSS_UNITS
 from .records import Record
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart; the marker says the same again.
@@ -32,6 +33,7 @@ class Curve:
     bits: int
     loss: NDArray[np.float64]
     bytes_per_epoch: float | None  # None: moves no counted bytes
+    staleness: int = 0  # a stale one is drawn fainter
 
 
 def draw(record: Record, folder: str | Path) -> list[Path]:
@@ -114,6 +116,7 @@ def _line(axes: Any, curve: Curve, over: str, dash: str, top: float) -> None:
         markevery=[int(i) for i in np.flatnonzero(~away) if i % max(1, len(x) // 10) == 0],
         zorder=3 if reference else 2,
         label=label,
+        alpha=0.5 if curve.staleness else 1.0,
         clip_on=False,
     )
     if away.any():
@@ -166,32 +169,37 @@ def _run(record: Record) -> _Shown:
         lines = [line for line in record.lines if line["kind"] == "epoch"]
 
         def curve(label: str, key: str, look: str) -> Curve:
-            losses = np.array([_number(line[key]) for line in lines]).reshape(models, epochs)
-            return Curve(label, look, bits, losses.mean(axis=0), float(record.end["bytes_read"]) / epochs)
+            losses = np.array([[_number(value) for value in line[key]] for line in lines]).reshape(epochs, models)
+            return Curve(label, look, bits, losses.mean(axis=1), float(record.end["bytes_read"]) / epochs)
 
         curves = [
             curve("estimate by the\ndevice during it", "loss", "estimate"),
             curve("model after\nthe epoch", "true_loss", sampling),
         ]
-        ceiling = 4.0 * float(data["variance"]) if data["variance"] else None
-        title = f"{data['name']}: training loss, {curve_label(sampling, bits)}" + (
+        ceiling = 4.0 * float(data["constant"]) if data["constant"] else None
+        title = f"{data['name']}: training loss, {curve_label(sampling, bits, int(settings['staleness']))}" + (
             f", mean of {models} models" if models > 1 else ""
         )
-        return curves, ceiling, title, "mean squared residual (label units squared)"
+        return curves, ceiling, title, _axis(settings)
 
 
 def _comparison(record: Record) -> _Shown:
-    """A comparison: how far above the least-squares optimum each training is, in percent of that optimum."""
+    """A comparison: each training's loss; of squares how far above the least-squares optimum, in percent of it."""
     with _complete():
-        data = record.header["data"]
-        best, variance = float(data["optimum"]), float(data["variance"])
-        if best <= 1e-6 * variance:  # the labels are linear: nothing to take a percentage of
-            curves, ceiling = [_result(line, 0.0, 1.0) for line in record.lines], variance
-            return curves, ceiling, str(record.header["title"]), "mean squared residual (label units squared)"
+        data, title = record.header["data"], str(record.header["title"])
+        constant = float(data["constant"])
+        best = None if data["optimum"] is None else float(data["optimum"])
+        if best is None or best <= 1e-6 * constant:  # the labels are linear: nothing to take a percentage of
+            return [_result(line, 0.0, 1.0) for line in record.lines], constant, title, _axis(record.header["settings"])
         curves = [_result(line, best, 100.0 / best) for line in record.lines]
-        ceiling = (variance - best) * 100.0 / best
-        ylabel = "training loss above the least-squares optimum (%)"
-        return curves, ceiling, str(record.header["title"]), ylabel
+        ceiling = (constant - best) * 100.0 / best
+        return curves, ceiling, title, "training loss above the least-squares optimum (%)"
+
+
+def _axis(settings: Mapping[str, Any]) -> str:
+    """The loss, as the y axis names it."""
+    name = str(settings["loss"])
+    return f"{LOSS_NAMES[name]} ({LOSS_UNITS[name]})"
 
 
 @contextlib.contextmanager
@@ -206,13 +214,15 @@ def _result(line: Any, zero: float, unit: float) -> Curve:
     loss = np.array([_number(value) for value in line["losses"]])
     sampling, bits = str(line["sampling"]), int(line["bits"])
     per_epoch = None if line["bytes_per_epoch"] is None else float(line["bytes_per_epoch"])
-    return Curve(curve_label(sampling, bits), sampling, bits, (loss - zero) * unit, per_epoch)
+    staleness = int(line["staleness"])
+    return Curve(curve_label(sampling, bits, staleness), sampling, bits, (loss - zero) * unit, per_epoch, staleness)
 
 
 def _number(value: Any) -> float:
     return float("nan") if value is None else float(value)
 
 
-def curve_label(sampling: str, bits: int) -> str:
+def curve_label(sampling: str, bits: int, staleness: int = 0) -> str:
     """What a training is called in legends and tables."""
-    return "float64" if sampling == "float64" else f"{sampling}, {bits} bits"
+    label = "float64" if sampling == "float64" else f"{sampling}, {bits} bits"
+    return f"{label}, stale" if staleness else label

@@ -1,8 +1,9 @@
 """Run folders: what a training or a comparison was, as files that appear whole or not at all.
 
-    FOLDER/run.jsonl    JSON Lines: a header, one line an epoch (or a result), an end line
-    FOLDER/model.npz    arrays: coefficients, intercept, scaling
-    FOLDER/*.png        plots
+    FOLDER/run.jsonl         JSON Lines: a header, one line an epoch (or a result), an end line
+    FOLDER/model.npz         arrays: coefficients, intercept, scaling
+    FOLDER/checkpoint.npz    what a training goes on from, see `checkpoint.py`
+    FOLDER/*.png             plots
 
 The folder is written under another name beside its place and renamed at the end.
 """
@@ -26,10 +27,11 @@ from numpy.typing import NDArray
 
 from .errors import DataError
 
-FORMAT = 1
+FORMAT = 2
 KINDS = ("run", "comparison")
 LINES_NAME = "run.jsonl"
 MODEL_NAME = "model.npz"
+CHECKPOINT_NAME = "checkpoint.npz"
 
 Line = Mapping[str, Any]
 
@@ -66,24 +68,25 @@ def check_folder(path: str | Path) -> None:
         raise DataError(f"{path} holds files that are not a bitlane run; name another folder")
 
 
-def write_record(path: str | Path, record: Record, draw: Callable[[Path], object] | None = None) -> None:
+def write_record(path: str | Path, record: Record, add: Callable[[Path], object] | None = None) -> None:
     """Write `record` to folder `path`, which appears whole or not at all; an earlier record is replaced.
 
-    `draw(folder)` adds plots. Raises DataError as `check_folder` does, and OSError where the disk is full.
+    `add(folder)` writes what else belongs there: plots, a checkpoint. Raises DataError as `check_folder` does, and
+    OSError where the disk is full.
     """
     path = Path(path)
     check_folder(path)
     with _made(path.resolve().parent) as parent:
         part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=parent))
         try:
-            _write_files(part, record, draw)
+            _write_files(part, record, add)
             part.chmod(0o777 & ~_umask())
             _put(part, path)
         finally:
             shutil.rmtree(part, ignore_errors=True)
 
 
-def _write_files(folder: Path, record: Record, draw: Callable[[Path], object] | None) -> None:
+def _write_files(folder: Path, record: Record, add: Callable[[Path], object] | None) -> None:
     lines = [{"kind": record.kind, "format": FORMAT, **record.header}, *record.lines]
     lines.append({"kind": "end", "lines": len(record.lines), **record.end})
     with (folder / LINES_NAME).open("w", encoding="utf-8") as file:
@@ -91,8 +94,8 @@ def _write_files(folder: Path, record: Record, draw: Callable[[Path], object] | 
             file.write(json.dumps(plain(line), allow_nan=False) + "\n")
     if record.arrays:
         np.savez(folder / MODEL_NAME, **record.arrays)  # type: ignore[arg-type]
-    if draw is not None:
-        draw(folder)
+    if add is not None:
+        add(folder)
 
 
 def _put(part: Path, path: Path) -> None:

@@ -5,8 +5,8 @@ because the sums over features and rows go through float64 BLAS, which is exact 
 is an integer below 2**53, and it stays exact because
 
 - codes of more than 16 bits are multiplied as two halves, joined by `floor((x + floor(y / a)) / b)`;
-- the sum of a block of rows replaces one update after the other only for weights that no order of these
-  updates could saturate. The other weights take the rows one by one.
+- the sum of a block of groups replaces one update after the other only for weights that no order of these
+  updates could saturate. The other weights take the groups one by one.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .contract import (
+    BOUND,
     COEFFICIENT,
     DIGIT_BITS,
     LABEL,
@@ -25,46 +26,39 @@ from .contract import (
     MASTER,
     RATE_FRACTION,
     RESIDUAL,
-    SHRINK_SHIFTS,
+    SHRINK_SHIFT,
     STEP_FRACTION,
-    WEIGHT,
+    TABLE,
+    TABLE_ADDRESS_BITS,
     Fixed,
+    Loss,
+    Prox,
+    logistic_table,
 )
-from .fixed import NO_DECAY, decayed, round_half_up, saturate, split
-from .layout import Geometry
+from .fixed import round_half_up, saturate, split
+from .layout import CUT_BITS, Geometry
+from .settings import Settings
 
 BLOCK = 1 << 16  # digits kept as floats at a time
 HALF = 16  # bits of a code that one exact multiplication takes: 16 + 23 + 14 (features) = 53
 PHASE_BITS = 32
+ONE = 1 << RESIDUAL.fraction
 LOSS_SHIFT = 2 * RESIDUAL.fraction - LOSS.fraction
+HALF_LOSS_SHIFT = LOSS.fraction - RESIDUAL.fraction - 1  # of each of the two copies' losses
 STEP_SHIFT = RESIDUAL.fraction + STEP_FRACTION - COEFFICIENT.fraction
 DRAW_SHIFT = COEFFICIENT.fraction - MASTER.fraction + 1  # the 1 is the half of the symmetrised gradient
 BASE_SHIFT = DRAW_SHIFT + 2  # the low bit of the first digit weighs a quarter
+CELL_BITS = RESIDUAL.bits - 1 - TABLE_ADDRESS_BITS  # of a dot product, inside a cell of the logistic table
+TABLE_SHIFT = RESIDUAL.fraction - TABLE.fraction
+BOUND_SHIFT = MASTER.fraction - BOUND.fraction
+THRESHOLD_SHIFT = PHASE_BITS - MASTER.fraction
 
 Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Rows = tuple[NDArray[np.unsignedinteger], NDArray[np.unsignedinteger] | None, NDArray[np.int16]]
 
-
-@dataclass(frozen=True)
-class Settings:
-    """The registers that the arithmetic reads, as they are written.
-
-    Parameters
-    ----------
-    batch: rows of a mini-batch.
-    step, rate: `mantissa | exponent << 16`; step is the step of one row, rate the shrinks a batch.
-    decay: factor on both after an epoch, in 2**-16.
-    shrink: index of the shrink shift in `SHRINK_SHIFTS`.
-    phase: shrink accumulator, 32 bits.
-    """
-
-    batch: int
-    step: int
-    rate: int = 0
-    decay: int = NO_DECAY
-    shrink: int = 0
-    phase: int = 0
+_TABLE: Int64s = np.array(logistic_table(), np.int64).T << TABLE_SHIFT  # sigmoid(-u), log(1 + exp(-u)), as RESIDUAL
 
 
 @dataclass(frozen=True)
@@ -73,13 +67,13 @@ class Epoch:
 
     Parameters
     ----------
-    loss: sum over its rows of r_1 r_2, in units of 2**-32.
+    loss: int64 [outputs], sum over its rows in units of 2**-32; see `losses`.
     saturations: values clipped since the start of the run.
-    master: int32 [n], the master weights as stored.
-    settings: with step and rate as decayed so far, and phase.
+    master: int32 [outputs, n], the master weights as stored.
+    settings: with steps and rate as decayed so far, and phase.
     """
 
-    loss: int
+    loss: Int64s
     saturations: int
     master: NDArray[np.int32]
     settings: Settings
@@ -92,18 +86,17 @@ class Reference:
     ----------
     geometry: of an epoch.
     settings: at the start.
-    master: int32 [n], stored master weights at the start.
+    master: int32 [outputs, n], stored master weights at the start.
     """
 
     def __init__(self, geometry: Geometry, settings: Settings, master: NDArray[np.int32]):
         self._geometry = geometry
         self._settings = settings
         self._master = master.astype(np.int64)
-        self._published = self._publish()
         self._row = 0
-        self._batch_row = 0
-        self._loss = 0
+        self._loss = np.zeros(geometry.outputs, np.int64)
         self._saturations = 0
+        self._begin_epoch()
 
     def feed(
         self,
@@ -111,103 +104,187 @@ class Reference:
         draws: NDArray[np.unsignedinteger] | None,
         labels: NDArray[np.int16],
     ) -> None:
-        """The next rows of this epoch: base codes [m, n], draw codes [m, n] (None without), labels [m]."""
-        step = max(1, BLOCK // self._geometry.features)
-        for start in range(0, len(labels), step):
-            rows = slice(start, start + step)
-            block = _Block(codes[rows], None if draws is None else draws[rows], self._geometry.base_digits)
+        """The next rows of this epoch: base codes [m, n], draw codes [m, n] (None without), labels [m, outputs].
+
+        ValueError where they end inside a group.
+        """
+        geometry, first = self._geometry, self._row
+        end = first + len(labels)
+        if geometry.group_start(end) != end:
+            raise ValueError(f"these rows end at row {end}, inside a group of {geometry.columns} columns")
+        step = max(geometry.columns, BLOCK // geometry.features)
+        while self._row < end:
+            stop = geometry.group_start(min(self._row + step, end))
+            rows = slice(self._row - first, stop - first)
+            block = _Block(codes[rows], None if draws is None else draws[rows], geometry.base_digits)
             self._block(block, labels[rows].astype(np.int64))
 
     def end_epoch(self) -> Epoch:
-        """Ends the epoch that all `geometry.rows` rows were fed of, decays step and rate, and reports."""
+        """Ends the epoch that all `geometry.rows` rows were fed of, decays steps and rate, and reports."""
         if self._row != self._geometry.rows:
             raise ValueError(f"the epoch has {self._geometry.rows} rows, but {self._row} were fed")
-        settings = self._settings
-        self._settings = replace(
-            settings,
-            step=decayed(settings.step, settings.decay),
-            rate=decayed(settings.rate, settings.decay),
-        )
+        self._settings = self._settings.after_epoch()
         epoch = Epoch(self._loss, self._saturations, self._master.astype(np.int32), self._settings)
-        self._row = self._batch_row = self._loss = 0
+        self._row = 0
+        self._loss = np.zeros_like(self._loss)
+        self._begin_epoch()
         return epoch
 
-    def _publish(self) -> Floats:
-        """X: what the dot product reads, cut from the master weights."""
-        return (self._master >> (MASTER.fraction - WEIGHT.fraction)).astype(np.float64)
+    def _begin_epoch(self) -> None:
+        """All that is queued for later batches is the model as it is now."""
+        self._published = [self._read()] * (1 + self._settings.staleness)
+
+    def _read(self) -> Floats:
+        """X: what the dot product reads, cut from the master weights: [n, outputs]."""
+        return np.ascontiguousarray((self._master >> CUT_BITS).T, np.float64)
 
     def _block(self, block: _Block, labels: Int64s) -> None:
         """Rows of one or more batches, the first and last of which may be partial."""
         start = 0
         while start < len(labels):
-            stop = min(len(labels), start + self._settings.batch - self._batch_row)
+            place = self._row % self._geometry.batch
+            stop = min(len(labels), start + self._geometry.batch - place)
             rows = slice(start, stop)
-            self._batch_row += stop - start
             self._row += stop - start
-            ends = self._batch_row == self._settings.batch or self._row == self._geometry.rows
-            s, d = self._scalars(block.rounded_dots(rows, self._published), labels[rows])
-            self._update(block, rows, s, d, ends and self._shrink_due())
+            ends = self._row % self._geometry.batch == 0 or self._row == self._geometry.rows
+            s, d = self._scalars(block.rounded_dots(rows, self._published[0]), labels[rows])
+            prox = self._end_batch() if ends else None
+            self._update(block, rows, s, d, prox)
             if ends:
-                self._batch_row = 0
-                self._published = self._publish()
+                self._published = [*self._published[1:], self._read()]
             start = stop
 
-    def _shrink_due(self) -> bool:
-        """Advances the phase at a batch's end; whether it carried."""
-        mantissa, exponent = split(self._settings.rate)
-        if not mantissa:
-            return False
-        phase = self._settings.phase + ((mantissa << PHASE_BITS - RATE_FRACTION) >> exponent)
-        self._settings = replace(self._settings, phase=phase % (1 << PHASE_BITS))
-        return phase >= 1 << PHASE_BITS
+    def _end_batch(self) -> _Prox | None:
+        """Advances the phase at a batch's end; what is then done to the weights, if anything."""
+        settings = self._settings
+        mantissa, exponent = split(settings.rate)
+        rate = (mantissa << PHASE_BITS - RATE_FRACTION) >> exponent
+        phase = settings.phase + rate
+        self._settings = replace(settings, phase=phase % (1 << PHASE_BITS))
+        proximal = self._geometry.features - settings.free
+        if settings.prox == Prox.L2 and phase >> PHASE_BITS:
+            return _Prox(settings, 0, proximal)
+        if settings.prox == Prox.L1 and rate >> THRESHOLD_SHIFT:
+            return _Prox(settings, rate >> THRESHOLD_SHIFT, proximal)
+        if settings.prox == Prox.BOX:
+            return _Prox(settings, 0, proximal)
+        return None
 
     def _scalars(self, dots: list[Int64s], labels: Int64s) -> tuple[Int64s, Int64s]:
-        """The scalar stage: s and d [m] of rounded dot products [m]; adds to loss and saturations."""
-        r1, r2 = (self._residual(dot, labels) for dot in dots)
-        self._loss += int(round_half_up(r1 * r2, LOSS_SHIFT).sum())
+        """The scalar stage: s and d [m, outputs] of rounded dot products [m, outputs]; adds up losses."""
+        slopes, loss, clipped = losses(self._settings.loss, dots, labels)
+        self._loss = self._loss + loss.sum(axis=0)
+        self._saturations += clipped
         mantissa, exponent = split(self._settings.step)
-        s = self._saturate(round_half_up((r1 + r2) * mantissa, exponent + STEP_SHIFT), COEFFICIENT)
-        d = self._saturate(round_half_up((r2 - r1) * mantissa, exponent + STEP_SHIFT), COEFFICIENT)
+        shift: int | Int64s = exponent + STEP_SHIFT
+        factor: int | Int64s = mantissa
+        if self._settings.step_negative != self._settings.step:
+            mantissa, exponent = split(self._settings.step_negative)
+            factor = np.where(labels >= 0, factor, mantissa)
+            shift = np.where(labels >= 0, shift, exponent + STEP_SHIFT)
+        s = self._saturate(round_half_up((slopes[0] + slopes[1]) * factor, shift), COEFFICIENT)
+        d = self._saturate(round_half_up((slopes[1] - slopes[0]) * factor, shift), COEFFICIENT)
         return s, d
-
-    def _residual(self, dot: Int64s, labels: Int64s) -> Int64s:
-        z = self._saturate(dot, RESIDUAL)
-        return self._saturate(z - (labels << (RESIDUAL.fraction - LABEL.fraction)), RESIDUAL)
 
     def _saturate(self, x: Int64s, fmt: Fixed) -> Int64s:
         values, clipped = saturate(x, fmt)
         self._saturations += int(np.count_nonzero(clipped))
         return values
 
-    def _update(self, block: _Block, rows: slice, s: Int64s, d: Int64s, shrink: bool) -> None:
-        """Takes t of each of these rows from the master weights, and with the last one the shrink."""
+    def _update(self, block: _Block, rows: slice, s: Int64s, d: Int64s, prox: _Prox | None) -> None:
+        """Takes t of each of these rows from the master weights, and with the last group applies the prox."""
         terms = _terms(block, s, d)
-        most = sum(int(np.maximum(np.abs(p), np.abs(m)).sum()) for _, p, m in terms)
-        tight = np.flatnonzero(np.abs(self._master) + most > MASTER.maximum)
-        stepwise = self._one_by_one(block, rows, terms, tight, shrink) if tight.size else None
-
-        last = rows.stop - 1
-        if shrink:
-            self._master -= block.updates(slice(rows.start, last), [(k, p[:-1], m[:-1]) for k, p, m in terms])
-            taken = self._master >> SHRINK_SHIFTS[self._settings.shrink]
-            self._master -= taken + block.updates(slice(last, last + 1), [(k, p[-1:], m[-1:]) for k, p, m in terms])
-        else:
+        most = sum(np.maximum(np.abs(p), np.abs(m)).sum(axis=0) for _, p, m in terms)
+        tight = np.abs(self._master) + np.reshape(most, (-1, 1)) > MASTER.maximum
+        stepwise = [
+            (output, columns, self._one_by_one(block, rows, terms, output, columns, prox))
+            for output in range(len(tight))
+            if (columns := np.flatnonzero(tight[output])).size
+        ]
+        if prox is None:
             self._master -= block.updates(rows, terms)
-        if stepwise is not None:
-            self._master[tight] = stepwise
+        else:
+            last = rows.stop - self._row + self._geometry.group_start(self._row - 1)
+            for some in (slice(rows.start, last), slice(last, rows.stop)):
+                of_some = slice(some.start - rows.start, some.stop - rows.start)
+                self._master -= block.updates(some, [(k, p[of_some], m[of_some]) for k, p, m in terms])
+            self._master[:, : prox.features] = prox.apply(self._master[:, : prox.features])
+        for output, columns, master in stepwise:
+            self._master[output, columns] = master
 
     def _one_by_one(
-        self, block: _Block, rows: slice, terms: list[_Term], columns: NDArray[np.intp], shrink: bool
+        self,
+        block: _Block,
+        rows: slice,
+        terms: list[_Term],
+        output: int,
+        columns: NDArray[np.intp],
+        prox: _Prox | None,
     ) -> Int64s:
-        """The master weights of some columns after these rows, saturated after each."""
-        master = self._master[columns]
-        for i, row in enumerate(range(rows.start, rows.stop)):
-            one = [(k, p[i : i + 1], m[i : i + 1]) for k, p, m in terms]
-            change = block.updates(slice(row, row + 1), one, columns)
-            if shrink and row == rows.stop - 1:
-                change = change + (master >> SHRINK_SHIFTS[self._settings.shrink])
-            master = self._saturate(master - change, MASTER)
+        """The master weights of some columns of an output after these rows, saturated after each group."""
+        master: Int64s = self._master[output, columns]
+        changes = block.group_updates(rows, terms, output, columns, self._geometry.columns)
+        for change in changes:
+            master, clipped = saturate(master - change, MASTER)
+            self._saturations += int(np.count_nonzero(clipped))
+        if prox is not None:
+            master = np.where(clipped | (columns >= prox.features), master, prox.apply(master))
         return master
+
+
+@dataclass(frozen=True)
+class _Prox:
+    """What is done at the end of a batch to the first `features` weights."""
+
+    settings: Settings
+    threshold: int
+    features: int
+
+    def apply(self, master: Int64s) -> Int64s:
+        """The master weights afterwards, of any shape."""
+        if self.settings.prox == Prox.L2:
+            return master - (master >> SHRINK_SHIFT)
+        if self.settings.prox == Prox.L1:
+            return np.where(master > 0, np.maximum(master - self.threshold, 0), np.minimum(master + self.threshold, 0))
+        low, high = self.settings.bounds
+        units = master >> BOUND_SHIFT
+        return np.where(units >= high, high << BOUND_SHIFT, np.where(units < low, low << BOUND_SHIFT, master))
+
+
+def losses(loss: Loss, dots: list[Int64s], labels: Int64s) -> tuple[list[Int64s], Int64s, int]:
+    """What the scalar stage makes of rounded dot products.
+
+    Parameters
+    ----------
+    loss: which.
+    dots: of both copies, int64 of any shape, in units of 2**-20; clipped here.
+    labels: int64 of the same shape, in units of 2**-15.
+
+    Returns
+    -------
+    The slopes r of both copies, in units of 2**-20; the loss of each row, in units of 2**-32; values clipped
+    that count.
+    """
+    clipped = 0
+    slopes, values = [], []
+    positive = labels >= 0
+    for dot in dots:
+        z, clipped_z = saturate(dot, RESIDUAL)
+        if loss == Loss.SQUARES:
+            r, clipped_r = saturate(z - (labels << (RESIDUAL.fraction - LABEL.fraction)), RESIDUAL)
+            clipped += int(np.count_nonzero(clipped_z)) + int(np.count_nonzero(clipped_r))
+        elif loss == Loss.HINGE:
+            v = ONE - np.where(positive, z, -z)
+            r = np.where(v > 0, np.where(positive, -ONE, ONE), 0)
+            values.append(np.maximum(v, 0))
+        else:
+            tail, logarithm = _TABLE[:, np.where(z >= 0, z, ~z) >> CELL_BITS]
+            r = np.where(z >= 0, ONE - tail, tail) - np.where(positive, ONE, 0)
+            values.append(np.maximum(np.where(positive, -z, z), 0) + logarithm)
+        slopes.append(r)
+    if loss == Loss.SQUARES:
+        return slopes, round_half_up(slopes[0] * slopes[1], LOSS_SHIFT), clipped
+    return slopes, (values[0] + values[1]) << HALF_LOSS_SHIFT, clipped
 
 
 def run_epochs(
@@ -217,7 +294,7 @@ def run_epochs(
 
     Parameters
     ----------
-    samples: for each epoch (base codes [rows, n], draw codes [rows, n] or None, labels int16 [rows]).
+    samples: for each epoch (base codes [rows, n], draw codes [rows, n] or None, labels int16 [rows, outputs]).
     geometry, settings, master: as for `Reference`.
     """
     reference = Reference(geometry, settings, master)
@@ -226,7 +303,7 @@ def run_epochs(
         yield reference.end_epoch()
 
 
-_Term = tuple[int, Int64s, Int64s]  # digit, P and M of each row
+_Term = tuple[int, Int64s, Int64s]  # digit, P and M of each row and output
 
 
 def _terms(block: _Block, s: Int64s, d: Int64s) -> list[_Term]:
@@ -269,10 +346,10 @@ class _Block:
         return self._planes[digit]
 
     def rounded_dots(self, rows: slice, x: Floats) -> list[Int64s]:
-        """`round_half_up(dot_m, b)` for both copies: two int64 [m]."""
+        """`round_half_up(dot_m, b)` for both copies, of weights [n, outputs]: two int64 [m, outputs]."""
         low = (self._low[rows] @ x).astype(np.int64)
         if self.has_draws:
-            total = x.sum()
+            total = x.sum(axis=0)
             lows = [low + (2 * (bits[rows] @ x) - total).astype(np.int64) for bits in self.planes(self.base_digits)]
         else:
             lows = [low, low]
@@ -282,17 +359,28 @@ class _Block:
         half = 1 << (HALF + self._high_bits - 1)
         return [(high + ((dot + half) >> HALF)) >> self._high_bits for dot in lows]
 
-    def updates(self, rows: slice, terms: list[_Term], columns: NDArray[np.intp] | None = None) -> Int64s:
-        """Sum over rows of t_j: int64 [n], or of some columns.
+    def updates(self, rows: slice, terms: list[_Term]) -> Int64s:
+        """Sum over rows of t_j: int64 [outputs, n], or 0 for all.
 
         With the bits h and l of a digit, `(h == l ? P : M) * (h ? 1 : -1) = (P + M) h + (P - M) l - P`.
         """
-        total: Floats | float = 0.0
+        total = np.zeros((1, 1))
         for digit, p, m in terms:
-            high, low = (bits[rows] if columns is None else bits[rows, columns] for bits in self.planes(digit))
-            total = total + ((p + m).astype(np.float64) @ high + (p - m).astype(np.float64) @ low - float(p.sum()))
-        width = self._codes.shape[1] if columns is None else len(columns)
-        return np.broadcast_to(np.asarray(total), (width,)).astype(np.int64)
+            high, low = (bits[rows] for bits in self.planes(digit))
+            both, difference = (p + m).T.astype(np.float64), (p - m).T.astype(np.float64)
+            total = total + (both @ high + difference @ low - p.sum(axis=0)[:, np.newaxis])
+        return total.astype(np.int64)
+
+    def group_updates(
+        self, rows: slice, terms: list[_Term], output: int, columns: NDArray[np.intp], group: int
+    ) -> Int64s:
+        """Sum over the rows of each group of t_j, for some columns of one output: int64 [groups, columns]."""
+        total = np.zeros((rows.stop - rows.start, len(columns)))
+        for digit, p, m in terms:
+            high, low = (bits[rows, columns] for bits in self.planes(digit))
+            total += (p + m)[:, output, np.newaxis] * high + (p - m)[:, output, np.newaxis] * low
+            total -= p[:, output, np.newaxis]
+        return np.add.reduceat(total, np.arange(0, len(total), group)).astype(np.int64)
 
 
 def _odd(codes: NDArray[np.unsignedinteger], bits: int) -> Floats:

@@ -10,40 +10,51 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from .accelerator import Job, job_bytes
+from .accelerator import Job, Outcome, job_bytes
 from .contract import LABELS_PER_WORD, MAX_ROWS
 from .errors import DataError
 from .fixed import NO_DECAY
 from .layout import Geometry, Words, pack_base, pack_draws
 from .quantize import Precision, base_codes, draw_codes
 from .scaling import Scaling, Table
+from .settings import Settings
 
 ENCODE_VALUES = 1 << 18  # values scaled and quantized at a time
 
 
 @dataclass(frozen=True)
 class State:
-    """What one start hands to the next, and the two registers that stay."""
+    """What one start hands to the next: master weights int32 [outputs, n], and the registers."""
 
     master: NDArray[np.int32]
-    step: int
-    rate: int
-    phase: int
-    shrink: int
-    decay: int
+    settings: Settings
+
+    def after(self, outcome: Outcome) -> State:
+        """The state that a start left; what a start is told of the decay does not stay."""
+        return State(outcome.master, replace(outcome.settings, decay=self.settings.decay))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a run is cut so that each start fits the memory of the device."""
+    """How a run is cut so that each start fits the memory of the device.
+
+    Parameters
+    ----------
+    geometry: of an epoch over all rows.
+    epochs: of the training, `first_epoch` of which have been run before.
+    sets: epoch e reads set `e mod sets`, counted from the first of the training.
+    shared_base: whether one base region serves all sets.
+    snapshots: whether the models of each epoch are wanted.
+    capacity: bytes of the device.
+    """
 
     geometry: Geometry
     epochs: int
-    batch: int
     sets: int
-    shared_base: bool  # one base region serves all sets
+    shared_base: bool
     snapshots: bool
     capacity: int
+    first_epoch: int = 0
 
     def bytes_needed(self, geometry: Geometry, epochs: int, snapshots: bool) -> int:
         """Bytes of a start."""
@@ -53,10 +64,10 @@ class Plan:
     @cached_property
     def start_epochs(self) -> int:
         """Epochs a start over all rows, 0 where not even one fits."""
-        if self.geometry.rows > MAX_ROWS:
+        if self.geometry.groups > MAX_ROWS:
             return 0
         return bisect_right(
-            range(1, self.epochs + 1),
+            range(1, self.epochs - self.first_epoch + 1),
             self.capacity,
             key=lambda epochs: self.bytes_needed(self.geometry, epochs, self.snapshots),
         )
@@ -64,17 +75,18 @@ class Plan:
     @cached_property
     def part_rows(self) -> int:
         """Rows a start where not all fit: a multiple of the batch. DataError where not even a batch fits."""
+        geometry = self.geometry
         batches = bisect_right(
-            range(1, min(MAX_ROWS, self.geometry.rows) // self.batch + 1),
+            range(1, min(MAX_ROWS // geometry.batch_groups, geometry.rows // geometry.batch) + 1),
             self.capacity,
-            key=lambda batches: self.bytes_needed(replace(self.geometry, rows=batches * self.batch), 1, False),
+            key=lambda batches: self.bytes_needed(replace(geometry, rows=batches * geometry.batch), 1, False),
         )
         if not batches:
             raise DataError(
-                f"a batch of {self.batch} rows does not fit the {self.capacity} bytes of the device: "
+                f"a batch of {geometry.batch} rows does not fit the {self.capacity} bytes of the device: "
                 "lower batch_size or bits"
             )
-        return batches * self.batch
+        return batches * geometry.batch
 
 
 @dataclass(frozen=True)
@@ -89,19 +101,23 @@ class Start:
     ends_epoch: bool
 
     def job(self, plan: Plan, state: State) -> Job:
-        """The job that goes on from `state`. Only what ends an epoch decays."""
+        """The job that goes on from `state`. Only what ends an epoch decays.
+
+        DataError for a part of an epoch with staleness: its first batches would read a model too new.
+        """
+        settings = state.settings
+        if settings.staleness and not self.whole:
+            raise DataError(
+                f"with staleness={settings.staleness} all rows must fit the {plan.capacity} bytes of the device: "
+                "lower bits, or use staleness=0"
+            )
         return Job(
             geometry=self.geometry,
             base=self.base,
             draws=self.draws,
             master=state.master,
             epochs=self.epochs,
-            batch=plan.batch,
-            step=state.step,
-            rate=state.rate,
-            decay=state.decay if self.ends_epoch else NO_DECAY,
-            shrink=state.shrink,
-            phase=state.phase,
+            settings=settings if self.ends_epoch else replace(settings, decay=NO_DECAY),
             snapshots=plan.snapshots and self.whole,
         )
 
@@ -114,29 +130,37 @@ def starts(plan: Plan, samples: Samples) -> Iterator[Start]:
 
 
 def _starts_of_epochs(plan: Plan, samples: Samples) -> Iterator[Start]:
-    rows = slice(0, plan.geometry.rows)
-    shared = [samples.base(rows, None)] if plan.shared_base else None
-    for first in range(0, plan.epochs, plan.start_epochs):
+    geometry = plan.geometry
+    shared = [samples.base(geometry, 0, None)] if plan.shared_base else None
+    for first in range(plan.first_epoch, plan.epochs, plan.start_epochs):
         epochs = min(plan.start_epochs, plan.epochs - first)
         sets = [(first + i) % plan.sets for i in range(min(plan.sets, epochs))]
-        base = shared or [samples.base(rows, samples.generator(k)) for k in sets]
-        draws = [samples.draws(rows, samples.generator(k)) for k in sets] if plan.geometry.draws else []
-        yield Start(plan.geometry, base, draws, epochs, whole=True, ends_epoch=True)
+        base = shared or [samples.base(geometry, 0, samples.generator(k)) for k in sets]
+        draws = [samples.draws(geometry, 0, samples.generator(k)) for k in sets] if geometry.draws else []
+        yield Start(geometry, base, draws, epochs, whole=True, ends_epoch=True)
 
 
 def _starts_of_rows(plan: Plan, samples: Samples) -> Iterator[Start]:
-    for epoch in range(plan.epochs):
+    rows = plan.geometry.rows
+    for epoch in range(plan.first_epoch, plan.epochs):
         rng = samples.generator(epoch % plan.sets)
-        for first in range(0, plan.geometry.rows, plan.part_rows):
-            rows = slice(first, min(first + plan.part_rows, plan.geometry.rows))
-            geometry = replace(plan.geometry, rows=rows.stop - rows.start)
-            draws = [samples.draws(rows, rng)] if geometry.draws else []
-            base = [samples.base(rows, rng)]
-            yield Start(geometry, base, draws, 1, whole=False, ends_epoch=rows.stop == plan.geometry.rows)
+        for first in range(0, rows, plan.part_rows):
+            geometry = replace(plan.geometry, rows=min(plan.part_rows, rows - first))
+            draws = [samples.draws(geometry, first, rng)] if geometry.draws else []
+            base = [samples.base(geometry, first, rng)]
+            yield Start(geometry, base, draws, 1, whole=False, ends_epoch=first + geometry.rows == rows)
 
 
 class Samples:
-    """Any rows of a table as words."""
+    """Any rows of a table as words.
+
+    Parameters
+    ----------
+    X: [rows, n]; y: [rows, outputs], in user units.
+    scaling: of both, `scaling.values` with as many columns as the geometry has features.
+    precision: of the stored samples.
+    seed: of the draws.
+    """
 
     def __init__(
         self,
@@ -156,28 +180,27 @@ class Samples:
         """The randomness of a set, whatever else is drawn."""
         return np.random.default_rng([self._seed, number])
 
-    def base(self, rows: slice, rng: np.random.Generator | None) -> Words:
-        """The base region of some rows; rng for naive sampling alone."""
+    def base(self, geometry: Geometry, first: int, rng: np.random.Generator | None) -> Words:
+        """The base region of this geometry, whose rows are those from `first` on; rng for naive sampling alone."""
         pieces = []
-        for piece in self._pieces(rows):
-            codes = base_codes(self._scaling.values(self._X[piece]), self._precision, rng)
-            labels = self._scaling.labels(self._y[piece])
-            pieces.append(pack_base(codes, labels, self._geometry(codes)))
+        for groups, rows in self._pieces(geometry, first):
+            codes = base_codes(self._scaling.values(self._X[rows]), self._precision, rng)
+            pieces.append(pack_base(codes, self._scaling.labels(self._y[rows]), geometry, groups))
         return np.concatenate(pieces)
 
-    def draws(self, rows: slice, rng: np.random.Generator) -> Words:
-        """The draw region of some rows."""
+    def draws(self, geometry: Geometry, first: int, rng: np.random.Generator) -> Words:
+        """The draw region of the same rows."""
         pieces = []
-        for piece in self._pieces(rows):
-            codes = draw_codes(self._scaling.values(self._X[piece]), self._precision, rng)
-            pieces.append(pack_draws(codes, self._geometry(codes)))
+        for groups, rows in self._pieces(geometry, first):
+            codes = draw_codes(self._scaling.values(self._X[rows]), self._precision, rng)
+            pieces.append(pack_draws(codes, geometry, groups))
         return np.concatenate(pieces)
 
-    def _geometry(self, codes: NDArray[np.unsignedinteger]) -> Geometry:
-        return Geometry(codes.shape[1], codes.shape[0], self._precision.base_digits, self._precision.draws)
-
-    def _pieces(self, rows: slice) -> Iterator[slice]:
-        """Slices that begin at label words and hold about `ENCODE_VALUES` values."""
-        step = max(1, ENCODE_VALUES // self._X.shape[1] // LABELS_PER_WORD) * LABELS_PER_WORD
-        for first in range(rows.start, rows.stop, step):
-            yield slice(first, min(first + step, rows.stop))
+    def _pieces(self, geometry: Geometry, first: int) -> Iterator[tuple[range, slice]]:
+        """Groups that begin at label words and hold about `ENCODE_VALUES` values, and their rows of the table."""
+        values = self._X.shape[1] * geometry.columns
+        step = max(1, ENCODE_VALUES // values // LABELS_PER_WORD) * LABELS_PER_WORD
+        for start in range(0, geometry.groups, step):
+            groups = range(start, min(start + step, geometry.groups))
+            rows = geometry.rows_of(groups)
+            yield groups, slice(first + rows.start, first + rows.stop)

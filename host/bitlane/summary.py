@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .compare import Comparison, class_name, losses_of, one_against_rest, run_models
+from .compare import Comparison, Result, class_name, one_against_rest
+from .contract import WORD_BITS
 from .estimators import SGDClassifier, SGDRegressor
 from .layout import Geometry
+from .measures import LOSS_NAMES, LOSS_UNITS, constant_loss, losses_of
 from .plots import curve_label
 from .quantize import Precision
 from .records import Record
+from .runs import Run
 from .tables import Table
-from .training import Run
 
 
 # --- one training --------------------------------------------------------------------------------
-def run_record(model: SGDRegressor | SGDClassifier, table: Table, task: str, name: str) -> Record:
-    """A model fitted with snapshots as a run folder holds it: settings, data, epochs, counters, the model."""
-    runs = model.runs_ if isinstance(model, SGDClassifier) else [model.run_]
+def run_record(
+    model: SGDRegressor | SGDClassifier,
+    table: Table,
+    task: str,
+    name: str,
+    earlier: Record | None = None,
+    **source: Any,
+) -> Record:
+    """A model fitted with snapshots as a run folder holds it: settings, data, epochs, counters, the model.
+
+    `earlier` is the record of the training that this one resumed: its epochs and counters are included. `source`
+    says how the table was read.
+    """
+    run = model.run_
     classes = [class_name(label) for label in model.classes_] if isinstance(model, SGDClassifier) else []
-    first = runs[0]
+    positive = (classes if len(classes) > 2 else classes[1:]) or [""]
+    targets = [one_against_rest(table.y, label)[0] if label else table.y for label in positive]
+    loss = str(run.settings["loss"])
     header = {
-        "device": first.device,
-        "settings": {**first.settings, "draws": model.draws, "penalty": model.penalty},
+        "device": run.device,
+        "settings": {**run.settings, "class_weight": getattr(model, "class_weight", None)},
         "data": {
             "name": name,
             "target": table.target,
@@ -34,75 +49,76 @@ def run_record(model: SGDRegressor | SGDClassifier, table: Table, task: str, nam
             "rows": table.rows,
             "features": table.features,
             "classes": classes,
-            "variance": _variance(table, classes),
+            "constant": max(constant_loss(y, loss) for y in targets),
+            "source": source,
         },
-        "geometry": _geometry(first),
+        "geometry": _geometry(run),
     }
-    names = classes if len(runs) > 1 else classes[1:] or [""]
-    lines: list[dict[str, Any]] = []
-    for run, label in zip(runs, names, strict=True):
-        labels = one_against_rest(table.y, label)[0] if label else table.y
-        lines += _epochs(run, label, table, labels)
+    lines, end = [*_epochs(run, table, targets)], {"models": len(targets), **_counters(run)}
+    if earlier is not None:
+        lines = [*map(dict, earlier.lines), *lines]
+        end |= {key: end[key] + earlier.end[key] for key in _counters(run)}
     scores = {"score_train": model.score(table.X, table.y)}
     if table.held_out is not None:
         scores["score_held_out"] = model.score(*table.held_out)
-    return Record("run", header, lines, {**_counters(runs), **scores}, _arrays(model, table))
-
-
-def _variance(table: Table, classes: Sequence[str]) -> float:
-    """Mean squared residual of predicting the mean, label units squared; of classes the largest."""
-    if not classes:
-        return float(np.var(table.y))
-    shares = np.unique(table.y, return_counts=True)[1] / table.rows
-    return float(np.max(4 * shares * (1 - shares)))  # labels are -1 and +1
+    return Record("run", header, lines, {**end, **scores}, _arrays(model, table))
 
 
 def _geometry(run: Run) -> dict[str, Any]:
-    precision = Precision(run.settings["bits"], run.settings["sampling"])
-    shape = Geometry(run.settings["features"], run.settings["rows"], precision.base_digits, precision.draws)
+    asked = run.settings
+    precision = Precision(asked["bits"], asked["sampling"])
+    shape = Geometry(
+        asked["features"],
+        asked["rows"],
+        precision.base_digits,
+        precision.draws,
+        asked["batch_size"],
+        asked["columns"],
+        asked["outputs"],
+    )
     return {
         "features": shape.features,
         "chunks": shape.chunks,
         "digits": shape.digits,
         "row_words": shape.row_words,
-        "sets": run.settings["sets"],
+        "groups": shape.groups,
+        "columns": shape.columns,
+        "outputs": shape.outputs,
+        "sets": asked["sets"],
         "model_bytes": shape.model_bytes,
     }
 
 
-def _epochs(run: Run, label: str, table: Table, labels: NDArray[np.float64]) -> list[dict[str, Any]]:
-    """Lines of a run. `loss` is the device's estimate in the epoch, `true_loss` the model's after it."""
-    true = losses_of(table.X, labels, *run_models(run))
+def _epochs(run: Run, table: Table, targets: Sequence[NDArray[np.float64]]) -> list[dict[str, Any]]:
+    """A line an epoch, losses in it of each model: `loss` the device's estimate in the epoch, `true_loss` after it."""
+    coefficients, intercepts = run.models()
+    if len(targets) == 1:
+        coefficients, intercepts = coefficients[:, None], intercepts[:, None]
+    loss = str(run.settings["loss"])
+    true = [losses_of(table.X, y, coefficients[:, i], intercepts[:, i], loss) for i, y in enumerate(targets)]
     read = run.bytes_read // len(run.loss)
     spent = np.diff(run.epoch_cycles, prepend=0)  # counted from the start of the run
-    columns = zip(run.loss.tolist(), true.tolist(), spent.tolist(), strict=True)
+    estimates = run.loss.reshape(len(run.loss), -1).tolist()
+    columns = zip(estimates, np.transpose(true).tolist(), spent.tolist(), strict=True)
     return [
-        {
-            "kind": "epoch",
-            **({"class": label} if label else {}),
-            "epoch": epoch,
-            "loss": loss,
-            "true_loss": exact,
-            "cycles": cycles,
-            "bytes": read,
-        }
-        for epoch, (loss, exact, cycles) in enumerate(columns)
+        {"kind": "epoch", "epoch": epoch, "loss": loss, "true_loss": exact, "cycles": cycles, "bytes": read}
+        for epoch, (loss, exact, cycles) in enumerate(columns, run.first_epoch)
     ]
 
 
-def _counters(runs: Sequence[Run]) -> dict[str, Any]:
+def _counters(run: Run) -> dict[str, Any]:
     return {
-        "models": len(runs),
-        "cycles": sum(run.cycles for run in runs),
-        "beats": sum(run.beats for run in runs),
-        "bytes_read": sum(run.bytes_read for run in runs),
-        "stall_memory": sum(run.stalls.memory for run in runs),
-        "stall_model": sum(run.stalls.model for run in runs),
-        "bound_layout": sum(run.bound.layout for run in runs),
-        "bound_raw": sum(run.bound.raw for run in runs),
-        "saturations": sum(run.saturations for run in runs),
-        "starts": sum(run.starts for run in runs),
-        "seconds": sum(run.seconds for run in runs),
+        "passes": run.passes,
+        "cycles": run.cycles,
+        "beats": run.beats,
+        "bytes_read": run.bytes_read,
+        "stall_memory": run.stalls.memory,
+        "stall_model": run.stalls.model,
+        "bound_layout": run.bound.layout,
+        "bound_raw": run.bound.raw,
+        "saturations": run.saturations,
+        "starts": run.starts,
+        "seconds": run.seconds,
     }
 
 
@@ -114,24 +130,24 @@ def _arrays(model: SGDRegressor | SGDClassifier, table: Table) -> dict[str, Any]
         "feature_names": np.array(table.feature_names, dtype=np.str_),
         "center": scaling.center,
         "scale": scaling.scale,
+        "label_center": scaling.label_center,
+        "label_scale": scaling.label_scale,
     }
     if isinstance(model, SGDClassifier):
         arrays["classes"] = model.classes_
-    else:
-        arrays["label_center"] = np.float64(scaling.label_center)
-        arrays["label_scale"] = np.float64(scaling.label_scale)
     return arrays
 
 
 def run_summary(record: Record) -> str:
     """A training as text: what was trained on what, how well, and what it cost."""
     settings, data, end = record.header["settings"], record.header["data"], record.end
-    label = curve_label(settings["sampling"], settings["bits"])
-    losses = [line["true_loss"] for line in record.lines]
-    share = len(losses) // end["models"]
-    final = float(np.mean(losses[share - 1 :: share]))
+    label = curve_label(settings["sampling"], settings["bits"], settings["staleness"])
+    final = float(np.mean(record.lines[-1]["true_loss"]))
+    loss = f"{LOSS_NAMES[settings['loss']]} on the training rows, {LOSS_UNITS[settings['loss']]}"
     kind = "R squared" if data["task"] == "regression" else "accuracy"
-    models = f", {end['models']} models (one class against the rest)" if end["models"] > 1 else ""
+    models = ""
+    if end["models"] > 1:
+        models = f", {end['models']} models (one class against the rest), {settings['outputs']} in a pass"
     scores = f"{end['score_train']:.4f} on the training rows"
     if "score_held_out" in end:
         scores += f", {end['score_held_out']:.4f} on held-out rows"
@@ -148,8 +164,9 @@ def run_summary(record: Record) -> str:
             f"learning rate {settings['learning_rate']:g}, decay {settings['decay']:g}, "
             f"seed {settings['seed']}",
         ),
-        ("device", record.header["device"]),
-        ("loss", f"{final:.5g}, mean squared residual on the training rows, in label units squared"),
+        ("objective", _objective(settings)),
+        ("device", f"{record.header['device']}, {WORD_BITS * settings['columns']} bits wide"),
+        ("loss", f"{final:.5g}, {loss}"),
         (kind, scores),
         ("read", f"{end['bytes_read']:,} bytes"),
         (
@@ -164,30 +181,31 @@ def run_summary(record: Record) -> str:
     return "\n".join(f"{name.ljust(width)}  {value}" for name, value in pairs)
 
 
+def _objective(settings: Mapping[str, Any]) -> str:
+    text = str(settings["loss"])
+    if settings["penalty"]:
+        text += f", penalty {settings['penalty']}, alpha {settings['alpha']:g}"
+    if settings["bounds"]:
+        text += ", bounds " + ", ".join("none" if end is None else f"{end:g}" for end in settings["bounds"])
+    return text + (f", class weights {settings['class_weight']}" if settings["class_weight"] else "")
+
+
 # --- a comparison --------------------------------------------------------------------------------
-_HEADINGS = (
-    ("", ""),
-    ("loss", "residual^2"),
-    ("loss over", "full 32"),
-    ("read", "bytes/epoch"),
-    ("time", "cycles/epoch"),
-    ("cycles over", "layout bound"),
-    ("cycles over", "raw bound"),
-    ("saturations", "in the run"),
-)
-
-
 def comparison_summary(comparison: Comparison) -> str:
     """A comparison as text: what was trained, and a table of results with units."""
     schedule = comparison.schedule
+    marks = f"{comparison.constant:.5g} for a constant"
+    if comparison.optimum is not None:
+        marks = f"{comparison.optimum:.5g} at the optimum, {marks}"
     return "\n".join(
         [
-            f"{comparison.title}; {comparison.rows:,} rows, {comparison.features} features; device {comparison.device}",
+            f"{comparison.title}; {comparison.rows:,} rows, {comparison.features} features; "
+            f"device {comparison.device}, {comparison.width} bits wide",
             f"{schedule.epochs} epochs, batch {schedule.batch_size}, learning rate "
             f"{schedule.learning_rate:g}, decay {schedule.decay:g}, draws: {schedule.draws}, "
             f"seed {schedule.seed}",
-            f"loss: mean squared residual of the final model on the unquantized training rows, label units "
-            f"squared ({comparison.optimum:.5g} at the optimum, {comparison.variance:.5g} for the mean)",
+            f"loss: {LOSS_NAMES[schedule.loss]} of the final model on the unquantized training rows, "
+            f"{LOSS_UNITS[schedule.loss]} ({marks})",
             "",
             text_table(comparison),
         ]
@@ -195,23 +213,23 @@ def comparison_summary(comparison: Comparison) -> str:
 
 
 def text_table(comparison: Comparison) -> str:
-    """The results as aligned text, units in the second line."""
-    cells = [list(row) for row in zip(*_HEADINGS, strict=True)]
-    for result in comparison.results:
-        relative = comparison.relative(result)
-        cells.append(
-            [
-                result.label,
-                f"{result.loss:.5g}" if np.isfinite(result.loss) else "diverges",
-                f"{relative:.4f}" if relative < 100 else f"{relative:.1e}",
-                _count(result.bytes_per_epoch),
-                _count(result.cycles_per_epoch),
-                _ratio(result.over_layout),
-                _ratio(result.over_raw),
-                _count(result.saturations),
-            ]
-        )
-    return aligned(cells, header=2)
+    """The results as aligned text, units in the second line; a column that no result fills is left out."""
+    short = {"squared_error": "residual^2", "hinge": "hinge", "log_loss": "log loss"}[comparison.schedule.loss]
+    columns: list[tuple[str, str, Callable[[Result], str]]] = [
+        ("", "", lambda result: result.label),
+        ("loss", short, lambda result: f"{result.loss:.5g}" if np.isfinite(result.loss) else "diverges"),
+        ("loss over", "full 32", lambda result: _times(comparison.relative(result))),
+        ("accuracy", "trained on", lambda result: _share(result.accuracy)),
+        ("accuracy", "held out", lambda result: _share(result.held_out)),
+        ("read", "bytes/epoch", lambda result: _count(result.bytes_per_epoch)),
+        ("time", "cycles/epoch", lambda result: _count(result.cycles_per_epoch)),
+        ("cycles over", "layout bound", lambda result: _ratio(result.over_layout)),
+        ("cycles over", "raw bound", lambda result: _ratio(result.over_raw)),
+        ("saturations", "in the run", lambda result: _count(result.saturations)),
+    ]
+    cells = [[name, unit, *map(show, comparison.results)] for name, unit, show in columns]
+    filled = [column for column in cells if any(cell != _NOTHING for cell in column[2:])]
+    return aligned([list(row) for row in zip(*filled, strict=True)], header=2)
 
 
 def aligned(cells: Sequence[Sequence[str]], header: int = 1, left: int = 1) -> str:
@@ -228,9 +246,20 @@ def aligned(cells: Sequence[Sequence[str]], header: int = 1, left: int = 1) -> s
     return "\n".join(lines)
 
 
+_NOTHING = "-"
+
+
 def _count(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f}"
+    return _NOTHING if value is None else f"{value:,.0f}"
 
 
 def _ratio(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+    return _NOTHING if value is None else f"{value:.3f}"
+
+
+def _share(value: float | None) -> str:
+    return _NOTHING if value is None else f"{value:.2%}"
+
+
+def _times(value: float) -> str:
+    return f"{value:.4f}" if value < 100 else f"{value:.1e}"

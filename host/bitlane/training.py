@@ -1,104 +1,30 @@
-"""From a table to a trained model: scaling, quantizing, packing, and as many starts as memory demands."""
+"""From a table to a trained model: scaling, quantizing, packing, and as many passes and starts as it takes."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import astuple, dataclass, field, replace
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .accelerator import Accelerator, Counters, Job, Outcome, loss_value
-from .contract import (
-    DECAY_RANGE,
-    MASTER_OFFSET,
-    MAX_EPOCHS,
-    MAX_ROWS,
-    RATE_FRACTION,
-    SHRINK_SHIFTS,
-    STEP_FRACTION,
-    WEIGHT,
-    WORD_BYTES,
-)
+from .accelerator import Accelerator
+from .checkpoint import Checkpoint, Options, fingerprint
+from .contract import MAX_EPOCHS, MAX_ROWS, WEIGHT
 from .devices.protocol import Device
 from .errors import DataError
-from .fixed import NO_DECAY, mantissa_exponent
-from .layout import Geometry, weight_values
+from .layout import Geometry, master_weights
+from .objective import Bounds, ClassWeights, Objective
 from .quantize import Precision
-from .scaling import Scaling, Table, fit_scaling
-from .starts import Plan, Samples, Start, State, starts
+from .runs import OnEpoch, Run, Totals
+from .scaling import Floats, Scaling, Table, constant_one, fit_scaling
+from .starts import Plan, Samples, State, starts
 
+_REACH = -float(WEIGHT.minimum) * 2.0**-WEIGHT.fraction  # scaled weights lie within it
 SATURATED = 1e-3  # clipped values a row read, from which on a run warns
-
-OnEpoch = Callable[[int, float], None]
-
-
-@dataclass(frozen=True)
-class Stalls:
-    """Cycles in which no word was taken: the next was not there yet (memory), or waited (model)."""
-
-    memory: int
-    model: int
-
-
-@dataclass(frozen=True)
-class Bound:
-    """The fewest cycles at one 64-bit word a cycle: of the stored bits (raw), with padding (layout)."""
-
-    raw: float
-    layout: float
-
-
-@dataclass(eq=False)
-class Run:
-    """What a training run computed and what it cost.
-
-    Parameters
-    ----------
-    loss: float64 [epochs], mean squared residual while the epoch ran, in the label's units squared. Double
-        sampling estimates that of the unquantized samples without bias, so a value may be below 0.
-    cycles: clock cycles of all starts.
-    epoch_cycles: int64 [epochs], clock cycles from the beginning to the end of each epoch.
-    beats: 64-bit words read.
-    bytes_read: the same in bytes.
-    stalls, bound: see `Stalls`, `Bound`; for the whole run.
-    saturations: values that were clipped.
-    starts: how often the accelerator was started.
-    seconds: host time, everything included.
-    device: its name.
-    settings: what the run was asked for, and the step and rate that the registers could hold.
-    scaling: between scaled and user units.
-    weights: float64 [n], scaled units, at the end.
-    snapshots: float64 [epochs, n], scaled units, after each epoch; None unless asked for.
-    coef, intercept: float64 [n] and float, user units.
-    """
-
-    loss: NDArray[np.float64]
-    cycles: int
-    epoch_cycles: NDArray[np.int64]
-    beats: int
-    stalls: Stalls
-    bound: Bound
-    saturations: int
-    starts: int
-    seconds: float
-    device: str
-    settings: dict[str, Any]
-    scaling: Scaling
-    weights: NDArray[np.float64]
-    snapshots: NDArray[np.float64] | None
-    coef: NDArray[np.float64] = field(init=False)
-    intercept: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.coef, self.intercept = self.scaling.coefficients(self.weights[self.scaling.active])
-
-    @property
-    def bytes_read(self) -> int:
-        return self.beats * WORD_BYTES
+ROW_ORDER = 1 << 32  # the generator of the row order, apart from those of the draws, which are numbered from 0
+ALIKE: ClassWeights = (1.0, 1.0)
 
 
 def train(
@@ -112,22 +38,33 @@ def train(
     batch_size: int = 16,
     learning_rate: float = 0.1,
     decay: float = 1.0,
+    loss: str = "squared_error",
+    penalty: str | None = None,
     alpha: float = 0.0,
+    bounds: Bounds | None = None,
+    staleness: int = 0,
+    class_weight: ClassWeights | Sequence[ClassWeights] = ALIKE,
     fit_intercept: bool = True,
+    shuffle: bool = False,
     seed: int = 0,
+    coef_init: Floats | None = None,
+    intercept_init: Floats | None = None,
+    resume: Checkpoint | None = None,
     on_epoch: OnEpoch | None = None,
     snapshots: bool = False,
 ) -> Run:
-    """Trains a linear model by mini-batch SGD on `1/2 mean(residual**2) + alpha/2 |w|**2`.
+    """Trains linear models by mini-batch SGD on `mean(loss) + alpha R(w)`, see `objective.Objective`.
 
-    w and the residuals of this objective are scaled (`scaling.py`). The gradient of a sample is that of
-    double sampling with both orders averaged (ZipML, eq. 6), or of its one stored copy. The result does not
+    The weights, residuals and margins of this objective are scaled (`scaling.py`). The gradient of a sample is that
+    of double sampling with both orders averaged (ZipML, eq. 6), or of its one stored copy. The result does not
     depend on the capacity of the device: what does not fit goes in several starts, with the same bits.
+
+    Targets are trained each by itself, as many in a pass over the data as the device has outputs.
 
     Parameters
     ----------
     X: integers or floats [rows, n], finite, not all columns constant.
-    y: integers or floats [rows], finite.
+    y: integers or floats [rows] or [rows, targets], finite; -1 and 1 for hinge and log_loss.
     precision: of the stored samples.
     device: an open device.
     draws: random sets that the epochs go through in turn: "once" (1), "epoch" (a new one each) or a number.
@@ -135,10 +72,23 @@ def train(
     epochs, batch_size: 1 or more. A partial last batch steps by its share of a batch.
     learning_rate: below `8 * batch_size`; of a batch's mean gradient.
     decay: factor on the learning rate after each epoch, 0.5 to 1.
-    alpha: L2 penalty, 0 or more; `alpha * learning_rate` must be below 1/16.
-    fit_intercept: whether columns and labels are centered.
+    loss, penalty, alpha, bounds: see `Objective`. `alpha * learning_rate` must be below 1 with "l1", below 1/64 with
+        "l2". Bounds are those of scaled weights; as all scales are positive, 0 and infinity mean the same for
+        coefficients in user units.
+    staleness: 0: a batch reads the weights that all batches before it left; 1: those of one batch earlier.
+    class_weight: factors on the gradients of rows with a negative label and of the others, or one such pair a
+        target; targets of different pairs cannot share a pass.
+    fit_intercept: whether there is one. Columns are centered then. For squared_error labels are centered too,
+        and the intercept follows; otherwise, and with class weights, it is the weight of a feature that is always 1,
+        which neither penalty nor bounds touch.
+    shuffle: whether rows are put in random order first, drawn from `default_rng([seed, 2**32])`.
     seed: 0 or more.
-    on_epoch: called with the number of each epoch, from 0, and its loss.
+    coef_init, intercept_init: float64 [targets, n] and [targets], user units, to begin with instead of 0. An
+        intercept that follows from the means does so from the beginning.
+    resume: a checkpoint to go on from, to `epochs` in all; every other parameter that bits depend on, and the data,
+        must be those of the training that it was taken from.
+    on_epoch: called with the number of each epoch, from 0 (resumed: from where it goes on), and its loss, in every
+        pass; the mean loss of the pass's targets where they are several.
     snapshots: whether to keep the weights of each epoch.
 
     Raises
@@ -147,67 +97,142 @@ def train(
     DeviceError: the device failed.
     """
     began = time.perf_counter()
-    scaling = fit_scaling(X, y, fit_intercept, precision.limit)
+    targets = np.asarray(y).reshape(len(y), -1)
+    objective = Objective(loss, penalty, float(alpha), bounds)
+    if objective.margins and not np.isin(targets, (-1, 1)).all():
+        raise DataError(f"loss={loss!r}: the labels must be -1 and 1")
+    options = Options(
+        bits=precision.bits,
+        sampling=precision.sampling,
+        draws=draws,
+        batch_size=_whole("batch_size", batch_size, MAX_ROWS),
+        learning_rate=float(learning_rate),
+        decay=float(decay),
+        loss=loss,
+        penalty=penalty,
+        alpha=float(alpha),
+        bounds=None if bounds is None else (bounds[0], bounds[1]),
+        staleness=staleness,
+        class_weight=_pairs(class_weight, targets.shape[1]),
+        fit_intercept=bool(fit_intercept),
+        shuffle=bool(shuffle),
+        seed=int(seed),
+    )
+    epochs = _whole("epochs", epochs, MAX_EPOCHS)
+    sets = _sets(draws, precision, epochs)
+    first = _beginning(X, targets, options, coef_init, intercept_init)
+    if resume is not None:
+        if coef_init is not None or intercept_init is not None:
+            raise DataError("resume goes on with the weights of the checkpoint: leave coef_init and intercept_init out")
+        resume.check(options, first.fingerprint, epochs)
+        first = resume
+    accelerator = Accelerator(device)
+    plan = Plan(
+        geometry=Geometry(
+            features=first.scaling.stored,
+            rows=len(X),
+            base_digits=precision.base_digits,
+            draws=precision.draws,
+            batch=options.batch_size,
+            columns=accelerator.columns,
+            outputs=accelerator.outputs,
+        ),
+        epochs=epochs,
+        sets=sets,
+        shared_base=precision.sampling != "naive",
+        snapshots=snapshots,
+        capacity=device.capacity_bytes,
+        first_epoch=first.epoch,
+    )
+    accelerator.check(plan.geometry, options.staleness)
+    if shuffle:
+        order = np.random.default_rng([options.seed, ROW_ORDER]).permutation(len(X))
+        X, targets = X[order], targets[order]
+    totals = Totals(first, plan, on_epoch)
+    for some in passes(options.class_weight, accelerator.outputs):
+        _train_pass(X, targets, some, first, plan, accelerator, totals)
+    _warn_if_saturated(totals.counters.saturations, len(X) * (epochs - first.epoch), objective.margins)
+    return totals.run(device.name, time.perf_counter() - began)
+
+
+def passes(class_weight: Sequence[ClassWeights], outputs: int) -> list[NDArray[np.intp]]:
+    """Which targets, of these class weights each, go through the data together: int [1 to outputs] each."""
+    together: dict[ClassWeights, list[int]] = {}
+    for target, pair in enumerate(class_weight):
+        together.setdefault(pair, []).append(target)
+    return [
+        np.array(alike[start : start + outputs], np.intp)
+        for alike in together.values()
+        for start in range(0, len(alike), outputs)
+    ]
+
+
+def _beginning(
+    X: Table, targets: Table, options: Options, coef_init: Floats | None, intercept_init: Floats | None
+) -> Checkpoint:
+    """The state before the first epoch."""
+    precision, objective = options.precision, options.objective
+    apart = objective.margins or any(pair != ALIKE for pair in options.class_weight)
+    one = constant_one(precision) if apart and options.fit_intercept else 0.0
+    scaling = fit_scaling(X, targets, options.fit_intercept, precision.limit, margins=objective.margins, one=one)
     features = len(scaling.active)
     if not features:
         raise DataError("every column of X is constant: there is nothing to learn from")
     if features < X.shape[1]:
-        warnings.warn(f"{X.shape[1] - features} column(s) of X are constant: their weights are 0", stacklevel=4)
-    geometry = Geometry(features, len(y), precision.base_digits, precision.draws)
-    batch = _whole("batch_size", batch_size, MAX_ROWS)
-    plan = Plan(
-        geometry=geometry,
-        epochs=_whole("epochs", epochs, MAX_EPOCHS),
-        batch=batch,
-        sets=_sets(draws, precision, epochs),
-        shared_base=precision.sampling != "naive",
-        snapshots=snapshots,
-        capacity=device.capacity_bytes,
+        warnings.warn(f"{X.shape[1] - features} column(s) of X are constant: their weights are 0", stacklevel=5)
+    settings = tuple(
+        objective.settings(
+            options.learning_rate, options.batch_size, options.decay, options.staleness, pair, free=bool(scaling.one)
+        )
+        for pair in options.class_weight
     )
-    state = _initial_state(features, learning_rate / batch, decay, alpha * learning_rate)
-    accelerator = Accelerator(device)
-    accelerator.check(geometry)
-
-    totals = _Totals(geometry.rows, scaling.label_unit, on_epoch)
-    for start in starts(plan, Samples(X, y, scaling, precision, seed)):
-        job = start.job(plan, state)
-        outcome = accelerator.run(job, totals.on_epoch if start.whole else None)
-        totals.add(start, job, outcome)
-        state = replace(state, master=outcome.master, step=outcome.step, rate=outcome.rate, phase=outcome.phase)
-
-    counters = totals.counters
-    _warn_if_saturated(counters.saturations, geometry.rows * epochs)
-    return Run(
-        loss=np.array(totals.losses),
-        cycles=counters.cycles,
-        epoch_cycles=np.array(totals.epoch_cycles, np.int64),
-        beats=counters.beats,
-        stalls=Stalls(counters.stall_memory, counters.stall_model),
-        bound=Bound(epochs * geometry.raw_bound, epochs * geometry.layout_bound),
-        saturations=counters.saturations,
-        starts=totals.starts,
-        seconds=time.perf_counter() - began,
-        device=device.name,
-        settings={
-            "bits": precision.bits,
-            "sampling": precision.sampling,
-            "sets": plan.sets,
-            "epochs": epochs,
-            "batch_size": batch,
-            "learning_rate": learning_rate,
-            "decay": decay,
-            "alpha": alpha,
-            "fit_intercept": fit_intercept,
-            "seed": seed,
-            "rows": geometry.rows,
-            "features": features,
-        },
-        scaling=scaling,
-        weights=scaling.expand(weight_values(state.master)),
-        snapshots=scaling.expand(weight_values(np.stack(totals.models))) if snapshots else None,
-    )
+    master = _initial_weights(scaling, coef_init, intercept_init)
+    return Checkpoint(0, master, settings, options, scaling, fingerprint(X, targets))
 
 
+def _initial_weights(scaling: Scaling, coef: Floats | None, intercept: Floats | None) -> NDArray[np.int32]:
+    """Stored master weights int32 [targets, s] that stand for a model in user units."""
+    targets, n = len(scaling.label_scale), len(scaling.scale)
+    if coef is None and intercept is None:
+        return master_weights(np.zeros((targets, scaling.stored)))
+    coef = np.zeros((targets, n)) if coef is None else coef
+    intercept = np.zeros(targets) if intercept is None else intercept
+    if coef.shape != (targets, n) or intercept.shape != (targets,):
+        raise DataError(
+            f"coef_init and intercept_init have shapes {coef.shape} and {intercept.shape}, "
+            f"but the data asks for {(targets, n)} and {(targets,)}"
+        )
+    weights = scaling.weights(coef, intercept)
+    if np.abs(weights).max(initial=0.0) > _REACH:
+        warnings.warn(f"initial weights beyond {_REACH:g} in scaled units were clipped", stacklevel=6)
+    return master_weights(weights)
+
+
+def _train_pass(
+    X: Table,
+    y: Table,
+    targets: NDArray[np.intp],
+    first: Checkpoint,
+    plan: Plan,
+    accelerator: Accelerator,
+    totals: Totals,
+) -> None:
+    """Trains some of the targets from `first` on, and adds what came of it to `totals`."""
+    outputs = plan.geometry.outputs
+    labels = np.zeros((len(y), outputs))
+    labels[:, : len(targets)] = y[:, targets]
+    master = master_weights(np.zeros((outputs, plan.geometry.features)))
+    master[: len(targets)] = first.master[targets]
+    samples = Samples(X, labels, first.scaling.of(targets, outputs), first.options.precision, first.options.seed)
+    state = State(master, first.settings[targets[0]])
+    totals.begin(targets)
+    for start in starts(plan, samples):
+        outcome = accelerator.run(start.job(plan, state), totals.on_epoch if start.whole else None)
+        totals.add(start, outcome)
+        state = state.after(outcome)
+
+
+# --- checks ---
 def _whole(name: str, value: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= most:
         raise DataError(f"{name}={value!r}: it must be a whole number from 1 to {most}")
@@ -224,84 +249,24 @@ def _sets(draws: str | int, precision: Precision, epochs: int) -> int:
     return min(sets, epochs) if precision.sampling in ("double", "naive") else 1
 
 
-def _initial_state(features: int, step: float, decay: float, shrinkage: float) -> State:
-    """All weights 0; step of a row, decay an epoch, shrinkage a batch. DataError if no register holds one."""
-    least, most = (limit / NO_DECAY for limit in DECAY_RANGE)
-    if not least <= decay <= most:
-        raise DataError(f"decay={decay}: the hardware takes {least:g} to {most:g}")
-    fitting = [i for i, shift in enumerate(SHRINK_SHIFTS) if shrinkage >= 0 and _fits(shrinkage * 2.0**shift)]
-    if not fitting:
-        raise DataError(
-            f"alpha * learning_rate is {shrinkage:g}: the hardware shrinks weights by 0 to "
-            f"{2.0 ** -min(SHRINK_SHIFTS):g} a batch: lower alpha or learning_rate"
-        )
-    if not step > 0:
-        raise DataError(f"learning_rate / batch_size is {step:g}: it must be above 0")
-    shrink = fitting[0]
-    rate = shrinkage * 2.0 ** SHRINK_SHIFTS[shrink]
-    return State(
-        master=np.full(features, MASTER_OFFSET, np.int32),
-        step=mantissa_exponent(step, STEP_FRACTION, "learning_rate / batch_size"),
-        rate=mantissa_exponent(rate, RATE_FRACTION, "alpha * learning_rate, in shrinks a batch,"),
-        phase=0,
-        shrink=shrink,
-        decay=round(decay * NO_DECAY),
-    )
+def _pairs(class_weight: ClassWeights | Sequence[ClassWeights], targets: int) -> tuple[ClassWeights, ...]:
+    """The class weights of each target; DataError for a negative one, or pairs for another number of targets."""
+    weights = np.array(class_weight, np.float64)
+    if weights.shape not in ((2,), (targets, 2)) or not (np.isfinite(weights) & (weights >= 0)).all():
+        raise DataError(f"class_weight={class_weight!r}: it must be two numbers, 0 or more, or two a target")
+    return tuple((float(low), float(high)) for low, high in np.broadcast_to(weights, (targets, 2)))
 
 
-def _fits(rate: float) -> bool:
-    """Whether a rate is below 1 as its register rounds it."""
-    return rate < 1 - 2.0 ** -(RATE_FRACTION + 1)
-
-
-# --- what comes out ---
-class _Totals:
-    """Sums over the starts of a run."""
-
-    def __init__(self, rows: int, label_unit: float, on_epoch: OnEpoch | None):
-        self.losses: list[float] = []
-        self.epoch_cycles: list[int] = []
-        self.models: list[NDArray[np.int32]] = []
-        self.counters = Counters(0, 0, 0, 0, 0)
-        self.starts = 0
-        self.on_epoch = self._report if on_epoch else None
-        self._user = on_epoch
-        self._rows = rows
-        self._unit = label_unit
-        self._partial = 0
-
-    def add(self, start: Start, job: Job, outcome: Outcome) -> None:
-        """Takes in what a start left."""
-        before = self.counters.cycles
-        self.starts += 1
-        self.counters = Counters(
-            *(a + b for a, b in zip(astuple(self.counters), astuple(outcome.counters), strict=True))
-        )
-        if not start.ends_epoch:
-            self._partial += int(outcome.loss[0])
-            return
-        for loss, cycles in zip(outcome.loss.tolist(), outcome.epoch_cycles.tolist(), strict=True):
-            self.losses.append(self._mean(self._partial + loss))
-            self.epoch_cycles.append(before + cycles)
-            self._partial = 0
-        self.models += list(outcome.snapshots) if outcome.snapshots is not None else [outcome.master]
-        if self._user and not start.whole:
-            self._user(len(self.losses) - 1, self.losses[-1])
-
-    def _report(self, epoch: int, loss: int) -> None:
-        """An epoch of the start that runs now."""
-        if self._user:
-            self._user(len(self.losses) + epoch, self._mean(loss))
-
-    def _mean(self, loss: int) -> float:
-        return loss_value(loss) / self._rows * self._unit**2
-
-
-def _warn_if_saturated(saturations: int, rows: int) -> None:
+def _warn_if_saturated(saturations: int, rows: int, margins: bool) -> None:
     if saturations > SATURATED * rows:
-        warnings.warn(
-            f"{saturations} values were clipped in {rows} rows read: scaled weights or residuals reached "
-            f"{-float(WEIGHT.minimum) * 2.0**-WEIGHT.fraction:g}, so training is likely to diverge: "
-            "lower learning_rate, or raise alpha or bits",
-            stacklevel=5,
-        )
+        happened = f"{saturations} values were clipped in {rows} rows read: scaled weights "
+        if margins:
+            happened += (
+                f"reached {_REACH:g}, and larger ones are not held: use a penalty, or tame columns with outliers"
+            )
+        else:
+            happened += (
+                f"or residuals reached {_REACH:g}, so training is likely to diverge: "
+                "lower learning_rate, or raise alpha or bits"
+            )
+        warnings.warn(happened, stacklevel=5)

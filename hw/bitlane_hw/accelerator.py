@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
+from amaranth.hdl import Module, Mux, ResetInserter, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -19,7 +19,6 @@ from .contract import (
     STATUS_DONE,
     STATUS_ERROR_SHIFT,
     VERSION,
-    WORD_BITS,
 )
 from .control import Control
 from .engine import Engine
@@ -35,7 +34,7 @@ class Accelerator(wiring.Component):
     Members
     -------
     s_axi: In, AXI4Lite, the registers (`docs/registers.md`).
-    m_axi: Out, the memory port, 64 bits; read and write half.
+    m_axi: Out, the memory port, `width` bits; read and write half.
     irq: Out(1), high while a run is done, not acknowledged, and enabled.
     """
 
@@ -44,8 +43,8 @@ class Accelerator(wiring.Component):
         super().__init__(
             {
                 "s_axi": In(AXI4Lite(ADDRESS_BITS)),
-                "m_axi_read": Out(AXI4Read(config.address_bits)),
-                "m_axi_write": Out(AXI4Write(config.address_bits)),
+                "m_axi_read": Out(AXI4Read(config.address_bits, config.width)),
+                "m_axi_write": Out(AXI4Write(config.address_bits, config.width)),
                 "irq": Out(1),
             }
         )
@@ -73,42 +72,48 @@ class Accelerator(wiring.Component):
     def _settings(self, m, registers, settings):
         m.d.comb += [
             settings.chunks.eq((registers.features + (CHUNK - 1)) // CHUNK),
-            settings.base_digits.eq(registers.base_digits),
-            settings.draws.eq(registers.draws),
-            settings.rows.eq(registers.rows),
-            settings.batch.eq(registers.batch),
-            settings.epochs.eq(registers.epochs),
+            settings.last_lane.eq(registers.features - 1),
+            settings.batch_tail.eq(registers.tails[:8]),
+            settings.epoch_tail.eq(registers.tails[8:]),
+            *(
+                settings[name].eq(getattr(registers, name))
+                for name in ("base_digits", "draws", "groups", "batch_groups", "epochs", "staleness")
+            ),
         ]
 
     def _run(self, m, registers, control, engine, sizes, settings):
-        last_lane = (registers.features - 1)[: (CHUNK - 1).bit_length()]
+        objective = engine.objective
         row_words = settings.chunks * settings.base_digits + Mux(settings.draws, settings.chunks, 0)
         regions = {
-            BASE: (registers.base_address, registers.base_stride, sizes.base_words),
-            DRAW: (registers.draw_address, registers.draw_stride, sizes.draw_words),
+            BASE: (registers.base_address, registers.base_stride, sizes.base_beats),
+            DRAW: (registers.draw_address, registers.draw_stride, sizes.draw_beats),
         }
-        for i, (address, stride, words) in regions.items():
+        for i, (address, stride, beats) in regions.items():
             region = engine.regions[i]
-            m.d.comb += [region.address.eq(address), region.stride.eq(stride), region.words.eq(words)]
+            m.d.comb += [region.address.eq(address), region.stride.eq(stride), region.beats.eq(beats)]
         for name in ("epoch_done", "read_response", "write_response", "read_idle", "write_idle"):
             m.d.comb += getattr(control, name).eq(getattr(engine, name))
         for name in (
             "enable",
             "load",
             "epoch_go",
+            "storing",
             "store_chunk",
-            "fetch",
-            "capture",
-            "capture_trace",
+            "store_output",
+            "store_begin",
+            "store_trace",
             "stamp",
         ):
             m.d.comb += getattr(engine, name).eq(getattr(control, name))
-        for name in ("sets", "model_in", "step", "rate", "phase", "decay"):
+        for name in ("sets", "model_in", "step", "step_negative", "rate", "phase", "decay"):
             m.d.comb += getattr(engine, name).eq(getattr(registers, name))
         m.d.comb += [
             engine.settings.eq(settings),
-            engine.lane_mask.eq(Cat(j <= last_lane for j in range(CHUNK))),
-            engine.shrink_shift.eq(registers.shrink),
+            objective.loss.eq(registers.loss),
+            objective.prox.eq(registers.prox),
+            objective.low.eq(registers.bounds[:16]),
+            objective.high.eq(registers.bounds[16:]),
+            objective.free.eq(registers.free),
             sizes.start.eq(control.sizes_start),
             sizes.settings.eq(settings),
             control.sizes_done.eq(sizes.done),
@@ -116,7 +121,7 @@ class Accelerator(wiring.Component):
             control.snapshots.eq(registers.snapshots),
             control.model_out.eq(registers.model_out),
             control.trace.eq(registers.trace),
-            control.refused.eq(configuration_error(registers, self._config, row_words)),
+            control.refused.eq(configuration_error(registers, self._config, settings, row_words)),
             control.start.eq((registers.control & CONTROL_START).any()),
             control.abort.eq((registers.control & CONTROL_ABORT).any()),
             control.acknowledge.eq((registers.control & CONTROL_ACKNOWLEDGE).any()),
@@ -133,7 +138,8 @@ class Accelerator(wiring.Component):
             registers.build.eq(config.digest),
             registers.max_features.eq(config.max_features),
             registers.max_row_words.eq(config.max_row_words),
-            registers.port_bits.eq(WORD_BITS),
+            registers.port_bits.eq(config.width),
+            registers.outputs.eq(config.outputs),
             registers.address_bits.eq(config.address_bits),
             registers.status.eq(status),
             registers.epoch.eq(control.epoch),
@@ -142,6 +148,7 @@ class Accelerator(wiring.Component):
                 getattr(registers, name).eq(getattr(engine, name))
                 for name in (
                     "step_now",
+                    "step_negative_now",
                     "rate_now",
                     "phase_now",
                     "beats",

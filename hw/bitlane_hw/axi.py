@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from amaranth.lib.wiring import In, Out, Signature
 
-from .contract import WORD_BITS, WORD_BYTES
-
 OKAY = 0b00
 SLVERR = 0b10
 DECERR = 0b11
 INCR = 0b01
-WORD_SIZE = WORD_BYTES.bit_length() - 1  # AxSIZE of a full word
+
+
+def full_size(data_bits: int) -> int:
+    """AxSIZE of beats that fill a port of this width."""
+    return (data_bits // 8).bit_length() - 1
 
 
 class AXI4Lite(Signature):
@@ -64,14 +66,14 @@ def _address_channel(prefix: str, address_bits: int) -> dict[str, In | Out]:
 
 
 class AXI4Read(Signature):
-    """The read half of AXI4 with 64-bit data and one ID bit."""
+    """The read half of AXI4 with one ID bit."""
 
-    def __init__(self, address_bits: int):
+    def __init__(self, address_bits: int, data_bits: int):
         super().__init__(
             {
                 **_address_channel("ar", address_bits),
                 "rid": In(1),
-                "rdata": In(WORD_BITS),
+                "rdata": In(data_bits),
                 "rresp": In(2),
                 "rlast": In(1),
                 "rvalid": In(1),
@@ -81,14 +83,14 @@ class AXI4Read(Signature):
 
 
 class AXI4Write(Signature):
-    """The write half of AXI4 with 64-bit data and one ID bit."""
+    """The write half of AXI4 with one ID bit."""
 
-    def __init__(self, address_bits: int):
+    def __init__(self, address_bits: int, data_bits: int):
         super().__init__(
             {
                 **_address_channel("aw", address_bits),
-                "wdata": Out(WORD_BITS),
-                "wstrb": Out(WORD_BYTES),
+                "wdata": Out(data_bits),
+                "wstrb": Out(data_bits // 8),
                 "wlast": Out(1),
                 "wvalid": Out(1),
                 "wready": In(1),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Value
 
 from .config import AcceleratorConfig
-from .contract import CHUNK_MODEL_BYTES, DECAY_RANGE, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS, TRACE_BYTES, WORD_BYTES
+from .contract import CHUNK_MODEL_BYTES, DECAY_RANGE, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS, Loss
 
 
 def misaligned(address: Value, size: int) -> Value:
@@ -13,26 +13,32 @@ def misaligned(address: Value, size: int) -> Value:
     return address[: size.bit_length() - 1].any()
 
 
-def configuration_error(registers, config: AcceleratorConfig, row_words: Value) -> Value:
+def configuration_error(registers, config: AcceleratorConfig, settings: Value, row_words: Value) -> Value:
     """1 where a run must not start (`ErrorCode.CONFIGURATION`): every rule of `docs/registers.md`.
 
-    row_words: chunks * digits, right where features and digits are within their own limits.
+    settings: `settings_layout` and row_words: chunks * digits, of these registers, right where features and digits are
+    within their own limits.
     """
     r = registers
     digits = r.base_digits + r.draws
-    words = (r.base_address, r.base_stride, r.draw_address, r.draw_stride)
-    addresses = (*words, r.model_in, r.model_out, r.trace)
+    beats = (r.base_address, r.base_stride, r.draw_address, r.draw_stride)
+    addresses = (*beats, r.model_in, r.model_out, r.trace)
+    low, high = (r.bounds.word_select(half, 16).as_signed() for half in (0, 1))
     return Cat(
         (r.features == 0) | (r.features > config.max_features),
-        (r.rows == 0) | (r.rows > MAX_ROWS),
-        (r.batch == 0) | (r.batch > MAX_ROWS),
+        (r.groups == 0) | (r.groups > MAX_ROWS),
+        (r.batch_groups == 0) | (r.batch_groups > MAX_ROWS),
+        *((tail == 0) | (tail > config.columns) for tail in (r.tails[:8], r.tails[8:])),
         (r.epochs == 0) | (r.epochs > MAX_EPOCHS),
         r.sets == 0,
         (digits == 0) | (digits > MAX_DIGITS),
         row_words > config.max_row_words,
         (r.decay < DECAY_RANGE[0]) | (r.decay > DECAY_RANGE[1]),
+        r.loss > max(Loss),
+        low > high,
+        r.staleness & (settings.chunks > config.max_chunks // 2),
         *(address[config.address_bits :].any() for address in addresses),
-        *(misaligned(address, WORD_BYTES) for address in words),
+        *(misaligned(address, config.beat_bytes) for address in beats),
         *(misaligned(address, CHUNK_MODEL_BYTES) for address in (r.model_in, r.model_out)),
-        misaligned(r.trace, TRACE_BYTES),
+        misaligned(r.trace, config.record_bytes),
     ).any()

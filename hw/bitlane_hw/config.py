@@ -6,38 +6,54 @@ import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from .contract import BURST_WORDS, CHUNK
+from .contract import BURST_BEATS, CHUNK, CHUNK_MODEL_WORDS, MAX_OUTPUTS, PORT_WIDTHS, WORD_BITS, record_words
 
-ROW_BUFFER_MARGIN = 64  # words that may be in flight between the dot lanes and the gradient lanes
+ROW_BUFFER_MARGIN = 64  # beats that may be in flight between the dot lanes and the gradient lanes
 
 
 @dataclass(frozen=True)
 class AcceleratorConfig:
-    """Sizes of the memories; everything else is a run-time register.
+    """Widths and sizes of memories; everything else is a run-time register.
 
     Parameters
     ----------
-    max_features: features that the model memory holds; a multiple of 32, 64 at least.
-    row_buffer_words: words of samples kept between the two uses of a row; a row may be
-        `max_row_words` long.
-    fifo_words: words prefetched a stream; must cover the read latency (see `reader`).
+    width: bits of the memory port: 64, 128, 256 or 512. A beat is `columns` words, each of a row of its own.
+    outputs: models trained at a time on the same samples, 1 to 15.
+    max_features: features that a model memory holds; 64 at least, a power of two.
+    row_buffer_beats: beats of samples kept between the two uses of a row; a row may be `max_row_words` long.
+    fifo_beats: beats prefetched a stream; must cover the read latency (see `reader`).
     address_bits: width of the addresses on the memory port.
     """
 
+    width: int = 64
+    outputs: int = 1
     max_features: int = 16384
-    row_buffer_words: int = 4096
-    fifo_words: int = 256
+    row_buffer_beats: int = 4096
+    fifo_beats: int = 256
     address_bits: int = 40
 
     def __post_init__(self) -> None:
-        if self.max_features < 2 * CHUNK or self.max_features % CHUNK:
-            raise ValueError(f"max_features={self.max_features} must be a multiple of {CHUNK}, {2 * CHUNK} at least")
-        if self.row_buffer_words <= ROW_BUFFER_MARGIN:
-            raise ValueError(f"row_buffer_words={self.row_buffer_words} must exceed {ROW_BUFFER_MARGIN}")
-        if self.fifo_words < 4 * BURST_WORDS:
-            raise ValueError(f"fifo_words={self.fifo_words} must be {4 * BURST_WORDS} at least")
+        if self.width not in PORT_WIDTHS:
+            raise ValueError(f"width={self.width} must be one of {', '.join(map(str, PORT_WIDTHS))}")
+        if not 1 <= self.outputs <= MAX_OUTPUTS:
+            raise ValueError(f"outputs={self.outputs} must be 1 to {MAX_OUTPUTS}")
+        if self.max_features < 2 * CHUNK or self.max_features & self.max_features - 1:
+            raise ValueError(f"max_features={self.max_features} must be a power of two, {2 * CHUNK} at least")
+        if self.row_buffer_beats <= ROW_BUFFER_MARGIN:
+            raise ValueError(f"row_buffer_beats={self.row_buffer_beats} must exceed {ROW_BUFFER_MARGIN}")
+        if self.fifo_beats < 4 * BURST_BEATS:
+            raise ValueError(f"fifo_beats={self.fifo_beats} must be {4 * BURST_BEATS} at least")
         if not 32 <= self.address_bits <= 64:
             raise ValueError(f"address_bits={self.address_bits} must be 32 to 64")
+
+    @property
+    def columns(self) -> int:
+        """Words of a beat: rows side by side."""
+        return self.width // WORD_BITS
+
+    @property
+    def beat_bytes(self) -> int:
+        return self.width // 8
 
     @property
     def max_chunks(self) -> int:
@@ -45,7 +61,21 @@ class AcceleratorConfig:
 
     @property
     def max_row_words(self) -> int:
-        return self.row_buffer_words - ROW_BUFFER_MARGIN
+        return self.row_buffer_beats - ROW_BUFFER_MARGIN
+
+    @property
+    def chunk_beats(self) -> int:
+        """Beats of a chunk of a model."""
+        return CHUNK_MODEL_WORDS // self.columns
+
+    @property
+    def record_beats(self) -> int:
+        """Beats of a trace record."""
+        return record_words(self.outputs, self.columns) // self.columns
+
+    @property
+    def record_bytes(self) -> int:
+        return self.record_beats * self.beat_bytes
 
     @property
     def digest(self) -> int:

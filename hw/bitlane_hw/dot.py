@@ -2,55 +2,59 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal, Value, signed
+from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import AcceleratorConfig
 from .contract import CHUNK, WEIGHT
-from .fixed import delay, delay_valid, popcount, register
-from .payloads import digit_layout, digits_of_word, dots_layout
+from .fixed import add_or_subtract, delay, delay_valid, register
+from .payloads import digits_of_word, dots_layout, row_layout
 
 
 class SignedSum(wiring.Component):
-    """sum over the 32 features of a chunk of weight * (sign ? 1 : -1).
+    """sum over the 32 features of a chunk of weight * (sign ? 1 : -1), up to a sign that comes with it.
 
-    A weight to be subtracted enters the tree inverted; the ones that two's complement asks for are counted
-    apart and join at the root. Latency 5, throughput one sum a cycle, no backpressure.
+    A tree of adders in which each pair is added or subtracted as its signs are alike or not, and takes the sign of its
+    first: so a sign costs a carry-in, and no weight is ever negated. Latency 3, throughput one sum a cycle, no
+    backpressure.
 
     Members
     -------
     weights: In, 32 signed weights.
     signs: In(32).
-    total: Out, signed, the sum of 5 cycles ago.
+    total, positive: Out, signed and 1 bit: the sum of 3 cycles ago is positive ? total : -total.
     """
 
     LEVELS = CHUNK.bit_length() - 1
-    latency = LEVELS
+    LEVELS_A_STAGE = 2
+    latency = -(-LEVELS // LEVELS_A_STAGE)
 
     def __init__(self):
         super().__init__(
             {
                 "weights": In(WEIGHT.bits * CHUNK),
                 "signs": In(CHUNK),
-                "total": Out(signed(WEIGHT.bits + self.LEVELS + 1)),
+                "total": Out(signed(WEIGHT.bits + self.LEVELS)),
+                "positive": Out(1),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        minus = ~self.signs
-        terms: list[Value] = [
-            (self.weights.word_select(j, WEIGHT.bits) ^ minus[j].replicate(WEIGHT.bits)).as_signed()
-            for j in range(CHUNK)
-        ]
-        ones = delay(m, popcount(minus), self.LEVELS - 1, "ones")
-        for level in range(self.LEVELS - 1):
+        terms = [(self.weights.word_select(j, WEIGHT.bits).as_signed(), self.signs[j]) for j in range(CHUNK)]
+        for level in range(1, self.LEVELS + 1):
             terms = [
-                register(m, a + b, f"sum_{level}_{i}")
-                for i, (a, b) in enumerate(zip(terms[::2], terms[1::2], strict=True))
+                (add_or_subtract(a, b, a_sign ^ b_sign), a_sign)
+                for (a, a_sign), (b, b_sign) in zip(terms[::2], terms[1::2], strict=True)
             ]
-        m.d.sync += self.total.eq(terms[0] + terms[1] + ones)
+            if level % self.LEVELS_A_STAGE == 0 or level == self.LEVELS:
+                terms = [
+                    (register(m, value, f"sum_{level}_{i}"), register(m, sign, f"sign_{level}_{i}"))
+                    for i, (value, sign) in enumerate(terms)
+                ]
+        ((total, positive),) = terms
+        m.d.comb += [self.total.eq(total), self.positive.eq(positive)]
         return m
 
 
@@ -59,24 +63,21 @@ class DotLanes(wiring.Component):
 
     Two signed sums, one a digit bit: a base word of digits 2h + l adds 2 H + L to four times the chunk's total so
     far, a draw word adds H to dot1 and L to dot2. Exact: `dot_bits` wide, unit 2**-(WEIGHT.fraction + base bits).
-    Latency 8 cycles from a row's last word; one word a cycle; gaps between words are free.
+    Latency 6 cycles from a row's last word; one word a cycle; gaps between words are free.
 
     Members
     -------
-    digits: In, stream of `digit_layout`, always ready.
-    address: Out, the chunk whose weights are read, in the word's cycle.
-    weights: In, those weights, one cycle later.
+    digits: In, stream of `row_layout`, always ready.
+    weights: In, the chunk's weights, one cycle after its digit.
     dots: Out, stream of `dots_layout`, always ready.
     """
 
     latency = 1 + SignedSum.latency + 2
 
     def __init__(self, config: AcceleratorConfig):
-        self._config = config
         super().__init__(
             {
-                "digits": In(stream.Signature(digit_layout(config), always_ready=True)),
-                "address": Out(range(config.max_chunks)),
+                "digits": In(stream.Signature(row_layout(), always_ready=True)),
                 "weights": In(WEIGHT.bits * CHUNK),
                 "dots": Out(stream.Signature(dots_layout(config), always_ready=True)),
             }
@@ -87,7 +88,6 @@ class DotLanes(wiring.Component):
         digits, dots = self.digits.payload, self.dots.payload
         m.submodules.high = high = SignedSum()
         m.submodules.low = low = SignedSum()
-        m.d.comb += self.address.eq(digits.chunk)
 
         word = digits_of_word(register(m, digits.word, "word"))
         for j in range(CHUNK):
@@ -102,21 +102,22 @@ class DotLanes(wiring.Component):
 
         # The chunk's base digits, most significant first.
         chunk_total = Signal(signed(len(dots.dot1)))
+        base = add_or_subtract((high.total << 1).as_signed(), low.total, high.positive ^ low.positive)
         with m.If(valid[sums_late - 1]):
-            m.d.sync += chunk_total.eq(Mux(first, 0, chunk_total << 2) + ((high.total << 1) + low.total))
+            m.d.sync += chunk_total.eq(add_or_subtract(Mux(first, 0, chunk_total << 2), base, ~high.positive))
 
         # The row: a chunk's total when its last base digit is in it, and the draws.
         add_late = register(m, draw | last_base, "adds")
         draw_late = register(m, draw, "draw_late")
         row_late = register(m, row_last, "row_late")
-        ends = delay(m, digits.end.as_value(), self.latency, "end")
         row_first = Signal(init=1)
-        for dot, total in ((dots.dot1, high.total), (dots.dot2, low.total)):
-            drawn = register(m, total, "drawn")
+        for i, (dot, total) in enumerate(((dots.dot1, high), (dots.dot2, low))):
+            drawn = register(m, total.total, f"drawn_{i}")
+            minus = draw_late & ~register(m, total.positive, f"drawn_positive_{i}")
             with m.If(valid[sums_late] & add_late):
-                m.d.sync += dot.eq(Mux(row_first, 0, dot) + Mux(draw_late, drawn, chunk_total))
+                m.d.sync += dot.eq(add_or_subtract(Mux(row_first, 0, dot), Mux(draw_late, drawn, chunk_total), minus))
         with m.If(valid[sums_late] & add_late):
             m.d.sync += row_first.eq(row_late)
         m.d.sync += self.dots.valid.eq(valid[sums_late] & row_late)
-        m.d.comb += dots.end.as_value().eq(ends)
+        m.d.comb += dots.end.as_value().eq(delay(m, digits.end.as_value(), self.latency, "end"))
         return m

@@ -2,53 +2,45 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Module, Signal
 from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from .axi import AXI4Read, AXI4Write
 from .config import AcceleratorConfig
-from .contract import CHUNK, LOSS, TRACE_WORDS, WORD_BITS
-from .dot import DotLanes
-from .fixed import popcount
-from .gradient import GradientLanes, GradientPass
-from .model_port import ModelPort
-from .payloads import Scale, request_layout, settings_layout
+from .head import Head
+from .loader import Loader
+from .payloads import Objective, Scale, request_layout, settings_layout
 from .reader import Reader
 from .requester import region_layout
-from .scalar import Loss, Residual, Step
-from .schedule import Schedule
+from .schedule import RATE_BITS, SCALES, Schedule
 from .sequencer import Sequencer
-from .weights import Weights
+from .storer import Storer
+from .update import THRESHOLD_BITS
 from .writer import Writer
 
 
 class Engine(wiring.Component):
-    """Reader, sequencer, lanes, scalar stage, weights, writer: all that a run resets first.
+    """Reader, sequencer, a head for each output, writer: all that a run resets first.
 
-    Behind the sequencer nothing waits: `update_latency` cycles after the last word of a batch (of a row of one digit)
-    the sequencer may take the first word of the next.
+    Behind the sequencer nothing waits.
 
     Members
     -------
     As `Control`'s of the same names, from the other side; the run's registers; and the counters.
     """
 
-    update_latency = (
-        DotLanes.latency + Residual.latency + Step.latency + GradientPass.latency + GradientLanes.latency + 1
-    )
-
     def __init__(self, config: AcceleratorConfig):
         self._config = config
         ins = {
-            "settings": settings_layout(config), "lane_mask": CHUNK, "shrink_shift": 1, "sets": 32,
-            "model_in": config.address_bits, "step": Scale, "rate": Scale, "phase": 32, "decay": 17,
-            "enable": 1, "load": 1, "epoch_go": 1,
-            "store_chunk": range(config.max_chunks), "fetch": 1, "capture": 1, "capture_trace": 1, "stamp": 64,
+            "settings": settings_layout(config), "objective": Objective, "sets": 32, "model_in": config.address_bits,
+            "step": Scale, "step_negative": Scale, "rate": Scale, "phase": 32, "decay": 17,
+            "enable": 1, "load": 1, "epoch_go": 1, "storing": 1, "store_chunk": range(config.max_chunks),
+            "store_output": range(config.outputs), "store_begin": 1, "store_trace": 1, "stamp": 64,
         }  # fmt: skip
         outs = {
             "epoch_done": 1, "read_response": 2, "write_response": 2, "read_idle": 1, "write_idle": 1,
-            "step_now": Scale, "rate_now": Scale, "phase_now": 32,
+            "step_now": Scale, "step_negative_now": Scale, "rate_now": Scale, "phase_now": 32,
             "beats": 64, "stall_memory": 64, "stall_model": 64, "saturations": 64,
         }  # fmt: skip
         super().__init__(
@@ -57,8 +49,8 @@ class Engine(wiring.Component):
                 **{name: Out(shape) for name, shape in outs.items()},
                 "regions": In(region_layout(config)).array(2),
                 "requests": In(stream.Signature(request_layout(config))),
-                "read": Out(AXI4Read(config.address_bits)),
-                "write": Out(AXI4Write(config.address_bits)),
+                "read": Out(AXI4Read(config.address_bits, config.width)),
+                "write": Out(AXI4Write(config.address_bits, config.width)),
             }
         )
 
@@ -67,30 +59,27 @@ class Engine(wiring.Component):
         config = self._config
         m.submodules.reader = reader = Reader(config)
         m.submodules.sequencer = sequencer = Sequencer(config)
-        m.submodules.row_buffer = row_buffer = fifo.SyncFIFOBuffered(width=WORD_BITS, depth=config.row_buffer_words)
-        m.submodules.dot_lanes = dot_lanes = DotLanes(config)
-        m.submodules.residual = residual = Residual(config)
-        m.submodules.loss = loss = Loss()
-        m.submodules.step = step = Step()
+        m.submodules.row_buffer = row_buffer = fifo.SyncFIFOBuffered(width=config.width, depth=config.row_buffer_beats)
         m.submodules.schedule = schedule = Schedule()
-        m.submodules.gradient_pass = gradient_pass = GradientPass(config)
-        m.submodules.gradient_lanes = lanes = GradientLanes(config)
-        m.submodules.weights = weights = Weights(config)
-        m.submodules.model_port = model_port = ModelPort(config)
+        m.submodules.loader = loader = Loader(config)
+        m.submodules.storer = storer = Storer(config)
         m.submodules.writer = writer = Writer(config)
+        heads = [Head(config, output) for output in range(config.outputs)]
+        for output, head in enumerate(heads):
+            m.submodules[f"head_{output}"] = head
 
-        self._memory_side(m, reader, sequencer, model_port, writer)
-        self._samples(m, sequencer, row_buffer, dot_lanes, residual, loss, step, gradient_pass, lanes)
-        self._schedule(m, schedule, step, gradient_pass, loss)
-        self._weights(m, weights, dot_lanes, lanes, model_port, loss)
-        self._counters(m, reader, sequencer, residual, step, lanes)
+        self._memory_side(m, reader, sequencer, loader, storer, writer)
+        self._samples(m, sequencer, row_buffer, heads)
+        self._models(m, loader, storer, heads)
+        self._schedule(m, schedule, heads)
+        self._counters(m, reader, sequencer, heads)
         return m
 
-    def _memory_side(self, m, reader, sequencer, model_port, writer):
-        for words, taken in zip(reader.words, sequencer.words, strict=True):
-            connect(m, words, taken)
-        connect(m, sequencer.model, model_port.words)
-        connect(m, model_port.out, writer.words)
+    def _memory_side(self, m, reader, sequencer, loader, storer, writer):
+        for beats, taken in zip(reader.beats, sequencer.beats, strict=True):
+            connect(m, beats, taken)
+        connect(m, sequencer.model, loader.beats)
+        connect(m, storer.beats, writer.beats)
         connect(m, flipped(self.requests), writer.requests)
         connect(m, reader.axi, flipped(self.read))
         connect(m, writer.axi, flipped(self.write))
@@ -107,75 +96,74 @@ class Engine(wiring.Component):
             self.write_idle.eq(writer.idle),
         ]
 
-    def _samples(self, m, sequencer, row_buffer, dot_lanes, residual, loss, step, gradient_pass, lanes):
-        connect(m, sequencer.digits, dot_lanes.digits)
-        connect(m, dot_lanes.dots, residual.dots)
-        connect(m, step.coefficients, gradient_pass.coefficients)
-        connect(m, row_buffer.r_stream, gradient_pass.words)
-        connect(m, gradient_pass.passes, lanes.passes)
+    def _samples(self, m, sequencer, row_buffer, heads):
+        """All heads go in step: what one of them says of the time is true for all."""
+        first = heads[0]
         m.d.comb += [
             sequencer.enable.eq(self.enable),
             sequencer.settings.eq(self.settings),
             sequencer.epoch_go.eq(self.epoch_go),
-            sequencer.published.eq(lanes.published),
+            sequencer.published.eq(first.published),
+            sequencer.loaded.eq(heads[-1].load_done),
             row_buffer.w_stream.valid.eq(sequencer.digits.valid),
-            row_buffer.w_stream.payload.eq(sequencer.digits.payload.word),
-            residual.base_digits.eq(self.settings.base_digits),
-            gradient_pass.settings.eq(self.settings),
-            lanes.lane_mask.eq(self.lane_mask),
-            lanes.shrink_shift.eq(self.shrink_shift),
-            self.epoch_done.eq(lanes.epoch_done),
+            row_buffer.w_stream.payload.eq(sequencer.digits.payload.words),
+            row_buffer.r_stream.ready.eq(first.beats.ready),
+            self.epoch_done.eq(first.epoch_done),
         ]
-        for user in (loss, step):
+        for head in heads:
             m.d.comb += [
-                user.residuals.valid.eq(residual.residuals.valid),
-                user.residuals.payload.eq(residual.residuals.payload),
+                head.settings.eq(self.settings),
+                head.objective.eq(self.objective),
+                head.digits.valid.eq(sequencer.digits.valid),
+                head.digits.payload.eq(sequencer.digits.payload),
+                head.beats.valid.eq(row_buffer.r_stream.valid),
+                head.beats.payload.eq(row_buffer.r_stream.payload),
             ]
 
-    def _schedule(self, m, schedule, step, gradient_pass, loss):
-        coefficients = step.coefficients
+    def _models(self, m, loader, storer, heads):
+        for output, head in enumerate(heads):
+            m.d.comb += [
+                head.load.eq(loader.load[output]),
+                head.load_chunk.eq(loader.chunk),
+                head.loaded.eq(loader.masters),
+                head.storing.eq(self.storing),
+                head.store_chunk.eq(self.store_chunk),
+                storer.losses[output].eq(head.loss),
+            ]
+        m.d.comb += [
+            storer.begin.eq(self.store_begin),
+            storer.trace.eq(self.store_trace),
+            storer.masters.eq(Array(head.stored for head in heads)[self.store_output]),
+            storer.stamp.eq(self.stamp),
+        ]
+
+    def _schedule(self, m, schedule, heads):
         m.d.comb += [
             schedule.load.eq(self.load),
-            schedule.step_initial.eq(self.step),
-            schedule.rate_initial.eq(self.rate),
             schedule.phase_initial.eq(self.phase),
             schedule.decay.eq(self.decay),
-            schedule.batch_end.eq(coefficients.valid & coefficients.payload.batch_last),
+            schedule.batch_end.eq(heads[0].batch_end),
             schedule.epoch_end.eq(self.epoch_go),
-            gradient_pass.shrink.eq(schedule.shrink),
-            step.step.eq(schedule.step),
-            loss.clear.eq(self.epoch_go),
-            self.step_now.eq(schedule.step),
-            self.rate_now.eq(schedule.rate),
             self.phase_now.eq(schedule.phase),
         ]
+        for initial, now, name in zip(schedule.initial, schedule.scales, SCALES, strict=True):
+            m.d.comb += [initial.eq(getattr(self, name)), getattr(self, f"{name}_now").eq(now)]
+        for head in heads:
+            m.d.comb += [
+                head.step.eq(schedule.scales[SCALES.index("step")]),
+                head.step_negative.eq(schedule.scales[SCALES.index("step_negative")]),
+                head.threshold.eq(schedule.rate32[RATE_BITS - THRESHOLD_BITS :]),
+                head.shrink.eq(schedule.shrink),
+                head.clear_loss.eq(self.epoch_go),
+            ]
 
-    def _weights(self, m, weights, dot_lanes, lanes, model_port, loss):
-        m.d.comb += [
-            weights.write.eq(lanes.write | model_port.write),
-            weights.publish.eq(lanes.publish | model_port.write),
-            weights.write_address.eq(Mux(model_port.write, model_port.write_address, lanes.write_address)),
-            weights.masters.eq(Mux(model_port.write, model_port.chunk, lanes.updated)),
-            weights.master_address.eq(Mux(self.fetch, self.store_chunk, lanes.read_address)),
-            lanes.master.eq(weights.master),
-            weights.published_address.eq(dot_lanes.address),
-            dot_lanes.weights.eq(weights.published),
-            model_port.capture.eq(self.capture),
-            model_port.master.eq(weights.master),
-            model_port.capture_trace.eq(self.capture_trace),
-            model_port.record.eq(Cat(loss.loss, self.stamp)),
-        ]
-
-    def _counters(self, m, reader, sequencer, residual, step, lanes):
-        clipped = Signal(range(CHUNK + 8))
-        m.d.sync += clipped.eq(popcount(Cat(residual.clipped, step.clipped)) + lanes.clipped)
+    def _counters(self, m, reader, sequencer, heads):
+        clipped = Signal(range(len(heads) * heads[0].clips + 1))
+        m.d.sync += clipped.eq(sum(head.clipped for head in heads))
         for counter, increment in (
-            (self.beats, reader.beat),
+            (self.beats, reader.accepted),
             (self.stall_memory, sequencer.stall_memory),
             (self.stall_model, sequencer.stall_model),
             (self.saturations, clipped),
         ):
             m.d.sync += counter.eq(counter + increment)
-
-
-assert LOSS.bits + 64 == TRACE_WORDS * WORD_BITS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 
 from .contract import Fixed
 
@@ -26,6 +26,27 @@ def saturate(value: Value, fmt: Fixed) -> tuple[Value, Value]:
     clipped = ~fits(value, fmt.bits)
     limit = Cat((~value[-1]).replicate(fmt.bits - 1), value[-1])
     return Mux(clipped, limit, value[: fmt.bits]).as_signed(), clipped
+
+
+def add_with_carry(a: Value, b: Value, carry: Value) -> Value:
+    """`a + b + carry` of signed values, a bit wider than the wider of both, in one carry chain."""
+    width = max(len(a), len(b)) + 1
+    total = Cat(Const(1, 1), _extended(a, width)).as_signed() + Cat(carry, _extended(b, width)).as_signed()
+    return total[1 : width + 1].as_signed()
+
+
+def add_or_subtract(a: Value, b: Value, minus: Value) -> Value:
+    """`a - b` where `minus` is 1, else `a + b`, of signed values, a bit wider than the wider of both."""
+    return add_with_carry(a, inverted_if(minus, b), minus)
+
+
+def inverted_if(condition: Value, value: Value) -> Value:
+    """The signed value of the same bits, or of their complement, `-value - 1`, where the condition is 1."""
+    return (value.as_unsigned() ^ condition.replicate(len(value))).as_signed()
+
+
+def _extended(value: Value, width: int) -> Value:
+    return Cat(value, value[-1].replicate(width - len(value)))
 
 
 def popcount(bits: Value) -> Value:

@@ -7,20 +7,26 @@ from amaranth.lib import data, enum
 
 from .config import AcceleratorConfig
 from .contract import (
-    BURST_WORDS,
+    BURST_BEATS,
     CHUNK,
     COEFFICIENT,
     EXPONENT_BITS,
     LABEL,
+    LABELS_PER_WORD,
     MANTISSA_BITS,
+    MASTER,
     RESIDUAL,
     WEIGHT,
     WORD_BITS,
+    Loss,
+    Prox,
 )
+
+LANE = range(CHUNK)
 
 
 class Kind(enum.Enum, shape=2):
-    """What a word of the stream is."""
+    """What a beat of the stream is."""
 
     MODEL = 0
     LABEL = 1
@@ -35,63 +41,105 @@ class Scale(data.Struct):
     exponent: EXPONENT_BITS
 
 
+class Objective(data.Struct):
+    """What a run minimises, constant while it lasts."""
+
+    loss: Loss
+    prox: Prox
+    low: signed(16)  # BOUND
+    high: signed(16)  # BOUND
+    free: unsigned(1)  # the last feature is an intercept: prox leaves it alone
+
+
 def settings_layout(config: AcceleratorConfig) -> data.StructLayout:
     """The geometry of a run, constant while it lasts."""
+    tail = range(config.columns + 1)
     return data.StructLayout(
         {
             "chunks": range(config.max_chunks + 1),
+            "last_lane": LANE,  # of the last chunk: the last feature
             "base_digits": 5,
             "draws": 1,
-            "rows": 24,
-            "batch": 24,
+            "groups": 24,
+            "batch_groups": 24,
+            "batch_tail": tail,  # rows in the last group of a batch
+            "epoch_tail": tail,  # rows in the last group of an epoch
             "epochs": 16,
+            "staleness": 1,
         }
     )
 
 
 def token_layout(config: AcceleratorConfig) -> data.StructLayout:
-    """One word's place in the stream; the flags are about rows and meaningless for MODEL and LABEL."""
+    """One beat's place in the stream; the flags are about groups and meaningless for MODEL and LABEL."""
     return data.StructLayout(
         {
             "kind": Kind,
             "chunk": range(config.max_chunks),
+            "output": range(config.outputs),  # of a MODEL or LABEL beat
+            "part": range(config.chunk_beats),  # of a MODEL beat: its place in the chunk
             "first": 1,  # first digit of its chunk
             "last_base": 1,  # last base digit of its chunk
             "last": 1,  # last digit of its chunk
-            "row_last": 1,  # last word of its row
-            "row_phase": 2,  # row % 4: which of a label word's labels is this row's
-            "batch_last": 1,  # its row is the last of a mini-batch
-            "epoch_last": 1,  # its row is the last of an epoch
+            "row_last": 1,  # last beat of its group
+            "phase": range(LABELS_PER_WORD),  # group % 4: which of a label word's labels are this group's
+            "batch_last": 1,  # its group is the last of a mini-batch
+            "epoch_last": 1,  # its group is the last of an epoch
         }
     )
 
 
 def request_layout(config: AcceleratorConfig) -> data.StructLayout:
-    """A burst to write or to read: its address and its words, 1 to 16."""
-    return data.StructLayout({"address": config.address_bits, "words": range(BURST_WORDS + 1)})
+    """A burst to write or to read: its address and its beats, 1 to 16."""
+    return data.StructLayout({"address": config.address_bits, "beats": range(BURST_BEATS + 1)})
 
 
-class RowEnd(data.Struct):
-    """What the pipeline needs to know of a row when its last word has passed."""
+class GroupEnd(data.Struct):
+    """What the pipeline needs to know of a group when its last beat has passed."""
 
-    label: signed(LABEL.bits)
     batch_last: unsigned(1)
     epoch_last: unsigned(1)
 
 
-def digit_layout(config: AcceleratorConfig) -> data.StructLayout:
-    """A digit word on its way to the dot lanes."""
+class RowEnd(data.Struct):
+    """A row's label, and whether there is such a row: a batch's last group may have fewer than columns."""
+
+    label: signed(LABEL.bits)
+    present: unsigned(1)
+
+
+def model_layout(config: AcceleratorConfig) -> data.StructLayout:
+    """A beat of a model on its way to the weights."""
     return data.StructLayout(
         {
-            "word": WORD_BITS,
+            "words": config.width,
             "chunk": range(config.max_chunks),
+            "output": range(config.outputs),
+            "part": range(config.chunk_beats),
+        }
+    )
+
+
+def digit_layout(config: AcceleratorConfig) -> data.StructLayout:
+    """A digit beat on its way to the lanes."""
+    return data.StructLayout(
+        {
+            "words": config.width,
+            "chunk": range(config.max_chunks),
+            "bank": 1,  # which version of the model it reads
             "draw": 1,
             "first": 1,
             "last_base": 1,  # last base digit of its chunk
             "row_last": 1,
-            "end": RowEnd,
+            "end": GroupEnd,
+            "rows": data.ArrayLayout(data.ArrayLayout(RowEnd, config.columns), config.outputs),
         }
     )
+
+
+def row_layout() -> data.StructLayout:
+    """A digit word of one row, for its dot lanes."""
+    return data.StructLayout({"word": WORD_BITS, "draw": 1, "first": 1, "last_base": 1, "row_last": 1, "end": RowEnd})
 
 
 def dots_layout(config: AcceleratorConfig) -> data.StructLayout:
@@ -105,22 +153,35 @@ def dot_bits(config: AcceleratorConfig) -> int:
     return 32 + (WEIGHT.bits - 1) + (config.max_features - 1).bit_length() + 1
 
 
-class Residuals(data.Struct):
-    """Both residuals of a row."""
+class Predictions(data.Struct):
+    """Both rounded dot products of a row."""
+
+    z1: signed(RESIDUAL.bits)
+    z2: signed(RESIDUAL.bits)
+    end: RowEnd
+
+
+class Slopes(data.Struct):
+    """Both slopes of a row's loss, the losses where they are not the product of the slopes, and its end."""
 
     r1: signed(RESIDUAL.bits)
     r2: signed(RESIDUAL.bits)
-    batch_last: unsigned(1)
-    epoch_last: unsigned(1)
+    cost: unsigned(RESIDUAL.bits + 3)  # HINGE, LOGISTIC: the sum of both losses, unit 2**-RESIDUAL.fraction
+    end: RowEnd
 
 
 class Coefficients(data.Struct):
-    """Step times sum, and times difference, of a row's residuals."""
+    """Step times sum, and times difference, of a row's slopes."""
 
     total: signed(COEFFICIENT.bits)
     difference: signed(COEFFICIENT.bits)
-    batch_last: unsigned(1)
-    epoch_last: unsigned(1)
+
+
+class Limits(data.Struct):
+    """What a weight that leaves its range becomes."""
+
+    high: signed(MASTER.bits)
+    low: signed(MASTER.bits)
 
 
 class Digit(data.Struct):

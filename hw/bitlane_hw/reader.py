@@ -1,4 +1,4 @@
-"""The AXI4 read master: the run's words from memory, in two streams."""
+"""The AXI4 read master: the run's beats from memory, in two streams."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from .axi import INCR, OKAY, WORD_SIZE, AXI4Read
+from .axi import INCR, OKAY, AXI4Read, full_size
 from .config import AcceleratorConfig
-from .contract import WORD_BITS
 from .payloads import settings_layout
 from .requester import BASE, DRAW, Requester, region_layout
 from .walker import Walker
 
 
 class Reader(wiring.Component):
-    """Reads the model and the sets, several bursts outstanding, into two FIFOs.
+    """Reads the models and the sets, several bursts outstanding, into two FIFOs.
 
-    A burst is asked for when a word of it is first needed in the run's order, as far ahead as
-    the FIFOs (`fifo_words` each) have room. Words keep coming one a cycle as long as the memory's latency is
-    below `fifo_words - 48` cycles. Data is always accepted: a FIFO has room for all that was asked for.
+    A burst is asked for when a beat of it is first needed in the run's order, as far ahead as
+    the FIFOs (`fifo_beats` each) have room. Beats keep coming one a cycle as long as the memory's latency is
+    below `fifo_beats - 48` cycles. Data is always accepted: a FIFO has room for all that was asked for.
 
     A response that is not OKAY is reported in `response`; the owner then lowers `enable`. `idle` says that
     nothing is asked for or in flight. A reset is allowed only then.
@@ -29,9 +28,9 @@ class Reader(wiring.Component):
     enable: In(1), ask for bursts.
     load: In(1), take the regions from the registers; one cycle before `enable` rises.
     settings, model, regions, sets: In, the run.
-    words: Out, two streams of 64-bit words: base (model, labels, base digits) and draw.
+    beats: Out, two streams of beats: base (models, labels, base digits) and draw.
     response: Out(2), the last read response that was not OKAY, or OKAY.
-    beat: Out(1), a beat has been accepted.
+    accepted: Out(1), a beat has been accepted.
     idle: Out(1).
     axi: Out, AXI4Read.
     """
@@ -46,11 +45,11 @@ class Reader(wiring.Component):
                 "model": In(config.address_bits),
                 "regions": In(region_layout(config)).array(2),
                 "sets": In(32),
-                "words": Out(stream.Signature(WORD_BITS)).array(2),
+                "beats": Out(stream.Signature(config.width)).array(2),
                 "response": Out(2),
-                "beat": Out(1),
+                "accepted": Out(1),
                 "idle": Out(1),
-                "axi": Out(AXI4Read(config.address_bits)),
+                "axi": Out(AXI4Read(config.address_bits, config.width)),
             }
         )
 
@@ -74,15 +73,15 @@ class Reader(wiring.Component):
             axi.arvalid.eq(burst.valid),
             burst.ready.eq(axi.arready),
             axi.araddr.eq(burst.payload.address),
-            axi.arlen.eq(burst.payload.words - 1),
+            axi.arlen.eq(burst.payload.beats - 1),
             axi.arid.eq(burst.payload.stream),
-            axi.arsize.eq(WORD_SIZE),
+            axi.arsize.eq(full_size(config.width)),
             axi.arburst.eq(INCR),
             axi.rready.eq(1),
         ]
-        outstanding = Signal(range(2 * config.fifo_words + 1))
+        outstanding = Signal(range(2 * config.fifo_beats + 1))
         m.d.comb += [
-            self.beat.eq(axi.rvalid),
+            self.accepted.eq(axi.rvalid),
             self.idle.eq(~burst.valid & (outstanding == 0)),
         ]
         m.d.sync += outstanding.eq(outstanding + (axi.arvalid & axi.arready) - (axi.rvalid & axi.rready & axi.rlast))
@@ -90,12 +89,12 @@ class Reader(wiring.Component):
             m.d.sync += self.response.eq(axi.rresp)
 
         for i in (BASE, DRAW):
-            buffer = fifo.SyncFIFOBuffered(width=WORD_BITS, depth=config.fifo_words)
+            buffer = fifo.SyncFIFOBuffered(width=config.width, depth=config.fifo_beats)
             m.submodules[f"fifo_{i}"] = buffer
-            connect(m, buffer.r_stream, flipped(self.words[i]))
+            connect(m, buffer.r_stream, flipped(self.beats[i]))
             m.d.comb += [
                 requester.regions[i].eq(self.regions[i]),
-                requester.returned[i].eq(self.words[i].valid & self.words[i].ready),
+                requester.returned[i].eq(self.beats[i].valid & self.beats[i].ready),
                 buffer.w_stream.payload.eq(axi.rdata),
                 buffer.w_stream.valid.eq(axi.rvalid & (axi.rid == i)),
             ]

@@ -1,4 +1,4 @@
-"""How many words a set has, worked out before a run without a multiplier."""
+"""How many beats a set has, worked out before a run without a multiplier."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from .payloads import settings_layout
 
 
 class RegionSizes(wiring.Component):
-    """base_words = rows * chunks * base_digits + ceil(rows / 4), draw_words = rows * chunks.
+    """base_beats = groups * chunks * base_digits + outputs * ceil(groups / 4), draw_beats = groups * chunks.
 
-    Adds shifted copies of rows, a bit of the factors a cycle: `done` rises after as many cycles as the larger
+    Adds shifted copies of groups, a bit of the factors a cycle: `done` rises after as many cycles as the larger
     factor has bits, plus one.
 
     Members
     -------
     start: In(1). settings: In, stable from then on.
-    base_words, draw_words: Out, right when `done`.
+    base_beats, draw_beats: Out, right when `done`.
     done: Out(1), idle or ready; low from the cycle after `start` until the sums are complete.
     """
 
     def __init__(self, config: AcceleratorConfig):
         size = config.address_bits - 3
+        self._outputs = config.outputs
         self._factor_bits = config.max_row_words.bit_length() + 5
         super().__init__(
             {
                 "start": In(1),
                 "settings": In(settings_layout(config)),
-                "base_words": Out(size),
-                "draw_words": Out(size),
+                "base_beats": Out(size),
+                "draw_beats": Out(size),
                 "done": Out(1),
             }
         )
@@ -40,26 +41,27 @@ class RegionSizes(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         settings = self.settings
-        rows = Signal.like(self.base_words)
+        groups = Signal.like(self.base_beats)
+        label_beats = (settings.groups + (LABELS_PER_WORD - 1)) // LABELS_PER_WORD
         base_factor = Signal(self._factor_bits)
         draw_factor = Signal(self._factor_bits)
         m.d.comb += self.done.eq((base_factor == 0) & (draw_factor == 0))
         with m.If(self.start):
             m.d.sync += [
-                rows.eq(settings.rows),
+                groups.eq(settings.groups),
                 base_factor.eq(settings.chunks * settings.base_digits),
                 draw_factor.eq(settings.chunks),
-                self.base_words.eq((settings.rows + (LABELS_PER_WORD - 1)) // LABELS_PER_WORD),
-                self.draw_words.eq(0),
+                self.base_beats.eq(label_beats * self._outputs),
+                self.draw_beats.eq(0),
             ]
         with m.Else():
             m.d.sync += [
-                rows.eq(rows << 1),
+                groups.eq(groups << 1),
                 base_factor.eq(base_factor >> 1),
                 draw_factor.eq(draw_factor >> 1),
             ]
             with m.If(base_factor[0]):
-                m.d.sync += self.base_words.eq(self.base_words + rows)
+                m.d.sync += self.base_beats.eq(self.base_beats + groups)
             with m.If(draw_factor[0]):
-                m.d.sync += self.draw_words.eq(self.draw_words + rows)
+                m.d.sync += self.draw_beats.eq(self.draw_beats + groups)
         return m

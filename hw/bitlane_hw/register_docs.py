@@ -12,9 +12,9 @@ from .contract import (
     MAX_EPOCHS,
     MAX_ROWS,
     REGISTERS,
-    TRACE_BYTES,
     WORD_BYTES,
     ErrorCode,
+    Loss,
 )
 
 HEAD = """\
@@ -41,13 +41,17 @@ ERRORS = {
 }
 
 RULES = (
-    "features is 1 to max_features",
-    f"rows and batch are 1 to {MAX_ROWS}, epochs is 1 to {MAX_EPOCHS}, sets is 1 or more",
+    "features is 1 to max_features; with staleness 1, to half of max_features",
+    f"groups and batch_groups are 1 to {MAX_ROWS}, each of the two tails is 1 to port_bits / 64",
+    f"epochs is 1 to {MAX_EPOCHS}, sets is 1 or more",
     f"base_digits + draws is 1 to {MAX_DIGITS}",
     "ceil(features / 32) * (base_digits + draws) is at most max_row_words",
-    f"decay is {DECAY_RANGE[0]} to {DECAY_RANGE[1]}, every address and stride below 2**address_bits",
-    f"base and draw addresses and strides are multiples of {WORD_BYTES}, model addresses of {CHUNK_MODEL_BYTES}, "
-    f"trace of {TRACE_BYTES}",
+    f"decay is {DECAY_RANGE[0]} to {DECAY_RANGE[1]}, loss is at most {max(Loss):d}",
+    "the low of bounds is not above the high, both signed, whatever prox is",
+    "every address and stride is below 2**address_bits",
+    "base_address, base_stride, draw_address and draw_stride are multiples of port_bits / 8",
+    f"model_in and model_out are multiples of {CHUNK_MODEL_BYTES}",
+    f"trace is a multiple of a record: {WORD_BYTES} * max(port_bits / 64, the first power of two above outputs) bytes",
 )
 
 

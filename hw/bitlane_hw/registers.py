@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -44,7 +44,6 @@ class Registers(wiring.Component):
         with m.If(bus.bready):
             m.d.sync += bus.bvalid.eq(0)
         m.d.sync += self.control.eq(0)
-        mask = Cat(strobe.replicate(8) for strobe in bus.wstrb)
         with m.If(write):
             m.d.sync += bus.bvalid.eq(1)
             with m.Switch(bus.awaddr[2:]):
@@ -56,8 +55,9 @@ class Registers(wiring.Component):
                     for word in range(register.words):
                         with m.Case(register.offset // 4 + word):
                             field = whole.word_select(word, min(32, register.bits))
-                            with m.If(allowed):
-                                m.d.sync += field.eq((field & ~mask) | (bus.wdata & mask))
+                            for low in range(0, len(field), 8):
+                                with m.If(allowed & bus.wstrb[low // 8]):
+                                    m.d.sync += field[low : low + 8].eq(bus.wdata[low : low + 8])
 
     def _read(self, m):
         bus = self.bus

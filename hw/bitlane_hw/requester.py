@@ -7,38 +7,39 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import AcceleratorConfig
-from .contract import BURST_WORDS, CHUNK_MODEL_WORDS, WORD_BYTES
+from .contract import BURST_BEATS
 from .payloads import Kind, token_layout
 
 BASE, DRAW = 0, 1  # the two streams, and the AXI IDs of their bursts
 
 
 def region_layout(config: AcceleratorConfig) -> data.StructLayout:
-    """Where a stream's sets lie: set i has `words` words from `address + i * stride`."""
+    """Where a stream's sets lie: set i has `beats` beats from `address + i * stride`."""
     return data.StructLayout(
-        {"address": config.address_bits, "stride": config.address_bits, "words": config.address_bits - 3}
+        {"address": config.address_bits, "stride": config.address_bits, "beats": config.address_bits - 3}
     )
 
 
 def burst_layout(config: AcceleratorConfig) -> data.StructLayout:
-    """A read burst: address, words (1 to 16), stream."""
-    return data.StructLayout({"address": config.address_bits, "words": range(BURST_WORDS + 1), "stream": 1})
+    """A read burst: address, beats (1 to 16), stream."""
+    return data.StructLayout({"address": config.address_bits, "beats": range(BURST_BEATS + 1), "stream": 1})
 
 
 class StreamCursor(wiring.Component):
-    """Cuts one stream's regions, set after set, into bursts of at most 16 words.
+    """Cuts one stream's regions, set after set, into bursts of at most 16 beats.
 
-    A burst ends at a multiple of 128 bytes or at the end of its set, so that none crosses 4 KiB.
-    `burst` is the next one; `advance` takes it. The first region is `first` (the model, for the base stream).
+    A burst ends at a multiple of 16 beats or at the end of its set, so that none crosses 4 KiB.
+    `address` and `beats` are the next one; `advance` takes it. The first region is `first` (the models, for the base
+    stream).
 
     Members
     -------
-    first: In, address and words of what precedes set 0 (none where words is 0).
+    first: In, address and beats of what precedes set 0 (none where beats is 0).
     region: In, the sets.
     sets: In(32), number of sets; after the last comes set 0 again.
     load: In(1), begin anew with `first`.
     advance: In(1), the burst is taken.
-    address, words: Out, the next burst.
+    address, beats: Out, the next burst.
     """
 
     def __init__(self, config: AcceleratorConfig):
@@ -51,37 +52,38 @@ class StreamCursor(wiring.Component):
                 "load": In(1),
                 "advance": In(1),
                 "address": Out(config.address_bits),
-                "words": Out(range(BURST_WORDS + 1)),
+                "beats": Out(range(BURST_BEATS + 1)),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
         region = self.region
-        remaining = Signal.like(region.words)
+        beat_bytes = self._config.beat_bytes
+        remaining = Signal.like(region.beats)
         next_index = Signal(32)
         next_address = Signal.like(region.address)
 
-        to_boundary = Signal(range(BURST_WORDS + 1))
-        position = self.address // WORD_BYTES % BURST_WORDS
+        to_boundary = Signal(range(BURST_BEATS + 1))
+        position = self.address // beat_bytes % BURST_BEATS
         ends_set = Signal()
         m.d.comb += [
-            to_boundary.eq(BURST_WORDS - position),
+            to_boundary.eq(BURST_BEATS - position),
             ends_set.eq(remaining <= to_boundary),
-            self.words.eq(Mux(ends_set, remaining, to_boundary)),
+            self.beats.eq(Mux(ends_set, remaining, to_boundary)),
         ]
 
         def begin_set(index, address):
-            m.d.sync += [self.address.eq(address), remaining.eq(region.words)]
+            m.d.sync += [self.address.eq(address), remaining.eq(region.beats)]
             with m.If(index == self.sets - 1):
                 m.d.sync += [next_index.eq(0), next_address.eq(region.address)]
             with m.Else():
                 m.d.sync += [next_index.eq(index + 1), next_address.eq(address + region.stride)]
 
-        with m.If(self.load & (self.first.words != 0)):
+        with m.If(self.load & (self.first.beats != 0)):
             m.d.sync += [
                 self.address.eq(self.first.address),
-                remaining.eq(self.first.words),
+                remaining.eq(self.first.beats),
                 next_index.eq(0),
                 next_address.eq(region.address),
             ]
@@ -91,26 +93,26 @@ class StreamCursor(wiring.Component):
             begin_set(next_index, next_address)
         with m.Elif(self.advance):
             m.d.sync += [
-                self.address.eq(self.address + self.words * WORD_BYTES),
-                remaining.eq(remaining - self.words),
+                self.address.eq(self.address + self.beats * beat_bytes),
+                remaining.eq(remaining - self.beats),
             ]
         return m
 
 
 class Requester(wiring.Component):
-    """Asks for bursts in the order in which their first words are needed.
+    """Asks for bursts in the order in which their first beats are needed.
 
-    Follows a walker; a word that the last burst of its stream covers passes at once, another waits until
-    its stream has room for 16 words (credits) and the burst port is free. So at most one burst a cycle, and no
-    word ever waits behind more than two bursts that are needed later.
+    Follows a walker; a beat that the last burst of its stream covers passes at once, another waits until
+    its stream has room for 16 beats (credits) and the burst port is free. So at most one burst a cycle, and no
+    beat ever waits behind more than two bursts that are needed later.
 
     Members
     -------
     enable: In(1), go on; once low no new burst is asked for.
     tokens: In, the walker's stream.
-    load: In(1), begin a run. model, chunks, regions, sets: In, where its words lie.
+    load: In(1), begin a run. model, chunks, regions, sets: In, where its beats lie.
     bursts: Out, stream of `burst_layout`; payload stable until taken.
-    returned: In(1) a stream, a word has left the stream's FIFO.
+    returned: In(1) a stream, a beat has left the stream's FIFO.
     """
 
     def __init__(self, config: AcceleratorConfig):
@@ -137,18 +139,18 @@ class Requester(wiring.Component):
         cursors = (base, draw)
         m.d.comb += [
             base.first.address.eq(self.model),
-            base.first.words.eq(self.chunks * CHUNK_MODEL_WORDS),
+            base.first.beats.eq(self.chunks * (config.outputs * config.chunk_beats)),
         ]
-        covered = [Signal(range(BURST_WORDS), name=f"covered_{i}") for i in (BASE, DRAW)]
+        covered = [Signal(range(BURST_BEATS), name=f"covered_{i}") for i in (BASE, DRAW)]
         credits = [
-            Signal(range(config.fifo_words + 1), init=config.fifo_words, name=f"credits_{i}") for i in (BASE, DRAW)
+            Signal(range(config.fifo_beats + 1), init=config.fifo_beats, name=f"credits_{i}") for i in (BASE, DRAW)
         ]
 
         which = Signal()
         request = Signal()
-        words = Array(cursor.words for cursor in cursors)[which]
+        beats = Array(cursor.beats for cursor in cursors)[which]
         is_covered = Array(count != 0 for count in covered)[which]
-        has_room = Array(count >= BURST_WORDS for count in credits)[which]
+        has_room = Array(count >= BURST_BEATS for count in credits)[which]
         port_free = ~bursts.valid | bursts.ready
         m.d.comb += [
             which.eq(self.tokens.payload.kind == Kind.DRAW),
@@ -161,7 +163,7 @@ class Requester(wiring.Component):
             m.d.sync += [
                 bursts.valid.eq(1),
                 bursts.payload.address.eq(Array(cursor.address for cursor in cursors)[which]),
-                bursts.payload.words.eq(words),
+                bursts.payload.beats.eq(beats),
                 bursts.payload.stream.eq(which),
             ]
         for i, cursor in enumerate(cursors):
@@ -172,9 +174,9 @@ class Requester(wiring.Component):
                 cursor.load.eq(self.load),
                 cursor.advance.eq(request & mine),
             ]
-            m.d.sync += credits[i].eq(credits[i] - Mux(request & mine, words, 0) + self.returned[i])
+            m.d.sync += credits[i].eq(credits[i] - Mux(request & mine, beats, 0) + self.returned[i])
             with m.If(request & mine):
-                m.d.sync += covered[i].eq(words - 1)
+                m.d.sync += covered[i].eq(beats - 1)
             with m.Elif(self.tokens.valid & self.tokens.ready & mine):
                 m.d.sync += covered[i].eq(covered[i] - 1)
         return m

@@ -1,86 +1,181 @@
-"""Between the dot products and the gradient: residuals, loss, and the step taken."""
+"""Between the dot products and the gradient: the slopes of the loss, the loss itself, and the step taken."""
 
 from __future__ import annotations
 
-from amaranth.hdl import Module
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Const, Module, Mux, signed
+from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import AcceleratorConfig
-from .contract import COEFFICIENT, LABEL, LOSS, RESIDUAL, STEP_FRACTION
-from .fixed import delay, delay_valid, register, round_half_up, saturate
-from .payloads import Coefficients, Residuals, Scale, dots_layout
+from .contract import (
+    COEFFICIENT,
+    LABEL,
+    LOSS,
+    MAX_DIGITS,
+    RESIDUAL,
+    STEP_FRACTION,
+    TABLE,
+    TABLE_ADDRESS_BITS,
+    Loss,
+    logistic_table,
+)
+from .fixed import add_or_subtract, add_with_carry, delay, delay_valid, inverted_if, register, round_half_up, saturate
+from .payloads import Coefficients, Predictions, Scale, Slopes, dot_bits, dots_layout
+
+ONE = 1 << RESIDUAL.fraction
 
 
-class Residual(wiring.Component):
-    """r = saturate(saturate(round_half_up(dot, base bits)) - label), for both dot products of a row.
+class Predict(wiring.Component):
+    """z = saturate(round_half_up(dot, base bits)), for both dot products of a row.
 
-    Latency 4; a row a cycle; no backpressure.
+    Latency 2; a row a cycle; no backpressure.
 
     Members
     -------
     base_digits: In(5), half the base bits.
     dots: In, stream of `dots_layout`.
-    residuals: Out, stream of `Residuals`.
-    clipped: Out(4), for each dot product whether rounding clipped it (3 cycles late), and subtracting (4).
+    predictions: Out, stream of `Predictions`.
+    clipped: Out(2), with the predictions: which of them were clipped.
     """
 
-    latency = 4
+    latency = 2
 
     def __init__(self, config: AcceleratorConfig):
+        self._quotient_bits = dot_bits(config) - 2 * MAX_DIGITS + 1  # of a dot product over 2**base bits, and a half
         super().__init__(
             {
                 "base_digits": In(5),
                 "dots": In(stream.Signature(dots_layout(config), always_ready=True)),
-                "residuals": Out(stream.Signature(Residuals, always_ready=True)),
-                "clipped": Out(4),
+                "predictions": Out(stream.Signature(Predictions, always_ready=True)),
+                "clipped": Out(2),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        dots, residuals = self.dots.payload, self.residuals.payload
-        valid = delay_valid(m, self.dots.valid, self.latency, "valid")
-        label = delay(m, dots.end.label, 3, "label") << (RESIDUAL.fraction - LABEL.fraction)
-        pairs = ((dots.dot1, residuals.r1), (dots.dot2, residuals.r2))
-        for i, (dot, residual) in enumerate(pairs):
-            # round_half_up in three steps: shift by multiples of 8 bits, by the rest, then round.
-            coarse = register(m, (dot << 1) >> (self.base_digits[2:] << 3), f"coarse_{i}")
-            fine = register(m, coarse >> (self.base_digits[:2] << 1), f"fine_{i}")
-            product, product_clipped = saturate((fine >> 1) + fine[0], RESIDUAL)
-            z = register(m, product, f"z_{i}")
-            difference, difference_clipped = saturate(z - label, RESIDUAL)
-            m.d.sync += [
-                residual.eq(difference),
-                self.clipped[2 * i].eq(valid[1] & product_clipped),
-                self.clipped[2 * i + 1].eq(valid[2] & difference_clipped),
-            ]
+        dots, out = self.dots.payload, self.predictions.payload
+        for i, (dot, z) in enumerate(((dots.dot1, out.z1), (dots.dot2, out.z2))):
+            doubled = (dot << 1) >> (self.base_digits << 1)
+            shifted = register(m, doubled[: self._quotient_bits].as_signed(), f"shifted_{i}")
+            value, clipped = saturate((shifted >> 1) + shifted[0], RESIDUAL)
+            m.d.sync += [z.eq(value), self.clipped[i].eq(clipped)]
         m.d.comb += [
-            self.residuals.valid.eq(valid[-1]),
-            residuals.batch_last.eq(delay(m, dots.end.batch_last, self.latency, "batch_last")),
-            residuals.epoch_last.eq(delay(m, dots.end.epoch_last, self.latency, "epoch_last")),
+            self.predictions.valid.eq(delay_valid(m, self.dots.valid, self.latency, "valid")[-1]),
+            out.end.as_value().eq(delay(m, dots.end.as_value(), self.latency, "end")),
         ]
         return m
 
 
-class Loss(wiring.Component):
-    """loss += round_half_up(r1 * r2, 8): an unbiased estimate of the sum of squared residuals.
+class Slope(wiring.Component):
+    """The slopes r of the loss at both predictions z of a row, and the loss; y is the label.
 
-    Latency 4; cleared by `clear`, before the next epoch's first row.
+        SQUARES    r = saturate(z - y)
+        HINGE      r = -y where y z < 1, else 0                  y the sign of the label, -1 or 1
+                   cost = max(0, 1 - y z), of both z together
+        LOGISTIC   r = sigmoid(z) - [y > 0]                      sigmoid from a table, `contract.logistic_table`
+                   cost = log(1 + exp(-y z)) = max(0, -y z) + log(1 + exp(-|z|)), likewise
+
+    Latency 2; a row a cycle; no backpressure.
 
     Members
     -------
-    residuals: In, stream of `Residuals`.
-    clear: In(1).
-    loss: Out, format LOSS.
+    loss: In, `contract.Loss`.
+    predictions: In, stream of `Predictions`.
+    slopes: Out, stream of `Slopes`.
+    clipped: Out(2), with the slopes: which of them were clipped.
     """
 
-    latency = 4
+    latency = 2
 
     def __init__(self):
         super().__init__(
             {
-                "residuals": In(stream.Signature(Residuals, always_ready=True)),
+                "loss": In(Loss),
+                "predictions": In(stream.Signature(Predictions, always_ready=True)),
+                "slopes": Out(stream.Signature(Slopes, always_ready=True)),
+                "clipped": Out(2),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        predictions, slopes = self.predictions.payload, self.slopes.payload
+        cells = [sigmoid | cost << TABLE.bits for sigmoid, cost in logistic_table()]
+        m.submodules.table = table = memory.Memory(shape=2 * TABLE.bits, depth=1 << TABLE_ADDRESS_BITS, init=cells)
+        squares, logistic = self.loss == Loss.SQUARES, self.loss == Loss.LOGISTIC
+        label = predictions.end.label
+        label_positive = register(m, ~label[-1], "label_positive")
+        costs = []
+        for i, (z, r) in enumerate(((predictions.z1, slopes.r1), (predictions.z2, slopes.r2))):
+            cell = table.read_port()
+            magnitude = inverted_if(z[-1], z)[:-1]
+            m.d.comb += cell.addr.eq(magnitude[-TABLE_ADDRESS_BITS:])
+            sigmoid, cost = (cell.data.word_select(half, TABLE.bits) << TABLE_SHIFT for half in (0, 1))
+
+            value = register(m, self._value(z, label, squares), f"value_{i}")
+            loses = value > 0
+            z_positive = register(m, ~z[-1], f"z_positive_{i}")
+            residual, clipped = saturate(value, RESIDUAL)
+            whole = Mux(logistic, label_positive ^ z_positive, loses)  # a slope of one, against the label
+            offset = Mux(whole, Mux(label_positive, Const(-ONE, signed(RESIDUAL.bits)), ONE), 0)
+            part = Mux(logistic, sigmoid, 0)
+            m.d.sync += [
+                r.eq(Mux(squares, residual, add_or_subtract(offset, _signed(part), z_positive))),
+                self.clipped[i].eq(squares & clipped),
+            ]
+            costs.append((Mux(loses, value, 0), Mux(logistic, cost, 0)))
+        (lost1, cost1), (lost2, cost2) = costs
+        m.d.sync += slopes.cost.eq((lost1 + lost2) + (cost1 + cost2))
+        m.d.comb += [
+            self.slopes.valid.eq(delay_valid(m, self.predictions.valid, self.latency, "valid")[-1]),
+            slopes.end.as_value().eq(delay(m, predictions.end.as_value(), self.latency, "end")),
+        ]
+        return m
+
+    def _value(self, z, label, squares):
+        """With one adder z - y (squares), 1 - y z (hinge), or - y z."""
+        flip = ~squares & ~label[-1]
+        minus_label = ~(label << (RESIDUAL.fraction - LABEL.fraction))
+        constant = Mux(squares, minus_label, Mux(self.loss == Loss.HINGE, ONE, 0))
+        return add_with_carry(inverted_if(flip, z), _signed(constant), squares | flip)
+
+
+TABLE_SHIFT = RESIDUAL.fraction - TABLE.fraction
+
+
+def _signed(value):
+    """An expression as a signed value of its own width, or of one bit more where it is unsigned."""
+    shape = value.shape()
+    return value.as_signed() if shape.signed else (value + Const(0, signed(1))).as_signed()
+
+
+class LossSum(wiring.Component):
+    """The loss, summed over the rows of an epoch.
+
+        SQUARES    loss += round_half_up(r1 * r2, 8)        an unbiased estimate of the squared residual
+        otherwise  loss += cost << 11                       the mean of both copies' losses
+
+    Latency 5; cleared by `clear`, before the next epoch's first row.
+
+    Parameters
+    ----------
+    columns: rows that come together.
+
+    Members
+    -------
+    squares: In(1).
+    slopes: In, stream of `Slopes`, one for each column.
+    clear: In(1).
+    loss: Out, format LOSS.
+    """
+
+    latency = 5
+
+    def __init__(self, columns: int):
+        super().__init__(
+            {
+                "squares": In(1),
+                "slopes": In(stream.Signature(data.ArrayLayout(Slopes, columns), always_ready=True)),
                 "clear": In(1),
                 "loss": Out(LOSS.bits),
             }
@@ -88,31 +183,37 @@ class Loss(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        residuals = self.residuals.payload
-        valid = delay_valid(m, self.residuals.valid, self.latency - 1, "valid")
-        r1 = register(m, residuals.r1, "factor_1")
-        r2 = register(m, residuals.r2, "factor_2")
-        product = delay(m, r1 * r2, 2, "product")
+        valid = delay_valid(m, self.slopes.valid, self.latency - 1, "valid")
+        added = 0
+        for column, row in enumerate(self.slopes.payload):
+            present = delay(m, row.end.present, 3, f"present_{column}")
+            cost = delay(m, row.cost, 3, f"cost_{column}")
+            r1 = register(m, row.r1, f"factor_1_{column}")
+            r2 = register(m, row.r2, f"factor_2_{column}")
+            product = delay(m, r1 * r2, 2, f"product_{column}")
+            rounded = round_half_up(product, 2 * RESIDUAL.fraction - LOSS.fraction)
+            one = Mux(self.squares, rounded, cost << (LOSS.fraction - RESIDUAL.fraction - 1))
+            added = added + Mux(present, one, 0)
+        added = register(m, added, "added")
         with m.If(self.clear):
             m.d.sync += self.loss.eq(0)
         with m.Elif(valid[-1]):
-            m.d.sync += self.loss.eq(
-                self.loss.as_signed() + round_half_up(product, 2 * RESIDUAL.fraction - LOSS.fraction)
-            )
+            m.d.sync += self.loss.eq(self.loss.as_signed() + added)
         return m
 
 
 class Step(wiring.Component):
     """total = saturate(round_half_up((r1 + r2) * mantissa, exponent + 4)), difference alike with r2 - r1.
 
-    Latency 5; a row a cycle; no backpressure.
+    Mantissa and exponent are those of the label's sign; both results are 0 where there is no row. Latency 5; a row
+    a cycle; no backpressure; the coefficients stay until the next row's.
 
     Members
     -------
-    step: In, `Scale`, step / batch in 2**-STEP_FRACTION.
-    residuals: In, stream of `Residuals`.
+    step, step_negative: In, `Scale`, step / batch in 2**-STEP_FRACTION of rows with labels of 0 and more, and below.
+    slopes: In, stream of `Slopes`.
     coefficients: Out, stream of `Coefficients`.
-    clipped: Out(2).
+    clipped: Out(2), with the coefficients.
     """
 
     latency = 5
@@ -122,7 +223,8 @@ class Step(wiring.Component):
         super().__init__(
             {
                 "step": In(Scale),
-                "residuals": In(stream.Signature(Residuals, always_ready=True)),
+                "step_negative": In(Scale),
+                "slopes": In(stream.Signature(Slopes, always_ready=True)),
                 "coefficients": Out(stream.Signature(Coefficients, always_ready=True)),
                 "clipped": Out(2),
             }
@@ -130,21 +232,22 @@ class Step(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        residuals, coefficients = self.residuals.payload, self.coefficients.payload
-        valid = delay_valid(m, self.residuals.valid, self.latency, "valid")
+        slopes, coefficients = self.slopes.payload, self.coefficients.payload
+        valid = delay_valid(m, self.slopes.valid, self.latency, "valid")
+        scale = Mux(slopes.end.label[-1], self.step_negative.as_value(), self.step.as_value())
+        mantissa = register(m, Scale(scale).mantissa, "mantissa")
+        exponent = delay(m, Scale(scale).exponent, 3, "exponent")
         operands = (
-            (residuals.r1 + residuals.r2, coefficients.total),
-            (residuals.r2 - residuals.r1, coefficients.difference),
+            (slopes.r1 + slopes.r2, coefficients.total),
+            (slopes.r2 - slopes.r1, coefficients.difference),
         )
         for i, (operand, coefficient) in enumerate(operands):
-            factor = register(m, operand, f"factor_{i}")
-            product = delay(m, factor * self.step.mantissa, 2, f"product_{i}")
-            shifted = register(m, (product >> (self.SHIFT - 1)) >> self.step.exponent, f"shifted_{i}")
+            factor = register(m, Mux(slopes.end.present, operand, 0), f"factor_{i}")
+            product = delay(m, factor * mantissa, 2, f"product_{i}")
+            shifted = register(m, (product >> (self.SHIFT - 1)) >> exponent, f"shifted_{i}")
             value, clipped = saturate((shifted >> 1) + shifted[0], COEFFICIENT)
-            m.d.sync += [coefficient.eq(value), self.clipped[i].eq(valid[3] & clipped)]
-        m.d.comb += [
-            self.coefficients.valid.eq(valid[-1]),
-            coefficients.batch_last.eq(delay(m, residuals.batch_last, self.latency, "batch_last")),
-            coefficients.epoch_last.eq(delay(m, residuals.epoch_last, self.latency, "epoch_last")),
-        ]
+            with m.If(valid[3]):
+                m.d.sync += coefficient.eq(value)
+            m.d.sync += self.clipped[i].eq(valid[3] & clipped)
+        m.d.comb += self.coefficients.valid.eq(valid[-1])
         return m

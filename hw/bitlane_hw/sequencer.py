@@ -1,35 +1,40 @@
-"""When a word may enter the datapath: all of the waiting is here."""
+"""When a beat may enter the datapath: all of the waiting is here."""
 
 from __future__ import annotations
 
-from amaranth.hdl import Array, Module, Signal
+from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import AcceleratorConfig
-from .contract import LABEL, LABELS_PER_WORD, MIN_ROW, WORD_BITS
-from .payloads import Kind, digit_layout, settings_layout
+from .contract import LABEL, LABELS_PER_WORD, MAX_DIGITS, ROW_GAP, WORD_BITS
+from .payloads import Kind, digit_layout, model_layout, settings_layout
 from .requester import BASE, DRAW
 from .walker import Walker
 
 
 class Sequencer(wiring.Component):
-    """Merges the two streams of words and sends them on, model words to the loader and digits to the lanes.
+    """Merges the two streams of beats and sends them on, model beats to the weights and digits to the lanes.
 
-    A digit waits for its word; the first digits of a mini-batch also for `published`, the last of a row
-    until MIN_ROW cycles after the last of the row before, the first digits of an epoch for `epoch_go`. Labels wait for
-    their word only. Throughput one word a cycle; no latency: a word leaves in the cycle in which it is taken.
+    A digit waits for its beat; the first digits of a run also for the models to be `loaded`, those of a mini-batch
+    until no more than `staleness` batches before it are unpublished, those of an epoch for `epoch_go`, and the last
+    digit of a group until digits + ROW_GAP cycles after the last of the group before. Labels wait for their beat only.
+    Throughput one beat a cycle; no latency: a beat leaves in the cycle in which it is taken.
+
+    With staleness 1 the batches write their models to two banks in turn, and a batch reads the one that it will write;
+    the first batch of an epoch, for which the newest model is there, reads the other.
 
     Members
     -------
-    enable: In(1), take words.
+    enable: In(1), take beats.
     settings: In, the run.
-    words: In, the reader's two streams.
+    beats: In, the reader's two streams.
+    loaded: In(1), the models that were loaded can be read from the next cycle on.
     published: In(1), the first chunk of an updated model can be read from the next cycle on.
     epoch_go: In(1), the epoch's results are safe, begin the next.
-    model: Out, stream of model words, always ready.
+    model: Out, stream of `model_layout`, always ready.
     digits: Out, stream of `digit_layout`, always ready.
-    stall_memory: Out(1), the next word is not there.
+    stall_memory: Out(1), the next beat is not there.
     stall_model: Out(1), the next digit waits for another reason.
     """
 
@@ -39,10 +44,11 @@ class Sequencer(wiring.Component):
             {
                 "enable": In(1),
                 "settings": In(settings_layout(config)),
-                "words": In(stream.Signature(WORD_BITS)).array(2),
+                "beats": In(stream.Signature(config.width)).array(2),
+                "loaded": In(1),
                 "published": In(1),
                 "epoch_go": In(1),
-                "model": Out(stream.Signature(WORD_BITS, always_ready=True)),
+                "model": Out(stream.Signature(model_layout(config), always_ready=True)),
                 "digits": Out(stream.Signature(digit_layout(config), always_ready=True)),
                 "stall_memory": Out(1),
                 "stall_model": Out(1),
@@ -52,53 +58,77 @@ class Sequencer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.walker = walker = Walker(self._config)
-        tokens, token, digit = walker.tokens, walker.tokens.payload, self.digits.payload
+        tokens, token = walker.tokens, walker.tokens.payload
+        m.d.comb += walker.settings.eq(self.settings)
 
-        batch_wait = Signal()
-        epoch_wait = Signal()
-        gap = Signal(range(MIN_ROW))
-        labels = Signal(WORD_BITS)
-
-        is_digit = (token.kind == Kind.BASE) | (token.kind == Kind.DRAW)
         which = token.kind == Kind.DRAW
-        word = Array(words.payload for words in self.words)[which]
-        present = Array(words.valid for words in self.words)[which]
+        is_digit = which | (token.kind == Kind.BASE)
+        beat = Array(beats.payload for beats in self.beats)[which]
+        present = Array(beats.valid for beats in self.beats)[which]
         held = Signal()
         taken = Signal()
         m.d.comb += [
-            walker.settings.eq(self.settings),
-            held.eq(is_digit & (batch_wait | epoch_wait | (token.row_last & (gap != 0)))),
+            held.eq(is_digit & self._hold(m, token, taken & is_digit & token.row_last)),
             taken.eq(self.enable & tokens.valid & ~held & present),
             tokens.ready.eq(taken),
-            self.words[BASE].ready.eq(taken & ~which),
-            self.words[DRAW].ready.eq(taken & which),
+            self.beats[BASE].ready.eq(taken & ~which),
+            self.beats[DRAW].ready.eq(taken & which),
             self.stall_model.eq(self.enable & tokens.valid & held),
             self.stall_memory.eq(self.enable & tokens.valid & ~held & ~present),
             self.model.valid.eq(taken & (token.kind == Kind.MODEL)),
-            self.model.payload.eq(word),
+            self.model.payload.words.eq(beat),
             self.digits.valid.eq(taken & is_digit),
-            digit.word.eq(word),
-            digit.chunk.eq(token.chunk),
-            digit.draw.eq(which),
-            digit.first.eq(token.first),
-            digit.last_base.eq(token.last_base),
-            digit.row_last.eq(token.row_last),
-            digit.end.label.eq(labels.word_select(token.row_phase, WORD_BITS // LABELS_PER_WORD)[: LABEL.bits]),
-            digit.end.batch_last.eq(token.batch_last),
-            digit.end.epoch_last.eq(token.epoch_last),
+            self.digits.payload.words.eq(beat),
+            self.digits.payload.draw.eq(which),
+            self.digits.payload.end.batch_last.eq(token.batch_last),
+            self.digits.payload.end.epoch_last.eq(token.epoch_last),
+            *(self.model.payload[name].eq(token[name]) for name in ("chunk", "output", "part")),
+            *(self.digits.payload[name].eq(token[name]) for name in ("chunk", "first", "last_base", "row_last")),
         ]
-        with m.If(taken & (token.kind == Kind.LABEL)):
-            m.d.sync += labels.eq(word)
+        self._rows(m, token, taken & (token.kind == Kind.LABEL), beat)
+        return m
+
+    def _hold(self, m, token, group_ends):
+        """1 where no digit may be taken; also works out which bank is read."""
+        settings = self.settings
+        batch_ends = group_ends & token.batch_last
+        unpublished = Signal(2)
+        load_wait = Signal(init=1)
+        epoch_wait = Signal()
+        gap = Signal(range(MAX_DIGITS + ROW_GAP))
+        bank = Signal()
+        first_batch = Signal(init=1)
+        m.d.sync += unpublished.eq(unpublished + batch_ends - self.published)
         with m.If(gap != 0):
             m.d.sync += gap.eq(gap - 1)
-        with m.If(self.published):
-            m.d.sync += batch_wait.eq(0)
+        with m.If(self.loaded):
+            m.d.sync += load_wait.eq(0)
         with m.If(self.epoch_go):
             m.d.sync += epoch_wait.eq(0)
-        with m.If(self.digits.valid & token.row_last):
-            m.d.sync += [
-                gap.eq(MIN_ROW - 1),
-                batch_wait.eq(token.batch_last),
-                epoch_wait.eq(token.epoch_last),
-            ]
-        return m
+        with m.If(group_ends):
+            m.d.sync += gap.eq(settings.base_digits + settings.draws + (ROW_GAP - 1))
+        with m.If(batch_ends):
+            m.d.sync += [epoch_wait.eq(token.epoch_last), bank.eq(~bank), first_batch.eq(token.epoch_last)]
+        m.d.comb += self.digits.payload.bank.eq(settings.staleness & (bank ^ ~first_batch))
+        return load_wait | (unpublished > settings.staleness) | epoch_wait | (token.row_last & (gap != 0))
+
+    def _rows(self, m, token, take_labels, beat):
+        """The labels of a group's rows, kept from the last label beats, and which of its rows there are."""
+        config, settings = self._config, self.settings
+        bits = WORD_BITS // LABELS_PER_WORD
+        rows_here = Mux(
+            token.epoch_last,
+            settings.epoch_tail,
+            Mux(token.batch_last, settings.batch_tail, config.columns),
+        )
+        for output in range(config.outputs):
+            labels = Signal(config.width, name=f"labels_{output}")
+            with m.If(take_labels & (token.output == output)):
+                m.d.sync += labels.eq(beat)
+            for column in range(config.columns):
+                row = self.digits.payload.rows[output][column]
+                word = labels.word_select(column, WORD_BITS)
+                m.d.comb += [
+                    row.label.eq(word.word_select(token.phase, bits)[: LABEL.bits]),
+                    row.present.eq(1 if column == 0 else column < rows_here),
+                ]

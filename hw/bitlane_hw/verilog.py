@@ -39,7 +39,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
     defaults = AcceleratorConfig()
-    for field in ("max_features", "row_buffer_words", "fifo_words", "address_bits"):
+    for field in ("width", "outputs", "max_features", "row_buffer_beats", "fifo_beats", "address_bits"):
         parser.add_argument(f"--{field.replace('_', '-')}", type=int, default=getattr(defaults, field))
     arguments = vars(parser.parse_args())
     path = arguments.pop("file")

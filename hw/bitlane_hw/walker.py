@@ -1,4 +1,4 @@
-"""The order of the words of a run."""
+"""The order of the beats of a run."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import AcceleratorConfig
-from .contract import CHUNK_MODEL_WORDS
 from .payloads import Kind, settings_layout, token_layout
 
 
 class Walker(wiring.Component):
-    """Names the words of a run one by one: the model, then for each epoch labels and digits.
+    """Names the beats of a run one by one: the models, then for each epoch labels and digits.
 
-    The order is the layout's (`docs/design.md`): before every fourth row a label word; a row is its
+    The order is the layout's (`docs/design.md`): before every fourth group a label beat for each output; a group is its
     chunks, a chunk its base digits and then its draw digit. The reader asks for memory in this order,
     the sequencer consumes in it.
 
-    A token a cycle; the next token is there the cycle after one was taken. Begins at the model after a
-    reset; `tokens.valid` falls after the last word of the last epoch.
+    A token a cycle; the next token is there the cycle after one was taken. Begins at the models after a
+    reset; `tokens.valid` falls after the last beat of the last epoch.
 
     Members
     -------
@@ -38,56 +37,68 @@ class Walker(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        settings, token = self.settings, self.tokens.payload
+        config, settings, token = self._config, self.settings, self.tokens.payload
         taken = self.tokens.valid & self.tokens.ready
 
         loading = Signal(init=1)
         label_due = Signal(init=1)
-        model_word = Signal(range(CHUNK_MODEL_WORDS))
+        part = Signal(range(config.chunk_beats))
+        output = Signal(range(config.outputs))
         chunk = Signal.like(token.chunk)
         digit = Signal.like(settings.base_digits)
-        row = Signal.like(settings.rows)
-        batch_row = Signal.like(settings.batch)
+        group = Signal.like(settings.groups)
+        batch_group = Signal.like(settings.batch_groups)
         epoch = Signal.like(settings.epochs)
 
         is_draw = digit == settings.base_digits
         chunk_last = chunk == settings.chunks - 1
-        row_is_last = row == settings.rows - 1
+        output_last = output == config.outputs - 1
+        epoch_ends = group == settings.groups - 1
         m.d.comb += [
             self.tokens.valid.eq(loading | (epoch != settings.epochs)),
             token.chunk.eq(chunk),
+            token.output.eq(output),
+            token.part.eq(part),
             token.first.eq(digit == 0),
             token.last_base.eq(digit + 1 == settings.base_digits),
             token.last.eq(digit + 1 == settings.base_digits + settings.draws),
             token.row_last.eq(token.last & chunk_last),
-            token.row_phase.eq(row),
-            token.epoch_last.eq(row_is_last),
-            token.batch_last.eq(row_is_last | (batch_row == settings.batch - 1)),
+            token.phase.eq(group),
+            token.epoch_last.eq(epoch_ends),
+            token.batch_last.eq(epoch_ends | (batch_group == settings.batch_groups - 1)),
         ]
 
-        def next_row():
-            m.d.sync += [row.eq(row + 1), batch_row.eq(batch_row + 1), label_due.eq(row[:2].all())]
-            with m.If(token.batch_last):
-                m.d.sync += batch_row.eq(0)
-            with m.If(row_is_last):
-                m.d.sync += [row.eq(0), label_due.eq(1), epoch.eq(epoch + 1)]
+        def next_output():
+            m.d.sync += output.eq(output + 1)
+            with m.If(output_last):
+                m.d.sync += output.eq(0)
 
         def next_chunk():
             m.d.sync += chunk.eq(chunk + 1)
             with m.If(chunk_last):
                 m.d.sync += chunk.eq(0)
 
+        def next_group():
+            m.d.sync += [group.eq(group + 1), batch_group.eq(batch_group + 1), label_due.eq(group[:2].all())]
+            with m.If(token.batch_last):
+                m.d.sync += batch_group.eq(0)
+            with m.If(epoch_ends):
+                m.d.sync += [group.eq(0), label_due.eq(1), epoch.eq(epoch + 1)]
+
         with m.If(loading):
             m.d.comb += token.kind.eq(Kind.MODEL)
             with m.If(taken):
-                m.d.sync += model_word.eq(model_word + 1)
-                with m.If(model_word.all()):
+                m.d.sync += part.eq(part + 1)
+                with m.If(part == config.chunk_beats - 1):
                     next_chunk()
-                    m.d.sync += loading.eq(~chunk_last)
+                    with m.If(chunk_last):
+                        next_output()
+                        m.d.sync += loading.eq(~output_last)
         with m.Elif(label_due):
             m.d.comb += token.kind.eq(Kind.LABEL)
             with m.If(taken):
-                m.d.sync += label_due.eq(0)
+                next_output()
+                m.d.sync += label_due.eq(~output_last)
         with m.Else():
             m.d.comb += token.kind.as_value().eq(Cat(is_draw, 1))
             with m.If(taken):
@@ -96,5 +107,5 @@ class Walker(wiring.Component):
                     m.d.sync += digit.eq(0)
                     next_chunk()
                 with m.If(token.row_last):
-                    next_row()
+                    next_group()
         return m

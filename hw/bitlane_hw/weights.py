@@ -13,14 +13,15 @@ from .contract import CHUNK, MASTER, WEIGHT
 class Weights(wiring.Component):
     """Two memories of a word a chunk: 32 master weights, 32 published ones (the masters' top 24 bits).
 
-    Reads take a cycle and give the old word when the same one is written in that cycle.
+    With staleness 1 the published weights lie in two banks, each of half the chunks; otherwise in bank 0 alone, which
+    then has them all. Reads take a cycle and give the old word when the same one is written in that cycle.
 
     Members
     -------
     write, write_address, masters: In, new master weights of a chunk.
-    publish: In(1), with `write`: into the published copy too.
+    publish, write_bank: In(1), with `write`: into the published copy too, in this bank.
     master_address, master: In/Out, read port of the masters.
-    published_address, published: In/Out, read port of the copy.
+    published_address, read_bank, published: In/Out, read port of the copy.
     """
 
     def __init__(self, config: AcceleratorConfig):
@@ -32,9 +33,11 @@ class Weights(wiring.Component):
                 "write_address": In(address),
                 "masters": In(MASTER.bits * CHUNK),
                 "publish": In(1),
+                "write_bank": In(1),
                 "master_address": In(address),
                 "master": Out(MASTER.bits * CHUNK),
                 "published_address": In(address),
+                "read_bank": In(1),
                 "published": Out(WEIGHT.bits * CHUNK),
             }
         )
@@ -43,25 +46,37 @@ class Weights(wiring.Component):
         m = Module()
         depth = self._config.max_chunks
 
-        def store(name, bits, enable, data, address, out):
+        def store(name, bits, enable, address, data, read_address, out):
             m.submodules[name] = words = memory.Memory(shape=bits * CHUNK, depth=depth, init=[])
             write, read = words.write_port(), words.read_port()
             m.d.comb += [
                 write.en.eq(enable),
-                write.addr.eq(self.write_address),
+                write.addr.eq(address),
                 write.data.eq(data),
-                read.addr.eq(address),
+                read.addr.eq(read_address),
                 out.eq(read.data),
             ]
 
+        def banked(address, bank):
+            return Cat(address[:-1], address[-1] | bank)
+
         published = [self.masters.word_select(j, MASTER.bits)[MASTER.bits - WEIGHT.bits :] for j in range(CHUNK)]
-        store("masters_memory", MASTER.bits, self.write, self.masters, self.master_address, self.master)
+        store(
+            "masters_memory",
+            MASTER.bits,
+            self.write,
+            self.write_address,
+            self.masters,
+            self.master_address,
+            self.master,
+        )
         store(
             "published_memory",
             WEIGHT.bits,
             self.write & self.publish,
+            banked(self.write_address, self.write_bank),
             Cat(*published),
-            self.published_address,
+            banked(self.published_address, self.read_bank),
             self.published,
         )
         return m

@@ -18,6 +18,7 @@ import numpy as np
 from bitlane.accelerator import Accelerator, Job
 from bitlane.contract import MASTER_OFFSET
 from bitlane.layout import Geometry, pack_base, pack_draws
+from bitlane.settings import Settings
 
 from .build import TOP, verilog
 from .cocotb_bench.recording import record
@@ -46,17 +47,17 @@ class Speed:
 def training(epochs: int) -> Job:
     """Double sampling at four bits: 256 rows of 256 features in batches of 16."""
     chosen = np.random.default_rng(1)
-    geometry = Geometry(features=256, rows=256, base_digits=1, draws=True)
+    geometry = Geometry(features=256, rows=256, base_digits=1, draws=True, batch=16)
     shape = (geometry.rows, geometry.features)
-    labels = chosen.integers(-(1 << 15), 1 << 15, geometry.rows).astype(np.int16)
+    labels = chosen.integers(-(1 << 15), 1 << 15, (geometry.rows, 1)).astype(np.int16)
+    step = 1 << 15 | 12 << 16
     return Job(
         geometry,
         base=[pack_base(chosen.integers(0, 4, shape).astype(np.uint32), labels, geometry)],
         draws=[pack_draws(chosen.integers(0, 4, shape).astype(np.uint8), geometry)],
-        master=np.full(geometry.features, MASTER_OFFSET, np.int32),
+        master=np.full((1, geometry.features), MASTER_OFFSET, np.int32),
         epochs=epochs,
-        batch=16,
-        step=1 << 15 | 12 << 16,
+        settings=Settings(step, step_negative=step),
     )
 
 

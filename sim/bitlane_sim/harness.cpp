@@ -6,25 +6,30 @@
 //   3. the clock rises; what was accepted in step 2 takes effect in the queues here.
 // An input therefore depends only on what happened in earlier cycles, as if it came out of a register.
 //
+// The memory port is as wide as the design's: a beat is 8, 16, 32 or 64 bytes, and all lengths here are beats of it.
+//
 // The memory
 //   read        An address accepted in cycle t offers its first beat in cycle t + read_latency, not earlier, and after
 //               that one beat in every cycle in which the accelerator takes it. Bursts are answered in the order of
 //               their addresses; between two bursts that are both due there is no bubble.
 //   read rate   At most `read_rate` / 65536 beats a cycle in the long run: a bucket that holds one beat, and fills by
 //               the rate each cycle. 65536 is no limit.
-//   write       Data may come before its address. A word is in the memory from the cycle after the one in which both
+//   write       Data may come before its address. A beat is in the memory from the cycle after the one in which both
 //               its data and its address had been accepted. The answer is offered write_latency cycles after the last
 //               data beat (or the address, if that came later) was accepted; answers keep the order of the addresses.
-//   queues      ARREADY is low while `outstanding` read bursts wait; AWREADY likewise; WREADY is low while BURST_WORDS
-//               beats wait for their address.
+//   queues      ARREADY is low while `outstanding` read bursts wait; AWREADY likewise; WREADY is low while
+//               BURST_BEATS beats wait for their address.
 //   stalls      In every cycle AR, AW and W are not ready with their probability; an answer or read beat that is due
 //               is held back for this cycle with that of B or R. Once offered, it stays. A stall of the register port is
 //               one of its valid or ready signals, kept low by the master for a cycle.
+//   slots       Cycles in which no read beat that was due was held back by a stall or the rate: as many beats as the
+//               port could have carried.
 //   errors      A beat outside the memory answers DECERR; a chosen burst or beat answers `error_response`. A failed
 //               read returns POISON, a failed write stores nothing. Numbers count from the last `configure` on.
 //
 // All of this, random choices too, is a function of the settings and of the calls made: runs repeat exactly.
 // A broken rule, or an assertion in the RTL, ends the simulation: every later call but `reset` does nothing.
+#include <array>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
@@ -36,15 +41,20 @@
 
 namespace {
 
-constexpr unsigned WORD_BYTES = 8;
-constexpr unsigned BURST_WORDS = 16;   // the longest burst that both Zynq families take
+constexpr unsigned BEAT_BYTES = sizeof(Vtop::m_axi_rdata);
+constexpr uint64_t ALL_BYTES = ~uint64_t{0} >> (64 - BEAT_BYTES);  // WSTRB
+constexpr unsigned BEAT_SIZE = __builtin_ctz(BEAT_BYTES);          // AxSIZE
+constexpr unsigned BURST_BEATS = 16;   // the longest burst that both Zynq families take
 constexpr unsigned PAGE_BYTES = 4096;  // no burst crosses a multiple of it
-constexpr unsigned WORD_SIZE = 3;      // AxSIZE of 8 bytes
 constexpr unsigned INCREMENTING = 1;   // AxBURST
+static_assert(BEAT_BYTES == 8 || BEAT_BYTES == 16 || BEAT_BYTES == 32 || BEAT_BYTES == 64, "width of the memory port");
+static_assert(sizeof(Vtop::m_axi_wdata) == BEAT_BYTES && 8 * sizeof(Vtop::m_axi_wstrb) == BEAT_BYTES,
+              "both halves of the memory port are one width");
+using Beat = std::array<uint8_t, BEAT_BYTES>;  // a port's value, whose bytes lie in memory in the same order
 constexpr unsigned LITE_TIMEOUT = 10'000;     // cycles for one access of a register
 constexpr unsigned ADDRESS_TIMEOUT = 10'000;  // cycles that write data may wait for their address
 constexpr unsigned FULL_RATE = 1u << 16;
-constexpr uint64_t POISON = 0xBAD0BAD0BAD0BAD0;
+constexpr uint64_t POISON = 0xBAD0BAD0BAD0BAD0;  // in every word of a beat that failed
 enum Response : unsigned { OKAY = 0, SLAVE_ERROR = 2, DECODE_ERROR = 3 };
 enum Channel { AR, R, AW, W, B, LITE, CHANNELS };
 
@@ -63,7 +73,7 @@ struct Settings {
 };
 
 struct Counters {
-    uint64_t cycles, read_bursts, read_beats, write_bursts, write_beats, error_responses;
+    uint64_t cycles, read_bursts, read_beats, read_slots, write_bursts, write_beats, error_responses;
 };
 
 uint64_t mix(uint64_t x) {  // splitmix64: spreads a seed over all bits
@@ -98,13 +108,13 @@ struct Address {  // the payload of AR or AW
         return address != o.address || id != o.id || length != o.length || size != o.size || burst != o.burst;
     }
     bool overlaps(const Address& o) const {
-        return address < o.address + o.length * WORD_BYTES && o.address < address + length * WORD_BYTES;
+        return address < o.address + o.length * BEAT_BYTES && o.address < address + length * BEAT_BYTES;
     }
 };
 
 struct Data {  // the payload of W
-    uint64_t data;
-    uint32_t strobe;
+    Beat data;
+    uint64_t strobe;
     bool last;
     bool operator!=(const Data& o) const { return data != o.data || strobe != o.strobe || last != o.last; }
 };
@@ -141,6 +151,7 @@ thread_local Simulator* current = nullptr;  // whom an assertion of the RTL belo
 class Simulator {
   public:
     Simulator(uint8_t* memory, const Settings& settings) : memory_(memory) {
+        for (unsigned i = 0; i < BEAT_BYTES; i += sizeof POISON) std::memcpy(&poison_[i], &POISON, sizeof POISON);
         configure(settings);
         context_.randReset(2);  // registers without an initial value start at random
         context_.randSeed(static_cast<int>(mix(settings.seed) & 0x7FFFFFFF));
@@ -275,21 +286,20 @@ class Simulator {
     void drive_reads() {
         top_->m_axi_arready = !resetting_ && reads_.size() < settings_.outstanding && !stalls(AR);
         if (tokens_ < FULL_RATE) tokens_ += settings_.read_rate;
-        if (!read_offered_ && !reads_.empty() && reads_.front().due <= counters_.cycles && tokens_ >= FULL_RATE &&
-            !stalls(R))
-            offer_beat(reads_.front());
+        const bool due = !read_offered_ && !reads_.empty() && reads_.front().due <= counters_.cycles;
+        if (due && tokens_ >= FULL_RATE && !stalls(R)) offer_beat(reads_.front());
         top_->m_axi_rvalid = read_offered_;
+        counters_.read_slots += !due || read_offered_;
     }
 
     void offer_beat(const ReadBurst& burst) {
-        const uint64_t address = burst.at.address + burst.done * WORD_BYTES;
+        const uint64_t address = burst.at.address + burst.done * BEAT_BYTES;
         unsigned response = inside(address) ? OKAY : DECODE_ERROR;
         if (burst.number == settings_.read_error_burst || beat_number_ == settings_.read_error_beat)
             response = settings_.error_response;
-        uint64_t word = POISON;
-        if (response == OKAY) std::memcpy(&word, memory_ + (address - settings_.base), WORD_BYTES);
+        const uint8_t* source = response == OKAY ? memory_ + (address - settings_.base) : poison_.data();
+        std::memcpy(&top_->m_axi_rdata, source, BEAT_BYTES);
         top_->m_axi_rid = burst.at.id;
-        top_->m_axi_rdata = word;
         top_->m_axi_rresp = response;
         top_->m_axi_rlast = burst.done + 1 == burst.at.length;
         read_offered_ = true;
@@ -321,7 +331,7 @@ class Simulator {
     // --- memory: writes
     void drive_writes() {
         top_->m_axi_awready = !resetting_ && writes_.size() < settings_.outstanding && !stalls(AW);
-        top_->m_axi_wready = !resetting_ && early_.size() < BURST_WORDS && !stalls(W);
+        top_->m_axi_wready = !resetting_ && early_.size() < BURST_BEATS && !stalls(W);
         if (!answer_offered_ && !writes_.empty() && writes_.front().complete &&
             writes_.front().due <= counters_.cycles && !stalls(B)) {
             top_->m_axi_bid = writes_.front().at.id;
@@ -335,7 +345,8 @@ class Simulator {
     void observe_writes() {
         const Address request{top_->m_axi_awaddr, top_->m_axi_awid, top_->m_axi_awlen + 1u, top_->m_axi_awsize,
                               top_->m_axi_awburst};
-        const Data beat{top_->m_axi_wdata, top_->m_axi_wstrb, static_cast<bool>(top_->m_axi_wlast)};
+        Data beat{{}, top_->m_axi_wstrb, static_cast<bool>(top_->m_axi_wlast)};
+        std::memcpy(beat.data.data(), &top_->m_axi_wdata, BEAT_BYTES);
         if (answer_offered_ && top_->m_axi_bready) {
             answer_offered_ = false;
             writes_.pop_front();
@@ -343,8 +354,9 @@ class Simulator {
         check_offer("AW", offered_aw_, request, top_->m_axi_awvalid, top_->m_axi_awready);
         check_offer("W", offered_w_, beat, top_->m_axi_wvalid, top_->m_axi_wready);
         if (top_->m_axi_awvalid) check_address("AW", request);
-        if (top_->m_axi_wvalid && beat.strobe != 0xFF)
-            fail("W_STROBE", "WSTRB is 0x%02x; the accelerator writes whole words only", beat.strobe);
+        if (top_->m_axi_wvalid && beat.strobe != ALL_BYTES)
+            fail("W_STROBE", "WSTRB is 0x%llx; the accelerator writes whole beats only",
+                 static_cast<unsigned long long>(beat.strobe));
         if (top_->m_axi_awvalid && top_->m_axi_awready) {
             const bool fails = write_number_ == settings_.write_error_burst;
             writes_.push_back({request, write_number_++, 0, 0, fails ? settings_.error_response : OKAY, false});
@@ -375,21 +387,23 @@ class Simulator {
     }
 
     void store(WriteBurst& burst, const Data& beat) {
-        const uint64_t address = burst.at.address + burst.done * WORD_BYTES;
+        const uint64_t address = burst.at.address + burst.done * BEAT_BYTES;
         const bool last = ++burst.done == burst.at.length;
         if (beat.last != last)
             fail("W_LAST", "WLAST is %d in beat %u of %u", beat.last, burst.done, burst.at.length);
-        if (!inside(address)) burst.response = DECODE_ERROR;
-        else if (burst.response == OKAY) std::memcpy(memory_ + (address - settings_.base), &beat.data, WORD_BYTES);
+        if (!inside(address))
+            burst.response = DECODE_ERROR;
+        else if (burst.response == OKAY)
+            std::memcpy(memory_ + (address - settings_.base), beat.data.data(), BEAT_BYTES);
         if (last) {
             burst.complete = true;
             burst.due = counters_.cycles + settings_.write_latency;
         }
     }
 
-    bool inside(uint64_t address) const {  // a whole word, without overflow
+    bool inside(uint64_t address) const {  // a whole beat, without overflow
         return address >= settings_.base && address - settings_.base < settings_.size &&
-               settings_.size - (address - settings_.base) >= WORD_BYTES;
+               settings_.size - (address - settings_.base) >= BEAT_BYTES;
     }
 
     // --- registers
@@ -453,11 +467,12 @@ class Simulator {
             std::snprintf(rule, sizeof rule, "%s_%s", channel, what);
             return rule;
         };
-        if (a.size != WORD_SIZE) fail(named("SIZE"), "size is %u, not 3 (8 bytes)", a.size);
+        if (a.size != BEAT_SIZE) fail(named("SIZE"), "size is %u, not %u (%u bytes)", a.size, BEAT_SIZE, BEAT_BYTES);
         if (a.burst != INCREMENTING) fail(named("BURST"), "burst type is %u, not 1 (INCR)", a.burst);
-        if (a.length > BURST_WORDS) fail(named("LENGTH"), "%u beats, more than %u", a.length, BURST_WORDS);
-        if (a.address % WORD_BYTES) fail(named("ALIGNMENT"), "address 0x%llx is no multiple of 8", shown);
-        if (a.address % PAGE_BYTES + a.length * WORD_BYTES > PAGE_BYTES)
+        if (a.length > BURST_BEATS) fail(named("LENGTH"), "%u beats, more than %u", a.length, BURST_BEATS);
+        if (a.address % BEAT_BYTES)
+            fail(named("ALIGNMENT"), "address 0x%llx is no multiple of %u", shown, BEAT_BYTES);
+        if (a.address % PAGE_BYTES + a.length * BEAT_BYTES > PAGE_BYTES)
             fail(named("BOUNDARY"), "%u beats from 0x%llx cross a multiple of 4096", a.length, shown);
     }
 
@@ -489,6 +504,7 @@ class Simulator {
     VerilatedContext context_;
     Vtop* top_ = nullptr;
     uint8_t* memory_;
+    Beat poison_;
     Settings settings_{};
     Counters counters_{};
     Random random_[CHANNELS];

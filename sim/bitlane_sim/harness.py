@@ -6,7 +6,7 @@ import ctypes
 import random
 import weakref
 from ctypes import c_char_p, c_int, c_uint32, c_uint64, c_void_p
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -98,23 +98,25 @@ class _Settings(ctypes.Structure):
     ]
 
 
-class _Counters(ctypes.Structure):
-    _fields_ = [
-        (name, c_uint64)
-        for name in ("cycles", "read_bursts", "read_beats", "write_bursts", "write_beats", "error_responses")
-    ]
-
-
 @dataclass(frozen=True)
 class Counters:
-    """What the simulator has counted since it was made."""
+    """What the simulator has counted since it was made.
+
+    read_slots: cycles in which no read beat that was due was held back by a stall or the read rate: as many beats as
+    the port could have carried. The others are what their names say.
+    """
 
     cycles: int
     read_bursts: int
     read_beats: int
+    read_slots: int
     write_bursts: int
     write_beats: int
     error_responses: int
+
+
+class _Counters(ctypes.Structure):
+    _fields_ = [(field.name, c_uint64) for field in fields(Counters)]
 
 
 _SIGNATURES = {
@@ -141,12 +143,12 @@ def _load(path: Path) -> ctypes.CDLL:
 
 
 class Harness:
-    """One Verilated accelerator with a memory on its port.
+    """One Verilated accelerator with a memory on its port, whatever the port's width.
 
     Parameters
     ----------
     library: what `build` returned.
-    memory: (words,) uint64, contiguous; the accelerator reads and writes it in place.
+    memory: (words,) uint64, contiguous; the accelerator reads and writes it in place, whole beats.
     base: the memory's address on the accelerator's port.
     timing: latencies of the memory, in cycles, at least 1.
     disturbance: see there.
@@ -220,7 +222,7 @@ class Harness:
     def counters(self) -> Counters:
         raw = _Counters()
         self._library.bitlane_counters(self._live(), raw)
-        return Counters(**{name: int(getattr(raw, name)) for name in Counters.__dataclass_fields__})
+        return Counters(**{field.name: int(getattr(raw, field.name)) for field in fields(Counters)})
 
     def _live(self) -> int:
         if self._simulator is None:

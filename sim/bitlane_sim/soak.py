@@ -13,15 +13,17 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from bitlane.accelerator import Accelerator, Job, Outcome
-from bitlane.contract import MASTER, MAX_DIGITS
+from bitlane.contract import BOUND, CHUNK, LABEL, MASTER, MAX_DIGITS, Loss, Prox
 from bitlane.cycles import MemoryTiming, predict
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.fixed import NO_DECAY
 from bitlane.layout import Geometry, Words, pack_base, pack_draws
+from bitlane.settings import Settings
 from bitlane_hw.config import AcceleratorConfig
 
 from .device import RtlDevice
@@ -29,97 +31,170 @@ from .harness import Disturbance
 
 Random = np.random.Generator
 
-SMALL = AcceleratorConfig(max_features=512, row_buffer_words=512)
+# Every width, with one output and with several.
+CONFIGS = tuple(
+    AcceleratorConfig(width, outputs, max_features=512, row_buffer_beats=512)
+    for width, outputs in ((64, 1), (64, 3), (128, 2), (256, 1), (512, 3))
+)
+SMALL = CONFIGS[0]
 CAPACITY = 16 << 20
 TIMINGS = tuple(MemoryTiming(latency) for latency in (1, 7, 30, 60, 100))  # what the prefetch buffers cover
+EPOCH_BEATS = 2500  # the most that a random epoch reads, about
 DISTURBED = 0.5  # of the runs have stalls on the buses
 
 
-def random_job(chosen: Random, features: int = 300, rows: int = 80, epochs: int = 4) -> Job:
-    """Any run that the hardware takes, of at most this size; small sizes, partial batches and saturation included."""
+def random_job(
+    chosen: Random,
+    config: AcceleratorConfig = SMALL,
+    features: int = 512,
+    rows: int | None = None,
+    epochs: int = 4,
+    batch: int | None = None,
+) -> Job:
+    """Any run that this hardware takes: small sizes, partial batches and groups, and saturation included.
+
+    Parameters
+    ----------
+    chosen: where the choices come from.
+    config: of the hardware.
+    features, rows, epochs: the most that there may be; 40 rows for each column, and 40, when None. Long rows are fewer.
+    batch: rows of a mini-batch; any when None.
+    """
+    columns = config.columns
+    features = min(features, config.max_features)
+    features = _size(chosen, features, (1, 31, 32, 33, 64, 65, (features + 1) // 2, features))
     draws = bool(chosen.random() < 0.6)
+    digits = _size(chosen, MAX_DIGITS, (1, 2, 3, 4, MAX_DIGITS))
+    most = columns * (EPOCH_BEATS // (-(-features // CHUNK) * digits))
+    most = min(most, 40 * (columns + 1) if rows is None else rows)
+    rows = _size(chosen, most, (1, 2, 3, 4, 5, 8, columns, 4 * columns, 4 * columns + 1, most))
     geometry = Geometry(
-        features=_size(chosen, features, (1, 31, 32, 33, 64, 65)),
-        rows=_size(chosen, rows, (1, 2, 3, 4, 5, 8)),
-        base_digits=_size(chosen, MAX_DIGITS, (1, 2, 3, 4)) - draws,
+        features,
+        rows,
+        base_digits=digits - draws,
         draws=draws,
+        batch=batch or _size(chosen, 2 * rows, (1, 2, columns, columns + 1, 2 * columns, rows)),
+        columns=columns,
+        outputs=config.outputs,
     )
     shape = (geometry.rows, geometry.features)
-    largest_label = 1 << int(chosen.integers(16))
+    largest_label = 1 << int(chosen.integers(LABEL.bits))
 
     def base() -> Words:
         codes = chosen.integers(0, 4**geometry.base_digits, shape).astype(np.uint32)
-        labels = chosen.integers(-largest_label, largest_label, geometry.rows).astype(np.int16)
-        return pack_base(codes, labels, geometry)
+        labels = chosen.integers(-largest_label, largest_label, (geometry.rows, geometry.outputs))
+        return pack_base(codes, labels.astype(np.int16), geometry)
 
     sets = int(chosen.integers(1, 3, endpoint=True))
-    reach = int(chosen.choice([0, 24, 31]))  # weights at zero, small, or anywhere
+    reach = int(chosen.choice([0, 24, MASTER.bits - 1]))  # weights at zero, small, or anywhere
+    master = chosen.integers(-(1 << reach), 1 << reach, (geometry.outputs, geometry.features))
     return Job(
         geometry,
         base=[base() for _ in range(1 if draws else sets)],
         draws=[
             pack_draws(chosen.integers(0, 4, shape).astype(np.uint8), geometry) for _ in range(sets if draws else 0)
         ],
-        master=chosen.integers(-(1 << reach), 1 << reach, geometry.features)
-        .clip(MASTER.minimum, MASTER.maximum)
-        .astype(np.int32),
+        master=master.clip(MASTER.minimum, MASTER.maximum).astype(np.int32),
         epochs=int(chosen.integers(1, epochs, endpoint=True)),
-        batch=_size(chosen, 2 * rows, (1, 2, geometry.rows)),
-        step=_mantissa_exponent(chosen),
-        rate=_mantissa_exponent(chosen) if chosen.random() < 0.5 else 0,
-        decay=int(chosen.choice([NO_DECAY, int(chosen.integers(NO_DECAY // 2, NO_DECAY))])),
-        shrink=int(chosen.integers(2)),
-        phase=int(chosen.integers(1 << 32)),
+        settings=random_settings(chosen, two_models=2 * geometry.chunks <= config.max_chunks),
         snapshots=bool(chosen.integers(2)),
     )
 
 
+def random_settings(chosen: Random, two_models: bool) -> Settings:
+    """Any settings, those with staleness only where the model memory has room for two models."""
+    step = _mantissa_exponent(chosen)
+    return Settings(
+        step=step,
+        step_negative=step if chosen.random() < 0.5 else _mantissa_exponent(chosen),
+        rate=_mantissa_exponent(chosen) if chosen.random() < 0.8 else 0,
+        decay=int(chosen.choice([NO_DECAY, int(chosen.integers(NO_DECAY // 2, NO_DECAY))])),
+        phase=int(chosen.integers(1 << 32)),
+        loss=Loss(int(chosen.choice(list(Loss)))),
+        prox=Prox(int(chosen.choice(list(Prox)))),
+        bounds=_bounds(chosen),
+        free=bool(chosen.integers(2)),
+        staleness=int(two_models and chosen.integers(2)),
+    )
+
+
 def _size(chosen: Random, largest: int, special: tuple[int, ...]) -> int:
+    """A special size, or any, small ones as often as large ones."""
     if chosen.random() < 0.5:
         return min(largest, int(chosen.choice(special)))
-    return int(chosen.integers(1, largest, endpoint=True))
+    return int((largest + 1) ** chosen.random())
 
 
 def _mantissa_exponent(chosen: Random) -> int:
-    return int(chosen.integers(1 << 15, 1 << 16)) | int(chosen.integers(0, 24)) << 16
+    normal = chosen.random() < 0.9
+    mantissa = chosen.integers(1 << 15, 1 << 16) if normal else chosen.integers(1 << 16)  # the rest is what decays make
+    return int(mantissa) | int(chosen.integers(0, 32 if chosen.random() < 0.2 else 24)) << 16
+
+
+def _bounds(chosen: Random) -> tuple[int, int]:
+    """Of the box: around zero, on one side, at one point, or no bounds at all."""
+    low, high = sorted(int(end) for end in chosen.integers(BOUND.minimum, BOUND.maximum, 2) >> chosen.integers(16))
+    choices = [(low, high), (0, abs(high)), (low, low), (BOUND.minimum, BOUND.maximum)]
+    return choices[chosen.integers(len(choices))]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Hardware, and a memory behind it."""
+
+    config: AcceleratorConfig
+    timing: MemoryTiming
 
 
 class Bench:
-    """The RTL with memories of several timings, the reference, and a comparison of both."""
+    """The RTL in several configurations, each with memories of several timings, the reference, and a comparison."""
 
     def __init__(
         self,
-        config: AcceleratorConfig = SMALL,
+        configs: Sequence[AcceleratorConfig] = CONFIGS,
         capacity_bytes: int = CAPACITY,
         timings: Sequence[MemoryTiming] = TIMINGS,
     ):
-        self.rtl = {timing: RtlDevice(config, capacity_bytes, timing) for timing in timings}
-        self.emulator = EmulatorDevice(config.max_features, config.max_row_words, capacity_bytes)
+        self.rtl = {
+            Variant(config, timing): RtlDevice(config, capacity_bytes, timing)
+            for config in configs
+            for timing in timings
+        }
+        self.emulators = {
+            config: EmulatorDevice(
+                config.max_features,
+                config.max_row_words,
+                capacity_bytes,
+                width=config.width,
+                outputs=config.outputs,
+            )
+            for config in configs
+        }
 
     def run(self, seed: int) -> str:
         """One random run; what was wrong, in words, or empty."""
         chosen = np.random.default_rng(seed)
-        job = random_job(chosen)
-        timing = self.timing(chosen)
+        variant = self.variant(chosen)
+        job = random_job(chosen, variant.config)
         disturbance = Disturbance.arbitrary(seed) if chosen.random() < DISTURBED else Disturbance()
-        wrong = self.compare(job, timing, disturbance)
-        return f"seed {seed}: {wrong}; {job.geometry}, {job.epochs} epochs, batch {job.batch}" if wrong else ""
+        wrong = self.compare(job, variant, disturbance)
+        return f"seed {seed}: {wrong}; {variant}, {job.geometry}, {job.epochs} epochs, {job.settings}" if wrong else ""
 
-    def timing(self, chosen: Random) -> MemoryTiming:
-        """One of the memories' timings."""
+    def variant(self, chosen: Random) -> Variant:
+        """One of those that there are."""
         return list(self.rtl)[chosen.integers(len(self.rtl))]
 
-    def compare(self, job: Job, timing: MemoryTiming, disturbance: Disturbance = Disturbance()) -> str:  # noqa: B008
+    def compare(self, job: Job, variant: Variant, disturbance: Disturbance = Disturbance()) -> str:  # noqa: B008
         """What differs between the RTL's outcome and the reference's, in words; empty when nothing does.
 
         Cycles and stalls are held against the prediction where nothing disturbs the buses.
         """
-        self.rtl[timing].disturb(disturbance)
-        got = Accelerator(self.rtl[timing]).run(job)
-        expected = Accelerator(self.emulator).run(job)
+        self.rtl[variant].disturb(disturbance)
+        got = Accelerator(self.rtl[variant]).run(job)
+        expected = Accelerator(self.emulators[variant.config]).run(job)
         wrong = difference(got, expected)
         if disturbance == Disturbance():
-            wrong += cycle_difference(got, job, timing)
+            wrong += cycle_difference(got, job, variant.timing)
         return "; ".join(wrong)
 
     def close(self) -> None:
@@ -130,7 +205,7 @@ class Bench:
 
 def difference(got: Outcome, expected: Outcome) -> list[str]:
     """Which bits, that no memory's speed can change, differ between two outcomes."""
-    results = ("loss", "master", "snapshots", "step", "rate", "phase")
+    results = ("loss", "master", "snapshots", "settings")
     pairs = {name: (getattr(got, name), getattr(expected, name)) for name in results}
     pairs |= {
         name: (getattr(got.counters, name), getattr(expected.counters, name)) for name in ("beats", "saturations")
@@ -140,7 +215,7 @@ def difference(got: Outcome, expected: Outcome) -> list[str]:
 
 def cycle_difference(got: Outcome, job: Job, timing: MemoryTiming) -> list[str]:
     """Which times differ from what `bitlane.cycles` predicts."""
-    expected = predict(job.geometry, job.epochs, job.batch, job.snapshots, timing)
+    expected = predict(job.geometry, job.epochs, job.snapshots, job.settings.staleness, timing)
     pairs = {
         name: (getattr(got.counters, name), getattr(expected, name))
         for name in ("cycles", "stall_memory", "stall_model")

@@ -19,6 +19,7 @@ from bitlane.datasets import load_dataset
 from bitlane.errors import BitlaneError
 from bitlane.layout import Geometry, pack_base, pack_draws
 from bitlane.quantize import Precision
+from bitlane.settings import Settings
 from bitlane.summary import aligned
 from bitlane.training import train
 
@@ -79,17 +80,16 @@ def synthetic_epochs(device: RtlDevice, batch: int, rows: int = 10_000, features
     """Random codes of a given shape; the cycles do not depend on what the bits are."""
     chosen = np.random.default_rng(0)
     for precision in PRECISIONS:
-        geometry = Geometry(features, rows, precision.base_digits, precision.draws)
+        geometry = Geometry(features, rows, precision.base_digits, precision.draws, batch)
         codes = chosen.integers(0, 1 << precision.base_bits, (rows, features)).astype(np.uint32)
         draws = chosen.integers(0, 4, (rows, features)).astype(np.uint8)
         job = Job(
             geometry,
-            base=[pack_base(codes, np.zeros(rows, np.int16), geometry)],
+            base=[pack_base(codes, np.zeros((rows, 1), np.int16), geometry)],
             draws=[pack_draws(draws, geometry)] if precision.draws else [],
-            master=np.full(features, MASTER_OFFSET, np.int32),
+            master=np.full((1, features), MASTER_OFFSET, np.int32),
             epochs=1,
-            batch=batch,
-            step=1 << 15 | 20 << 16,
+            settings=Settings(step=1 << 15 | 20 << 16, step_negative=1 << 15 | 20 << 16),
         )
         outcome = Accelerator(device).run(job)
         yield Epoch(label(precision), outcome.counters.cycles, geometry.layout_bound, geometry.raw_bound)

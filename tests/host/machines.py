@@ -5,18 +5,49 @@ from __future__ import annotations
 import numpy as np
 
 from bitlane.accelerator import Job
-from bitlane.contract import REGISTERS
+from bitlane.contract import REGISTERS, Loss, Prox
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.fixed import NO_DECAY
 from bitlane.layout import Geometry, pack_base, pack_draws
-from bitlane.reference import Settings
+from bitlane.settings import Settings
 
 
-def random_job(rng, rows=37, features=40, base_digits=1, sets=3, draws=True, **settings):
+def random_settings(rng, **settings):
+    """Settings of any mode, with steps that train."""
+    low, high = sorted(int(end) for end in rng.integers(-4096, 4096, 2))
+    chosen = {
+        "step": 0x9000 | 8 << 16,
+        "step_negative": 0xA123 | 9 << 16,
+        "rate": 0xC000 | int(rng.integers(12)) << 16,
+        "decay": NO_DECAY * 3 // 4,
+        "phase": int(rng.integers(1 << 32)),
+        "loss": Loss(int(rng.integers(3))),
+        "prox": Prox(int(rng.integers(4))),
+        "bounds": (low, high),
+        "free": bool(rng.integers(2)),
+        "staleness": int(rng.integers(2)),
+    }
+    return Settings(**chosen | settings)
+
+
+def random_job(
+    rng,
+    rows=37,
+    features=40,
+    base_digits=1,
+    sets=3,
+    draws=True,
+    batch=8,
+    columns=1,
+    outputs=1,
+    epochs=4,
+    snapshots=False,
+    **settings,
+):
     """A job with random data, and its samples as `run_epochs` takes them: one a set."""
-    geometry = Geometry(features, rows, base_digits, draws)
+    geometry = Geometry(features, rows, base_digits, draws, batch, columns, outputs)
     shape = (rows, features)
-    labels = rng.integers(-32767, 32768, rows).astype(np.int16)
+    labels = rng.integers(-32767, 32768, (rows, outputs)).astype(np.int16)
     shared = rng.integers(0, 1 << 2 * base_digits, shape).astype(np.uint32)
     samples = []
     for _ in range(sets):
@@ -27,14 +58,12 @@ def random_job(rng, rows=37, features=40, base_digits=1, sets=3, draws=True, **s
         geometry=geometry,
         base=[pack_base(codes, labels, geometry) for codes, _, _ in (samples[:1] if draws else samples)],
         draws=[pack_draws(drawn, geometry) for _, drawn, _ in samples] if draws else [],
-        master=rng.integers(-(1 << 28), 1 << 28, features).astype(np.int32),
-        **{"epochs": 4, "batch": 8, "step": 0x9000 | 8 << 16, "rate": 0xC000, "decay": NO_DECAY * 3 // 4} | settings,
+        master=rng.integers(-(1 << 28), 1 << 28, (outputs, features)).astype(np.int32),
+        epochs=epochs,
+        settings=random_settings(rng, **settings),
+        snapshots=snapshots,
     )
     return job, samples
-
-
-def settings_of(job):
-    return Settings(job.batch, job.step, job.rate, job.decay, job.shrink, job.phase)
 
 
 class Recorded(EmulatorDevice):

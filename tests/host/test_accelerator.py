@@ -1,38 +1,43 @@
 """The driver: what it writes, what it makes of errors, and that it always cleans up."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from bitlane.accelerator import Accelerator, job_bytes, loss_value
-from bitlane.contract import CONTROL_ABORT, CONTROL_START, STATUS_BUSY, STATUS_DONE, ErrorCode
+from bitlane.contract import CONTROL_ABORT, CONTROL_START, REGISTERS, STATUS_BUSY, STATUS_DONE, ErrorCode
 from bitlane.errors import DataError, DeviceError
 from bitlane.reference import run_epochs
 
-from .machines import Recorded, random_job, settings_of
+from .machines import Recorded, random_job
 
 
 def expected_epochs(job, samples):
     rows = (samples[epoch % job.sets] for epoch in range(job.epochs))
-    return list(run_epochs(rows, job.geometry, settings_of(job), job.master))
+    return list(run_epochs(rows, job.geometry, job.settings, job.master))
 
 
 @pytest.mark.parametrize("draws", [True, False])
 @pytest.mark.parametrize("snapshots", [True, False])
-def test_a_run_gives_what_the_reference_gives(seed, draws, snapshots):
-    job, samples = random_job(np.random.default_rng(seed), draws=draws, snapshots=snapshots)
-    device = Recorded()
+@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (1, 3), (4, 15), (8, 1)])
+def test_a_run_gives_what_the_reference_gives(seed, draws, snapshots, columns, outputs):
+    rng = np.random.default_rng(seed)
+    batch = int(rng.integers(1, 50))
+    job, samples = random_job(rng, draws=draws, snapshots=snapshots, columns=columns, outputs=outputs, batch=batch)
+    device = Recorded(width=64 * columns, outputs=outputs)
     reported = []
-    outcome = Accelerator(device).run(job, lambda *epoch: reported.append(epoch))
+    outcome = Accelerator(device).run(job, lambda epoch, loss: reported.append((epoch, loss.tolist())))
     epochs = expected_epochs(job, samples)
-    assert outcome.loss.tolist() == [epoch.loss for epoch in epochs]
+    assert outcome.loss.tolist() == [epoch.loss.tolist() for epoch in epochs]
     assert reported == list(enumerate(outcome.loss.tolist()))
+    assert outcome.loss.shape == (4, outputs) and outcome.master.shape == (outputs, 40)
     assert outcome.master.tolist() == epochs[-1].master.tolist()
     if snapshots:
         assert outcome.snapshots.tolist() == [epoch.master.tolist() for epoch in epochs]
     else:
         assert outcome.snapshots is None
-    after = epochs[-1].settings
-    assert (outcome.step, outcome.rate, outcome.phase) == (after.step, after.rate, after.phase)
+    assert outcome.settings == epochs[-1].settings
     assert outcome.counters.saturations == epochs[-1].saturations
     assert outcome.counters.cycles >= outcome.epoch_cycles[-1] > outcome.epoch_cycles[0] > 0
     assert device.allocated == 0
@@ -45,13 +50,12 @@ def test_going_on_is_the_same_as_not_stopping(seed):
     job, _ = random_job(rng, sets=2, epochs=4)
     accelerator = Accelerator(Recorded())
     whole = accelerator.run(job)
-    state = {}
     for _ in range(2):
-        outcome = accelerator.run(type(job)(**{**job.__dict__, **state, "epochs": 2}))
-        state = {name: getattr(outcome, name) for name in ("master", "step", "rate", "phase")}
+        outcome = accelerator.run(replace(job, epochs=2))
+        job = replace(job, master=outcome.master, settings=outcome.settings)
     assert outcome.master.tolist() == whole.master.tolist()
     assert outcome.loss.tolist() == whole.loss[2:].tolist()
-    assert (outcome.step, outcome.rate, outcome.phase) == (whole.step, whole.rate, whole.phase)
+    assert outcome.settings == whole.settings
 
 
 def test_loss_units():
@@ -60,11 +64,14 @@ def test_loss_units():
 
 @pytest.mark.parametrize("draws", [True, False])
 @pytest.mark.parametrize("snapshots", [True, False])
-def test_job_bytes_is_what_a_job_takes(seed, draws, snapshots):
-    job, _ = random_job(np.random.default_rng(seed), rows=600, draws=draws, snapshots=snapshots, epochs=300)
+@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (8, 3)])
+def test_job_bytes_is_what_a_job_takes(seed, draws, snapshots, columns, outputs):
+    shape = {"rows": 600, "columns": columns, "outputs": outputs}
+    job, _ = random_job(np.random.default_rng(seed), draws=draws, snapshots=snapshots, epochs=300, **shape)
     needed = job_bytes(job.geometry, 300, len(job.base), len(job.draws), snapshots)
-    Accelerator(Recorded(capacity_bytes=needed)).run(job)
-    device = Recorded(capacity_bytes=needed - 4096)
+    hardware = {"width": 64 * columns, "outputs": outputs}
+    Accelerator(Recorded(capacity_bytes=needed, **hardware)).run(job)
+    device = Recorded(capacity_bytes=needed - 4096, **hardware)
     with pytest.raises(DeviceError, match="no room"):
         Accelerator(device).run(job)
     assert device.allocated == 0
@@ -74,8 +81,8 @@ def test_job_bytes_is_what_a_job_takes(seed, draws, snapshots):
     ("name", "value", "message"),
     [
         ("identity", 0, "no bitlane accelerator"),
-        ("version", 2 << 16, r"register map 2\.0, but this driver needs 1\.0"),
-        ("version", 0, r"register map 0\.0"),
+        ("version", 3 << 16, r"register map 3\.0, but this driver needs 2\.0"),
+        ("version", 1 << 16, r"register map 1\.0"),
     ],
 )
 def test_strangers_are_refused(name, value, message):
@@ -88,11 +95,48 @@ def test_a_newer_minor_version_is_taken():
 
 
 def test_rows_too_long_for_the_hardware(seed):
-    job, _ = random_job(np.random.default_rng(seed), features=40, base_digits=3)
+    job, _ = random_job(np.random.default_rng(seed), features=40, base_digits=3, staleness=0)
     with pytest.raises(DataError, match="X has 40 features, but emulator holds 32"):
         Accelerator(Recorded(max_features=32)).run(job)
     with pytest.raises(DataError, match=r"takes 8 words, but emulator buffers 7: lower bits to 6"):
         Accelerator(Recorded(max_row_words=7)).run(job)
+
+
+def test_staleness_needs_room_for_two_models(seed):
+    job, _ = random_job(np.random.default_rng(seed), features=65, staleness=1)
+    with pytest.raises(DataError, match=r"65 features, but with staleness=1 emulator holds 64: use staleness=0"):
+        Accelerator(Recorded(max_features=160)).run(job)
+    Accelerator(Recorded(max_features=192)).run(job)
+    Accelerator(Recorded(max_features=160)).run(replace(job, settings=replace(job.settings, staleness=0)))
+
+
+@pytest.mark.parametrize("hardware", [{"width": 64}, {"width": 256}, {"width": 128, "outputs": 2}])
+def test_data_for_other_hardware(seed, hardware):
+    job, _ = random_job(np.random.default_rng(seed), columns=2)
+    device = Recorded(**hardware)
+    accelerator = Accelerator(device)
+    assert (64 * accelerator.columns, accelerator.outputs) == (hardware["width"], hardware.get("outputs", 1))
+    with pytest.raises(DataError, match=r"2 columns and 1 outputs, but emulator has .*: .*width=128 and outputs=1"):
+        accelerator.run(job)
+    assert not device.written
+
+
+def test_every_setting_is_written(seed):
+    """Twice, with different settings: no register keeps what a run before left in it."""
+    rng = np.random.default_rng(seed)
+    device = Recorded()
+    for bounds in ((-3, 5), (-(1 << 15), -2)):
+        job, _ = random_job(rng, bounds=bounds, free=bounds[0] < -3, rows=int(rng.integers(1, 50)))
+        Accelerator(device).run(job)
+        written = dict(device.written)
+        assert written["bounds"] == (bounds[0] % 65536) | (bounds[1] % 65536) << 16
+        assert written["groups"] == job.geometry.rows
+        assert written["batch_groups"] == min(8, job.geometry.rows)
+        assert written["tails"] == 0x101
+        for name in ("step", "step_negative", "rate", "decay", "phase", "loss", "prox", "free", "staleness"):
+            assert written[name] == getattr(job.settings, name)
+    writable = {register.name for register in REGISTERS.values() if register.writable}
+    assert writable == set(written) - {None}  # None: the high words of long registers
 
 
 def test_a_busy_device_is_left_alone(seed):
@@ -131,14 +175,14 @@ def test_a_device_that_stands_still_is_given_up(seed):
         "epoch": lambda _: 1,
         "beats": lambda _: 5,
     }
-    with pytest.raises(DeviceError, match=r"no progress for 0\.02 seconds in epoch 1, after 5 words"):
+    with pytest.raises(DeviceError, match=r"no progress for 0\.02 seconds in epoch 1, after 5 beats"):
         accelerator.run(job)
     assert ("control", CONTROL_ABORT) in device.written
     assert device.allocated == 0
 
 
 def test_a_slow_device_is_not(seed):
-    """Many times the patience passes, but words keep being read."""
+    """Many times the patience passes, but beats keep being read."""
     job, _ = random_job(np.random.default_rng(seed))
     polls = iter(range(10**9))
     device = Recorded()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +17,7 @@ import pytest
 
 import bitlane
 from bitlane import cli, records
+from bitlane.checkpoint import Checkpoint
 from bitlane.cli import main
 
 pytest.importorskip("pandas")
@@ -78,7 +81,7 @@ def test_train_prints_and_writes(prices: Path, capsys: pytest.CaptureFixture[str
     assert "regression" in out
     assert "cycles" in out
     assert err == ""
-    assert sorted(os.listdir("runs/a")) == ["loss-bytes.png", "loss.png", "model.npz", "run.jsonl"]
+    assert sorted(os.listdir("runs/a")) == ["checkpoint.npz", "loss-bytes.png", "loss.png", "model.npz", "run.jsonl"]
     record = records.read_record("runs/a")
     assert record.header["settings"]["bits"] == 4
     assert [line["epoch"] for line in record.lines] == [0, 1]
@@ -108,10 +111,113 @@ def test_train_words_and_several_classes(houses: Path, capsys: pytest.CaptureFix
     assert "accuracy" in capsys.readouterr().out
     assert records.read_record("two").arrays["classes"].tolist() == ["north", "south"]
     assert main(["train", "wine", *QUICK, "--out", "three"]) == 0
-    assert "3 models" in capsys.readouterr().out
+    assert "3 models (one class against the rest), 1 in a pass" in capsys.readouterr().out
     record = records.read_record("three")
-    assert [line["class"] for line in record.lines] == ["0", "0", "1", "1", "2", "2"]
+    assert [len(line["loss"]) for line in record.lines] == [len(line["true_loss"]) for line in record.lines] == [3, 3]
+    assert record.header["data"]["classes"] == ["0", "1", "2"] and record.end["passes"] == 3
     assert record.arrays["coef"].shape == (3, 13)
+    assert main(["train", "wine", *QUICK, "--outputs", "4", "--width", "256", "--out", "together"]) == 0
+    assert "4 in a pass" in capsys.readouterr().out
+    together = records.read_record("together")
+    assert together.end["passes"] == 1 and together.arrays["coef"].tolist() == record.arrays["coef"].tolist()
+    assert together.header["geometry"]["columns"] == 4
+
+
+@pytest.mark.parametrize("loss", ["hinge", "log_loss"])
+def test_train_by_margin(loss: str, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--loss", loss, "--penalty", "l1", "--alpha", "1e-3", "--class-weight", "balanced", "--staleness", "1"]
+    assert main(["train", "breast_cancer", *options, "--device", "emulator", "--bits", "8", "--out", "a"]) == 0
+    out = capsys.readouterr().out
+    assert f"{loss}, penalty l1, alpha 0.001, class weights balanced" in out
+    assert "stale" in out
+    assert float(next(line for line in out.splitlines() if line.startswith("accuracy")).split()[1]) > 0.9
+    record = records.read_record("a")
+    assert record.header["settings"]["class_weight"] == "balanced"
+    assert record.lines[-1]["true_loss"][0] < record.header["data"]["constant"]
+
+
+def test_train_within_bounds(prices: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", str(prices), "--target", "price", *QUICK, "--bounds=-0.25,none", "--out", "a"]) == 0
+    assert "squared_error, bounds -0.25, none" in capsys.readouterr().out
+    record = records.read_record("a")
+    assert record.header["settings"]["bounds"] == [-0.25, None]
+    scale = record.arrays["scale"] / record.arrays["label_scale"]
+    assert (record.arrays["coef"] * scale >= -0.2501).all()
+
+
+# --- going on ------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["houses.csv", "--target", "district", "--loss", "log_loss", "--seed", "3", "--impute"],
+        ["prices.csv", "--target", "price", "--penalty", "l2", "--alpha", "1e-2", "--bits", "8", "--draws", "2"],
+        ["wine", "--class-weight", "balanced", "--bounds=-0.5,0.5", "--loss", "hinge", "--decay", "0.9"],
+    ],
+    ids=lambda options: options[0],
+)
+def test_a_resumed_training_is_the_whole_one(
+    prices: Path, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    lines = [line.split(",") for line in Path("houses.csv").read_text().splitlines()]
+    Path("houses.csv").write_text("\n".join(f"{line[0]},{line[1]},{line[3]}" for line in lines))
+    device = ["--device", "emulator"]
+    assert main(["train", *options, *device, "--epochs", "5", "--out", "whole"]) == 0
+    assert main(["train", *options, *device, "--epochs", "2", "--out", "run"]) == 0
+    whole = records.read_record("whole")
+    capsys.readouterr()
+    for epochs in ("3", "5"):  # in place
+        resumed = ["--resume", "run", "--epochs", epochs, "--out", "run"]
+        assert main(["train", options[0], *device, *resumed]) == 0
+    assert capsys.readouterr().err == ""
+    found = records.read_record("run")
+    for mine, theirs in zip(found.lines, whole.lines, strict=True):
+        assert (mine["epoch"], mine["loss"]) == (theirs["epoch"], theirs["loss"])
+        assert mine["true_loss"] == pytest.approx(theirs["true_loss"])
+    assert all(np.array_equal(found.arrays[name], whole.arrays[name]) for name in whole.arrays)
+    assert Path("run/checkpoint.npz").read_bytes() == Path("whole/checkpoint.npz").read_bytes()
+    assert found.header == whole.header
+    assert found.end["score_train"] == whole.end["score_train"]
+    assert found.end["bytes_read"] >= whole.end["bytes_read"]
+    assert found.end["bound_raw"] == pytest.approx(whole.end["bound_raw"])
+    assert sorted(os.listdir("run")) == sorted(os.listdir("whole"))
+
+
+def test_what_cannot_be_resumed(
+    prices: Path, fails: Callable[..., str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = [str(prices), "--target", "price", *QUICK]
+    assert main(["train", *source, "--out", "run"]) == 0
+    assert main(["compare", *source, "--bits", "4", "--sampling", "double", "--out", "compared"]) == 0
+    shutil.copytree("run", "lost")
+    Path("lost/checkpoint.npz").unlink()
+    shutil.copytree("run", "cut")
+    Path("cut/checkpoint.npz").write_bytes(Path("cut/checkpoint.npz").read_bytes()[:99])
+    Path("other.csv").write_text(prices.read_text().replace("1", "2"))
+    Path("thesis").mkdir()
+    Path("thesis/chapter.tex").touch()
+    capsys.readouterr()
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+
+    def refused(*arguments: str, file: Path | str = prices, resume: str = "run", epochs: int = 5) -> str:
+        resumed = ["--resume", resume, "--epochs", str(epochs), *arguments]
+        out = [] if "--out" in arguments else ["--out", "run"]
+        return fails("train", str(file), "--device", "emulator", *resumed, *out)
+
+    assert "--bits: a resumed training goes on as it began" in refused("--bits", "8")
+    assert "--batch-size: a resumed" in refused("--batch-size", "8")
+    assert "--loss: a resumed" in refused("--loss", "hinge")
+    assert "--class-weight: a resumed" in refused("--class-weight", "balanced")
+    assert "--target: a resumed" in refused("--target", "price")
+    assert "--impute: a resumed" in refused("--impute")
+    assert "epochs=2: the checkpoint has 2 already" in refused(epochs=2)
+    assert "no run folder nothing" in refused(resume="nothing")
+    assert "holds a comparison, which cannot be resumed" in refused(resume="compared")
+    assert "no checkpoint lost/checkpoint.npz" in refused(resume="lost")
+    assert "cut/checkpoint.npz is damaged" in refused(resume="cut")
+    assert "differ from the data" in refused(file="other.csv")
+    monkeypatch.setattr(cli, "SGDRegressor", None)
+    assert "not a bitlane run" in refused("--out", "thesis")
+    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
 
 
 def test_impute(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,6 +252,33 @@ def test_compare_one_digit(capsys: pytest.CaptureFixture[str]) -> None:
     assert "wine: class 2 against the rest" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("loss", ["squared_error", "hinge", "log_loss"])
+def test_compare_losses_and_staleness(loss: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shape = ["--bits", "8", "--sampling", "double", "--staleness", "0,1", "--width", "128"]
+    assert main(["compare", "breast_cancer", "--loss", loss, *shape, *QUICK, "--out", "c"]) == 0
+    out = capsys.readouterr().out
+    assert "128 bits wide" in out
+    assert "accuracy" in out
+    rows = [line.split("  ")[0] for line in out.splitlines() if line.startswith(("float", "full", "double"))]
+    assert rows == ["float64", "full, 32 bits", "double, 8 bits", "full, 32 bits, stale", "double, 8 bits, stale"]
+    record = records.read_record("c")
+    assert [line["staleness"] for line in record.lines] == [0, 0, 0, 1, 1]
+    assert all(line["accuracy"] > 0.8 for line in record.lines)
+    assert sorted(os.listdir("c")) == ["loss-bytes.png", "loss.png", "run.jsonl"]
+
+
+def test_compare_tells_of_held_out_rows(here: Path, capsys: pytest.CaptureFixture[str], seed: int) -> None:
+    X = np.random.default_rng(seed).normal(size=(90, 3))
+    y = np.where(X[:, 0] > 0, 1, 0)
+    np.savez(here / "t.npz", X_train=X[:60], y_train=y[:60], X_test=X[60:], y_test=1 - y[60:])
+    assert (
+        main(["compare", "t.npz", "--bits", "8", "--sampling", "double", "--loss", "log_loss", *QUICK, "--out", "c"])
+        == 0
+    )
+    assert "held out" in capsys.readouterr().out
+    assert all(line["accuracy"] > 0.8 > 0.2 > line["held_out"] for line in records.read_record("c").lines)
+
+
 def test_plot_draws_again(prices: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", str(prices), "--target", "price", *QUICK, "--out", "run"]) == 0
     for png in Path("run").glob("*.png"):
@@ -153,7 +286,7 @@ def test_plot_draws_again(prices: Path, capsys: pytest.CaptureFixture[str]) -> N
     capsys.readouterr()
     assert main(["plot", "run"]) == 0
     assert capsys.readouterr().out.split() == ["run/loss.png", "run/loss-bytes.png"]
-    assert sorted(os.listdir("run")) == ["loss-bytes.png", "loss.png", "model.npz", "run.jsonl"]
+    assert sorted(os.listdir("run")) == ["checkpoint.npz", "loss-bytes.png", "loss.png", "model.npz", "run.jsonl"]
 
 
 def test_lists(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,6 +376,20 @@ def test_bad_tables(here: Path, fails: Callable[..., str], command: str, text: s
         (["--decay", "0.2"], "decay=0.2"),
         (["--penalty", "l2", "--alpha", "-1"], "alpha=-1"),
         (["--penalty", "l2", "--alpha", "1e6"], "alpha"),
+        (["--penalty", "l1", "--alpha", "1e6"], "alpha"),
+        (["--penalty", "l3"], "invalid choice: 'l3'"),
+        (["--loss", "huber"], "invalid choice: 'huber'"),
+        (["--loss", "hinge"], "loss='hinge': choose one of 'squared_error'"),
+        (["--bounds", "0"], "--bounds: invalid"),
+        (["--bounds", "0,many"], "--bounds: invalid"),
+        (["--bounds", "1,0"], "bounds=(1.0, 0.0)"),
+        (["--bounds", "0,none", "--penalty", "l1"], "exclude a penalty"),
+        (["--staleness", "2"], "invalid choice: 2"),
+        (["--width", "100"], "invalid choice: 100"),
+        (["--outputs", "0"], "must be 1 or more"),
+        (["--outputs", "99"], "outputs=99"),
+        (["--class-weight", "even"], "invalid choice: 'even'"),
+        (["--class-weight", "balanced"], "has no classes"),
         (["--device", "tpu"], "device='tpu' is unknown"),
         (["--seed", "-1"], "must be 0 or more"),
         (["--target", "pric"], "did you mean price?"),
@@ -262,6 +409,10 @@ def test_bad_options(prices: Path, fails: Callable[..., str], arguments: list[st
         (["--bits", "4,,8"], "'4,,8'"),
         (["--sampling", "double,often"], "sampling='often'"),
         (["--positive", "1"], "has no classes"),
+        (["--loss", "hinge"], "has no classes"),
+        (["--staleness", "0,2"], "staleness=2"),
+        (["--staleness", "x"], "--staleness"),
+        (["--width", "1024"], "invalid choice: 1024"),
         (["--learning-rate", "0"], "learning_rate"),
         (["--epochs", "-1"], "must be 1 or more"),
         (["--decay", "nan"], "decay=nan"),
@@ -330,7 +481,10 @@ def stale(lines: list[str]) -> list[str]:
         (lambda lines: [lines[0], lines[1][:9], *lines[2:]], "damaged in line 2"),
         (stale, "format 99"),
         (lambda lines: ["{}"], "not a bitlane run"),
-        (lambda lines: [json.dumps({"kind": "run", "format": 1}), *lines[1:]], "lacks what the plots show"),
+        (
+            lambda lines: [json.dumps({"kind": "run", "format": records.FORMAT}), *lines[1:]],
+            "lacks what the plots show",
+        ),
     ],
 )
 def test_damaged_run_folders(
@@ -353,12 +507,12 @@ def test_plot_of_nothing(here: Path, fails: Callable[..., str]) -> None:
 
 
 # --- a disk that fills, an interrupt -------------------------------------------------------------
-@pytest.mark.parametrize("failing", ["savez", "draw"])
+@pytest.mark.parametrize("failing", ["savez", "draw", "save"])
 def test_a_full_disk(prices: Path, fails: Callable[..., str], monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(*{"savez": (np, "savez"), "draw": (cli, "draw")}[failing], full)
+    monkeypatch.setattr(*{"savez": (np, "savez"), "draw": (cli, "draw"), "save": (Checkpoint, "save")}[failing], full)
     message = fails("train", str(prices), "--target", "price", *QUICK, "--out", "deep/run")
     assert "No space left on device" in message
 
@@ -388,6 +542,29 @@ def test_interrupt(
     assert main([command, str(prices), "--target", "price", *QUICK, "--out", "deep/run"]) == 130
     assert capsys.readouterr().out == ""
     assert sorted(os.listdir()) == ["houses.csv", "prices.csv"]
+
+
+def test_an_interrupt_while_it_trains(
+    prices: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an epoch of a resumed training: what was there stays as it was, and nothing is added."""
+    source = ["train", str(prices), "--device", "emulator"]
+    assert main([*source, "--target", "price", "--epochs", "2", "--out", "run"]) == 0
+    capsys.readouterr()
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+
+    @contextlib.contextmanager
+    def progress(*_: Any) -> Any:
+        def advance(epoch: int, _: float) -> None:
+            if epoch == 3:
+                raise KeyboardInterrupt
+
+        yield advance
+
+    monkeypatch.setattr(cli, "_progress", progress)
+    assert main([*source, "--resume", "run", "--epochs", "5", "--out", "run"]) == 130
+    assert capsys.readouterr().out == ""
+    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
 
 
 def test_a_reader_that_stops_reading(here: Path) -> None:

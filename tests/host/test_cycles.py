@@ -1,58 +1,191 @@
-"""Predicted cycles: the figures that the RTL counted once, and what holds of every prediction.
+"""Predicted cycles against a simulation of the schedule, cycle by cycle, and what holds of every prediction.
 
 That every prediction equals the RTL's count is tested in `tests/sim/test_exact.py`.
 """
 
+from dataclasses import replace
+from itertools import product
+
 import numpy as np
 import pytest
 
-from bitlane.contract import CHUNK_MODEL_WORDS, MIN_ROW, UPDATE_LATENCY
+from bitlane.contract import record_words, update_latency
 from bitlane.cycles import MemoryTiming, predict
 from bitlane.layout import Geometry
 
 
+def tokens_of(geometry, epochs):
+    """The beats of a run in order: (stream, is a digit, ends its group, its batch, its epoch)."""
+    model = geometry.outputs * geometry.chunks * 16 // geometry.columns
+    tokens = [(0, False, False, False, False)] * model
+    digits = [0] * geometry.base_digits + [1] * geometry.draws
+    for _ in range(epochs):
+        for group in range(geometry.groups):
+            if group % 4 == 0:
+                tokens += [(0, False, False, False, False)] * geometry.outputs
+            row = digits * geometry.chunks
+            epoch_ends = group == geometry.groups - 1
+            batch_ends = epoch_ends or (group + 1) % geometry.batch_groups == 0
+            tokens += [(stream, True, False, False, False) for stream in row[:-1]]
+            tokens.append((row[-1], True, True, batch_ends, epoch_ends))
+    return tokens
+
+
+def arrivals(tokens, geometry, begin, latency):
+    """When each beat can be taken: 16 of a stream are asked for when the first of them is walked, one a cycle."""
+    sizes = {0: geometry.base_beats, 1: geometry.draw_beats}
+    left = {0: len(tokens), 1: 0}  # of the region, not yet asked for; the models come first
+    left[0] = geometry.outputs * geometry.chunks * 16 // geometry.columns
+    asked_for = {0: [], 1: []}
+    bus_free = 0
+    times = []
+    for number, (stream, *_) in enumerate(tokens):
+        if not asked_for[stream]:
+            left[stream] = left[stream] or sizes[stream]
+            beats = min(16, left[stream])
+            left[stream] -= beats
+            first = max(begin + number + 1 + latency, bus_free)
+            asked_for[stream] = [first + beat for beat in range(beats)]
+            bus_free = first + beats
+        times.append(asked_for[stream].pop(0) + 2)
+    return times
+
+
+def simulated(geometry, epochs, snapshots, staleness, timing):
+    """Counters of a run whose every cycle is gone through."""
+    chunks, digits = geometry.chunks, geometry.digits
+    factor = max(chunks * geometry.base_digits, chunks)
+    begin = 1 + factor.bit_length()
+    publish = update_latency(geometry.columns) + digits - 1
+    chunk_beats = 16 // geometry.columns
+    record_beats = record_words(geometry.outputs, geometry.columns) // geometry.columns
+    tokens = tokens_of(geometry, epochs)
+    ready = arrivals(tokens, geometry, begin, timing.read_latency)
+    number, cycle, gap_ends, go = 0, begin, 0, 0
+    publications = []  # the first cycles in which a batch's update can be read
+    memory = model = 0
+    stamps = []
+    while number < len(tokens):
+        _, digit, group_ends, batch_ends, epoch_ends = tokens[number]
+        unpublished = sum(cycle < publication for publication in publications)
+        if digit and (unpublished > staleness or cycle < go or (group_ends and cycle < gap_ends)):
+            model += 1
+        elif cycle < ready[number]:
+            memory += 1
+        else:
+            number += 1
+            if group_ends:
+                gap_ends = cycle + digits + 2
+            if batch_ends:
+                publications.append(cycle + publish)
+            if epoch_ends:
+                stamps.append(cycle + publish - 1 + (chunks - 1) * digits)
+                stored = geometry.outputs * chunks * (2 + chunk_beats + 3)
+                stored *= snapshots or len(stamps) == epochs
+                go = stamps[-1] + stored + 1 + record_beats + 3 + 2
+        cycle += 1
+    return go - 2 + max(timing.write_latency, 2) + 1, stamps, len(tokens), memory, model
+
+
+def counted(counts):
+    return counts.cycles, counts.epoch_cycles.tolist(), counts.beats, counts.stall_memory, counts.stall_model
+
+
+def random_geometry(rng, most_rows=100):
+    draws = bool(rng.integers(2))
+    columns = int(rng.choice([1, 2, 4, 8]))
+    rows = int(rng.integers(1, most_rows))
+    batch = rng.choice([rng.integers(1, rows + 10), rng.integers(1, 3 * columns + 1)])
+    features = rng.choice([1, 33, rng.integers(1, 300)])
+    digits = rng.choice([1, 2, rng.integers(not draws, 16)])
+    return Geometry(int(features), rows, int(digits), draws, int(batch), columns, int(rng.choice([1, 2, 3, 15])))
+
+
+def test_every_cycle_is_that_of_the_schedule(seed):
+    rng = np.random.default_rng(seed)
+    for staleness, _ in product((0, 1), range(60)):
+        geometry = random_geometry(rng)
+        timing = MemoryTiming(int(rng.choice([1, 7, 60, 150])), int(rng.integers(1, 40)))
+        epochs, snapshots = int(rng.integers(1, 4)), bool(rng.integers(2))
+        counts = predict(geometry, epochs, snapshots, staleness, timing)
+        assert counted(counts) == simulated(geometry, epochs, snapshots, staleness, timing), geometry
+
+
+@pytest.mark.parametrize("columns", [1, 4])
+def test_many_short_batches(seed, columns):
+    """Enough batches for their pattern to repeat, whatever the labels' phase."""
+    rng = np.random.default_rng(seed)
+    for batch_groups, features, digits in product((1, 2, 3, 5, 6), (3, 40), (1, 3)):
+        batch = batch_groups * columns - int(rng.integers(columns))
+        geometry = Geometry(features, 60 * batch + int(rng.integers(batch)), digits, False, batch, columns)
+        for staleness in (0, 1):
+            counts = predict(geometry, 2, False, staleness)
+            assert counted(counts) == simulated(geometry, 2, False, staleness, MemoryTiming()), geometry
+
+
 @pytest.mark.parametrize(
     ("base_digits", "draws", "cycles"),
-    [(0, True, 256_857), (1, True, 507_038), (3, True, 1_007_402), (16, False, 4_009_561)],
+    [(0, True, 256_386), (1, True, 506_567), (3, True, 1_006_931), (16, False, 4_009_090)],
 )
-def test_what_the_rtl_counted(base_digits, draws, cycles):
+def test_figures(base_digits, draws, cycles):
     """10,000 rows of 784 features, batch 64, read latency 60 cycles."""
-    assert predict(Geometry(784, 10_000, base_digits, draws), 1, 64, False).cycles == cycles
-
-
-def random_geometry(rng):
-    draws = bool(rng.integers(2))
-    return Geometry(int(rng.integers(1, 300)), int(rng.integers(1, 200)), int(rng.integers(not draws, 8)), draws)
+    assert predict(Geometry(784, 10_000, base_digits, draws, 64), 1, False).cycles == cycles
 
 
 def test_epochs_after_the_first_are_alike(seed):
     rng = np.random.default_rng(seed)
     for _ in range(100):
-        geometry, batch = random_geometry(rng), int(rng.integers(1, 220))
-        counts = predict(geometry, 5, batch, bool(rng.integers(2)))
+        geometry = random_geometry(rng)
+        counts = predict(geometry, 5, bool(rng.integers(2)), int(rng.integers(2)))
         lengths = np.diff(counts.epoch_cycles)
-        assert len(set(lengths.tolist())) == 1
+        assert len(set(lengths[:-1].tolist())) == 1
         assert counts.cycles > counts.epoch_cycles[-1] > lengths[0] * 4
-        assert counts.beats == geometry.chunks * CHUNK_MODEL_WORDS + 5 * (geometry.base_words + geometry.draw_words)
 
 
 def test_a_batch_costs_its_rows_and_one_update(seed):
-    """Two rows more in a batch cost their words; halving the batch costs as many updates more."""
+    """Halving the batch costs as many updates more, and nothing at all with staleness where an update is shorter."""
     rng = np.random.default_rng(seed)
-    for _ in range(100):
+    compared = 0
+    while compared < 50:
         geometry = random_geometry(rng)
-        if geometry.row_words < MIN_ROW:
+        if geometry.row_words < geometry.digits + 2:
             continue
-        geometry = Geometry(geometry.features, 64, geometry.base_digits, geometry.draws)
-        one, two = (predict(geometry, 2, batch, False) for batch in (64, 32))
-        bubble = UPDATE_LATENCY - 1 + geometry.digits - 1 - 1  # a label is taken meanwhile
-        assert np.diff(two.epoch_cycles)[0] - np.diff(one.epoch_cycles)[0] == bubble
+        compared += 1
+        geometry = replace(geometry, rows=64 * geometry.columns, batch=64 * geometry.columns)
+        half = replace(geometry, batch=32 * geometry.columns)
+        one, two = (np.diff(predict(each, 2, False).epoch_cycles)[0] for each in (geometry, half))
+        bubble = update_latency(geometry.columns) - 1 + geometry.digits - 1
+        assert two - one == bubble - geometry.outputs  # labels are taken meanwhile
+        stale = np.diff(predict(half, 2, False, staleness=1).epoch_cycles)[0]
+        assert stale == one
+
+
+def test_staleness_leaves_no_bubble(seed):
+    """From 64 features on an epoch takes its beats, the last update and the record."""
+    rng = np.random.default_rng(seed)
+    for _ in range(50):
+        geometry = replace(random_geometry(rng), features=int(rng.integers(65, 1000)))
+        if geometry.batch_groups * geometry.row_words < update_latency(geometry.columns) + geometry.digits:
+            continue
+        counts = predict(geometry, 3, False, 1)
+        drain = update_latency(geometry.columns) - 1 + geometry.row_words - 1
+        record = 1 + record_words(geometry.outputs, geometry.columns) // geometry.columns + 3 + 2 - 1
+        labels = geometry.outputs  # are taken during the drain
+        assert np.diff(counts.epoch_cycles)[0] == geometry.beats - labels + drain + record
 
 
 def test_latency_shows_once(seed):
     rng = np.random.default_rng(seed)
-    geometry, batch = random_geometry(rng), int(rng.integers(1, 50))
-    near, far = (predict(geometry, 4, batch, False, MemoryTiming(latency, 20)) for latency in (10, 90))
+    geometry, staleness = random_geometry(rng), int(rng.integers(2))
+    near, far = (predict(geometry, 4, False, staleness, MemoryTiming(latency, 20)) for latency in (10, 90))
     assert far.cycles - near.cycles == 80
     assert far.stall_memory - near.stall_memory == 80
-    assert predict(geometry, 4, batch, False, MemoryTiming(10, 50)).cycles - near.cycles == 30
+    slow = predict(geometry, 4, False, staleness, MemoryTiming(10, 50))
+    assert slow.cycles - near.cycles == 30
+
+
+def test_long_epochs_take_no_time_to_predict():
+    geometry = Geometry(30, (1 << 24) - 1, 1, False, 3)
+    for staleness in (0, 1):
+        counts = predict(geometry, 1000, False, staleness)
+        assert counts.stall_memory == predict(replace(geometry, rows=300), 1, False, staleness).stall_memory

@@ -1,9 +1,11 @@
 """Devices by name."""
 
 import importlib
+from types import SimpleNamespace
 
 import pytest
 
+from bitlane.contract import REGISTERS
 from bitlane.devices import available_devices, open_device
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.devices.protocol import Buffer, Device
@@ -29,9 +31,46 @@ def test_the_emulator_is_a_device():
     assert isinstance(device.allocate(8), Buffer)
 
 
+@pytest.mark.parametrize("name", ["emulator", "auto"])
+def test_a_device_has_the_width_and_outputs_asked_for(no_simulator, recwarn, name):
+    device = open_device(name, width=256, outputs=3)
+    assert [device.read(REGISTERS[register].offset) for register in ("port_bits", "outputs")] == [256, 3]
+
+
+def test_the_simulator_is_built_as_asked_for(monkeypatch):
+    """With stand-ins for its two modules."""
+    config = SimpleNamespace(AcceleratorConfig=lambda **sizes: sizes)
+    device = SimpleNamespace(RtlDevice=lambda config: ("rtl", config))
+    modules = {"bitlane_hw.config": config, "bitlane_sim.device": device}
+    monkeypatch.setattr(importlib, "import_module", modules.__getitem__)
+    assert open_device("rtl", 512, 2) == ("rtl", {"width": 512, "outputs": 2})
+    assert open_device("auto") == ("rtl", {"width": 64, "outputs": 1})
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [({"width": 32}, "width=32 must be one of 64, 128, 256, 512"), ({"outputs": 16}, "outputs=16 must be 1 to 15")],
+)
+@pytest.mark.parametrize("name", ["emulator", "auto"])
+def test_hardware_that_nobody_builds(no_simulator, recwarn, name, sizes, message):
+    with pytest.raises(DataError, match=message):
+        open_device(name, **sizes)
+
+
+def test_what_the_simulators_configuration_refuses(monkeypatch):
+    def refuse(width, outputs):
+        raise ValueError(f"width={width} must be even")
+
+    modules = {"bitlane_hw.config": SimpleNamespace(AcceleratorConfig=refuse), "bitlane_sim.device": None}
+    monkeypatch.setattr(importlib, "import_module", modules.__getitem__)
+    with pytest.raises(DataError, match="width=33 must be even"):
+        open_device("rtl", width=33)
+
+
 def test_a_device_is_taken_as_it_is():
     device = EmulatorDevice()
     assert open_device(device) is device
+    assert open_device(device, width=512) is device
 
 
 def test_unknown_names():

@@ -18,11 +18,11 @@ from bitlane.contract import (
 )
 from bitlane.cycles import predict
 from bitlane.devices.emulator import EmulatorDevice
-from bitlane.errors import DeviceError
+from bitlane.errors import DataError, DeviceError
 from bitlane.layout import pack_master
 from bitlane.reference import run_epochs
 
-from .machines import random_job, settings_of
+from .machines import random_job
 
 
 def read(device, name):
@@ -45,12 +45,14 @@ def filled(device, *regions):
 
 def prepare(device, job):
     """Writes a job's registers by hand; the buffers for models and trace."""
-    geometry = job.geometry
+    geometry, settings = job.geometry, job.settings
     models = device.allocate(job.epochs * geometry.model_bytes)
-    trace = device.allocate(job.epochs * 16)
+    trace = device.allocate(job.epochs * 8 * geometry.record_words)
     values = {
         "features": geometry.features,
-        "rows": geometry.rows,
+        "groups": geometry.groups,
+        "batch_groups": geometry.batch_groups,
+        "tails": geometry.tails[0] | geometry.tails[1] << 8,
         "base_digits": geometry.base_digits,
         "draws": int(geometry.draws),
         "sets": job.sets,
@@ -62,8 +64,11 @@ def prepare(device, job):
         "model_out": models.device_address,
         "trace": trace.device_address,
     }
-    for name in ("epochs", "batch", "step", "rate", "decay", "shrink", "phase", "snapshots"):
-        values[name] = int(getattr(job, name))
+    values |= {name: int(getattr(job, name)) for name in ("epochs", "snapshots")}
+    low, high = settings.bounds
+    values["bounds"] = low & 0xFFFF | (high & 0xFFFF) << 16
+    for name in ("step", "step_negative", "rate", "decay", "phase", "loss", "prox", "free", "staleness"):
+        values[name] = int(getattr(settings, name))
     for name, value in values.items():
         write(device, name, value)
     return models, trace
@@ -84,10 +89,16 @@ def start(device):
 
 
 def test_identity_and_capabilities():
-    device = EmulatorDevice(max_features=64, max_row_words=100)
+    device = EmulatorDevice(max_features=64, max_row_words=100, width=256, outputs=3)
     assert (read(device, "identity"), read(device, "version")) == (IDENTITY, VERSION)
     assert (read(device, "max_features"), read(device, "max_row_words")) == (64, 100)
-    assert read(device, "port_bits") == 64
+    assert (read(device, "port_bits"), read(device, "outputs")) == (256, 3)
+
+
+@pytest.mark.parametrize("sizes", [{"width": 96}, {"width": 1024}, {"outputs": 0}, {"outputs": 16}])
+def test_hardware_that_nobody_builds(sizes):
+    with pytest.raises(DataError, match=f"{next(iter(sizes))}="):
+        EmulatorDevice(**sizes)
 
 
 def test_registers_keep_their_bits_and_nothing_else():
@@ -106,21 +117,25 @@ def test_registers_keep_their_bits_and_nothing_else():
 
 @pytest.mark.parametrize("draws", [True, False])
 @pytest.mark.parametrize("snapshots", [True, False])
-def test_results_lie_where_the_design_says(seed, draws, snapshots):
-    job, samples = random_job(np.random.default_rng(seed), draws=draws, snapshots=snapshots)
-    device = EmulatorDevice()
+@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (2, 3), (4, 15), (8, 1)])
+def test_results_lie_where_the_design_says(seed, draws, snapshots, columns, outputs):
+    rng = np.random.default_rng(seed)
+    batch = int(rng.integers(1, 40))
+    job, samples = random_job(rng, draws=draws, snapshots=snapshots, columns=columns, outputs=outputs, batch=batch)
+    device = EmulatorDevice(width=64 * columns, outputs=outputs)
     models, trace = prepare(device, job)
     assert start(device) == ErrorCode.NONE
     device.invalidate(models)
     device.invalidate(trace)
 
-    counts = predict(job.geometry, epochs=job.epochs, batch=job.batch, snapshots=snapshots)
+    counts = predict(job.geometry, job.epochs, snapshots, job.settings.staleness)
     rows = (samples[epoch % job.sets] for epoch in range(job.epochs))
-    epochs = list(run_epochs(rows, job.geometry, settings_of(job), job.master))
+    epochs = list(run_epochs(rows, job.geometry, job.settings, job.master))
     words = job.geometry.model_words
     for number, epoch in enumerate(epochs):
-        expected = [epoch.loss, int(counts.epoch_cycles[number])]
-        assert trace.array[2 * number : 2 * number + 2].view(np.int64).tolist() == expected
+        record = trace.array.view(np.int64).reshape(job.epochs, -1)[number].tolist()
+        assert record[: 1 + outputs] == [counts.epoch_cycles[number], *epoch.loss]
+        assert len(record) >= columns and not any(record[1 + outputs :])
         if snapshots:
             stored = models.array[number * words : (number + 1) * words]
             assert stored.tolist() == pack_master(epoch.master).tolist()
@@ -130,12 +145,8 @@ def test_results_lie_where_the_design_says(seed, draws, snapshots):
     last = epochs[-1]
     assert read(device, "epoch") == job.epochs
     assert read(device, "saturations") == last.saturations
-    after = last.settings
-    assert [read(device, f"{name}_now") for name in ("step", "rate", "phase")] == [
-        after.step,
-        after.rate,
-        after.phase,
-    ]
+    for name in ("step", "step_negative", "rate", "phase"):
+        assert read(device, f"{name}_now") == getattr(last.settings, name)
     assert (read(device, "cycles"), read(device, "beats")) == (counts.cycles, counts.beats)
 
 
@@ -151,7 +162,7 @@ def test_every_status_read_is_an_epoch(seed):
         write(device, "control", CONTROL_START)  # ignored while busy
         if status & STATUS_DONE:
             break
-        write(device, "batch", 1)  # not looked at before the next start
+        write(device, "batch_groups", 1)  # not looked at before the next start
     assert seen == [(1, STATUS_BUSY), (2, STATUS_BUSY), (3, STATUS_DONE)]
 
 
@@ -185,26 +196,70 @@ def test_abort(seed):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("features", 0), ("features", 65), ("rows", 0), ("rows", MAX_ROWS + 1), ("epochs", 0), ("batch", 0)]
+    [("features", 0), ("features", 129), ("groups", 0), ("groups", MAX_ROWS + 1), ("epochs", 0)]
     + [
         ("epochs", MAX_EPOCHS + 1),
-        ("batch", MAX_ROWS + 1),
+        ("batch_groups", 0),
+        ("batch_groups", MAX_ROWS + 1),
         ("sets", 0),
         ("base_digits", 17),
         ("base_digits", 5),
+        ("loss", 3),
+        ("bounds", 5 | 4 << 16),
+        ("bounds", 0 | 0xFFFF << 16),
     ]
-    + [(name, 0x1000_0004) for name in ("base_address", "base_stride", "draw_address", "draw_stride")]
+    + [("tails", tail | last << 8) for tail, last in ((0, 1), (1, 0), (3, 1), (1, 3), (2, 255))]
+    + [(name, 0x1000_0008) for name in ("base_address", "base_stride", "draw_address", "draw_stride")]
     + [(name, 0x1000_0040) for name in ("model_in", "model_out")]
-    + [("trace", 0x1000_0008), ("decay", (1 << 15) - 1), ("decay", (1 << 16) + 1)]
+    + [("trace", 0x1000_0010), ("decay", (1 << 15) - 1), ("decay", (1 << 16) + 1)]
     + [(name, 1 << 40) for name in ("base_address", "draw_stride", "model_in", "model_out", "trace")],
 )
 def test_configurations_that_the_hardware_refuses(seed, name, value):
-    job, _ = random_job(np.random.default_rng(seed))
-    device = EmulatorDevice(max_features=64, max_row_words=2 * 5)
+    """A port of two words, records of four; two chunks of four are taken with staleness too."""
+    job, _ = random_job(np.random.default_rng(seed), columns=2, outputs=3, staleness=1)
+    device = EmulatorDevice(max_features=128, max_row_words=2 * 5, width=128, outputs=3)
     prepare(device, job)
+    before = read(device, name)
     write(device, name, value)
     assert start(device) == ErrorCode.CONFIGURATION
     assert read(device, "epoch") == 0
+    write(device, name, before)
+    assert start(device) == ErrorCode.NONE
+
+
+def test_staleness_halves_the_model_memory(seed):
+    job, _ = random_job(np.random.default_rng(seed), features=65, staleness=1)
+    device = EmulatorDevice(max_features=160)
+    prepare(device, job)
+    assert start(device) == ErrorCode.CONFIGURATION
+    write(device, "staleness", 0)
+    assert start(device) == ErrorCode.NONE
+
+
+def test_a_last_batch_that_is_longer_than_the_others(seed):
+    """No number of rows makes such registers: the hardware would take them, the emulator does not."""
+    job, _ = random_job(np.random.default_rng(seed), rows=32, batch=8, columns=4)
+    device = EmulatorDevice(width=256)
+    prepare(device, job)
+    write(device, "tails", 3 | 4 << 8)
+    assert start(device) == ErrorCode.CONFIGURATION
+    write(device, "tails", 4 | 3 << 8)
+    assert start(device) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("columns", [1, 4])
+def test_a_batch_of_more_groups_than_there_are(seed, columns):
+    job, _ = random_job(np.random.default_rng(seed), rows=32, batch=33, columns=columns)
+    device = EmulatorDevice(width=64 * columns)
+    models, _ = prepare(device, job)
+    assert start(device) == ErrorCode.NONE
+    device.invalidate(models)
+    expected = models.array.copy()
+    write(device, "batch_groups", 1000)
+    write(device, "tails", 1 | columns << 8)
+    assert start(device) == ErrorCode.NONE
+    device.invalidate(models)
+    assert np.array_equal(models.array, expected)
 
 
 def test_no_digits_at_all(seed):

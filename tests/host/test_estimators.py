@@ -11,6 +11,7 @@ import pytest
 import bitlane
 from bitlane import DataError, DeviceError, SGDClassifier, SGDRegressor
 from bitlane.devices.emulator import EmulatorDevice
+from bitlane.validation import class_weights
 
 from .machines import Recorded
 
@@ -65,22 +66,176 @@ def test_binary_classification(seed):
     labels = np.where(y > 5, "yes", "no")
     model = classifier().fit(X, labels)
     assert model.classes_.tolist() == ["no", "yes"]
-    assert model.coef_.shape == (1, 5) and model.intercept_.shape == (1,) and len(model.runs_) == 1
+    assert model.coef_.shape == (1, 5) and model.intercept_.shape == (1,) and model.run_.passes == 1
     scores = model.decision_function(X)
     assert scores.shape == (200,)
     assert np.array_equal(model.predict(X) == "yes", scores > 0)
     assert model.score(X, labels) == np.mean(model.predict(X) == labels) > 0.9
 
 
-def test_many_classes(seed):
+def three(seed, rows=300):
+    """Three classes, 0, 10 and 20, of 4 features."""
     rng = np.random.default_rng(seed)
-    labels = rng.integers(0, 3, 300) * 10
-    X = rng.normal(size=(300, 4)) + np.eye(4)[labels // 10] * 6
-    model = classifier().fit(X, labels)
+    labels = rng.integers(0, 3, rows) * 10
+    return rng.normal(size=(rows, 4)) + np.eye(4)[labels // 10] * 6, labels
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "hinge", "log_loss"])
+def test_many_classes(seed, loss):
+    X, labels = three(seed)
+    model = classifier(loss=loss).fit(X, labels)
     assert model.classes_.tolist() == [0, 10, 20]
     assert model.coef_.shape == (3, 4) and model.decision_function(X).shape == (300, 3)
-    assert len(model.runs_) == 3 and model.run_ is model.runs_[0]
+    assert model.run_.passes == 3 and model.run_.coef.tolist() == model.coef_.tolist()
     assert model.predict(X).dtype == labels.dtype and model.score(X, labels) > 0.9
+    together = classifier(loss=loss, device=EmulatorDevice(outputs=2)).fit(X, labels)
+    assert together.run_.passes == 2 and together.coef_.tolist() == model.coef_.tolist()
+
+
+@pytest.mark.parametrize("loss", ["hinge", "log_loss"])
+def test_two_classes_by_margin(seed, loss):
+    X, y = table(seed)
+    model = classifier(loss=loss, epochs=40, learning_rate=1.0, decay=0.9).fit(X, y > 5)
+    assert model.score(X, y > 5) > 0.9
+    assert (model.decision_function(X) > 0).tolist() == model.predict(X).tolist()
+    assert model.run_.loss[-1] < model.run_.loss[0]
+
+
+def test_probabilities(seed):
+    X, y = table(seed)
+    model = classifier(loss="log_loss").fit(X, y > 5)
+    found = model.predict_proba(X)
+    assert found.shape == (200, 2) and found.sum(axis=1) == pytest.approx(1)
+    assert found[:, 1] == pytest.approx(1 / (1 + np.exp(-model.decision_function(X))))
+    X, labels = three(seed)
+    model = classifier(loss="log_loss").fit(X, labels)
+    found = model.predict_proba(X)
+    assert found.shape == (300, 3) and found.sum(axis=1) == pytest.approx(1) and (found >= 0).all()
+    assert model.classes_[found.argmax(axis=1)].tolist() == model.predict(X).tolist()
+    model.intercept_ = np.full(3, -1e4)  # no class has any probability
+    assert model.predict_proba(X) == pytest.approx(1 / 3)
+    for loss in ("squared_error", "hinge"):
+        assert not hasattr(classifier(loss=loss), "predict_proba")
+        with pytest.raises(AttributeError, match=f"loss='{loss}' gives no probabilities: set loss='log_loss'"):
+            _ = classifier(loss=loss).predict_proba
+    with pytest.raises(DataError, match="not fitted"):
+        classifier(loss="log_loss").predict_proba(X)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_probabilities_are_scikit_learns(seed, classes):
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    X, labels = three(seed)
+    labels = np.minimum(labels, 10 * (classes - 1))
+    model = classifier(loss="log_loss").fit(X, labels)
+    theirs = linear_model.SGDClassifier(loss="log_loss", max_iter=5, tol=None).fit(X, labels)
+    theirs.coef_, theirs.intercept_ = model.coef_, model.intercept_
+    np.testing.assert_allclose(model.predict_proba(X), theirs.predict_proba(X), rtol=1e-9, atol=1e-12)
+    assert model.predict(X).tolist() == theirs.predict(X).tolist()
+
+
+def test_class_weights(seed):
+    X, y = table(seed)
+    rare = y > np.quantile(y, 0.9)
+    plain = classifier(loss="log_loss").fit(X, rare)
+    balanced = classifier(loss="log_loss", class_weight="balanced").fit(X, rare)
+    assert np.mean(balanced.predict(X)) > np.mean(plain.predict(X)) + 0.1
+    share = np.mean(rare)
+    weights = {True: 0.5 / share, False: 0.5 / (1 - share)}
+    assert classifier(loss="log_loss", class_weight=weights).fit(X, rare).coef_.tolist() == balanced.coef_.tolist()
+    assert balanced.run_.settings["class_weight"] == ((weights[False], weights[True]),)
+    X, labels = three(seed)
+    model = classifier(class_weight={20: 3}, device=EmulatorDevice(outputs=3)).fit(X, labels)
+    assert model.run_.settings["class_weight"] == ((1, 1), (1, 1), (1, 3)) and model.run_.passes == 2
+
+
+def test_balanced_weights_are_scikit_learns(seed):
+    class_weight = pytest.importorskip("sklearn.utils.class_weight")
+    _, labels = three(seed)
+    classes = np.unique(labels)
+    theirs = class_weight.compute_class_weight("balanced", classes=classes, y=labels)
+    assert class_weights("balanced", labels, classes) == [(1.0, weight) for weight in theirs]
+    theirs = class_weight.compute_class_weight({10: 2.5}, classes=classes, y=labels)
+    assert class_weights({10: 2.5}, labels, classes) == [(1.0, weight) for weight in theirs]
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ("even", "class_weight='even'"),
+        ({7: 1}, "class_weight has 7, which is no class of y"),
+        ({0: -1}, "class_weight=.*: each must be 0 or more"),
+        ({0: "much"}, r"class_weight\[0\]='much'"),
+        (3, "class_weight=3"),
+    ],
+)
+def test_class_weights_that_cannot_be_used(seed, weights, message):
+    with pytest.raises(DataError, match=message):
+        classifier(class_weight=weights).fit(*three(seed))
+
+
+# --- several targets -----------------------------------------------------------------------------
+def test_several_targets(seed):
+    X, y = table(seed)
+    both = np.column_stack([y, 100 - 3 * y])
+    model = regressor(decay=0.9).fit(X, both)
+    assert model.coef_.shape == (2, 5) and model.intercept_.shape == (2,) and model.predict(X).shape == (200, 2)
+    assert model.run_.passes == 2
+    one = regressor(decay=0.9).fit(X, y)
+    assert model.coef_[0].tolist() == one.coef_.tolist()
+    together = regressor(decay=0.9, device=EmulatorDevice(outputs=2)).fit(X, both)
+    assert together.run_.passes == 1 and together.coef_.tolist() == model.coef_.tolist()
+    alone = [1 - np.mean((both[:, t] - model.predict(X)[:, t]) ** 2) / both[:, t].var() for t in range(2)]
+    assert model.score(X, both) == pytest.approx(np.mean(alone)) and min(alone) > 0.9
+    with pytest.raises(DataError, match=r"y has shape \(200,\), but the predictions have \(200, 2\)"):
+        model.score(X, y)
+
+
+# --- beginnings ----------------------------------------------------------------------------------
+def test_warm_start(seed):
+    X, y = table(seed)
+    labels = np.digitize(y, np.quantile(y, [0.3, 0.7]))
+    for make, target in ((regressor, y), (lambda **p: classifier(loss="log_loss", **p), labels)):
+        warm = make(warm_start=True, epochs=5)
+        first = warm.fit(X, target).coef_
+        begun = warm.fit(X, target).coef_
+        init = make(epochs=5).fit(X, target)
+        again = make(epochs=5).fit(X, target, coef_init=init.coef_, intercept_init=init.intercept_)
+        assert first.tolist() == init.coef_.tolist()
+        assert begun.tolist() == again.coef_.tolist() != first.tolist()
+        cold = make(epochs=5)
+        assert cold.fit(X, target).coef_.tolist() == cold.fit(X, target).coef_.tolist()
+
+
+def test_initial_coefficients_that_cannot_be_used(seed):
+    X, y = table(seed)
+    with pytest.raises(DataError, match=r"coef_init has shape \(4,\), but the data asks for \(1, 5\)"):
+        regressor().fit(X, y, coef_init=np.ones(4))
+    with pytest.raises(DataError, match=r"intercept_init has shape \(2,\), but the data asks for \(1,\)"):
+        regressor().fit(X, y, intercept_init=[1, 2])
+    with pytest.raises(DataError, match="coef_init holds 1 NaN"):
+        regressor().fit(X, y, coef_init=[1, 2, np.nan, 4, 5])
+    with pytest.raises(DataError, match=r"coef_init has shape \(1, 4\), but the data asks for \(3, 4\)"):
+        classifier(warm_start=True).fit(*three(seed), coef_init=np.ones((1, 4)))
+
+
+@pytest.mark.parametrize("make", [regressor, lambda **p: classifier(loss="hinge", class_weight="balanced", **p)])
+def test_resuming(seed, make):
+    X, y = table(seed)
+    target = y if make is regressor else np.digitize(y, np.quantile(y, [0.3, 0.7]))
+    whole = make(epochs=6).fit(X, target)
+    stopped = make(epochs=2).fit(X, target)
+    resumed = make(epochs=6).fit(X, target, resume=stopped.run_.checkpoint())
+    assert resumed.coef_.tolist() == whole.coef_.tolist()
+    assert resumed.run_.loss.tolist() == whole.run_.loss[2:].tolist()
+    fresh = make(epochs=2, random_state=None).fit(X, target).run_.checkpoint()
+    assert make(epochs=3, random_state=None).fit(X, target, resume=fresh).run_.settings["seed"] == fresh.options.seed
+    warm = make(epochs=6, warm_start=True).fit(X, target)
+    assert warm.fit(X, target, resume=stopped.run_.checkpoint()).coef_.tolist() == whole.coef_.tolist()
+    with pytest.raises(DataError, match="differ from the data"):
+        make(epochs=6).fit(X[::-1], target, resume=stopped.run_.checkpoint())
+    with pytest.raises(DataError, match="batch_size=8, but the checkpoint is of a training with 16"):
+        make(epochs=6, batch_size=8).fit(X, target, resume=stopped.run_.checkpoint())
 
 
 def test_boolean_labels(seed):
@@ -103,9 +258,20 @@ def test_penalty_shrinks(seed):
     X, y = table(seed)
     free = regressor().fit(X, y)
     ignored = regressor(alpha=0.1).fit(X, y)
-    shrunk = regressor(alpha=0.1, penalty="l2").fit(X, y)
+    shrunk = regressor(alpha=0.05, penalty="l2").fit(X, y)
+    sparse = regressor(alpha=0.05, penalty="l1").fit(X, y)
     assert ignored.coef_.tolist() == free.coef_.tolist()
-    assert np.linalg.norm(shrunk.run_.weights) < 0.8 * np.linalg.norm(free.run_.weights)
+    assert np.linalg.norm(shrunk.run_.weights) < 0.9 * np.linalg.norm(free.run_.weights)
+    assert np.abs(sparse.run_.weights).sum() < 0.8 * np.abs(free.run_.weights).sum()
+
+
+def test_bounds_and_staleness(seed):
+    X, y = table(seed)
+    y = y - 2 * y.mean() * X[:, 0] / X[:, 0].std()
+    model = regressor(bounds=(0, None)).fit(X, y)
+    assert (model.coef_ >= 0).all() and model.coef_[0] == 0 and model.coef_.any()
+    stale = regressor(staleness=1).fit(X, y)
+    assert stale.coef_.tolist() != regressor().fit(X, y).coef_.tolist() and stale.score(X, y) > 0.8
 
 
 def test_progress_and_snapshots(seed):
@@ -160,11 +326,13 @@ def test_sorted_rows_are_shuffled(seed):
 @pytest.mark.parametrize("kind", BOTH)
 def test_parameters(kind):
     model = kind(bits=8)
-    assert model.get_params()["bits"] == 8 and len(model.get_params()) == 13
+    assert model.get_params()["bits"] == 8 and len(model.get_params()) == 17 + (kind is SGDClassifier)
     assert model.set_params(epochs=3, penalty="l2") is model and model.epochs == 3
     assert kind(**model.get_params()).get_params() == model.get_params()
     assert repr(model) == f"{kind.__name__}(bits=8, epochs=3, penalty='l2')"
-    assert "bits: stored bits a feature" in kind.__doc__
+    for name in model.get_params():
+        assert f"{name}: " in kind.__doc__ or f"{name}, " in kind.__doc__ or name in ("epochs", "batch_size")
+    assert kind.fit.__doc__
     with pytest.raises(DataError, match="no parameter 'eta'"):
         model.set_params(eta=1)
 
@@ -185,7 +353,9 @@ def bad(X):
         (lambda X, y: (X[:1], y[:1]), "X has 1 row: at least 2"),
         (lambda X, y: (X[:, :0], y), "X has 0 features"),
         (lambda X, y: (X[:, 0], y), r"X has 1 dimension\(s\)"),
-        (lambda X, y: (X, X), r"y has 2 dimension\(s\)"),
+        (lambda X, y: (X, X[:, :, None]), r"y has 3 dimension\(s\)"),
+        (lambda X, y: (X, y[0]), r"y has 0 dimension\(s\)"),
+        (lambda X, y: (X, X[:-1]), "X has 200 rows, but y has 199 values"),
         (lambda X, y: (X, y[:-1]), "X has 200 rows, but y has 199 values"),
         (lambda X, y: (X.astype(str), y), "X holds <U.*encode text"),
         (lambda X, y: (np.array([["a", 1.0]] * 200, object), y), "X holds object"),
@@ -206,8 +376,12 @@ def test_labels_that_cannot_be_used(seed):
     X, _ = table(seed)
     with pytest.raises(DataError, match="one class only"):
         classifier().fit(X, np.ones(200))
+    with pytest.raises(DataError, match=r"y has 2 dimension\(s\)"):
+        classifier().fit(X, X)
     with pytest.raises(DataError, match="y holds <U"):
         regressor().fit(X, np.full(200, "a"))
+    with pytest.raises(DataError, match="y has 0 columns"):
+        regressor().fit(X, X[:, :0])
 
 
 @pytest.mark.parametrize(
@@ -215,9 +389,14 @@ def test_labels_that_cannot_be_used(seed):
     [
         ({"bits": 3}, "bits=3"),
         ({"sampling": "best"}, "sampling='best'"),
-        ({"penalty": "l1"}, "penalty='l1'"),
+        ({"loss": "hinge"}, "loss='hinge': choose one of 'squared_error'"),
+        ({"penalty": "elasticnet"}, "penalty='elasticnet'"),
         ({"penalty": "l2", "alpha": -1}, "alpha=-1"),
         ({"penalty": "l2", "alpha": 1.0}, "alpha . learning_rate is 0.3"),
+        ({"penalty": "l1", "alpha": None}, "alpha=None"),
+        ({"bounds": (1, 0)}, r"bounds=\(1, 0\)"),
+        ({"bounds": (0, 1), "penalty": "l1"}, "exclude a penalty"),
+        ({"staleness": 2}, "staleness=2"),
         ({"learning_rate": "fast"}, "learning_rate='fast'"),
         ({"learning_rate": float("nan")}, "learning_rate=nan"),
         ({"decay": None}, "decay=None"),
@@ -296,6 +475,8 @@ def test_scikit_learn_takes_them_for_its_own(seed):
         scores = cross_val_score(make_pipeline(StandardScaler(), regressor()), X, y, cv=3)
         assert scores.min() > 0.8
         assert cross_val_score(classifier(), X, y > 5, cv=3).min() > 0.8
+        scores = cross_val_score(classifier(loss="log_loss", epochs=40), X, y > 5, cv=3, scoring="neg_log_loss")
+        assert scores.min() > -np.log(2)
 
 
 def test_numpy_is_all_that_is_needed():

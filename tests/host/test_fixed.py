@@ -20,6 +20,14 @@ def test_round_half_up_is_floor_of_x_plus_a_half(seed):
         assert round_half_up(x, n).tolist() == expected
 
 
+def test_round_half_up_takes_a_number_for_each(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-(1 << 40), 1 << 40, (50, 3))
+    n = rng.integers(0, 36, (50, 3))
+    each = [round_half_up(value, int(by)) for value, by in zip(x.ravel(), n.ravel(), strict=True)]
+    assert round_half_up(x, n).ravel().tolist() == each
+
+
 def test_saturate_clips_and_marks():
     x = np.array([RESIDUAL.minimum - 1, RESIDUAL.minimum, 0, RESIDUAL.maximum, RESIDUAL.maximum + 1])
     values, clipped = saturate(x, RESIDUAL)

@@ -35,7 +35,7 @@ def curve(sampling: str, bits: int, loss: list[float], read: float | None = 100.
     return Curve(plots.curve_label(sampling, bits), sampling, bits, np.array(loss), read)
 
 
-def comparison() -> Record:
+def comparison(loss: str = "squared_error", optimum: float | None = 0.5) -> Record:
     settings = [
         ("float64", 64, None),
         ("full", 32, 800),
@@ -48,27 +48,27 @@ def comparison() -> Record:
             "kind": "result",
             "sampling": sampling,
             "bits": bits,
+            "staleness": int(bits == 2),
             "bytes_per_epoch": read,
             "losses": [1.0 / epoch + 0.6 for epoch in range(1, 6)] if bits != 2 else [3.0, None, 9.0, 1e30, None],
         }
         for sampling, bits, read in settings
     ]
-    header = {"title": "t", "data": {"name": "t", "variance": 2.0, "optimum": 0.5}}
+    header = {"title": "t", "settings": {"loss": loss}, "data": {"name": "t", "constant": 2.0, "optimum": optimum}}
     return Record("comparison", header, lines, {})
 
 
-def run(models: int = 1, loss: float = 1.0) -> Record:
+def run(models: int = 1, loss: float = 1.0, name: str = "squared_error") -> Record:
     lines = [
-        {"kind": "epoch", "epoch": e, "loss": loss / (e + 1) - 0.5, "true_loss": loss / (e + 1)}
-        for _ in range(models)
+        {"kind": "epoch", "epoch": e, "loss": [loss / (e + 1) - 0.5] * models, "true_loss": [loss / (e + 1)] * models}
         for e in range(4)
     ]
-    settings = {"sampling": "double", "bits": 4, "epochs": 4}
-    header = {"settings": settings, "data": {"name": "t", "variance": loss}}
+    settings = {"sampling": "double", "bits": 4, "epochs": 4, "staleness": 0, "loss": name}
+    header = {"settings": settings, "data": {"name": "t", "constant": loss}}
     return Record("run", header, lines, {"models": models, "bytes_read": 4000})
 
 
-@pytest.mark.parametrize("record", [comparison(), run(), run(models=3), run(loss=0.0)])
+@pytest.mark.parametrize("record", [comparison(), comparison("hinge", None), run(), run(models=3), run(loss=0.0)])
 def test_two_pngs(tmp_path: Path, record: Record) -> None:
     paths = draw(record, tmp_path)
     assert [path.name for path in paths] == ["loss.png", "loss-bytes.png"]
@@ -78,11 +78,25 @@ def test_two_pngs(tmp_path: Path, record: Record) -> None:
 def test_a_legend_names_each_line_and_its_divergence(tmp_path: Path, axes: list[Any]) -> None:
     draw(comparison(), tmp_path)
     legends = [[text.get_text() for text in one.get_legend().get_texts()] for one in axes]
-    drawn = ["full, 32 bits", "double, 4 bits", "nearest, 4 bits", "double, 2 bits (diverges)"]
+    drawn = ["full, 32 bits", "double, 4 bits", "nearest, 4 bits", "double, 2 bits, stale (diverges)"]
     assert legends == [["float64", *drawn], drawn]  # float64 reads no counted bytes
     assert "%" in axes[0].get_ylabel()
     assert "bytes" in axes[1].get_xlabel()
     assert axes[1].get_xscale() == "log"
+
+
+def test_axes_say_which_loss(tmp_path: Path, axes: list[Any]) -> None:
+    for record in (run(name="hinge"), comparison("log_loss", None), run(), comparison(optimum=0.0)):
+        draw(record, tmp_path)
+    squares = "mean squared residual (label units squared)"
+    expected = ["mean hinge loss (no unit)", "mean log loss (nats)", squares, squares]
+    assert [one.get_ylabel() for one in axes[::2]] == expected
+
+
+def test_stale_trainings_are_fainter(tmp_path: Path, axes: list[Any]) -> None:
+    draw(comparison(), tmp_path)
+    lines = [line for line in axes[0].lines if not line.get_label().startswith("_")]
+    assert [line.get_alpha() for line in lines] == [1.0, 1.0, 1.0, 1.0, 0.5]
 
 
 def test_what_diverges_is_drawn_at_the_top_edge(tmp_path: Path, axes: list[Any]) -> None:

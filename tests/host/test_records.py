@@ -121,13 +121,13 @@ def test_damaged_line_and_lost_line(tmp_path: Path, record: Record) -> None:
     assert "cannot be read" in refused(tmp_path / "run")
 
 
-@pytest.mark.parametrize("version", [0, 2, None, "1"])
+@pytest.mark.parametrize("version", [1, 3, None, "2"])
 def test_other_format(tmp_path: Path, record: Record, version: object) -> None:
     write_record(tmp_path / "run", record)
     path = tmp_path / "run" / LINES_NAME
     first, rest = path.read_text().split("\n", 1)
     path.write_text(json.dumps({**json.loads(first), "format": version}) + "\n" + rest)
-    assert f"has format {version!r}, this bitlane reads 1" in refused(tmp_path / "run")
+    assert f"has format {version!r}, this bitlane reads 2" in refused(tmp_path / "run")
 
 
 def test_damaged_model(tmp_path: Path, record: Record) -> None:

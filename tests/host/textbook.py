@@ -7,6 +7,7 @@ written out on purpose.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import exp, log1p
 
 
 def round_half_up(x: int, n: int) -> int:
@@ -15,49 +16,88 @@ def round_half_up(x: int, n: int) -> int:
 
 @dataclass
 class Textbook:
-    """A run: set the registers, then call `epoch` for each epoch.
+    """A run of one output: set the registers, then call `epoch` for each epoch.
 
-    base_digits: b / 2. draws: whether double sampling. step, rate: (mantissa, exponent). shift: of a shrink.
+    base_digits: b / 2. draws: whether double sampling. columns: rows of a group. step, step_negative, rate:
+    (mantissa, exponent). loss: "squares", "hinge" or "logistic". prox: "none", "l2", "l1" or "box".
     master: stored weights, one for each feature.
     """
 
     base_digits: int
     draws: bool
     batch: int
+    columns: int
     step: tuple[int, int]
+    step_negative: tuple[int, int]
     rate: tuple[int, int]
     decay: int
-    shift: int
     phase: int
+    loss: str
+    prox: str
+    bounds: tuple[int, int]
+    free: bool
+    staleness: int
     master: list[int]
     saturations: int = 0
-    seen: set[str] = field(default_factory=set)  # which values were ever clipped
+    seen: set[str] = field(default_factory=set)  # which values were ever clipped, and what a prox ever changed
 
     def clip(self, x: int, bits: int, name: str) -> int:
         low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
         if low <= x <= high:
             return x
-        self.saturations += 1
-        self.seen.add(name)
+        if name:
+            self.saturations += 1
+            self.seen.add(name)
         return low if x < low else high
+
+    def read(self) -> list[int]:
+        return [a >> 8 for a in self.master]
 
     def epoch(self, codes: list[list[int]], draws: list[list[int]], labels: list[int]) -> int:
         """One epoch over base codes, draw codes (ignored without draws) and labels; the loss."""
+        rows = list(zip(codes, draws, labels, strict=True))
         loss = 0
-        weights = [a >> 8 for a in self.master]
-        for row, (code, draw, label) in enumerate(zip(codes, draws, labels, strict=True)):
-            last = row == len(codes) - 1 or row % self.batch == self.batch - 1
-            shrinks = False
-            if last:
-                self.phase += (self.rate[0] << 16) >> self.rate[1]
-                shrinks = self.phase >= 2**32
-                self.phase %= 2**32
-            loss += self.row(code, draw, label, weights, shrinks)
-            if last:
-                weights = [a >> 8 for a in self.master]
+        models = [self.read()] * (1 + self.staleness)  # as of after each batch, and before the first
+        for start in range(0, len(rows), self.batch):
+            batch = rows[start : start + self.batch]
+            weights = models[-1 - self.staleness]
+            rate32 = (self.rate[0] << 16) >> self.rate[1]
+            self.phase += rate32
+            carries = self.phase >= 2**32
+            self.phase %= 2**32
+            for first in range(0, len(batch), self.columns):
+                group = batch[first : first + self.columns]
+                taken = [0] * len(weights)
+                for row in group:
+                    row_loss, t = self.row(*row, weights)
+                    loss += row_loss
+                    taken = [a + b for a, b in zip(taken, t, strict=True)]
+                last = first + self.columns >= len(batch)
+                for j, t in enumerate(taken):
+                    a = self.master[j] - t
+                    clipped = self.clip(a, 32, "w")
+                    spared = self.free and j == len(taken) - 1
+                    if last and clipped == a and not spared:
+                        self.master[j] = self.after_prox(a, carries, rate32 >> 4)
+                        if self.master[j] != a:
+                            self.seen.add(self.prox)
+                    else:
+                        self.master[j] = clipped
+            models.append(self.read())
         self.step = self.decayed(self.step)
+        self.step_negative = self.decayed(self.step_negative)
         self.rate = self.decayed(self.rate)
         return loss
+
+    def after_prox(self, a: int, carries: bool, tau: int) -> int:
+        if self.prox == "l2" and carries:
+            return a - (a >> 6)
+        if self.prox == "l1":
+            return a - tau if a > tau else a + tau if a < -tau else 0
+        if self.prox == "box":
+            low, high = self.bounds
+            return high << 16 if a >> 16 >= high else low << 16 if a >> 16 < low else a
+        return a
 
     def decayed(self, number: tuple[int, int]) -> tuple[int, int]:
         mantissa, exponent = number
@@ -68,19 +108,27 @@ class Textbook:
             return p >> 15, exponent + 1
         return p >> 16, exponent
 
-    def row(self, code: list[int], draw: list[int], label: int, weights: list[int], shrinks: bool) -> int:
+    def row(self, code: list[int], draw: list[int], label: int, weights: list[int]) -> tuple[int, list[int]]:
+        """The row's loss, and what it takes from each weight."""
         b = 2 * self.base_digits
         dot = sum((2 * i + 1 - 2**b) * x for i, x in zip(code, weights, strict=True))
         dots = [dot, dot]
         if self.draws:
             dots[0] += sum((1 if u & 2 else -1) * x for u, x in zip(draw, weights, strict=True))
             dots[1] += sum((1 if u & 1 else -1) * x for u, x in zip(draw, weights, strict=True))
-        z = [self.clip(round_half_up(dot, b), 24, "z") for dot in dots]
-        r1, r2 = (self.clip(value - (label << 5), 24, "r") for value in z)
-        mantissa, exponent = self.step
+        dots = [round_half_up(dot, b) for dot in dots]
+        if self.loss == "squares":
+            (r1, loss1), (r2, loss2) = (self.residual(dot, label) for dot in dots)
+            loss = round_half_up(r1 * r2, 8)
+        else:
+            slope = self.hinge if self.loss == "hinge" else self.logistic
+            (r1, loss1), (r2, loss2) = (slope(self.clip(dot, 24, ""), label >= 0) for dot in dots)
+            loss = (loss1 + loss2) << 11
+        mantissa, exponent = self.step if label >= 0 else self.step_negative
         s = self.clip(round_half_up((r1 + r2) * mantissa, exponent + 4), 32, "s")
         d = self.clip(round_half_up((r2 - r1) * mantissa, exponent + 4), 32, "d")
-        for j, a in enumerate(self.master):
+        taken = []
+        for j in range(len(weights)):
             t = 0
             for k in range(self.base_digits):
                 digit = code[j] // 4 ** (self.base_digits - 1 - k) % 4
@@ -88,10 +136,25 @@ class Textbook:
             if self.draws:
                 k = self.base_digits
                 t += self.pick(draw[j], round_half_up(s, 2 * k + 2), round_half_up(d, 2 * k + 2))
-            if shrinks:
-                t += a >> self.shift
-            self.master[j] = self.clip(a - t, 32, "w")
-        return round_half_up(r1 * r2, 8)
+            taken.append(t)
+        return loss, taken
+
+    def residual(self, dot: int, label: int) -> tuple[int, int]:
+        return self.clip(self.clip(dot, 24, "z") - (label << 5), 24, "r"), 0
+
+    @staticmethod
+    def hinge(z: int, positive: bool) -> tuple[int, int]:
+        v = 2**20 - (z if positive else -z)
+        return (-(2**20) if positive else 2**20) if v > 0 else 0, max(v, 0)
+
+    @staticmethod
+    def logistic(z: int, positive: bool) -> tuple[int, int]:
+        u = z if z >= 0 else ~z
+        middle = ((u >> 13) + 0.5) / 128
+        q = round(2**18 / (1 + exp(middle))) << 2
+        sigma = 2**20 - q if z >= 0 else q
+        value = max(-z if positive else z, 0) + (round(2**18 * log1p(exp(-middle))) << 2)
+        return sigma - 2**20 if positive else sigma, value
 
     @staticmethod
     def pick(digit: int, p: int, m: int) -> int:

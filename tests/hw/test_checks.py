@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from amaranth.hdl import Module, Signal
 
 from bitlane_hw.checks import configuration_error
@@ -13,34 +15,47 @@ from bitlane_hw.contract import REGISTERS
 
 from .support import run
 
-CONFIG = AcceleratorConfig(max_features=512, row_buffer_words=128)  # rows of 64 words
+MAX_FEATURES, ROW_WORDS = 512, 64
+CONFIGS = [
+    AcceleratorConfig(width=width, outputs=outputs, max_features=MAX_FEATURES, row_buffer_beats=ROW_WORDS + 64)
+    for width, outputs in ((64, 1), (64, 3), (128, 1), (512, 3), (512, 15))
+]
+TOP = (1 << 32) - 1
+BEATS = ("base_address", "base_stride", "draw_address", "draw_stride")
+MODELS = ("model_in", "model_out")
+ADDRESSES = (*BEATS, *MODELS, "trace")
 VALID = {
     "features": 100,
-    "rows": 50,
+    "groups": 50,
     "base_digits": 3,
     "draws": 1,
     "sets": 2,
     "epochs": 3,
-    "batch": 8,
-    "base_address": 0x1008,
-    "base_stride": 0,
-    "draw_address": 0x2010,
-    "draw_stride": 0x408,
-    "model_in": 0x3080,
-    "model_out": 0x4000,
-    "trace": 0x5010,
+    "batch_groups": 8,
+    "tails": 0x0101,
     "decay": 1 << 16,
+    "base_address": 0x1000,
+    "base_stride": 0,
+    "draw_address": 0x2000,
+    "draw_stride": 0x400,
+    "model_in": 0x3000,
+    "model_out": 0x4000,
+    "trace": 0x5000,
 }
-TOP = (1 << 32) - 1
+
+
+def bounds(low: int, high: int) -> int:
+    return (low & 0xFFFF) | (high & 0xFFFF) << 16
+
 
 GOOD: list[dict[str, int]] = [
     {},
     {"features": 1},
     {"features": 512},
-    {"rows": 1},
-    {"rows": (1 << 24) - 1},
-    {"batch": 1},
-    {"batch": (1 << 24) - 1},
+    {"groups": 1},
+    {"groups": (1 << 24) - 1},
+    {"batch_groups": 1},
+    {"batch_groups": (1 << 24) - 1},
     {"epochs": 1},
     {"epochs": (1 << 16) - 1},
     {"sets": 1},
@@ -52,25 +67,22 @@ GOOD: list[dict[str, int]] = [
     {"features": 8 * 32, "base_digits": 7, "draws": 1},  # 64 words a row
     {"features": 8 * 32, "base_digits": 8, "draws": 0},
     {"features": 4 * 32, "base_digits": 16, "draws": 0},
-    {"model_in": 0, "model_out": 0, "trace": 0, "base_address": 0, "draw_address": 0, "draw_stride": 0},
+    dict.fromkeys(ADDRESSES, 0),
+    dict.fromkeys(BEATS, 1 << 39),
+    dict.fromkeys((*MODELS, "trace"), 1 << 39),
     {"decay": 1 << 15},
-    {name: 1 << 39 for name in ("base_address", "base_stride", "draw_address", "draw_stride")},
-    {name: 1 << 39 for name in ("model_in", "model_out", "trace")},
-    {"step": 0x1FFFFF, "rate": 0x1FFFFF, "decay": 1 << 16, "phase": TOP, "shrink": 1, "snapshots": 1},
+    *({"loss": loss} for loss in range(3)),
+    *({"prox": prox} for prox in range(4)),
+    *({"bounds": bounds(*ends)} for ends in ((0, 0), (-1, 0), (-1, -1), (5, 6), (-(1 << 15), (1 << 15) - 1))),
+    {"staleness": 1},
+    {"staleness": 1, "features": MAX_FEATURES // 2},
+    {"staleness": 0, "features": MAX_FEATURES // 2 + 1},
+    {name: (1 << REGISTERS[name].bits) - 1 for name in ("step", "step_negative", "rate", "phase", "free", "snapshots")},
 ]
 BAD: list[dict[str, int]] = [
-    {"features": 0},
-    {"features": 513},
-    {"features": TOP},
-    {"rows": 0},
-    {"rows": 1 << 24},
-    {"rows": TOP},
-    {"batch": 0},
-    {"batch": 1 << 24},
-    {"batch": TOP},
-    {"epochs": 0},
-    {"epochs": 1 << 16},
-    {"epochs": TOP},
+    *({"features": features} for features in (0, 513, TOP)),
+    *({name: count} for name in ("groups", "batch_groups") for count in (0, 1 << 24, TOP)),
+    *({"epochs": epochs} for epochs in (0, 1 << 16, TOP)),
     {"sets": 0},
     {"base_digits": 0, "draws": 0},
     {"features": 1, "base_digits": 17, "draws": 0},
@@ -79,33 +91,49 @@ BAD: list[dict[str, int]] = [
     {"features": 5 * 32, "base_digits": 13, "draws": 0},  # 65 words a row
     {"features": 5 * 32, "base_digits": 12, "draws": 1},
     {"features": 8 * 32 + 1, "base_digits": 8, "draws": 0},
-    *({name: VALID[name] + (1 << bit)} for name in ("base_address", "base_stride") for bit in range(3)),
-    *({name: VALID[name] + (1 << bit)} for name in ("draw_address", "draw_stride") for bit in range(3)),
-    *({name: VALID[name] + (1 << bit)} for name in ("model_in", "model_out") for bit in range(7)),
-    {"trace": VALID["trace"] + 8},
-    {"trace": VALID["trace"] + 1},
-    {"decay": 0},
-    {"decay": (1 << 15) - 1},
-    {"decay": (1 << 16) + 1},
-    *({name: 1 << bit} for name in ("base_address", "base_stride", "draw_address") for bit in (40, 63)),
-    *({name: 1 << bit} for name in ("draw_stride", "model_in", "model_out", "trace") for bit in (40, 63)),
+    *({"decay": decay} for decay in (0, (1 << 15) - 1, (1 << 16) + 1)),
+    {"loss": 3},
+    *({"bounds": bounds(*ends)} for ends in ((1, 0), (0, -1), (-1, -2), ((1 << 15) - 1, -(1 << 15)))),
+    {"staleness": 1, "features": MAX_FEATURES // 2 + 1},
+    {"staleness": 1, "features": MAX_FEATURES},
+    *({name: 1 << bit} for name in ADDRESSES for bit in (40, 63)),
 ]
 
 
-def test_rules() -> None:
+def sized(width: int, outputs: int) -> Iterator[tuple[dict[str, int], bool]]:
+    """What depends on the build, and whether it is good: rows in a group, and what addresses are multiples of."""
+    columns = width // 64
+    record = next(words for words in (2, 4, 8, 16) if words > outputs)
+    for batch in (1, columns):
+        for epoch in (1, columns):
+            yield {"tails": batch | epoch << 8}, True
+    for tail in (0, columns + 1, 128, 255):
+        yield {"tails": tail | 1 << 8}, False
+        yield {"tails": columns | tail << 8}, False
+    for names, words in ((BEATS, columns), (MODELS, 16), (("trace",), max(record, columns))):
+        for name in names:
+            yield {name: VALID[name] + 8 * words}, True
+            for bit in range((8 * words).bit_length() - 1):
+                yield {name: VALID[name] + (1 << bit)}, False
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: f"{config.width} bits, outputs {config.outputs}")
+def test_rules(config: AcceleratorConfig) -> None:
     m = Module()
     signals = {name: Signal(register.bits, name=name) for name, register in REGISTERS.items()}
-    refused, row_words = Signal(), Signal(37)
     registers = SimpleNamespace(**signals)
+    chunks, row_words, refused = Signal(range(MAX_FEATURES // 32 + 1)), Signal(37), Signal()
     m.d.comb += [
+        chunks.eq((registers.features + 31) // 32),
         row_words.eq((registers.features + 31) // 32 * (registers.base_digits + registers.draws)),
-        refused.eq(configuration_error(registers, CONFIG, row_words)),
+        refused.eq(configuration_error(registers, config, SimpleNamespace(chunks=chunks), row_words)),
     ]
+    cases = [*((good, True) for good in GOOD), *((bad, False) for bad in BAD), *sized(config.width, config.outputs)]
 
     async def testbench(ctx: Any) -> None:
-        for changes, expected in [*((good, 0) for good in GOOD), *((bad, 1) for bad in BAD)]:
+        for changes, good in cases:
             for name, signal in signals.items():
                 ctx.set(signal, {**VALID, **changes}.get(name, 0))
-            assert ctx.get(refused) == expected, changes
+            assert ctx.get(refused) == (not good), changes
 
     run(m, testbench, clocked=False)

@@ -9,7 +9,18 @@ import pytest
 from amaranth.hdl import Module, Signal, signed
 
 from bitlane_hw.contract import Fixed
-from bitlane_hw.fixed import delay, delay_valid, fits, popcount, register, round_half_up, saturate
+from bitlane_hw.fixed import (
+    add_or_subtract,
+    add_with_carry,
+    delay,
+    delay_valid,
+    fits,
+    inverted_if,
+    popcount,
+    register,
+    round_half_up,
+    saturate,
+)
 
 from .support import clip, rounded, run
 
@@ -65,6 +76,44 @@ def test_saturate_and_fits(bits: int) -> None:
             assert ctx.get(clipped) == (x != expected), x
             if bits <= BITS:
                 assert ctx.get(fit) == (x == expected), x
+
+    run(m, testbench, clocked=False)
+
+
+@pytest.mark.parametrize("bits", [(1, 1), (1, 4), (3, 5), (5, 3), (5, 5)], ids=str)
+def test_sums(bits: tuple[int, int]) -> None:
+    """With a carry, and with a sign: every pair of numbers fits the result."""
+    m = Module()
+    a, b, bit = Signal(signed(bits[0])), Signal(signed(bits[1])), Signal()
+    values = add_with_carry(a, b, bit), add_or_subtract(a, b, bit)
+    assert [value.shape() for value in values] == [signed(max(bits) + 1)] * 2
+    results = [Signal.like(value, name=f"result_{i}") for i, value in enumerate(values)]
+    m.d.comb += [result.eq(value) for result, value in zip(results, values, strict=True)]
+
+    async def testbench(ctx: Any) -> None:
+        for x in range(-(1 << bits[0] - 1), 1 << bits[0] - 1):
+            for y in range(-(1 << bits[1] - 1), 1 << bits[1] - 1):
+                for c in (0, 1):
+                    ctx.set(a, x)
+                    ctx.set(b, y)
+                    ctx.set(bit, c)
+                    assert ctx.get(results[0]) == x + y + c, (x, y, c)
+                    assert ctx.get(results[1]) == (x - y if c else x + y), (x, y, c)
+
+    run(m, testbench, clocked=False)
+
+
+def test_inverted_if() -> None:
+    m = Module()
+    value, condition, result = Signal(signed(BITS)), Signal(), Signal(signed(BITS + 2))
+    m.d.comb += result.eq(inverted_if(condition, value))
+
+    async def testbench(ctx: Any) -> None:
+        for x in ALL:
+            ctx.set(value, x)
+            for c in (0, 1):
+                ctx.set(condition, c)
+                assert ctx.get(result) == (-x - 1 if c else x), (x, c)
 
     run(m, testbench, clocked=False)
 

@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-import math
 from random import Random
 from typing import Any
 
+import pytest
+
 from bitlane_hw.regions import RegionSizes
 
-from .support import CONFIG, Run, run, settings
+from .support import Run, config, run, settings
 
 
-def test_sizes(seed: int) -> None:
+@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (2, 3), (8, 15)])
+def test_sizes(seed: int, columns: int, outputs: int) -> None:
+    """However long a set is; the next start may come as soon as the last sizes are there."""
     rng = Random(seed)
-    dut = RegionSizes(CONFIG)
+    dut = RegionSizes(config(columns, outputs))
+
+    def case(chunks: int, base_digits: int, groups: int) -> Run:
+        return Run(chunks, base_digits, 1, groups, 1, 1, columns=columns, outputs=outputs)
+
+    most = (1 << 24) - 1
     cases = [
-        Run(chunks, base_digits, 1, rows, 1, 1)
+        case(chunks, base_digits, groups)
         for chunks in (1, 3, 4)
         for base_digits in (0, 1, 16)
-        for rows in (1, 4, 5, (1 << 24) - 1, rng.randrange(1, 1 << 24))
+        for groups in (1, 4, 5, most, rng.randint(1, most))
     ]
-    cases += [
-        Run(rng.randint(1, 4), rng.randint(0, 16), 1, rng.randrange(1, 1 << rng.randint(1, 24)), 1, 1)
-        for _ in range(60)
-    ]
+    cases += [case(rng.randint(1, 4), rng.randint(0, 16), rng.randint(1, most >> rng.randrange(24))) for _ in range(40)]
 
     async def testbench(ctx: Any) -> None:
-        for case in cases:
-            ctx.set(dut.settings, settings(case))
+        for geometry in cases:
+            ctx.set(dut.settings, settings(geometry))
             ctx.set(dut.start, 1)
             await ctx.tick()
             ctx.set(dut.start, 0)
@@ -36,12 +41,30 @@ def test_sizes(seed: int) -> None:
                 cycles += 1
                 assert cycles < 40
                 await ctx.tick()
-            assert cycles == max(case.chunks * case.base_digits, case.chunks).bit_length() + 1
-            base_words = case.rows * case.chunks * case.base_digits + math.ceil(case.rows / 4)
-            for _ in range(rng.randrange(3)):
+            assert cycles == max(geometry.chunks * geometry.base_digits, geometry.chunks).bit_length() + 1
+            for _ in range(rng.randint(1, 3)):
                 assert ctx.get(dut.done)
-                assert ctx.get(dut.base_words) == base_words
-                assert ctx.get(dut.draw_words) == case.rows * case.chunks
+                assert (ctx.get(dut.base_beats), ctx.get(dut.draw_beats)) == geometry.set_beats
                 await ctx.tick()
+
+    run(dut, testbench)
+
+
+def test_a_start_that_comes_early(seed: int) -> None:
+    """A refused run's sizes may still be worked out when the next run starts: they are forgotten."""
+    rng = Random(seed)
+    dut = RegionSizes(config())
+    refused = Run(chunks=4, base_digits=15, draws=1, groups=1000, batch_groups=1, epochs=1)
+    geometry = Run(chunks=3, base_digits=5, draws=1, groups=7, batch_groups=1, epochs=1)
+
+    async def testbench(ctx: Any) -> None:
+        for _ in range(10):
+            for given, wait in ((refused, rng.randint(1, 6)), (geometry, 20)):
+                ctx.set(dut.settings, settings(given))
+                ctx.set(dut.start, 1)
+                await ctx.tick()
+                ctx.set(dut.start, 0)
+                await ctx.tick().repeat(wait)
+            assert (ctx.get(dut.base_beats), ctx.get(dut.draw_beats)) == geometry.set_beats
 
     run(dut, testbench)

@@ -1,11 +1,14 @@
-"""The register page is what the table says, and the table is one that a bus can decode."""
+"""The register page is what the table says, tells every rule, and the table is one that a bus can decode."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from bitlane_hw.contract import REGISTERS, ErrorCode
-from bitlane_hw.register_docs import ERRORS, markdown
+from bitlane_hw.register_docs import ERRORS, RULES, markdown
+
+from .test_checks import BAD
 
 PAGE = Path(__file__).parents[2] / "docs" / "registers.md"
 
@@ -18,7 +21,19 @@ def test_every_error_code_is_told():
     assert set(ERRORS) == set(ErrorCode)
 
 
+def test_every_register_that_a_run_is_refused_for_has_a_rule():
+    refused = {name for bad in BAD for name in bad} | {"tails"}
+    assert refused <= set(re.findall(r"\w+", " ".join(RULES)))
+
+
+def test_rules_speak_of_registers():
+    """What looks like a register's name is one."""
+    names = {name for rule in RULES for name in re.findall(r"[a-z]+_[a-z_]+", rule)}
+    assert names <= set(REGISTERS)
+
+
 def test_no_registers_overlap():
     words = [r.offset + 4 * word for r in REGISTERS.values() for word in range(r.words)]
     assert len(set(words)) == len(words)
     assert all(offset % 4 == 0 and offset < 4096 for offset in words)
+    assert all(r.offset % (4 * r.words) == 0 for r in REGISTERS.values())

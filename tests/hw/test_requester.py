@@ -1,4 +1,4 @@
-"""The requester's bursts: which words, in which order, how many at a time."""
+"""The requester's bursts: which beats, in which order, how many at a time."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import pytest
 
 from bitlane_hw.requester import Requester
 
-from .support import CONFIG, DRAW, Run, run, some_run, tokens
+from .support import DRAW, MODEL, Run, config, run, some_run, tokens
 
-WORD = 8
-LIMIT = CONFIG.fifo_words
+LIMIT = config().fifo_beats
+BUILDS = pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (1, 3), (2, 3), (4, 1), (8, 3)])
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run's words lie: one entry for each of the two streams."""
+    """Where a run's beats lie: one entry for each of the two streams."""
 
     model: int
     sets: int
@@ -28,26 +28,29 @@ class Place:
 
 
 def some_place(rng: Random, geometry: Run) -> Place:
-    """Regions at any multiple of 8, often just below a multiple of 4096, apart or one for all sets."""
+    """Regions at any multiple of a beat, often just below a multiple of 4096, apart or one for all sets."""
+    beat = 8 * geometry.columns
+    page = 4096 // beat
 
     def address() -> int:
-        return rng.randrange(1 << 24) * 4096 + WORD * rng.choice((0, rng.randrange(512), 511 - rng.randrange(20)))
+        return rng.randrange(1 << 24) * 4096 + beat * rng.choice((0, rng.randrange(page), page - rng.randint(1, 20)))
 
     sets = rng.randint(1, 4)
-    base_words, draw_words = geometry.set_words
-    base_stride = rng.choice((0, WORD * rng.randint(base_words, 2 * base_words)))
-    draw_stride = WORD * rng.randint(draw_words, 2 * draw_words)
+    base_beats, draw_beats = geometry.set_beats
+    base_stride = rng.choice((0, beat * rng.randint(base_beats, 2 * base_beats)))
+    draw_stride = beat * rng.randint(draw_beats, 2 * draw_beats)
     return Place(128 * rng.randrange(1 << 20), sets, (address(), address()), (base_stride, draw_stride))
 
 
-def word_addresses(geometry: Run, place: Place) -> tuple[list[int], list[int]]:
-    """The address of each word of both streams, in the order of the layout."""
+def beat_addresses(geometry: Run, place: Place) -> tuple[list[int], list[int]]:
+    """The address of each beat of both streams, in the order of the layout."""
+    beat = 8 * geometry.columns
     streams: tuple[list[int], list[int]] = ([], [])
-    streams[0].extend(place.model + WORD * i for i in range(16 * geometry.chunks))
+    streams[0].extend(place.model + beat * i for i in range(geometry.model_beats))
     for epoch in range(geometry.epochs):
         for i in range(2):
             start = place.addresses[i] + epoch % place.sets * place.strides[i]
-            streams[i].extend(start + WORD * k for k in range(geometry.set_words[i]))
+            streams[i].extend(start + beat * k for k in range(geometry.set_beats[i]))
     return streams
 
 
@@ -58,21 +61,21 @@ def set_up(ctx: Any, dut: Requester, geometry: Run, place: Place) -> None:
     for i in range(2):
         ctx.set(
             dut.regions[i],
-            {"address": place.addresses[i], "stride": place.strides[i], "words": geometry.set_words[i]},
+            {"address": place.addresses[i], "stride": place.strides[i], "beats": geometry.set_beats[i]},
         )
 
 
 class Bench:
-    """Offers tokens, takes bursts, returns the words asked for after a while; remembers and checks all of it."""
+    """Offers tokens, takes bursts, returns the beats asked for after a while; remembers and checks all of it."""
 
     def __init__(self, rng: Random, geometry: Run, place: Place, token_rate: float, burst_rate: float, pop_rate: float):
         self.rng = rng
         self.geometry = geometry
         self.place = place
         self.rates = token_rate, burst_rate, pop_rate
-        self.dut = Requester(CONFIG)
-        self.waiting = deque(int(token.kind == DRAW) for token in tokens(geometry))
-        self.bursts: list[tuple[int, int, int]] = []  # stream, address, words
+        self.dut = Requester(geometry.config)
+        self.waiting = deque(token.kind for token in tokens(geometry))
+        self.bursts: list[tuple[int, int, int]] = []  # stream, address, beats
         self.asked = [0, 0]
         self.returned = [0, 0]
         self.pending: Any = None  # a burst seen valid and not yet taken
@@ -83,7 +86,7 @@ class Bench:
         offer = bool(self.waiting) and (rng.random() < token_rate or self.offered)
         ctx.set(dut.tokens.valid, offer)
         if offer:
-            ctx.set(dut.tokens.payload.kind, DRAW if self.waiting[0] else 2)
+            ctx.set(dut.tokens.payload.kind, self.waiting[0])
         ready = rng.random() < burst_rate
         ctx.set(dut.bursts.ready, ready)
         for i in range(2):
@@ -98,7 +101,7 @@ class Bench:
             assert ctx.get(dut.bursts.valid), "a burst withdrawn"
         if ctx.get(dut.bursts.valid):
             payload = ctx.get(dut.bursts.payload)
-            burst = (payload.stream, payload.address, payload.words)
+            burst = (payload.stream, payload.address, payload.beats)
             assert self.pending in (None, burst), "a burst changed while it waited"
             if self.pending is None:
                 self.bursts.append(burst)
@@ -107,7 +110,7 @@ class Bench:
             if ready:
                 self.taken[burst[0]] += burst[2]
         for i in range(2):
-            assert self.asked[i] - self.returned_before[i] <= LIMIT, "more words asked for than there is room"
+            assert self.asked[i] - self.returned_before[i] <= LIMIT, "more beats asked for than there is room"
         self.returned_before = list(self.returned)
         await ctx.tick()
 
@@ -123,38 +126,42 @@ class Bench:
 
 
 def check_bursts(bench: Bench) -> None:
-    """The bursts cover each stream's words exactly, cut well, in the order of need."""
-    expected = word_addresses(bench.geometry, bench.place)
+    """The bursts cover each stream's beats exactly, cut well, in the order of need."""
+    geometry = bench.geometry
+    beat = 8 * geometry.columns
+    expected = beat_addresses(geometry, bench.place)
     position = [0, 0]
-    needed: tuple[list[int], list[int]] = ([], [])  # when each word of a stream is needed
-    for time, token in enumerate(tokens(bench.geometry)):
+    needed: tuple[list[int], list[int]] = ([], [])  # when each beat of a stream is needed
+    for time, token in enumerate(tokens(geometry)):
         needed[token.kind == DRAW].append(time)
-    ends = set()
-    ends.add((0, 16 * bench.geometry.chunks))
-    for epoch in range(bench.geometry.epochs):
-        ends.add((0, 16 * bench.geometry.chunks + (epoch + 1) * bench.geometry.set_words[0]))
-        ends.add((1, (epoch + 1) * bench.geometry.set_words[1]))
+    ends = {(0, geometry.model_beats)}
+    for epoch in range(geometry.epochs):
+        ends.add((0, geometry.model_beats + (epoch + 1) * geometry.set_beats[0]))
+        ends.add((1, (epoch + 1) * geometry.set_beats[1]))
     times = []
-    for i, address, words in bench.bursts:
-        assert 1 <= words <= 16
-        assert address // 4096 == (address + WORD * words - 1) // 4096
-        begin, end = position[i], position[i] + words
-        assert [address + WORD * k for k in range(words)] == expected[i][begin:end]
+    for i, address, beats in bench.bursts:
+        assert 1 <= beats <= 16
+        last = address + beat * (beats - 1)
+        assert address // (16 * beat) == last // (16 * beat), "a burst over a multiple of 16 beats"
+        assert address // 4096 == (last + beat - 1) // 4096
+        begin, end = position[i], position[i] + beats
+        assert [address + beat * k for k in range(beats)] == expected[i][begin:end]
         assert not any(begin < at < end for stream, at in ends if stream == i), "a burst over a set's end"
-        assert (i, end) in ends or (address + WORD * words) % 128 == 0, "a burst shorter than need be"
+        assert (i, end) in ends or (last + beat) % (16 * beat) == 0, "a burst shorter than need be"
         times.append(needed[i][begin])
         position[i] = end
     assert times == sorted(times)
     assert position == [len(expected[0]), len(expected[1])]
 
 
+@BUILDS
 @pytest.mark.parametrize(
-    "rates", [(1, 1, 1), (1, 1, 0.3), (0.5, 0.1, 0.9), (0.9, 0.5, 0.05)], ids=["free", "room", "port", "pops"]
+    "rates", [(1, 1, 1), (1, 1, 0.3), (0.5, 0.1, 0.9), (0.9, 0.5, 0.1)], ids=["free", "room", "port", "pops"]
 )
-def test_bursts(seed: int, rates: tuple[float, float, float]) -> None:
+def test_bursts(seed: int, rates: tuple[float, float, float], columns: int, outputs: int) -> None:
     rng = Random(seed)
-    for _ in range(6):
-        geometry = some_run(rng, max_words=500)
+    for _ in range(2):
+        geometry = some_run(rng, columns, outputs, max_beats=300)
         bench = Bench(rng, geometry, some_place(rng, geometry), *rates)
 
         async def testbench(ctx: Any, bench: Bench = bench) -> None:
@@ -169,10 +176,11 @@ def test_bursts(seed: int, rates: tuple[float, float, float]) -> None:
         check_bursts(bench)
 
 
-def test_one_token_a_cycle(seed: int) -> None:
+@BUILDS
+def test_one_token_a_cycle(seed: int, columns: int, outputs: int) -> None:
     """With room and a free port the requester never holds the walker up."""
     rng = Random(seed)
-    geometry = some_run(rng, max_words=300)
+    geometry = some_run(rng, columns, outputs, max_beats=300)
     bench = Bench(rng, geometry, some_place(rng, geometry), 1, 1, 1)
 
     async def testbench(ctx: Any) -> None:
@@ -184,11 +192,32 @@ def test_one_token_a_cycle(seed: int) -> None:
     run(bench.dut, testbench)
 
 
+@pytest.mark.parametrize("columns", [1, 2, 4, 8])
+def test_models_in_whole_bursts(seed: int, columns: int) -> None:
+    """From a page's beginning on: all models are one region, in bursts of 16 beats but for the last."""
+    rng = Random(seed)
+    geometry = Run(chunks=3, base_digits=1, draws=1, groups=2, batch_groups=1, epochs=1, columns=columns, outputs=3)
+    bench = Bench(rng, geometry, Place(0x7000, 1, (0x8000, 0x9000), (0, 0)), 1, 1, 1)
+
+    async def testbench(ctx: Any) -> None:
+        await bench.start(ctx)
+        while bench.waiting and bench.waiting[0] == MODEL:
+            await bench.cycle(ctx)
+        ctx.set(bench.dut.tokens.valid, 0)
+        bench.waiting.clear()
+        await bench.cycle(ctx)
+
+    run(bench.dut, testbench)
+    beats = 3 * 3 * 16 // columns
+    starts = range(0, beats, 16)
+    assert bench.bursts == [(0, 0x7000 + 8 * columns * start, min(16, beats - start)) for start in starts]
+
+
 def test_enable_low_stops(seed: int) -> None:
     """No burst begins after `enable` has fallen; the one on the port stays until it is taken."""
     rng = Random(seed)
-    for _ in range(20):
-        geometry = some_run(rng, max_words=500)
+    for columns in (1, 2, 4, 8) * 3:
+        geometry = some_run(rng, columns, rng.choice((1, 3)), max_beats=500)
         bench = Bench(rng, geometry, some_place(rng, geometry), 1, 0.4, rng.choice((0.1, 0.5)))
         before = rng.randrange(1, 100)
 

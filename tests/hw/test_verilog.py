@@ -13,8 +13,10 @@ import pytest
 from bitlane_hw.accelerator import Accelerator
 from bitlane_hw.verilog import TOP, generate, to_verilog
 
-from .support import CONFIG
+from .support import config
 
+COLUMNS, OUTPUTS = 2, 3
+CONFIG = config(COLUMNS, OUTPUTS)
 A = CONFIG.address_bits
 LITE = {
     "awaddr": 12, "awprot": 3, "awvalid": 1, "wdata": 32, "wstrb": 4, "wvalid": 1, "bready": 1,
@@ -26,11 +28,11 @@ LITE_ANSWERS = {
 FULL = {
     **{f"{c}{name}": bits for c in ("ar", "aw")
        for name, bits in {"id": 1, "addr": A, "len": 8, "size": 3, "burst": 2, "valid": 1}.items()},
-    "wdata": 64, "wstrb": 8, "wlast": 1, "wvalid": 1, "bready": 1, "rready": 1,
+    "wdata": 64 * COLUMNS, "wstrb": 8 * COLUMNS, "wlast": 1, "wvalid": 1, "bready": 1, "rready": 1,
 }  # fmt: skip
 FULL_ANSWERS = {
     "arready": 1, "awready": 1, "wready": 1, "bid": 1, "bresp": 2, "bvalid": 1,
-    "rid": 1, "rdata": 64, "rresp": 2, "rlast": 1, "rvalid": 1,
+    "rid": 1, "rdata": 64 * COLUMNS, "rresp": 2, "rlast": 1, "rvalid": 1,
 }  # fmt: skip
 
 
@@ -75,8 +77,10 @@ def test_the_same_text_in_another_process(text: str, tmp_path: Path) -> None:
     """Whatever Python's hash seed."""
     path = tmp_path / "top.v"
     environment = {**os.environ, "PYTHONHASHSEED": "1234", "PYTHONPATH": os.pathsep.join(sys.path)}
-    sizes = (f"--max-features={CONFIG.max_features}", f"--row-buffer-words={CONFIG.row_buffer_words}")
-    command = [sys.executable, "-m", "bitlane_hw.verilog", str(path), *sizes, f"--fifo-words={CONFIG.fifo_words}"]
+    sizes = {name: getattr(CONFIG, name) for name in ("max_features", "row_buffer_beats", "fifo_beats")}
+    options = [f"--{name.replace('_', '-')}={size}" for name, size in sizes.items()]
+    shape = [f"--width={64 * COLUMNS}", f"--outputs={OUTPUTS}"]
+    command = [sys.executable, "-m", "bitlane_hw.verilog", str(path), *shape, *options]
     subprocess.run(command, env=environment, check=True)
     assert path.read_text() == text
 

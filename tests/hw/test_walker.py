@@ -9,30 +9,37 @@ import pytest
 
 from bitlane_hw.walker import Walker
 
-from .support import CONFIG, LABEL, MODEL, Run, run, settings, some_run, tokens
+from .support import LABEL, MODEL, Run, Token, run, settings, some_run, tokens
 
 FLAGS = ("first", "last_base", "last", "row_last", "batch_last", "epoch_last")
+BUILDS = [(1, 1), (2, 3), (8, 3), (8, 15)]  # columns, outputs
+
+
+def check_token(seen: Any, token: Token) -> None:
+    assert seen.kind.value == token.kind
+    if token.kind == MODEL:
+        assert (seen.output, seen.chunk, seen.part) == (token.output, token.chunk, token.part)
+    elif token.kind == LABEL:
+        assert seen.output == token.output
+    else:
+        assert (seen.chunk, seen.phase) == (token.chunk, token.group % 4)
+        for flag in FLAGS:
+            assert seen[flag] == getattr(token, flag), flag
 
 
 def check(geometry: Run, rng: Random, eagerness: float) -> None:
     """Every token in its place, a token a cycle, held while it is not taken; nothing after the last."""
-    dut = Walker(CONFIG)
+    dut = Walker(geometry.config)
 
     async def testbench(ctx: Any) -> None:
         ctx.set(dut.settings, settings(geometry))
-        for index, token in enumerate(tokens(geometry)):
+        for token in tokens(geometry):
             taken = False
             while not taken:
                 taken = rng.random() < eagerness
                 ctx.set(dut.tokens.ready, taken)
-                assert ctx.get(dut.tokens.valid), index
-                seen = ctx.get(dut.tokens.payload)
-                assert seen.kind.value == token.kind, index
-                if token.kind not in (MODEL, LABEL):
-                    assert seen.chunk == token.chunk, index
-                    assert seen.row_phase == token.row % 4, index
-                    for flag in FLAGS:
-                        assert seen[flag] == getattr(token, flag), (index, flag)
+                assert ctx.get(dut.tokens.valid), token
+                check_token(ctx.get(dut.tokens.payload), token)
                 await ctx.tick()
         ctx.set(dut.tokens.ready, 1)
         for _ in range(20):
@@ -42,20 +49,21 @@ def check(geometry: Run, rng: Random, eagerness: float) -> None:
     run(dut, testbench)
 
 
+@pytest.mark.parametrize(("columns", "outputs"), BUILDS)
 @pytest.mark.parametrize("eagerness", [1, 0.5])
-def test_order(seed: int, eagerness: float) -> None:
+def test_order(seed: int, eagerness: float, columns: int, outputs: int) -> None:
     rng = Random(seed)
-    for _ in range(8):
-        check(some_run(rng), rng, eagerness)
+    for _ in range(3):
+        check(some_run(rng, columns, outputs), rng, eagerness)
 
 
 @pytest.mark.parametrize(
     "geometry",
     [
-        Run(chunks=1, base_digits=1, draws=0, rows=1, batch=1, epochs=1),
-        Run(chunks=1, base_digits=0, draws=1, rows=9, batch=4, epochs=3),
-        Run(chunks=4, base_digits=16, draws=0, rows=2, batch=5, epochs=2),
-        Run(chunks=4, base_digits=15, draws=1, rows=4, batch=4, epochs=1),
+        Run(chunks=1, base_digits=1, draws=0, groups=1, batch_groups=1, epochs=1),
+        Run(chunks=1, base_digits=0, draws=1, groups=9, batch_groups=4, epochs=3, columns=2, outputs=2),
+        Run(chunks=4, base_digits=16, draws=0, groups=2, batch_groups=5, epochs=2, outputs=3),
+        Run(chunks=4, base_digits=15, draws=1, groups=4, batch_groups=4, epochs=1, columns=8),
     ],
     ids=str,
 )

@@ -5,12 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from bitlane_hw.config import AcceleratorConfig
 from bitlane_hw.verilog import to_verilog
 from bitlane_sim.cocotb_bench.runner import run_bench
+from bitlane_sim.cocotb_bench.variant import environment
 
 
-def run_block(component: Any, name: str, directory: Path, seed: int) -> None:
-    """The tests of `bitlane_sim.cocotb_bench.bench_<name>` on a component, its ports named `a_b_c` by their paths."""
+def run_block(component: Any, name: str, config: AcceleratorConfig, directory: Path, seed: int) -> None:
+    """The tests of `bitlane_sim.cocotb_bench.bench_<name>` on a component of this configuration.
+
+    Its ports are named `a_b_c` by their paths.
+    """
     path = directory / f"{name}_block.v"
     path.write_text(to_verilog(component, f"{name}_block"))
-    run_bench(path, f"{name}_block", f"bitlane_sim.cocotb_bench.bench_{name}", directory, seed)
+    module = f"bitlane_sim.cocotb_bench.bench_{name}"
+    run_bench(path, f"{name}_block", module, directory, seed, environment(config))

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from bitlane_sim.build import build_verilog
 
+Mischief = Callable[[int], Path]
+
 
 @pytest.fixture(scope="session")
-def mischief() -> Path:
-    """The simulator of the small master that breaks rules on request."""
+def mischief(tmp_path_factory: pytest.TempPathFactory) -> Mischief:
+    """mischief(width): the simulator of the small master that breaks rules on request."""
     if not any(shutil.which(name) for name in ("g++", "c++", "clang++")):
         pytest.skip("needs a C++ compiler")
-    return build_verilog(Path(__file__).with_name("mischief.v"))
+    template = Path(__file__).with_name("mischief.v").read_text()
+    assert "WIDTH = 64" in template
+
+    def build(width: int) -> Path:
+        source = tmp_path_factory.mktemp("mischief") / f"mischief_{width}.v"
+        source.write_text(template.replace("WIDTH = 64", f"WIDTH = {width}"))
+        return build_verilog(source)
+
+    return build

@@ -1,9 +1,10 @@
 // A small bus master for the harness's own tests: it has the ports of the accelerator, copies bursts of
-// sixteen words from `source` to `target`, and on request breaks exactly one rule of the bus.
+// sixteen beats from `source` to `target`, and on request breaks exactly one rule of the bus. The tests write
+// the width that they want in place of the one here.
 //
 // registers: 0x20 control (1 start, 4 acknowledge), 0x24 status (bit 0 busy, 1 done, 15..8 error),
 //            0x28 irq enable, 0x40 source, 0x44 target, 0x48 bursts, 0x4C mischief, 0x50 cycles of the last run
-module bitlane_accelerator (
+module bitlane_accelerator #(parameter WIDTH = 64) (
     input clk, input rst, output irq,
     input [11:0] s_axi_awaddr, input [2:0] s_axi_awprot, input s_axi_awvalid, output s_axi_awready,
     input [31:0] s_axi_wdata, input [3:0] s_axi_wstrb, input s_axi_wvalid, output s_axi_wready,
@@ -12,11 +13,12 @@ module bitlane_accelerator (
     output reg [31:0] s_axi_rdata, output [1:0] s_axi_rresp, output reg s_axi_rvalid, input s_axi_rready,
     output [0:0] m_axi_arid, output [39:0] m_axi_araddr, output [7:0] m_axi_arlen, output [2:0] m_axi_arsize,
     output [1:0] m_axi_arburst, output m_axi_arvalid, input m_axi_arready,
-    input [0:0] m_axi_rid, input [63:0] m_axi_rdata, input [1:0] m_axi_rresp, input m_axi_rlast,
+    input [0:0] m_axi_rid, input [WIDTH-1:0] m_axi_rdata, input [1:0] m_axi_rresp, input m_axi_rlast,
     input m_axi_rvalid, output m_axi_rready,
     output [0:0] m_axi_awid, output [39:0] m_axi_awaddr, output [7:0] m_axi_awlen, output [2:0] m_axi_awsize,
     output [1:0] m_axi_awburst, output m_axi_awvalid, input m_axi_awready,
-    output [63:0] m_axi_wdata, output [7:0] m_axi_wstrb, output m_axi_wlast, output m_axi_wvalid, input m_axi_wready,
+    output [WIDTH-1:0] m_axi_wdata, output [WIDTH/8-1:0] m_axi_wstrb, output m_axi_wlast, output m_axi_wvalid,
+    input m_axi_wready,
     input [0:0] m_axi_bid, input [1:0] m_axi_bresp, input m_axi_bvalid, output m_axi_bready
 );
     // The numbers that register `mischief` takes; tests/sim/test_harness.py names them too.
@@ -25,7 +27,9 @@ module bitlane_accelerator (
                AW_ALIGN = 17, W_DROP = 21, W_CHANGE = 22, W_STROBE = 23, W_EARLY_LAST = 24, W_NO_LAST = 25,
                W_NO_ADDRESS = 26, LITE_R_DROP = 31, LITE_R_CHANGE = 32, LITE_B_DROP = 33, LITE_R_NEVER = 34,
                LITE_B_EARLY = 35, LITE_R_EARLY = 36, LITE_ERROR = 37, IRQ_EARLY = 41, RESET_VALID = 42,
-               READ_BACK = 43, ASSERTION = 44, NEVER_DONE = 45;
+               READ_BACK = 43, ASSERTION = 44, NEVER_DONE = 45, KEEP = 46;
+    localparam BYTES = WIDTH / 8, SIZE = $clog2(BYTES);
+    localparam [39:0] BURST = 16 * BYTES, ACROSS = 4096 - 8 * BYTES;
     localparam IDLE = 0, AR = 1, R = 2, AW = 3, W = 4, B = 5;
 
     reg [2:0] state = IDLE;
@@ -33,32 +37,33 @@ module bitlane_accelerator (
     reg done = 0, enable = 0, toggle = 0, recovering = 0;
     reg [7:0] error = 0;
     reg [4:0] beat = 0;
-    reg [63:0] buffer [0:31];
+    reg [WIDTH-1:0] buffer [0:31];
     wire [4:0] last = 15;
 
     // --- the memory port
     assign m_axi_arid = 0, m_axi_awid = 0;
     assign m_axi_arvalid = (state == AR && !(mischief == AR_DROP && toggle)) || (mischief == RESET_VALID && rst);
-    assign m_axi_araddr = (mischief == READ_BACK && state == AR && target != 0 && recovering ? target : source)
-                          + (mischief == AR_BOUNDARY ? 40'd4000 : mischief == AR_ALIGN ? 40'd4 : 40'd0)
-                          + (mischief == AR_CHANGE && toggle ? 40'd128 : 40'd0);
+    assign m_axi_araddr = (mischief == READ_BACK && state == AR && target != 0 && recovering ? target + BURST - BYTES : source)
+                          + (mischief == AR_BOUNDARY ? ACROSS : mischief == AR_ALIGN ? BYTES / 2 : 40'd0)
+                          + (mischief == AR_CHANGE && toggle ? BURST : 40'd0);
     assign m_axi_arlen = mischief == AR_LENGTH ? 8'd16 : 8'd15;
-    assign m_axi_arsize = mischief == AR_SIZE ? 3'd2 : 3'd3;
+    assign m_axi_arsize = mischief == AR_SIZE ? SIZE - 1 : SIZE;
     assign m_axi_arburst = mischief == AR_BURST ? 2'd0 : 2'd1;
     assign m_axi_rready = state == R;
     assign m_axi_awvalid = state == AW && !(mischief == AW_DROP && toggle);
-    assign m_axi_awaddr = target + (mischief == AW_BOUNDARY ? 40'd4000 : mischief == AW_ALIGN ? 40'd4 : 40'd0)
-                          + (mischief == AW_CHANGE && toggle ? 40'd128 : 40'd0);
+    assign m_axi_awaddr = target + (mischief == AW_BOUNDARY ? ACROSS : mischief == AW_ALIGN ? BYTES / 2 : 40'd0)
+                          + (mischief == AW_CHANGE && toggle ? BURST : 40'd0);
     assign m_axi_awlen = mischief == AW_LENGTH ? 8'd16 : 8'd15;
-    assign m_axi_awsize = mischief == AW_SIZE ? 3'd2 : 3'd3;
+    assign m_axi_awsize = mischief == AW_SIZE ? SIZE - 1 : SIZE;
     assign m_axi_awburst = mischief == AW_BURST ? 2'd0 : 2'd1;
     assign m_axi_wvalid = state == W && !(mischief == W_DROP && toggle);
-    assign m_axi_wdata = buffer[beat] ^ {63'd0, mischief == W_CHANGE && toggle};
-    assign m_axi_wstrb = mischief == W_STROBE ? 8'h0F : 8'hFF;
+    assign m_axi_wdata = buffer[beat] ^ {mischief == W_CHANGE && toggle, {WIDTH - 1{1'b0}}};
+    assign m_axi_wstrb = {mischief != W_STROBE, {BYTES - 1{1'b1}}};
     assign m_axi_wlast = mischief == W_EARLY_LAST ? beat == 3 : mischief != W_NO_LAST && beat == last;
     assign m_axi_bready = state == B || (mischief == READ_BACK && recovering);
     assign irq = enable && (done || (mischief == IRQ_EARLY && state == B));
 
+    wire failed = m_axi_rresp != 0 && mischief != KEEP;
     wire start = s_axi_bvalid && s_axi_bready && written == 12'h020 && value[0];
     always @(posedge clk) begin
         toggle <= !toggle && (m_axi_arvalid && !m_axi_arready || m_axi_awvalid && !m_axi_awready
@@ -74,11 +79,11 @@ module bitlane_accelerator (
             R: if (m_axi_rvalid) begin
                 buffer[beat] <= m_axi_rdata;
                 beat <= beat + 1;
-                if (m_axi_rresp != 0) error <= {7'd1, m_axi_rresp[0]};
+                if (failed) error <= {7'd1, m_axi_rresp[0]};
                 if (m_axi_rlast) begin
                     beat <= 0;
                     state <= AW;
-                    if (error != 0 || m_axi_rresp != 0) begin state <= IDLE; done <= 1; end
+                    if (error != 0 || failed) begin state <= IDLE; done <= 1; end
                 end
             end
             AW: if (m_axi_awvalid && m_axi_awready) state <= W;
@@ -91,7 +96,7 @@ module bitlane_accelerator (
                 end
             end
             B: if (m_axi_bvalid) begin
-                source <= source + 128; target <= target + 128; bursts <= bursts - 1;
+                source <= source + BURST; target <= target + BURST; bursts <= bursts - 1;
                 state <= AR;
                 if (m_axi_bresp != 0) error <= {7'd2, m_axi_bresp[0]};
                 if (bursts == 1 || m_axi_bresp != 0) begin

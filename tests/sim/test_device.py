@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -16,12 +15,14 @@ from bitlane_sim.device import BASE_ADDRESS, FIRST_POLL, RtlDevice
 from bitlane_sim.harness import Disturbance, ProtocolError
 from bitlane_sim.memory import PAGE, FreeList
 
+from .conftest import Mischief
+
 CONTROL, STATUS, ENABLE, FROM, TO, BURSTS, MISCHIEF = 0x20, 0x24, 0x28, 0x40, 0x44, 0x48, 0x4C
 
 
 @pytest.fixture
-def device(mischief: Path) -> Iterator[RtlDevice]:
-    with RtlDevice(capacity_bytes=16 * PAGE, timing=MemoryTiming(9, 5), library=mischief) as made:
+def device(mischief: Mischief) -> Iterator[RtlDevice]:
+    with RtlDevice(capacity_bytes=16 * PAGE, timing=MemoryTiming(9, 5), library=mischief(64)) as made:
         yield made
 
 
@@ -106,10 +107,10 @@ def test_exhaustion_names_the_sizes_and_freeing_helps(device: RtlDevice) -> None
     second.free()
 
 
-def test_freed_and_foreign_buffers_are_refused(device: RtlDevice, mischief: Path) -> None:
+def test_freed_and_foreign_buffers_are_refused(device: RtlDevice, mischief: Mischief) -> None:
     buffer = device.allocate(8)
     with (
-        RtlDevice(capacity_bytes=PAGE, library=mischief) as other,
+        RtlDevice(capacity_bytes=PAGE, library=mischief(64)) as other,
         pytest.raises(DeviceError, match="another device"),
     ):
         other.flush(buffer)
@@ -123,18 +124,18 @@ def test_freed_and_foreign_buffers_are_refused(device: RtlDevice, mischief: Path
         device.allocate(-1)
 
 
-def test_devices_are_independent(mischief: Path) -> None:
+def test_devices_are_independent(mischief: Mischief) -> None:
     with (
-        RtlDevice(capacity_bytes=PAGE, library=mischief) as one,
-        RtlDevice(capacity_bytes=PAGE, library=mischief) as two,
+        RtlDevice(capacity_bytes=PAGE, library=mischief(64)) as one,
+        RtlDevice(capacity_bytes=PAGE, library=mischief(64)) as two,
     ):
         one.write(FROM, 1)
         two.write(FROM, 2)
         assert (one.read(FROM), two.read(FROM)) == (1, 2)
 
 
-def test_disturbed_device(mischief: Path, seed: int) -> None:
-    with RtlDevice(capacity_bytes=4 * PAGE, disturbance=Disturbance.arbitrary(seed), library=mischief) as device:
+def test_disturbed_device(mischief: Mischief, seed: int) -> None:
+    with RtlDevice(capacity_bytes=4 * PAGE, disturbance=Disturbance.arbitrary(seed), library=mischief(64)) as device:
         source, target = device.allocate(PAGE), device.allocate(PAGE)
         source.array[:] = np.random.default_rng(seed).integers(0, 1 << 64, 512, np.uint64)
         device.flush(source)
@@ -149,8 +150,8 @@ def test_disturbed_device(mischief: Path, seed: int) -> None:
         assert device.read(STATUS) == 2 << 8 | 2
 
 
-def test_closed_device(mischief: Path) -> None:
-    device = RtlDevice(capacity_bytes=PAGE, library=mischief)
+def test_closed_device(mischief: Mischief) -> None:
+    device = RtlDevice(capacity_bytes=PAGE, library=mischief(64))
     device.close()
     device.close()
     for call in (lambda: device.read(STATUS), lambda: device.run(1), device.reset, lambda: device.irq):

@@ -7,36 +7,40 @@ import dataclasses
 import numpy as np
 import pytest
 
+from bitlane.contract import Loss
 from bitlane.cycles import MemoryTiming
 from bitlane.layout import Geometry, pack_base
 from bitlane_hw.config import AcceleratorConfig
-from bitlane_sim.soak import Bench, random_job
+from bitlane_sim.soak import CONFIGS, Bench, Variant, random_job, random_settings
 
-RUNS_A_PART = 300
-PARTS = 4  # 1,200 runs
+RUNS = 300  # of each configuration
 
 
-@pytest.fixture(scope="module")
-def bench():
-    bench = Bench()
+def name(config: AcceleratorConfig) -> str:
+    return f"{config.width}x{config.outputs}"
+
+
+@pytest.fixture(scope="module", params=CONFIGS, ids=name)
+def bench(request):
+    bench = Bench([request.param])
     yield bench
     bench.close()
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_random_runs(bench, seed, part):
-    """Features 1 to 300, all digits, with and without draws, partial batches, stalls; what differs names its seed."""
-    wrong = [found for i in range(RUNS_A_PART) if (found := bench.run(seed + i))]
+def test_random_runs(bench, seed):
+    """Features 1 to 512, all digits, modes, partial batches and groups, stalls; what differs names its seed."""
+    wrong = [found for i in range(RUNS) if (found := bench.run(seed + i))]
     assert wrong == []
 
 
 def test_a_changed_bit_is_seen(bench, seed):
     """The comparison can fail: one bit of one label changed in the RTL's memory alone."""
     rng = np.random.default_rng(seed)
-    job = random_job(rng)
-    job = dataclasses.replace(job, master=np.zeros_like(job.master))
-    timing = bench.timing(rng)
-    device = bench.rtl[timing]
+    variant = bench.variant(rng)
+    job = random_job(rng, variant.config)
+    settings = dataclasses.replace(job.settings, loss=Loss.SQUARES)
+    job = dataclasses.replace(job, master=np.zeros_like(job.master), settings=settings)
+    device = bench.rtl[variant]
 
     class Flipped:
         def __getattr__(self, name):
@@ -47,44 +51,49 @@ def test_a_changed_bit_is_seen(bench, seed):
                 buffer.array[0] ^= np.uint64(1)
             device.flush(buffer)
 
-    bench.rtl[timing] = Flipped()
+    bench.rtl[variant] = Flipped()
     try:
-        assert "loss" in bench.compare(job, timing)
+        assert "loss" in bench.compare(job, variant)
     finally:
-        bench.rtl[timing] = device
+        bench.rtl[variant] = device
 
 
+@pytest.mark.parametrize("config", [CONFIGS[0], CONFIGS[-1]], ids=name)
 @pytest.mark.parametrize("latency", [1, 2, 15, 61, 99, 150])
-def test_cycles_at_any_latency(seed, latency):
+def test_cycles_at_any_latency(seed, config, latency):
     """Cycles are predicted for every latency that the prefetch buffers cover, one batch an epoch included."""
     rng = np.random.default_rng(seed)
     timing = MemoryTiming(latency, int(rng.choice([1, 2, 3, rng.integers(1, 90)])))
-    bench = Bench(timings=[timing])
+    bench = Bench([config], timings=[timing])
     for _ in range(10):
-        job = random_job(rng, rows=200)
-        job = dataclasses.replace(job, batch=int(rng.choice([1, 3, 50, 500])))
-        assert bench.compare(job, timing) == ""
+        job = random_job(rng, config, features=300, rows=200, batch=int(rng.choice([1, 3, 50, 500])))
+        assert bench.compare(job, Variant(config, timing)) == ""
     bench.close()
 
 
-@pytest.mark.parametrize("digits", [4, 7])
-def test_largest_model(seed, digits):
-    """16,384 features on the default build: at s = 8, and at the longest row that it takes."""
-    config = AcceleratorConfig()
-    timing = MemoryTiming()
-    bench = Bench(config, 64 << 20, [timing])
+@pytest.mark.parametrize(
+    ("width", "features", "digits", "staleness"),
+    [(64, 16384, 4, 0), (64, 16384, 7, 0), (64, 8192, 15, 1), (512, 16384, 7, 0)],
+)
+def test_largest_model(seed, width, features, digits, staleness):
+    """The default build: all its features at s = 8, at the longest row that it takes, and with two models."""
+    config = AcceleratorConfig(width)
+    variant = Variant(config, MemoryTiming())
+    bench = Bench([config], 64 << 20, [variant.timing])
     rng = np.random.default_rng(seed)
-    geometry = Geometry(config.max_features, 6, digits, False)
+    geometry = Geometry(features, 6 * config.columns, digits, False, 2 * config.columns + 1, config.columns)
     shape = geometry.rows, geometry.features
     codes = rng.integers(0, 4**digits, size=shape).astype(np.uint32)
-    labels = rng.integers(-32768, 32768, size=geometry.rows).astype(np.int16)
+    labels = rng.integers(-32768, 32768, size=(geometry.rows, 1)).astype(np.int16)
+    settings = dataclasses.replace(random_settings(rng, two_models=False), staleness=staleness)
     job = dataclasses.replace(
-        random_job(rng),
+        random_job(rng, config),
         geometry=geometry,
         base=[pack_base(codes, labels, geometry)],
         draws=[],
-        master=rng.integers(-(1 << 28), 1 << 28, size=geometry.features).astype(np.int32),
+        master=rng.integers(-(1 << 28), 1 << 28, size=(1, geometry.features)).astype(np.int32),
+        settings=settings,
     )
-    assert bench.compare(job, timing) == ""
-    assert config.max_row_words // config.max_chunks == 7
+    assert config.max_row_words // geometry.chunks == (15 if staleness else 7)
+    assert bench.compare(job, variant) == ""
     bench.close()

@@ -12,15 +12,15 @@ from bitlane.contract import CONTROL_ABORT, CONTROL_START, REGISTERS, ErrorCode
 from bitlane.cycles import predict
 from bitlane.errors import DeviceError
 from bitlane_sim.harness import Disturbance
-from bitlane_sim.soak import Bench, random_job
+from bitlane_sim.soak import CONFIGS, Bench, Variant, random_job
 
 RUNS = 120
 CONTROL = REGISTERS["control"].offset
 
 
-@pytest.fixture(scope="module")
-def bench():
-    bench = Bench()
+@pytest.fixture(scope="module", params=[CONFIGS[0], CONFIGS[-1]], ids=lambda config: f"{config.width}x{config.outputs}")
+def bench(request):
+    bench = Bench([request.param])
     yield bench
     bench.close()
 
@@ -44,16 +44,20 @@ class Interrupted:
                 self._device.reset()
 
 
+def small_job(rng: np.random.Generator, variant: Variant) -> Job:
+    return random_job(rng, variant.config, features=300, rows=20 * variant.config.columns)
+
+
 def moment(rng: np.random.Generator, job: Job) -> int:
     """A cycle of a run: anywhere, or near its beginning or its end, where the phases are short."""
-    cycles = predict(job.geometry, job.epochs, job.batch, job.snapshots).cycles
+    cycles = predict(job.geometry, job.epochs, job.snapshots, job.settings.staleness).cycles
     choices = (rng.integers(cycles), rng.integers(40), max(0, cycles - int(rng.integers(80))))
     return int(choices[rng.integers(3)])
 
 
 def bursts(job: Job) -> int:
     """About as many read bursts as the run has."""
-    return predict(job.geometry, job.epochs, job.batch, job.snapshots).beats // 16 + 1
+    return predict(job.geometry, job.epochs, job.snapshots).beats // 16 + 1
 
 
 @pytest.mark.parametrize("happening", ["abort", "reset"])
@@ -61,9 +65,8 @@ def test_interrupted_at_any_cycle(bench, seed, happening):
     rng = np.random.default_rng(seed)
     ended = []
     for _ in range(RUNS):
-        job = random_job(rng, rows=20)
-        timing = bench.timing(rng)
-        device = bench.rtl[timing]
+        job = small_job(rng, variant := bench.variant(rng))
+        device = bench.rtl[variant]
         device.disturb(Disturbance.arbitrary(int(rng.integers(1 << 31))) if rng.integers(2) else Disturbance())
         free = device.free_bytes
         try:
@@ -72,7 +75,7 @@ def test_interrupted_at_any_cycle(bench, seed, happening):
         except DeviceError as error:
             ended.append(error.code)
         assert device.free_bytes == free, "buffers leaked"
-        assert bench.compare(job, timing) == "", "the next run is wrong"
+        assert bench.compare(job, variant) == "", "the next run is wrong"
     expected = ErrorCode.ABORTED if happening == "abort" else ErrorCode.NONE
     assert expected in ended
     assert set(ended) <= {ErrorCode.NONE, ErrorCode.ABORTED, None}
@@ -85,9 +88,8 @@ def test_error_response(bench, seed, side, error):
     code = ErrorCode[f"{side}_{error}".upper()]
     hits = 0
     for _ in range(RUNS // 2):
-        job = random_job(rng, rows=20)
-        timing = bench.timing(rng)
-        device = bench.rtl[timing]
+        job = small_job(rng, variant := bench.variant(rng))
+        device = bench.rtl[variant]
         total = bursts(job) if side == "read" else job.epochs
         which = {f"{side}_error_burst": int(rng.integers(total)), "error": error}
         stalls = Disturbance.arbitrary(int(rng.integers(1 << 31))) if rng.integers(2) else Disturbance()
@@ -99,17 +101,17 @@ def test_error_response(bench, seed, side, error):
             assert raised.code == code
             hits += 1
         assert device.free_bytes == free, "buffers leaked"
-        assert bench.compare(job, timing) == "", "the next run is wrong"
+        assert bench.compare(job, variant) == "", "the next run is wrong"
     assert hits > RUNS // 8
 
 
 def test_read_outside_memory(bench, seed):
     """A region that ends outside: what is there is read, the rest answers DECERR, and the registers stay readable."""
     rng = np.random.default_rng(seed)
-    timing = bench.timing(rng)
-    device = bench.rtl[timing]
+    variant = bench.variant(rng)
+    device = bench.rtl[variant]
     device.disturb(Disturbance())
-    job = random_job(rng)
+    job = small_job(rng, variant)
 
     class Elsewhere(Interrupted):
         def write(self, offset: int, value: int) -> None:
@@ -121,19 +123,19 @@ def test_read_outside_memory(bench, seed):
         Accelerator(Elsewhere(device, 0, "")).run(job)
     assert raised.value.code == ErrorCode.READ_DECODE
     assert device.read(REGISTERS["beats"].offset) > 0
-    assert bench.compare(job, timing) == ""
+    assert bench.compare(job, variant) == ""
 
 
 @pytest.mark.parametrize("channel", ["stall_ar", "stall_r", "stall_w", "stall_b"])
 def test_memory_that_never_answers(bench, seed, channel):
     """The driver gives up, the buffers are free, and after a reset the next run is right."""
     rng = np.random.default_rng(seed)
-    job, timing = random_job(rng), bench.timing(rng)
-    device = bench.rtl[timing]
+    job = small_job(rng, variant := bench.variant(rng))
+    device = bench.rtl[variant]
     free = device.free_bytes
     device.disturb(Disturbance(**{channel: 1 - 1e-9}))
     with pytest.raises(DeviceError, match="no progress"):
         Accelerator(device, patience=0.2).run(job)
     assert device.free_bytes == free
     device.reset()
-    assert bench.compare(job, timing) == ""
+    assert bench.compare(job, variant) == ""

@@ -1,6 +1,6 @@
 """The harness: each of its rules fires, its memory keeps its times, and its randomness repeats.
 
-In the accelerator's place, mischief.v copies bursts of sixteen words and breaks one rule on request.
+In the accelerator's place, mischief.v copies bursts of sixteen beats and breaks one rule on request.
 """
 
 from __future__ import annotations
@@ -11,42 +11,57 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bitlane.contract import PORT_WIDTHS
 from bitlane.cycles import MemoryTiming
 from bitlane_sim.harness import Disturbance, Harness, ProtocolError
 
+from .conftest import Mischief
+
 BASE = 0x1000_0000
-SOURCE, TARGET = BASE, BASE + 0x4000
-WORDS = 4096
+BEATS = 4096  # of memory; the first half is copied to the second
 BURST = 16
 CONTROL, STATUS, ENABLE, FROM, TO, BURSTS, MISCHIEF, CYCLES = 0x20, 0x24, 0x28, 0x40, 0x44, 0x48, 0x4C, 0x50
 PATIENT = 20_000  # cycles: more than any run here takes
 
-Make = Callable[..., Harness]
+
+class Port(Harness):
+    """The small master on a memory of BEATS beats, `beats` [BEATS, words of a beat], each word another one."""
+
+    def __init__(self, library: Path, width: int, timing: MemoryTiming, disturbance: Disturbance | None):
+        words = np.arange(1, BEATS * width // 64 + 1, dtype=np.uint64) * np.uint64(0x0123_4567_89AB_CDEF)
+        self.beat_bytes = width // 8
+        self.beats = words.reshape(BEATS, -1)
+        super().__init__(library, words, BASE, timing, disturbance)
+
+    @property
+    def target(self) -> int:
+        return BASE + BEATS // 2 * self.beat_bytes
 
 
-@pytest.fixture
-def make(mischief: Path) -> Iterator[Make]:
-    """make(disturbance, read_latency=, write_latency=): a harness over WORDS words, `harness.words`."""
+Make = Callable[..., Port]
+
+
+@pytest.fixture(params=PORT_WIDTHS)
+def make(mischief: Mischief, request: pytest.FixtureRequest) -> Iterator[Make]:
+    """make(disturbance, read_latency=, write_latency=): a port; each test runs on every width."""
+    library = mischief(request.param)
     made = []
 
-    def make_one(disturbance: Disturbance | None = None, read_latency: int = 9, write_latency: int = 5) -> Harness:
-        words = np.arange(WORDS, dtype=np.uint64) * np.uint64(0x0123_4567_89AB_CDEF)
-        harness = Harness(mischief, words, BASE, MemoryTiming(read_latency, write_latency), disturbance)
-        harness.words = words  # type: ignore[attr-defined]
-        made.append(harness)
-        return harness
+    def make_one(disturbance: Disturbance | None = None, read_latency: int = 9, write_latency: int = 5) -> Port:
+        made.append(Port(library, request.param, MemoryTiming(read_latency, write_latency), disturbance))
+        return made[-1]
 
     yield make_one
     for harness in made:
         harness.close()
 
 
-def copy(harness: Harness, bursts: int = 4, mischief: int = 0, source: int = SOURCE, target: int = TARGET) -> int:
+def copy(harness: Port, bursts: int = 4, mischief: int = 0, source: int = BASE, target: int | None = None) -> int:
     """One run of the master, to its end; returns the status."""
     for register, value in (
         (ENABLE, 1),
         (FROM, source),
-        (TO, target),
+        (TO, harness.target if target is None else target),
         (BURSTS, bursts),
         (MISCHIEF, mischief),
     ):
@@ -58,9 +73,9 @@ def copy(harness: Harness, bursts: int = 4, mischief: int = 0, source: int = SOU
     return status
 
 
-def source_equals_target(harness: Harness, bursts: int) -> bool:
-    words, first = harness.words, (TARGET - BASE) // 8  # type: ignore[attr-defined]
-    return bool(np.array_equal(words[: bursts * BURST], words[first : first + bursts * BURST]))
+def source_equals_target(harness: Port, bursts: int) -> bool:
+    source, target = harness.beats[: BEATS // 2], harness.beats[BEATS // 2 :]
+    return bool(np.array_equal(source[: bursts * BURST], target[: bursts * BURST]))
 
 
 # --- every rule, with the mischief that breaks it
@@ -164,6 +179,18 @@ def test_counters(make: Make) -> None:
     assert (counters.read_bursts, counters.read_beats) == (7, 7 * BURST)
     assert (counters.write_bursts, counters.write_beats) == (7, 7 * BURST)
     assert counters.error_responses == 0
+    assert counters.read_slots == counters.cycles
+
+
+@pytest.mark.parametrize("slow", [{"stall_r": 0.25}, {"read_rate": 0.3}, {"stall_r": 0.6, "read_rate": 0.5}], ids=str)
+def test_slots_are_all_cycles_but_those_that_held_a_beat_back(make: Make, slow: dict[str, float], seed: int) -> None:
+    """What the memory costs the master here, that takes each beat at once, is what is not a slot."""
+    free, slowed = make(), make(Disturbance(seed, **slow))  # type: ignore[arg-type]
+    for harness in (free, slowed):
+        copy(harness, 100)
+    counters = slowed.counters
+    held = counters.cycles - counters.read_slots
+    assert held == slowed.read(CYCLES) - free.read(CYCLES) > 0
 
 
 @pytest.mark.parametrize("error", ["slave", "decode"])
@@ -182,13 +209,43 @@ def test_injected_error(make: Make, where: str, number: int, code: int, error: s
     assert source_equals_target(harness, 8)
 
 
-@pytest.mark.parametrize("address", [0, BASE - 128, BASE + 8 * WORDS, 0xFFFF_FF80])
-def test_outside_the_memory_is_a_decode_error(make: Make, address: int) -> None:
+def test_failed_read_is_poison(make: Make) -> None:
+    """All words of the beat that failed, if the master goes on with them."""
+    harness = make(Disturbance(read_error_beat=BURST - 1))
+    assert copy(harness, 1, mischief=46) == 2
+    copied = harness.beats[BEATS // 2 :][:BURST]
+    assert np.array_equal(copied[:-1], harness.beats[: BURST - 1])
+    assert (copied[-1] == 0xBAD0_BAD0_BAD0_BAD0).all()
+
+
+@pytest.mark.parametrize("where", ["nowhere", "below", "above", "end of addresses"])
+def test_outside_the_memory_is_a_decode_error(make: Make, where: str) -> None:
     harness = make()
-    before = harness.words.copy()  # type: ignore[attr-defined]
+    burst = BURST * harness.beat_bytes
+    places = {
+        "nowhere": 0,
+        "below": BASE - burst,
+        "above": BASE + harness.beats.nbytes,
+        "end of addresses": 2**32 - 4096,
+    }
+    address = places[where]
+    before = harness.beats.copy()
     assert copy(harness, 1, source=address) == 3 << 8 | 2
     assert copy(harness, 1, target=address) == 5 << 8 | 2
-    assert np.array_equal(harness.words, before)  # type: ignore[attr-defined]
+    assert np.array_equal(harness.beats, before)
+
+
+def test_memory_that_ends_within_a_beat(mischief: Mischief) -> None:
+    """The beat that it does not hold whole is outside."""
+    words = np.zeros(8 * BURST - 1, np.uint64)
+    harness = Harness(mischief(512), words, BASE, MemoryTiming(9, 5))
+    harness.write(FROM, BASE)
+    harness.write(BURSTS, 1)
+    harness.write(CONTROL, 1)
+    harness.idle(100)
+    assert harness.read(STATUS) == 3 << 8 | 2
+    assert harness.counters.error_responses == 1
+    harness.close()
 
 
 def test_disturbed_runs_end_the_same_and_repeat(make: Make, seed: int) -> None:
@@ -227,8 +284,8 @@ def test_stalls_cost_what_their_probability_says(make: Make, channel: str, seed:
 def test_run_stops_at_irq(make: Make) -> None:
     harness = make()
     harness.write(ENABLE, 1)
-    harness.write(FROM, SOURCE)
-    harness.write(TO, TARGET)
+    harness.write(FROM, BASE)
+    harness.write(TO, harness.target)
     harness.write(BURSTS, 1)
     assert harness.run(50) == 50
     harness.write(CONTROL, 1)
@@ -245,8 +302,8 @@ def test_run_stops_at_irq(make: Make) -> None:
 def test_reset_in_the_middle_of_a_run(make: Make, seed: int) -> None:
     harness = make(Disturbance(seed=seed, stall_r=0.3, stall_w=0.3))
     for cycles in range(1, 60, 3):
-        harness.write(FROM, SOURCE)
-        harness.write(TO, TARGET)
+        harness.write(FROM, BASE)
+        harness.write(TO, harness.target)
         harness.write(BURSTS, 4)
         harness.write(CONTROL, 1)
         harness.run(cycles)
@@ -266,9 +323,9 @@ def test_disturbance_is_checked(wrong: dict[str, object]) -> None:
         Disturbance(**wrong)  # type: ignore[arg-type]
 
 
-def test_latencies_are_checked(mischief: Path) -> None:
+def test_latencies_are_checked(mischief: Mischief) -> None:
     with pytest.raises(ValueError, match="1 cycle at least"):
-        Harness(mischief, np.zeros(8, np.uint64), BASE, MemoryTiming(0, 1))
+        Harness(mischief(64), np.zeros(8, np.uint64), BASE, MemoryTiming(0, 1))
 
 
 def test_register_value_is_checked(make: Make) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bitlane_sim.cocotb_bench.runner import why_not
+from bitlane_sim.cocotb_bench.variant import small
 
 from .blocks import run_block
 
@@ -14,6 +15,5 @@ from .blocks import run_block
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
 def test_lanes(tmp_path: Path, seed: int) -> None:
     from bitlane_hw.dot import DotLanes
-    from bitlane_sim.cocotb_bench.bench_lanes import CONFIG
 
-    run_block(DotLanes(CONFIG), "lanes", tmp_path, seed)
+    run_block(DotLanes(small()), "lanes", small(), tmp_path, seed)

@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 
 from bitlane_sim.cocotb_bench.runner import why_not
+from bitlane_sim.cocotb_bench.variant import small
 
 from .blocks import run_block
 
 
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
-def test_reader(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize(("width", "outputs"), [(64, 1), (128, 3), (512, 2)])
+def test_reader(tmp_path: Path, seed: int, width: int, outputs: int) -> None:
     from bitlane_hw.reader import Reader
-    from bitlane_sim.cocotb_bench.bench_reader import CONFIG
 
-    run_block(Reader(CONFIG), "reader", tmp_path, seed)
+    config = small(width, outputs)
+    run_block(Reader(config), "reader", config, tmp_path, seed)

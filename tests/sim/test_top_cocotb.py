@@ -14,19 +14,19 @@ from bitlane_sim.cocotb_bench.recording import record
 from bitlane_sim.cocotb_bench.runner import run_bench, why_not
 from bitlane_sim.soak import random_job
 
-SMALL = AcceleratorConfig(max_features=128, row_buffer_words=256, fifo_words=64)
 
-
-def small_job(seed: int) -> Job:
+def small_job(seed: int, config: AcceleratorConfig) -> Job:
     """A run of some thousand cycles."""
-    return random_job(np.random.default_rng(seed), features=100, rows=12, epochs=3)
+    return random_job(np.random.default_rng(seed), config, features=100, rows=12 * config.columns, epochs=3)
 
 
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
-def test_run_with_pauses_equals_the_emulator(tmp_path: Path, seed: int) -> None:
-    record(small_job(seed)).save(tmp_path)
+@pytest.mark.parametrize(("width", "outputs"), [(64, 1), (256, 2)])
+def test_run_with_pauses_equals_the_emulator(tmp_path: Path, seed: int, width: int, outputs: int) -> None:
+    config = AcceleratorConfig(width, outputs, max_features=128, row_buffer_beats=256, fifo_beats=64)
+    record(small_job(seed, config)).save(tmp_path)
     run_bench(
-        verilog(SMALL),
+        verilog(config),
         TOP,
         "bitlane_sim.cocotb_bench.replay",
         tmp_path,

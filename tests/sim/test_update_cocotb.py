@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 
 from bitlane_sim.cocotb_bench.runner import why_not
+from bitlane_sim.cocotb_bench.variant import small
 
 from .blocks import run_block
 
 
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
-def test_update(tmp_path: Path, seed: int) -> None:
-    from bitlane_sim.cocotb_bench.bench_update import CONFIG, UpdateStage
+@pytest.mark.parametrize("width", [64, 128, 512])
+def test_update(tmp_path: Path, seed: int, width: int) -> None:
+    from bitlane_sim.cocotb_bench.update_stage import UpdateStage
 
-    run_block(UpdateStage(CONFIG), "update", tmp_path, seed)
+    config = small(width)
+    run_block(UpdateStage(config), "update", config, tmp_path, seed)

@@ -7,30 +7,36 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..contract import WORD_BITS
 from ..errors import DataError, DeviceError
 from .protocol import Buffer, Device
 
 __all__ = ["Availability", "Buffer", "Device", "available_devices", "open_device"]
 
 
-def _open_emulator() -> Device:
+def _open_emulator(width: int, outputs: int) -> Device:
     from .emulator import EmulatorDevice
 
-    return EmulatorDevice()
+    return EmulatorDevice(width=width, outputs=outputs)
 
 
-def _open_rtl() -> Device:
+def _open_rtl(width: int, outputs: int) -> Device:
     try:
         module = importlib.import_module("bitlane_sim.device")
+        config = importlib.import_module("bitlane_hw.config")
     except ImportError as error:
         raise DeviceError(
             f"the simulated device needs the package's extra: pip install 'bitlane[sim]' ({error})"
         ) from error
-    device: Device = module.RtlDevice()
+    try:
+        sizes = config.AcceleratorConfig(width=width, outputs=outputs)
+    except ValueError as error:
+        raise DataError(str(error)) from error
+    device: Device = module.RtlDevice(sizes)
     return device
 
 
-_OPENERS: dict[str, Callable[[], Device]] = {"emulator": _open_emulator, "rtl": _open_rtl}
+_OPENERS: dict[str, Callable[[int, int], Device]] = {"emulator": _open_emulator, "rtl": _open_rtl}
 
 
 @dataclass(frozen=True)
@@ -42,30 +48,32 @@ class Availability:
     reason: str = ""
 
 
-def open_device(spec: str | Device) -> Device:
+def open_device(spec: str | Device, width: int = WORD_BITS, outputs: int = 1) -> Device:
     """The device that `spec` names, opened; a `Device` is returned as it is.
 
     Parameters
     ----------
     spec: "emulator" (the numpy reference), "rtl" (the Verilated hardware), "auto" (rtl where it can be
         opened, otherwise the emulator, with a warning), or a `Device`.
+    width: of the memory port of a device opened here, in bits: `contract.PORT_WIDTHS`.
+    outputs: models that it trains at a time, 1 to `contract.MAX_OUTPUTS`.
 
     Raises
     ------
-    DataError: a name that is not known.
+    DataError: a name that is not known, a width or outputs that no hardware has.
     DeviceError: a device that cannot be opened; the message says what is missing.
     """
     if not isinstance(spec, str):
         return spec
     if spec == "auto":
         try:
-            return _open_rtl()
+            return _open_rtl(width, outputs)
         except DeviceError as error:
             warnings.warn(f"using the emulator, which gives the same results: {error}", stacklevel=2)
-            return _open_emulator()
+            return _open_emulator(width, outputs)
     if spec not in _OPENERS:
         raise DataError(f"device={spec!r} is unknown: choose one of {', '.join([*_OPENERS, 'auto'])}")
-    return _OPENERS[spec]()
+    return _OPENERS[spec](width, outputs)
 
 
 def available_devices() -> list[Availability]:
@@ -73,7 +81,7 @@ def available_devices() -> list[Availability]:
     found = []
     for name, opener in _OPENERS.items():
         try:
-            opener().close()
+            opener(WORD_BITS, 1).close()
         except DeviceError as error:
             found.append(Availability(name, False, str(error)))
         else:

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..contract import (
+    BOUND,
+    CHUNK,
     CHUNK_MODEL_BYTES,
     CONTROL_ABORT,
     CONTROL_ACKNOWLEDGE,
@@ -17,20 +19,26 @@ from ..contract import (
     LABELS_PER_WORD,
     MAX_DIGITS,
     MAX_EPOCHS,
+    MAX_OUTPUTS,
     MAX_ROWS,
+    PORT_WIDTHS,
     REGISTERS,
     STATUS_BUSY,
     STATUS_DONE,
     STATUS_ERROR_SHIFT,
-    TRACE_BYTES,
     VERSION,
     WORD_BITS,
     WORD_BYTES,
     ErrorCode,
+    Loss,
+    Prox,
+    record_words,
 )
-from ..errors import DeviceError
+from ..cycles import predict
+from ..errors import DataError, DeviceError
 from ..layout import Geometry, pack_master, unpack_base, unpack_draws, unpack_master
-from ..reference import Reference, Settings
+from ..reference import Reference
+from ..settings import Settings
 from .protocol import Buffer
 
 PAGE = 4096
@@ -82,6 +90,12 @@ class EmulatorDevice:
     ----------
     max_features, max_row_words: capabilities that its registers report and its checks apply.
     capacity_bytes: size of its memory.
+    width: of its memory port, in bits: `contract.PORT_WIDTHS`.
+    outputs: models that it trains at a time, 1 to `contract.MAX_OUTPUTS`.
+
+    Raises
+    ------
+    DataError: a width or a number of outputs that no hardware has.
     """
 
     def __init__(
@@ -89,7 +103,13 @@ class EmulatorDevice:
         max_features: int = 16384,
         max_row_words: int = ROW_WORDS,
         capacity_bytes: int = 128 << 20,
+        width: int = 64,
+        outputs: int = 1,
     ):
+        if width not in PORT_WIDTHS:
+            raise DataError(f"width={width} must be one of {', '.join(map(str, PORT_WIDTHS))}")
+        if not 1 <= outputs <= MAX_OUTPUTS:
+            raise DataError(f"outputs={outputs} must be 1 to {MAX_OUTPUTS}")
         self.name = "emulator"
         self.capacity_bytes = capacity_bytes
         self._memory = np.zeros(-(-capacity_bytes // WORD_BYTES), np.uint64)
@@ -103,8 +123,9 @@ class EmulatorDevice:
             "version": VERSION,
             "max_features": max_features,
             "max_row_words": max_row_words,
-            "port_bits": WORD_BITS,
+            "port_bits": width,
             "address_bits": ADDRESS_BITS,
+            "outputs": outputs,
         }
 
     # --- registers ---
@@ -207,32 +228,28 @@ class EmulatorDevice:
     # --- a run ---
     def _epochs(self) -> Iterator[None]:
         """A run, in steps of one epoch; registers written meanwhile do not change it."""
-        from ..cycles import predict
-
         values = self._values
         for name in ("epoch", "cycles", "beats", "stall_memory", "stall_model", "saturations"):
             values[name] = 0
         at = dict(values)
-        geometry = _checked(at)
-        values |= {"step_now": at["step"], "rate_now": at["rate"], "phase_now": at["phase"]}
+        geometry, settings = _checked(at)
+        values |= _now(settings)
         master = unpack_master(self._load(at["model_in"], geometry.model_words), geometry.features)
-        settings = Settings(at["batch"], at["step"], at["rate"], at["decay"], at["shrink"], at["phase"])
         reference = Reference(geometry, settings, master)
-        counts = predict(geometry, epochs=at["epochs"], batch=at["batch"], snapshots=bool(at["snapshots"]))
+        counts = predict(geometry, at["epochs"], bool(at["snapshots"]), settings.staleness)
         for number in range(at["epochs"]):
             self._feed(reference, geometry, at, number % at["sets"])
             epoch = reference.end_epoch()
-            cycles = counts.epoch_cycles[number]
-            record = np.array([epoch.loss, cycles], np.int64).view(np.uint64)
-            self._store(at["trace"] + number * TRACE_BYTES, record)
+            record = np.zeros(geometry.record_words, np.int64)
+            record[0] = counts.epoch_cycles[number]
+            record[1 : 1 + geometry.outputs] = epoch.loss
+            self._store(at["trace"] + number * record.nbytes, record.view(np.uint64))
             if at["snapshots"]:
                 self._store(at["model_out"] + number * geometry.model_bytes, pack_master(epoch.master))
+            values |= _now(epoch.settings)
             values |= {
                 "epoch": number + 1,
-                "step_now": epoch.settings.step,
-                "rate_now": epoch.settings.rate,
-                "phase_now": epoch.settings.phase,
-                "cycles": cycles,
+                "cycles": int(record[0]),
                 "saturations": epoch.saturations,
             }
             if number + 1 < at["epochs"]:
@@ -249,48 +266,88 @@ class EmulatorDevice:
     def _feed(self, reference: Reference, geometry: Geometry, at: dict[str, int], number: int) -> None:
         """One epoch's rows, some at a time, from set `number`."""
         base = self._load(at["base_address"] + number * at["base_stride"], geometry.base_words)
-        draws = None
         if geometry.draws:
             draws = self._load(at["draw_address"] + number * at["draw_stride"], geometry.draw_words)
-        values = geometry.features * geometry.digits
+        values = geometry.features * geometry.digits * geometry.columns
         step = max(1, UNPACK_VALUES // values // LABELS_PER_WORD) * LABELS_PER_WORD
-        for row in range(0, geometry.rows, step):
-            part = Geometry(geometry.features, min(step, geometry.rows - row), geometry.base_digits, geometry.draws)
-            offset = geometry.base_offset(row)
-            codes, labels = unpack_base(base[offset : offset + part.base_words], part)
-            drawn = None
-            if draws is not None:
-                offset = row * geometry.chunks
-                drawn = unpack_draws(draws[offset : offset + part.draw_words], part)
+        for first in range(0, geometry.groups, step):
+            groups = range(first, min(first + step, geometry.groups))
+            codes, labels = unpack_base(base[geometry.base_span(groups)], geometry, groups)
+            drawn = unpack_draws(draws[geometry.draw_span(groups)], geometry, groups) if geometry.draws else None
             reference.feed(codes, drawn, labels)
 
 
-def _checked(at: dict[str, int]) -> Geometry:
-    """The geometry that the registers set, if the hardware would take it."""
+def _now(settings: Settings) -> dict[str, int]:
+    """The registers that show how far steps, rate and phase have come."""
+    return {f"{name}_now": getattr(settings, name) for name in ("step", "step_negative", "rate", "phase")}
+
+
+def _checked(at: dict[str, int]) -> tuple[Geometry, Settings]:
+    """What the registers set, if the hardware would take it; refused too where batches differ in no legal way."""
+    columns = at["port_bits"] // WORD_BITS
+    tail, last_tail = at["tails"] & 0xFF, at["tails"] >> 8
+    chunks = -(-at["features"] // CHUNK)
+    bounds = _signed(at["bounds"]), _signed(at["bounds"] >> BOUND.bits)
     limits = {
         "features": at["max_features"],
-        "rows": MAX_ROWS,
+        "groups": MAX_ROWS,
         "epochs": MAX_EPOCHS,
-        "batch": MAX_ROWS,
+        "batch_groups": MAX_ROWS,
         "sets": at["sets"],
     }
+    beat = at["port_bits"] // 8
     multiples = {
-        "base_address": WORD_BYTES,
-        "base_stride": WORD_BYTES,
-        "draw_address": WORD_BYTES,
-        "draw_stride": WORD_BYTES,
+        "base_address": beat,
+        "base_stride": beat,
+        "draw_address": beat,
+        "draw_stride": beat,
         "model_in": CHUNK_MODEL_BYTES,
         "model_out": CHUNK_MODEL_BYTES,
-        "trace": TRACE_BYTES,
+        "trace": record_words(at["outputs"], columns) * WORD_BYTES,
     }
     if (
         any(not 1 <= at[name] <= limit for name, limit in limits.items())
         or any(at[name] % multiple or at[name] >> at["address_bits"] for name, multiple in multiples.items())
+        or any(not 1 <= rows <= columns for rows in (tail, last_tail))
         or not 1 <= at["base_digits"] + at["draws"] <= MAX_DIGITS
         or not DECAY_RANGE[0] <= at["decay"] <= DECAY_RANGE[1]
+        or chunks * (at["base_digits"] + at["draws"]) > at["max_row_words"]
+        or at["loss"] not in list(Loss)
+        or bounds[0] > bounds[1]
+        or (at["staleness"] and 2 * chunks > at["max_features"] // CHUNK)
     ):
         raise _Fault(ErrorCode.CONFIGURATION)
-    geometry = Geometry(at["features"], at["rows"], at["base_digits"], bool(at["draws"]))
-    if geometry.row_words > at["max_row_words"]:
+    full, last_groups = divmod(at["groups"] - 1, at["batch_groups"])
+    batch = (at["batch_groups"] - 1) * columns + tail
+    last = last_groups * columns + last_tail
+    if full and last > batch:
         raise _Fault(ErrorCode.CONFIGURATION)
-    return geometry
+    rows = full * batch + last
+    geometry = Geometry(
+        features=at["features"],
+        rows=rows,
+        base_digits=at["base_digits"],
+        draws=bool(at["draws"]),
+        batch=batch if full else rows,
+        columns=columns,
+        outputs=at["outputs"],
+    )
+    settings = Settings(
+        step=at["step"],
+        step_negative=at["step_negative"],
+        rate=at["rate"],
+        decay=at["decay"],
+        phase=at["phase"],
+        loss=Loss(at["loss"]),
+        prox=Prox(at["prox"]),
+        bounds=bounds,
+        free=bool(at["free"]),
+        staleness=at["staleness"],
+    )
+    return geometry, settings
+
+
+def _signed(field: int) -> int:
+    """The low bits of a register as a BOUND."""
+    value = field & ((1 << BOUND.bits) - 1)
+    return value - (1 << BOUND.bits) if value > BOUND.maximum else value

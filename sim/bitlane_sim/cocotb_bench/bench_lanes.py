@@ -1,4 +1,4 @@
-"""The dot lanes with a model memory in front of them, against numpy."""
+"""The dot lanes of one row, with its weights from a model memory, against numpy."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from bitlane.contract import CHUNK, DIGIT_BITS, WEIGHT
-from bitlane_hw.config import AcceleratorConfig
-from bitlane_hw.payloads import digit_layout, dots_layout
+from bitlane_hw.dot import DotLanes
+from bitlane_hw.payloads import dots_layout, row_layout
 from bitlane_sim.cocotb_bench.pauses import pauses
+from bitlane_sim.cocotb_bench.variant import chosen as chosen_config
 
-CONFIG = AcceleratorConfig(max_features=128, row_buffer_words=128, fifo_words=64)
-LAYOUT = digit_layout(CONFIG)
+CONFIG = chosen_config()
+LAYOUT = row_layout()
+WEIGHTS_BITS = WEIGHT.bits * CHUNK
 Int64s = npt.NDArray[np.int64]
 
 
@@ -27,21 +29,23 @@ def pack(values: Int64s, bits: int) -> int:
     return sum((int(value) & ((1 << bits) - 1)) << bits * i for i, value in enumerate(values))
 
 
-def row_words(digits: Int64s, base_digits: int, end: dict[str, int]) -> list[int]:
-    """A row's digits [chunk, digit, lane] as payloads of the `digits` port."""
+def row_words(digits: Int64s, base_digits: int, label: int) -> list[tuple[int, int]]:
+    """A row's digits [chunk, digit, lane] as payloads of the `digits` port, each with its chunk."""
     chunks, count, _ = digits.shape
     return [
-        LAYOUT.const(
-            {
-                "word": pack(digits[chunk, k], DIGIT_BITS),
-                "chunk": chunk,
-                "draw": k == base_digits,
-                "first": k == 0,
-                "last_base": k == base_digits - 1,
-                "row_last": chunk == chunks - 1 and k == count - 1,
-                "end": end,
-            }
-        ).as_bits()
+        (
+            LAYOUT.const(
+                {
+                    "word": pack(digits[chunk, k], DIGIT_BITS),
+                    "draw": k == base_digits,
+                    "first": k == 0,
+                    "last_base": k == base_digits - 1,
+                    "row_last": chunk == chunks - 1 and k == count - 1,
+                    "end": {"label": label, "present": 1},
+                }
+            ).as_bits(),
+            chunk,
+        )
         for chunk in range(chunks)
         for k in range(count)
     ]
@@ -57,12 +61,12 @@ def dot_products(digits: Int64s, base_digits: int, model: Int64s) -> tuple[int, 
     return first, second
 
 
-async def model_memory(dut: Any, model: Int64s) -> None:
-    """Answers the lanes' address with that chunk's weights, a cycle later."""
-    words = [pack(chunk, WEIGHT.bits) for chunk in model]
-    while True:
-        await RisingEdge(dut.clk)
-        dut.weights.value = words[int(dut.address.value)]
+async def cycle(dut: Any, word: int | None, weights: int) -> None:
+    """A cycle with a word on the port or without one; its chunk's weights are there in the next."""
+    dut.digits_valid.value = word is not None
+    dut.digits_payload.value = random.getrandbits(len(dut.digits_payload)) if word is None else word
+    await RisingEdge(dut.clk)
+    dut.weights.value = weights
 
 
 async def collect(dut: Any, seen: list[tuple[int, int, int]]) -> None:
@@ -97,7 +101,7 @@ async def same_as_numpy(dut: Any) -> None:
     cocotb.start_soon(collect(dut, seen))
     for _ in range(30):
         model = random_model(chosen)
-        memory = cocotb.start_soon(model_memory(dut, model))
+        weights = [pack(chunk, WEIGHT.bits) for chunk in model]
         draws = int(chosen.integers(2))
         base_digits = int(chosen.integers(1 - draws, 17 - draws))
         expected = []
@@ -106,15 +110,11 @@ async def same_as_numpy(dut: Any) -> None:
             digits = chosen.integers(0, 4, shape)
             label = int(chosen.integers(-(1 << 15), 1 << 15))
             expected.append((*dot_products(digits, base_digits, model[: shape[0]]), label))
-            for word in row_words(digits, base_digits, {"label": label, "batch_last": 0, "epoch_last": 0}):
+            for word, chunk in row_words(digits, base_digits, label):
                 while next(gaps):
-                    dut.digits_valid.value = 0
-                    await RisingEdge(dut.clk)
-                dut.digits_valid.value = 1
-                dut.digits_payload.value = word
-                await RisingEdge(dut.clk)
-        dut.digits_valid.value = 0
-        await ClockCycles(dut.clk, 12)
+                    await cycle(dut, None, random.getrandbits(WEIGHTS_BITS))
+                await cycle(dut, word, weights[chunk])
+        for _ in range(DotLanes.latency + 1):
+            await cycle(dut, None, random.getrandbits(WEIGHTS_BITS))
         assert seen == expected
         seen.clear()
-        memory.cancel()

@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from bitlane.accelerator import Accelerator, Job
-from bitlane.contract import CONTROL_START, REGISTERS
+from bitlane.contract import CONTROL_START, REGISTERS, WORD_BITS
 from bitlane.devices.emulator import EmulatorDevice
+from bitlane.layout import Geometry
 
 Words = npt.NDArray[np.uint64]
 CAPACITY = 1 << 20  # bytes of memory; the emulator's begins at a multiple of it
 # Registers whose values at the end of a run are the same whatever the bus does.
-RESULTS = ("epoch", "step_now", "rate_now", "phase_now", "beats", "saturations")
+RESULTS = ("epoch", "step_now", "step_negative_now", "rate_now", "phase_now", "beats", "saturations")
 
 
 @dataclass(frozen=True)
@@ -27,17 +28,20 @@ class Recording:
     ----------
     writes: (offset, value) of the registers, in order, without control.
     results: the registers of RESULTS, by name, at its end.
+    record_words: of an epoch's trace record.
     before, after: (CAPACITY / 8,) uint64, the device's memory.
     """
 
     writes: list[tuple[int, int]]
     results: dict[str, int]
+    record_words: int
     before: Words
     after: Words
 
     def save(self, folder: Path) -> None:
         """Into `recording.json`, `before.npy`, `after.npy`."""
-        (folder / "recording.json").write_text(json.dumps({"writes": self.writes, "results": self.results}))
+        facts = {"writes": self.writes, "results": self.results, "record_words": self.record_words}
+        (folder / "recording.json").write_text(json.dumps(facts))
         np.save(folder / "before.npy", self.before)
         np.save(folder / "after.npy", self.after)
 
@@ -55,13 +59,14 @@ class Recording:
         trace, epochs = values[REGISTERS["trace"].offset], values[REGISTERS["epochs"].offset]
         differs = words != self.after
         first = trace % CAPACITY // 8
-        differs[first + 1 : first + 2 * epochs : 2] = False
+        differs[first : first + self.record_words * epochs : self.record_words] = False
         return np.flatnonzero(differs).astype(np.uint64)
 
 
 class _Recorder(EmulatorDevice):
-    def __init__(self) -> None:
-        super().__init__(capacity_bytes=CAPACITY)
+    def __init__(self, geometry: Geometry) -> None:
+        width = geometry.columns * WORD_BITS
+        super().__init__(capacity_bytes=CAPACITY, width=width, outputs=geometry.outputs)
         self.writes: list[tuple[int, int]] = []
         self.before: Words | None = None
 
@@ -79,10 +84,11 @@ class _Recorder(EmulatorDevice):
 
 def record(job: Job) -> Recording:
     """The job, as the emulator runs it."""
-    device = _Recorder()
+    device = _Recorder(job.geometry)
     outcome = Accelerator(device).run(job)
     assert device.before is not None
-    registers = {**asdict(outcome.counters), "epoch": job.epochs}
-    registers |= {"step_now": outcome.step, "rate_now": outcome.rate, "phase_now": outcome.phase}
+    now = outcome.settings
+    registers = {**asdict(outcome.counters), "epoch": job.epochs, "phase_now": now.phase}
+    registers |= {"step_now": now.step, "step_negative_now": now.step_negative, "rate_now": now.rate}
     results = {name: registers[name] for name in RESULTS}
-    return Recording(device.writes, results, device.before, device.memory.copy())
+    return Recording(device.writes, results, job.geometry.record_words, device.before, device.memory.copy())

@@ -1,0 +1,167 @@
+"""The options of the command line: what there is, what it means, and what holds where it is not given."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from . import __version__
+from .compare import SAMPLINGS
+from .contract import PORT_WIDTHS, WORD_BITS
+from .errors import DataError
+from .objective import LOSSES
+from .schedules import DECAY
+
+Command = Callable[[argparse.Namespace], None]
+
+# What an option is where it is not given; a resumed training must not be given those that bits depend on.
+BOTH: dict[str, Any] = {
+    "target": None,
+    "task": "auto",
+    "impute": False,
+    "loss": "squared_error",
+    "draws": "epoch",
+    "epochs": 20,
+    "batch_size": 16,
+    "learning_rate": None,
+    "decay": DECAY,
+    "device": "rtl",
+    "width": WORD_BITS,
+    "outputs": 1,
+    "seed": 0,
+}
+TRAIN = {
+    **BOTH,
+    "bits": 4,
+    "sampling": None,
+    "staleness": 0,
+    "penalty": None,
+    "alpha": 0.0,
+    "bounds": None,
+    "class_weight": None,
+}
+COMPARE = {**BOTH, "bits": [2, 4, 8, 32], "sampling": list(SAMPLINGS), "staleness": [0], "positive": None}
+AS_GIVEN = ("draws", "epochs", "batch_size", "decay", "loss", "penalty", "alpha", "bounds", "staleness")
+AS_BEGUN = ("bits", "sampling", "learning_rate", "seed", "class_weight", "target", "task", "impute")
+
+
+def fill(arguments: argparse.Namespace, values: Mapping[str, Any]) -> None:
+    """Sets what was not given."""
+    for name, value in values.items():
+        if not hasattr(arguments, name):
+            setattr(arguments, name, value)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Its errors are those of bitlane, one line each."""
+
+    def error(self, message: str) -> NoReturn:
+        raise DataError(f"{message} (see {self.prog} --help)")
+
+
+def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
+    """The parser; of what it parses, `command` is the one of `commands` that was named."""
+    parser = _Parser(prog="bitlane", description="Trains linear models on samples stored with few bits.")
+    parser.add_argument("--version", action="version", version=f"bitlane {__version__}")
+    names = parser.add_subparsers(dest="name", metavar="COMMAND", required=True)
+
+    train = names.add_parser(
+        "train", help="train one model", description="Train one model.", argument_default=argparse.SUPPRESS
+    )
+    add = train.add_argument
+    add("--bits", type=int, help="stored bits a feature, even, 2 to 32 (4)")
+    add("--sampling", choices=[*SAMPLINGS, "full"], help="how they are drawn (double; full for 32 bits)")
+    _shared(train)
+    add("--staleness", type=int, choices=[0, 1], help="batches that the weights a batch reads are behind (0)")
+    add("--penalty", choices=["l2", "l1"], help="penalty on the scaled weights (none)")
+    add("--alpha", type=float, help="its strength (0)")
+    add("--bounds", type=_bounds, metavar="LOW,HIGH", help="of the scaled weights, none for no end: --bounds=0,none")
+    add("--class-weight", choices=["balanced"], help="weigh classes by their rarity (all alike)")
+    add("--outputs", type=_positive, help="models that the device trains at a time (1)")
+    add("--resume", type=Path, default=None, metavar="RUN_DIR", help="go on from a run folder, to --epochs in all")
+    train.set_defaults(command=commands["train"])
+
+    both = names.add_parser(
+        "compare",
+        help="train at several precisions and compare",
+        description="Train in float64, at full precision, and at each precision asked for, "
+        "all with the same order and schedule.",
+        argument_default=argparse.SUPPRESS,
+    )
+    add = both.add_argument
+    add("--bits", type=_numbers, help="stored bits a feature (2,4,8,32)")
+    add("--sampling", type=_words, help=f"({','.join(SAMPLINGS)})")
+    add("--positive", metavar="CLASS", help="the class that is told from the rest")
+    _shared(both)
+    add("--staleness", type=_numbers, help="batches that the weights a batch reads are behind: 0, 1 or 0,1 (0)")
+    both.set_defaults(command=commands["compare"])
+
+    plot = names.add_parser("plot", help="draw a run folder's plots again")
+    plot.add_argument("folder", type=Path, metavar="RUN_DIR")
+    plot.set_defaults(command=commands["plot"])
+    names.add_parser("devices", help="list the devices").set_defaults(command=commands["devices"])
+    names.add_parser("datasets", help="list the data sets").set_defaults(command=commands["datasets"])
+    return parser
+
+
+def _shared(parser: argparse.ArgumentParser) -> None:
+    """What train and compare both take."""
+    add = parser.add_argument
+    add(
+        "source",
+        metavar="FILE_OR_DATASET",
+        help="csv, tsv, parquet, libsvm, npz, npy; or see bitlane datasets",
+    )
+    add("--target", metavar="NAME", help="the label column")
+    add("--task", choices=["auto", "regression", "classification"], help="(auto)")
+    add("--impute", action="store_true", help="replace NaN and inf by the column's mean")
+    add("--loss", choices=list(LOSSES), help="(squared_error)")
+    add("--draws", type=_draws, help="random sets: epoch (fresh in each), once, or a number")
+    add("--epochs", type=_positive, help="(20)")
+    add("--batch-size", type=_positive, help="rows of a mini-batch (16)")
+    add("--learning-rate", type=_rate, metavar="RATE", help="on scaled data (auto: from the data's spread)")
+    add("--decay", type=float, help=f"of the learning rate, each epoch, 0.5 to 1 ({DECAY})")
+    add("--device", help="rtl, emulator, auto; see bitlane devices (rtl)")
+    add("--width", type=int, choices=PORT_WIDTHS, help="bits of the device's memory port (64)")
+    add("--seed", type=_seed, help="of the order of the rows and of the draws (0)")
+    add("--out", type=Path, default=None, metavar="DIR", help="write a run folder: run.jsonl, plots, the model")
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(word) for word in _words(text)]
+
+
+def _bounds(text: str) -> tuple[float | None, ...]:
+    low, high = (None if word == "none" else float(word) for word in _words(text))
+    return low, high
+
+
+def _words(text: str) -> list[str]:
+    words = [word.strip() for word in text.split(",")]
+    if not all(words):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of words with commas between them")
+    return words
+
+
+def _draws(text: str) -> str | int:
+    return text if text in ("once", "epoch") else int(text)
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} must be 1 or more")
+    return value
+
+
+def _seed(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} must be 0 or more")
+    return value
+
+
+def _rate(text: str) -> float | None:
+    return None if text == "auto" else float(text)

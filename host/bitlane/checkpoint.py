@@ -1,0 +1,172 @@
+"""Checkpoints: all that a training needs to go on, bit for bit, as if it had never stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .contract import RATE_FRACTION, Loss, Prox
+from .errors import DataError
+from .fixed import split
+from .objective import Bounds, ClassWeights, Objective
+from .quantize import Precision
+from .scaling import Scaling, Table
+from .settings import Settings
+
+FORMAT = 1
+PHASE_BITS = 32
+HASHED = 1 << 18  # values hashed at a time
+
+_DAMAGE = (KeyError, TypeError, ValueError, EOFError, OSError, AttributeError, zipfile.BadZipFile)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was asked of `train`, as far as bits depend on it: a resumed training must be asked for the same.
+
+    All are `train`'s parameters of the same names; `bits` and `sampling` make its precision, `class_weight` is
+    one pair a target.
+    """
+
+    bits: int
+    sampling: str
+    draws: str | int
+    batch_size: int
+    learning_rate: float
+    decay: float
+    loss: str
+    penalty: str | None
+    alpha: float
+    bounds: Bounds | None
+    staleness: int
+    class_weight: tuple[ClassWeights, ...]
+    fit_intercept: bool
+    shuffle: bool
+    seed: int
+
+    @property
+    def precision(self) -> Precision:
+        """Of the stored samples."""
+        return Precision(self.bits, self.sampling)
+
+    @property
+    def objective(self) -> Objective:
+        """What is minimised."""
+        return Objective(self.loss, self.penalty, self.alpha, self.bounds)
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A training after one of its epochs.
+
+    Parameters
+    ----------
+    epoch: epochs that ended.
+    master: int32 [targets, s], the stored master weights.
+    settings: the registers to go on with, one a target.
+    options: see `Options`.
+    scaling: between scaled and user units.
+    fingerprint: of the data, see `fingerprint`.
+    """
+
+    epoch: int
+    master: NDArray[np.int32]
+    settings: tuple[Settings, ...]
+    options: Options
+    scaling: Scaling
+    fingerprint: str
+
+    def check(self, options: Options, data: str, epochs: int) -> None:
+        """DataError unless a training of these options, data and epochs can go on from here."""
+        for field in fields(Options):
+            asked, was = getattr(options, field.name), getattr(self.options, field.name)
+            if asked != was:
+                raise DataError(f"{field.name}={asked!r}, but the checkpoint is of a training with {was!r}")
+        if data != self.fingerprint:
+            raise DataError("X or y differ from the data that the checkpoint was trained on: resume with the same")
+        if epochs <= self.epoch:
+            raise DataError(f"epochs={epochs}: the checkpoint has {self.epoch} already: ask for more in all")
+
+    def save(self, path: str | Path) -> None:
+        """Writes an npz file, which appears whole or not at all; OSError where the disk is full."""
+        path = Path(path)
+        part = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with part.open("wb") as file:
+                np.savez(file, **self._arrays())
+            os.replace(part, path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+
+    def _arrays(self) -> dict[str, Any]:
+        header = {
+            "format": FORMAT,
+            "epoch": self.epoch,
+            "settings": [asdict(settings) for settings in self.settings],
+            "options": asdict(self.options),
+            "scaling": {name: getattr(self.scaling, name) for name in ("fit_intercept", "margins", "one")},
+            "fingerprint": self.fingerprint,
+        }
+        arrays = {name: getattr(self.scaling, name) for name in ("center", "scale", "label_center", "label_scale")}
+        return {"header": np.array(json.dumps(header)), "master": self.master, **arrays}
+
+    @classmethod
+    def load(cls, path: str | Path) -> Checkpoint:
+        """The checkpoint in a file; DataError where it is missing, damaged, or of another format."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            header = json.loads(str(arrays.pop("header")))
+            version = header["format"]
+            if version == FORMAT:
+                return cls._of(header, arrays)
+        except FileNotFoundError:
+            raise DataError(f"no checkpoint {path}") from None
+        except _DAMAGE as error:
+            raise DataError(f"{path} is damaged, or no checkpoint ({type(error).__name__})") from error
+        raise DataError(f"{path} has format {version!r}, this bitlane reads {FORMAT}")
+
+    @classmethod
+    def _of(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Checkpoint:
+        options = header["options"]
+        if options["bounds"] is not None:
+            options["bounds"] = tuple(options["bounds"])
+        options["class_weight"] = tuple(tuple(pair) for pair in options["class_weight"])
+        settings = []
+        for registers in header["settings"]:
+            typed = {"loss": Loss(registers["loss"]), "prox": Prox(registers["prox"])}
+            settings.append(Settings(**{**registers, **typed, "bounds": tuple(registers["bounds"])}))
+        master = arrays.pop("master")
+        scaling = Scaling(**{**arrays, **header["scaling"]})
+        if master.dtype != np.int32 or master.shape != (len(settings), scaling.stored):
+            raise ValueError(f"master weights {master.dtype} {master.shape}")
+        return cls(header["epoch"], master, tuple(settings), Options(**options), scaling, header["fingerprint"])
+
+
+def advanced(settings: Settings, epochs: int, batches: int) -> Settings:
+    """The registers after some epochs of so many batches each."""
+    for _ in range(epochs):
+        mantissa, exponent = split(settings.rate)
+        phase = settings.phase + batches * ((mantissa << PHASE_BITS - RATE_FRACTION) >> exponent)
+        settings = replace(settings.after_epoch(), phase=phase % (1 << PHASE_BITS))
+    return settings
+
+
+def fingerprint(X: Table, y: Table) -> str:
+    """A hash of X [rows, n] and y [rows, targets] as float64, whatever their types: hexadecimal digits."""
+    digest = hashlib.blake2b(f"{X.shape} {y.shape}".encode(), digest_size=16)
+    step = max(1, HASHED // X.shape[1])
+    for start in range(0, len(X), step):
+        rows = slice(start, start + step)
+        for part in (X[rows], y[rows]):
+            digest.update(np.ascontiguousarray(part, np.dtype("<f8")))  # type: ignore[arg-type]
+    return digest.hexdigest()

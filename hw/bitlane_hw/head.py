@@ -1,0 +1,163 @@
+"""One of the models that are trained: its weights, the lanes that read and update them, and its scalar stage."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect
+
+from .config import AcceleratorConfig
+from .contract import CHUNK, LOSS, MASTER, WORD_BITS, Loss, Prox
+from .dot import DotLanes
+from .fixed import delay, delay_valid, popcount
+from .gradient import GradientPass
+from .payloads import GroupEnd, Objective, Scale, digit_layout, settings_layout
+from .scalar import LossSum, Predict, Slope, Step
+from .update import THRESHOLD_BITS, UpdateLanes
+from .weights import Weights
+
+
+class Head(wiring.Component):
+    """Dot lanes and scalar stage for each column, then the gradient of all columns into one set of weights.
+
+    All of fixed latency, without backpressure: `update_latency` cycles after the last beat of a batch (of one digit)
+    the first beat of a batch that reads the new model may come.
+
+    Parameters
+    ----------
+    config: of the accelerator. output: this head's number.
+
+    Members
+    -------
+    settings, objective: In, the run. step, step_negative: In, `Scale`.
+    threshold: In, of L1. shrink: In(1), in the cycle of `batch_end`: L2 shrinks with this batch.
+    batch_end: Out(1).
+    digits: In, stream of `digit_layout`, always ready.
+    beats: In, stream of the row buffer: the same beats again, when they are needed.
+    clear_loss: In(1). loss: Out, format LOSS.
+    load, load_chunk, loaded: In, a chunk of the initial model.
+    store_chunk, storing: In, which chunk `stored` is; only while no sample is under way. stored: Out, a cycle later.
+    published, epoch_done, load_done: Out(1), see `UpdateLanes`.
+    clipped: Out, values clipped.
+    """
+
+    start_latency = DotLanes.latency + Predict.latency + Slope.latency + Step.latency  # last beat to coefficients
+
+    def __init__(self, config: AcceleratorConfig, output: int):
+        self._config = config
+        self._output = output
+        self.clips = CHUNK + 6 * config.columns
+        super().__init__(
+            {
+                "settings": In(settings_layout(config)),
+                "objective": In(Objective),
+                "step": In(Scale),
+                "step_negative": In(Scale),
+                "threshold": In(THRESHOLD_BITS),
+                "shrink": In(1),
+                "batch_end": Out(1),
+                "digits": In(stream.Signature(digit_layout(config), always_ready=True)),
+                "beats": In(stream.Signature(config.width)),
+                "clear_loss": In(1),
+                "loss": Out(LOSS.bits),
+                "load": In(1),
+                "load_chunk": In(range(config.max_chunks)),
+                "loaded": In(MASTER.bits * CHUNK),
+                "store_chunk": In(range(config.max_chunks)),
+                "storing": In(1),
+                "stored": Out(MASTER.bits * CHUNK),
+                "published": Out(1),
+                "epoch_done": Out(1),
+                "load_done": Out(1),
+                "clipped": Out(range(self.clips + 1)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config, digits = self._config, self.digits.payload
+        m.submodules.weights = weights = Weights(config)
+        m.submodules.loss_sum = loss_sum = LossSum(config.columns)
+        m.submodules.gradient = gradient = GradientPass(config)
+        m.submodules.lanes = lanes = UpdateLanes(config)
+        clips = []
+        for column in range(config.columns):
+            clips += self._row(m, column, weights, loss_sum, gradient)
+
+        start = delay_valid(m, self.digits.valid & digits.row_last, self.start_latency, "start")[-1]
+        end = GroupEnd(delay(m, digits.end.as_value(), self.start_latency, "end"))
+        due = end.batch_last & ((self.objective.prox != Prox.L2) | self.shrink)
+        connect(m, gradient.passes, lanes.passes)
+        connect(m, wiring.flipped(self.beats), gradient.beats)
+        m.d.comb += [
+            self.batch_end.eq(start & end.batch_last),
+            gradient.settings.eq(self.settings),
+            gradient.start.eq(start),
+            gradient.end.eq(end),
+            gradient.prox.eq(Mux(due, self.objective.prox, Prox.NONE)),
+            loss_sum.squares.eq(self.objective.loss == Loss.SQUARES),
+            loss_sum.clear.eq(self.clear_loss),
+            self.loss.eq(loss_sum.loss),
+        ]
+        self._update(m, lanes, weights)
+        few = Signal(range(6 * config.columns + 1))
+        m.d.sync += [few.eq(popcount(Cat(clips))), self.clipped.eq(few + lanes.clipped)]
+        return m
+
+    def _row(self, m, column, weights, loss_sum, gradient):
+        """The dot lanes and the scalar stage of a column; returns which of its values are clipped."""
+        config, digits = self._config, self.digits.payload
+        m.submodules[f"dot_{column}"] = dot = DotLanes(config)
+        m.submodules[f"predict_{column}"] = predict = Predict(config)
+        m.submodules[f"slope_{column}"] = slope = Slope()
+        m.submodules[f"step_{column}"] = step = Step()
+        connect(m, dot.dots, predict.dots)
+        connect(m, predict.predictions, slope.predictions)
+        m.d.comb += [
+            dot.digits.valid.eq(self.digits.valid),
+            dot.digits.payload.word.eq(digits.words.word_select(column, WORD_BITS)),
+            *(dot.digits.payload[name].eq(digits[name]) for name in ("draw", "first", "last_base", "row_last")),
+            dot.digits.payload.end.eq(digits.rows[self._output][column]),
+            dot.weights.eq(weights.published),
+            predict.base_digits.eq(self.settings.base_digits),
+            slope.loss.eq(self.objective.loss),
+            step.step.eq(self.step),
+            step.step_negative.eq(self.step_negative),
+            step.slopes.valid.eq(slope.slopes.valid),
+            step.slopes.payload.eq(slope.slopes.payload),
+            loss_sum.slopes.valid.eq(slope.slopes.valid),
+            loss_sum.slopes.payload[column].eq(slope.slopes.payload),
+            gradient.coefficients[column].eq(step.coefficients.payload),
+        ]
+        squares = self.objective.loss == Loss.SQUARES
+        predicted, sloped = predict.predictions, slope.slopes
+        return [
+            *(clip & predicted.valid & predicted.payload.end.present & squares for clip in predict.clipped),
+            *(clip & sloped.valid & sloped.payload.end.present for clip in slope.clipped),
+            *step.clipped,
+        ]
+
+    def _update(self, m, lanes, weights):
+        m.d.comb += [
+            lanes.settings.eq(self.settings),
+            lanes.low.eq(self.objective.low),
+            lanes.high.eq(self.objective.high),
+            lanes.free.eq(self.objective.free),
+            lanes.threshold.eq(self.threshold),
+            lanes.load.eq(self.load),
+            lanes.load_chunk.eq(self.load_chunk),
+            lanes.loaded.eq(self.loaded),
+            lanes.master.eq(weights.master),
+            weights.write.eq(lanes.write),
+            weights.write_address.eq(lanes.write_address),
+            weights.masters.eq(lanes.updated),
+            weights.publish.eq(lanes.publish),
+            weights.write_bank.eq(lanes.bank),
+            weights.master_address.eq(Mux(self.storing, self.store_chunk, lanes.read_address)),
+            weights.published_address.eq(self.digits.payload.chunk),
+            weights.read_bank.eq(self.digits.payload.bank),
+            self.stored.eq(weights.master),
+            self.published.eq(lanes.published),
+            self.epoch_done.eq(lanes.epoch_done),
+            self.load_done.eq(lanes.load_done),
+        ]

@@ -1,0 +1,46 @@
+"""From the beats of a model in memory to chunks of 32 master weights."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from .config import AcceleratorConfig
+from .contract import CHUNK, MASTER
+from .payloads import model_layout
+
+
+class Loader(wiring.Component):
+    """A shift register that gathers the beats of a chunk; `load` is high for a cycle when the last has come.
+
+    Members
+    -------
+    beats: In, stream of `model_layout`, always ready, chunk after chunk.
+    load: Out(1), for each output: the chunk is its.
+    chunk: Out, its number. masters: Out, its 32 weights; both with `load`.
+    """
+
+    def __init__(self, config: AcceleratorConfig):
+        self._config = config
+        super().__init__(
+            {
+                "beats": In(stream.Signature(model_layout(config), always_ready=True)),
+                "load": Out(config.outputs),
+                "chunk": Out(range(config.max_chunks)),
+                "masters": Out(MASTER.bits * CHUNK),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config, beat = self._config, self.beats.payload
+        m.d.sync += self.load.eq(0)
+        with m.If(self.beats.valid):
+            m.d.sync += [
+                self.masters.eq((beat.words << (len(self.masters) - config.width)) | (self.masters >> config.width)),
+                self.chunk.eq(beat.chunk),
+            ]
+            with m.If(beat.part == config.chunk_beats - 1):
+                m.d.sync += self.load.bit_select(beat.output, 1).eq(1)
+        return m

@@ -1,0 +1,216 @@
+"""Where a group's terms are taken from the master weights, and what the end of a batch does to them."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.lib import enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from .config import AcceleratorConfig
+from .contract import BOUND, CHUNK, MASTER, SHRINK_SHIFT, Prox
+from .fixed import add_with_carry, delay, delay_valid, inverted_if, popcount, register
+from .gradient import pass_layout
+from .payloads import GroupEnd, digits_of_word, settings_layout
+
+THRESHOLD_BITS = 28  # of an L1 threshold, in units of MASTER
+
+
+class Result(enum.Enum, shape=3):
+    """What a weight becomes."""
+
+    SUM = 0
+    ZERO = 1
+    LOW = 2  # the bounds of the box
+    HIGH = 3
+    LEAST = 4  # the limits of MASTER
+    MOST = 5
+
+
+class UpdateLanes(wiring.Component):
+    """A <- prox(saturate(A - t)), t the sum of a chunk's digit terms over the rows of a group, 32 weights at once.
+
+    With the last word of a chunk whose pass says so: L2 takes A' >> SHRINK_SHIFT from A' = A - t, L1 moves A'
+    towards 0 by `threshold` and not beyond, BOX clips it to [low, high] * 2**(MASTER - BOUND fractions). A weight that
+    leaves MASTER becomes its limit instead.
+
+        cycle 0          a beat; (columns > 1: a level of adders over the rows a cycle;) the chunk is read
+        cycle 1          A - t, a digit at a time
+        cycle 2          - shrink or threshold; is it over a limit?
+        cycle 3          written
+
+    A chunk is read with its first word and written `latency` cycles after its last. The weights written one cycle before
+    they are read are forwarded, so that a chunk may come again digits + ROW_GAP cycles after it came.
+
+    Members
+    -------
+    settings: In, the run. low, high: In, BOUND. free: In(1), prox leaves the last feature alone.
+    threshold: In, of L1.
+    passes: In, stream of `pass_layout`, always ready.
+    load, load_chunk, loaded: In(1), a chunk, and its weights from memory, which are written and published like an
+        update; never in the cycle of a pass.
+    read_address, master: Out/In, the chunk to read, and its weights one cycle later.
+    write, write_address, updated: Out, a chunk's new master weights.
+    publish, bank: Out(1), with `write`: the dot lanes see them too, in this bank (last group of a batch, load).
+    published: Out(1), with the first `publish` of a batch.
+    epoch_done: Out(1), with the last `write` of an epoch.
+    load_done: Out(1), with the last `write` of a model that is loaded.
+    clipped: Out, weights clipped, a cycle after their `write`.
+    """
+
+    def __init__(self, config: AcceleratorConfig):
+        self._config = config
+        self._levels = (config.columns - 1).bit_length()
+        self.latency = 3 + self._levels
+        address = range(config.max_chunks)
+        super().__init__(
+            {
+                "settings": In(settings_layout(config)),
+                "low": In(signed(BOUND.bits)),
+                "high": In(signed(BOUND.bits)),
+                "free": In(1),
+                "threshold": In(THRESHOLD_BITS),
+                "passes": In(stream.Signature(pass_layout(config), always_ready=True)),
+                "load": In(1),
+                "load_chunk": In(address),
+                "loaded": In(MASTER.bits * CHUNK),
+                "read_address": Out(address),
+                "master": In(MASTER.bits * CHUNK),
+                "write": Out(1),
+                "write_address": Out(address),
+                "updated": Out(MASTER.bits * CHUNK),
+                "publish": Out(1),
+                "bank": Out(1),
+                "published": Out(1),
+                "epoch_done": Out(1),
+                "load_done": Out(1),
+                "clipped": Out(range(CHUNK + 1)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        forward, written = self._places(m)
+        clipped = Signal(CHUNK)
+        for j in range(CHUNK):
+            term, carry = self._term(m, j)
+            total = self._accumulate(m, j, term, carry, forward, written.word_select(j, MASTER.bits))
+            updated, clips = self._finish(m, j, total)
+            m.d.comb += [self.updated.word_select(j, MASTER.bits).eq(updated), clipped[j].eq(clips & self.write)]
+        m.d.sync += self.clipped.eq(popcount(clipped))
+        return m
+
+    def _places(self, m):
+        """Flags and addresses along the pipeline; returns what is forwarded: whether, and the weights, or 0."""
+        words, levels = self.passes.payload, self._levels
+        self._first = delay(m, words.first & ~self.load, levels + 1, "first")
+        self._loading = delay(m, self.load, levels + 1, "loading")
+        prox = Mux(self.passes.valid & words.last, words.prox, Prox.NONE)
+        self._prox = delay(m, prox, levels + 2, "prox")
+        self._tail = delay(m, words.tail, levels + 2, "tail")
+
+        chunk = delay(m, Mux(self.load, self.load_chunk, words.chunk), levels, "chunk")
+        write = delay_valid(m, (self.passes.valid & words.last) | self.load, self.latency, "write")[-1]
+        load = delay(m, self._loading, 2, "written_load")
+        tail = register(m, self._tail, "written_tail")
+        end = GroupEnd(delay(m, words.end.as_value(), self.latency, "end"))
+        toggle = Signal(init=1)
+        batch_written = self.write & ~load & end.batch_last
+        with m.If(batch_written & tail):
+            m.d.sync += toggle.eq(~toggle)
+        m.d.comb += [
+            self.read_address.eq(chunk),
+            self.write.eq(write),
+            self.write_address.eq(delay(m, chunk, 3, "written_chunk")),
+            self.publish.eq(self.write & (load | end.batch_last)),
+            self.bank.eq(self.settings.staleness & toggle & ~load),
+            self.published.eq(batch_written & (self.write_address == 0)),
+            self.epoch_done.eq(self.write & ~load & end.epoch_last & tail),
+            self.load_done.eq(self.write & load & (self.write_address == self.settings.chunks - 1)),
+        ]
+
+        forwards = self.write & (self.write_address == chunk) & delay(m, words.first, levels, "reads")
+        written = Signal(MASTER.bits * CHUNK, reset_less=True)
+        m.d.sync += written.eq(Mux(forwards, self.updated, 0))
+        return register(m, forwards, "forward"), written
+
+    def _term(self, m, j):
+        """-t of one digit, summed over the rows, as a value and a carry to be added; a loaded weight likewise."""
+        member = ~self.passes.payload.tail | (j <= self.settings.last_lane)
+        nodes = []
+        for column, row in enumerate(self.passes.payload.rows):
+            digit = digits_of_word(row.word)[j]
+            chosen = Mux(digit.high == digit.low, row.plus, row.minus)
+            value = Mux(member, inverted_if(digit.high, chosen), 0)
+            carry = digit.high & member
+            if column == 0:
+                value = Mux(self.load, self.loaded.word_select(j, MASTER.bits).as_signed(), value)
+                carry = carry & ~self.load
+            else:
+                value = Mux(self.load, 0, value)
+                carry = carry & ~self.load
+            nodes.append((register(m, value, f"term_{column}_{j}"), register(m, carry, f"carry_{column}_{j}")))
+        for level in range(self._levels):
+            pairs = zip(nodes[::2], nodes[1::2], strict=True)
+            nodes = [
+                (
+                    register(m, add_with_carry(a, b, b_carry), f"terms_{level}_{i}_{j}"),
+                    register(m, a_carry, f"carries_{level}_{i}_{j}"),
+                )
+                for i, ((a, a_carry), (b, b_carry)) in enumerate(pairs)
+            ]
+        return nodes[0]
+
+    def _accumulate(self, m, j, term, carry, forward, written):
+        """A' as far as the digits of the chunk have come, exact."""
+        total = Signal(signed(MASTER.bits + 1 + self._levels), name=f"total_{j}", reset_less=True)
+        master = self.master.word_select(j, MASTER.bits).as_signed()
+        begun = Mux(self._first | self._loading, 0, total)
+        read = Mux(self._first & ~forward, master, 0)
+        before = begun | read | written.as_signed()  # one of them, the others 0; a load replaces what was
+        m.d.sync += total.eq(add_with_carry(term, before, carry))
+        return total
+
+    def _finish(self, m, j, total):
+        """The new weight: shrunk or thresholded, and clipped; and whether MASTER clipped it."""
+        settings = self.settings
+        negative = total[-1]
+        beyond = ~(total[MASTER.bits - 1 :].all() | ~total[MASTER.bits - 1 :].any())
+        is_last = self._tail & (j == settings.last_lane)
+        touched = ~(self._tail & (j > settings.last_lane)) & ~(self.free & is_last)
+        shrinks = touched & (self._prox == Prox.L2)
+        moves = touched & (self._prox == Prox.L1)
+        boxed = touched & (self._prox == Prox.BOX)
+
+        # A' - (A' >> shift), A' - threshold, or A' + threshold, as an addition of what is subtracted, inverted.
+        shift = ~(total >> SHRINK_SHIFT)
+        step = self.threshold ^ (~negative).replicate(THRESHOLD_BITS)
+        less = Mux(shrinks, shift, Mux(moves, Cat(step, ~negative).as_signed(), 0))
+        result = add_with_carry(total, less, shrinks | moves & ~negative)
+        value = register(m, result[: MASTER.bits], f"value_{j}")
+
+        coarse = total[MASTER.fraction - BOUND.fraction :].as_signed()
+        kind = Signal(Result, name=f"result_{j}", reset_less=True)
+        with m.If(beyond):
+            m.d.sync += kind.eq(Mux(negative, Result.LEAST, Result.MOST))
+        with m.Elif(boxed & (coarse >= self.high)):
+            m.d.sync += kind.eq(Result.HIGH)
+        with m.Elif(boxed & (coarse < self.low)):
+            m.d.sync += kind.eq(Result.LOW)
+        with m.Elif(moves & (result[-1] != negative)):
+            m.d.sync += kind.eq(Result.ZERO)
+        with m.Else():
+            m.d.sync += kind.eq(Result.SUM)
+        up = MASTER.fraction - BOUND.fraction
+        updated = Signal(MASTER.bits, name=f"updated_{j}")
+        with m.Switch(kind):
+            with m.Case(Result.SUM):
+                m.d.comb += updated.eq(value)
+            with m.Case(Result.HIGH):
+                m.d.comb += updated.eq(self.high << up)
+            with m.Case(Result.LOW):
+                m.d.comb += updated.eq(self.low << up)
+            with m.Case(Result.LEAST):
+                m.d.comb += updated.eq(MASTER.minimum)
+            with m.Case(Result.MOST):
+                m.d.comb += updated.eq(MASTER.maximum)
+        return updated, (kind == Result.LEAST) | (kind == Result.MOST)
