@@ -333,8 +333,8 @@ def test_saturated_runs_warn(seed):
 def test_margins_that_want_larger_weights_than_there_are_warn(seed):
     """A column whose outlier squeezes all others together."""
     X = np.random.default_rng(seed).normal(size=(701, 1))
-    y = np.where(X[:, 0] > 0, 1.0, -1.0)
     X[0] = 1000
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
     with pytest.warns(UserWarning, match="clipped.*scaled weights reached 8.*use a penalty"):
         train(X, y, precision=Precision(16), device=EmulatorDevice(), loss="hinge", learning_rate=8, batch_size=1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from random import Random
 from typing import Any
 
@@ -56,7 +57,7 @@ def gradient(digits: Int64s, base_digits: int, total: int, difference: int) -> I
     return (terms * (2 * high - 1)).sum(axis=1)
 
 
-def pack(values: Int64s, bits: int) -> int:
+def pack(values: Iterable[int], bits: int) -> int:
     """Fields of some bits as one integer, the first in the low bits."""
     return sum((int(value) & ((1 << bits) - 1)) << bits * i for i, value in enumerate(values))
 
@@ -153,12 +154,12 @@ class Bench:
         size = int(chosen.integers(4, COEFFICIENT.bits))
         coefficients = chosen.integers(-(1 << size), 1 << size, (CONFIG.columns, 2))
         coefficients[int(chosen.integers(CONFIG.columns)) + 1 :] = 0  # rows that are not there
-        prox = Prox(int(chosen.choice(Prox))) if batch_last else Prox.NONE
+        prox = Prox(int(chosen.choice(list(Prox)))) if batch_last else Prox.NONE
         self._apply(digits, coefficients, prox, batch_last)
 
         for chunk in range(self.chunks):
             for k in range(self.digits):
-                words = np.array([pack(row[chunk, k], DIGIT_BITS) for row in digits], np.uint64)
+                words = [pack(row[chunk, k], DIGIT_BITS) for row in digits]
                 self.beats.append(pack(words, WORD_BITS))
         for column, (total, difference) in enumerate(coefficients.tolist()):
             payload = Coefficients.const({"total": total, "difference": difference})
