@@ -38,7 +38,7 @@ class UpdateLanes(wiring.Component):
         cycle 2          - shrink or threshold; is it over a limit?
         cycle 3          written
 
-    A chunk is read with its first word and written `latency` cycles after its last. The weights written one cycle before
+    A chunk is read with its first word and written `latency` cycles after its last. Weights written one cycle before
     they are read are forwarded, so that a chunk may come again digits + ROW_GAP cycles after it came.
 
     Members
