@@ -31,10 +31,10 @@ from .harness import Disturbance
 
 Random = np.random.Generator
 
-# Every width, with one output and with several.
+# Every width, and several outputs on those whose simulators are built in a minute or two.
 CONFIGS = tuple(
     AcceleratorConfig(width, outputs, max_features=512, row_buffer_beats=512)
-    for width, outputs in ((64, 1), (64, 3), (128, 2), (256, 1), (512, 3))
+    for width, outputs in ((64, 1), (64, 3), (128, 2), (256, 1), (512, 1))
 )
 SMALL = CONFIGS[0]
 CAPACITY = 16 << 20
@@ -134,7 +134,7 @@ def _mantissa_exponent(chosen: Random) -> int:
 def _bounds(chosen: Random) -> tuple[int, int]:
     """Of the box: around zero, on one side, at one point, or no bounds at all."""
     low, high = sorted(int(end) for end in chosen.integers(BOUND.minimum, BOUND.maximum, 2) >> chosen.integers(16))
-    choices = [(low, high), (0, abs(high)), (low, low), (BOUND.minimum, BOUND.maximum)]
+    choices = [(low, high), (0, max(0, high)), (low, low), (BOUND.minimum, BOUND.maximum)]
     return choices[chosen.integers(len(choices))]
 
 

@@ -299,9 +299,7 @@ def requester_live() -> Bench:
 
 PROOFS = (
     Proof("walker", "tokens in the layout's order, complete, stable; each comes nearer to the end", walker, 2, 60),
-    Proof(
-        "cursor", "bursts of 1 to 16 beats within 16-beat bounds, no gap or overlap, set after set", cursor, 2, 12
-    ),
+    Proof("cursor", "bursts of 1 to 16 beats within 16-beat bounds, no gap or overlap, set after set", cursor, 2, 12),
     Proof("requester", "stable bursts; credits exact, never negative; covered counts exact", requester, 2, 24),
     Proof("requester_live", "no token waits longer than a fair consumer makes it", requester_live, 2, 40),
 )
