@@ -18,7 +18,8 @@ class Loader(wiring.Component):
     -------
     beats: In, stream of `model_layout`, always ready, chunk after chunk.
     load: Out(1), for each output: the chunk is its.
-    chunk: Out, its number. masters: Out, its 32 weights; both with `load`.
+    chunk: Out, its number. masters: Out, its 32 weights; both with `load`, which clears the register: once all models
+        are loaded it is 0.
     """
 
     def __init__(self, config: AcceleratorConfig):
@@ -35,12 +36,19 @@ class Loader(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, beat = self._config, self.beats.payload
+        kept = len(self.masters) - config.width
+        newest = self.masters[kept:]
         m.d.sync += self.load.eq(0)
+        with m.If(self.load.any()):
+            m.d.sync += newest.eq(0)
         with m.If(self.beats.valid):
             m.d.sync += [
-                self.masters.eq((beat.words << (len(self.masters) - config.width)) | (self.masters >> config.width)),
+                self.masters[:kept].eq(self.masters[config.width :]),
+                newest.eq(beat.words),
                 self.chunk.eq(beat.chunk),
             ]
             with m.If(beat.part == config.chunk_beats - 1):
                 m.d.sync += self.load.bit_select(beat.output, 1).eq(1)
+        with m.If(self.load.any()):
+            m.d.sync += self.masters[:kept].eq(0)
         return m

@@ -41,7 +41,7 @@ class Predict(wiring.Component):
     latency = 2
 
     def __init__(self, config: AcceleratorConfig):
-        self._quotient_bits = dot_bits(config) - 2 * MAX_DIGITS + 1  # of a dot product over 2**base bits, and a half
+        self._quotient_bits = dot_bits(config) - 2 * MAX_DIGITS + 2  # of 2**(1 - base bits) dot, both ends included
         super().__init__(
             {
                 "base_digits": In(5),

@@ -47,7 +47,7 @@ class UpdateLanes(wiring.Component):
     threshold: In, of L1.
     passes: In, stream of `pass_layout`, always ready.
     load, load_chunk, loaded: In(1), a chunk, and its weights from memory, which are written and published like an
-        update; never in the cycle of a pass.
+        update. In the cycle of a pass there is no load, and `loaded` is 0.
     read_address, master: Out/In, the chunk to read, and its weights one cycle later.
     write, write_address, updated: Out, a chunk's new master weights.
     publish, bank: Out(1), with `write`: the dot lanes see them too, in this bank (last group of a batch, load).
@@ -102,7 +102,8 @@ class UpdateLanes(wiring.Component):
     def _places(self, m):
         """Flags and addresses along the pipeline; returns what is forwarded: whether, and the weights, or 0."""
         words, levels = self.passes.payload, self._levels
-        self._first = delay(m, words.first & ~self.load, levels + 1, "first")
+        first = delay(m, words.first & ~self.load, levels, "first")
+        self._first = register(m, first, "reads")
         self._loading = delay(m, self.load, levels + 1, "loading")
         prox = Mux(self.passes.valid & words.last, words.prox, Prox.NONE)
         self._prox = delay(m, prox, levels + 2, "prox")
@@ -128,26 +129,23 @@ class UpdateLanes(wiring.Component):
             self.load_done.eq(self.write & load & (self.write_address == self.settings.chunks - 1)),
         ]
 
-        forwards = self.write & (self.write_address == chunk) & delay(m, words.first, levels, "reads")
+        forwards = self.write & (self.write_address == chunk) & first
         written = Signal(MASTER.bits * CHUNK, reset_less=True)
         m.d.sync += written.eq(Mux(forwards, self.updated, 0))
         return register(m, forwards, "forward"), written
 
     def _term(self, m, j):
         """-t of one digit, summed over the rows, as a value and a carry to be added; a loaded weight likewise."""
-        member = ~self.passes.payload.tail | (j <= self.settings.last_lane)
+        words = self.passes.payload
+        member = self.passes.valid & (~words.tail | (j <= self.settings.last_lane))
         nodes = []
-        for column, row in enumerate(self.passes.payload.rows):
+        for column, row in enumerate(words.rows):
             digit = digits_of_word(row.word)[j]
             chosen = Mux(digit.high == digit.low, row.plus, row.minus)
             value = Mux(member, inverted_if(digit.high, chosen), 0)
             carry = digit.high & member
             if column == 0:
-                value = Mux(self.load, self.loaded.word_select(j, MASTER.bits).as_signed(), value)
-                carry = carry & ~self.load
-            else:
-                value = Mux(self.load, 0, value)
-                carry = carry & ~self.load
+                value = value | self.loaded.word_select(j, MASTER.bits).as_signed()
             nodes.append((register(m, value, f"term_{column}_{j}"), register(m, carry, f"carry_{column}_{j}")))
         for level in range(self._levels):
             pairs = zip(nodes[::2], nodes[1::2], strict=True)

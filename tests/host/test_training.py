@@ -336,7 +336,7 @@ def test_margins_that_want_larger_weights_than_there_are_warn(seed):
     X[0] = 1000
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
     with pytest.warns(UserWarning, match="clipped.*scaled weights reached 8.*use a penalty"):
-        train(X, y, precision=Precision(16), device=EmulatorDevice(), loss="hinge", learning_rate=8, batch_size=1)
+        train(X, y, precision=Precision(16), device=EmulatorDevice(), loss="hinge", learning_rate=4, batch_size=1)
 
 
 def test_clipped_dot_products_of_margins_are_no_reason_to_warn(seed):

@@ -118,7 +118,7 @@ class Plan:
     def load_all(self, cycle: int) -> int:
         """Loads some weights; returns when the first group may come."""
         for chunk in range(self.setup.chunks):
-            self.load(cycle, chunk, [some_int(self.rng, 32) for _ in range(LANES)])
+            self.load(cycle, chunk, [self.rng.choice((some_int(self.rng, 32), *LIMITS)) for _ in range(LANES)])
             cycle += self.rng.randint(1, 4)
         return cycle - 1 + 3
 
@@ -215,7 +215,8 @@ class Plan:
                 chunk, loaded = self.loads.get(cycle, (rng.randrange(4), []))
                 ctx.set(dut.load, bool(loaded))
                 ctx.set(dut.load_chunk, chunk)
-                ctx.set(dut.loaded, pack(loaded, 32) if loaded else rng.getrandbits(32 * LANES))
+                idle = 0 if cycle in self.passes else rng.getrandbits(32 * LANES)
+                ctx.set(dut.loaded, pack(loaded, 32) if loaded else idle)
                 ctx.set(dut.passes.valid, cycle in self.passes)
                 if cycle in self.passes:
                     ctx.set(dut.passes.payload, self.passes[cycle])

@@ -10,7 +10,9 @@ import pytest
 from bitlane import SGDClassifier, SGDRegressor
 from bitlane.cli import main
 from bitlane.devices.emulator import EmulatorDevice
+from bitlane_hw.config import AcceleratorConfig
 from bitlane_sim.device import RtlDevice
+from bitlane_sim.soak import CONFIGS
 
 
 def table(seed: int, rows: int = 300, n: int = 45) -> tuple[np.ndarray, np.ndarray]:
@@ -19,7 +21,20 @@ def table(seed: int, rows: int = 300, n: int = 45) -> tuple[np.ndarray, np.ndarr
     return X, X @ rng.normal(size=n) + rng.normal(0, 0.3, rows)
 
 
-def facts(model, run) -> dict[str, object]:
+def classes(y: np.ndarray) -> np.ndarray:
+    """Three, of unequal sizes."""
+    return np.digitize(y, np.quantile(y, [0.3, 0.7]))
+
+
+def devices(config: AcceleratorConfig, capacity: int) -> tuple[RtlDevice, EmulatorDevice]:
+    emulator = EmulatorDevice(
+        config.max_features, config.max_row_words, capacity, width=config.width, outputs=config.outputs
+    )
+    return RtlDevice(config, capacity), emulator
+
+
+def facts(model) -> dict[str, object]:
+    run = model.run_
     return {
         "coef": model.coef_.tolist(),
         "intercept": np.ravel(model.intercept_).tolist(),
@@ -31,6 +46,7 @@ def facts(model, run) -> dict[str, object]:
         "stalls": run.stalls,
         "saturations": run.saturations,
         "starts": run.starts,
+        "passes": run.passes,
     }
 
 
@@ -40,8 +56,9 @@ def facts(model, run) -> dict[str, object]:
         {"bits": 2},
         {"bits": 4, "draws": "once"},
         {"bits": 8, "draws": 2, "penalty": "l2", "alpha": 0.05},
-        {"bits": 4, "sampling": "nearest"},
-        {"bits": 4, "sampling": "naive", "decay": 0.7},
+        {"bits": 4, "sampling": "nearest", "staleness": 1},
+        {"bits": 4, "sampling": "naive", "decay": 0.7, "penalty": "l1", "alpha": 0.01},
+        {"bits": 4, "bounds": (0, None)},
         {"bits": 32, "sampling": "full", "penalty": "l2", "alpha": 1e-4},
     ],
     ids=str,
@@ -50,23 +67,47 @@ def facts(model, run) -> dict[str, object]:
 def test_regressor(seed, settings, capacity):
     X, y = table(seed)
     found = []
-    for device in (RtlDevice(capacity_bytes=capacity), EmulatorDevice(capacity_bytes=capacity)):
+    for device in devices(AcceleratorConfig(), capacity):
         model = SGDRegressor(**settings, epochs=4, batch_size=9, device=device, random_state=seed)
         model.fit(X, y, snapshots=True)
-        found.append(facts(model, model.run_))
+        found.append(facts(model))
         device.close()
     assert found[0] == found[1]
 
 
-def test_classifier_of_three_classes(seed):
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"loss": "hinge", "class_weight": "balanced"},
+        {"loss": "log_loss", "penalty": "l1", "alpha": 0.001},
+        {"loss": "squared_error", "staleness": 1},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: f"{config.width}x{config.outputs}")
+def test_classifier_of_three_classes(seed, settings, config):
+    """As many classes at a time as there are outputs, and as many rows as there are columns."""
     X, y = table(seed)
-    labels = np.digitize(y, np.quantile(y, [0.3, 0.7]))
     found = []
-    for device in ("rtl", "emulator"):
-        model = SGDClassifier(bits=4, epochs=2, device=device, random_state=seed).fit(X, labels, snapshots=True)
-        found.append([facts(model, run) for run in model.runs_])
-    assert len(found[0]) == 3
+    for device in devices(config, 1 << 20):
+        model = SGDClassifier(**settings, bits=4, epochs=2, batch_size=9, device=device, random_state=seed)
+        found.append(facts(model.fit(X, classes(y), snapshots=True)))
+        device.close()
     assert found[0] == found[1]
+    if "class_weight" not in settings:  # classes of different weights need passes of their own
+        assert found[0]["passes"] == -(-3 // config.outputs)
+
+
+def test_a_fit_goes_on_elsewhere(seed):
+    """Two epochs on the RTL and two more on the emulator are four on the RTL."""
+    X, y = table(seed)
+    settings = {"loss": "log_loss", "penalty": "l2", "alpha": 1e-3, "decay": 0.9, "random_state": seed}
+    whole = SGDClassifier(**settings, epochs=4, device="rtl").fit(X, classes(y))
+    begun = SGDClassifier(**settings, epochs=2, device="rtl").fit(X, classes(y))
+    ended = SGDClassifier(**settings, epochs=4, device="emulator")
+    ended.fit(X, classes(y), resume=begun.run_.checkpoint())
+    assert np.array_equal(whole.coef_, ended.coef_)
+    assert np.array_equal(whole.run_.loss[2:], ended.run_.loss)
 
 
 def test_command_line(seed, tmp_path, capsys):

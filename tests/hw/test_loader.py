@@ -1,0 +1,53 @@
+"""From beats to chunks of master weights."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from bitlane_hw.loader import Loader
+
+from .support import config, run
+
+
+@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (1, 3), (2, 2), (8, 15)])
+def test_chunks(seed: int, columns: int, outputs: int) -> None:
+    """A load for the chunk's output in the cycle after its last beat; the next beats may follow at once.
+
+    When none does, the register is 0 from the next cycle on.
+    """
+    rng = Random(seed)
+    can = config(columns, outputs)
+    dut = Loader(can)
+    width = 64 * columns
+    places = [(output, chunk) for output in range(outputs) for chunk in range(can.max_chunks)]
+
+    async def testbench(ctx: Any) -> None:
+        for rate in (1, 0.5):
+            due = None
+            for output, chunk in (*places, (0, 0)):
+                gathered: list[int] = []
+                while len(gathered) < 16 // columns:
+                    valid = rng.random() < rate
+                    beat = rng.getrandbits(width)
+                    ctx.set(dut.beats.valid, valid)
+                    payload = {"words": beat, "chunk": chunk, "output": output, "part": len(gathered)}
+                    if not valid:  # nobody looks
+                        payload = {"words": beat, "part": rng.randrange(16 // columns)}
+                    ctx.set(dut.beats.payload, payload)
+                    assert ctx.get(dut.load) == (0 if due is None else 1 << due[0])
+                    if due is not None:
+                        assert (ctx.get(dut.chunk), ctx.get(dut.masters)) == due[1:]
+                    due = None
+                    if valid:
+                        gathered.append(beat)
+                    await ctx.tick()
+                due = output, chunk, sum(beat << width * i for i, beat in enumerate(gathered))
+            ctx.set(dut.beats.valid, 0)
+            await ctx.tick()
+            await ctx.tick()
+            assert (ctx.get(dut.load), ctx.get(dut.masters)) == (0, 0)
+
+    run(dut, testbench)
