@@ -27,13 +27,14 @@ from bitlane_hw.pins import TOP, generate_pins
 from bitlane_hw.verilog import TOP as CORE
 from bitlane_hw.verilog import generate
 
+ADDRESS_BITS = 32  # of the chips that these are for
 CONFIGS = {
-    "64 bits": AcceleratorConfig(),
-    "64 bits, 2,048 features": AcceleratorConfig(max_features=2048, row_buffer_beats=1024),
-    "64 bits, 4 outputs": AcceleratorConfig(outputs=4, max_features=4096),
-    "128 bits": AcceleratorConfig(width=128),
-    "256 bits": AcceleratorConfig(width=256),
-    "512 bits": AcceleratorConfig(width=512),
+    "64 bits": AcceleratorConfig(address_bits=ADDRESS_BITS),
+    "64 bits, 2,048 features": AcceleratorConfig(max_features=2048, row_buffer_beats=1024, address_bits=ADDRESS_BITS),
+    "64 bits, 4 outputs": AcceleratorConfig(outputs=4, max_features=4096, address_bits=ADDRESS_BITS),
+    "128 bits": AcceleratorConfig(width=128, address_bits=ADDRESS_BITS),
+    "256 bits": AcceleratorConfig(width=256, address_bits=ADDRESS_BITS),
+    "512 bits": AcceleratorConfig(width=512, address_bits=ADDRESS_BITS),
 }
 PLACED = ("64 bits", "64 bits, 2,048 features")  # what fits the chips with time to spare
 ROOT = Path(__file__).parents[2]

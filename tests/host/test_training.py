@@ -161,7 +161,7 @@ def test_l1_gives_exact_zeros(seed, sampling):
     options = {"precision": Precision(8, sampling), "device": EmulatorDevice(), "learning_rate": 0.3, "decay": 0.8}
     run = train(X, y, penalty="l1", alpha=0.02, epochs=10, **options)
     assert (run.coef[:2] != 0).all() and np.count_nonzero(run.coef[2:] == 0) >= 12
-    assert (train(X, y, epochs=10, **options).coef != 0).all()
+    assert np.count_nonzero(train(X, y, epochs=10, **options).coef) >= 18  # by chance one in 3,000 weights is 0
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "log_loss"])

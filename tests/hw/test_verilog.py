@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from bitlane_hw.accelerator import Accelerator
-from bitlane_hw.verilog import TOP, generate, to_verilog
+from bitlane_hw.verilog import TOP, generate
 
 from .support import config
 
-COLUMNS, OUTPUTS = 2, 3
+COLUMNS, OUTPUTS = 2, 1
 CONFIG = config(COLUMNS, OUTPUTS)
 A = CONFIG.address_bits
 LITE = {
@@ -37,8 +36,10 @@ FULL_ANSWERS = {
 
 
 @pytest.fixture(scope="module")
-def text() -> str:
-    return to_verilog(Accelerator(CONFIG), TOP)
+def text(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("verilog") / "top.v"
+    generate(CONFIG, path)
+    return path.read_text()
 
 
 def test_ports(text: str) -> None:
@@ -83,8 +84,3 @@ def test_the_same_text_in_another_process(text: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bitlane_hw.verilog", str(path), *shape, *options]
     subprocess.run(command, env=environment, check=True)
     assert path.read_text() == text
-
-
-def test_generate(text: str, tmp_path: Path) -> None:
-    generate(CONFIG, tmp_path / "top.v")
-    assert (tmp_path / "top.v").read_text() == text

@@ -11,7 +11,7 @@ from bitlane.contract import Loss
 from bitlane.cycles import MemoryTiming
 from bitlane.layout import Geometry, pack_base
 from bitlane_hw.config import AcceleratorConfig
-from bitlane_sim.soak import CONFIGS, Bench, Variant, random_job, random_settings
+from bitlane_sim.soak import TESTED, Bench, Variant, random_job, random_settings
 
 RUNS = 300  # of each configuration
 
@@ -20,7 +20,7 @@ def name(config: AcceleratorConfig) -> str:
     return f"{config.width}x{config.outputs}"
 
 
-@pytest.fixture(scope="module", params=CONFIGS, ids=name)
+@pytest.fixture(scope="module", params=TESTED, ids=name)
 def bench(request):
     bench = Bench([request.param])
     yield bench
@@ -58,7 +58,7 @@ def test_a_changed_bit_is_seen(bench, seed):
         bench.rtl[variant] = device
 
 
-@pytest.mark.parametrize("config", [CONFIGS[0], CONFIGS[-1]], ids=name)
+@pytest.mark.parametrize("config", TESTED, ids=name)
 @pytest.mark.parametrize("latency", [1, 2, 15, 61, 99, 150])
 def test_cycles_at_any_latency(seed, config, latency):
     """Cycles are predicted for every latency that the prefetch buffers cover, one batch an epoch included."""
@@ -72,16 +72,16 @@ def test_cycles_at_any_latency(seed, config, latency):
 
 
 @pytest.mark.parametrize(
-    ("width", "features", "digits", "staleness"),
-    [(64, 16384, 4, 0), (64, 16384, 7, 0), (64, 8192, 15, 1), (512, 16384, 7, 0)],
+    ("features", "digits", "staleness"),
+    [(16384, 4, 0), (16384, 7, 0), (8192, 15, 1)],
 )
-def test_largest_model(seed, width, features, digits, staleness):
+def test_largest_model(seed, features, digits, staleness):
     """The default build: all its features at s = 8, at the longest row that it takes, and with two models."""
-    config = AcceleratorConfig(width)
+    config = AcceleratorConfig()
     variant = Variant(config, MemoryTiming())
     bench = Bench([config], 64 << 20, [variant.timing])
     rng = np.random.default_rng(seed)
-    geometry = Geometry(features, 6 * config.columns, digits, False, 2 * config.columns + 1, config.columns)
+    geometry = Geometry(features, 6, digits, False, batch=3)
     shape = geometry.rows, geometry.features
     codes = rng.integers(0, 4**digits, size=shape).astype(np.uint32)
     labels = rng.integers(-32768, 32768, size=(geometry.rows, 1)).astype(np.int16)

@@ -12,13 +12,13 @@ from bitlane.contract import CONTROL_ABORT, CONTROL_START, REGISTERS, ErrorCode
 from bitlane.cycles import predict
 from bitlane.errors import DeviceError
 from bitlane_sim.harness import Disturbance
-from bitlane_sim.soak import CONFIGS, Bench, Variant, random_job
+from bitlane_sim.soak import TESTED, Bench, Variant, random_job
 
 RUNS = 120
 CONTROL = REGISTERS["control"].offset
 
 
-@pytest.fixture(scope="module", params=[CONFIGS[0], CONFIGS[-1]], ids=lambda config: f"{config.width}x{config.outputs}")
+@pytest.fixture(scope="module", params=TESTED, ids=lambda config: f"{config.width}x{config.outputs}")
 def bench(request):
     bench = Bench([request.param])
     yield bench

@@ -125,6 +125,7 @@ class Bench:
             dut.loaded.value = pack(self.masters[chunk], MASTER.bits)
             await RisingEdge(dut.clk)
             dut.load.value = 0
+            dut.loaded.value = 0
             await ClockCycles(dut.clk, 1 + int(self.chosen.integers(3)))
         await ClockCycles(dut.clk, LATENCY)
         assert self.seen["load_done"] == 1

@@ -1,0 +1,88 @@
+"""The whole accelerator against the reference, without a compiler: small runs in Amaranth's own simulator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bitlane.accelerator import Accelerator, Job
+from bitlane.contract import CONTROL_ABORT, CONTROL_START, REGISTERS, ErrorCode
+from bitlane.cycles import MemoryTiming
+from bitlane.devices.emulator import EmulatorDevice
+from bitlane.errors import DeviceError
+from bitlane_hw.config import AcceleratorConfig
+from bitlane_sim.soak import cycle_difference, difference, random_job
+
+from .slow_device import CAPACITY, SlowDevice
+
+TIMING = MemoryTiming(read_latency=13, write_latency=7)
+BUILDS = [(64, 1), (128, 2)]  # width, outputs
+
+
+@pytest.fixture(scope="module", params=BUILDS, ids=str)
+def config(request):
+    width, outputs = request.param
+    return AcceleratorConfig(width, outputs, max_features=128, row_buffer_beats=128, fifo_beats=64)
+
+
+@pytest.fixture(scope="module")
+def device(config):
+    return SlowDevice(config, TIMING)
+
+
+def some_job(rng: np.random.Generator, config: AcceleratorConfig) -> Job:
+    """A run of two epochs and a few hundred cycles."""
+    while True:
+        job = random_job(rng, config, features=64, rows=10 * config.columns, epochs=2)
+        if job.epochs == 2 and job.geometry.beats < 120:
+            return job
+
+
+def reference(job: Job, config: AcceleratorConfig):
+    emulator = EmulatorDevice(
+        config.max_features, config.max_row_words, CAPACITY, width=config.width, outputs=config.outputs
+    )
+    return Accelerator(emulator).run(job)
+
+
+def test_what_it_says_of_itself(device, config):
+    driver = Accelerator(device)
+    assert driver.build == config.digest
+    assert (driver.max_features, driver.max_row_words) == (config.max_features, config.max_row_words)
+    assert (driver.port_bits, driver.outputs) == (config.width, config.outputs)
+    assert device.read(REGISTERS["address_bits"].offset) == config.address_bits
+
+
+@pytest.mark.parametrize("code", [ErrorCode.READ_SLAVE, ErrorCode.WRITE_SLAVE, ErrorCode.ABORTED], ids=str)
+def test_errors(device, config, code, seed):
+    """A run that fails says why."""
+    rng = np.random.default_rng(seed)
+    device.stalls = 0.0
+    device.fails = {ErrorCode.READ_SLAVE: "r", ErrorCode.WRITE_SLAVE: "b"}.get(code, "")
+    job = some_job(rng, config)
+
+    class Aborting:
+        def __getattr__(self, name):
+            return getattr(device, name)
+
+        def write(self, offset, value):
+            device.write(offset, value)
+            if offset == REGISTERS["control"].offset and value == CONTROL_START:
+                device.run(int(rng.integers(20, 200)))
+                device.write(offset, CONTROL_ABORT)
+
+    with pytest.raises(DeviceError) as raised:
+        Accelerator(Aborting() if code == ErrorCode.ABORTED else device, patience=5).run(job)
+    assert raised.value.code == code
+
+
+@pytest.mark.parametrize("stalls", [0.0, 0.4])
+def test_runs(device, config, stalls, seed):
+    """All bits as the reference has them, after errors too, and where the memory does not stall all cycles."""
+    rng = np.random.default_rng(seed)
+    device.stalls = stalls
+    for _ in range(3 // config.columns):
+        job = some_job(rng, config)
+        got = Accelerator(device, patience=5).run(job)
+        assert difference(got, reference(job, config)) == []
+        assert stalls or cycle_difference(got, job, TIMING) == []
