@@ -5,9 +5,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 OUT ?= runs/demo
 MINUTES ?= 10
+MUTANTS ?= 500
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench soak docs clean
+.PHONY: help demo test formal lint bench soak cov mutate synth docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,17 +20,33 @@ demo: $(STAMP) ## train on handwritten digits at several precisions, on the simu
 test: $(STAMP) ## all tests, on two processes
 	$(BIN)/pytest -n 2
 
+formal: $(STAMP) ## prove the streams, the AXI ports and the order of the data, by induction
+	$(BIN)/python -m bitlane_sim.formal
+
 lint: $(STAMP) ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(STAMP) ## cycles an epoch against the bounds, and simulated cycles a second against cocotb
-	$(BIN)/python -m bitlane_sim.throughput
+bench: $(STAMP) ## cycles against the bounds, time to the loss of 32 bits, staleness, simulated cycles a second
+	@date -u +'measured %Y-%m-%d'
+	$(BIN)/python -m bitlane_sim.throughput --wide
+	$(BIN)/python -m bitlane_sim.time_to_loss
+	$(BIN)/python -m bitlane_sim.staleness docs/staleness.svg
 	$(BIN)/python -m bitlane_sim.bench
 
 soak: $(STAMP) ## random runs, RTL against numpy reference, for MINUTES (10)
 	$(BIN)/python -m bitlane_sim.soak --minutes $(MINUTES)
+
+cov: $(STAMP) ## which declared bins, and which lines and branches of the RTL, random runs reach: about 10 minutes
+	$(BIN)/python -m bitlane_sim.coverage
+
+synth: $(STAMP) ## area and speed by open tools, into the README's table
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[synth]'
+	$(BIN)/python -m bitlane_sim.synthesis
+
+mutate: $(STAMP) ## MUTANTS (500) small changes of the RTL, and which of them the tests notice: docs/mutation.md
+	$(BIN)/python -m bitlane_sim.mutation --count $(MUTANTS)
 
 docs: $(STAMP) ## write docs/registers.md from the register table
 	$(BIN)/python -m bitlane_hw.register_docs docs/registers.md
@@ -46,5 +63,5 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
 	    { echo "$(PYTHON) cannot make virtual environments (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,formal,dev]'
 	@touch $@

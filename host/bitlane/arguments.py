@@ -130,7 +130,10 @@ def _shared(parser: argparse.ArgumentParser) -> None:
 
 
 def _numbers(text: str) -> list[int]:
-    return [int(word) for word in _words(text)]
+    try:
+        return [int(word) for word in _words(text)]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of whole numbers with commas between them") from None
 
 
 def _bounds(text: str) -> tuple[float | None, ...]:

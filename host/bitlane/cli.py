@@ -182,7 +182,9 @@ def _report(summary: str, record: Record, out: Path | None, add: Callable[[Path]
 # --- compare -------------------------------------------------------------------------------------
 def _compare(arguments: argparse.Namespace) -> None:
     fill(arguments, COMPARE)
-    precisions = precisions_of(arguments.bits, arguments.sampling)
+    precisions, staleness = precisions_of(arguments.bits, arguments.sampling), sorted(set(arguments.staleness))
+    if not set(staleness) <= {0, 1}:
+        raise DataError(f"--staleness {','.join(map(str, arguments.staleness))}: choose 0, 1 or 0,1")
     _writable(arguments.out)
     table, task = _load(arguments)
     name, y, held_out = _name(arguments.source), table.y, None
@@ -209,7 +211,7 @@ def _compare(arguments: argparse.Namespace) -> None:
         seed=arguments.seed,
     )
     _note_noisy(table, precisions, schedule)
-    runs = (1 + len(precisions)) * len(arguments.staleness)
+    runs = (1 + len(precisions)) * len(staleness)
     order = np.random.default_rng(arguments.seed).permutation(table.rows)  # one for all: sorted rows mislead SGD
     data = Data(table.X[order], y[order], held_out)
     with _device(arguments) as device, _progress("comparing", runs * schedule.epochs) as advance:
@@ -217,7 +219,7 @@ def _compare(arguments: argparse.Namespace) -> None:
             data,
             precisions,
             schedule,
-            staleness=arguments.staleness,
+            staleness=staleness,
             device=device,
             title=title,
             on_epoch=advance,

@@ -151,6 +151,11 @@ def _starts_of_rows(plan: Plan, samples: Samples) -> Iterator[Start]:
             yield Start(geometry, base, draws, 1, whole=False, ends_epoch=first + geometry.rows == rows)
 
 
+def generator(seed: int, purpose: int) -> np.random.Generator:
+    """Randomness of its own for a purpose: not `default_rng(seed)`, with which a user may have made the data."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(purpose,)))
+
+
 class Samples:
     """Any rows of a table as words.
 
@@ -178,7 +183,7 @@ class Samples:
 
     def generator(self, number: int) -> np.random.Generator:
         """The randomness of a set, whatever else is drawn."""
-        return np.random.default_rng([self._seed, number])
+        return generator(self._seed, number)
 
     def base(self, geometry: Geometry, first: int, rng: np.random.Generator | None) -> Words:
         """The base region of this geometry, whose rows are those from `first` on; rng for naive sampling alone."""

@@ -19,7 +19,7 @@ from .objective import Bounds, ClassWeights, Objective
 from .quantize import Precision
 from .runs import OnEpoch, Run, Totals
 from .scaling import Floats, Scaling, Table, constant_one, fit_scaling
-from .starts import Plan, Samples, State, starts
+from .starts import Plan, Samples, State, generator, starts
 
 _REACH = -float(WEIGHT.minimum) * 2.0**-WEIGHT.fraction  # scaled weights lie within it
 SATURATED = 1e-3  # clipped values a row read, from which on a run warns
@@ -68,7 +68,7 @@ def train(
     precision: of the stored samples.
     device: an open device.
     draws: random sets that the epochs go through in turn: "once" (1), "epoch" (a new one each) or a number.
-        Set k is drawn from `default_rng([seed, k])`. Nearest and full sampling draw nothing.
+        Set k is drawn from `SeedSequence(seed, spawn_key=(k,))`. Nearest and full sampling draw nothing.
     epochs, batch_size: 1 or more. A partial last batch steps by its share of a batch.
     learning_rate: below `8 * batch_size`; of a batch's mean gradient.
     decay: factor on the learning rate after each epoch, 0.5 to 1.
@@ -81,7 +81,7 @@ def train(
     fit_intercept: whether there is one. Columns are centered then. For squared_error labels are centered too,
         and the intercept follows; otherwise, and with class weights, it is the weight of a feature that is always 1,
         which neither penalty nor bounds touch.
-    shuffle: whether rows are put in random order first, drawn from `default_rng([seed, 2**32])`.
+    shuffle: whether rows are put in random order first, drawn from `SeedSequence(seed, spawn_key=(2**32,))`.
     seed: 0 or more.
     coef_init, intercept_init: float64 [targets, n] and [targets], user units, to begin with instead of 0. An
         intercept that follows from the means does so from the beginning.
@@ -146,7 +146,7 @@ def train(
     )
     accelerator.check(plan.geometry, options.staleness)
     if shuffle:
-        order = np.random.default_rng([options.seed, ROW_ORDER]).permutation(len(X))
+        order = generator(options.seed, ROW_ORDER).permutation(len(X))
         X, targets = X[order], targets[order]
     totals = Totals(first, plan, on_epoch)
     for some in passes(options.class_weight, accelerator.outputs):

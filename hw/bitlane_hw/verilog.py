@@ -16,17 +16,21 @@ TOP = "bitlane_accelerator"
 RENAMES = {"m_axi_read": "m_axi", "m_axi_write": "m_axi"}  # both halves are one port outside
 
 
-def to_verilog(component: wiring.Component, name: str) -> str:
-    """Verilog text of `component`, ports named by their path joined with underscores.
+def ports(component: wiring.Component) -> dict[str, tuple[Value, None]]:
+    """The ports of `component` as Amaranth's back ends want them, named by their path joined with underscores.
 
     Members that never change (the ready of a stream that is always ready) are left out: Amaranth refuses them.
     """
-    ports = {
+    return {
         "_".join(RENAMES.get(str(part), str(part)) for part in path): (Value.cast(value), None)
         for path, _member, value in component.signature.flatten(component)
         if isinstance(Value.cast(value), Signal)
     }
-    return verilog.convert(component, name=name, ports=ports, emit_src=False, strip_internal_attrs=True)
+
+
+def to_verilog(component: wiring.Component, name: str) -> str:
+    """Verilog text of `component`."""
+    return verilog.convert(component, name=name, ports=ports(component), emit_src=False, strip_internal_attrs=True)
 
 
 def generate(config: AcceleratorConfig, path: Path) -> None:

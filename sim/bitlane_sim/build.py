@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,8 +51,13 @@ COMPILER_FLAGS = (
     *("-DVL_USER_STOP", "-DVL_USER_FINISH", "-DVL_USER_FATAL"),
     *("-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TRACE=0", "-DVL_IGNORE_UNKNOWN_ARCH"),
 )
+# Points of lines, branches and toggles. Verilator 5.48 counts toggles of signals wider than a word of 64 bits wrongly.
+COVERAGE_FLAGS = ("--coverage-line", "--coverage-toggle", "--coverage-max-width", "64")
+COVERAGE_COMPILER_FLAGS = ("-UVM_COVERAGE", "-DVM_COVERAGE=1", "-O1")  # three times the code: -O2 takes minutes,
+SLOW_COMPILER_FLAGS = ("-O0",)  # and even -O1 for what runs once, where each point is named
 LINKER_FLAGS = ("-shared", "-pthread", *(("-Wl,-Bsymbolic",) if sys.platform == "linux" else ()))
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
+COVERAGE_RUNTIME = ("verilated_cov.cpp",)
 
 
 def build(config: AcceleratorConfig | None = None) -> Path:
@@ -82,16 +88,22 @@ def verilog(config: AcceleratorConfig | None = None) -> Path:
     return cached("verilog", name, make) / f"{TOP}.v"
 
 
-def build_verilog(source: Path) -> Path:
-    """The simulator of any Verilog whose top module has the accelerator's name and ports."""
+def build_verilog(source: Path, coverage: bool = False) -> Path:
+    """The simulator of any Verilog whose top module has the accelerator's name and ports.
+
+    With `coverage` it counts, and is slower for it, what of the Verilog is exercised: `Harness.write_coverage`.
+    """
     tools = toolchain.find()
     flags = [*VERILATOR_FLAGS, *COMPILER_FLAGS, *LINKER_FLAGS]
+    to_library = partial(_compile, coverage=True) if coverage else _compile
+    if coverage:
+        flags += [*COVERAGE_FLAGS, *COVERAGE_COMPILER_FLAGS, *SLOW_COMPILER_FLAGS]
     name = content_hash([source.read_bytes(), HARNESS.read_bytes(), tools.version().encode(), repr(flags).encode()])
 
     def make(directory: Path) -> None:
         print("bitlane: building the simulator, once for this configuration ...", file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory(dir=directory) as work:
-            library = _compile(source.resolve(), tools, Path(work))
+            library = to_library(source.resolve(), tools, Path(work))
             library.rename(directory / LIBRARY)
 
     return cached("rtl", name, make) / LIBRARY
@@ -118,15 +130,22 @@ def cached(kind: str, name: str, make: Callable[[Path], None]) -> Path:
     return entry
 
 
-def _compile(source: Path, tools: Toolchain, work: Path) -> Path:
-    toolchain.run([str(tools.verilator), *VERILATOR_FLAGS, str(source)], tools.environment(), work)
+def _compile(source: Path, tools: Toolchain, work: Path, coverage: bool = False) -> Path:
+    verilator_flags = (*VERILATOR_FLAGS, *(COVERAGE_FLAGS if coverage else ()))
+    toolchain.run([str(tools.verilator), *verilator_flags, str(source)], tools.environment(), work)
     include = tools.root / "include"
     common = [tools.compiler, *COMPILER_FLAGS, "-I.", f"-I{include}", f"-I{include / 'vltstd'}", "-c"]
-    sources = [HARNESS, *sorted(work.glob("Vtop*.cpp")), *(include / name for name in RUNTIME)]
+    runtime = (*RUNTIME, *(COVERAGE_RUNTIME if coverage else ()))
+    sources = [HARNESS, *sorted(work.glob("Vtop*.cpp")), *(include / name for name in runtime)]
     objects = [f"{path.stem}.o" for path in sources]
+
+    def compile_one(path: Path, name: str) -> None:
+        slow = SLOW_COMPILER_FLAGS if "__Slow" in path.stem else ()
+        flags = (*COVERAGE_COMPILER_FLAGS, *slow) if coverage else ()
+        toolchain.run([*common, *flags, str(path), "-o", name], directory=work)
+
     with ThreadPoolExecutor(JOBS) as pool:
-        commands = [[*common, str(path), "-o", name] for path, name in zip(sources, objects, strict=True)]
-        list(pool.map(lambda command: toolchain.run(command, directory=work), commands))
+        list(pool.map(compile_one, sources, objects))
     toolchain.run([tools.compiler, *objects, *LINKER_FLAGS, "-o", LIBRARY], directory=work)
     return work / LIBRARY
 

@@ -38,6 +38,9 @@
 
 #include "Vtop.h"
 #include "verilated.h"
+#if VM_COVERAGE
+#include "verilated_cov.h"
+#endif
 
 namespace {
 
@@ -74,6 +77,22 @@ struct Settings {
 
 struct Counters {
     uint64_t cycles, read_bursts, read_beats, read_slots, write_bursts, write_beats, error_responses;
+};
+
+struct Moment {  // how far the bus has come
+    uint64_t sending;       // address of the write burst that is offered or not complete yet, ~0 for none
+    uint64_t base_beats;    // read beats with ID 0 accepted since the simulator was made
+    uint64_t write_bursts;  // write addresses accepted since then
+};
+
+// What has been seen since the simulator was made; the same fields are `_Monitor` in harness.py.
+struct Monitor {
+    uint64_t read_lengths[BURST_BEATS + 1], write_lengths[BURST_BEATS + 1];  // accepted bursts of each length
+    uint64_t read_page_ends, write_page_ends;  // of them, those that end at a multiple of 4096
+    uint64_t stalls[CHANNELS];  // cycles in which the memory held back a request or an answer, the host a signal
+    Moment error;    // the first error response accepted since `configure`
+    Moment written;  // the last register write accepted
+    Moment reset;    // the last reset
 };
 
 uint64_t mix(uint64_t x) {  // splitmix64: spreads a seed over all bits
@@ -170,10 +189,12 @@ class Simulator {
         for (unsigned channel = 0; channel < CHANNELS; ++channel)
             random_[channel].seed(settings.seed * CHANNELS + channel);
         read_number_ = beat_number_ = write_number_ = 0;
+        error_seen_ = false;
     }
 
     // Holds rst for `cycles`; requests under way are forgotten, the memory's contents are kept.
     void reset(unsigned cycles) {
+        monitor_.reset = moment();
         failed_ = false;
         reads_.clear();
         writes_.clear();
@@ -212,9 +233,9 @@ class Simulator {
         bool address_done = false, data_done = false;
         for (unsigned i = 0; i < LITE_TIMEOUT && !failed_; ++i) {
             // Valid stays up until it is taken; ready may come and go.
-            lite_.awvalid = !address_done && (lite_.awvalid || !stalls(LITE));
-            lite_.wvalid = !data_done && (lite_.wvalid || !stalls(LITE));
-            lite_.bready = !stalls(LITE);
+            lite_.awvalid = !address_done && (lite_.awvalid || !host_stalls());
+            lite_.wvalid = !data_done && (lite_.wvalid || !host_stalls());
+            lite_.bready = !host_stalls();
             step();
             address_done |= lite_.aw;
             data_done |= lite_.w;
@@ -228,8 +249,8 @@ class Simulator {
         lite_.address = offset;
         bool address_done = false;
         for (unsigned i = 0; i < LITE_TIMEOUT && !failed_; ++i) {
-            lite_.arvalid = !address_done && (lite_.arvalid || !stalls(LITE));
-            lite_.rready = !stalls(LITE);
+            lite_.arvalid = !address_done && (lite_.arvalid || !host_stalls());
+            lite_.rready = !host_stalls();
             step();
             address_done |= lite_.ar;
             *value = lite_.data;
@@ -254,6 +275,15 @@ class Simulator {
     bool irq() const { return top_->irq; }
     const char* message() const { return failed_ ? message_ : nullptr; }
     const Counters& counters() const { return counters_; }
+    const Monitor& monitor() const { return monitor_; }
+
+    // Writes what Verilator's coverage has counted; false where the simulator was built without it.
+    bool write_coverage(const char* path) {
+#if VM_COVERAGE
+        context_.coveragep()->write(path);
+#endif
+        return VM_COVERAGE;
+    }
 
   private:
     // --- one cycle
@@ -282,6 +312,30 @@ class Simulator {
 
     bool stalls(Channel channel) { return random_[channel].below(settings_.stall[channel]); }
 
+    bool host_stalls() {
+        const bool stalled = stalls(LITE);
+        monitor_.stalls[LITE] += stalled;
+        return stalled;
+    }
+
+    Moment moment() const {
+        Moment now{~uint64_t{0}, base_beats_, counters_.write_bursts};
+        if (top_->m_axi_awvalid) now.sending = top_->m_axi_awaddr;
+        if (!writes_.empty() && !writes_.back().complete) now.sending = writes_.back().at.address;
+        return now;
+    }
+
+    void note_error(unsigned response) {
+        if (response == OKAY || error_seen_) return;
+        error_seen_ = true;
+        monitor_.error = moment();
+    }
+
+    static void note_burst(const Address& a, uint64_t* lengths, uint64_t& page_ends) {
+        ++lengths[a.length <= BURST_BEATS ? a.length : 0];
+        page_ends += (a.address + a.length * BEAT_BYTES) % PAGE_BYTES == 0;
+    }
+
     // --- memory: reads
     void drive_reads() {
         top_->m_axi_arready = !resetting_ && reads_.size() < settings_.outstanding && !stalls(AR);
@@ -290,6 +344,7 @@ class Simulator {
         if (due && tokens_ >= FULL_RATE && !stalls(R)) offer_beat(reads_.front());
         top_->m_axi_rvalid = read_offered_;
         counters_.read_slots += !due || read_offered_;
+        monitor_.stalls[R] += due && !read_offered_;
     }
 
     void offer_beat(const ReadBurst& burst) {
@@ -313,18 +368,22 @@ class Simulator {
                               top_->m_axi_arburst};
         if (read_offered_ && top_->m_axi_rready) {
             ++counters_.read_beats;
+            base_beats_ += top_->m_axi_rid == 0;
+            note_error(top_->m_axi_rresp);
             read_offered_ = false;
             if (++reads_.front().done == reads_.front().at.length) reads_.pop_front();
         }
         check_offer("AR", offered_ar_, request, top_->m_axi_arvalid, top_->m_axi_arready);
         if (!top_->m_axi_arvalid) return;
         check_address("AR", request);
+        monitor_.stalls[AR] += !top_->m_axi_arready;
         if (!top_->m_axi_arready) return;
         for (const WriteBurst& write : writes_)
             if (write.at.overlaps(request))
                 fail("READ_AFTER_WRITE", "a read of 0x%llx overlaps a write whose response is not there yet",
                      static_cast<unsigned long long>(request.address));
         ++counters_.read_bursts;
+        note_burst(request, monitor_.read_lengths, monitor_.read_page_ends);
         reads_.push_back({request, read_number_++, counters_.cycles + settings_.read_latency, 0});
     }
 
@@ -332,14 +391,16 @@ class Simulator {
     void drive_writes() {
         top_->m_axi_awready = !resetting_ && writes_.size() < settings_.outstanding && !stalls(AW);
         top_->m_axi_wready = !resetting_ && early_.size() < BURST_BEATS && !stalls(W);
-        if (!answer_offered_ && !writes_.empty() && writes_.front().complete &&
-            writes_.front().due <= counters_.cycles && !stalls(B)) {
+        const bool due = !answer_offered_ && !writes_.empty() && writes_.front().complete &&
+                         writes_.front().due <= counters_.cycles;
+        if (due && !stalls(B)) {
             top_->m_axi_bid = writes_.front().at.id;
             top_->m_axi_bresp = writes_.front().response;
             answer_offered_ = true;
             counters_.error_responses += writes_.front().response != OKAY;
         }
         top_->m_axi_bvalid = answer_offered_;
+        monitor_.stalls[B] += due && !answer_offered_;
     }
 
     void observe_writes() {
@@ -348,12 +409,15 @@ class Simulator {
         Data beat{{}, top_->m_axi_wstrb, static_cast<bool>(top_->m_axi_wlast)};
         std::memcpy(beat.data.data(), &top_->m_axi_wdata, BEAT_BYTES);
         if (answer_offered_ && top_->m_axi_bready) {
+            note_error(top_->m_axi_bresp);
             answer_offered_ = false;
             writes_.pop_front();
         }
         check_offer("AW", offered_aw_, request, top_->m_axi_awvalid, top_->m_axi_awready);
         check_offer("W", offered_w_, beat, top_->m_axi_wvalid, top_->m_axi_wready);
         if (top_->m_axi_awvalid) check_address("AW", request);
+        monitor_.stalls[AW] += top_->m_axi_awvalid && !top_->m_axi_awready;
+        monitor_.stalls[W] += top_->m_axi_wvalid && !top_->m_axi_wready;
         if (top_->m_axi_wvalid && beat.strobe != ALL_BYTES)
             fail("W_STROBE", "WSTRB is 0x%llx; the accelerator writes whole beats only",
                  static_cast<unsigned long long>(beat.strobe));
@@ -361,6 +425,7 @@ class Simulator {
             const bool fails = write_number_ == settings_.write_error_burst;
             writes_.push_back({request, write_number_++, 0, 0, fails ? settings_.error_response : OKAY, false});
             ++counters_.write_bursts;
+            note_burst(request, monitor_.write_lengths, monitor_.write_page_ends);
         }
         if (top_->m_axi_wvalid && top_->m_axi_wready) {
             early_.push_back(beat);
@@ -430,6 +495,7 @@ class Simulator {
         lite_.aw = lite_.awvalid && top_->s_axi_awready;
         lite_.w = lite_.wvalid && top_->s_axi_wready;
         lite_.ar = lite_.arvalid && top_->s_axi_arready;
+        if (lite_.w) monitor_.written = moment();
         lite_.b = lite_.bready && top_->s_axi_bvalid;
         lite_.r = lite_.rready && top_->s_axi_rvalid;
         lite_.aw_seen |= lite_.aw;
@@ -507,6 +573,8 @@ class Simulator {
     Beat poison_;
     Settings settings_{};
     Counters counters_{};
+    Monitor monitor_{};
+    uint64_t base_beats_ = 0;
     Random random_[CHANNELS];
     std::deque<ReadBurst> reads_;
     std::deque<WriteBurst> writes_;
@@ -515,7 +583,7 @@ class Simulator {
     uint64_t read_number_ = 0, beat_number_ = 0, write_number_ = 0;
     uint32_t tokens_ = FULL_RATE;
     bool read_offered_ = false, answer_offered_ = false;
-    bool resetting_ = false, reset_seen_ = false, irq_before_ = false, failed_ = false;
+    bool resetting_ = false, reset_seen_ = false, irq_before_ = false, failed_ = false, error_seen_ = false;
     Access lite_;
     Offer<Address> offered_ar_, offered_aw_;
     Offer<Data> offered_w_;
@@ -550,4 +618,6 @@ EXPORT int bitlane_write(Simulator* s, uint32_t offset, uint32_t value) { return
 EXPORT int bitlane_irq(Simulator* s) { return s->irq(); }
 EXPORT const char* bitlane_message(Simulator* s) { return s->message(); }
 EXPORT void bitlane_counters(Simulator* s, Counters* counters) { *counters = s->counters(); }
+EXPORT void bitlane_monitor(Simulator* s, Monitor* monitor) { *monitor = s->monitor(); }
+EXPORT int bitlane_coverage(Simulator* s, const char* path) { return s->write_coverage(path); }
 }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
+from bitlane.contract import BURST_BEATS
 from bitlane.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -119,6 +120,60 @@ class _Counters(ctypes.Structure):
     _fields_ = [(field.name, c_uint64) for field in fields(Counters)]
 
 
+@dataclass(frozen=True)
+class Moment:
+    """How far the bus had come.
+
+    sending: address of the write burst that was offered or not complete yet, None for none.
+    base_beats, write_bursts: read beats with ID 0, and write addresses, accepted since the simulator was made.
+    """
+
+    sending: int | None
+    base_beats: int
+    write_bursts: int
+
+
+@dataclass(frozen=True)
+class Monitor:
+    """What has been seen on the buses since the simulator was made.
+
+    read_lengths, write_lengths: accepted bursts of 0 to 16 beats.
+    read_page_ends, write_page_ends: of them, those that ended at a multiple of 4096.
+    stalls: cycles, for each of CHANNELS, in which the memory (lite: the host) held back what it could have given.
+    error: when the first error response since the last `disturb` was accepted.
+    written: when the last register write was accepted. reset: when the last reset began.
+    """
+
+    read_lengths: tuple[int, ...]
+    write_lengths: tuple[int, ...]
+    read_page_ends: int
+    write_page_ends: int
+    stalls: dict[str, int]
+    error: Moment
+    written: Moment
+    reset: Moment
+
+
+class _Moment(ctypes.Structure):
+    _fields_ = [(field.name, c_uint64) for field in fields(Moment)]
+
+    def moment(self) -> Moment:
+        return Moment(
+            None if self.sending == _NEVER else int(self.sending), int(self.base_beats), int(self.write_bursts)
+        )
+
+
+class _Monitor(ctypes.Structure):
+    _fields_ = [
+        ("read_lengths", c_uint64 * (BURST_BEATS + 1)),
+        ("write_lengths", c_uint64 * (BURST_BEATS + 1)),
+        ("read_page_ends", c_uint64),
+        ("write_page_ends", c_uint64),
+        ("stalls", c_uint64 * len(CHANNELS)),
+        *((name, _Moment) for name in ("error", "written", "reset")),
+    ]
+
+
 _SIGNATURES = {
     "new": (c_void_p, c_void_p, ctypes.POINTER(_Settings)),
     "delete": (None, c_void_p),
@@ -131,6 +186,8 @@ _SIGNATURES = {
     "irq": (c_int, c_void_p),
     "message": (c_char_p, c_void_p),
     "counters": (None, c_void_p, ctypes.POINTER(_Counters)),
+    "monitor": (None, c_void_p, ctypes.POINTER(_Monitor)),
+    "coverage": (c_int, c_void_p, c_char_p),
 }
 
 
@@ -223,6 +280,26 @@ class Harness:
         raw = _Counters()
         self._library.bitlane_counters(self._live(), raw)
         return Counters(**{field.name: int(getattr(raw, field.name)) for field in fields(Counters)})
+
+    @property
+    def monitor(self) -> Monitor:
+        raw = _Monitor()
+        self._library.bitlane_monitor(self._live(), raw)
+        return Monitor(
+            read_lengths=tuple(raw.read_lengths),
+            write_lengths=tuple(raw.write_lengths),
+            read_page_ends=raw.read_page_ends,
+            write_page_ends=raw.write_page_ends,
+            stalls=dict(zip(CHANNELS, raw.stalls, strict=True)),
+            error=raw.error.moment(),
+            written=raw.written.moment(),
+            reset=raw.reset.moment(),
+        )
+
+    def write_coverage(self, path: Path) -> None:
+        """Write what Verilator's coverage has counted. DeviceError where the library was built without it."""
+        if not self._library.bitlane_coverage(self._live(), str(path).encode()):
+            raise DeviceError("this simulator was built without coverage")
 
     def _live(self) -> int:
         if self._simulator is None:

@@ -12,7 +12,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -157,11 +157,10 @@ class Bench:
         configs: Sequence[AcceleratorConfig] = CONFIGS,
         capacity_bytes: int = CAPACITY,
         timings: Sequence[MemoryTiming] = TIMINGS,
+        device: Callable[[AcceleratorConfig, int, MemoryTiming], RtlDevice] = RtlDevice,
     ):
         self.rtl = {
-            Variant(config, timing): RtlDevice(config, capacity_bytes, timing)
-            for config in configs
-            for timing in timings
+            Variant(config, timing): device(config, capacity_bytes, timing) for config in configs for timing in timings
         }
         self.emulators = {
             config: EmulatorDevice(

@@ -254,7 +254,7 @@ def test_compare_one_digit(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("loss", ["squared_error", "hinge", "log_loss"])
 def test_compare_losses_and_staleness(loss: str, capsys: pytest.CaptureFixture[str]) -> None:
-    shape = ["--bits", "8", "--sampling", "double", "--staleness", "0,1", "--width", "128"]
+    shape = ["--bits", "8", "--sampling", "double", "--staleness", "1,0,1", "--width", "128"]
     assert main(["compare", "breast_cancer", "--loss", loss, *shape, *QUICK, "--out", "c"]) == 0
     out = capsys.readouterr().out
     assert "128 bits wide" in out
@@ -268,9 +268,9 @@ def test_compare_losses_and_staleness(loss: str, capsys: pytest.CaptureFixture[s
 
 
 def test_compare_tells_of_held_out_rows(here: Path, capsys: pytest.CaptureFixture[str], seed: int) -> None:
-    X = np.random.default_rng(seed).normal(size=(90, 3))
+    X = np.random.default_rng(seed).normal(size=(600, 3))
     y = np.where(X[:, 0] > 0, 1, 0)
-    np.savez(here / "t.npz", X_train=X[:60], y_train=y[:60], X_test=X[60:], y_test=1 - y[60:])
+    np.savez(here / "t.npz", X_train=X[:400], y_train=y[:400], X_test=X[400:], y_test=1 - y[400:])
     assert (
         main(["compare", "t.npz", "--bits", "8", "--sampling", "double", "--loss", "log_loss", *QUICK, "--out", "c"])
         == 0
@@ -410,7 +410,7 @@ def test_bad_options(prices: Path, fails: Callable[..., str], arguments: list[st
         (["--sampling", "double,often"], "sampling='often'"),
         (["--positive", "1"], "has no classes"),
         (["--loss", "hinge"], "has no classes"),
-        (["--staleness", "0,2"], "staleness=2"),
+        (["--staleness", "0,2"], "--staleness 0,2: choose 0, 1 or 0,1"),
         (["--staleness", "x"], "--staleness"),
         (["--width", "1024"], "invalid choice: 1024"),
         (["--learning-rate", "0"], "learning_rate"),

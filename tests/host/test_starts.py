@@ -13,7 +13,7 @@ from bitlane.fixed import NO_DECAY
 from bitlane.layout import Geometry, unpack_base, unpack_draws
 from bitlane.quantize import Precision
 from bitlane.scaling import fit_scaling
-from bitlane.starts import Plan, Samples, State, starts
+from bitlane.starts import Plan, Samples, State, generator, starts
 
 from .machines import random_settings
 
@@ -207,3 +207,10 @@ def test_more_rows_than_a_register_holds(monkeypatch):
         if part:
             assert plan.part_rows == part
     assert plan_of(X[:800], y[:800], Precision(4), 1, 8, 16).start_epochs == 5
+
+
+def test_draws_are_not_the_users_numbers(seed):
+    """Data made with the same seed must not be drawn with the numbers that it was made with."""
+    users = np.random.default_rng(seed).random(1000)
+    drawn = [generator(seed, purpose).random(1000) for purpose in (0, 1, 1 << 32)]
+    assert np.abs(np.corrcoef([users, *drawn]) - np.eye(4)).max() < 0.2

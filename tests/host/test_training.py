@@ -270,7 +270,7 @@ def test_beginning_with_a_model(seed, loss):
 def test_shuffling_is_the_seeds(seed):
     X, y = table(seed, n=3)
     options = {"precision": Precision(4), "device": EmulatorDevice(), "epochs": 2, "seed": seed}
-    order = np.random.default_rng([seed, 1 << 32]).permutation(len(X))
+    order = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1 << 32,))).permutation(len(X))
     shuffled = train(X, y, shuffle=True, **options)
     assert shuffled.coef == pytest.approx(train(X[order], y[order], **options).coef)
     assert shuffled.loss.tolist() != train(X, y, **options).loss.tolist()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -16,18 +18,20 @@ from bitlane_sim.soak import cycle_difference, difference, random_job
 from .slow_device import CAPACITY, SlowDevice
 
 TIMING = MemoryTiming(read_latency=13, write_latency=7)
-BUILDS = [(64, 1), (128, 2)]  # width, outputs
+NARROW, WIDE = (
+    AcceleratorConfig(width, outputs, max_features=128, row_buffer_beats=128, fifo_beats=64)
+    for width, outputs in ((64, 1), (128, 2))
+)
 
 
-@pytest.fixture(scope="module", params=BUILDS, ids=str)
-def config(request):
-    width, outputs = request.param
-    return AcceleratorConfig(width, outputs, max_features=128, row_buffer_beats=128, fifo_beats=64)
-
-
-@pytest.fixture(scope="module")
-def device(config):
+@functools.cache
+def device_of(config: AcceleratorConfig) -> SlowDevice:
+    """Compiled once for all tests."""
     return SlowDevice(config, TIMING)
+
+
+def name(value: AcceleratorConfig | float) -> str:
+    return f"{value.width}x{value.outputs}" if isinstance(value, AcceleratorConfig) else str(value)
 
 
 def some_job(rng: np.random.Generator, config: AcceleratorConfig) -> Job:
@@ -45,21 +49,27 @@ def reference(job: Job, config: AcceleratorConfig):
     return Accelerator(emulator).run(job)
 
 
-def test_what_it_says_of_itself(device, config):
-    driver = Accelerator(device)
-    assert driver.build == config.digest
-    assert (driver.max_features, driver.max_row_words) == (config.max_features, config.max_row_words)
-    assert (driver.port_bits, driver.outputs) == (config.width, config.outputs)
-    assert device.read(REGISTERS["address_bits"].offset) == config.address_bits
+@pytest.mark.parametrize(("config", "stalls"), [(NARROW, 0.0), (NARROW, 0.4), (WIDE, 0.0)], ids=name)
+def test_runs(config, stalls, seed):
+    """All bits as the reference has them, and where the memory does not stall all cycles too."""
+    rng = np.random.default_rng(seed)
+    device = device_of(config)
+    device.stalls = stalls
+    for _ in range(3 // config.columns):
+        job = some_job(rng, config)
+        got = Accelerator(device, patience=5).run(job)
+        assert difference(got, reference(job, config)) == []
+        assert stalls or cycle_difference(got, job, TIMING) == []
 
 
 @pytest.mark.parametrize("code", [ErrorCode.READ_SLAVE, ErrorCode.WRITE_SLAVE, ErrorCode.ABORTED], ids=str)
-def test_errors(device, config, code, seed):
+def test_errors(code, seed):
     """A run that fails says why."""
     rng = np.random.default_rng(seed)
+    device = device_of(NARROW)
     device.stalls = 0.0
     device.fails = {ErrorCode.READ_SLAVE: "r", ErrorCode.WRITE_SLAVE: "b"}.get(code, "")
-    job = some_job(rng, config)
+    job = some_job(rng, NARROW)
 
     class Aborting:
         def __getattr__(self, name):
@@ -76,13 +86,11 @@ def test_errors(device, config, code, seed):
     assert raised.value.code == code
 
 
-@pytest.mark.parametrize("stalls", [0.0, 0.4])
-def test_runs(device, config, stalls, seed):
-    """All bits as the reference has them, after errors too, and where the memory does not stall all cycles."""
-    rng = np.random.default_rng(seed)
-    device.stalls = stalls
-    for _ in range(3 // config.columns):
-        job = some_job(rng, config)
-        got = Accelerator(device, patience=5).run(job)
-        assert difference(got, reference(job, config)) == []
-        assert stalls or cycle_difference(got, job, TIMING) == []
+@pytest.mark.parametrize("config", [NARROW, WIDE], ids=name)
+def test_what_it_says_of_itself(config):
+    device = device_of(config)
+    driver = Accelerator(device)
+    assert driver.build == config.digest
+    assert (driver.max_features, driver.max_row_words) == (config.max_features, config.max_row_words)
+    assert (driver.port_bits, driver.outputs) == (config.width, config.outputs)
+    assert device.read(REGISTERS["address_bits"].offset) == config.address_bits

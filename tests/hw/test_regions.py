@@ -50,6 +50,11 @@ def test_sizes(seed: int, columns: int, outputs: int) -> None:
     run(dut, testbench)
 
 
+def test_as_many_beats_as_there_are_addresses() -> None:
+    dut = RegionSizes(config(2))
+    assert len(dut.base_beats) == len(dut.draw_beats) == config(2).address_bits - 3
+
+
 def test_a_start_that_comes_early(seed: int) -> None:
     """A refused run's sizes may still be worked out when the next run starts: they are forgotten."""
     rng = Random(seed)

@@ -18,6 +18,12 @@ STORED = [register for register in REGISTERS.values() if register.writable and r
 KNOWN = {register.offset + 4 * word for register in REGISTERS.values() for word in range(register.words)}
 
 
+def test_window():
+    """The registers have a page of addresses to themselves."""
+    bus = Registers().bus
+    assert 1 << len(bus.awaddr) == 1 << len(bus.araddr) == 4096
+
+
 class Bus:
     """A master that is as slow as it is told to be."""
 

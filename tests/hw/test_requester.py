@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import cycle
 from random import Random
 from typing import Any
 
 import pytest
 
-from bitlane_hw.requester import Requester
+from bitlane_hw.requester import Requester, StreamCursor
 
 from .support import DRAW, MODEL, Run, config, run, some_run, tokens
 
@@ -239,3 +241,46 @@ def test_enable_low_stops(seed: int) -> None:
             assert not ctx.get(bench.dut.bursts.valid)
 
         run(bench.dut, testbench)
+
+
+def cut(address: int, beats: int, beat: int) -> Iterator[tuple[int, int]]:
+    """A region in bursts, each of which ends at a multiple of 16 beats or with the region."""
+    while beats:
+        taken = min(beats, 16 - address // beat % 16)
+        yield address, taken
+        address, beats = address + taken * beat, beats - taken
+
+
+@pytest.mark.parametrize("columns", [1, 4])
+def test_a_load_begins_anew(seed: int, columns: int) -> None:
+    """Whatever set the stream has come to: its bursts are again those of what comes first, and of set 0, 1, ..."""
+    rng = Random(seed)
+    beat = 8 * columns
+    dut = StreamCursor(config(columns))
+
+    async def testbench(ctx: Any) -> None:
+        for _ in range(12):
+            first = rng.randrange(1 << 20) * beat, rng.choice((0, 0, rng.randint(1, 40)))
+            address, beats, sets = rng.randrange(1 << 20) * beat, rng.randint(1, 40), rng.randint(1, 4)
+            stride = rng.randint(beats, 100) * beat
+            ctx.set(dut.first, {"address": first[0], "stride": 0, "beats": first[1]})
+            ctx.set(dut.region, {"address": address, "stride": stride, "beats": beats})
+            ctx.set(dut.sets, sets)
+            ctx.set(dut.load, 1)
+            await ctx.tick()
+            ctx.set(dut.load, 0)
+            expected = [*cut(*first, beat)]
+            for index in cycle(range(sets)):
+                expected.extend(cut(address + index * stride, beats, beat))
+                if len(expected) > 30:
+                    break
+            for burst in expected[: rng.randint(5, 30)]:
+                ctx.set(dut.advance, 0)
+                for _ in range(rng.choice((0, 0, 2))):
+                    await ctx.tick()
+                assert (ctx.get(dut.address), ctx.get(dut.beats)) == burst
+                ctx.set(dut.advance, 1)
+                await ctx.tick()
+            ctx.set(dut.advance, 0)
+
+    run(dut, testbench)

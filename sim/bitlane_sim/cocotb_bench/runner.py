@@ -16,7 +16,7 @@ BUILD_FLAGS = (
     *("-O3", "--x-assign", "fast", "--x-initial", "unique", "--assert"),
     *("-Wno-fatal", "-Wno-lint", "-Wno-style"),
 )
-# The wheel's makefile does not know how to tell the compiler about a precompiled header. Python's side is the slower one:
+# The wheel's makefile does not know how to tell the compiler about a precompiled header. Python is the slower side:
 # what the compiler would save in runs, it takes longer to build.
 MAKE_VARIABLES = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O0"
 

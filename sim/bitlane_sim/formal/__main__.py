@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = [PROOFS[name] for name in given.names or PROOFS]
     if given.list:
         for proof in chosen:
-            print(f"{proof.name:<12} {proof.method} ({proof.depth})  {proof.shows}")
+            print(f"{proof.name:<15} {proof.shows}")
         return 0
     try:
         tools = find(given.solver)
@@ -46,11 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
             result = done.result()
             proof = result.proof
             proved += result.verdict is Verdict.PROVED
-            print(
-                f"{proof.name:<12} {result.verdict.value:<8} {proof.method} ({proof.depth})  {result.seconds:6.1f} s  "
-                f"{proof.shows}",
-                flush=True,
-            )
+            print(f"{proof.name:<15} {result.verdict.value:<8} {result.seconds:6.1f} s  {proof.shows}", flush=True)
             for note in result.notes:
                 print(f"    {note}", flush=True)
     print(f"{proved} of {len(chosen)} proved, with {tools.solver}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from amaranth.asserts import AnyConst
+from amaranth.asserts import AnyConst, AnySeq
 from amaranth.back import rtlil
-from amaranth.hdl import Assert, Assume, ClockDomain, Cover, Fragment, Module, Mux, Signal, Value
+from amaranth.hdl import Assert, Assume, ClockDomain, Const, Cover, Fragment, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 
 
@@ -31,6 +32,16 @@ class Inside:
             raise KeyError(f"{len(found)} of {name!r}; there are {', '.join(sorted(self._signals))}")
         return found[0]
 
+    def peek(self, address: Any, shape: Any) -> Any:
+        """What this memory, or the only one in this block, holds at an address."""
+        fragments = (self._fragment, *(block for block, *_ in self._fragment.subfragments))
+        found = [fragment for fragment in fragments if hasattr(fragment, "read_port")]
+        if len(found) != 1:
+            raise KeyError(f"{len(found)} memories")
+        data = Signal(shape, name="peeked")
+        found[0].read_port(domain="comb", addr=address, data=data, en=Const(1), transparent_for=())
+        return data
+
     def state(self, name: str) -> Any:
         """1 where the block's only state machine is in this state."""
         return self["fsm_state"] == self._fragment.generated["fsm"].encoding[name]
@@ -45,6 +56,7 @@ class Bench:
     ----------
     block: the component. inside: its elaborated self.
     m: the module, for logic that a proof needs; `sync` is the block's clock.
+    covers: how many things are to be reached.
     """
 
     def __init__(self, block: Any):
@@ -54,22 +66,26 @@ class Bench:
         fragment = Fragment.get(block, None)
         self.m.submodules.block = fragment
         self.inside = Inside(fragment)
+        self.covers = 0
         self._ghosts = 0
 
     def rtlil(self) -> str:
         """The whole as Yosys reads it."""
+        members = self.block.signature.flatten(self.block)
+        values = (Value.cast(value) for _, member, value in members if member.flow == wiring.In)
         inputs = [
-            Value.cast(value)
-            for _, member, value in self.block.signature.flatten(self.block)
-            if member.flow == wiring.In
-        ]
+            value for value in values if isinstance(value, Signal) and len(value)
+        ]  # not always_valid, always_ready
         return str(rtlil.convert(self.m, name="top", ports=[self._domain.clk, *inputs]))
 
     # --- statements
     def always(self, *conditions: Any) -> None:
         """To be proved: these hold in every cycle."""
-        for condition in conditions:
-            self.m.d.comb += Assert(condition, src_loc_at=1)
+        for number, condition in enumerate(conditions):
+            statement = Assert(condition, src_loc_at=1)
+            file, line = statement.src_loc
+            statement.src_loc = (f"{Path(file).name}[{number}]", line)
+            self.m.d.comb += statement
 
     def assume(self, *conditions: Any) -> None:
         """The environment keeps to these in every cycle."""
@@ -78,6 +94,7 @@ class Bench:
 
     def cover(self, condition: Any) -> None:
         """To be shown: some run gets here."""
+        self.covers += 1
         self.m.d.comb += Cover(condition, src_loc_at=1)
 
     # --- ghosts: signals of the proof alone
@@ -90,6 +107,12 @@ class Bench:
         """Any value, the same in every cycle."""
         signal = self.ghost(shape, name)
         self.m.d.comb += Value.cast(signal).eq(AnyConst(len(Value.cast(signal))))
+        return signal
+
+    def anything(self, shape: Any, name: str) -> Any:
+        """Any value, another in every cycle."""
+        signal = self.ghost(shape, name)
+        self.m.d.comb += Value.cast(signal).eq(AnySeq(len(Value.cast(signal))))
         return signal
 
     def hold(self, *inputs: Any) -> None:
@@ -122,10 +145,14 @@ class Bench:
         """For how many cycles in a row, this one not counted, the condition has held."""
         return self.count(condition, bits=bits, clear=~Value.cast(condition).any())
 
-    def within(self, condition: Any, cycles: int) -> None:
-        """The environment does not let this hold for more than so many cycles in a row."""
+    def within(self, condition: Any, cycles: int) -> Any:
+        """The environment does not let this hold in so many cycles in a row. Returns in how many it has."""
         waited = self.waiting(condition)
-        self.m.d.comb += Assume(~(Value.cast(condition).any() & (waited >= cycles)), src_loc_at=1)
+        self.m.d.comb += [
+            Assume(~(Value.cast(condition).any() & (waited >= cycles - 1)), src_loc_at=1),
+            Assert(waited < cycles, src_loc_at=1),
+        ]
+        return waited
 
 
 def implies(condition: Any, consequence: Any) -> Any:
@@ -135,4 +162,4 @@ def implies(condition: Any, consequence: Any) -> Any:
 
 def same(a: Any, b: Any) -> Any:
     """1 where two payloads are equal in all bits."""
-    return Value.cast(a) == Value.cast(b)
+    return Value.cast(a).as_unsigned() == Value.cast(b).as_unsigned()

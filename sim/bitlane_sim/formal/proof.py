@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from bitlane_hw.config import AcceleratorConfig
 
@@ -11,6 +12,7 @@ from .bench import Bench
 
 # Small memories: what is proved does not depend on their sizes, but the time that it takes does.
 CONFIG = AcceleratorConfig(outputs=2, max_features=128, row_buffer_beats=128, fifo_beats=64, address_bits=32)
+FAIR = 4  # cycles within which a fair environment does what it must do once
 
 
 @dataclass(frozen=True)
@@ -20,19 +22,23 @@ class Proof:
     Attributes
     ----------
     name: of the proof. shows: its properties, in words.
-    build: makes the bench.
-    depth: steps of the base case, and at most as many before the one of the induction step.
+    block: makes the block.
+    properties: says to a bench with this block in it what is assumed, proved and covered.
     covers: steps within which all of its covers are reached.
-    bounded: no induction: shown for runs of `depth` steps only.
+    depth: steps of the base case, and at most as many before the one of the induction step.
     """
 
     name: str
     shows: str
-    build: Callable[[], Bench]
-    depth: int
+    block: Callable[[], Any]
+    properties: Callable[[Bench], None]
     covers: int
-    bounded: bool = False
+    depth: int = 2
 
-    @property
-    def method(self) -> str:
-        return "bounded" if self.bounded else "induction"
+    def bench(self) -> Bench:
+        """The block on a bench, with its properties. Raises ValueError where nothing says that they are not vacuous."""
+        bench = Bench(self.block())
+        self.properties(bench)
+        if not bench.covers:
+            raise ValueError(f"the proof {self.name} covers nothing")
+        return bench

@@ -94,12 +94,25 @@ def read_master(bench: Bench, axi: Any, width: int) -> Flight:
     return flight
 
 
-def write_master(bench: Bench, axi: Any, width: int) -> Any:
+@dataclass(frozen=True)
+class Writes:
+    """What is under way at a write port.
+
+    Attributes
+    ----------
+    left: beats of the burst whose address is gone that have not followed.
+    complete: bursts that are wholly gone and not answered.
+    """
+
+    left: Any
+    complete: Any
+
+
+def write_master(bench: Bench, axi: Any, width: int) -> Writes:
     """AXI4 writes, data after its address. Proved: legal bursts, everything offered until taken, as many beats as the
     address said and the last one marked; all of a beat written; responses always accepted.
 
-    Assumed of the memory: a response for each burst that it has wholly, and no other. Returns the bursts whose address
-    or data is gone, or going, and that are unanswered.
+    Assumed of the memory: a response for each burst that it has wholly, and no other.
     """
     bench.always(
         offered(bench, *_channel(axi, "aw", "id", "addr", "len", "size", "burst")),
@@ -109,7 +122,7 @@ def write_master(bench: Bench, axi: Any, width: int) -> Any:
         axi.bready == 1,
     )
     asked, written = axi.awvalid & axi.awready, axi.wvalid & axi.wready
-    left = bench.count(Mux(asked, axi.awlen + 1, 0), written, bits=8)  # beats of the burst whose address is gone
+    left = bench.count(Mux(asked, axi.awlen + 1, 0), written, bits=8)
     complete = bench.count(written & axi.wlast, axi.bvalid & axi.bready)
     bench.always(
         implies(axi.wvalid, (left != 0) & (axi.wlast == (left == 1))),
@@ -117,7 +130,7 @@ def write_master(bench: Bench, axi: Any, width: int) -> Any:
         left <= BURST_BEATS,
     )
     bench.assume(implies(axi.bvalid, complete != 0))
-    return left, complete
+    return Writes(left, complete)
 
 
 def lite_slave(bench: Bench, bus: Any) -> tuple[Any, Any]:

