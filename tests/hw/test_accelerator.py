@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from bitlane.accelerator import Accelerator, Job
-from bitlane.contract import CONTROL_ABORT, CONTROL_START, REGISTERS, ErrorCode
-from bitlane.cycles import MemoryTiming
+from bitlane.contract import CONTROL_ABORT, CONTROL_START, MASTER, REGISTERS, ErrorCode
+from bitlane.cycles import MemoryTiming, predict
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import DeviceError
+from bitlane.layout import Geometry, pack_base
+from bitlane.settings import Settings
 from bitlane_hw.config import AcceleratorConfig
 from bitlane_sim.soak import cycle_difference, difference, random_job
 
@@ -62,6 +64,22 @@ def test_runs(config, stalls, seed):
         assert stalls or cycle_difference(got, job, TIMING) == []
 
 
+def test_all_weights_are_clipped_at_once():
+    """Rows of a batch that push all weights the same way, while they all still read the weights 0."""
+    geometry = Geometry(features=32, rows=8, base_digits=1, draws=False, batch=8)
+    largest = np.full((8, 32), 3, np.uint32), np.full((8, 1), 32767, np.int16)
+    steepest = 0xFFFF
+    job = Job(
+        geometry, [pack_base(*largest, geometry)], [], np.zeros((1, 32), np.int32), 1, Settings(steepest, steepest)
+    )
+    device = device_of(NARROW)
+    device.stalls = 0.0
+    got = Accelerator(device, patience=5).run(job)
+    assert got.counters.saturations >= 32
+    assert (got.master == MASTER.maximum).all()
+    assert difference(got, reference(job, NARROW)) == []
+
+
 @pytest.mark.parametrize("code", [ErrorCode.READ_SLAVE, ErrorCode.WRITE_SLAVE, ErrorCode.ABORTED], ids=str)
 def test_errors(code, seed):
     """A run that fails says why."""
@@ -70,6 +88,7 @@ def test_errors(code, seed):
     device.stalls = 0.0
     device.fails = {ErrorCode.READ_SLAVE: "r", ErrorCode.WRITE_SLAVE: "b"}.get(code, "")
     job = some_job(rng, NARROW)
+    cycles = predict(job.geometry, job.epochs, job.snapshots, job.settings.staleness, TIMING).cycles
 
     class Aborting:
         def __getattr__(self, name):
@@ -78,7 +97,7 @@ def test_errors(code, seed):
         def write(self, offset, value):
             device.write(offset, value)
             if offset == REGISTERS["control"].offset and value == CONTROL_START:
-                device.run(int(rng.integers(20, 200)))
+                device.run(int(rng.integers(1, cycles // 2)))
                 device.write(offset, CONTROL_ABORT)
 
     with pytest.raises(DeviceError) as raised:
