@@ -81,7 +81,7 @@ def cocotb_speed(job: Job) -> Speed:
             folder = Path(name)
             record(job).save(folder)
             environment = {"BENCH_FOLDER": name, "BENCH_PAUSES": "0"}
-            run_bench(verilog(), TOP, "bitlane_sim.cocotb_bench.replay", folder, 1, environment)
+            run_bench(verilog(), TOP, "bitlane_sim.cocotb_bench.replay", folder, 1, environment, fast=True)
             result = json.loads((folder / "timed.json").read_text())
         speeds.append(Speed("cocotb, cocotbext-axi", round(result["cycles"]), result["seconds"]))
     return max(speeds, key=lambda speed: speed.rate)

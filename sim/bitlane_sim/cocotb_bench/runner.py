@@ -16,9 +16,8 @@ BUILD_FLAGS = (
     *("-O3", "--x-assign", "fast", "--x-initial", "unique", "--assert"),
     *("-Wno-fatal", "-Wno-lint", "-Wno-style"),
 )
-# The wheel's makefile does not know how to tell the compiler about a precompiled header. Python is the slower side:
-# what the compiler would save in runs, it takes longer to build.
-MAKE_VARIABLES = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O0"
+# The wheel's makefile does not know how to tell the compiler about a precompiled header.
+MAKE_VARIABLES = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST={}"
 
 
 def run_bench(
@@ -28,6 +27,7 @@ def run_bench(
     directory: Path,
     seed: int,
     environment: Mapping[str, str] | None = None,
+    fast: bool = False,
 ) -> None:
     """Run the cocotb tests of a module on a design, and fail like an assertion where one of them fails.
 
@@ -39,14 +39,16 @@ def run_bench(
     directory: for the simulator's working files.
     seed: of Python's `random` in the simulator, and of registers without an initial value.
     environment: for the tests.
+    fast: compile with optimisation; a test's few cycles are not worth the time that this takes.
 
     Raises AssertionError naming the tests that failed; DeviceError where a tool is missing.
     """
-    with _environment():
+    flags = MAKE_VARIABLES.format("-O2" if fast else "-O0")
+    with _environment(flags):
         from cocotb_tools.check_results import get_results
         from cocotb_tools.runner import get_runner
 
-        built = _build(verilog, toplevel)
+        built = _build(verilog, toplevel, flags)
         results = directory / "results.xml"
         with suppress(SystemExit):  # what the runner raises where a test failed; the results say which
             get_runner("verilator").test(
@@ -67,14 +69,12 @@ def run_bench(
     assert not failed, f"{failed} of {tests} cocotb tests failed:\n{log[-8000:]}"
 
 
-def _build(verilog: Path, toplevel: str) -> Path:
+def _build(verilog: Path, toplevel: str, flags: str) -> Path:
     from cocotb_tools.config import libs_dir
     from cocotb_tools.runner import get_runner
 
     version = toolchain.find().version() + str(libs_dir)  # the program finds cocotb's libraries there
-    name = content_hash(
-        [verilog.read_bytes(), version.encode(), repr((toplevel, BUILD_FLAGS, MAKE_VARIABLES)).encode()]
-    )
+    name = content_hash([verilog.read_bytes(), version.encode(), repr((toplevel, BUILD_FLAGS, flags)).encode()])
 
     def make(directory: Path) -> None:
         log = directory / "build.log"
@@ -97,11 +97,11 @@ def _build(verilog: Path, toplevel: str) -> Path:
 
 
 @contextmanager
-def _environment() -> Iterator[None]:
+def _environment(flags: str) -> Iterator[None]:
     """cocotb's runner looks at this process's environment only, so it has to be changed meanwhile."""
     toolchain.require_cocotb_tools()
     before = dict(os.environ)
-    os.environ.update(toolchain.find().environment(), MAKEFLAGS=MAKE_VARIABLES)
+    os.environ.update(toolchain.find().environment(), MAKEFLAGS=flags)
     try:
         yield
     finally:
