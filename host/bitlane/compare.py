@@ -151,7 +151,7 @@ def compare(
             for stale in staleness:
                 for precision in [FULL, *(p for p in precisions if p != FULL)]:
                     with labelled(curve_label(precision.sampling, precision.bits, stale)):
-                        run = _train(data, precision, schedule, stale, opened, on_epoch)
+                        run = train_as(data, precision, schedule, opened, stale, on_epoch)
                     width = WORD_BITS * run.columns
                     results.append(_result(data, precision, schedule, run))
     finally:
@@ -195,9 +195,15 @@ def _labelled_warnings() -> Iterator[Callable[[str], contextlib.AbstractContextM
         warnings.warn(some + message, stacklevel=4)
 
 
-def _train(
-    data: Data, precision: Precision, schedule: Schedule, staleness: int, device: Device, on_epoch: OnEpoch | None
+def train_as(
+    data: Data,
+    precision: Precision,
+    schedule: Schedule,
+    device: Device,
+    staleness: int = 0,
+    on_epoch: OnEpoch | None = None,
 ) -> Run:
+    """One training of a comparison, with its models of each epoch; see `training.train`."""
     return train(
         data.X,
         data.y,

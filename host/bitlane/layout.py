@@ -172,6 +172,11 @@ class Geometry:
         return self.outputs * self.chunks * CHUNK_MODEL_WORDS
 
     @property
+    def model_beats(self) -> int:
+        """Beats of the models of all outputs."""
+        return self.model_words // self.columns
+
+    @property
     def model_bytes(self) -> int:
         """Bytes of the models of all outputs."""
         return self.outputs * self.chunks * CHUNK_MODEL_BYTES

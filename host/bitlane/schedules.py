@@ -6,12 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .quantize import Precision
-from .scaling import fit_scaling
-
-Floats = NDArray[np.float64]
+from .scaling import Floats, fit_scaling
 
 DECAY = 0.8  # of the learning rate after each epoch: the noise of the batches is gone after about 20
 LARGEST = 1.0

@@ -95,7 +95,7 @@ class DotLanes(wiring.Component):
         m.d.comb += [high.weights.eq(self.weights), low.weights.eq(self.weights)]
 
         sums_late = 1 + SignedSum.latency
-        valid = delay_valid(m, self.digits.valid, self.latency, "valid")
+        valid = delay_valid(m, self.digits.valid, sums_late + 1, "valid")
         draw, first, last_base, row_last = (
             delay(m, digits[name], sums_late, name) for name in ("draw", "first", "last_base", "row_last")
         )

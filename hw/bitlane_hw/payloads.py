@@ -14,7 +14,6 @@ from .contract import (
     LABEL,
     LABELS_PER_WORD,
     MANTISSA_BITS,
-    MASTER,
     RESIDUAL,
     WEIGHT,
     WORD_BITS,
@@ -175,13 +174,6 @@ class Coefficients(data.Struct):
 
     total: signed(COEFFICIENT.bits)
     difference: signed(COEFFICIENT.bits)
-
-
-class Limits(data.Struct):
-    """What a weight that leaves its range becomes."""
-
-    high: signed(MASTER.bits)
-    low: signed(MASTER.bits)
 
 
 class Digit(data.Struct):

@@ -15,15 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from bitlane.compare import Data
+from bitlane.compare import Data, signs, train_as
 from bitlane.datasets import load_dataset
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.extras import extra
 from bitlane.measures import constant_loss
 from bitlane.quantize import Precision
-from bitlane.schedules import suggest_learning_rate
+from bitlane.schedules import Schedule, suggest_learning_rate
 from bitlane.summary import aligned
-from bitlane.training import train
 
 PRECISION = Precision(8)
 EPOCHS = 8
@@ -52,7 +51,7 @@ def data_sets() -> dict[str, Data]:
     for name in ("cadata", "mnist"):
         table = load_dataset(name)
         order = np.random.default_rng(0).permutation(table.rows)[:ROWS]
-        y = np.where(table.y[order] == 0, 1.0, -1.0) if name == "mnist" else table.y[order]
+        y = signs(table.y[order], "0") if name == "mnist" else table.y[order]
         found[name] = Data(table.X[order], y)
     return found
 
@@ -63,20 +62,11 @@ def curves_of(name: str, data: Data) -> list[Curve]:
     for batch in BATCHES:
         suggested = suggest_learning_rate(data.X, batch, PRECISION)
         for times in TIMES:
+            schedule = Schedule(EPOCHS, batch, times * suggested)
             for staleness in (0, 1):
-                run = train(
-                    data.X,
-                    data.y,
-                    precision=PRECISION,
-                    device=device,
-                    epochs=EPOCHS,
-                    batch_size=batch,
-                    learning_rate=times * suggested,
-                    staleness=staleness,
-                    snapshots=True,
-                )
-                losses = data.result(PRECISION, run.models(), "squared_error").losses / constant_loss(data.y)
-                curves.append(Curve(name, batch, times, times * suggested, staleness, losses.tolist()))
+                run = train_as(data, PRECISION, schedule, device, staleness)
+                losses = data.result(PRECISION, run.models(), schedule.loss).losses / constant_loss(data.y)
+                curves.append(Curve(name, batch, times, schedule.learning_rate, staleness, losses.tolist()))
     return curves
 
 

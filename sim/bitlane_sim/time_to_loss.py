@@ -8,11 +8,11 @@ epoch, the loss in the end, and the cycles to the first epoch whose loss is with
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bitlane.compare import FULL, Comparison, Data, Result, compare
+from bitlane.compare import FULL, Comparison, Data, Result, compare, signs, train_as
 from bitlane.datasets import load_dataset
 from bitlane.devices import Device
 from bitlane.devices.emulator import EmulatorDevice
@@ -21,7 +21,6 @@ from bitlane.quantize import Precision
 from bitlane.runs import Run
 from bitlane.schedules import Schedule
 from bitlane.summary import aligned
-from bitlane.training import train
 
 from .device import RtlDevice
 
@@ -48,7 +47,7 @@ def mnist() -> Task:
     """Digit 0 against the rest, 60,000 rows of 717 columns that vary. BitlaneError where MNIST cannot be had."""
     table = load_dataset("mnist")
     order = np.random.default_rng(DATA_SEED).permutation(table.rows)
-    data = Data(table.X[order], np.where(table.y[order] == 0, 1.0, -1.0))
+    data = Data(table.X[order], signs(table.y[order], "0"))
     schedule = Schedule(epochs=15, batch_size=64, learning_rate=0.01, decay=0.9)
     return Task("MNIST, 0 against the rest", data, schedule)
 
@@ -65,17 +64,7 @@ def synthetic(rows: int = 10_000, features: int = 1000, noise: float = 1.0) -> T
 
 def one_epoch(task: Task, precision: Precision, device: Device) -> Run:
     """The first epoch alone."""
-    schedule = task.schedule
-    return train(
-        task.data.X,
-        task.data.y,
-        precision=precision,
-        device=device,
-        epochs=1,
-        batch_size=schedule.batch_size,
-        learning_rate=schedule.learning_rate,
-        seed=schedule.seed,
-    )
+    return train_as(task.data, precision, replace(task.schedule, epochs=1), device)
 
 
 def check_on_rtl(task: Task, rtl: Device, emulator: Device) -> list[int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bitlane.accelerator import Job
-from bitlane.contract import CHUNK_MODEL_WORDS, CONTROL_ABORT, CONTROL_START, REGISTERS
+from bitlane.contract import CONTROL_ABORT, CONTROL_START, REGISTERS
 
 from ..device import RtlDevice
 from ..harness import Moment, Monitor
@@ -82,12 +82,7 @@ class WatchedDevice(RtlDevice):
 
     def this_run(self, job: Job) -> Run:
         """The run that started last, of this job."""
-        return Run(self.run_start, model_beats(job), self._trace, write_bursts(job))
-
-
-def model_beats(job: Job) -> int:
-    """Beats of the models that a run reads first."""
-    return job.geometry.outputs * job.geometry.chunks * CHUNK_MODEL_WORDS // job.geometry.columns
+        return Run(self.run_start, job.geometry.model_beats, self._trace, write_bursts(job))
 
 
 def write_bursts(job: Job) -> int:

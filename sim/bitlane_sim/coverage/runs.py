@@ -29,7 +29,7 @@ from ..harness import Disturbance, Moment
 from ..soak import Bench, Random, Variant, random_job
 from .bins import Bins
 from .clipping import watched
-from .device import CONTROL, WatchedDevice, model_beats, write_bursts
+from .device import CONTROL, WatchedDevice, write_bursts
 from .functional import observe_modes, observe_values, refused
 
 RUN_REGISTERS = tuple(
@@ -144,7 +144,7 @@ class Runs:
         if job.epochs == 1 or chosen.integers(2):
             which = {"read_error_burst": int(chosen.integers(counts.beats // BURST_BEATS + 1))}
             return self._failed(chosen, job, variant, "read", which, self._disturbance(chosen))
-        models = model_beats(job)
+        models = job.geometry.model_beats
         epoch = (counts.beats - models) // job.epochs
         which = {"read_error_beat": models + epoch * int(chosen.integers(1, job.epochs)) + int(64 ** chosen.random())}
         return self._failed(chosen, job, variant, "read", which, self._slow(chosen))
