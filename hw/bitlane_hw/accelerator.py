@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from .axi import AXI4Lite, AXI4Read, AXI4Write
-from .checks import configuration_error
+from .checks import configuration_errors
 from .config import AcceleratorConfig
 from .contract import (
     CHUNK,
@@ -22,6 +22,7 @@ from .contract import (
 )
 from .control import Control
 from .engine import Engine
+from .fixed import register
 from .payloads import settings_layout
 from .regions import RegionSizes
 from .registers import ADDRESS_BITS, Registers
@@ -70,7 +71,7 @@ class Accelerator(wiring.Component):
         return m
 
     def _settings(self, m, registers, settings):
-        m.d.comb += [
+        m.d.sync += [
             settings.chunks.eq((registers.features + (CHUNK - 1)) // CHUNK),
             settings.last_lane.eq(registers.features - 1),
             settings.batch_tail.eq(registers.tails[:8]),
@@ -83,7 +84,8 @@ class Accelerator(wiring.Component):
 
     def _run(self, m, registers, control, engine, sizes, settings):
         objective = engine.objective
-        row_words = settings.chunks * settings.base_digits + Mux(settings.draws, settings.chunks, 0)
+        row_words = Signal.like(settings.chunks * settings.base_digits + settings.chunks, reset_less=True)
+        m.d.sync += row_words.eq(settings.chunks * settings.base_digits + Mux(settings.draws, settings.chunks, 0))
         regions = {
             BASE: (registers.base_address, registers.base_stride, sizes.base_beats),
             DRAW: (registers.draw_address, registers.draw_stride, sizes.draw_beats),
@@ -107,6 +109,8 @@ class Accelerator(wiring.Component):
             m.d.comb += getattr(engine, name).eq(getattr(control, name))
         for name in ("sets", "model_in", "step", "step_negative", "rate", "phase", "decay"):
             m.d.comb += getattr(engine, name).eq(getattr(registers, name))
+        broken = configuration_errors(registers, self._config, settings, row_words)
+        m.d.sync += control.refused.eq(register(m, broken, "broken").any())
         m.d.comb += [
             engine.settings.eq(settings),
             objective.loss.eq(registers.loss),
@@ -121,7 +125,6 @@ class Accelerator(wiring.Component):
             control.snapshots.eq(registers.snapshots),
             control.model_out.eq(registers.model_out),
             control.trace.eq(registers.trace),
-            control.refused.eq(configuration_error(registers, self._config, settings, row_words)),
             control.start.eq((registers.control & CONTROL_START).any()),
             control.abort.eq((registers.control & CONTROL_ABORT).any()),
             control.acknowledge.eq((registers.control & CONTROL_ACKNOWLEDGE).any()),

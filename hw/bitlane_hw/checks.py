@@ -13,8 +13,8 @@ def misaligned(address: Value, size: int) -> Value:
     return address[: size.bit_length() - 1].any()
 
 
-def configuration_error(registers, config: AcceleratorConfig, settings: Value, row_words: Value) -> Value:
-    """1 where a run must not start (`ErrorCode.CONFIGURATION`): every rule of `docs/registers.md`.
+def configuration_errors(registers, config: AcceleratorConfig, settings: Value, row_words: Value) -> Value:
+    """A 1 where a run must not start (`ErrorCode.CONFIGURATION`): a bit for every rule of `docs/registers.md`.
 
     settings: `settings_layout` and row_words: chunks * digits, of these registers, right where features and digits are
     within their own limits.
@@ -41,4 +41,4 @@ def configuration_error(registers, config: AcceleratorConfig, settings: Value, r
         *(misaligned(address, config.beat_bytes) for address in beats),
         *(misaligned(address, CHUNK_MODEL_BYTES) for address in (r.model_in, r.model_out)),
         misaligned(r.trace, config.record_bytes),
-    ).any()
+    )

@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from .axi import OKAY, SLVERR
 from .config import AcceleratorConfig
 from .contract import CHUNK_MODEL_BYTES, ErrorCode
+from .fixed import register
 from .payloads import request_layout, settings_layout
 
 
@@ -23,7 +24,7 @@ class Control(wiring.Component):
     Members
     -------
     start, abort, acknowledge: In(1), pulses.
-    refused: In(1), the registers make no valid run.
+    refused: In(1), the registers make no valid run; looked at from two cycles after `start` on.
     settings: In, the run. snapshots: In(1).
     model_out, trace: In, addresses.
     sizes_start, sizes_done: Out/In, `RegionSizes`.
@@ -69,9 +70,9 @@ class Control(wiring.Component):
         m.d.comb += [
             stopping.eq(self.error != ErrorCode.NONE),
             self.enable.eq(self.busy & loaded & ~stopping),
-            last_epoch.eq(self.epoch == self.settings.epochs - 1),
             self.store_begin.eq(self.requests.valid & self.requests.ready),
         ]
+        m.d.sync += last_epoch.eq(self.epoch == self.settings.epochs - 1)  # an epoch is longer than a cycle
         self._watch(m, draining)
         model_address = Signal.like(self.model_out)
         trace_address = Signal.like(self.trace)
@@ -96,7 +97,7 @@ class Control(wiring.Component):
         return m
 
     def _watch(self, m, draining):
-        """Count cycles, keep the first error; of several at once a read's, then a write's, then the abort."""
+        """Count cycles, keep the first error; of several at once a refusal, a read's, a write's, the abort."""
 
         def fail(condition, code):
             with m.If(self.busy & (self.error == ErrorCode.NONE) & condition):
@@ -112,6 +113,7 @@ class Control(wiring.Component):
             (self.read_response, ErrorCode.READ_SLAVE, ErrorCode.READ_DECODE),
         ):
             fail(response != OKAY, Mux(response == SLVERR, slave, decode))
+        fail(register(m, self.busy, "was_busy") & self.refused, ErrorCode.CONFIGURATION)
 
     def _begin(self, m, stopping, loaded):
         with m.State("IDLE"):
@@ -120,7 +122,7 @@ class Control(wiring.Component):
                 m.d.sync += [
                     self.busy.eq(1),
                     self.done.eq(0),
-                    self.error.eq(Mux(self.refused, ErrorCode.CONFIGURATION, ErrorCode.NONE)),
+                    self.error.eq(ErrorCode.NONE),
                     self.epoch.eq(0),
                     self.cycles.eq(0),
                 ]

@@ -8,8 +8,8 @@ from amaranth.lib.wiring import In, Out
 
 from .config import AcceleratorConfig
 from .contract import CHUNK, WEIGHT
-from .fixed import add_or_subtract, delay, delay_valid, register
-from .payloads import digits_of_word, dots_layout, row_layout
+from .fixed import add_or_subtract, add_three, delay, delay_valid, register
+from .payloads import digits_of_word, dot_bits, dots_layout, row_layout
 
 
 class SignedSum(wiring.Component):
@@ -27,8 +27,8 @@ class SignedSum(wiring.Component):
     """
 
     LEVELS = CHUNK.bit_length() - 1
-    LEVELS_A_STAGE = 2
-    latency = -(-LEVELS // LEVELS_A_STAGE)
+    STAGES = (1, 3, 5)  # levels behind which there are registers; the weights come late, from a memory
+    latency = len(STAGES)
 
     def __init__(self):
         super().__init__(
@@ -48,7 +48,7 @@ class SignedSum(wiring.Component):
                 (add_or_subtract(a, b, a_sign ^ b_sign), a_sign)
                 for (a, a_sign), (b, b_sign) in zip(terms[::2], terms[1::2], strict=True)
             ]
-            if level % self.LEVELS_A_STAGE == 0 or level == self.LEVELS:
+            if level in self.STAGES:
                 terms = [
                     (register(m, value, f"sum_{level}_{i}"), register(m, sign, f"sign_{level}_{i}"))
                     for i, (value, sign) in enumerate(terms)
@@ -101,10 +101,11 @@ class DotLanes(wiring.Component):
         )
 
         # The chunk's base digits, most significant first.
-        chunk_total = Signal(signed(len(dots.dot1)))
-        base = add_or_subtract((high.total << 1).as_signed(), low.total, high.positive ^ low.positive)
+        chunk_total = Signal(signed(dot_bits(CHUNK)))
+        before = Mux(first, 0, chunk_total << 2)
+        minus = (~high.positive, ~low.positive)
         with m.If(valid[sums_late - 1]):
-            m.d.sync += chunk_total.eq(add_or_subtract(Mux(first, 0, chunk_total << 2), base, ~high.positive))
+            m.d.sync += chunk_total.eq(add_three(before, (high.total << 1, low.total), minus, len(chunk_total)))
 
         # The row: a chunk's total when its last base digit is in it, and the draws.
         add_late = register(m, draw | last_base, "adds")

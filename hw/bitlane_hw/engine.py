@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from .axi import AXI4Read, AXI4Write
 from .config import AcceleratorConfig
+from .fixed import delay_valid, register
 from .head import Head
 from .loader import Loader
 from .payloads import Objective, Scale, request_layout, settings_layout
@@ -105,8 +106,8 @@ class Engine(wiring.Component):
             sequencer.epoch_go.eq(self.epoch_go),
             sequencer.published.eq(first.published),
             sequencer.loaded.eq(heads[-1].load_done),
-            row_buffer.w_stream.valid.eq(sequencer.digits.valid),
-            row_buffer.w_stream.payload.eq(sequencer.digits.payload.words),
+            row_buffer.w_stream.valid.eq(delay_valid(m, sequencer.digits.valid, 1, "kept_valid")[0]),
+            row_buffer.w_stream.payload.eq(register(m, sequencer.digits.payload.words, "kept")),
             row_buffer.r_stream.ready.eq(first.beats.ready),
             self.epoch_done.eq(first.epoch_done),
         ]

@@ -28,6 +28,15 @@ def saturate(value: Value, fmt: Fixed) -> tuple[Value, Value]:
     return Mux(clipped, limit, value[: fmt.bits]).as_signed(), clipped
 
 
+def rounded(halves: Value, fmt: Fixed) -> tuple[Value, Value]:
+    """`saturate(round_half_up(halves, 1), fmt)` of a signed value wider than `fmt`, with the shorter of both paths."""
+    whole = halves[1:].as_signed()
+    total = add_with_carry(whole[: fmt.bits + 1].as_signed(), Const(0, signed(1)), halves[0])
+    clipped = ~fits(whole, fmt.bits + 1) | ~fits(total, fmt.bits)
+    limit = Cat((~halves[-1]).replicate(fmt.bits - 1), halves[-1])
+    return Mux(clipped, limit, total[: fmt.bits]).as_signed(), clipped
+
+
 def add_with_carry(a: Value, b: Value, carry: Value) -> Value:
     """`a + b + carry` of signed values, a bit wider than the wider of both, in one carry chain."""
     width = max(len(a), len(b)) + 1
@@ -38,6 +47,20 @@ def add_with_carry(a: Value, b: Value, carry: Value) -> Value:
 def add_or_subtract(a: Value, b: Value, minus: Value) -> Value:
     """`a - b` where `minus` is 1, else `a + b`, of signed values, a bit wider than the wider of both."""
     return add_with_carry(a, inverted_if(minus, b), minus)
+
+
+def add_three(a: Value, others: tuple[Value, Value], minus: tuple[Value, Value], bits: int) -> Value:
+    """`a`, plus or (where its `minus` is 1) minus each of the others, modulo 2**bits; signed values.
+
+    A level of full adders, then a single carry chain.
+    """
+    a, b, c = (
+        _extended(value, max(bits, len(value)))[:bits]
+        for value in (a, *(inverted_if(negative, value) for negative, value in zip(minus, others, strict=True)))
+    )
+    carries = (a & b) | (b & c) | (a & c)
+    total = add_with_carry((a ^ b ^ c).as_signed(), Cat(minus[0], carries[:-1]).as_signed(), minus[1])
+    return total[:bits].as_signed()
 
 
 def inverted_if(condition: Value, value: Value) -> Value:

@@ -143,13 +143,13 @@ def row_layout() -> data.StructLayout:
 
 def dots_layout(config: AcceleratorConfig) -> data.StructLayout:
     """The two exact dot products of a row, in units of 2**-(WEIGHT.fraction + base bits)."""
-    bits = dot_bits(config)
+    bits = dot_bits(config.max_features)
     return data.StructLayout({"dot1": signed(bits), "dot2": signed(bits), "end": RowEnd})
 
 
-def dot_bits(config: AcceleratorConfig) -> int:
-    """Bits of an exact dot product: |sample| <= 2**32 units, |weight| <= 2**23, max_features of them."""
-    return 32 + (WEIGHT.bits - 1) + (config.max_features - 1).bit_length() + 1
+def dot_bits(features: int) -> int:
+    """Bits of an exact dot product of so many features: |sample| < 2**32 units, |weight| <= 2**23."""
+    return 32 + (WEIGHT.bits - 1) + (features - 1).bit_length() + 1
 
 
 class Predictions(data.Struct):

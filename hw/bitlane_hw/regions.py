@@ -45,7 +45,9 @@ class RegionSizes(wiring.Component):
         label_beats = (settings.groups + (LABELS_PER_WORD - 1)) // LABELS_PER_WORD
         base_factor = Signal(self._factor_bits)
         draw_factor = Signal(self._factor_bits)
-        m.d.comb += self.done.eq((base_factor == 0) & (draw_factor == 0))
+        started = Signal()
+        m.d.comb += self.done.eq((base_factor == 0) & (draw_factor == 0) & ~started)
+        m.d.sync += started.eq(self.start)
         with m.If(self.start):
             m.d.sync += [
                 groups.eq(settings.groups),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import AcceleratorConfig
 from .contract import BURST_BEATS
+from .fixed import register
 from .payloads import Kind, token_layout
 
 BASE, DRAW = 0, 1  # the two streams, and the AXI IDs of their bursts
@@ -37,7 +38,7 @@ class StreamCursor(wiring.Component):
     first: In, address and beats of what precedes set 0 (none where beats is 0).
     region: In, the sets.
     sets: In(32), number of sets; after the last comes set 0 again.
-    load: In(1), begin anew with `first`.
+    load: In(1), begin anew with `first`; a cycle or more after `sets`.
     advance: In(1), the burst is taken.
     address, beats: Out, the next burst.
     """
@@ -59,42 +60,42 @@ class StreamCursor(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         region = self.region
-        beat_bytes = self._config.beat_bytes
+        line = self._config.beat_bytes * BURST_BEATS
+        low = line.bit_length() - 1  # address bits within 16 beats
         remaining = Signal.like(region.beats)
-        next_index = Signal(32)
+        to_boundary = Signal(range(BURST_BEATS + 1))
+        sets_left = Signal(32)
         next_address = Signal.like(region.address)
 
-        to_boundary = Signal(range(BURST_BEATS + 1))
-        position = self.address // beat_bytes % BURST_BEATS
         ends_set = Signal()
+        last_set = register(m, (self.sets - 1)[: len(self.sets)], "last_set")
         m.d.comb += [
-            to_boundary.eq(BURST_BEATS - position),
-            ends_set.eq(remaining <= to_boundary),
+            ends_set.eq(~remaining[len(to_boundary) :].any() & (remaining[: len(to_boundary)] <= to_boundary)),
             self.beats.eq(Mux(ends_set, remaining, to_boundary)),
         ]
 
-        def begin_set(index, address):
-            m.d.sync += [self.address.eq(address), remaining.eq(region.beats)]
-            with m.If(index == self.sets - 1):
-                m.d.sync += [next_index.eq(0), next_address.eq(region.address)]
-            with m.Else():
-                m.d.sync += [next_index.eq(index + 1), next_address.eq(address + region.stride)]
+        def begin(address, beats):
+            position = address[:low] // self._config.beat_bytes
+            m.d.sync += [self.address.eq(address), remaining.eq(beats), to_boundary.eq(BURST_BEATS - position)]
+
+        def begin_set(address, sets_behind):
+            begin(address, region.beats)
+            m.d.sync += [next_address.eq(address + region.stride), sets_left.eq(sets_behind - 1)]
+            with m.If(sets_behind == 0):
+                m.d.sync += [next_address.eq(region.address), sets_left.eq(last_set)]
 
         with m.If(self.load & (self.first.beats != 0)):
-            m.d.sync += [
-                self.address.eq(self.first.address),
-                remaining.eq(self.first.beats),
-                next_index.eq(0),
-                next_address.eq(region.address),
-            ]
+            begin(self.first.address, self.first.beats)
+            m.d.sync += [next_address.eq(region.address), sets_left.eq(last_set)]
         with m.Elif(self.load):
-            begin_set(0, region.address)
+            begin_set(region.address, last_set)
         with m.Elif(self.advance & ends_set):
-            begin_set(next_index, next_address)
+            begin_set(next_address, sets_left)
         with m.Elif(self.advance):
             m.d.sync += [
-                self.address.eq(self.address + self.beats * beat_bytes),
-                remaining.eq(remaining - self.beats),
+                self.address.eq(Cat(Const(0, low), self.address[low:] + 1)),
+                remaining.eq(remaining - to_boundary),
+                to_boundary.eq(BURST_BEATS),
             ]
         return m
 

@@ -19,7 +19,17 @@ from .contract import (
     Loss,
     logistic_table,
 )
-from .fixed import add_or_subtract, add_with_carry, delay, delay_valid, inverted_if, register, round_half_up, saturate
+from .fixed import (
+    add_or_subtract,
+    add_with_carry,
+    delay,
+    delay_valid,
+    inverted_if,
+    register,
+    round_half_up,
+    rounded,
+    saturate,
+)
 from .payloads import Coefficients, Predictions, Scale, Slopes, dot_bits, dots_layout
 
 ONE = 1 << RESIDUAL.fraction
@@ -41,7 +51,8 @@ class Predict(wiring.Component):
     latency = 2
 
     def __init__(self, config: AcceleratorConfig):
-        self._quotient_bits = dot_bits(config) - 2 * MAX_DIGITS + 2  # of 2**(1 - base bits) dot, both ends included
+        bits = dot_bits(config.max_features)
+        self._quotient_bits = bits - 2 * MAX_DIGITS + 2  # of 2**(1 - base bits) dot, both ends included
         super().__init__(
             {
                 "base_digits": In(5),
@@ -57,7 +68,7 @@ class Predict(wiring.Component):
         for i, (dot, z) in enumerate(((dots.dot1, out.z1), (dots.dot2, out.z2))):
             doubled = (dot << 1) >> (self.base_digits << 1)
             shifted = register(m, doubled[: self._quotient_bits].as_signed(), f"shifted_{i}")
-            value, clipped = saturate((shifted >> 1) + shifted[0], RESIDUAL)
+            value, clipped = rounded(shifted, RESIDUAL)
             m.d.sync += [z.eq(value), self.clipped[i].eq(clipped)]
         m.d.comb += [
             self.predictions.valid.eq(delay_valid(m, self.dots.valid, self.latency, "valid")[-1]),
@@ -113,14 +124,15 @@ class Slope(wiring.Component):
             sigmoid, cost = (cell.data.word_select(half, TABLE.bits) << TABLE_SHIFT for half in (0, 1))
 
             value = register(m, self._value(z, label, squares), f"value_{i}")
-            loses = value > 0
+            loses = ~value[-1] & value[:-1].any()
             z_positive = register(m, ~z[-1], f"z_positive_{i}")
             residual, clipped = saturate(value, RESIDUAL)
             whole = Mux(logistic, label_positive ^ z_positive, loses)  # a slope of one, against the label
             offset = Mux(whole, Mux(label_positive, Const(-ONE, signed(RESIDUAL.bits)), ONE), 0)
             part = Mux(logistic, sigmoid, 0)
+            before = Mux(squares, residual, offset)
             m.d.sync += [
-                r.eq(Mux(squares, residual, add_or_subtract(offset, _signed(part), z_positive))),
+                r.eq(add_or_subtract(before, _signed(part), z_positive & logistic)),
                 self.clipped[i].eq(squares & clipped),
             ]
             costs.append((Mux(loses, value, 0), Mux(logistic, cost, 0)))
@@ -245,7 +257,7 @@ class Step(wiring.Component):
             factor = register(m, Mux(slopes.end.present, operand, 0), f"factor_{i}")
             product = delay(m, factor * mantissa, 2, f"product_{i}")
             shifted = register(m, (product >> (self.SHIFT - 1)) >> exponent, f"shifted_{i}")
-            value, clipped = saturate((shifted >> 1) + shifted[0], COEFFICIENT)
+            value, clipped = rounded(shifted, COEFFICIENT)
             with m.If(valid[3]):
                 m.d.sync += coefficient.eq(value)
             m.d.sync += self.clipped[i].eq(valid[3] & clipped)

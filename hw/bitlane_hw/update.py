@@ -54,7 +54,7 @@ class UpdateLanes(wiring.Component):
     published: Out(1), with the first `publish` of a batch.
     epoch_done: Out(1), with the last `write` of an epoch.
     load_done: Out(1), with the last `write` of a model that is loaded.
-    clipped: Out, weights clipped, a cycle after their `write`.
+    clipped: Out, weights clipped, two cycles after their `write`.
     """
 
     def __init__(self, config: AcceleratorConfig):
@@ -96,7 +96,8 @@ class UpdateLanes(wiring.Component):
             total = self._accumulate(m, j, term, carry, forward, written.word_select(j, MASTER.bits))
             updated, clips = self._finish(m, j, total)
             m.d.comb += [self.updated.word_select(j, MASTER.bits).eq(updated), clipped[j].eq(clips & self.write)]
-        m.d.sync += self.clipped.eq(popcount(clipped))
+        eights = [register(m, popcount(clipped[j : j + 8]), f"clipped_{j}") for j in range(0, CHUNK, 8)]
+        m.d.sync += self.clipped.eq(sum(eights))
         return m
 
     def _places(self, m):

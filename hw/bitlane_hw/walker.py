@@ -7,6 +7,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import AcceleratorConfig
+from .fixed import register
 from .payloads import Kind, settings_layout, token_layout
 
 
@@ -50,22 +51,28 @@ class Walker(wiring.Component):
         batch_group = Signal.like(settings.batch_groups)
         epoch = Signal.like(settings.epochs)
 
+        # The settings do not change in a run, and are there before its first token.
+        last_group = register(m, (settings.groups - 1)[: len(group)], "last_group")
+        last_of_batch = register(m, (settings.batch_groups - 1)[: len(batch_group)], "last_of_batch")
+        last_chunk = register(m, (settings.chunks - 1)[: len(chunk)], "last_chunk")
+        last_digit = register(m, (settings.base_digits + settings.draws - 1)[: len(digit)], "last_digit")
+        last_base = register(m, (settings.base_digits - 1)[: len(digit)], "last_base")
         is_draw = digit == settings.base_digits
-        chunk_last = chunk == settings.chunks - 1
+        chunk_last = chunk == last_chunk
         output_last = output == config.outputs - 1
-        epoch_ends = group == settings.groups - 1
+        epoch_ends = group == last_group
         m.d.comb += [
             self.tokens.valid.eq(loading | (epoch != settings.epochs)),
             token.chunk.eq(chunk),
             token.output.eq(output),
             token.part.eq(part),
             token.first.eq(digit == 0),
-            token.last_base.eq(digit + 1 == settings.base_digits),
-            token.last.eq(digit + 1 == settings.base_digits + settings.draws),
+            token.last_base.eq(digit == last_base),
+            token.last.eq(digit == last_digit),
             token.row_last.eq(token.last & chunk_last),
             token.phase.eq(group),
             token.epoch_last.eq(epoch_ends),
-            token.batch_last.eq(epoch_ends | (batch_group == settings.batch_groups - 1)),
+            token.batch_last.eq(epoch_ends | (batch_group == last_of_batch)),
         ]
 
         def next_output():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -69,7 +69,7 @@ class Writer(wiring.Component):
             m.d.sync += axi.awvalid.eq(0)
         with m.If(self.beats.ready):
             m.d.sync += left.eq(left - 1)
-        m.d.sync += outstanding.eq(outstanding + taken - axi.bvalid)
+        m.d.sync += outstanding.eq(outstanding + Mux(taken == axi.bvalid, 0, Mux(taken, 1, -1)))
         with m.If(axi.bvalid & (axi.bresp != OKAY)):
             m.d.sync += self.response.eq(axi.bresp)
         return m

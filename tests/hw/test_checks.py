@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from amaranth.hdl import Module, Signal
 
-from bitlane_hw.checks import configuration_error
+from bitlane_hw.checks import configuration_errors
 from bitlane_hw.config import AcceleratorConfig
 from bitlane_hw.contract import REGISTERS
 
@@ -126,7 +126,7 @@ def test_rules(config: AcceleratorConfig) -> None:
     m.d.comb += [
         chunks.eq((registers.features + 31) // 32),
         row_words.eq((registers.features + 31) // 32 * (registers.base_digits + registers.draws)),
-        refused.eq(configuration_error(registers, config, SimpleNamespace(chunks=chunks), row_words)),
+        refused.eq(configuration_errors(registers, config, SimpleNamespace(chunks=chunks), row_words).any()),
     ]
     cases = [*((good, True) for good in GOOD), *((bad, False) for bad in BAD), *sized(config.width, config.outputs)]
 

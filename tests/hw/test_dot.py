@@ -131,5 +131,9 @@ def test_extremes(seed: int, lanes: Bench, weight: int, base_digits: int, draws:
     rng = Random(seed)
     model = [[weight] * LANES for _ in range(CONFIG.max_chunks)]
     rows = [Row(rng, CONFIG.max_chunks, base_digits, draws, digit) for digit in (0, 3)]
-    assert all(abs(dot) < 1 << (dot_bits(CONFIG) - 1) for row in rows for dot in dots(row.digits, base_digits, model))
+    assert all(
+        abs(dot) < 1 << (dot_bits(CONFIG.max_features) - 1)
+        for row in rows
+        for dot in dots(row.digits, base_digits, model)
+    )
     check_rows(lanes, rng, rows, model, 1)

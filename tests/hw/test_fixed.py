@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -11,6 +12,7 @@ from amaranth.hdl import Module, Signal, signed
 from bitlane_hw.contract import Fixed
 from bitlane_hw.fixed import (
     add_or_subtract,
+    add_three,
     add_with_carry,
     delay,
     delay_valid,
@@ -99,6 +101,25 @@ def test_sums(bits: tuple[int, int]) -> None:
                     ctx.set(bit, c)
                     assert ctx.get(results[0]) == x + y + c, (x, y, c)
                     assert ctx.get(results[1]) == (x - y if c else x + y), (x, y, c)
+
+    run(m, testbench, clocked=False)
+
+
+def test_three_numbers() -> None:
+    """All of 3, 2 and 2 bits with all signs, as wide as they get, and cut."""
+    m = Module()
+    a, b, c, minus = Signal(signed(3)), Signal(signed(2)), Signal(signed(2)), Signal(2)
+    results = {bits: Signal(signed(bits), name=f"sum_{bits}") for bits in (5, 3, 2)}
+    m.d.comb += [result.eq(add_three(a, (b, c), (minus[0], minus[1]), bits)) for bits, result in results.items()]
+
+    async def testbench(ctx: Any) -> None:
+        for x, y, z, signs in product(range(-4, 4), range(-2, 2), range(-2, 2), range(4)):
+            for port, value in ((a, x), (b, y), (c, z), (minus, signs)):
+                ctx.set(port, value)
+            exact = x + (-y if signs & 1 else y) + (-z if signs & 2 else z)
+            for bits, result in results.items():
+                assert (ctx.get(result) - exact) % (1 << bits) == 0, (x, y, z, signs, bits)
+            assert ctx.get(results[5]) == exact
 
     run(m, testbench, clocked=False)
 

@@ -75,6 +75,7 @@ def test_beats(columns, outputs, rates, errors, seed):
     async def bench(ctx: Any) -> None:
         memory = Memory(rng, dut, columns, rates, errors)
         set_run(ctx, dut, geometry, place)
+        await ctx.tick()
         ctx.set(dut.load, 1)
         await ctx.tick()
         ctx.set(dut.load, 0)

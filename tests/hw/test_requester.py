@@ -121,6 +121,7 @@ class Bench:
         self.taken = [0, 0]
         self.returned_before = [0, 0]
         set_up(ctx, self.dut, self.geometry, self.place)
+        await ctx.tick()  # the registers are there a cycle before
         ctx.set(self.dut.load, 1)
         await ctx.tick()
         ctx.set(self.dut.load, 0)
@@ -266,6 +267,7 @@ def test_a_load_begins_anew(seed: int, columns: int) -> None:
             ctx.set(dut.first, {"address": first[0], "stride": 0, "beats": first[1]})
             ctx.set(dut.region, {"address": address, "stride": stride, "beats": beats})
             ctx.set(dut.sets, sets)
+            await ctx.tick()
             ctx.set(dut.load, 1)
             await ctx.tick()
             ctx.set(dut.load, 0)

@@ -85,7 +85,10 @@ def test_predict(seed: int, predict: Bench, base_digits: int) -> None:
     cases: list[Case] = []
     clips: Counter[bool] = Counter()
     for _ in range(400):
-        dots = [max(-largest, min(largest, some_int(rng, rng.randint(BITS, dot_bits(CONFIG))))) for _ in range(2)]
+        dots = [
+            max(-largest, min(largest, some_int(rng, rng.randint(BITS, dot_bits(CONFIG.max_features)))))
+            for _ in range(2)
+        ]
         dots[rng.randrange(2)] = rng.choice((dots[0], -largest, largest, *corners))
         (z1, clipped1), (z2, clipped2) = (predicted(dot, base_digits) for dot in dots)
         end = some_end(rng)

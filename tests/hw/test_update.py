@@ -209,7 +209,7 @@ class Plan:
                 ctx.set(getattr(dut, name), getattr(setup.proximal, name))
             ctx.set(dut.free, setup.free)
             read = rng.getrandbits(32 * LANES)
-            clipped = 0
+            clipped, clipped_before = 0, 0
             for cycle in range(max(self.writes) + 4):
                 ctx.set(dut.master, read)
                 chunk, loaded = self.loads.get(cycle, (rng.randrange(4), []))
@@ -222,13 +222,13 @@ class Plan:
                     ctx.set(dut.passes.payload, self.passes[cycle])
                 else:
                     ctx.set(dut.passes.payload.as_value(), rng.getrandbits(idle_bits))
-                assert ctx.get(dut.clipped) == clipped, cycle
+                assert ctx.get(dut.clipped) == clipped_before, cycle
                 read = memory[ctx.get(dut.read_address)]
                 expected = self.writes.get(cycle)
                 assert ctx.get(dut.write) == (expected is not None), cycle
                 for flag in ("publish", "published", "epoch_done", "load_done"):
                     assert ctx.get(getattr(dut, flag)) == getattr(expected, flag, 0), (flag, cycle)
-                clipped = 0
+                clipped, clipped_before = 0, clipped
                 if expected is not None:
                     updated = ctx.get(dut.updated)
                     assert unpack(updated, LANES, 32) == expected.masters, cycle

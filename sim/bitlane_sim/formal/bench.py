@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,7 @@ class Bench:
         self.inside = Inside(fragment)
         self.covers = 0
         self._ghosts = 0
+        self._settled: list[str] = []
 
     def rtlil(self) -> str:
         """The whole as Yosys reads it."""
@@ -76,7 +78,10 @@ class Bench:
         inputs = [
             value for value in values if isinstance(value, Signal) and len(value)
         ]  # not always_valid, always_ready
-        return str(rtlil.convert(self.m, name="top", ports=[self._domain.clk, *inputs]))
+        text = str(rtlil.convert(self.m, name="top", ports=[self._domain.clk, *inputs]))
+        for name in self._settled:
+            text = re.sub(rf"attribute \\init .*\n(?=(?:\s*attribute .*\n)*\s*wire .*\\{name}\n)", "", text)
+        return text
 
     # --- statements
     def always(self, *conditions: Any) -> None:
@@ -91,6 +96,11 @@ class Bench:
         """The environment keeps to these in every cycle."""
         for condition in conditions:
             self.m.d.comb += Assume(condition, src_loc_at=1)
+
+    def settled(self, register: Any, value: Any) -> None:
+        """A register of an input that never changes has its value from the first cycle on: the input is set before."""
+        self._settled.append(register.name)
+        self.assume(register == value[: len(register)])
 
     def cover(self, condition: Any) -> None:
         """To be shown: some run gets here."""

@@ -43,6 +43,7 @@ def cursor(bench: Bench) -> None:
     bench.assume(aligned(first.address, CONFIG))
     loaded = bench.ever(block.load)
     bench.assume(implies(block.advance, loaded & ~block.load))
+    cursor_in_range(bench, inside, block.sets, loaded)
     bench.always(
         implies(loaded, (block.beats != 0) & (block.beats <= BURST_BEATS) & aligned(block.address, CONFIG)),
         implies(loaded, place_in_burst(block.address, CONFIG) + block.beats <= BURST_BEATS),
@@ -74,6 +75,7 @@ def cursor(bench: Bench) -> None:
                 index.eq(Mux(again, 0, index + 1)),
                 start.eq(Mux(again, region.address, start + region.stride)),
             ]
+    following_index = Mux(before_sets | (index == block.sets - 1), 0, index + 1)
     following = Mux(before_sets | (index == block.sets - 1), region.address, start + region.stride)
     bench.always(
         implies(loaded, block.address == (start + gone * CONFIG.beat_bytes)[: CONFIG.address_bits]),
@@ -82,11 +84,18 @@ def cursor(bench: Bench) -> None:
         # invariants
         implies(loaded, (gone + inside["remaining"] == size) & (gone < size)),
         implies(loaded, inside["next_address"] == following[: CONFIG.address_bits]),
-        implies(loaded, inside["next_index"] == Mux(before_sets | (index == block.sets - 1), 0, index + 1)),
+        implies(loaded, inside["sets_left"] + following_index + 1 == block.sets),
         implies(loaded, (index < block.sets) & aligned(start, CONFIG)),
     )
     bench.cover(loaded & (index == 2) & block.advance & ~ends)
     bench.cover(loaded & ~before_sets & (index == 0) & (block.sets == 2) & bench.ever(index == 1) & (gone != 0))
+
+
+def cursor_in_range(bench: Bench, inside: Any, sets: Any, loaded: Any) -> None:
+    """What holds of a cursor in every cycle."""
+    bench.settled(inside["last_set"], sets - 1)
+    place = place_in_burst(inside.component.address, CONFIG)
+    bench.always(implies(loaded, inside["to_boundary"] + place == BURST_BEATS))
 
 
 @dataclass(frozen=True)
@@ -121,6 +130,7 @@ def requests(bench: Bench, inside: Any) -> Requested:
         asks = taken(tokens) & mine & (inside[f"covered_{i}"] == 0)
         cursor = inside[name]
         beats = cursor.component.beats
+        cursor_in_range(bench, cursor, block.sets, loaded)
         owed.append(bench.count(Mux(asks, beats, 0), block.returned[i]))
         ahead.append(bench.count(taken(tokens) & mine, block.returned[i]))
         bench.always(

@@ -136,7 +136,7 @@ def _engine(bench: Bench) -> tuple[Groups, Any]:
         implies(rows.component.r_en, rows.component.r_rdy),
         state.unpublished <= settings.staleness + 1,
         # invariants
-        level == state.behind,
+        level + inside["kept_valid_1"] == state.behind,
         state.taken == Mux(walker["loading"], 0, walker["chunk"] * digits + walker["digit"]),
         sequencer["unpublished"] == state.unpublished,
     )

@@ -33,6 +33,14 @@ def valid_run(bench: Bench, settings: Any, config: AcceleratorConfig = CONFIG) -
 def walker_in_range(bench: Bench, inside: Any, settings: Any, config: AcceleratorConfig = CONFIG) -> None:
     """What holds of a walker's counters in every cycle."""
     digits = settings.base_digits + settings.draws
+    for name, last in (
+        ("last_chunk", settings.chunks - 1),
+        ("last_digit", digits - 1),
+        ("last_base", settings.base_digits - 1),
+        ("last_group", settings.groups - 1),
+        ("last_of_batch", settings.batch_groups - 1),
+    ):
+        bench.settled(inside[name], last)
     bench.always(
         inside["chunk"] < settings.chunks,
         inside["digit"] < digits,

@@ -16,8 +16,8 @@ from .rules import inside_page, stable, taken
 STATES = ("IDLE", "CHECK", "RUN", "STORE", "STORED", "RECORD", "RECORDED", "NEXT", "DRAIN")
 
 
-def _control(bench: Bench) -> dict[str, Any]:
-    """A run's registers as `Registers` and the checks leave them; returns the states."""
+def _control(bench: Bench) -> tuple[dict[str, Any], Any]:
+    """A run's registers as `Registers` and the checks leave them: the states, and 1 unless the run is refused."""
     block, inside = bench.block, bench.inside
     settings = block.settings
     bench.hold(settings, block.snapshots, block.model_out, block.trace)
@@ -33,29 +33,34 @@ def _control(bench: Bench) -> dict[str, Any]:
         )
     )
     state = {name: inside.state(name) for name in STATES}
-    fine = bench.ghost(1, "fine")  # this run was not refused
-    with bench.m.If(state["IDLE"] & block.start):
-        bench.m.d.sync += fine.eq(~refused)
+    checked = block.busy & inside["was_busy"]  # from the second cycle of a run on
+    fine = ~(checked & refused)
+    begins_epoch = state["RUN"] & ~bench.past(state["RUN"])
     running = Cat(state[name] for name in STATES[2:-1]).any()
     bench.always(
         Cat(state.values()).any(),
         block.busy == ~state["IDLE"],
-        implies(running, fine),
-        implies(state["CHECK"], fine | (block.error == ErrorCode.CONFIGURATION)),
+        implies(running, checked),
+        implies(running & ~fine, state["RUN"] & (block.error != ErrorCode.NONE)),
         implies(inside["loaded"], ~state["IDLE"] & ~state["CHECK"]),
-        implies(block.enable, running | (fine & state["DRAIN"] & (block.error == ErrorCode.NONE))),
+        implies(running & ~begins_epoch, inside["last_epoch"] == (block.epoch == block.settings.epochs - 1)),
+        implies(block.enable, fine & (running | (state["DRAIN"] & (block.error == ErrorCode.NONE)))),
     )
-    bench.assume(implies(fine & block.busy, ~refused))  # as the registers are constant
-    return state
+    bench.assume(
+        implies(bench.past(checked) & block.busy, refused == bench.past(refused)),  # the registers are constant
+        implies(state["CHECK"] & ~inside["was_busy"], ~block.sizes_done),  # it takes them two cycles
+        implies(begins_epoch, ~block.epoch_done),  # an epoch is longer than a cycle
+    )
+    return state, fine
 
 
-def _requests(bench: Bench, state: dict[str, Any]) -> None:
+def _requests(bench: Bench, state: dict[str, Any], fine: Any) -> None:
     """Legal requests, whatever the order of events."""
     block, inside = bench.block, bench.inside
     requests = block.requests
     request = requests.payload
     model, trace = inside["model_address"], inside["trace_address"]
-    before = state["CHECK"] | state["IDLE"] | state["DRAIN"]
+    before = state["CHECK"] | state["IDLE"] | state["DRAIN"] | ~fine
     bench.always(
         stable(bench, requests),
         implies(
@@ -75,8 +80,8 @@ def _requests(bench: Bench, state: dict[str, Any]) -> None:
 
 def control(bench: Bench) -> None:
     """Requests are legal; each chunk of each model, then the record, once an epoch that stores them."""
-    state = _control(bench)
-    _requests(bench, state)
+    state, fine = _control(bench)
+    _requests(bench, state, fine)
     block, inside, settings = bench.block, bench.inside, bench.block.settings
     begins = state["CHECK"] & block.load
     model_sent = taken(block.requests) & state["STORE"]
@@ -87,7 +92,7 @@ def control(bench: Bench) -> None:
     records = bench.count(record_sent, bits=16, clear=begins)
     chunk = Mux(state["STORED"], passed - 1, passed)[: len(passed)]
     storing = state["STORE"] | state["STORED"]
-    busy = ~(state["IDLE"] | state["CHECK"] | state["DRAIN"])
+    busy = ~(state["IDLE"] | state["CHECK"] | state["DRAIN"]) & fine
     whole = (settings.chunks * CONFIG.outputs)[: len(passed)]
     address = (block.model_out + chunks * CHUNK_MODEL_BYTES)[: len(block.model_out)]
     place = (block.store_output * settings.chunks + block.store_chunk)[: len(passed)]
@@ -124,7 +129,7 @@ def control_live(bench: Bench) -> None:
 
     Assumed: the region sizes are there, an epoch ends, the writer is ready and the ports are idle within FAIR cycles.
     """
-    state = _control(bench)
+    state, _ = _control(bench)
     block = bench.block
     waits = {
         "CHECK": ~block.sizes_done,
