@@ -15,6 +15,7 @@ from .contract import (
     LABELS_PER_WORD,
     MANTISSA_BITS,
     RESIDUAL,
+    TABLE,
     WEIGHT,
     WORD_BITS,
     Loss,
@@ -165,7 +166,10 @@ class Slopes(data.Struct):
 
     r1: signed(RESIDUAL.bits)
     r2: signed(RESIDUAL.bits)
-    cost: unsigned(RESIDUAL.bits + 3)  # HINGE, LOGISTIC: the sum of both losses, unit 2**-RESIDUAL.fraction
+    # HINGE, LOGISTIC: the sum of both losses, unit 2**-RESIDUAL.fraction, in two parts: that of the margins, and that
+    # of the table.
+    margin_cost: unsigned(RESIDUAL.bits + 2)
+    table_cost: unsigned(TABLE.bits + 1 + RESIDUAL.fraction - TABLE.fraction)
     end: RowEnd
 
 

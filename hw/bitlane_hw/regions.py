@@ -45,9 +45,6 @@ class RegionSizes(wiring.Component):
         label_beats = (settings.groups + (LABELS_PER_WORD - 1)) // LABELS_PER_WORD
         base_factor = Signal(self._factor_bits)
         draw_factor = Signal(self._factor_bits)
-        started = Signal()
-        m.d.comb += self.done.eq((base_factor == 0) & (draw_factor == 0) & ~started)
-        m.d.sync += started.eq(self.start)
         with m.If(self.start):
             m.d.sync += [
                 groups.eq(settings.groups),
@@ -55,12 +52,14 @@ class RegionSizes(wiring.Component):
                 draw_factor.eq(settings.chunks),
                 self.base_beats.eq(label_beats * self._outputs),
                 self.draw_beats.eq(0),
+                self.done.eq(0),
             ]
         with m.Else():
             m.d.sync += [
                 groups.eq(groups << 1),
                 base_factor.eq(base_factor >> 1),
                 draw_factor.eq(draw_factor >> 1),
+                self.done.eq(~base_factor[1:].any() & ~draw_factor[1:].any()),
             ]
             with m.If(base_factor[0]):
                 m.d.sync += self.base_beats.eq(self.base_beats + groups)

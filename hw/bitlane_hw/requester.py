@@ -143,15 +143,14 @@ class Requester(wiring.Component):
             base.first.beats.eq(self.chunks * (config.outputs * config.chunk_beats)),
         ]
         covered = [Signal(range(BURST_BEATS), name=f"covered_{i}") for i in (BASE, DRAW)]
-        credits = [
-            Signal(range(config.fifo_beats + 1), init=config.fifo_beats, name=f"credits_{i}") for i in (BASE, DRAW)
-        ]
+        room = range(-BURST_BEATS, config.fifo_beats - BURST_BEATS + 1)  # for beats, besides a whole burst
+        rooms = [Signal(room, init=room[-1], name=f"room_{i}") for i in (BASE, DRAW)]
 
         which = Signal()
         request = Signal()
         beats = Array(cursor.beats for cursor in cursors)[which]
         is_covered = Array(count != 0 for count in covered)[which]
-        has_room = Array(count >= BURST_BEATS for count in credits)[which]
+        has_room = Array(~room[-1] for room in rooms)[which]
         port_free = ~bursts.valid | bursts.ready
         m.d.comb += [
             which.eq(self.tokens.payload.kind == Kind.DRAW),
@@ -175,7 +174,7 @@ class Requester(wiring.Component):
                 cursor.load.eq(self.load),
                 cursor.advance.eq(request & mine),
             ]
-            m.d.sync += credits[i].eq(credits[i] - Mux(request & mine, beats, 0) + self.returned[i])
+            m.d.sync += rooms[i].eq(rooms[i] - Mux(request & mine, beats, 0) + self.returned[i])
             with m.If(request & mine):
                 m.d.sync += covered[i].eq(beats - 1)
             with m.Elif(self.tokens.valid & self.tokens.ready & mine):

@@ -130,14 +130,14 @@ class Slope(wiring.Component):
             whole = Mux(logistic, label_positive ^ z_positive, loses)  # a slope of one, against the label
             offset = Mux(whole, Mux(label_positive, Const(-ONE, signed(RESIDUAL.bits)), ONE), 0)
             part = Mux(logistic, sigmoid, 0)
-            before = Mux(squares, residual, offset)
+            against = add_or_subtract(offset, _signed(part), z_positive & logistic)
             m.d.sync += [
-                r.eq(add_or_subtract(before, _signed(part), z_positive & logistic)),
+                r.eq(Mux(squares, residual, against)),
                 self.clipped[i].eq(squares & clipped),
             ]
             costs.append((Mux(loses, value, 0), Mux(logistic, cost, 0)))
         (lost1, cost1), (lost2, cost2) = costs
-        m.d.sync += slopes.cost.eq((lost1 + lost2) + (cost1 + cost2))
+        m.d.sync += [slopes.margin_cost.eq(lost1 + lost2), slopes.table_cost.eq(cost1 + cost2)]
         m.d.comb += [
             self.slopes.valid.eq(delay_valid(m, self.predictions.valid, self.latency, "valid")[-1]),
             slopes.end.as_value().eq(delay(m, predictions.end.as_value(), self.latency, "end")),
@@ -199,7 +199,7 @@ class LossSum(wiring.Component):
         added = 0
         for column, row in enumerate(self.slopes.payload):
             present = delay(m, row.end.present, 3, f"present_{column}")
-            cost = delay(m, row.cost, 3, f"cost_{column}")
+            cost = delay(m, row.margin_cost + row.table_cost, 3, f"cost_{column}")
             r1 = register(m, row.r1, f"factor_1_{column}")
             r2 = register(m, row.r2, f"factor_2_{column}")
             product = delay(m, r1 * r2, 2, f"product_{column}")

@@ -7,6 +7,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .contract import DECAY_FRACTION, MANTISSA_BITS
+from .fixed import register
 from .payloads import Scale
 
 RATE_BITS = 32
@@ -19,7 +20,7 @@ class Schedule(wiring.Component):
     At each batch end phase += rate32 = (rate.mantissa << 16) >> rate.exponent, modulo 2**32; a carry is a shrink
     (`docs/design.md`, L2).
 
-    One multiplier decays one scale after the other, in three cycles after `epoch_end`: no row may need them in these.
+    One multiplier decays one scale after the other, in four cycles after `epoch_end`: no row may need them in these.
 
     Members
     -------
@@ -57,6 +58,8 @@ class Schedule(wiring.Component):
         m.d.comb += [total.eq(self.phase + self.rate32), self.shrink.eq(self.batch_end & total[-1])]
 
         turn = Signal(range(len(SCALES) + 1), init=len(SCALES))
+        decayed = Signal.like(turn, init=len(SCALES))
+        m.d.sync += decayed.eq(turn)
         after = self._decayed(m, Scale(Array(scale.as_value() for scale in self.scales)[turn]))
         with m.If(self.load):
             m.d.sync += [self.scales.eq(self.initial), self.phase.eq(self.phase_initial)]
@@ -68,19 +71,19 @@ class Schedule(wiring.Component):
             with m.Elif(turn != len(SCALES)):
                 m.d.sync += turn.eq(turn + 1)
             for i, scale in enumerate(self.scales):
-                with m.If(turn == i):
+                with m.If(decayed == i):
                     m.d.sync += scale.eq(after)
         return m
 
     def _decayed(self, m, scale):
-        """scale * decay * 2**-DECAY_FRACTION, normalised while the exponent has room."""
-        product = Signal(2 * MANTISSA_BITS)
+        """scale * decay * 2**-DECAY_FRACTION, normalised while the exponent has room; a cycle later."""
+        product = register(m, (scale.mantissa * self.decay)[: 2 * MANTISSA_BITS], "product")
+        exponent = register(m, scale.exponent, "exponent")
         keep = Signal()
         after = Signal(Scale)
         m.d.comb += [
-            product.eq(scale.mantissa * self.decay),
-            keep.eq(product[-1] | scale.exponent.all()),
+            keep.eq(product[-1] | exponent.all()),
             after.mantissa.eq(Mux(keep, product >> DECAY_FRACTION, product >> (DECAY_FRACTION - 1))),
-            after.exponent.eq(scale.exponent + ~keep),
+            after.exponent.eq(exponent + ~keep),
         ]
         return after

@@ -108,12 +108,13 @@ class UpdateLanes(wiring.Component):
         self._loading = delay(m, self.load, levels + 1, "loading")
         prox = Mux(self.passes.valid & words.last, words.prox, Prox.NONE)
         self._prox = delay(m, prox, levels + 2, "prox")
-        self._tail = delay(m, words.tail, levels + 2, "tail")
+        tail = delay(m, words.tail, levels + 1, "tail")
+        self._touched = [self._touches(m, tail, j) for j in range(CHUNK)]
 
         chunk = delay(m, Mux(self.load, self.load_chunk, words.chunk), levels, "chunk")
         write = delay_valid(m, (self.passes.valid & words.last) | self.load, self.latency, "write")[-1]
         load = delay(m, self._loading, 2, "written_load")
-        tail = register(m, self._tail, "written_tail")
+        tail = delay(m, tail, 2, "written_tail")
         end = GroupEnd(delay(m, words.end.as_value(), self.latency, "end"))
         toggle = Signal(init=1)
         batch_written = self.write & ~load & end.batch_last
@@ -134,6 +135,11 @@ class UpdateLanes(wiring.Component):
         written = Signal(MASTER.bits * CHUNK, reset_less=True)
         m.d.sync += written.eq(Mux(forwards, self.updated, 0))
         return register(m, forwards, "forward"), written
+
+    def _touches(self, m, tail, j):
+        """1 where prox concerns a weight of a chunk, with the digit's A'."""
+        last_lane = self.settings.last_lane
+        return register(m, ~(tail & ((j > last_lane) | (self.free & (j == last_lane)))), f"touched_{j}")
 
     def _term(self, m, j):
         """-t of one digit, summed over the rows, as a value and a carry to be added; a loaded weight likewise."""
@@ -171,11 +177,9 @@ class UpdateLanes(wiring.Component):
 
     def _finish(self, m, j, total):
         """The new weight: shrunk or thresholded, and clipped; and whether MASTER clipped it."""
-        settings = self.settings
         negative = total[-1]
         beyond = ~(total[MASTER.bits - 1 :].all() | ~total[MASTER.bits - 1 :].any())
-        is_last = self._tail & (j == settings.last_lane)
-        touched = ~(self._tail & (j > settings.last_lane)) & ~(self.free & is_last)
+        touched = self._touched[j]
         shrinks = touched & (self._prox == Prox.L2)
         moves = touched & (self._prox == Prox.L1)
         boxed = touched & (self._prox == Prox.BOX)

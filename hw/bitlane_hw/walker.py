@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -41,38 +41,42 @@ class Walker(wiring.Component):
         config, settings, token = self._config, self.settings, self.tokens.payload
         taken = self.tokens.valid & self.tokens.ready
 
+        running = Signal(init=1)
         loading = Signal(init=1)
         label_due = Signal(init=1)
         part = Signal(range(config.chunk_beats))
         output = Signal(range(config.outputs))
         chunk = Signal.like(token.chunk)
-        digit = Signal.like(settings.base_digits)
-        group = Signal.like(settings.groups)
-        batch_group = Signal.like(settings.batch_groups)
-        epoch = Signal.like(settings.epochs)
+        chunk_last = Signal()
+        first_digit = Signal(init=1)
+        digits_left = Signal.like(settings.base_digits)  # behind this one
+        group = Signal.like(token.phase)
+        # Those behind the next one, so that the sign alone names the last: no comparison before the datapath.
+        groups_left = Signal(signed(len(settings.groups) + 1))
+        batch_left = Signal(signed(len(settings.batch_groups) + 1))
+        epochs_left = Signal(signed(len(settings.epochs) + 1))
 
         # The settings do not change in a run, and are there before its first token.
-        last_group = register(m, (settings.groups - 1)[: len(group)], "last_group")
-        last_of_batch = register(m, (settings.batch_groups - 1)[: len(batch_group)], "last_of_batch")
         last_chunk = register(m, (settings.chunks - 1)[: len(chunk)], "last_chunk")
-        last_digit = register(m, (settings.base_digits + settings.draws - 1)[: len(digit)], "last_digit")
-        last_base = register(m, (settings.base_digits - 1)[: len(digit)], "last_base")
-        is_draw = digit == settings.base_digits
-        chunk_last = chunk == last_chunk
+        chunk_before = register(m, settings.chunks - 2, "chunk_before")
+        all_digits = register(m, (settings.base_digits + settings.draws - 1)[: len(digits_left)], "all_digits")
+        all_groups = register(m, settings.groups - 2, "all_groups")
+        all_of_batch = register(m, settings.batch_groups - 2, "all_of_batch")
+        is_draw = settings.draws & (digits_left == 0)
         output_last = output == config.outputs - 1
-        epoch_ends = group == last_group
+        epoch_ends = groups_left[-1]
         m.d.comb += [
-            self.tokens.valid.eq(loading | (epoch != settings.epochs)),
+            self.tokens.valid.eq(running),
             token.chunk.eq(chunk),
             token.output.eq(output),
             token.part.eq(part),
-            token.first.eq(digit == 0),
-            token.last_base.eq(digit == last_base),
-            token.last.eq(digit == last_digit),
+            token.first.eq(first_digit),
+            token.last_base.eq(digits_left == settings.draws),
+            token.last.eq(digits_left == 0),
             token.row_last.eq(token.last & chunk_last),
             token.phase.eq(group),
             token.epoch_last.eq(epoch_ends),
-            token.batch_last.eq(epoch_ends | (batch_group == last_of_batch)),
+            token.batch_last.eq(epoch_ends | batch_left[-1]),
         ]
 
         def next_output():
@@ -86,14 +90,32 @@ class Walker(wiring.Component):
                 m.d.sync += chunk.eq(0)
 
         def next_group():
-            m.d.sync += [group.eq(group + 1), batch_group.eq(batch_group + 1), label_due.eq(group[:2].all())]
+            m.d.sync += [
+                group.eq(group + 1),
+                groups_left.eq(groups_left - 1),
+                batch_left.eq(batch_left - 1),
+                label_due.eq(group.all()),
+            ]
             with m.If(token.batch_last):
-                m.d.sync += batch_group.eq(0)
+                m.d.sync += batch_left.eq(all_of_batch)
             with m.If(epoch_ends):
-                m.d.sync += [group.eq(0), label_due.eq(1), epoch.eq(epoch + 1)]
+                m.d.sync += [
+                    group.eq(0),
+                    groups_left.eq(all_groups),
+                    label_due.eq(1),
+                    epochs_left.eq(epochs_left - 1),
+                    running.eq(~epochs_left[-1]),
+                ]
 
+        m.d.sync += chunk_last.eq(chunk == last_chunk)  # a chunk of a model has two beats and more
         with m.If(loading):
             m.d.comb += token.kind.eq(Kind.MODEL)
+            m.d.sync += [
+                digits_left.eq(all_digits),
+                groups_left.eq(all_groups),
+                batch_left.eq(all_of_batch),
+                epochs_left.eq(settings.epochs - 2),
+            ]
             with m.If(taken):
                 m.d.sync += part.eq(part + 1)
                 with m.If(part == config.chunk_beats - 1):
@@ -108,10 +130,12 @@ class Walker(wiring.Component):
                 m.d.sync += label_due.eq(~output_last)
         with m.Else():
             m.d.comb += token.kind.as_value().eq(Cat(is_draw, 1))
+            with m.If(taken & token.last):
+                m.d.sync += chunk_last.eq(Mux(chunk_last, last_chunk == 0, chunk == chunk_before))
             with m.If(taken):
-                m.d.sync += digit.eq(digit + 1)
+                m.d.sync += [digits_left.eq(digits_left - 1), first_digit.eq(token.last)]
                 with m.If(token.last):
-                    m.d.sync += digit.eq(0)
+                    m.d.sync += digits_left.eq(all_digits)
                     next_chunk()
                 with m.If(token.row_last):
                     next_group()

@@ -43,17 +43,17 @@ class Writer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         axi, request = self.axi, self.requests.payload
+        sending = Signal()
         left = Signal(range(BURST_BEATS + 1))
         outstanding = Signal(16)
         m.d.comb += [
-            self.requests.ready.eq(~axi.awvalid & (left == 0)),
+            self.requests.ready.eq(~axi.awvalid & ~sending),
             self.idle.eq(self.requests.ready & (outstanding == 0)),
             axi.awsize.eq(full_size(self._width)),
             axi.awburst.eq(INCR),
             axi.wdata.eq(self.beats.payload),
             axi.wstrb.eq((1 << self._width // 8) - 1),
-            axi.wlast.eq(left == 1),
-            axi.wvalid.eq((left != 0) & ~axi.awvalid),
+            axi.wvalid.eq(sending & ~axi.awvalid),
             self.beats.ready.eq(axi.wvalid & axi.wready),
             axi.bready.eq(1),
         ]
@@ -63,12 +63,14 @@ class Writer(wiring.Component):
                 axi.awvalid.eq(1),
                 axi.awaddr.eq(request.address),
                 axi.awlen.eq(request.beats - 1),
+                axi.wlast.eq(request.beats == 1),
                 left.eq(request.beats),
+                sending.eq(1),
             ]
         with m.If(axi.awvalid & axi.awready):
             m.d.sync += axi.awvalid.eq(0)
         with m.If(self.beats.ready):
-            m.d.sync += left.eq(left - 1)
+            m.d.sync += [left.eq(left - 1), axi.wlast.eq(left == 2), sending.eq(~axi.wlast)]
         m.d.sync += outstanding.eq(outstanding + Mux(taken == axi.bvalid, 0, Mux(taken, 1, -1)))
         with m.If(axi.bvalid & (axi.bresp != OKAY)):
             m.d.sync += self.response.eq(axi.bresp)

@@ -121,18 +121,18 @@ def predicted(dot: int, base_digits: int) -> tuple[int, int]:
     return clip(exact, 24), clip(exact, 24) != exact
 
 
-def slope(loss: int, z: int, label: int) -> tuple[int, int, int]:
-    """r, the cost (of HINGE and LOGISTIC), and whether r was clipped."""
+def slope(loss: int, z: int, label: int) -> tuple[int, tuple[int, int], int]:
+    """r, the cost (of HINGE and LOGISTIC) of the margin and out of the table, and whether r was clipped."""
     if loss == SQUARES:
         exact = z - (label << 5)
-        return clip(exact, 24), 0, clip(exact, 24) != exact
+        return clip(exact, 24), (0, 0), clip(exact, 24) != exact
     y = 1 if label >= 0 else -1
     if loss == HINGE:
         lacks = ONE - y * z
-        return (-y * ONE if lacks > 0 else 0), max(lacks, 0), 0
+        return (-y * ONE if lacks > 0 else 0), (max(lacks, 0), 0), 0
     tail, logarithm = TABLE[(z if z >= 0 else ~z) >> 13]
     sigmoid = ONE - (tail << 2) if z >= 0 else tail << 2
-    return sigmoid - (ONE if y > 0 else 0), max(-y * z, 0) + (logarithm << 2), 0
+    return sigmoid - (ONE if y > 0 else 0), (max(-y * z, 0), logarithm << 2), 0
 
 
 def loss_of(loss: int, r: tuple[int, int], costs: tuple[int, int]) -> int:

@@ -88,7 +88,7 @@ def test_the_largest_dot_product_fits(config):
         (payloads.GroupEnd, {"batch_last": 1, "epoch_last": 1}, set()),
         (payloads.RowEnd, {"label": 16, "present": 1}, {"label"}),
         (payloads.Predictions, {"z1": 24, "z2": 24, "end": 17}, {"z1", "z2"}),
-        (payloads.Slopes, {"r1": 24, "r2": 24, "cost": 27, "end": 17}, {"r1", "r2"}),
+        (payloads.Slopes, {"r1": 24, "r2": 24, "margin_cost": 26, "table_cost": 21, "end": 17}, {"r1", "r2"}),
         (payloads.Coefficients, {"total": 32, "difference": 32}, {"total", "difference"}),
         (payloads.Digit, {"low": 1, "high": 1}, set()),
     ],

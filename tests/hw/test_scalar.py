@@ -111,10 +111,10 @@ def slopes() -> Bench:
 
 
 def sloped(loss: int, z: tuple[int, int], end: dict[str, int]) -> Case:
-    (r1, cost1, clipped1), (r2, cost2, clipped2) = (slope(loss, x, end["label"]) for x in z)
+    (r1, costs1, clipped1), (r2, costs2, clipped2) = (slope(loss, x, end["label"]) for x in z)
     expected = {"r1": r1, "r2": r2, "end": end}
     if loss != SQUARES:
-        expected["cost"] = cost1 + cost2
+        expected["margin_cost"], expected["table_cost"] = map(sum, zip(costs1, costs2, strict=True))
     return {"z1": z[0], "z2": z[1], "end": end}, expected, clipped1 | clipped2 << 1
 
 
@@ -194,12 +194,17 @@ def test_loss(seed: int, columns: int) -> None:
                     {
                         "r1": some_int(rng, BITS),
                         "r2": some_int(rng, BITS),
-                        "cost": abs(some_int(rng, BITS + 3)),
+                        "margin_cost": rng.getrandbits(BITS + 2),
+                        "table_cost": rng.getrandbits(21),
                         "end": some_end(rng),
                     }
                     for _ in range(columns)
                 ]
-                added = [loss_of(loss, (row["r1"], row["r2"]), (row["cost"],)) * row["end"]["present"] for row in rows]
+                added = [
+                    loss_of(loss, (row["r1"], row["r2"]), (row["margin_cost"], row["table_cost"]))
+                    * row["end"]["present"]
+                    for row in rows
+                ]
                 ctx.set(dut.slopes.valid, valid)
                 ctx.set(dut.slopes.payload, rows)
                 total += late.pop(0)
@@ -241,7 +246,7 @@ def test_step(seed: int, step: Bench, exponent: int) -> None:
             values = [coefficient(operand, scales[end["label"] < 0]) for operand in operands]
             clips.update(operand > 0 for operand, (_, clipped) in zip(operands, values, strict=True) if clipped)
         (total, clipped1), (difference, clipped2) = values
-        row = {"r1": r1, "r2": r2, "cost": rng.getrandbits(BITS + 3), "end": end}
+        row = {"r1": r1, "r2": r2, "margin_cost": rng.getrandbits(BITS + 2), "end": end}
         return row, {"total": total, "difference": difference}, clipped1 | clipped2 << 1
 
     async def testbench(ctx: Any) -> None:

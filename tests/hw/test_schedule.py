@@ -10,7 +10,7 @@ from bitlane_hw.schedule import SCALES, Schedule
 from .support import fields, run
 
 Scale = tuple[int, int]  # mantissa, exponent
-DECAY_CYCLES = 3  # after `epoch_end`: a scale each
+DECAY_CYCLES = 4  # after `epoch_end`: the multiplier, and a scale each
 
 
 def decayed(scale: Scale, decay: int) -> Scale:
@@ -65,7 +65,9 @@ def test_decay(seed: int) -> None:
                 assert read(ctx, dut) == scales
                 await ctx.tick()
                 ctx.set(dut.epoch_end, 0)
-                for turn in range(DECAY_CYCLES):
+                assert read(ctx, dut) == scales
+                await ctx.tick()
+                for turn in range(DECAY_CYCLES - 1):
                     assert read(ctx, dut) == scales
                     scales[turn] = decayed(scales[turn], decay)
                     await ctx.tick()

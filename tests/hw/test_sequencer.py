@@ -158,6 +158,7 @@ def simulate(bench: Bench) -> None:
 
     async def testbench(ctx: Any) -> None:
         ctx.set(bench.dut.settings, settings(bench.geometry))
+        await ctx.tick()  # the registers are there a cycle before
         budget = 100 * len(bench.expected.tokens)
         while bench.expected.token is not None:
             await bench.step(ctx)
@@ -174,6 +175,7 @@ def stops_before(bench: Bench) -> Token:
 
     async def testbench(ctx: Any) -> None:
         ctx.set(bench.dut.settings, settings(bench.geometry))
+        await ctx.tick()  # the registers are there a cycle before
         for _ in range(len(bench.expected.tokens) + 50):
             await bench.step(ctx)
 

@@ -33,6 +33,7 @@ def check(geometry: Run, rng: Random, eagerness: float) -> None:
 
     async def testbench(ctx: Any) -> None:
         ctx.set(dut.settings, settings(geometry))
+        await ctx.tick()  # the registers are there a cycle before
         for token in tokens(geometry):
             taken = False
             while not taken:

@@ -100,7 +100,7 @@ class Bench:
     def settled(self, register: Any, value: Any) -> None:
         """A register of an input that never changes has its value from the first cycle on: the input is set before."""
         self._settled.append(register.name)
-        self.assume(register == value[: len(register)])
+        self.assume(same(register, value[: len(register)]))
 
     def cover(self, condition: Any) -> None:
         """To be shown: some run gets here."""

@@ -134,7 +134,7 @@ def requests(bench: Bench, inside: Any) -> Requested:
         owed.append(bench.count(Mux(asks, beats, 0), block.returned[i]))
         ahead.append(bench.count(taken(tokens) & mine, block.returned[i]))
         bench.always(
-            inside[f"credits_{i}"] == CONFIG.fifo_beats - owed[i],
+            inside[f"room_{i}"] == CONFIG.fifo_beats - BURST_BEATS - owed[i],
             owed[i] <= CONFIG.fifo_beats,
             (inside[f"covered_{i}"] + ahead[i])[:16] == owed[i],
             implies(loaded, (cursor["remaining"] != 0) & aligned(cursor.component.address, CONFIG)),

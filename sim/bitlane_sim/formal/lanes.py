@@ -12,7 +12,7 @@ from bitlane_hw.head import Head
 from bitlane_hw.payloads import GroupEnd
 
 from .bench import Bench, implies
-from .order import valid_run, walker_in_range
+from .order import valid_run, walker_in_range, walker_places
 from .proof import CONFIG, Proof
 from .reading import fifo_level
 
@@ -137,7 +137,7 @@ def _engine(bench: Bench) -> tuple[Groups, Any]:
         state.unpublished <= settings.staleness + 1,
         # invariants
         level + inside["kept_valid_1"] == state.behind,
-        state.taken == Mux(walker["loading"], 0, walker["chunk"] * digits + walker["digit"]),
+        state.taken == Mux(walker["loading"], 0, walker["chunk"] * digits + walker_places(walker, settings)["digit"]),
         sequencer["unpublished"] == state.unpublished,
     )
     return state, rows.component

@@ -13,7 +13,7 @@ from bitlane_hw.walker import Walker
 
 from .bench import Bench, implies
 from .proof import CONFIG, Proof
-from .rules import stable, taken
+from .rules import offered, stable, taken
 
 
 def valid_run(bench: Bench, settings: Any, config: AcceleratorConfig = CONFIG) -> None:
@@ -30,33 +30,50 @@ def valid_run(bench: Bench, settings: Any, config: AcceleratorConfig = CONFIG) -
     )
 
 
+def walker_places(inside: Any, settings: Any) -> dict[str, Any]:
+    """Where a walker is: digits of the chunk, groups of the epoch and of the batch, and epochs that are behind it."""
+    left = {
+        "digit": (settings.base_digits + settings.draws - 1, inside["digits_left"]),
+        "group": (settings.groups - 2, inside["groups_left"]),
+        "batch_group": (settings.batch_groups - 2, inside["batch_left"]),
+        "epoch": (settings.epochs - 2, inside["epochs_left"]),
+    }
+    return {name: Mux(inside["loading"], 0, whole - part) for name, (whole, part) in left.items()}
+
+
 def walker_in_range(bench: Bench, inside: Any, settings: Any, config: AcceleratorConfig = CONFIG) -> None:
     """What holds of a walker's counters in every cycle."""
     digits = settings.base_digits + settings.draws
-    for name, last in (
+    for name, value in (
         ("last_chunk", settings.chunks - 1),
-        ("last_digit", digits - 1),
-        ("last_base", settings.base_digits - 1),
-        ("last_group", settings.groups - 1),
-        ("last_of_batch", settings.batch_groups - 1),
+        ("chunk_before", settings.chunks - 2),
+        ("all_digits", digits - 1),
+        ("all_groups", settings.groups - 2),
+        ("all_of_batch", settings.batch_groups - 2),
     ):
-        bench.settled(inside[name], last)
+        bench.settled(inside[name], value)
+    place = walker_places(inside, settings)
     bench.always(
         inside["chunk"] < settings.chunks,
-        inside["digit"] < digits,
         inside["output"] < config.outputs,
-        inside["group"] < settings.groups,
-        inside["batch_group"] < settings.batch_groups,
-        inside["batch_group"] <= inside["group"],
-        inside["epoch"] <= settings.epochs,
-        implies(inside["loading"], inside["label_due"] & (inside["epoch"] == 0)),
-        implies(inside["loading"] | inside["label_due"], inside["digit"] == 0),
+        *((place[name] >= 0) & (place[name] < of) for name, of in (("digit", digits), ("group", settings.groups))),
+        (place["batch_group"] >= 0) & (place["batch_group"] < settings.batch_groups),
+        place["batch_group"] <= place["group"],
+        (place["epoch"] >= 0) & (place["epoch"] <= settings.epochs),
+        implies(
+            Mux(inside["loading"], inside["part"] != 0, ~inside["label_due"]),
+            inside["chunk_last"] == (inside["chunk"] == settings.chunks - 1),
+        ),
+        inside["first_digit"] == (place["digit"] == 0),
+        inside["group"] == place["group"][:2],
+        inside["running"] == (place["epoch"] != settings.epochs),
+        implies(inside["loading"], inside["label_due"] & inside["running"] & (inside["group"] == 0)),
+        implies(inside["label_due"], place["digit"] == 0),
         implies(~inside["loading"], inside["part"] == 0),
         implies(~inside["loading"] & inside["label_due"], inside["chunk"] == 0),
         implies(~inside["loading"] & ~inside["label_due"], inside["output"] == 0),
-        implies(inside["label_due"], inside["group"][:2] == 0),
-        implies(inside["loading"], inside["group"] == 0),
-        implies(inside["epoch"] == settings.epochs, inside["label_due"] & (inside["group"] == 0)),
+        implies(inside["label_due"], inside["group"] == 0),
+        implies(~inside["running"], inside["label_due"] & (place["group"] == 0)),
     )
 
 
@@ -66,7 +83,10 @@ def walker(bench: Bench) -> None:
     token = tokens.payload
     valid_run(bench, settings)
     walker_in_range(bench, inside, settings)
-    bench.always(stable(bench, tokens))
+    bench.always(
+        offered(bench, tokens.valid, tokens.ready, token.kind, token.chunk, token.output, token.part),
+        implies(token.kind.as_value()[1], stable(bench, tokens)),  # the flags are about digits
+    )
 
     step = taken(tokens)
     before = bench.ghost(token.shape(), "before")
@@ -110,7 +130,8 @@ def walker(bench: Bench) -> None:
     batch_group = bench.count(row_taken, bits=24, clear=row_taken & token.batch_last)
     epoch = bench.count(row_taken & token.epoch_last, bits=17)
     counted = (("digit", digit), ("group", group), ("batch_group", batch_group), ("epoch", epoch))
-    bench.always(*(inside[name] == value for name, value in counted))
+    place = walker_places(inside, settings)
+    bench.always(*(place[name] == value for name, value in counted))
     digits = settings.base_digits + settings.draws
     for flag, wanted in (
         (token.first, digit == 0),
@@ -125,11 +146,11 @@ def walker(bench: Bench) -> None:
         bench.always(implies(tokens.valid & is_digit, flag == wanted))
 
     # No deadlock: there is a token until the last epoch has ended, and each one that is taken comes nearer to that.
-    names = ("part", "digit", "chunk", "output")
-    place = Cat(*(inside[n] for n in names), ~inside["label_due"], inside["group"], inside["epoch"], ~inside["loading"])
+    within = Cat(inside["part"], place["digit"][:5], inside["chunk"], inside["output"], ~inside["label_due"])
+    way = Cat(within, place["group"][:24], place["epoch"][:17], ~inside["loading"])
     bench.always(
-        tokens.valid == (inside["loading"] | (epoch != settings.epochs)),
-        Mux(bench.past(step), place > bench.past(place), place >= bench.past(place)),
+        tokens.valid == (epoch != settings.epochs),
+        Mux(bench.past(step), way > bench.past(way), way >= bench.past(way)),
     )
     bench.cover(bench.ever(row_taken & token.epoch_last) & row_taken & ~token.batch_last)
     bench.cover(bench.ever(step) & ~tokens.valid)

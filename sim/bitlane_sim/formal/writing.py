@@ -49,6 +49,8 @@ def _writer(bench: Bench) -> tuple[Any, Any]:
         block.idle == (~axi.awvalid & (open_bursts == 0)),
         # invariants
         inside["left"] == Mux(axi.awvalid, axi.awlen + 1, port.left),
+        inside["sending"] == (inside["left"] != 0),
+        implies(inside["sending"], axi.wlast == (inside["left"] == 1)),
         inside["outstanding"] == open_bursts,
     )
     response = bench.past(axi.bvalid & (axi.bresp != 0))
