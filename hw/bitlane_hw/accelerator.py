@@ -84,8 +84,8 @@ class Accelerator(wiring.Component):
 
     def _run(self, m, registers, control, engine, sizes, settings):
         objective = engine.objective
-        row_words = Signal.like(settings.chunks * settings.base_digits + settings.chunks, reset_less=True)
-        m.d.sync += row_words.eq(settings.chunks * settings.base_digits + Mux(settings.draws, settings.chunks, 0))
+        base_words = register(m, settings.chunks * settings.base_digits, "base_words")
+        row_words = base_words + Mux(settings.draws, settings.chunks, 0)
         regions = {
             BASE: (registers.base_address, registers.base_stride, sizes.base_beats),
             DRAW: (registers.draw_address, registers.draw_stride, sizes.draw_beats),
@@ -120,6 +120,7 @@ class Accelerator(wiring.Component):
             objective.free.eq(registers.free),
             sizes.start.eq(control.sizes_start),
             sizes.settings.eq(settings),
+            sizes.base_words.eq(base_words),
             control.sizes_done.eq(sizes.done),
             control.settings.eq(settings),
             control.snapshots.eq(registers.snapshots),

@@ -29,7 +29,7 @@ class Control(wiring.Component):
     model_out, trace: In, addresses.
     sizes_start, sizes_done: Out/In, `RegionSizes`.
     clear: Out(1), resets the engine before a run.
-    load: Out(1), the reader takes its regions, the schedule its values.
+    load: Out(1), until the sizes are there: the reader takes its regions, the schedule its values.
     enable: Out(1), the engine may read and take beats.
     epoch_done, epoch_go: In/Out, the barrier at an epoch's end.
     storing, store_chunk, store_output: Out, the chunk that is stored, until the next one's request.
@@ -63,17 +63,17 @@ class Control(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        stopping = Signal()
+        stopping = Signal()  # there is an error
         draining = Signal()
         loaded = Signal()
         last_epoch = Signal()
         m.d.comb += [
-            stopping.eq(self.error != ErrorCode.NONE),
             self.enable.eq(self.busy & loaded & ~stopping),
             self.store_begin.eq(self.requests.valid & self.requests.ready),
         ]
         m.d.sync += last_epoch.eq(self.epoch == self.settings.epochs - 1)  # an epoch is longer than a cycle
-        self._watch(m, draining)
+        last_chunk = register(m, (self.settings.chunks - 1)[: len(self.store_chunk)], "last_chunk")
+        self._watch(m, stopping, draining)
         model_address = Signal.like(self.model_out)
         trace_address = Signal.like(self.trace)
         with m.If(self.load):
@@ -81,7 +81,7 @@ class Control(wiring.Component):
         with m.FSM():
             self._begin(m, stopping, loaded)
             self._train(m, stopping, last_epoch)
-            self._store(m, stopping, model_address, trace_address)
+            self._store(m, stopping, last_chunk, model_address, trace_address)
             with m.State("NEXT"):
                 m.d.comb += self.epoch_go.eq(1)
                 m.d.sync += self.epoch.eq(self.epoch + 1)
@@ -96,17 +96,17 @@ class Control(wiring.Component):
                     m.next = "IDLE"
         return m
 
-    def _watch(self, m, draining):
+    def _watch(self, m, stopping, draining):
         """Count cycles, keep the first error; of several at once a refusal, a read's, a write's, the abort."""
 
         def fail(condition, code):
-            with m.If(self.busy & (self.error == ErrorCode.NONE) & condition):
-                m.d.sync += self.error.eq(code)
+            with m.If(self.busy & ~stopping & condition):
+                m.d.sync += [self.error.eq(code), stopping.eq(1)]
 
         with m.If(self.busy):
             m.d.sync += self.cycles.eq(self.cycles + 1)
         with m.If(self.acknowledge & ~self.busy):
-            m.d.sync += [self.done.eq(0), self.error.eq(ErrorCode.NONE)]
+            m.d.sync += [self.done.eq(0), self.error.eq(ErrorCode.NONE), stopping.eq(0)]
         fail(self.abort & ~draining, ErrorCode.ABORTED)
         for response, slave, decode in (
             (self.write_response, ErrorCode.WRITE_SLAVE, ErrorCode.WRITE_DECODE),
@@ -123,6 +123,7 @@ class Control(wiring.Component):
                     self.busy.eq(1),
                     self.done.eq(0),
                     self.error.eq(ErrorCode.NONE),
+                    stopping.eq(0),
                     self.epoch.eq(0),
                     self.cycles.eq(0),
                 ]
@@ -130,10 +131,11 @@ class Control(wiring.Component):
         with m.State("CHECK"):
             with m.If(stopping):
                 m.next = "DRAIN"
-            with m.Elif(self.sizes_done):
+            with m.Else():
                 m.d.comb += self.load.eq(1)
-                m.d.sync += loaded.eq(1)
-                m.next = "RUN"
+                with m.If(self.sizes_done):
+                    m.d.sync += loaded.eq(1)
+                    m.next = "RUN"
 
     def _train(self, m, stopping, last_epoch):
         with m.State("RUN"):
@@ -145,7 +147,7 @@ class Control(wiring.Component):
                 with m.If(self.snapshots | last_epoch):
                     m.next = "STORE"
 
-    def _store(self, m, stopping, model_address, trace_address):
+    def _store(self, m, stopping, last_chunk, model_address, trace_address):
         config, request = self._config, self.requests.payload
 
         def send(address, beats, size, then):
@@ -169,7 +171,7 @@ class Control(wiring.Component):
             with when_sent():
                 m.d.sync += self.store_chunk.eq(self.store_chunk + 1)
                 m.next = "STORE"
-                with m.If(self.store_chunk == self.settings.chunks - 1):
+                with m.If(self.store_chunk == last_chunk):
                     m.d.sync += [self.store_chunk.eq(0), self.store_output.eq(self.store_output + 1)]
                     with m.If(self.store_output == config.outputs - 1):
                         m.d.sync += self.store_output.eq(0)

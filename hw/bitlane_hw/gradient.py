@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from .config import AcceleratorConfig
 from .contract import COEFFICIENT, MASTER, WORD_BITS, Prox
+from .fixed import register
 from .payloads import Coefficients, GroupEnd, settings_layout
 
 TERM = signed(MASTER.bits - 1)  # a row's term of one weight: |total| / 4 and its roundings
@@ -73,10 +74,12 @@ class GradientPass(wiring.Component):
         digit = Signal.like(settings.base_digits)
         end = Signal(GroupEnd)
         prox = Signal(Prox)
-        first = digit == 0
+        last_digit = register(m, (settings.base_digits + settings.draws - 1)[: len(digit)], "last_digit")
+        last_chunk = register(m, (settings.chunks - 1)[: len(chunk)], "last_chunk")
+        first = ~digit.any()
         is_draw = digit == settings.base_digits
-        last = digit + 1 == settings.base_digits + settings.draws
-        tail = chunk == settings.chunks - 1
+        last = digit == last_digit
+        tail = chunk == last_chunk
 
         m.d.comb += [going.eq(busy | self.start), self.beats.ready.eq(going)]
         with m.If(self.start):

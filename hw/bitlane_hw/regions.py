@@ -19,7 +19,7 @@ class RegionSizes(wiring.Component):
 
     Members
     -------
-    start: In(1). settings: In, stable from then on.
+    start: In(1). settings: In, and base_words: chunks * base_digits; stable from then on.
     base_beats, draw_beats: Out, right when `done`.
     done: Out(1), idle or ready; low from the cycle after `start` until the sums are complete.
     """
@@ -32,6 +32,7 @@ class RegionSizes(wiring.Component):
             {
                 "start": In(1),
                 "settings": In(settings_layout(config)),
+                "base_words": In(self._factor_bits),
                 "base_beats": Out(size),
                 "draw_beats": Out(size),
                 "done": Out(1),
@@ -48,7 +49,7 @@ class RegionSizes(wiring.Component):
         with m.If(self.start):
             m.d.sync += [
                 groups.eq(settings.groups),
-                base_factor.eq(settings.chunks * settings.base_digits),
+                base_factor.eq(self.base_words),
                 draw_factor.eq(settings.chunks),
                 self.base_beats.eq(label_beats * self._outputs),
                 self.draw_beats.eq(0),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import AcceleratorConfig
 from .contract import BURST_BEATS
-from .fixed import register
+from .fixed import add_with_carry, register
 from .payloads import Kind, token_layout
 
 BASE, DRAW = 0, 1  # the two streams, and the AXI IDs of their bursts
@@ -62,41 +62,44 @@ class StreamCursor(wiring.Component):
         region = self.region
         line = self._config.beat_bytes * BURST_BEATS
         low = line.bit_length() - 1  # address bits within 16 beats
-        remaining = Signal.like(region.beats)
+        to_end = Signal(range(2 * BURST_BEATS))  # beats to the set's end, modulo 32
         to_boundary = Signal(range(BURST_BEATS + 1))
-        sets_left = Signal(32)
+        lines_left = Signal(
+            signed(len(region.beats))
+        )  # 16-beat lines behind this burst's, less 1: negative in a set's last
+        sets_left = Signal(signed(len(self.sets) + 1))  # behind the next one: negative where set 0 follows it
         next_address = Signal.like(region.address)
 
-        ends_set = Signal()
-        last_set = register(m, (self.sets - 1)[: len(self.sets)], "last_set")
-        m.d.comb += [
-            ends_set.eq(~remaining[len(to_boundary) :].any() & (remaining[: len(to_boundary)] <= to_boundary)),
-            self.beats.eq(Mux(ends_set, remaining, to_boundary)),
-        ]
+        ends_set = lines_left[-1]
+        all_sets = register(m, self.sets - 2, "all_sets")
+        m.d.comb += self.beats.eq(Mux(ends_set, to_end, to_boundary))
 
-        def begin(address, beats):
-            position = address[:low] // self._config.beat_bytes
-            m.d.sync += [self.address.eq(address), remaining.eq(beats), to_boundary.eq(BURST_BEATS - position)]
-
-        def begin_set(address, sets_behind):
-            begin(address, region.beats)
-            m.d.sync += [next_address.eq(address + region.stride), sets_left.eq(sets_behind - 1)]
-            with m.If(sets_behind == 0):
-                m.d.sync += [next_address.eq(region.address), sets_left.eq(last_set)]
-
-        with m.If(self.load & (self.first.beats != 0)):
-            begin(self.first.address, self.first.beats)
-            m.d.sync += [next_address.eq(region.address), sets_left.eq(last_set)]
-        with m.Elif(self.load):
-            begin_set(region.address, last_set)
-        with m.Elif(self.advance & ends_set):
-            begin_set(next_address, sets_left)
+        has_first = self.first.beats.any()
+        begins = self.load | (self.advance & ends_set)
+        address = Mux(self.load, Mux(has_first, self.first.address, region.address), next_address)
+        beats = Mux(self.load & has_first, self.first.beats, region.beats)
+        position = address[:low] // self._config.beat_bytes
+        shorter = Array(Const(p - (BURST_BEATS + 1), signed(6)) for p in range(BURST_BEATS))[position]
+        with m.If(begins):
+            m.d.sync += [
+                self.address.eq(address),
+                to_end.eq(beats),
+                to_boundary.eq(BURST_BEATS - position),
+                lines_left.eq((beats + shorter) // BURST_BEATS),
+            ]
         with m.Elif(self.advance):
             m.d.sync += [
                 self.address.eq(Cat(Const(0, low), self.address[low:] + 1)),
-                remaining.eq(remaining - to_boundary),
+                to_end.eq(to_end - to_boundary),
                 to_boundary.eq(BURST_BEATS),
+                lines_left.eq(lines_left - 1),
             ]
+
+        sets_behind = Mux(self.load, all_sets, sets_left)
+        with m.If(begins):
+            m.d.sync += [next_address.eq(address + region.stride), sets_left.eq(sets_behind - 1)]
+            with m.If((self.load & has_first) | sets_behind[-1]):
+                m.d.sync += [next_address.eq(region.address), sets_left.eq(all_sets)]
         return m
 
 
@@ -149,7 +152,7 @@ class Requester(wiring.Component):
         which = Signal()
         request = Signal()
         beats = Array(cursor.beats for cursor in cursors)[which]
-        is_covered = Array(count != 0 for count in covered)[which]
+        is_covered = Array(count.any() for count in covered)[which]
         has_room = Array(~room[-1] for room in rooms)[which]
         port_free = ~bursts.valid | bursts.ready
         m.d.comb += [
@@ -174,7 +177,8 @@ class Requester(wiring.Component):
                 cursor.load.eq(self.load),
                 cursor.advance.eq(request & mine),
             ]
-            m.d.sync += rooms[i].eq(rooms[i] - Mux(request & mine, beats, 0) + self.returned[i])
+            less = Mux(request & mine, -cursor.beats, 0)
+            m.d.sync += rooms[i].eq(add_with_carry(rooms[i], less, self.returned[i]))
             with m.If(request & mine):
                 m.d.sync += covered[i].eq(beats - 1)
             with m.Elif(self.tokens.valid & self.tokens.ready & mine):

@@ -127,12 +127,11 @@ class Slope(wiring.Component):
             loses = ~value[-1] & value[:-1].any()
             z_positive = register(m, ~z[-1], f"z_positive_{i}")
             residual, clipped = saturate(value, RESIDUAL)
-            whole = Mux(logistic, label_positive ^ z_positive, loses)  # a slope of one, against the label
-            offset = Mux(whole, Mux(label_positive, Const(-ONE, signed(RESIDUAL.bits)), ONE), 0)
-            part = Mux(logistic, sigmoid, 0)
-            against = add_or_subtract(offset, _signed(part), z_positive & logistic)
+            against = Mux(label_positive, Const(-ONE, signed(RESIDUAL.bits)), ONE)  # a slope of one
+            offset = Mux(label_positive ^ z_positive, against, 0)
+            curved = add_or_subtract(offset, _signed(sigmoid), z_positive)
             m.d.sync += [
-                r.eq(Mux(squares, residual, against)),
+                r.eq(Mux(squares, residual, Mux(logistic, curved, Mux(loses, against, 0)))),
                 self.clipped[i].eq(squares & clipped),
             ]
             costs.append((Mux(loses, value, 0), Mux(logistic, cost, 0)))

@@ -107,9 +107,8 @@ class UpdateLanes(wiring.Component):
         self._first = register(m, first, "reads")
         self._loading = delay(m, self.load, levels + 1, "loading")
         prox = Mux(self.passes.valid & words.last, words.prox, Prox.NONE)
-        self._prox = delay(m, prox, levels + 2, "prox")
         tail = delay(m, words.tail, levels + 1, "tail")
-        self._touched = [self._touches(m, tail, j) for j in range(CHUNK)]
+        self._prox = [self._chosen(m, delay(m, prox, levels + 1, "prox"), tail, j) for j in range(CHUNK)]
 
         chunk = delay(m, Mux(self.load, self.load_chunk, words.chunk), levels, "chunk")
         write = delay_valid(m, (self.passes.valid & words.last) | self.load, self.latency, "write")[-1]
@@ -136,10 +135,11 @@ class UpdateLanes(wiring.Component):
         m.d.sync += written.eq(Mux(forwards, self.updated, 0))
         return register(m, forwards, "forward"), written
 
-    def _touches(self, m, tail, j):
-        """1 where prox concerns a weight of a chunk, with the digit's A'."""
+    def _chosen(self, m, prox, tail, j):
+        """Whether prox concerns this weight of a chunk, and is L2, L1 or BOX: three flags beside the digit's A'."""
         last_lane = self.settings.last_lane
-        return register(m, ~(tail & ((j > last_lane) | (self.free & (j == last_lane)))), f"touched_{j}")
+        touched = ~(tail & ((j > last_lane) | (self.free & (j == last_lane))))
+        return [register(m, touched & (prox == kind), f"prox_{kind.name}_{j}") for kind in (Prox.L2, Prox.L1, Prox.BOX)]
 
     def _term(self, m, j):
         """-t of one digit, summed over the rows, as a value and a carry to be added; a loaded weight likewise."""
@@ -179,10 +179,7 @@ class UpdateLanes(wiring.Component):
         """The new weight: shrunk or thresholded, and clipped; and whether MASTER clipped it."""
         negative = total[-1]
         beyond = ~(total[MASTER.bits - 1 :].all() | ~total[MASTER.bits - 1 :].any())
-        touched = self._touched[j]
-        shrinks = touched & (self._prox == Prox.L2)
-        moves = touched & (self._prox == Prox.L1)
-        boxed = touched & (self._prox == Prox.BOX)
+        shrinks, moves, boxed = self._prox[j]
 
         # A' - (A' >> shift), A' - threshold, or A' + threshold, as an addition of what is subtracted, inverted.
         shift = ~(total >> SHRINK_SHIFT)

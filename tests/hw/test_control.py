@@ -125,7 +125,7 @@ class World:
             self.answer -= self.answer > 0
         asked = ctx.get(dut.requests.valid) and ctx.get(dut.requests.ready)
         assert ctx.get(dut.store_begin) == asked
-        if ctx.get(dut.load):
+        if ctx.get(dut.load) and ctx.get(dut.sizes_done):  # those before it are of sizes that are not right yet
             events.append(("load",))
         if asked:
             payload = ctx.get(dut.requests.payload)

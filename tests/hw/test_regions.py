@@ -33,6 +33,7 @@ def test_sizes(seed: int, columns: int, outputs: int) -> None:
     async def testbench(ctx: Any) -> None:
         for geometry in cases:
             ctx.set(dut.settings, settings(geometry))
+            ctx.set(dut.base_words, geometry.chunks * geometry.base_digits)
             ctx.set(dut.start, 1)
             await ctx.tick()
             ctx.set(dut.start, 0)
@@ -66,6 +67,7 @@ def test_a_start_that_comes_early(seed: int) -> None:
         for _ in range(10):
             for given, wait in ((refused, rng.randint(1, 6)), (geometry, 20)):
                 ctx.set(dut.settings, settings(given))
+                ctx.set(dut.base_words, given.chunks * given.base_digits)
                 ctx.set(dut.start, 1)
                 await ctx.tick()
                 ctx.set(dut.start, 0)

@@ -43,7 +43,7 @@ def cursor(bench: Bench) -> None:
     bench.assume(aligned(first.address, CONFIG))
     loaded = bench.ever(block.load)
     bench.assume(implies(block.advance, loaded & ~block.load))
-    cursor_in_range(bench, inside, block.sets, loaded)
+    remaining = cursor_in_range(bench, inside, block.sets, loaded)
     bench.always(
         implies(loaded, (block.beats != 0) & (block.beats <= BURST_BEATS) & aligned(block.address, CONFIG)),
         implies(loaded, place_in_burst(block.address, CONFIG) + block.beats <= BURST_BEATS),
@@ -82,20 +82,32 @@ def cursor(bench: Bench) -> None:
         implies(loaded, gone + block.beats <= size),
         implies(loaded & ~ends, place_in_burst(block.address, CONFIG) + block.beats == BURST_BEATS),
         # invariants
-        implies(loaded, (gone + inside["remaining"] == size) & (gone < size)),
+        implies(loaded, (gone + remaining == size) & (gone < size)),
         implies(loaded, inside["next_address"] == following[: CONFIG.address_bits]),
-        implies(loaded, inside["sets_left"] + following_index + 1 == block.sets),
+        implies(loaded, inside["sets_left"] + following_index + 2 == block.sets),
         implies(loaded, (index < block.sets) & aligned(start, CONFIG)),
     )
     bench.cover(loaded & (index == 2) & block.advance & ~ends)
     bench.cover(loaded & ~before_sets & (index == 0) & (block.sets == 2) & bench.ever(index == 1) & (gone != 0))
 
 
-def cursor_in_range(bench: Bench, inside: Any, sets: Any, loaded: Any) -> None:
-    """What holds of a cursor in every cycle."""
-    bench.settled(inside["last_set"], sets - 1)
-    place = place_in_burst(inside.component.address, CONFIG)
-    bench.always(implies(loaded, inside["to_boundary"] + place == BURST_BEATS))
+def cursor_in_range(bench: Bench, inside: Any, sets: Any, loaded: Any) -> Any:
+    """What holds of a cursor in every cycle; returns the beats that its set still has."""
+    block, m = inside.component, bench.m
+    bench.settled(inside["all_sets"], sets - 2)
+    place = place_in_burst(block.address, CONFIG)
+    remaining = bench.ghost(block.region.beats.shape(), "remaining")
+    with m.If(block.load):
+        m.d.sync += remaining.eq(Mux(block.first.beats != 0, block.first.beats, block.region.beats))
+    with m.Elif(block.advance):
+        m.d.sync += remaining.eq(Mux(remaining == block.beats, block.region.beats, remaining - block.beats))
+    bench.always(
+        implies(loaded, inside["to_boundary"] + place == BURST_BEATS),
+        implies(loaded, inside["to_end"] == remaining[: len(inside["to_end"])]),
+        implies(loaded, inside["lines_left"] == (remaining + place - (BURST_BEATS + 1)) // BURST_BEATS),
+        implies(loaded, remaining != 0),
+    )
+    return remaining
 
 
 @dataclass(frozen=True)
@@ -137,7 +149,7 @@ def requests(bench: Bench, inside: Any) -> Requested:
             inside[f"room_{i}"] == CONFIG.fifo_beats - BURST_BEATS - owed[i],
             owed[i] <= CONFIG.fifo_beats,
             (inside[f"covered_{i}"] + ahead[i])[:16] == owed[i],
-            implies(loaded, (cursor["remaining"] != 0) & aligned(cursor.component.address, CONFIG)),
+            implies(loaded, aligned(cursor.component.address, CONFIG)),
             implies(loaded, aligned(cursor["next_address"], CONFIG)),
             # A burst is asked for with the first beat of it that is needed, and is the cursor's.
             implies(

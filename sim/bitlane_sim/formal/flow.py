@@ -13,7 +13,7 @@ from bitlane_hw.requester import BASE, DRAW
 from bitlane_hw.sequencer import Sequencer
 
 from .bench import Bench, implies, same
-from .order import valid_run, walker_in_range
+from .order import pass_settled, valid_run, walker_in_range
 from .proof import CONFIG, FAIR, Proof
 from .rules import stable, taken
 
@@ -130,6 +130,7 @@ def gradient(bench: Bench) -> None:
     block, inside = bench.block, bench.inside
     settings, out, beats = block.settings, block.passes.payload, block.beats
     valid_run(bench, settings)
+    pass_settled(bench, inside, settings)
     digits = settings.base_digits + settings.draws
     going = bench.ghost(1, "going")  # the first beat is gone, the last not
     step = block.start | going

@@ -12,7 +12,7 @@ from bitlane_hw.head import Head
 from bitlane_hw.payloads import GroupEnd
 
 from .bench import Bench, implies
-from .order import valid_run, walker_in_range, walker_places
+from .order import pass_settled, valid_run, walker_in_range, walker_places
 from .proof import CONFIG, Proof
 from .reading import fifo_level
 
@@ -45,6 +45,7 @@ def groups(bench: Bench, head: Any, settings: Any) -> Groups:
     cycles after its end as the pipeline has stages. Assumed: no model is loaded in the cycle of a pass.
     """
     block, gradient, lanes = head.component, head["gradient"], head["lanes"]
+    pass_settled(bench, gradient, settings)
     digits = settings.base_digits + settings.draws
     beats = bench.ghost(range(ONE.max_row_words + 1), "beats")
     bench.m.d.comb += beats.eq(settings.chunks * digits)

@@ -30,6 +30,12 @@ def valid_run(bench: Bench, settings: Any, config: AcceleratorConfig = CONFIG) -
     )
 
 
+def pass_settled(bench: Bench, inside: Any, settings: Any) -> None:
+    """A gradient pass knows its last digit and chunk."""
+    bench.settled(inside["last_digit"], settings.base_digits + settings.draws - 1)
+    bench.settled(inside["last_chunk"], settings.chunks - 1)
+
+
 def walker_places(inside: Any, settings: Any) -> dict[str, Any]:
     """Where a walker is: digits of the chunk, groups of the epoch and of the batch, and epochs that are behind it."""
     left = {

@@ -40,12 +40,14 @@ def _control(bench: Bench) -> tuple[dict[str, Any], Any]:
     bench.always(
         Cat(state.values()).any(),
         block.busy == ~state["IDLE"],
+        inside["stopping"] == (block.error != ErrorCode.NONE),
         implies(running, checked),
         implies(running & ~fine, state["RUN"] & (block.error != ErrorCode.NONE)),
         implies(inside["loaded"], ~state["IDLE"] & ~state["CHECK"]),
         implies(running & ~begins_epoch, inside["last_epoch"] == (block.epoch == block.settings.epochs - 1)),
         implies(block.enable, fine & (running | (state["DRAIN"] & (block.error == ErrorCode.NONE)))),
     )
+    bench.settled(inside["last_chunk"], block.settings.chunks - 1)
     bench.assume(
         implies(bench.past(checked) & block.busy, refused == bench.past(refused)),  # the registers are constant
         implies(state["CHECK"] & ~inside["was_busy"], ~block.sizes_done),  # it takes them two cycles
