@@ -64,9 +64,7 @@ class StreamCursor(wiring.Component):
         low = line.bit_length() - 1  # address bits within 16 beats
         to_end = Signal(range(2 * BURST_BEATS))  # beats to the set's end, modulo 32
         to_boundary = Signal(range(BURST_BEATS + 1))
-        lines_left = Signal(
-            signed(len(region.beats))
-        )  # 16-beat lines behind this burst's, less 1: negative in a set's last
+        lines_left = Signal(signed(len(region.beats)))  # of 16 beats, behind the next: negative in a set's last
         sets_left = Signal(signed(len(self.sets) + 1))  # behind the next one: negative where set 0 follows it
         next_address = Signal.like(region.address)
 

@@ -106,9 +106,9 @@ class UpdateLanes(wiring.Component):
         first = delay(m, words.first & ~self.load, levels, "first")
         self._first = register(m, first, "reads")
         self._loading = delay(m, self.load, levels + 1, "loading")
-        prox = Mux(self.passes.valid & words.last, words.prox, Prox.NONE)
+        prox = delay(m, Mux(self.passes.valid & words.last, words.prox, Prox.NONE), levels + 1, "prox")
         tail = delay(m, words.tail, levels + 1, "tail")
-        self._prox = [self._chosen(m, delay(m, prox, levels + 1, "prox"), tail, j) for j in range(CHUNK)]
+        self._prox = [self._chosen(m, prox, tail, j) for j in range(CHUNK)]
 
         chunk = delay(m, Mux(self.load, self.load_chunk, words.chunk), levels, "chunk")
         write = delay_valid(m, (self.passes.valid & words.last) | self.load, self.latency, "write")[-1]

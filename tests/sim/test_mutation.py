@@ -159,11 +159,12 @@ def test_a_broken_trial_is_no_verdict(sandbox: Sandbox) -> None:
         campaign(sandbox, [(mutant, iter(()))], broken, 1, lambda tried: None)
 
 
-def test_one_that_is_refused_gives_its_place_away(sandbox: Sandbox) -> None:
+@pytest.mark.parametrize("result", ["refused", "same"])
+def test_one_that_is_no_mutant_gives_its_place_away(sandbox: Sandbox, result: str) -> None:
     first, second, third, *_ = mutants("block", SUM)
 
     def stages(mutant: Mutant, folder: Path) -> Sequence[Stage]:
-        return [Stage("only", lambda: Verdict("refused" if mutant != third else "killed"))]
+        return [Stage("only", lambda: Verdict(result if mutant != third else "killed"))]
 
     done = campaign(sandbox, [(first, iter([second, third]))], stages, 1, lambda tried: None)
     assert [tried.mutant for tried in done] == [first, second, third]

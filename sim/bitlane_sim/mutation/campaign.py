@@ -12,7 +12,7 @@ from pathlib import Path
 from .operators import Mutant
 from .trial import Sandbox, Stage, Verdict, finish, start
 
-Sampled = tuple[Mutant, Iterator[Mutant]]  # and those that may take its place if it is refused
+Sampled = tuple[Mutant, Iterator[Mutant]]  # and those that may take its place
 LEAST = 6  # mutants of a module, where it has as many
 PAUSE = 0.05  # seconds between two looks at the trials
 
@@ -57,7 +57,7 @@ def campaign(
     processes: int,
     tell: Callable[[Tried], None],
 ) -> list[Tried]:
-    """Try mutants, each in a process of its own; one that is refused gives its place to the next of its module.
+    """Try mutants, each in a process of its own; one that is refused or changes nothing gives its place to the next.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def campaign(
             tried = Tried(mutant, finish(process, status, _report(sandbox, name)))
             done.append(tried)
             tell(tried)
-            if tried.verdict.result == "refused" and (other := next(spare, None)):
+            if tried.verdict.result in ("refused", "same") and (other := next(spare, None)):
                 waiting.append((other, spare))
         time.sleep(PAUSE)
     return done
