@@ -51,7 +51,7 @@ def broken(block: type, change: Any) -> Any:
 
 
 def never_last(m: Any, block: Any) -> None:
-    m.d.comb += block.axi.wlast.eq(0)
+    m.d.sync += block.axi.wlast.eq(0)
 
 
 def short_length(m: Any, block: Any) -> None:
