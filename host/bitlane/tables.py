@@ -117,7 +117,7 @@ def _read_parquet(path: Path, target: str | None) -> Table:
 def _from_frame(frame: Any, name: str, target: str | None) -> Table:
     columns = [str(column) for column in frame.columns]
     if target is None:
-        raise DataError(f"{name} needs a target column; it has {_some(columns)}")
+        raise DataError(f"{name} needs a target column, named with --target; it has {_some(columns)}")
     if target not in columns:
         near = near_names(target, columns) or f"; it has {_some(columns)}"
         raise DataError(f"{name} has no column {target!r}{near}")

@@ -118,7 +118,7 @@ def test_impute_takes_the_mean_of_the_training_column(write: Callable[[str, str]
     [
         ("price,b\n1,2\n3,4\n", "pric", ["no column 'pric'", "did you mean price?"]),
         ("a,b\n1,2\n3,4\n", "zzz", ["no column 'zzz'", "it has a, b"]),
-        ("a,b\n1,2\n3,4\n", None, ["needs a target column", "it has a, b"]),
+        ("a,b\n1,2\n3,4\n", None, ["needs a target column, named with --target", "it has a, b"]),
         ("a,b\n1,2\nx7,4\n5,6\n", "b", ["column 'a'", "'x7'", "row 2", "drop it"]),
         ("a,b\n1,2\n3,oops\n5,6\n", "b", ["column 'b'", "'oops'", "row 2"]),
         ("a,b\n1,2\n,4\n5,6\n", "b", ["column 'a'", "NaN", "row 2", "--impute"]),
