@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from . import registers
 from .contract import (
     BOUND,
     CHUNK,
@@ -28,6 +29,7 @@ from .contract import (
     WORD_BYTES,
     ErrorCode,
 )
+from .cycles import CycleCounts, predict
 from .devices.protocol import Buffer, Device
 from .errors import DataError, DeviceError
 from .layout import Geometry, Words, pack_master, unpack_master
@@ -35,7 +37,11 @@ from .settings import Settings
 
 PAGE = 4096  # what devices round a buffer up to
 BOUND_MASK = (1 << BOUND.bits) - 1
-PROGRESS_SECONDS = 1.0  # between two looks at the progress registers
+SHORTEST_PAUSE = 1 << 12  # cycles between two looks at STATUS
+LONGEST_PAUSE = 1 << 30  # so that a run that fails is not waited for to its end
+EMPTY = 1 << 63  # in the words of a trace record that is not written yet: no count of cycles, and no loss
+STRIDE_LIMIT = 1 << REGISTERS["base_stride"].bits
+ADDRESSES = ("base_address", "draw_address", "model_in", "model_out", "trace")
 
 OnEpoch = Callable[[int, NDArray[np.int64]], None]
 
@@ -164,6 +170,7 @@ class Accelerator:
         self.port_bits = self._read("port_bits")
         self.columns = self.port_bits // WORD_BITS
         self.outputs = self._read("outputs")
+        self.address_bits = self._read("address_bits")
 
     def check(self, geometry: Geometry, staleness: int = 0) -> None:
         """DataError if the hardware is of another shape, or rows are too long for it; it says what would fit."""
@@ -205,6 +212,7 @@ class Accelerator:
         DeviceError: it is busy, has no room, makes no progress, or ended with an error (see `.code`).
         """
         self.check(job.geometry, job.settings.staleness)
+        _strides(job)
         if self._read("status") & STATUS_BUSY:
             raise DeviceError(f"{self.device.name} is busy with another run")
         with ExitStack() as stack:
@@ -214,24 +222,23 @@ class Accelerator:
             models = job.epochs if job.snapshots else 1
             model_out = self._allocate(stack, models * job.geometry.model_words)
             trace = self._allocate(stack, job.epochs * job.geometry.record_words)
-            trace.array[:] = 0
+            trace.array[:] = EMPTY
             self.device.flush(trace)
             self._configure(job, base, draws, model_in, model_out, trace)
             report = _Report(self.device, trace, job.geometry, on_epoch)
-            code = self._start_and_wait(report)
+            code = self._start_and_wait(
+                report, predict(job.geometry, job.epochs, job.snapshots, job.settings.staleness)
+            )
             if code != ErrorCode.NONE:
                 raise DeviceError(f"{self.device.name} ended with {code.name}: {_EXPLANATIONS[code]}", code)
             self.device.invalidate(model_out)
             return self._outcome(job, model_out, report)
 
     def _read(self, name: str) -> int:
-        register = REGISTERS[name]
-        return sum(self.device.read(register.offset + 4 * word) << 32 * word for word in range(register.words))
+        return registers.read(self.device, name)
 
     def _write(self, name: str, value: int) -> None:
-        register = REGISTERS[name]
-        for word in range(register.words):
-            self.device.write(register.offset + 4 * word, value >> 32 * word & 0xFFFF_FFFF)
+        registers.write(self.device, name, value)
 
     def _allocate(self, stack: ExitStack, words: int) -> Buffer:
         buffer = self.device.allocate(words * WORD_BYTES)
@@ -260,64 +267,83 @@ class Accelerator:
         trace: Buffer,
     ) -> None:
         geometry, settings = job.geometry, job.settings
-        tail, last_tail = geometry.tails
+        batch_tail, epoch_tail = geometry.tails
         low, high = settings.bounds
         address = {"base_address": base, "draw_address": draws, "model_in": model_in}
         values = {name: buffer.device_address if buffer else 0 for name, buffer in address.items()}
-        values |= {
-            "irq_enable": 1,
-            "features": geometry.features,
-            "groups": geometry.groups,
+        mode = {
             "base_digits": geometry.base_digits,
             "draws": int(geometry.draws),
+            "staleness": settings.staleness,
+            "free": int(settings.free),
+            "snapshots": int(job.snapshots),
+            "loss": int(settings.loss),
+            "prox": int(settings.prox),
+            "batch_tail": batch_tail,
+            "epoch_tail": epoch_tail,
+        }
+        values |= {
+            "irq_enable": 1,
+            "mode": REGISTERS["mode"].pack(mode),
+            "features": geometry.features,
+            "groups": geometry.groups,
             "sets": job.sets,
             "epochs": job.epochs,
             "batch_groups": geometry.batch_groups,
-            "tails": tail | last_tail << 8,
             "step": settings.step,
             "step_negative": settings.step_negative,
             "rate": settings.rate,
             "decay": settings.decay,
             "phase": settings.phase,
-            "loss": int(settings.loss),
-            "prox": int(settings.prox),
             "bounds": low & BOUND_MASK | (high & BOUND_MASK) << BOUND.bits,
-            "free": int(settings.free),
-            "staleness": settings.staleness,
-            "snapshots": int(job.snapshots),
-            "base_stride": geometry.base_words * WORD_BYTES if len(job.base) > 1 else 0,
-            "draw_stride": geometry.draw_words * WORD_BYTES,
+            **_strides(job),
             "model_out": model_out.device_address,
             "trace": trace.device_address,
         }
         for name, value in values.items():
-            self._write(name, value)
+            if name in ADDRESSES and self.address_bits <= 32:
+                self.device.write(REGISTERS[name].offset, value)  # nobody ever writes the upper half
+            else:
+                self._write(name, value)
 
-    def _start_and_wait(self, report: _Report) -> ErrorCode:
+    def _start_and_wait(self, report: _Report, expected: CycleCounts) -> ErrorCode:
         """Starts, waits until done, acknowledges. Whatever is raised meanwhile stops the device first."""
         self._write("control", CONTROL_START)
         try:
-            status = self._wait(report)
+            status = self._wait(report, self._sleep(report, expected))
         except BaseException:
-            self._abort()
+            with suppress(DeviceError):  # one that does not answer any more: what was raised first says why
+                self._abort()
             raise
         self._write("control", CONTROL_ACKNOWLEDGE)
         return ErrorCode(status >> STATUS_ERROR_SHIFT & 0xFF)
 
-    def _wait(self, report: _Report) -> int:
-        """Polls STATUS until done; the deadline is about progress, not about time."""
+    def _sleep(self, report: _Report, expected: CycleCounts) -> int:
+        """As long as the run takes where memory never stalls, touching no register; returns the cycles of that."""
+        passed = 0
+        for end in (*(expected.epoch_cycles.tolist() if report.wanted else ()), expected.cycles):
+            end = min(end, LONGEST_PAUSE)
+            self.device.wait(end - passed)
+            passed = end
+            report.update()
+        return passed
+
+    def _wait(self, report: _Report, passed: int) -> int:
+        """Polls STATUS until done, more rarely the longer it takes; the deadline is about progress, not about time."""
         progress, moved = (-1, -1), time.monotonic()
         looked = moved
         while True:
             status = self._read("status")
-            if report.wanted:
-                report.update(self._read("epoch"))
+            report.update()
             if status & STATUS_DONE:
                 return status
             if not status & STATUS_BUSY:
                 raise DeviceError(f"{self.device.name} forgot its run: it has been reset meanwhile")
+            pause = min(max(passed // 16, SHORTEST_PAUSE), LONGEST_PAUSE)
+            self.device.wait(pause)
+            passed += pause
             now = time.monotonic()
-            if now - looked >= min(PROGRESS_SECONDS, self.patience):
+            if now - looked >= self.patience / 4:
                 looked = now
                 latest = (self._read("epoch"), self._read("beats"))
                 if latest != progress:
@@ -351,14 +377,31 @@ class Accelerator:
                 rate=self._read("rate_now"),
                 phase=self._read("phase_now"),
             ),
-            counters=Counters(
-                **{name: self._read(name) for name in Counters.__dataclass_fields__},
-            ),
+            counters=self._counters(),
         )
+
+    def _counters(self) -> Counters:
+        """All of them; none but saturations exceeds the cycles, so upper halves are read where the cycles have one."""
+        cycles, saturations = self._read("cycles"), self._read("saturations")
+        short = cycles < 1 << 32
+        others = {
+            name: self.device.read(REGISTERS[name].offset) if short else self._read(name)
+            for name in ("beats", "stall_memory", "stall_model")
+        }
+        return Counters(cycles=cycles, saturations=saturations, **others)
+
+
+def _strides(job: Job) -> dict[str, int]:
+    """The two stride registers: bytes from one set to the next, 0 for a set alone. DataError where they do not fit."""
+    regions = {"base_stride": job.base, "draw_stride": job.draws}
+    strides = {name: len(sets[0]) * WORD_BYTES if len(sets) > 1 else 0 for name, sets in regions.items()}
+    if max(strides.values()) >= STRIDE_LIMIT:
+        raise DataError(f"a set of {max(strides.values())} bytes is too large for several: {STRIDE_LIMIT} is the limit")
+    return strides
 
 
 class _Report:
-    """The trace, read while it is written: an epoch's record is there once its cycles are not 0."""
+    """The trace, read while it is written."""
 
     def __init__(self, device: Device, trace: Buffer, geometry: Geometry, on_epoch: OnEpoch | None):
         self._device = device
@@ -379,12 +422,12 @@ class _Report:
         records: NDArray[np.int64] = words[:, : 1 + self._geometry.outputs].copy()
         return records
 
-    def update(self, ended: int) -> None:
-        """Calls back for the epochs that are new among the first `ended`."""
-        if self._on_epoch is None or ended <= self._reported:
+    def update(self) -> None:
+        """Calls back for the epochs that ended since the last call."""
+        if self._on_epoch is None:
             return
-        for record in self.records()[self._reported : ended]:
-            if not record[0]:
+        for record in self.records()[self._reported :]:
+            if (record.view(np.uint64) == EMPTY).any():
                 break
             self._on_epoch(self._reported, record[1:])
             self._reported += 1

@@ -113,6 +113,16 @@ def update_latency(columns: int) -> int:
 
 # --- registers ---------------------------------------------------------------------------------
 @dataclass(frozen=True)
+class Field:
+    """Some bits of a register: `bits` of them from bit `low` on."""
+
+    name: str
+    low: int
+    bits: int
+    meaning: str
+
+
+@dataclass(frozen=True)
 class Register:
     """One register of the AXI4-Lite map; a 64-bit one takes two words, the low one first."""
 
@@ -121,14 +131,24 @@ class Register:
     bits: int  # meaningful bits, at most 64
     writable: bool
     meaning: str
+    fields: tuple[Field, ...] = ()
 
     @property
     def words(self) -> int:
         return 1 if self.bits <= 32 else 2
 
+    def pack(self, values: dict[str, int]) -> int:
+        """The register's value, of all its fields' values."""
+        return sum(values[field.name] << field.low for field in self.fields)
+
+    def unpack(self, value: int) -> dict[str, int]:
+        """Its fields' values, by name."""
+        return {field.name: value >> field.low & (1 << field.bits) - 1 for field in self.fields}
+
 
 IDENTITY = 0x424C414E  # "BLAN"
-VERSION = 0x0002_0000  # major << 16 | minor
+VERSION = 0x0003_0000  # major << 16 | minor
+VLNV = f"bitlane.org:bitlane:accelerator:{VERSION >> 16}.{VERSION & 0xFFFF}"  # vendor:library:name:version of the IP
 CONTROL_START = 1 << 0
 CONTROL_ABORT = 1 << 1
 CONTROL_ACKNOWLEDGE = 1 << 2
@@ -149,8 +169,21 @@ class ErrorCode(IntEnum):
     ABORTED = 6
 
 
+MODE = (
+    Field("base_digits", 0, 5, "radix-4 base digits of a feature, 0 to 16"),
+    Field("draws", 5, 1, "1: a draw digit follows the base digits (double sampling)"),
+    Field("staleness", 6, 1, "1: a batch reads the model as it was one batch earlier"),
+    Field("free", 7, 1, "1: prox leaves the last feature alone (an intercept)"),
+    Field("snapshots", 8, 1, "1: store the model after each epoch, 0: after the last"),
+    Field("loss", 9, 2, "0 squares, 1 hinge, 2 logistic"),
+    Field("prox", 11, 2, "at the end of a batch: 0 nothing, 1 L2, 2 L1, 3 box"),
+    Field("batch_tail", 13, 4, "rows in the last group of a batch, 1 to port_bits / 64"),
+    Field("epoch_tail", 17, 4, "rows in the last group of the epoch, likewise"),
+)
+
+
 def _table() -> tuple[Register, ...]:
-    rows: list[tuple[int, str, int, bool, str]] = [
+    rows: list[tuple[int, str, int, bool, str] | tuple[int, str, int, bool, str, tuple[Field, ...]]] = [
         (0x000, "identity", 32, False, "ASCII 'BLAN'"),
         (0x004, "version", 32, False, "major << 16 | minor of this map"),
         (0x008, "build", 32, False, "hash of the RTL sources and the configuration"),
@@ -164,27 +197,20 @@ def _table() -> tuple[Register, ...]:
         (0x028, "irq_enable", 1, True, "raise irq while done"),
         (0x040, "features", 32, True, "features of a row"),
         (0x044, "groups", 32, True, "row groups of an epoch; a group is the rows of a beat"),
-        (0x048, "base_digits", 8, True, "radix-4 base digits of a feature, 0 to 16"),
-        (0x04C, "draws", 1, True, "1: a draw digit follows the base digits (double sampling)"),
+        (0x048, "mode", 21, True, "what is stored, and what is done with it", MODE),
         (0x050, "sets", 32, True, "draw sets; epoch e reads set e mod sets"),
         (0x054, "epochs", 32, True, "epochs of this run"),
         (0x058, "batch_groups", 32, True, "row groups of a mini-batch; the last one of an epoch may be partial"),
-        (0x05C, "tails", 16, True, "rows in the last group of a batch | of the epoch << 8, 1 to port_bits / 64"),
         (0x060, "step", 21, True, "step / batch of rows whose label is 0 or more: mantissa | exponent << 16"),
         (0x064, "step_negative", 21, True, "the same for the other rows: class weights make a difference"),
         (0x068, "rate", 21, True, "L2: shrinks a batch; L1: threshold a batch: mantissa | exponent << 16"),
         (0x06C, "decay", 17, True, "factor on steps and rate after each epoch, in 2**-16"),
         (0x070, "phase", 32, True, "shrink accumulator at the start of the run"),
-        (0x074, "loss", 2, True, "0 squares, 1 hinge, 2 logistic"),
-        (0x078, "prox", 2, True, "at the end of a batch: 0 nothing, 1 L2, 2 L1, 3 box"),
         (0x07C, "bounds", 32, True, "of the box, in 2**-12: low | high << 16"),
-        (0x080, "free", 1, True, "1: prox leaves the last feature alone (an intercept)"),
-        (0x084, "staleness", 1, True, "1: a batch reads the model as it was one batch earlier"),
-        (0x088, "snapshots", 1, True, "1: store the model after each epoch, 0: after the last"),
         (0x0A0, "base_address", 64, True, "labels and base digits of set 0; multiple of a beat"),
-        (0x0A8, "base_stride", 64, True, "bytes from one set's base to the next; 0 shares it"),
+        (0x0A8, "base_stride", 32, True, "bytes from one set's base to the next; 0 shares it"),
         (0x0B0, "draw_address", 64, True, "draw digits of set 0; multiple of a beat"),
-        (0x0B8, "draw_stride", 64, True, "bytes from one set's draws to the next"),
+        (0x0B8, "draw_stride", 32, True, "bytes from one set's draws to the next"),
         (0x0C0, "model_in", 64, True, "initial models; multiple of 128"),
         (0x0C8, "model_out", 64, True, "models stored; multiple of 128"),
         (0x0D0, "trace", 64, True, "a record an epoch: cycles, losses; multiple of a record"),
@@ -203,3 +229,4 @@ def _table() -> tuple[Register, ...]:
 
 
 REGISTERS: dict[str, Register] = {register.name: register for register in _table()}
+FIELDS = {field.name: (register, field) for register in REGISTERS.values() for field in register.fields}

@@ -25,7 +25,7 @@ from .engine import Engine
 from .fixed import register
 from .payloads import settings_layout
 from .regions import RegionSizes
-from .registers import ADDRESS_BITS, Registers
+from .registers import ADDRESS_BITS, Registers, fields_of
 from .requester import BASE, DRAW
 
 
@@ -71,19 +71,20 @@ class Accelerator(wiring.Component):
         return m
 
     def _settings(self, m, registers, settings):
+        mode = fields_of("mode", registers.mode)
         m.d.sync += [
             settings.chunks.eq((registers.features + (CHUNK - 1)) // CHUNK),
             settings.last_lane.eq(registers.features - 1),
-            settings.batch_tail.eq(registers.tails[:8]),
-            settings.epoch_tail.eq(registers.tails[8:]),
+            *(settings[name].eq(getattr(registers, name)) for name in ("groups", "batch_groups", "epochs")),
             *(
-                settings[name].eq(getattr(registers, name))
-                for name in ("base_digits", "draws", "groups", "batch_groups", "epochs", "staleness")
+                settings[name].eq(mode[name])
+                for name in ("base_digits", "draws", "staleness", "batch_tail", "epoch_tail")
             ),
         ]
 
     def _run(self, m, registers, control, engine, sizes, settings):
         objective = engine.objective
+        mode = fields_of("mode", registers.mode)
         base_words = register(m, settings.chunks * settings.base_digits, "base_words")
         row_words = base_words + Mux(settings.draws, settings.chunks, 0)
         regions = {
@@ -113,17 +114,17 @@ class Accelerator(wiring.Component):
         m.d.sync += control.refused.eq(register(m, broken, "broken").any())
         m.d.comb += [
             engine.settings.eq(settings),
-            objective.loss.eq(registers.loss),
-            objective.prox.eq(registers.prox),
+            objective.loss.eq(mode.loss),
+            objective.prox.eq(mode.prox),
             objective.low.eq(registers.bounds[:16]),
             objective.high.eq(registers.bounds[16:]),
-            objective.free.eq(registers.free),
+            objective.free.eq(mode.free),
             sizes.start.eq(control.sizes_start),
             sizes.settings.eq(settings),
             sizes.base_words.eq(base_words),
             control.sizes_done.eq(sizes.done),
             control.settings.eq(settings),
-            control.snapshots.eq(registers.snapshots),
+            control.snapshots.eq(mode.snapshots),
             control.model_out.eq(registers.model_out),
             control.trace.eq(registers.trace),
             control.start.eq((registers.control & CONTROL_START).any()),

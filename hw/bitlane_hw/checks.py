@@ -6,6 +6,7 @@ from amaranth.hdl import Cat, Value
 
 from .config import AcceleratorConfig
 from .contract import CHUNK_MODEL_BYTES, DECAY_RANGE, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS, Loss
+from .registers import fields_of
 
 
 def misaligned(address: Value, size: int) -> Value:
@@ -20,7 +21,8 @@ def configuration_errors(registers, config: AcceleratorConfig, settings: Value, 
     within their own limits.
     """
     r = registers
-    digits = r.base_digits + r.draws
+    mode = fields_of("mode", r.mode)
+    digits = mode.base_digits + mode.draws
     beats = (r.base_address, r.base_stride, r.draw_address, r.draw_stride)
     addresses = (*beats, r.model_in, r.model_out, r.trace)
     low, high = (r.bounds.word_select(half, 16).as_signed() for half in (0, 1))
@@ -28,15 +30,15 @@ def configuration_errors(registers, config: AcceleratorConfig, settings: Value, 
         (r.features == 0) | (r.features > config.max_features),
         (r.groups == 0) | (r.groups > MAX_ROWS),
         (r.batch_groups == 0) | (r.batch_groups > MAX_ROWS),
-        *((tail == 0) | (tail > config.columns) for tail in (r.tails[:8], r.tails[8:])),
+        *((tail == 0) | (tail > config.columns) for tail in (mode.batch_tail, mode.epoch_tail)),
         (r.epochs == 0) | (r.epochs > MAX_EPOCHS),
         r.sets == 0,
         (digits == 0) | (digits > MAX_DIGITS),
         row_words > config.max_row_words,
         (r.decay < DECAY_RANGE[0]) | (r.decay > DECAY_RANGE[1]),
-        r.loss > max(Loss),
+        mode.loss > max(Loss),
         low > high,
-        r.staleness & (settings.chunks > config.max_chunks // 2),
+        mode.staleness & (settings.chunks > config.max_chunks // 2),
         *(address[config.address_bits :].any() for address in addresses),
         *(misaligned(address, config.beat_bytes) for address in beats),
         *(misaligned(address, CHUNK_MODEL_BYTES) for address in (r.model_in, r.model_out)),

@@ -42,13 +42,13 @@ ERRORS = {
 
 RULES = (
     "features is 1 to max_features; with staleness 1, to half of max_features",
-    f"groups and batch_groups are 1 to {MAX_ROWS}, each of the two tails is 1 to port_bits / 64",
+    f"groups and batch_groups are 1 to {MAX_ROWS}, batch_tail and epoch_tail are 1 to port_bits / 64",
     f"epochs is 1 to {MAX_EPOCHS}, sets is 1 or more",
     f"base_digits + draws is 1 to {MAX_DIGITS}",
     "ceil(features / 32) * (base_digits + draws) is at most max_row_words",
     f"decay is {DECAY_RANGE[0]} to {DECAY_RANGE[1]}, loss is at most {max(Loss):d}",
     "the low of bounds is not above the high, both signed, whatever prox is",
-    "every address and stride is below 2**address_bits",
+    "every address is below 2**address_bits",
     "base_address, base_stride, draw_address and draw_stride are multiples of port_bits / 8",
     f"model_in and model_out are multiples of {CHUNK_MODEL_BYTES}",
     f"trace is a multiple of a record: {WORD_BYTES} * max(port_bits / 64, the first power of two above outputs) bytes",
@@ -62,12 +62,23 @@ def markdown() -> str:
         f"| {r.meaning.replace('|', BAR)} |"
         for r in REGISTERS.values()
     ]
+    fields = [
+        f"| {r.name} | {f.low if f.bits == 1 else f'{f.low + f.bits - 1}..{f.low}'} | {f.name} | {f.meaning} |"
+        for r in REGISTERS.values()
+        for f in r.fields
+    ]
     errors = [f"| {code.value} | {code.name} | {meaning} |" for code, meaning in ERRORS.items()]
     rules = [f"- {rule}" for rule in RULES]
     return "\n".join(
         [
             HEAD.rstrip("\n"),
             *rows,
+            "",
+            "## Fields",
+            "",
+            "| register | bits | name | meaning |",
+            "| --- | --- | --- | --- |",
+            *fields,
             "",
             "## Error codes",
             "",

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Const, Module, Signal
-from amaranth.lib import wiring
+from amaranth.hdl import Const, Module, Signal, Value
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .axi import OKAY, AXI4Lite
 from .contract import REGISTERS
 
 ADDRESS_BITS = 12
+
+
+def fields_of(name: str, value: Value) -> data.View:
+    """The value of a register that has fields, as a view of these."""
+    register = REGISTERS[name]
+    fields = {field.name: data.Field(field.bits, field.low) for field in register.fields}
+    return data.View(data.FlexibleLayout(register.bits, fields), value)
 
 
 class Registers(wiring.Component):

@@ -136,6 +136,9 @@ class RtlDevice:
         """Cycles and transfers since the device was made."""
         return self._harness.counters
 
+    def wait(self, cycles: int) -> None:
+        """Returns at once: time passes when STATUS is read."""
+
     def run(self, cycles: int) -> int:
         """Let time pass until irq is high, at most `cycles`; returns the cycles that passed."""
         return self._harness.run(cycles)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bitlane.accelerator import Accelerator, job_bytes, loss_value
-from bitlane.contract import CONTROL_ABORT, CONTROL_START, REGISTERS, STATUS_BUSY, STATUS_DONE, ErrorCode
+from bitlane.contract import CONTROL_ABORT, CONTROL_START, FIELDS, REGISTERS, STATUS_BUSY, STATUS_DONE, ErrorCode
 from bitlane.errors import DataError, DeviceError
 from bitlane.reference import run_epochs
 
@@ -81,7 +81,7 @@ def test_job_bytes_is_what_a_job_takes(seed, draws, snapshots, columns, outputs)
     ("name", "value", "message"),
     [
         ("identity", 0, "no bitlane accelerator"),
-        ("version", 3 << 16, r"register map 3\.0, but this driver needs 2\.0"),
+        ("version", 4 << 16, r"register map 4\.0, but this driver needs 3\.0"),
         ("version", 1 << 16, r"register map 1\.0"),
     ],
 )
@@ -129,14 +129,17 @@ def test_every_setting_is_written(seed):
         job, _ = random_job(rng, bounds=bounds, free=bounds[0] < -3, rows=int(rng.integers(1, 50)))
         Accelerator(device).run(job)
         written = dict(device.written)
+        written |= REGISTERS["mode"].unpack(written["mode"])
         assert written["bounds"] == (bounds[0] % 65536) | (bounds[1] % 65536) << 16
         assert written["groups"] == job.geometry.rows
         assert written["batch_groups"] == min(8, job.geometry.rows)
-        assert written["tails"] == 0x101
+        assert (written["batch_tail"], written["epoch_tail"]) == job.geometry.tails == (1, 1)
+        assert (written["base_digits"], written["draws"]) == (job.geometry.base_digits, job.geometry.draws)
+        assert written["snapshots"] == job.snapshots
         for name in ("step", "step_negative", "rate", "decay", "phase", "loss", "prox", "free", "staleness"):
             assert written[name] == getattr(job.settings, name)
     writable = {register.name for register in REGISTERS.values() if register.writable}
-    assert writable == set(written) - {None}  # None: the high words of long registers
+    assert writable == set(written) - {None, *FIELDS}  # None: the high words of long registers
 
 
 def test_a_busy_device_is_left_alone(seed):

@@ -7,6 +7,7 @@ from bitlane.contract import (
     CONTROL_ABORT,
     CONTROL_ACKNOWLEDGE,
     CONTROL_START,
+    FIELDS,
     IDENTITY,
     MAX_EPOCHS,
     MAX_ROWS,
@@ -26,12 +27,15 @@ from .machines import random_job
 
 
 def read(device, name):
-    register = REGISTERS[name]
-    return sum(device.read(register.offset + 4 * i) << 32 * i for i in range(register.words))
+    register, field = FIELDS.get(name) or (REGISTERS[name], None)
+    value = sum(device.read(register.offset + 4 * i) << 32 * i for i in range(register.words))
+    return value >> field.low & (1 << field.bits) - 1 if field else value
 
 
 def write(device, name, value):
-    register = REGISTERS[name]
+    register, field = FIELDS.get(name) or (REGISTERS[name], None)
+    if field:
+        value = read(device, register.name) & ~((1 << field.bits) - 1 << field.low) | value << field.low
     for i in range(register.words):
         device.write(register.offset + 4 * i, value >> 32 * i & 0xFFFFFFFF)
 
@@ -52,7 +56,8 @@ def prepare(device, job):
         "features": geometry.features,
         "groups": geometry.groups,
         "batch_groups": geometry.batch_groups,
-        "tails": geometry.tails[0] | geometry.tails[1] << 8,
+        "batch_tail": geometry.tails[0],
+        "epoch_tail": geometry.tails[1],
         "base_digits": geometry.base_digits,
         "draws": int(geometry.draws),
         "sets": job.sets,
@@ -208,11 +213,11 @@ def test_abort(seed):
         ("bounds", 5 | 4 << 16),
         ("bounds", 0 | 0xFFFF << 16),
     ]
-    + [("tails", tail | last << 8) for tail, last in ((0, 1), (1, 0), (3, 1), (1, 3), (2, 255))]
+    + [(name, rows) for name in ("batch_tail", "epoch_tail") for rows in (0, 3, 15)]
     + [(name, 0x1000_0008) for name in ("base_address", "base_stride", "draw_address", "draw_stride")]
     + [(name, 0x1000_0040) for name in ("model_in", "model_out")]
     + [("trace", 0x1000_0010), ("decay", (1 << 15) - 1), ("decay", (1 << 16) + 1)]
-    + [(name, 1 << 40) for name in ("base_address", "draw_stride", "model_in", "model_out", "trace")],
+    + [(name, 1 << 40) for name in ("base_address", "draw_address", "model_in", "model_out", "trace")],
 )
 def test_configurations_that_the_hardware_refuses(seed, name, value):
     """A port of two words, records of four; two chunks of four are taken with staleness too."""
@@ -241,9 +246,11 @@ def test_a_last_batch_that_is_longer_than_the_others(seed):
     job, _ = random_job(np.random.default_rng(seed), rows=32, batch=8, columns=4)
     device = EmulatorDevice(width=256)
     prepare(device, job)
-    write(device, "tails", 3 | 4 << 8)
+    write(device, "batch_tail", 3)
+    write(device, "epoch_tail", 4)
     assert start(device) == ErrorCode.CONFIGURATION
-    write(device, "tails", 4 | 3 << 8)
+    write(device, "batch_tail", 4)
+    write(device, "epoch_tail", 3)
     assert start(device) == ErrorCode.NONE
 
 
@@ -256,7 +263,8 @@ def test_a_batch_of_more_groups_than_there_are(seed, columns):
     device.invalidate(models)
     expected = models.array.copy()
     write(device, "batch_groups", 1000)
-    write(device, "tails", 1 | columns << 8)
+    write(device, "batch_tail", 1)
+    write(device, "epoch_tail", columns)
     assert start(device) == ErrorCode.NONE
     device.invalidate(models)
     assert np.array_equal(models.array, expected)

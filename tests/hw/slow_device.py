@@ -83,6 +83,9 @@ class SlowDevice:
         """Let time pass until irq is high, at most `cycles`."""
         self._do(cycles)
 
+    def wait(self, cycles: int) -> None:
+        """Returns at once: time passes when STATUS is read."""
+
     def allocate(self, nbytes: int) -> SlowBuffer:
         return SlowBuffer(self, -(-nbytes // 8))
 

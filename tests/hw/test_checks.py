@@ -32,7 +32,8 @@ VALID = {
     "sets": 2,
     "epochs": 3,
     "batch_groups": 8,
-    "tails": 0x0101,
+    "batch_tail": 1,
+    "epoch_tail": 1,
     "decay": 1 << 16,
     "base_address": 0x1000,
     "base_stride": 0,
@@ -68,7 +69,8 @@ GOOD: list[dict[str, int]] = [
     {"features": 8 * 32, "base_digits": 8, "draws": 0},
     {"features": 4 * 32, "base_digits": 16, "draws": 0},
     dict.fromkeys(ADDRESSES, 0),
-    dict.fromkeys(BEATS, 1 << 39),
+    {"base_address": 1 << 39, "draw_address": 1 << 39},
+    {"base_stride": 1 << 31, "draw_stride": 1 << 31},
     dict.fromkeys((*MODELS, "trace"), 1 << 39),
     {"decay": 1 << 15},
     *({"loss": loss} for loss in range(3)),
@@ -77,7 +79,8 @@ GOOD: list[dict[str, int]] = [
     {"staleness": 1},
     {"staleness": 1, "features": MAX_FEATURES // 2},
     {"staleness": 0, "features": MAX_FEATURES // 2 + 1},
-    {name: (1 << REGISTERS[name].bits) - 1 for name in ("step", "step_negative", "rate", "phase", "free", "snapshots")},
+    {name: (1 << REGISTERS[name].bits) - 1 for name in ("step", "step_negative", "rate", "phase")},
+    {"free": 1, "snapshots": 1},
 ]
 BAD: list[dict[str, int]] = [
     *({"features": features} for features in (0, 513, TOP)),
@@ -87,7 +90,7 @@ BAD: list[dict[str, int]] = [
     {"base_digits": 0, "draws": 0},
     {"features": 1, "base_digits": 17, "draws": 0},
     {"features": 1, "base_digits": 16, "draws": 1},
-    {"features": 1, "base_digits": 255, "draws": 1},
+    {"features": 1, "base_digits": 31, "draws": 1},
     {"features": 5 * 32, "base_digits": 13, "draws": 0},  # 65 words a row
     {"features": 5 * 32, "base_digits": 12, "draws": 1},
     {"features": 8 * 32 + 1, "base_digits": 8, "draws": 0},
@@ -96,7 +99,7 @@ BAD: list[dict[str, int]] = [
     *({"bounds": bounds(*ends)} for ends in ((1, 0), (0, -1), (-1, -2), ((1 << 15) - 1, -(1 << 15)))),
     {"staleness": 1, "features": MAX_FEATURES // 2 + 1},
     {"staleness": 1, "features": MAX_FEATURES},
-    *({name: 1 << bit} for name in ADDRESSES for bit in (40, 63)),
+    *({name: 1 << bit} for name in ADDRESSES if REGISTERS[name].bits == 64 for bit in (40, 63)),
 ]
 
 
@@ -106,10 +109,10 @@ def sized(width: int, outputs: int) -> Iterator[tuple[dict[str, int], bool]]:
     record = next(words for words in (2, 4, 8, 16) if words > outputs)
     for batch in (1, columns):
         for epoch in (1, columns):
-            yield {"tails": batch | epoch << 8}, True
-    for tail in (0, columns + 1, 128, 255):
-        yield {"tails": tail | 1 << 8}, False
-        yield {"tails": columns | tail << 8}, False
+            yield {"batch_tail": batch, "epoch_tail": epoch}, True
+    for tail in (0, columns + 1, 15):
+        yield {"batch_tail": tail}, False
+        yield {"batch_tail": columns, "epoch_tail": tail}, False
     for names, words in ((BEATS, columns), (MODELS, 16), (("trace",), max(record, columns))):
         for name in names:
             yield {name: VALID[name] + 8 * words}, True
@@ -125,15 +128,17 @@ def test_rules(config: AcceleratorConfig) -> None:
     chunks, row_words, refused = Signal(range(MAX_FEATURES // 32 + 1)), Signal(37), Signal()
     m.d.comb += [
         chunks.eq((registers.features + 31) // 32),
-        row_words.eq((registers.features + 31) // 32 * (registers.base_digits + registers.draws)),
+        row_words.eq((registers.features + 31) // 32 * (registers.mode[:5] + registers.mode[5])),
         refused.eq(configuration_errors(registers, config, SimpleNamespace(chunks=chunks), row_words).any()),
     ]
     cases = [*((good, True) for good in GOOD), *((bad, False) for bad in BAD), *sized(config.width, config.outputs)]
 
     async def testbench(ctx: Any) -> None:
         for changes, good in cases:
+            values = {**VALID, **changes}
             for name, signal in signals.items():
-                ctx.set(signal, {**VALID, **changes}.get(name, 0))
+                fields = sum(values.get(field.name, 0) << field.low for field in REGISTERS[name].fields)
+                ctx.set(signal, values.get(name, fields))
             assert ctx.get(refused) == (not good), changes
 
     run(m, testbench, clocked=False)

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bitlane import registers
 from bitlane.accelerator import Accelerator, Job
-from bitlane.contract import CONTROL_START, MASTER, REGISTERS, STATUS_ERROR_SHIFT, ErrorCode, Loss, Prox
+from bitlane.contract import CONTROL_START, FIELDS, MASTER, REGISTERS, STATUS_ERROR_SHIFT, ErrorCode, Loss, Prox
 from bitlane.cycles import MemoryTiming
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import DeviceError
@@ -73,9 +74,10 @@ def test_report_fails_while_a_bin_is_empty(capsys):
 
 # --- what fills them
 def test_modes_fill_their_own_bins_only():
-    registers = dict.fromkeys(RUN_REGISTERS, 0) | {
-        "features": 33, "groups": 10, "batch_groups": 4, "tails": 0x101, "base_digits": 3, "draws": 1, "sets": 2,
-        "epochs": 2, "loss": Loss.HINGE, "prox": Prox.L1, "free": 1, "staleness": 1, "decay": NO_DECAY, "step": 5,
+    registers = dict.fromkeys((*RUN_REGISTERS, *FIELDS), 0) | {
+        "features": 33, "groups": 10, "batch_groups": 4, "batch_tail": 1, "epoch_tail": 1, "base_digits": 3,
+        "draws": 1, "sets": 2, "epochs": 2, "loss": Loss.HINGE, "prox": Prox.L1, "free": 1, "staleness": 1,
+        "decay": NO_DECAY, "step": 5,
     }  # fmt: skip
     bins = declared(SMALL)
     observe_modes(bins, registers, SMALL)
@@ -88,16 +90,16 @@ def test_modes_fill_their_own_bins_only():
 
 
 @pytest.mark.parametrize(
-    ("groups", "batch", "tails", "expected"),
+    ("groups", "batch", "expected"),
     [
-        (8, 4, 0x101, {"full last"}),
-        (4, 4, 0x101, {"one batch an epoch"}),
-        (3, 1, 0x101, {"full last", "one row"}),
-        (9, 4, 0x101, {"partial last"}),
+        (8, 4, {"full last"}),
+        (4, 4, {"one batch an epoch"}),
+        (3, 1, {"full last", "one row"}),
+        (9, 4, {"partial last"}),
     ],
 )
-def test_batches(groups, batch, tails, expected):
-    registers = dict.fromkeys(RUN_REGISTERS, 1) | {"groups": groups, "batch_groups": batch, "tails": tails}
+def test_batches(groups, batch, expected):
+    registers = dict.fromkeys((*RUN_REGISTERS, *FIELDS), 1) | {"groups": groups, "batch_groups": batch}
     bins = declared(SMALL)
     observe_modes(bins, registers, SMALL)
     assert {name.partition(": ")[2] for name in filled(bins) if name.startswith("batches")} == expected
@@ -107,7 +109,7 @@ def test_partial_groups_are_bins_of_wide_ports_only():
     point = GROUP_POINTS[0]
     assert point not in dict((name, of) for name, _, of in declared(SMALL).table())
     bins = declared(WIDE)
-    registers = dict.fromkeys(RUN_REGISTERS, 1) | {"groups": 3, "batch_groups": 2, "tails": 0x102}
+    registers = dict.fromkeys((*RUN_REGISTERS, *FIELDS), 1) | {"groups": 3, "batch_groups": 2, "batch_tail": 2}
     observe_modes(bins, registers, WIDE)
     assert f"{point}: full x partial" not in bins.missed()
     assert f"{point}: partial x partial" in bins.missed()
@@ -169,7 +171,7 @@ def test_refused_registers_are_refused_by_the_emulator_too(seed):
     device = EmulatorDevice(SMALL.max_features, SMALL.max_row_words)
     Accelerator(device).run(random_job(np.random.default_rng(seed), SMALL, features=40, rows=20))
     for rule, values in refused(SMALL).items():
-        kept = {name: device._values[name] for name in values}
+        kept = {name: registers.read(device, name) for name in values}
         write(device, values)
         device.write(REGISTERS["control"].offset, CONTROL_START)
         assert device.read(REGISTERS["status"].offset) >> STATUS_ERROR_SHIFT == ErrorCode.CONFIGURATION, rule
@@ -178,8 +180,7 @@ def test_refused_registers_are_refused_by_the_emulator_too(seed):
 
 def write(device: EmulatorDevice, values: dict[str, int]) -> None:
     for name, value in values.items():
-        for word in range(REGISTERS[name].words):
-            device.write(REGISTERS[name].offset + 4 * word, value >> 32 * word & 0xFFFF_FFFF)
+        registers.write(device, name, value)
 
 
 # --- the bus monitor, on the small master

@@ -36,7 +36,18 @@ def _open_rtl(width: int, outputs: int) -> Device:
     return device
 
 
-_OPENERS: dict[str, Callable[[int, int], Device]] = {"emulator": _open_emulator, "rtl": _open_rtl}
+def _open_pynq(width: int, outputs: int) -> Device:
+    from .pynq import open_board
+
+    return open_board()
+
+
+_OPENERS: dict[str, Callable[[int, int], Device]] = {
+    "emulator": _open_emulator,
+    "rtl": _open_rtl,
+    "pynq": _open_pynq,
+}
+REMOTE = "pynq://"
 
 
 @dataclass(frozen=True)
@@ -54,9 +65,10 @@ def open_device(spec: str | Device, width: int = WORD_BITS, outputs: int = 1) ->
     Parameters
     ----------
     spec: "emulator" (the numpy reference), "rtl" (the Verilated hardware), "auto" (rtl where it can be
-        opened, otherwise the emulator, with a warning), or a `Device`.
-    width: of the memory port of a device opened here, in bits: `contract.PORT_WIDTHS`.
-    outputs: models that it trains at a time, 1 to `contract.MAX_OUTPUTS`.
+        opened, otherwise the emulator, with a warning), "pynq" (the board that this runs on), "pynq://HOST" (one on the
+        network, port after a colon), or a `Device`.
+    width: of the memory port of a device made here, in bits: `contract.PORT_WIDTHS`. A board's is what it is.
+    outputs: models that it trains at a time, 1 to `contract.MAX_OUTPUTS`; likewise.
 
     Raises
     ------
@@ -71,8 +83,12 @@ def open_device(spec: str | Device, width: int = WORD_BITS, outputs: int = 1) ->
         except DeviceError as error:
             warnings.warn(f"using the emulator, which gives the same results: {error}", stacklevel=2)
             return _open_emulator(width, outputs)
+    if spec.startswith(REMOTE) and spec != REMOTE:
+        from .pynq import open_board
+
+        return open_board(spec.removeprefix(REMOTE))
     if spec not in _OPENERS:
-        raise DataError(f"device={spec!r} is unknown: choose one of {', '.join([*_OPENERS, 'auto'])}")
+        raise DataError(f"device={spec!r} is unknown: choose one of {', '.join([*_OPENERS, REMOTE + 'HOST', 'auto'])}")
     return _OPENERS[spec](width, outputs)
 
 

@@ -199,6 +199,9 @@ class EmulatorDevice:
         """Copies the device's side to the host's."""
         buffer.array[:] = self._words(buffer.device_address, len(buffer.array), ErrorCode.READ_DECODE)
 
+    def wait(self, cycles: int) -> None:
+        """Returns at once: time passes when STATUS is read."""
+
     def close(self) -> None:
         """Ends a run and forgets the memory."""
         self._run = None
@@ -231,7 +234,7 @@ class EmulatorDevice:
         values = self._values
         for name in ("epoch", "cycles", "beats", "stall_memory", "stall_model", "saturations"):
             values[name] = 0
-        at = dict(values)
+        at = values | REGISTERS["mode"].unpack(values["mode"])
         geometry, settings = _checked(at)
         values |= _now(settings)
         master = unpack_master(self._load(at["model_in"], geometry.model_words), geometry.features)
@@ -285,7 +288,7 @@ def _now(settings: Settings) -> dict[str, int]:
 def _checked(at: dict[str, int]) -> tuple[Geometry, Settings]:
     """What the registers set, if the hardware would take it; refused too where batches differ in no legal way."""
     columns = at["port_bits"] // WORD_BITS
-    tail, last_tail = at["tails"] & 0xFF, at["tails"] >> 8
+    tail, last_tail = at["batch_tail"], at["epoch_tail"]
     chunks = -(-at["features"] // CHUNK)
     bounds = _signed(at["bounds"]), _signed(at["bounds"] >> BOUND.bits)
     limits = {

@@ -28,7 +28,7 @@ class Buffer(Protocol):
 class Device(Protocol):
     """An accelerator, whatever it is made of. The driver, `bitlane.accelerator`, knows nothing else of it.
 
-    On a simulated device time passes when STATUS is read, some thousands of cycles a read.
+    On a simulated device that nobody waits for, time passes when STATUS is read, some thousands of cycles a read.
     """
 
     @property
@@ -53,6 +53,9 @@ class Device(Protocol):
 
     def invalidate(self, buffer: Buffer) -> None:
         """Makes what the device wrote visible to the host."""
+
+    def wait(self, cycles: int) -> None:
+        """Sleeps for this many of its clock cycles, or until its interrupt where that is sooner."""
 
     def close(self) -> None:
         """Lets go of the device; it must not be used afterwards."""

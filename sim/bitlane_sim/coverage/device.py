@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from bitlane import registers
 from bitlane.accelerator import Job
 from bitlane.contract import CONTROL_ABORT, CONTROL_START, REGISTERS
 
@@ -76,9 +77,8 @@ class WatchedDevice(RtlDevice):
         self.write(CONTROL, CONTROL_ABORT)
 
     def value(self, name: str) -> int:
-        """A whole register."""
-        register = REGISTERS[name]
-        return sum(self.read(register.offset + 4 * word) << 32 * word for word in range(register.words))
+        """A whole register, or a field."""
+        return registers.read(self, name)
 
     def this_run(self, job: Job) -> Run:
         """The run that started last, of this job."""

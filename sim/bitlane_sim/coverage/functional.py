@@ -9,7 +9,18 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bitlane.contract import BURST_BEATS, CHUNK, DECAY_RANGE, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS, ErrorCode, Loss, Prox
+from bitlane.contract import (
+    BURST_BEATS,
+    CHUNK,
+    DECAY_RANGE,
+    MAX_DIGITS,
+    MAX_EPOCHS,
+    MAX_ROWS,
+    REGISTERS,
+    ErrorCode,
+    Loss,
+    Prox,
+)
 from bitlane.fixed import NO_DECAY
 from bitlane_hw.config import AcceleratorConfig
 
@@ -35,7 +46,7 @@ ADDRESSES = ("base_address", "base_stride", "draw_address", "draw_stride", "mode
 
 
 def refused(config: AcceleratorConfig) -> dict[str, dict[str, int]]:
-    """Registers, and values that no run of this hardware may have, for every rule that refuses one."""
+    """Registers and fields, and values that no run of this hardware may have, for every rule that refuses one."""
     most, rows = config.max_features, config.columns
     singles = {
         "no features": ("features", 0),
@@ -44,10 +55,10 @@ def refused(config: AcceleratorConfig) -> dict[str, dict[str, int]]:
         "groups": ("groups", MAX_ROWS + 1),
         "no batch": ("batch_groups", 0),
         "batch": ("batch_groups", MAX_ROWS + 1),
-        "no batch tail": ("tails", rows << 8),
-        "batch tail": ("tails", rows << 8 | rows + 1),
-        "no epoch tail": ("tails", rows),
-        "epoch tail": ("tails", rows + 1 << 8 | rows),
+        "no batch tail": ("batch_tail", 0),
+        "batch tail": ("batch_tail", rows + 1),
+        "no epoch tail": ("epoch_tail", 0),
+        "epoch tail": ("epoch_tail", rows + 1),
         "no epochs": ("epochs", 0),
         "epochs": ("epochs", MAX_EPOCHS + 1),
         "no sets": ("sets", 0),
@@ -58,7 +69,8 @@ def refused(config: AcceleratorConfig) -> dict[str, dict[str, int]]:
         "bounds": ("bounds", 0xFFFF_0000),
     }
     singles |= {f"{name} misaligned": (name, config.beat_bytes // 2) for name in ADDRESSES}
-    singles |= {f"{name} beyond the port": (name, 1 << config.address_bits) for name in ADDRESSES}
+    beyond = [name for name in ADDRESSES if REGISTERS[name].bits > config.address_bits]
+    singles |= {f"{name} beyond the port": (name, 1 << config.address_bits) for name in beyond}
     rules = {rule: {name: value} for rule, (name, value) in singles.items()}
     rules["no digits"] = {"base_digits": 0, "draws": 0}
     rules["two models"] = {"features": most, "base_digits": 1, "draws": 0, "staleness": 1}
@@ -104,10 +116,10 @@ def declared(config: AcceleratorConfig) -> Bins:
 
 
 def observe_modes(bins: Bins, registers: dict[str, int], config: AcceleratorConfig) -> None:
-    """A run that ended well, from its registers."""
+    """A run that ended well, from its registers and their fields."""
     r = registers
     prox, digits = Prox(r["prox"]).name, r["base_digits"] + r["draws"]
-    tail, epoch_tail = r["tails"] & 0xFF, r["tails"] >> 8
+    tail, epoch_tail = r["batch_tail"], r["epoch_tail"]
     full, last = divmod(r["groups"], r["batch_groups"])
     partial = last != 0 or (full > 1 and epoch_tail < tail)
     chunks = -(-r["features"] // CHUNK)

@@ -11,11 +11,13 @@ from typing import Literal
 
 import numpy as np
 
+from bitlane import registers
 from bitlane.accelerator import Accelerator, Job
 from bitlane.contract import (
     BURST_BEATS,
     CONTROL_ACKNOWLEDGE,
     CONTROL_START,
+    FIELDS,
     REGISTERS,
     STATUS_DONE,
     STATUS_ERROR_SHIFT,
@@ -231,7 +233,7 @@ class Runs:
             wrong = self._bench.compare(job, variant, disturbance)
         if not wrong and watch:
             device = self._device(variant)
-            observe_modes(self._bins, {name: device.value(name) for name in RUN_REGISTERS}, self._config)
+            observe_modes(self._bins, {name: device.value(name) for name in (*RUN_REGISTERS, *FIELDS)}, self._config)
             observe_values(self._bins, seen)
             self._bins.hit("end", ErrorCode.NONE.name)
         return wrong
@@ -299,6 +301,4 @@ class Runs:
     @staticmethod
     def _set(device: WatchedDevice, values: dict[str, int]) -> None:
         for name, value in values.items():
-            register = REGISTERS[name]
-            for word in range(register.words):
-                device.write(register.offset + 4 * word, value >> 32 * word & 0xFFFF_FFFF)
+            registers.write(device, name, value)

@@ -1,0 +1,7 @@
+"""What the entry point `pynq.overlays` names: pynq looks for bitstreams in the first folder of this package's path."""
+
+from __future__ import annotations
+
+from .. import unpack_for_pynq
+
+__path__ = [str(unpack_for_pynq())]

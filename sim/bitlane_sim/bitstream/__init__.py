@@ -1,0 +1,1 @@
+"""From the RTL to a bitstream, with open tools alone."""
