@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..contract import VLNV, WORD_BYTES
+from ..contract import CONTROL_ABORT, REGISTERS, STATUS_BUSY, VLNV, WORD_BYTES
 from ..errors import DeviceError
 from ..overlays import overlay_for
 from .protocol import Buffer
 
 INSTALL = "pip install 'bitlane[pynq-z7]' (PYNQ-Z1, PYNQ-Z2) or 'bitlane[pynq-zu]' (Zynq UltraScale+)"
+CONTROL, STATUS = (REGISTERS[name].offset for name in ("control", "status"))
+ABORT_SECONDS = 1.0  # that an accelerator may take to end its bursts
 SPARE_BYTES = 8 << 20  # of the memory for buffers that is left to others
 DEFAULT_CAPACITY = 96 << 20  # where nothing says how much of it is free: PYNQ reserves 128 MiB
 
@@ -60,7 +62,7 @@ class BoardDevice:
     def __init__(self, ip: Any, capacity_bytes: int | None = None):
         self._ip = ip
         self._board = ip.device
-        self._orphans: list[Any] = []
+        self._owed: list[Callable[[], None]] = []  # what a board that did not answer has not been told yet
         facts = ip.parameters
         self.name = f"pynq ({facts['BOARD']})"
         self._hertz = float(facts["CLOCK_MHZ"]) * 1e6
@@ -70,31 +72,37 @@ class BoardDevice:
     # --- registers
     def read(self, offset: int) -> int:
         """The 32-bit register at a byte offset."""
+        self._settle()
         with self._telling(f"reading the register at {offset:#05x}"):
             return int(self._ip.mmio.read(offset)) & 0xFFFF_FFFF  # pynq.remote gives signed numbers
 
     def write(self, offset: int, value: int) -> None:
-        """Writes the 32-bit register at a byte offset."""
+        """Writes the 32-bit register at a byte offset. An abort that is not heard is said again, before all else."""
+        if offset == CONTROL and value & CONTROL_ABORT:
+            self._owed.append(self._abort)
+        self._settle()
         with self._telling(f"writing the register at {offset:#05x}"):
             self._ip.mmio.write(offset, int(value))
 
     # --- memory
     def allocate(self, nbytes: int) -> BoardBuffer:
         """A buffer of at least `nbytes` bytes, whole words; DeviceError where there is no room."""
-        while self._orphans:
-            with self._telling("giving back a buffer"):
-                self._orphans[-1].freebuffer()
-            self._orphans.pop()
+        self._settle()
         with self._telling(f"taking {nbytes} bytes of contiguous memory (CMA)"):
             return BoardBuffer(self, self._board.allocate((max(1, -(-nbytes // WORD_BYTES)),), np.dtype(np.uint64)))
 
     def give_back(self, memory: Any) -> None:
         """What `BoardBuffer.free` does."""
-        try:
+
+        def free() -> None:
+            memory.freed = False  # pynq takes it for freed even where that failed
             memory.freebuffer()
-        except Exception:  # a board that does not answer: what cannot be freed now is freed before the next is taken
-            memory.freed = False
-            self._orphans.append(memory)
+
+        answers = not self._owed
+        self._owed.append(free)
+        if answers:
+            with suppress(DeviceError):
+                self._settle()
 
     def flush(self, buffer: Buffer) -> None:
         """Makes what the host wrote visible to the accelerator; always the whole buffer."""
@@ -119,6 +127,20 @@ class BoardDevice:
 
     def close(self) -> None:
         """Nothing to do: the overlay stays loaded, buffers are the driver's to free."""
+
+    def _settle(self) -> None:
+        """Does what is owed, in order; what fails, and all that is behind it, stays owed."""
+        while self._owed:
+            with self._telling("cleaning up"):
+                self._owed[0]()
+            del self._owed[0]
+
+    def _abort(self) -> None:
+        """Ends a run, if one goes on, and waits until it has ended."""
+        mmio, end = self._ip.mmio, time.monotonic() + ABORT_SECONDS
+        mmio.write(CONTROL, CONTROL_ABORT)
+        while int(mmio.read(STATUS)) & STATUS_BUSY and time.monotonic() < end:
+            pass
 
     def _memory(self, buffer: Buffer) -> Any:
         if not isinstance(buffer, BoardBuffer) or buffer.memory is None:
@@ -173,8 +195,8 @@ def open_board(address: str = "", bitfile: str | Path | None = None, capacity_by
 
     Raises
     ------
-    DeviceError: pynq is not installed, no board is found, it does not answer, there is no overlay for it, or the overlay
-        is for another board, another version or another build than its .hwh says.
+    DeviceError: pynq is not installed, no board is found, it does not answer, there is no overlay for it, or the
+        overlay is for another board, another version or another build than its .hwh says.
     """
     try:
         import pynq

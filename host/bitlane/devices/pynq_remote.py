@@ -11,8 +11,9 @@ from pynq.remote import buffer_pb2_grpc, mmio_pb2_grpc, remote_device_pb2_grpc
 from ..errors import DataError
 from .pynq import telling
 
-CALL_SECONDS = 10.0  # that a board may take to answer; a cable that was pulled answers nothing
+CALL_SECONDS = 5.0  # that a board may take to answer; a cable that was pulled answers nothing
 STREAM_SECONDS = 300.0  # the same for a whole buffer
+RETRY = [(f"grpc.{name}_reconnect_backoff_ms", 500) for name in ("initial", "min", "max")]  # of a lost connection
 
 
 def connect(address: str) -> RemoteDevice:
@@ -28,6 +29,8 @@ def connect(address: str) -> RemoteDevice:
         raise DataError(f"device='pynq://{address}': the port {port!r} is no number")
     with telling(f"pynq://{address}", "connecting"):
         board = RemoteDevice(0, ip_addr=host, port=int(port or PYNQ_PORT))
+        board.client.channel.close()
+        board.client.channel = grpc.insecure_channel(f"{host}:{port or PYNQ_PORT}", options=RETRY)
         channel = grpc.intercept_channel(board.client.channel, _Deadline())
         board._stub = {
             "device": remote_device_pb2_grpc.RemoteDeviceStub(channel),
@@ -38,13 +41,13 @@ def connect(address: str) -> RemoteDevice:
 
 
 class _Deadline(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor, grpc.StreamUnaryClientInterceptor):
-    """Gives every call a deadline; pynq's own have none, and would wait for ever."""
+    """Gives every call a deadline, until which a lost board may come back; pynq's own would wait for ever."""
 
     def intercept_unary_unary(self, call: Any, details: Any, request: Any) -> Any:
-        return call(details._replace(timeout=CALL_SECONDS), request)
+        return call(details._replace(timeout=CALL_SECONDS, wait_for_ready=True), request)
 
     def intercept_unary_stream(self, call: Any, details: Any, request: Any) -> Any:
-        return call(details._replace(timeout=STREAM_SECONDS), request)
+        return call(details._replace(timeout=STREAM_SECONDS, wait_for_ready=True), request)
 
     def intercept_stream_unary(self, call: Any, details: Any, requests: Any) -> Any:
-        return call(details._replace(timeout=STREAM_SECONDS), requests)
+        return call(details._replace(timeout=STREAM_SECONDS, wait_for_ready=True), requests)
