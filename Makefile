@@ -1,6 +1,8 @@
 # `make` alone lists what there is. Everything runs in a virtual environment of its own, .venv.
 PYTHON ?= python3
 VENV := .venv
+# pynq stands still at libraries that Python 3.13 and later have left behind; there its tests are left out.
+PYNQ := $(shell $(PYTHON) -c 'import sys; print("$(VENV)-pynq-z7 $(VENV)-pynq-zu" * (sys.version_info < (3, 13)))')
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 OUT ?= runs/demo
@@ -17,8 +19,10 @@ demo: $(STAMP) ## train on handwritten digits at several precisions, on the simu
 	$(BIN)/bitlane compare digits --bits 2,4,8,32 --sampling double,nearest,naive --learning-rate 0.05 \
 	    --device rtl --out $(OUT)
 
-test: $(STAMP) ## all tests, on two processes
+test: $(STAMP) $(PYNQ:%=%/installed) ## all tests, on two processes; those of boards with both versions of pynq
 	$(BIN)/pytest -n 2
+	@[ -n "$(PYNQ)" ] || echo "tests/pynq left out: pynq runs on Python 3.10 to 3.12 (make test PYTHON=python3.12)"
+	@for venv in $(PYNQ); do echo $$venv/bin/pytest tests/pynq; $$venv/bin/pytest tests/pynq || exit 1; done
 
 formal: $(STAMP) ## prove the streams, the AXI ports and the order of the data, by induction
 	$(BIN)/python -m bitlane_sim.formal
@@ -52,8 +56,15 @@ docs: $(STAMP) ## write docs/registers.md from the register table
 	$(BIN)/python -m bitlane_hw.register_docs docs/registers.md
 
 clean: ## remove the environment and everything made, but the cache of built simulators
-	rm -rf $(VENV) build dist runs .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PYNQ) build dist runs .pytest_cache .mypy_cache .ruff_cache
 	find host hw sim tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# pynq wants older versions of numpy and setuptools than the rest, so that it gets environments of its own.
+$(PYNQ:%=%/installed): $(VENV)-%/installed: $(STAMP)
+	$(PYTHON) -m venv $(@D)
+	grep -v ^numpy constraints.txt > $(@D)/constraints.txt
+	$(@D)/bin/pip install --quiet --disable-pip-version-check -c $(@D)/constraints.txt -e '.[sim,$*]' pytest
+	@touch $@
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || \

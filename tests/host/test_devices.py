@@ -1,6 +1,7 @@
 """Devices by name."""
 
 import importlib
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -73,9 +74,17 @@ def test_a_device_is_taken_as_it_is():
     assert open_device(device, width=512) is device
 
 
-def test_unknown_names():
-    with pytest.raises(DataError, match=r"device='fpga' is unknown: choose one of .*emulator.*auto"):
-        open_device("fpga")
+@pytest.mark.parametrize("name", ["fpga", "pynq://"])
+def test_unknown_names(name):
+    with pytest.raises(DataError, match=f"device='{name}' is unknown: choose one of .*emulator.*pynq://HOST, auto"):
+        open_device(name)
+
+
+@pytest.mark.parametrize("name", ["pynq", "pynq://board.local"])
+def test_a_board_without_pynq(name, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynq", None)
+    with pytest.raises(DeviceError, match=r"boards need pynq: pip install 'bitlane\[pynq-z7\]' \(PYNQ-Z1"):
+        open_device(name)
 
 
 def test_a_missing_simulator_names_its_extra(no_simulator):

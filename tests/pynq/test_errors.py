@@ -74,12 +74,6 @@ def test_a_missing_file(board: SimulatedBoard, bit: Path, suffix: str) -> None:
     open_board(bitfile=bit)
 
 
-def test_no_bitstream_for_a_board(board: SimulatedBoard) -> None:
-    board.name = "Nobody's"
-    with pytest.raises(DeviceError, match=r"no bitstream for the board Nobody's \(for: .*\): build one"):
-        open_board()
-
-
 def test_memory_that_is_used_up(
     opener: Callable[[], BoardDevice], hardware: Hardware, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

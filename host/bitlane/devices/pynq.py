@@ -67,6 +67,7 @@ class BoardDevice:
         self.name = f"pynq ({facts['BOARD']})"
         self._hertz = float(facts["CLOCK_MHZ"]) * 1e6
         self._irq = None if self._board.has_capability("REMOTE") else getattr(ip, "irq", None)
+        self._loop = asyncio.new_event_loop()  # for good: pynq's events belong to the loop that first waits for them
         self.capacity_bytes = capacity_bytes or _free_bytes(self._board)
 
     # --- registers
@@ -123,10 +124,11 @@ class BoardDevice:
             return
         # A notebook has an event loop of its own running, in which no other can: hence the thread.
         with ThreadPoolExecutor(1) as pool, suppress(asyncio.TimeoutError):
-            pool.submit(asyncio.run, asyncio.wait_for(self._irq.wait(), seconds)).result()
+            pool.submit(self._loop.run_until_complete, asyncio.wait_for(self._irq.wait(), seconds)).result()
 
     def close(self) -> None:
-        """Nothing to do: the overlay stays loaded, buffers are the driver's to free."""
+        """Ends the waiting for interrupts; the overlay stays loaded, and buffers are the driver's to free."""
+        self._loop.close()
 
     def _settle(self) -> None:
         """Does what is owed, in order; what fails, and all that is behind it, stays owed."""

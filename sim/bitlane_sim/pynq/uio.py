@@ -1,0 +1,35 @@
+"""The processor's interrupt line as pynq waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from pynq.interrupt import _InterruptController
+
+from .board import Hardware, SimulatedBoard
+
+POLL_SECONDS = 0.001
+
+
+class SimulatedUio:
+    """In the place of pynq's UioController: sets an event once the interrupt controller's output is high."""
+
+    def __init__(self, hardware: Hardware):
+        self._hardware = hardware
+
+    def add_event(self, event: Any, number: int) -> None:
+        """Called within a running event loop."""
+        self._task = asyncio.get_running_loop().create_task(self._watch(event))
+
+    async def _watch(self, event: Any) -> None:
+        while not self._hardware.intc.output:
+            await asyncio.sleep(POLL_SECONDS)
+            self._hardware.catch_up()
+        event.set()
+
+
+def connect_interrupt(board: SimulatedBoard) -> None:
+    """From now on, overlays with an interrupt controller find its line. It is the first that each board's PL has."""
+    number = 61 if board.arch == "armv7l" else 121  # of the processor's interrupt controller (UG585, UG1085)
+    _InterruptController._uio_devices[number] = SimulatedUio(board.hardware)
