@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,6 +38,7 @@ from .settings import Settings
 PAGE = 4096  # what devices round a buffer up to
 BOUND_MASK = (1 << BOUND.bits) - 1
 SHORTEST_PAUSE = 1 << 12  # cycles between two looks at STATUS
+LOOKS = 64  # at the trace, at most, until a run should be over
 LONGEST_PAUSE = 1 << 30  # so that a run that fails is not waited for to its end
 EMPTY = 1 << 63  # in the words of a trace record that is not written yet: no count of cycles, and no loss
 STRIDE_LIMIT = 1 << REGISTERS["base_stride"].bits
@@ -82,6 +83,25 @@ class Job:
     def sets(self) -> int:
         """Sets that the epochs go through."""
         return max(len(self.base), len(self.draws))
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Buffers for the samples of a job; None where it has none."""
+
+    device: Device
+    base: Buffer | None
+    draws: Buffer | None
+
+    def fill(self, base: Sequence[Words], draws: Sequence[Words]) -> None:
+        """Writes regions one behind the other, from the beginning of each buffer on."""
+        for buffer, regions in ((self.base, base), (self.draws, draws)):
+            if buffer is not None:
+                start = 0
+                for region in regions:
+                    buffer.array[start : start + len(region)] = region
+                    start += len(region)
+                self.device.flush(buffer)
 
 
 @dataclass(frozen=True)
@@ -198,13 +218,28 @@ class Accelerator:
                 f"lower bits to {self.max_row_words // geometry.chunks * DIGIT_BITS} or below"
             )
 
-    def run(self, job: Job, on_epoch: OnEpoch | None = None) -> Outcome:
-        """Starts the accelerator once and waits for it. Buffers are freed however it ends.
+    @contextmanager
+    def slot(self, base_words: int, draw_words: int) -> Iterator[Slot]:
+        """Buffers for samples, freed in the end; they may be filled while another slot's run goes on."""
+        with ExitStack() as stack:
+            buffers = [self._allocate(stack, words) if words else None for words in (base_words, draw_words)]
+            yield Slot(self.device, *buffers)
+
+    def run(
+        self,
+        job: Job,
+        on_epoch: OnEpoch | None = None,
+        slot: Slot | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Outcome:
+        """Starts the accelerator once and waits for it. Its buffers are freed however it ends.
 
         Parameters
         ----------
         job: what to run.
         on_epoch: called with the number of each epoch, from 0, and its losses, int64 [outputs], soon after it ended.
+        slot: filled with the job's samples; None for one of its own.
+        meanwhile: called once, while the accelerator works.
 
         Raises
         ------
@@ -216,19 +251,22 @@ class Accelerator:
         if self._read("status") & STATUS_BUSY:
             raise DeviceError(f"{self.device.name} is busy with another run")
         with ExitStack() as stack:
-            base = self._upload(stack, job.base)
-            draws = self._upload(stack, job.draws)
-            model_in = self._upload(stack, [pack_master(job.master)])
+            if slot is None:
+                slot = stack.enter_context(self.slot(sum(map(len, job.base)), sum(map(len, job.draws))))
+                slot.fill(job.base, job.draws)
+            master = pack_master(job.master)
+            model_in = self._allocate(stack, len(master))
+            model_in.array[:] = master
+            self.device.flush(model_in)
             models = job.epochs if job.snapshots else 1
             model_out = self._allocate(stack, models * job.geometry.model_words)
             trace = self._allocate(stack, job.epochs * job.geometry.record_words)
             trace.array[:] = EMPTY
             self.device.flush(trace)
-            self._configure(job, base, draws, model_in, model_out, trace)
+            self._configure(job, slot, model_in, model_out, trace)
             report = _Report(self.device, trace, job.geometry, on_epoch)
-            code = self._start_and_wait(
-                report, predict(job.geometry, job.epochs, job.snapshots, job.settings.staleness)
-            )
+            expected = predict(job.geometry, job.epochs, job.snapshots, job.settings.staleness)
+            code = self._start_and_wait(report, expected, meanwhile)
             if code != ErrorCode.NONE:
                 raise DeviceError(f"{self.device.name} ended with {code.name}: {_EXPLANATIONS[code]}", code)
             self.device.invalidate(model_out)
@@ -245,31 +283,18 @@ class Accelerator:
         stack.callback(buffer.free)
         return buffer
 
-    def _upload(self, stack: ExitStack, regions: Sequence[Words]) -> Buffer | None:
-        """One buffer with these regions one behind the other; None where there are none."""
-        if not regions:
-            return None
-        buffer = self._allocate(stack, sum(len(region) for region in regions))
-        start = 0
-        for region in regions:
-            buffer.array[start : start + len(region)] = region
-            start += len(region)
-        self.device.flush(buffer)
-        return buffer
-
     def _configure(
         self,
         job: Job,
-        base: Buffer | None,
-        draws: Buffer | None,
-        model_in: Buffer | None,
+        slot: Slot,
+        model_in: Buffer,
         model_out: Buffer,
         trace: Buffer,
     ) -> None:
         geometry, settings = job.geometry, job.settings
         batch_tail, epoch_tail = geometry.tails
         low, high = settings.bounds
-        address = {"base_address": base, "draw_address": draws, "model_in": model_in}
+        address = {"base_address": slot.base, "draw_address": slot.draws, "model_in": model_in}
         values = {name: buffer.device_address if buffer else 0 for name, buffer in address.items()}
         mode = {
             "base_digits": geometry.base_digits,
@@ -306,10 +331,14 @@ class Accelerator:
             else:
                 self._write(name, value)
 
-    def _start_and_wait(self, report: _Report, expected: CycleCounts) -> ErrorCode:
+    def _start_and_wait(
+        self, report: _Report, expected: CycleCounts, meanwhile: Callable[[], None] | None
+    ) -> ErrorCode:
         """Starts, waits until done, acknowledges. Whatever is raised meanwhile stops the device first."""
         self._write("control", CONTROL_START)
         try:
+            if meanwhile is not None:
+                meanwhile()
             status = self._wait(report, self._sleep(report, expected))
         except BaseException:
             with suppress(DeviceError):  # one that does not answer any more: what was raised first says why
@@ -320,11 +349,10 @@ class Accelerator:
 
     def _sleep(self, report: _Report, expected: CycleCounts) -> int:
         """As long as the run takes where memory never stalls, touching no register; returns the cycles of that."""
-        passed = 0
-        for end in (*(expected.epoch_cycles.tolist() if report.wanted else ()), expected.cycles):
-            end = min(end, LONGEST_PAUSE)
-            self.device.wait(end - passed)
-            passed = end
+        ends = expected.epoch_cycles[:: 1 + len(expected.epoch_cycles) // LOOKS] if report.wanted else ()
+        for end in (*ends, expected.cycles):
+            passed = min(int(end), LONGEST_PAUSE)
+            self.device.wait(passed)
             report.update()
         return passed
 
@@ -339,9 +367,8 @@ class Accelerator:
                 return status
             if not status & STATUS_BUSY:
                 raise DeviceError(f"{self.device.name} forgot its run: it has been reset meanwhile")
-            pause = min(max(passed // 16, SHORTEST_PAUSE), LONGEST_PAUSE)
-            self.device.wait(pause)
-            passed += pause
+            passed += min(max(passed // 16, SHORTEST_PAUSE), LONGEST_PAUSE)
+            self.device.wait(passed)
             now = time.monotonic()
             if now - looked >= self.patience / 4:
                 looked = now

@@ -63,30 +63,46 @@ class Plan:
 
     @cached_property
     def start_epochs(self) -> int:
-        """Epochs a start over all rows, 0 where not even one fits."""
+        """Epochs a start over all rows: all, or as many as leave room for the next's. 0 where not even one fits."""
+        fitting = self._epochs_in(self.capacity)
+        return fitting if fitting == self.epochs - self.first_epoch else self._epochs_in(self.capacity // 2) or fitting
+
+    @cached_property
+    def part_rows(self) -> int:
+        """Rows a start where not all fit: a multiple of the batch, with room for the next start's where that can be.
+
+        DataError where not even a batch fits.
+        """
+        batches = self._batches_in(self.capacity // 2) or self._batches_in(self.capacity)
+        if not batches:
+            raise DataError(
+                f"a batch of {self.geometry.batch} rows does not fit the {self.capacity} bytes of the device: "
+                "lower batch_size or bits"
+            )
+        return batches * self.geometry.batch
+
+    @property
+    def ahead(self) -> bool:
+        """Whether the samples of a start may be loaded while the one before it runs."""
+        half = self.capacity // 2
+        return bool(self._epochs_in(half) if self.start_epochs else self._batches_in(half))
+
+    def _epochs_in(self, capacity: int) -> int:
         if self.geometry.groups > MAX_ROWS:
             return 0
         return bisect_right(
             range(1, self.epochs - self.first_epoch + 1),
-            self.capacity,
+            capacity,
             key=lambda epochs: self.bytes_needed(self.geometry, epochs, self.snapshots),
         )
 
-    @cached_property
-    def part_rows(self) -> int:
-        """Rows a start where not all fit: a multiple of the batch. DataError where not even a batch fits."""
+    def _batches_in(self, capacity: int) -> int:
         geometry = self.geometry
-        batches = bisect_right(
+        return bisect_right(
             range(1, min(MAX_ROWS // geometry.batch_groups, geometry.rows // geometry.batch) + 1),
-            self.capacity,
+            capacity,
             key=lambda batches: self.bytes_needed(replace(geometry, rows=batches * geometry.batch), 1, False),
         )
-        if not batches:
-            raise DataError(
-                f"a batch of {geometry.batch} rows does not fit the {self.capacity} bytes of the device: "
-                "lower batch_size or bits"
-            )
-        return batches * geometry.batch
 
 
 @dataclass(frozen=True)

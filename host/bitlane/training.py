@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .accelerator import Accelerator
 from .checkpoint import Checkpoint, Options, fingerprint
 from .contract import MAX_EPOCHS, MAX_ROWS, WEIGHT
+from .conveyor import Conveyor
 from .devices.protocol import Device
 from .errors import DataError
 from .layout import Geometry, master_weights
@@ -226,10 +227,14 @@ def _train_pass(
     samples = Samples(X, labels, first.scaling.of(targets, outputs), first.options.precision, first.options.seed)
     state = State(master, first.settings[targets[0]])
     totals.begin(targets)
-    for start in starts(plan, samples):
-        outcome = accelerator.run(start.job(plan, state), totals.on_epoch if start.whole else None)
-        totals.add(start, outcome)
-        state = state.after(outcome)
+    with Conveyor(accelerator, starts(plan, samples), plan.ahead) as conveyor:
+        while conveyor.start is not None:
+            start = conveyor.start
+            on_epoch = totals.on_epoch if start.whole else None
+            outcome = accelerator.run(start.job(plan, state), on_epoch, conveyor.slot, conveyor.fetch)
+            totals.add(start, outcome)
+            state = state.after(outcome)
+            conveyor.advance()
 
 
 # --- checks ---

@@ -7,6 +7,7 @@ import pytest
 
 from bitlane.accelerator import Accelerator, job_bytes
 from bitlane.contract import MASTER_OFFSET
+from bitlane.conveyor import Conveyor
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import DataError
 from bitlane.fixed import NO_DECAY
@@ -60,17 +61,19 @@ class Trained:
         self.starts = self.saturations = 0
         self.losses, self.models = [], []
         partial = np.zeros(geometry.outputs, np.int64)
-        for start in starts(plan, samples):
-            outcome = accelerator.run(start.job(plan, state))
-            state = state.after(outcome)
-            self.starts += 1
-            self.saturations += outcome.counters.saturations
-            partial = partial + outcome.loss[0] if not start.whole else outcome.loss
-            if start.ends_epoch:
-                self.losses += np.atleast_2d(partial).tolist()
-                partial = np.zeros(geometry.outputs, np.int64)
-                models = outcome.master[np.newaxis] if outcome.snapshots is None else outcome.snapshots
-                self.models += models.tolist()
+        with Conveyor(accelerator, starts(plan, samples), plan.ahead) as conveyor:
+            while (start := conveyor.start) is not None:
+                outcome = accelerator.run(start.job(plan, state), None, conveyor.slot, conveyor.fetch)
+                state = state.after(outcome)
+                self.starts += 1
+                self.saturations += outcome.counters.saturations
+                partial = partial + outcome.loss[0] if not start.whole else outcome.loss
+                if start.ends_epoch:
+                    self.losses += np.atleast_2d(partial).tolist()
+                    partial = np.zeros(geometry.outputs, np.int64)
+                    models = outcome.master[np.newaxis] if outcome.snapshots is None else outcome.snapshots
+                    self.models += models.tolist()
+                conveyor.advance()
         self.state = state
         assert device.allocated == 0
 
@@ -101,14 +104,30 @@ def test_memory_does_not_change_a_bit(seed, precision, sets, snapshots, columns,
     assert whole.starts == 1 and len(whole.losses) == 5
 
     two_sets = job_bytes(plan.geometry, 2, 2 if precision.sampling == "naive" else 1, 2, snapshots)
-    segments = Trained(replace(plan, capacity=two_sets), samples, state)
-    whole.check_same(segments)
-    if sets == 5:
-        assert segments.starts == 3
     third = job_bytes(replace(plan.geometry, rows=27 * 9), 1, 1, 1, False)
-    parts = Trained(replace(plan, capacity=third), samples, state)
-    assert parts.starts >= 2 * 5
-    whole.check_same(parts)
+    for capacity in (two_sets, two_sets * 3 // 2, third, 2 * third):
+        cut = replace(plan, capacity=capacity)
+        some = Trained(cut, samples, state)
+        whole.check_same(some)
+        if sets == 5:
+            assert some.starts == -(-5 // cut.start_epochs) if cut.start_epochs else some.starts >= 2 * 5
+
+
+def test_room_for_the_next_start():
+    """All epochs in one start where they fit; else half of the memory a start, if an epoch fits it."""
+    X, y = table(0)
+    plan = plan_of(X, y, Precision(4, "naive"), 5)
+    needed = {epochs: job_bytes(plan.geometry, epochs, epochs, epochs, False) for epochs in range(1, 6)}
+    for capacity, epochs, ahead in (
+        (needed[5], 5, True),
+        (2 * needed[2], 2, True),
+        (2 * needed[2] - 4096, 1, True),
+        (2 * needed[1] - 4096, 2, False),
+        (needed[1], 1, False),
+        (needed[1] - 4096, 0, True),
+    ):
+        cut = replace(plan, capacity=capacity)
+        assert (cut.start_epochs, cut.ahead) == (epochs, ahead)
 
 
 @pytest.mark.parametrize(("precision", "sets"), PRECISIONS, ids=str)
@@ -137,6 +156,9 @@ def test_staleness_goes_on_too_but_not_in_parts(seed):
     segments = Trained(replace(plan, capacity=job_bytes(plan.geometry, 2, 1, 2, False)), samples, state)
     assert segments.starts == 3
     whole.check_same(segments)
+    ahead = Trained(replace(plan, capacity=2 * job_bytes(plan.geometry, 1, 1, 1, False)), samples, state)
+    assert ahead.starts == 5
+    whole.check_same(ahead)
     with pytest.raises(DataError, match=r"staleness=1 all rows must fit the 20480 bytes.*lower bits.*staleness=0"):
         Trained(replace(plan, capacity=20 << 10), samples, state)
 

@@ -55,7 +55,7 @@ class Device(Protocol):
         """Makes what the device wrote visible to the host."""
 
     def wait(self, cycles: int) -> None:
-        """Sleeps for this many of its clock cycles, or until its interrupt where that is sooner."""
+        """Sleeps until so many clock cycles after the start of the run, or until its interrupt where that is sooner."""
 
     def close(self) -> None:
         """Lets go of the device; it must not be used afterwards."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..contract import CONTROL_ABORT, REGISTERS, STATUS_BUSY, VLNV, WORD_BYTES
+from ..contract import CONTROL_ABORT, CONTROL_START, REGISTERS, STATUS_BUSY, VLNV, WORD_BYTES
 from ..errors import DeviceError
 from ..overlays import overlay_for
 from .protocol import Buffer
@@ -67,6 +67,7 @@ class BoardDevice:
         self.name = f"pynq ({facts['BOARD']})"
         self._hertz = float(facts["CLOCK_MHZ"]) * 1e6
         self._irq = None if self._board.has_capability("REMOTE") else getattr(ip, "irq", None)
+        self._started = 0.0
         self._loop = asyncio.new_event_loop()  # for good: pynq's events belong to the loop that first waits for them
         self.capacity_bytes = capacity_bytes or _free_bytes(self._board)
 
@@ -84,6 +85,8 @@ class BoardDevice:
         self._settle()
         with self._telling(f"writing the register at {offset:#05x}"):
             self._ip.mmio.write(offset, int(value))
+        if offset == CONTROL and value & CONTROL_START:
+            self._started = time.monotonic()
 
     # --- memory
     def allocate(self, nbytes: int) -> BoardBuffer:
@@ -117,8 +120,8 @@ class BoardDevice:
 
     # --- time
     def wait(self, cycles: int) -> None:
-        """Sleeps for this many clock cycles, or until the interrupt where the overlay has one and it is sooner."""
-        seconds = cycles / self._hertz
+        """Sleeps until so many clock cycles after the start, or until the interrupt where the overlay has one."""
+        seconds = max(0.0, self._started + cycles / self._hertz - time.monotonic())
         if self._irq is None:
             time.sleep(seconds)
             return
