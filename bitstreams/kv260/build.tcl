@@ -5,6 +5,7 @@
 source [file join [file dirname [file normalize [info script]]] .. vivado recipe.tcl]
 
 bitlane::build $argv {
+    name  KV260
     part  xck26-sfvc784-2LV-c
     board xilinx.com:kv260_som:part0:*
     width 128

@@ -18,7 +18,7 @@ namespace eval bitlane {
         update_ip_catalog
         create_bd_design $design
         processing_system [dict get $settings width] [dict get $settings clock]
-        fabric
+        fabric $folder
         connections
         addresses $folder
         validate_bd_design
@@ -54,13 +54,15 @@ namespace eval bitlane {
         ] [get_bd_cells ps]
     }
 
-    proc fabric {} {
+    proc fabric {folder} {
+        variable generated
+        source [file join $folder $generated]
         create_bd_cell -type ip -vlnv xilinx.com:ip:proc_sys_reset resets
         create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect control
         set_property -dict [list CONFIG.NUM_SI 1 CONFIG.NUM_MI 2] [get_bd_cells control]
         create_bd_cell -type ip -vlnv xilinx.com:ip:axi_intc interrupts
         set_property CONFIG.C_IRQ_CONNECTION 1 [get_bd_cells interrupts]
-        create_bd_cell -type ip -vlnv [vlnv] accelerator
+        create_bd_cell -type ip -vlnv $vlnv accelerator
     }
 
     proc connections {} {
@@ -93,11 +95,11 @@ namespace eval bitlane {
 
     # Where the processor sees the registers, and the accelerator the memory: where it is, and nothing but DRAM.
     proc addresses {folder} {
-        variable map
+        variable generated
         variable registers_at
         variable interrupts_at
         variable interrupts_range
-        source [file join $folder $map]
+        source [file join $folder $generated]
         set processor [get_bd_addr_spaces ps/Data]
         assign_bd_address -offset $registers_at -range $window -target_address_space $processor \
             [get_bd_addr_segs accelerator/s_axi/reg0]

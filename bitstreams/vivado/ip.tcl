@@ -3,41 +3,28 @@
 # The accelerator's Verilog as an IP: its register map, memory port, clock, reset and interrupt.
 
 namespace eval bitlane {
-    variable vendor bitlane
-    variable library user
-    variable name accelerator
-    variable version 1.0
-
-    # The IP's name in a catalogue.
-    proc vlnv {} {
-        variable vendor
-        variable library
-        variable name
-        variable version
-        return $vendor:$library:$name:$version
-    }
-
-    # Packages FOLDER/ip from the Verilog and the register map in FOLDER.
-    proc package_ip {folder part} {
+    # Packages FOLDER/ip from what was generated into FOLDER. The facts are parameters of the IP, for PYNQ to read.
+    proc package_ip {folder part facts} {
         variable verilog
         variable top
         create_project package [file join $folder package] -part $part -force
         add_files -norecurse [file join $folder $verilog]
         set_property top $top [current_fileset]
         update_compile_order -fileset sources_1
-        describe [file join $folder ip]
+        describe $folder
         interfaces [ipx::current_core]
         registers [ipx::current_core] $folder
+        parameters [ipx::current_core] $facts
         finish [ipx::current_core]
         close_project
     }
 
-    proc describe {root} {
-        variable vendor
-        variable library
-        variable name
-        variable version
-        ipx::package_project -root_dir $root -vendor $vendor -library $library -taxonomy /UserIP -import_files -force
+    proc describe {folder} {
+        variable generated
+        source [file join $folder $generated]
+        lassign [split $vlnv :] vendor library name version
+        ipx::package_project -root_dir [file join $folder ip] -vendor $vendor -library $library -taxonomy /UserIP \
+            -import_files -force
         set core [ipx::current_core]
         set_property name $name $core
         set_property version $version $core
@@ -76,8 +63,8 @@ namespace eval bitlane {
 
     # One address block, reg0, with every register of the generated map.
     proc registers {core folder} {
-        variable map
-        source [file join $folder $map]
+        variable generated
+        source [file join $folder $generated]
         set maps [ipx::get_memory_maps -quiet s_axi -of_objects $core]
         if {[llength $maps] == 0} {
             set maps [ipx::add_memory_map s_axi $core]
@@ -92,12 +79,20 @@ namespace eval bitlane {
         set_property width 32 $block
         set_property usage register $block
         foreach entry $registers {
-            lassign $entry name offset bits access meaning
+            lassign $entry name offset access meaning
             set register [ipx::add_register $name $block]
             set_property address_offset $offset $register
-            set_property size $bits $register
+            set_property size 32 $register
             set_property access $access $register
             set_property description $meaning $register
+        }
+    }
+
+    proc parameters {core facts} {
+        dict for {name value} $facts {
+            set parameter [ipx::add_user_parameter $name $core]
+            set_property value_resolve_type user $parameter
+            set_property value $value $parameter
         }
     }
 

@@ -5,6 +5,7 @@
 source [file join [file dirname [file normalize [info script]]] .. vivado recipe.tcl]
 
 bitlane::build $argv {
+    name  ZCU104
     part  xczu7ev-ffvc1156-2-e
     board xilinx.com:zcu104:part0:*
     width 128

@@ -1,18 +1,22 @@
-"""The register map as Tcl, for the vendor's IP packager: `python -m bitlane_hw.ipxact_tcl FILE`.
+"""What the vendor's IP packager is given: `python -m bitlane_hw.ipxact_tcl FOLDER --width 128`.
 
-The file sets two variables and calls nothing: `window`, the bytes that the register slave decodes, and `registers`, a
-list of {name, byte offset, bits, access, meaning}, as `bitstreams/vivado/ip.tcl` reads them.
+Two files in a folder: the Verilog, and `accelerator.tcl`, which sets variables and calls nothing: `vlnv`, the IP's
+name; `facts`, a dict of parameters that the driver compares with what the registers say; `window`, the bytes that the
+register slave decodes; `registers`, a list of {name, byte offset, access, meaning} of each 32-bit word.
 """
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import fields
 from pathlib import Path
 
-from .contract import REGISTERS, Register
+from .config import AcceleratorConfig
+from .contract import REGISTERS, VLNV, Register
 from .registers import ADDRESS_BITS
+from .verilog import TOP, generate
 
-HEAD = "# The register map, made from host/bitlane/contract.py by bitlane_hw.ipxact_tcl; do not edit."
+HEAD = "# Made by bitlane_hw.ipxact_tcl; do not edit."
 ACCESS = {False: "read-only", True: "read-write"}  # as IP-XACT calls it
 SPECIAL = '\\{}[]$"'
 
@@ -23,20 +27,24 @@ def quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def entry(register: Register) -> str:
-    """One register, a Tcl command that makes a list of it; its size is that of its words, 32 or 64."""
-    access = ACCESS[register.writable]
-    return f"[list {register.name} {register.offset:#05x} {32 * register.words} {access} {quoted(register.meaning)}]"
+def entry(register: Register, word: int = 0) -> str:
+    """A 32-bit word of a register, a Tcl command that makes a list of it; an upper one is called NAME_high."""
+    name = register.name + ("_high" if word else "")
+    offset = register.offset + 4 * word
+    return f"[list {name} {offset:#05x} {ACCESS[register.writable]} {quoted(register.meaning)}]"
 
 
-def tcl() -> str:
-    """The whole file."""
+def tcl(config: AcceleratorConfig) -> str:
+    """The text of `accelerator.tcl`."""
+    words = [entry(register, word) for register in REGISTERS.values() for word in range(register.words)]
     return "\n".join(
         [
             HEAD,
+            f"set vlnv {VLNV}",
+            f"set facts {{BUILD {config.digest} WIDTH {config.width} OUTPUTS {config.outputs}}}",
             f"set window {1 << ADDRESS_BITS}",
             "set registers [list \\",
-            *(f"    {entry(register)} \\" for register in REGISTERS.values()),
+            *(f"    {word} \\" for word in words),
             "]",
             "",
         ]
@@ -44,10 +52,17 @@ def tcl() -> str:
 
 
 def main() -> None:
-    """Write the file named on the command line."""
-    parser = argparse.ArgumentParser(description="Write the register map as Tcl, for the vendor's IP packager.")
-    parser.add_argument("file", type=Path)
-    parser.parse_args().file.write_text(tcl())
+    """Write both files of the configuration named on the command line; the folder is made where there is none."""
+    parser = argparse.ArgumentParser(description="Write the Verilog, and accelerator.tcl for the vendor's IP packager.")
+    parser.add_argument("folder", type=Path)
+    for field in fields(AcceleratorConfig):
+        parser.add_argument(f"--{field.name.replace('_', '-')}", type=int, default=field.default)
+    arguments = vars(parser.parse_args())
+    folder = arguments.pop("folder")
+    config = AcceleratorConfig(**arguments)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "accelerator.tcl").write_text(tcl(config))
+    generate(config, folder / f"{TOP}.v")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from amaranth.hdl import Module
 
 from bitlane_hw.accelerator import Accelerator
 from bitlane_hw.config import AcceleratorConfig
-from bitlane_hw.contract import REGISTERS
+from bitlane_hw.contract import REGISTERS, VLNV
 from bitlane_hw.ipxact_tcl import tcl
 from bitlane_hw.verilog import TOP, to_verilog
 
@@ -19,6 +19,7 @@ tkinter = pytest.importorskip("tkinter", reason="needs a Tcl interpreter: Python
 
 RECIPES = Path(__file__).parents[2] / "bitstreams"
 BOARDS = ("zcu104", "kv260")
+CONFIG = AcceleratorConfig(128)
 
 
 class Shell(Accelerator):
@@ -34,8 +35,8 @@ class Shell(Accelerator):
 def verilog(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what the recipes are given: Verilog with the ports of 128 bits, and the register map."""
     folder = tmp_path_factory.mktemp("generated")
-    (folder / "bitlane_accelerator.v").write_text(to_verilog(Shell(AcceleratorConfig(128)), TOP))
-    (folder / "registers.tcl").write_text(tcl())
+    (folder / "bitlane_accelerator.v").write_text(to_verilog(Shell(CONFIG), TOP))
+    (folder / "accelerator.tcl").write_text(tcl(CONFIG))
     return folder
 
 
@@ -69,11 +70,12 @@ def test_a_bitstream_and_its_handoff_come_out(vivado, board: str, folder: Path) 
 @pytest.mark.parametrize("board", BOARDS)
 def test_every_register_is_packaged(vivado, board: str, folder: Path) -> None:
     build(vivado, board, folder)
-    assert list(vivado.registers) == list(REGISTERS)
-    for name, register in REGISTERS.items():
-        packaged = vivado.registers[name]
-        assert int(packaged["address_offset"], 0) == register.offset
-        assert int(packaged["size"]) == (64 if register.bits > 32 else 32)
+    words = {f"{name}{'_high' * word}": word for name, register in REGISTERS.items() for word in range(register.words)}
+    assert list(vivado.registers) == list(words)
+    for name, word in words.items():
+        register, packaged = REGISTERS[name.removesuffix("_high")], vivado.registers[name]
+        assert int(packaged["address_offset"], 0) == register.offset + 4 * word
+        assert int(packaged["size"]) == 32
         assert packaged["access"] == ("read-write" if register.writable else "read-only")
         assert packaged["description"] == register.meaning
     assert {name: vivado.block[name] for name in ("base_address", "range", "width")} == {
@@ -104,6 +106,21 @@ def test_clock_reset_buses_interrupt_and_memory_are_connected(vivado, board: str
     assert {segment for _, segment in vivado.excluded} == {"/ps/SAXIGP2/HP0_LPS_OCM", "/ps/SAXIGP2/HP0_QSPI"}
 
 
+@pytest.mark.parametrize("board", BOARDS)
+def test_the_driver_finds_its_facts(vivado, board: str, folder: Path) -> None:
+    build(vivado, board, folder)
+    facts = {name: properties["value"] for name, properties in vivado.facts.items()}
+    assert facts == {
+        "BUILD": str(CONFIG.digest),
+        "WIDTH": "128",
+        "OUTPUTS": "1",
+        "BOARD": board.upper(),
+        "CLOCK_MHZ": vivado.cells["ps"][1]["CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ"],
+    }
+    name = [vivado.properties["core", part] for part in ("name", "version")]
+    assert VLNV.split(":") == [vivado.core["-vendor"], vivado.core["-library"], *name]
+
+
 def test_every_recipe_says_that_it_is_untested() -> None:
     files = [*RECIPES.glob("vivado/*.tcl"), *(RECIPES / board / "build.tcl" for board in BOARDS)]
     assert len(files) == 6
@@ -123,7 +140,7 @@ def test_no_folder(vivado, folder: Path) -> None:
     assert vivado.called == []
 
 
-@pytest.mark.parametrize("name", ["bitlane_accelerator.v", "registers.tcl"])
+@pytest.mark.parametrize("name", ["bitlane_accelerator.v", "accelerator.tcl"])
 def test_a_missing_file_is_named_before_anything_is_made(vivado, folder: Path, name: str) -> None:
     (folder / name).unlink()
     fails(vivado, folder, f"has no {name}: bitstreams/README.md")
@@ -131,8 +148,7 @@ def test_a_missing_file_is_named_before_anything_is_made(vivado, folder: Path, n
 
 
 def test_verilog_of_another_width(vivado, folder: Path) -> None:
-    path = folder / "bitlane_accelerator.v"
-    path.write_text(path.read_text().replace("[127:0] m_axi_rdata", "[63:0] m_axi_rdata"))
+    (folder / "accelerator.tcl").write_text(tcl(AcceleratorConfig(64)))
     fails(vivado, folder, "is for 64 bits: make it with --width 128")
 
 

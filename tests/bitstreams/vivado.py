@@ -20,6 +20,7 @@ KNOWN = {  # properties of the objects that have some
     "block": ("base_address", "range", "width", "usage"),
     "register": ("address_offset", "size", "access", "description"),
     "parameter": ("value",),
+    "fact": ("value", "value_resolve_type"),
     "bus": ("slave_memory_map_ref",),
 }
 
@@ -34,7 +35,8 @@ class Vivado:
     Members
     -------
     called: names of the commands called, in order.
-    registers: of the packaged core, name: properties; block: its address block's; parameters: of its interfaces.
+    registers, facts (user parameters): of the packaged core, name: properties; block: its address block's.
+    parameters: of its interfaces.
     cells: of the design, name: (Entry, properties). wires: target pin: source pin. links: slave: master.
     assigned: (space, segment): (offset, range); excluded: the same pairs.
     slack: what timing analysis finds, in ns.
@@ -46,7 +48,7 @@ class Vivado:
         self.tcl = tkinter.Tcl().tk
         self.called = []
         self.registers, self.block, self.parameters = {}, {}, {}
-        self.clocked = {}
+        self.clocked, self.facts = {}, {}
         self.cells, self.wires, self.links = {}, {}, {}
         self.assigned, self.excluded = {}, set()
         self.slack = {"STATS.WNS": "0.1", "STATS.WHS": "0.01"}
@@ -138,6 +140,8 @@ class Vivado:
             _need(value in self.BOARDS, f"no board {value}")
         if kind == "register":
             self.registers[which][name] = value
+        elif kind == "fact":
+            self.facts[which][name] = value
         elif kind == "block":
             self.block[name] = value
         elif kind == "parameter":
@@ -212,6 +216,10 @@ class Vivado:
         _need(name not in self.registers, f"register {name} is there already")
         self.registers[name] = {}
         return f"register@{name}"
+
+    def do_ipx__add_user_parameter(self, name, core):
+        self.facts[name] = {}
+        return f"fact@{name}"
 
     def do_ipx__create_xgui_files(self, core):
         pass
