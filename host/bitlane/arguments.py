@@ -103,6 +103,20 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     plot.set_defaults(command=commands["plot"])
     names.add_parser("devices", help="list the devices").set_defaults(command=commands["devices"])
     names.add_parser("datasets", help="list the data sets").set_defaults(command=commands["datasets"])
+
+    test = names.add_parser(
+        "selftest",
+        help="check every block of a device and print a report",
+        description="Check every block of a device against the numpy reference, bit for bit, and print a report. "
+        "Exit status 1 where a check failed.",
+    )
+    add = test.add_argument
+    add("--device", default=BOTH["device"], help="any device; see bitlane devices (%(default)s)")
+    add("--width", type=int, choices=PORT_WIDTHS, default=BOTH["width"], help="bits of its memory port (%(default)s)")
+    add("--outputs", type=_positive, default=BOTH["outputs"], help="models that it trains at a time (%(default)s)")
+    add("--seed", type=_seed, help="of everything random (fresh, and in the report)")
+    add("--out", type=Path, metavar="FILE", help="write the report too: text, or JSON where the name ends with .json")
+    test.set_defaults(command=commands["selftest"])
     return parser
 
 

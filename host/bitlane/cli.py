@@ -1,7 +1,7 @@
-"""The command line, `bitlane`: train, compare, plot; devices, datasets.
+"""The command line, `bitlane`: train, compare, plot; devices, datasets; selftest.
 
 Results go to stdout; progress (on a terminal), notes and errors to stderr. An expected error is one line and
-exit status 2, and nothing is written; Ctrl-C is exit status 130.
+exit status 2, and nothing is written; a failed self test is exit status 1, Ctrl-C 130.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from .quantize import FULL_BITS, Precision
 from .records import CHECKPOINT_NAME, Record, check_folder, read_record, write_record
 from .runs import OnEpoch
 from .schedules import Schedule, suggest_learning_rate
+from .selftest import examine
 from .summary import aligned, comparison_summary, run_record, run_summary
 from .tables import Table, near_names, read_table
 
@@ -44,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _notes():
             arguments.command(arguments)
         sys.stdout.flush()
-    except SystemExit as stop:  # argparse has said what there was to say
+    except SystemExit as stop:  # argparse, or the self test, has said what there was to say
         return int(stop.code or 0)
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -272,6 +273,21 @@ def _datasets(_: argparse.Namespace) -> None:
     print(aligned(cells, left=4))
 
 
+# --- selftest ------------------------------------------------------------------------------------
+def _selftest(arguments: argparse.Namespace) -> None:
+    out: Path | None = arguments.out
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):
+        raise DataError(f"--out {out}: give the name of a file, in a folder that there is")
+    seed = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
+    with _device(arguments) as device:
+        report = examine(device, seed, say=lambda line: print(line, flush=True))
+    if out is not None:
+        report.write(out)
+        print(f"written to {out}")
+    if not report.passed:
+        raise SystemExit(1)
+
+
 # --- what both trainings share -------------------------------------------------------------------
 def _load(arguments: argparse.Namespace) -> tuple[Table, str]:
     """The table and the task."""
@@ -318,4 +334,11 @@ def _progress(what: str, epochs: int) -> Iterator[OnEpoch | None]:
         yield lambda epoch, loss: bar.update()
 
 
-_COMMANDS = {"train": _train, "compare": _compare, "plot": _plot, "devices": _devices, "datasets": _datasets}
+_COMMANDS = {
+    "train": _train,
+    "compare": _compare,
+    "plot": _plot,
+    "devices": _devices,
+    "datasets": _datasets,
+    "selftest": _selftest,
+}

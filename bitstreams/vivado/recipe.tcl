@@ -1,0 +1,52 @@
+# UNTESTED IN VIVADO: checked by tests/bitstreams in a Tcl interpreter with stubs, never run by the vendor's tool.
+#
+# bitlane::build takes a board's settings to a bitstream and its hardware handoff:
+#   name   as pynq calls the board
+#   part   the chip
+#   board  pattern of the vendor's board files, whose preset configures the processing system
+#   width  bits of the memory port: of the Verilog and of the HP port
+#   clock  MHz of the whole design
+
+namespace eval bitlane {
+    variable here [file dirname [file normalize [info script]]]
+    variable verilog bitlane_accelerator.v
+    variable top bitlane_accelerator
+    variable generated accelerator.tcl
+
+    # The folder given on the command line, in which the two generated files must lie.
+    proc folder {arguments} {
+        variable verilog
+        variable generated
+        if {[llength $arguments] != 1} {
+            error "give one folder, with $verilog and $generated in it: vivado -mode batch -source FILE -tclargs FOLDER"
+        }
+        set folder [file normalize [lindex $arguments 0]]
+        foreach file [list $verilog $generated] {
+            if {![file isfile [file join $folder $file]]} {
+                error "$folder has no $file: bitstreams/README.md says how to make it"
+            }
+        }
+        return $folder
+    }
+
+    # All of it; bitlane.bit and bitlane.hwh appear in the folder.
+    proc build {arguments settings} {
+        variable generated
+        set folder [folder $arguments]
+        source [file join $folder $generated]
+        set width [dict get $settings width]
+        if {[dict get $facts WIDTH] != $width} {
+            error "the accelerator in $folder is for [dict get $facts WIDTH] bits: make it with --width $width"
+        }
+        dict set facts BOARD [dict get $settings name]
+        dict set facts CLOCK_MHZ [dict get $settings clock]
+        package_ip $folder [dict get $settings part] $facts
+        create_design $folder $settings
+        implement $folder
+        export $folder
+    }
+}
+
+foreach file {ip.tcl design.tcl implement.tcl} {
+    source [file join $bitlane::here $file]
+}
