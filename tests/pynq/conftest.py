@@ -14,6 +14,7 @@ if find_spec("pynq") is None:
 else:
     import pynq
 
+    from bitlane.devices import pynq_remote
     from bitlane.devices.pynq import BoardDevice, open_board
     from bitlane_sim.pynq.board import Hardware, SimulatedBoard
     from bitlane_sim.pynq.boards import PYNQ_Z2, ZCU104, Kind, write_overlay
@@ -45,7 +46,8 @@ else:
 
     @pytest.fixture
     def server(hardware: Hardware, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-        """The board on the network."""
+        """The board on the network. A call may take the simulator long, which no board would."""
+        monkeypatch.setattr(pynq_remote, "CALL_SECONDS", 120.0)
         monkeypatch.delattr(pynq.Clocks, "_real_instance", raising=False)
         with Server(hardware) as server:
             yield server

@@ -67,7 +67,8 @@ def write_overlay(
     build: what the handoff says is in the bitstream; the truth when None.
     interrupt: whether the handoff has an interrupt controller.
     """
-    text = json.dumps(asdict(kind.config)).encode()
+    # With the build: pynq keeps what it knows of a bitstream under the hash of its content.
+    text = json.dumps({"build": kind.config.digest, "config": asdict(kind.config)}).encode()
     words = text + b" " * (-len(text) % 4)
     bit = folder / f"{name}.bit"
     bit.write_bytes(_bit_header(kind.name, len(words)) + words)
@@ -84,8 +85,8 @@ def config_in(content: bytes) -> AcceleratorConfig:
     for data in (content, _swapped(content)):
         start = data.find(b"{")
         try:
-            return AcceleratorConfig(**json.loads(data[start:]))
-        except (ValueError, TypeError):
+            return AcceleratorConfig(**json.loads(data[start:])["config"])
+        except (ValueError, KeyError, TypeError):
             continue
     raise DeviceError("this bitstream is not for a simulated board")
 
