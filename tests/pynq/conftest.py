@@ -25,7 +25,7 @@ else:
     def kind() -> Kind:
         """The board that this pynq is for: 4.0 has left Zynq-7000 behind. With hardware that other tests build too."""
         old = pynq.__version__.startswith("3.")
-        return replace(PYNQ_Z2, config=TESTED[0]) if old else replace(ZCU104, config=TESTED[-1])
+        return replace(PYNQ_Z2, config=TESTED[0]) if old else replace(ZCU104, config=TESTED[1])
 
     @pytest.fixture
     def hardware(kind: Kind) -> Hardware:
