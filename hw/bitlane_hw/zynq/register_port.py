@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -12,13 +12,13 @@ from .axi3 import FIXED, gp_signature
 
 
 class BeatAddress(wiring.Component):
-    """The address of each beat of a burst of at most 16 beats (Arm IHI 0022, section A3.4.1).
+    """The word in which each beat of a burst of at most 16 beats lies (Arm IHI 0022, section A3.4.1).
 
     Members
     -------
     start: In(1), takes `addr`, `len`, `size` and `burst` of an address channel.
     step: In(1), on to the next beat.
-    address: Out, of the beat. last: Out(1), it is the burst's last one.
+    word: Out, its address. last: Out(1), the beat is the burst's last one.
     """
 
     def __init__(self):
@@ -30,32 +30,32 @@ class BeatAddress(wiring.Component):
                 "size": In(2),
                 "burst": In(2),
                 "step": In(1),
-                "address": Out(ADDRESS_BITS),
+                "word": Out(ADDRESS_BITS),
                 "last": Out(1),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        moving = Signal(ADDRESS_BITS)  # the bits of the address that beats change
+        place = Signal(ADDRESS_BITS)
+        moving = Signal(ADDRESS_BITS)  # the bits of it that beats change
         beat_bytes = Signal(range(1 << 3 + 1))
         left = Signal(4)
-        low = (1 << self.size) - 1
-        stepped = (self.address & ~(beat_bytes - 1)) + beat_bytes
-        m.d.comb += self.last.eq(left == 0)
+        stepped = place + beat_bytes
+        m.d.comb += [self.word.eq(Cat(Const(0, 2), place[2:])), self.last.eq(left == 0)]
         with m.If(self.start):
             m.d.sync += [
-                self.address.eq(self.addr),
+                place.eq(self.addr),
                 beat_bytes.eq(1 << self.size),
                 left.eq(self.len),
-                moving.eq((self.len << self.size) | low),  # WRAP: within as many bytes as the burst has
+                moving.eq(self.len << self.size),  # WRAP: aligned, and within as many bytes as the burst has
             ]
             with m.If(self.burst == FIXED):
                 m.d.sync += moving.eq(0)
             with m.If(self.burst == INCR):
                 m.d.sync += moving.eq(~0)
         with m.Elif(self.step):
-            m.d.sync += [self.address.eq((self.address & ~moving) | (stepped & moving)), left.eq(left - 1)]
+            m.d.sync += [place.eq((place & ~moving) | (stepped & moving)), left.eq(left - 1)]
         return m
 
 
@@ -95,7 +95,7 @@ class RegisterPort(wiring.Component):
     def _read(self, m):
         gp, lite = self.gp, self.lite
         m.submodules.read_beat = beat = BeatAddress()
-        m.d.comb += [lite.araddr.eq(beat.address), gp.rlast.eq(beat.last)]
+        m.d.comb += [lite.araddr.eq(beat.word), gp.rlast.eq(beat.last)]
         with m.FSM(name="reads"):
             with m.State("IDLE"), self._begin(m, "ar", beat):
                 m.d.sync += gp.rid.eq(gp.arid)
@@ -120,7 +120,7 @@ class RegisterPort(wiring.Component):
     def _write(self, m):
         gp, lite = self.gp, self.lite
         m.submodules.write_beat = beat = BeatAddress()
-        m.d.comb += lite.awaddr.eq(beat.address)
+        m.d.comb += lite.awaddr.eq(beat.word)
         with m.If(lite.awready):
             m.d.sync += lite.awvalid.eq(0)
         with m.If(lite.wready):

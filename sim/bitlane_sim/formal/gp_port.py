@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Const, Mux
+from amaranth.hdl import Cat, Const, Mux
 
 from bitlane_hw.axi import INCR
 from bitlane_hw.registers import ADDRESS_BITS
@@ -44,15 +44,22 @@ def _legal(burst: dict[str, Any]) -> Any:
     return (size <= 2) & known & implies(kind == WRAP, power & aligned)
 
 
-def _beat_address(burst: dict[str, Any], number: Any) -> Any:
-    """Of beat `number` (Arm IHI 0022, section A3.4.1), as far as the registers look at it."""
+def _place(burst: dict[str, Any], number: Any) -> Any:
+    """Where beat `number` begins (Arm IHI 0022, section A3.4.1), but that it is not aligned."""
     start = burst["addr"][:ADDRESS_BITS]
     distance = (number << burst["size"])[:ADDRESS_BITS]
-    aligned = (start >> burst["size"]) << burst["size"]
     container = (Const(0, ADDRESS_BITS) | (((burst["len"] + 1) << burst["size"]) - 1))[:ADDRESS_BITS]
     wrapped = (start & ~container) | ((start + distance) & container)
-    increased = Mux(number == 0, start, (aligned + distance)[:ADDRESS_BITS])
+    increased = (start + distance)[:ADDRESS_BITS]
     return Mux(burst["burst"] == FIXED, start, Mux(burst["burst"] == INCR, increased, wrapped))[:ADDRESS_BITS]
+
+
+def _word(burst: dict[str, Any], number: Any) -> Any:
+    """The address of the word in which a beat, which is no wider, lies: the same for aligned beats."""
+    start, size = burst["addr"][:ADDRESS_BITS], burst["size"]
+    aligned = (((start >> size) << size) + (number << size))[:ADDRESS_BITS]
+    place = Mux((burst["burst"] == INCR) & (number != 0), aligned, _place(burst, number))
+    return Cat(Const(0, 2), place[2:ADDRESS_BITS])
 
 
 def _reads(bench: Bench) -> tuple[Any, Any]:
@@ -66,14 +73,13 @@ def _reads(bench: Bench) -> tuple[Any, Any]:
     asked, answered = lite.arvalid & lite.arready, lite.rvalid & lite.rready
     owed = bench.count(asked, answered, bits=2)
     bench.assume(implies(lite.rvalid, owed != 0), offered(bench, *channel(lite, "r", "data", "resp")))
-    beat = inside["read_beat"].component
     bench.always(
         implies(begun, left == 0),
         gp.arready == (left == 0),
         implies(gp.rvalid, (left != 0) & (gp.rid == burst["id"]) & (gp.rlast == (left == 1))),
         offered(bench, *channel(gp, "r", "id", "data", "resp", "last")),
         offered(bench, *channel(lite, "ar", "addr")),
-        implies(asked, lite.araddr == _beat_address(burst, number)),
+        implies(asked, lite.araddr == _word(burst, number)),
         implies(bench.past(answered), gp.rvalid & same(gp.rdata, bench.past(lite.rdata))),
         implies(bench.past(answered), same(gp.rresp, bench.past(lite.rresp))),
         implies(gp.rvalid & ~bench.past(gp.rvalid), bench.past(answered)),
@@ -82,17 +88,17 @@ def _reads(bench: Bench) -> tuple[Any, Any]:
         inside.state("WAIT", "reads") == (owed == 1),
         owed <= 1,
         left <= burst["len"] + 1,
-        implies(left != 0, _walks(beat, inside["read_beat"], burst, number, left) & (gp.rid == burst["id"])),
+        implies(left != 0, _walks(inside["read_beat"], burst, number, left) & (gp.rid == burst["id"])),
     )
     return left, owed
 
 
-def _walks(beat: Any, inside: Any, burst: dict[str, Any], number: Any, left: Any) -> Any:
+def _walks(inside: Any, burst: dict[str, Any], number: Any, left: Any) -> Any:
     """1 where the walker of addresses stands where the burst does."""
     size, kind = burst["size"], burst["burst"]
-    moving = Mux(kind == FIXED, 0, Mux(kind == INCR, (1 << ADDRESS_BITS) - 1, ((burst["len"] + 1) << size) - 1))
+    moving = Mux(kind == FIXED, 0, Mux(kind == INCR, (1 << ADDRESS_BITS) - 1, burst["len"] << size))
     return (
-        (beat.address == _beat_address(burst, number))
+        (inside["place"] == _place(burst, number))
         & (inside["left"] == left - 1)
         & (inside["beat_bytes"] == 1 << size)
         & (inside["moving"] == moving[:ADDRESS_BITS])
@@ -125,7 +131,6 @@ def _writes(bench: Bench) -> tuple[Any, Any, Any]:
         bench.m.d.sync += worst.eq(lite.bresp)
     waits = inside.state("WAIT", "writes")
     number = (burst["len"] + 1 - left - waits)[:4]
-    beat = inside["write_beat"].component
     bench.always(
         implies(begun, (left == 0) & (answer == 0)),
         gp.awready == (answer == 0),
@@ -136,7 +141,7 @@ def _writes(bench: Bench) -> tuple[Any, Any, Any]:
         offered(bench, *channel(lite, "w", "data", "strb")),
         lite.awvalid + addresses == waits,
         lite.wvalid + words == waits,
-        implies(lite.awvalid, lite.awaddr == _beat_address(burst, number)),
+        implies(lite.awvalid, lite.awaddr == _word(burst, number)),
         implies(bench.past(sent), lite.wvalid & same(lite.wdata, bench.past(gp.wdata))),
         implies(bench.past(sent), lite.awvalid & same(lite.wstrb, bench.past(gp.wstrb))),
         # invariants
@@ -146,7 +151,7 @@ def _writes(bench: Bench) -> tuple[Any, Any, Any]:
         left + waits <= burst["len"] + 1,
         implies(left != 0, answer == 1),
         implies(answer != 0, (gp.bid == burst["id"]) & (gp.bresp == worst)),
-        implies((left != 0) | waits, _walks(beat, inside["write_beat"], burst, number, left + waits)),
+        implies((left != 0) | waits, _walks(inside["write_beat"], burst, number, left + waits)),
     )
     return left, waits, answer
 
