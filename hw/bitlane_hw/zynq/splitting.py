@@ -42,17 +42,16 @@ class BurstSplitter(wiring.Component):
         outputs = (self.first, self.second, self.order)
         taken = Signal(len(outputs))
         first_beats = (burst.len >> 1) + 1
-        second_beats = (burst.len + 1) >> 1
         page, place = burst.addr[PAGE_BITS:], burst.addr[:PAGE_BITS]
         m.d.comb += [
             self.first.payload.addr.eq(burst.addr),
-            self.first.payload.len.eq(2 * first_beats - 1),
+            self.first.payload.len.eq(burst.len | 1),
             self.second.payload.addr.eq(Cat((place + first_beats * (2 * WORD_BYTES))[:PAGE_BITS], page)),
-            self.second.payload.len.eq(2 * second_beats - 1),
+            self.second.payload.len.eq((burst.len - 1) | 1),
             self.order.payload.id.eq(burst.id),
             self.order.payload.len.eq(burst.len),
         ]
-        needed = (1, second_beats != 0, 1)
+        needed = (1, burst.len.any(), 1)
         done = Signal(len(outputs))
         for i, (output, need) in enumerate(zip(outputs, needed, strict=True)):
             m.d.comb += [output.valid.eq(self.bursts.valid & need & ~taken[i]), done[i].eq(output.ready | ~need)]
