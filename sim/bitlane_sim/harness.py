@@ -45,8 +45,9 @@ class Disturbance:
     stall_lite: the same for each signal by which the host drives the register port.
     read_rate: read beats a cycle in the long run, above 0, at most 1.
     outstanding: bursts each way that the memory accepts before it has answered.
-    read_error_burst, read_error_beat, write_error_burst: number, from 0, of what answers with an error.
+    read_error_burst, read_error_beat, write_error_burst: number, from 0, of what answers with an error, at each port.
     error: the answer, SLVERR ("slave") or DECERR ("decode").
+    skew: cycles by which a second port answers reads later than the first.
 
     Raises ValueError for a value out of range.
     """
@@ -64,6 +65,7 @@ class Disturbance:
     read_error_beat: int | None = None
     write_error_burst: int | None = None
     error: Literal["slave", "decode"] = "slave"
+    skew: int = 0
 
     def __post_init__(self) -> None:
         for channel in CHANNELS:
@@ -73,6 +75,8 @@ class Disturbance:
             raise ValueError(f"read_rate={self.read_rate} must be from 2**-16 to 1")
         if self.outstanding < 1:
             raise ValueError(f"outstanding={self.outstanding} must be 1 at least")
+        if self.skew < 0:
+            raise ValueError(f"skew={self.skew} must not be negative")
         if self.error not in _RESPONSES:
             raise ValueError(f'error={self.error!r} must be "slave" or "decode"')
 
@@ -86,7 +90,8 @@ class Disturbance:
         chosen = random.Random(seed)
         ar, r, aw, w, b, lite = (chosen.choice((0.0, 0.1, 0.5, 0.9)) for _ in CHANNELS)
         rate, outstanding = chosen.choice((1.0, 0.6, 0.15)), chosen.choice((1, 2, 5, 64))
-        return cls(seed, ar, r, aw, w, b, lite, rate, outstanding)
+        skew = chosen.choice((0, 1, 40))
+        return cls(seed, ar, r, aw, w, b, lite, rate, outstanding, skew=skew)
 
 
 class _Settings(ctypes.Structure):
@@ -94,14 +99,14 @@ class _Settings(ctypes.Structure):
         *((name, c_uint64) for name in ("base", "size", "seed")),
         *((name, c_uint64) for name in ("read_error_burst", "read_error_beat", "write_error_burst")),
         *((name, c_uint32) for name in ("error_response", "read_latency", "write_latency")),
-        *((name, c_uint32) for name in ("read_rate", "outstanding")),
+        *((name, c_uint32) for name in ("read_rate", "outstanding", "skew")),
         ("stall", c_uint32 * len(CHANNELS)),
     ]
 
 
 @dataclass(frozen=True)
 class Counters:
-    """What the simulator has counted since it was made.
+    """What the simulator has counted since it was made, on all memory ports together; beats are as wide as a port.
 
     read_slots: cycles in which no read beat that was due was held back by a stall or the read rate: as many beats as
     the port could have carried. The others are what their names say.
@@ -200,7 +205,7 @@ def _load(path: Path) -> ctypes.CDLL:
 
 
 class Harness:
-    """One Verilated accelerator with a memory on its port, whatever the port's width.
+    """One Verilated accelerator, or its fabric on a Zynq-7000, with a memory on its ports, whatever their width.
 
     Parameters
     ----------
@@ -238,14 +243,14 @@ class Harness:
         self._simulator = None
 
     def read(self, offset: int) -> int:
-        """A register, over AXI4-Lite; takes as many cycles as the bus does."""
+        """A register, over AXI4-Lite (or AXI3); takes as many cycles as the bus does."""
         value = c_uint32()
         self._library.bitlane_read(self._live(), offset, value)
         self._check()
         return value.value
 
     def write(self, offset: int, value: int) -> None:
-        """Write a register, over AXI4-Lite. Raises ValueError for what does not fit 32 bits."""
+        """Write a register, over AXI4-Lite (or AXI3). Raises ValueError for what does not fit 32 bits."""
         if not 0 <= value < 1 << 32:
             raise ValueError(f"register 0x{offset:03x} takes 32 bits, not {value:#x}")
         self._library.bitlane_write(self._live(), offset, value)
@@ -327,6 +332,7 @@ class Harness:
             write_latency=timing.write_latency,
             read_rate=round(disturbance.read_rate * _FULL_RATE),
             outstanding=disturbance.outstanding,
+            skew=disturbance.skew,
             stall=(c_uint32 * len(CHANNELS))(*(_threshold(disturbance.stall(name)) for name in CHANNELS)),
         )
 

