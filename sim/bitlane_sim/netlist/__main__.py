@@ -1,9 +1,11 @@
 """Random runs of the synthesised netlist against the numpy reference, in bits and in cycles.
 
     python -m bitlane_sim.netlist --runs 20
+    python -m bitlane_sim.netlist --board --netlist FILE.json
 
-Runs go on until every loss, prox, staleness and sampling and three precisions have been met. Exit status 1 where
-anything differed.
+The second one is the netlist that a bitstream was made of: the harness is the processing system, and bits alone are
+compared. Runs go on until every loss, prox, staleness and sampling and three precisions have been met. Exit status 1
+where anything differed.
 """
 
 from __future__ import annotations
@@ -20,15 +22,17 @@ import numpy as np
 
 from bitlane.accelerator import Accelerator, Job
 from bitlane.contract import REGISTERS
+from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import BitlaneError
 from bitlane.summary import aligned
 from bitlane_hw.config import ROW_BUFFER_MARGIN, AcceleratorConfig
 
-from ..build import build_verilog, verilog
+from ..build import FABRIC_TOP, build_verilog, verilog
 from ..device import RtlDevice
 from ..harness import Disturbance
-from ..soak import CAPACITY, DISTURBED, TIMINGS, Bench, random_job
+from ..soak import CAPACITY, DISTURBED, TIMINGS, cycle_difference, difference, random_job
 from ..synthesis import ADDRESS_BITS
+from .board import fabric
 from .mapping import simulation, synthesise
 from .modes import SAMPLING, bits, missing
 
@@ -79,24 +83,43 @@ def configuration(library: Path) -> AcceleratorConfig:
     return config
 
 
-def campaign(library: Path, runs: int, first: int) -> list[Run]:
-    """At least so many random runs of a simulator, more until all modes are met; each has a seed of its own."""
+def simulator(netlist: Path, board: bool) -> Path:
+    """The library of a netlist's simulator: of the accelerator alone, or of a board's whole design."""
+    if not board:
+        return build_verilog(simulation(netlist))
+    exposed, hp_ports = fabric(netlist)
+    return build_verilog(simulation(exposed, FABRIC_TOP), hp_ports=hp_ports)
+
+
+def campaign(library: Path, runs: int, first: int, cycles: bool) -> list[Run]:
+    """At least so many random runs of a simulator, more until all modes are met; each has a seed of its own.
+
+    With `cycles` they are compared too, where nothing disturbs the buses.
+    """
     config = configuration(library)
     devices = {timing: RtlDevice(config, CAPACITY, timing, library=library) for timing in TIMINGS}
-    bench = Bench([config], CAPACITY, TIMINGS, lambda _config, _capacity, timing: devices[timing])
+    reference = EmulatorDevice(
+        config.max_features, config.max_row_words, CAPACITY, width=config.width, outputs=config.outputs
+    )
     done: list[Run] = []
     while len(done) < runs or (missing(run.job for run in done) and len(done) < MOST * runs):
         seed = first + len(done)
         chosen = np.random.default_rng(seed)
-        variant = bench.variant(chosen)
+        timing = TIMINGS[chosen.integers(len(TIMINGS))]
         job = random_job(chosen, config)
         disturbed = bool(chosen.random() < DISTURBED)
-        before = devices[variant.timing].counters.cycles
-        wrong = bench.compare(job, variant, Disturbance.arbitrary(seed) if disturbed else Disturbance())
-        done.append(Run(seed, job, disturbed, devices[variant.timing].counters.cycles - before, wrong))
+        device = devices[timing]
+        device.disturb(Disturbance.arbitrary(seed) if disturbed else Disturbance())
+        before = device.counters.cycles
+        got = Accelerator(device).run(job)
+        wrong = difference(got, Accelerator(reference).run(job))
+        if cycles and not disturbed:
+            wrong += cycle_difference(got, job, timing)
+        done.append(Run(seed, job, disturbed, device.counters.cycles - before, "; ".join(wrong)))
         print(".", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    bench.close()
+    for device in devices.values():
+        device.close()
     return done
 
 
@@ -105,17 +128,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Random runs of the synthesised netlist against the numpy reference.")
     parser.add_argument("--runs", type=int, default=20, help="at least (default 20)")
     parser.add_argument("--netlist", type=Path, metavar="FILE", help="Yosys' JSON; when not given, Yosys makes it")
+    parser.add_argument("--board", action="store_true", help="FILE is of a whole Zynq design, with its PS7")
     parser.add_argument("--seed", type=int, default=None, help="of the first run; fresh when not given")
     arguments = parser.parse_args(argv)
     first: int = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
+    if arguments.board and arguments.netlist is None:
+        parser.error("--board needs --netlist FILE")
     started = time.monotonic()
     try:
         netlist = arguments.netlist or synthesise(verilog(SYNTHESISED))
-        library = build_verilog(simulation(netlist))
+        library = simulator(netlist, arguments.board)
     except BitlaneError as error:
         parser.error(str(error))
     built = time.monotonic()
-    done = campaign(library, arguments.runs, first)
+    done = campaign(library, arguments.runs, first, cycles=not arguments.board)
     took = time.monotonic() - built
     print(aligned([[*HEADINGS, "result"], *(run.row for run in done)]))
     wrong, cycles = sum(bool(run.wrong) for run in done), sum(run.cycles for run in done)

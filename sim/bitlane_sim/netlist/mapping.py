@@ -11,6 +11,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 from bitlane.errors import DataError
 from bitlane_hw.verilog import TOP
@@ -43,7 +44,8 @@ def simulation(netlist: Path, top: str = TOP) -> Path:
 
     Raises DataError for a file that is no netlist, or has no such module, and BitlaneError where Yosys is missing.
     """
-    content = _checked(netlist, top)
+    modules_of(netlist, top)
+    content = netlist.read_bytes()
 
     def make(directory: Path) -> None:
         (directory / "netlist.json").write_bytes(content)
@@ -56,10 +58,10 @@ def simulation(netlist: Path, top: str = TOP) -> Path:
     return cached("simulation", content_hash([content, top.encode(), _version(), *models]), make) / f"{top}.v"
 
 
-def _checked(netlist: Path, top: str) -> bytes:
+def modules_of(netlist: Path, top: str) -> dict[str, Any]:
+    """The modules of a netlist, by name, of which `top` is one. Raises DataError as `simulation`."""
     try:
-        content = netlist.read_bytes()
-        modules = json.loads(content)["modules"]
+        modules: dict[str, Any] = json.loads(netlist.read_bytes())["modules"]
     except OSError as error:
         raise DataError(f"{netlist}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
@@ -67,7 +69,7 @@ def _checked(netlist: Path, top: str) -> bytes:
     if top not in modules:
         found = ", ".join(name for name, module in modules.items() if "blackbox" not in module["attributes"])
         raise DataError(f"{netlist} has no module {top}, but {found or 'none'}")
-    return content
+    return modules
 
 
 def _version() -> bytes:
