@@ -105,17 +105,24 @@ class CellBench:
 def build(text: str) -> Path:
     """The program of a module `bench`, once for each content."""
     tools = toolchain.find()
-    parts = [text.encode(), MAIN.read_bytes(), tools.version().encode(), repr((VERILATOR, UNKNOWN, COMPILER)).encode()]
+    content = [
+        text.encode(),
+        MAIN.read_bytes(),
+        tools.version().encode(),
+        repr((VERILATOR, UNKNOWN, COMPILER)).encode(),
+    ]
 
     def make(directory: Path) -> None:
         with tempfile.TemporaryDirectory(dir=directory) as name:
             work = Path(name)
             (work / "bench.v").write_text(text)
             toolchain.run([str(tools.verilator), *VERILATOR, *UNKNOWN, "bench.v"], tools.environment(), work)
-            sources = [MAIN, *work.glob("Vtop*.cpp"), *runtime(tools)]
-            toolchain.run([*_compiler(tools), *map(str, sources), "-o", str(directory / "bench")], directory=work)
+            parts = [MAIN, *sorted(work.glob("Vtop*.cpp"))]  # in one file, which reads Verilator's headers once
+            (work / "all.cpp").write_text("".join(f'#include "{part}"\n' for part in parts))
+            objects = map(str, runtime(tools))
+            toolchain.run([*_compiler(tools), "all.cpp", *objects, "-o", str(directory / "bench")], directory=work)
 
-    return cached("cells", content_hash(parts), make) / "bench"
+    return cached("cells", content_hash(content), make) / "bench"
 
 
 def runtime(tools: toolchain.Toolchain) -> list[Path]:
