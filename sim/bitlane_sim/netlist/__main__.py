@@ -22,6 +22,7 @@ import numpy as np
 
 from bitlane.accelerator import Accelerator, Job
 from bitlane.contract import REGISTERS
+from bitlane.cycles import MemoryTiming
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import BitlaneError
 from bitlane.summary import aligned
@@ -38,6 +39,7 @@ from .modes import SAMPLING, bits, missing
 
 SYNTHESISED = AcceleratorConfig(address_bits=ADDRESS_BITS)
 HEADINGS = ("seed", "loss", "prox", "sampling", "bits", "staleness", "features", "rows", "epochs", "stalls", "cycles")
+SETTLING = 8  # cycles
 MOST = 10  # times the runs that were asked for, until all modes must have been met
 
 
@@ -67,9 +69,16 @@ class Run:
         ]
 
 
+def opened(library: Path, capacity_bytes: int = CAPACITY, timing: MemoryTiming | None = None) -> RtlDevice:
+    """A device of this simulator, some cycles after its reset: a board's own reset ends two cycles after that."""
+    device = RtlDevice(capacity_bytes=capacity_bytes, timing=timing, library=library)
+    device.run(SETTLING)
+    return device
+
+
 def configuration(library: Path) -> AcceleratorConfig:
     """What a simulator's own registers say that it is; the prefetch, which no register tells, is the default one."""
-    with RtlDevice(capacity_bytes=1 << 12, library=library) as device:
+    with opened(library, 1 << 12) as device:
         accelerator = Accelerator(device)
         config = AcceleratorConfig(
             width=accelerator.port_bits,
@@ -97,7 +106,7 @@ def campaign(library: Path, runs: int, first: int, cycles: bool) -> list[Run]:
     With `cycles` they are compared too, where nothing disturbs the buses.
     """
     config = configuration(library)
-    devices = {timing: RtlDevice(config, CAPACITY, timing, library=library) for timing in TIMINGS}
+    devices = {timing: opened(library, timing=timing) for timing in TIMINGS}
     reference = EmulatorDevice(
         config.max_features, config.max_row_words, CAPACITY, width=config.width, outputs=config.outputs
     )
