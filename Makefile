@@ -10,10 +10,10 @@ MINUTES ?= 10
 MUTANTS ?= 500
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test formal lint bench soak cov mutate synth docs clean
+.PHONY: help demo test formal lint bench soak cov mutate synth netlist docs clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMP) ## train on handwritten digits at several precisions, on the simulated hardware: a table and a figure
 	$(BIN)/bitlane compare digits --bits 2,4,8,32 --sampling double,nearest,naive --learning-rate 0.05 \
@@ -48,6 +48,9 @@ cov: $(STAMP) ## which declared bins, and which lines and branches of the RTL, r
 synth: $(STAMP) ## area and speed by open tools, into the README's table
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[synth]'
 	$(BIN)/python -m bitlane_sim.synthesis
+
+netlist: $(STAMP) ## random runs of the synthesised netlist, cell by cell, against the numpy reference
+	$(BIN)/python -m bitlane_sim.netlist
 
 mutate: $(STAMP) ## MUTANTS (500) small changes of the RTL, and which of them the tests notice: docs/mutation.md
 	$(BIN)/python -m bitlane_sim.mutation --count $(MUTANTS)

