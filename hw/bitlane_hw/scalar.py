@@ -246,14 +246,15 @@ class Step(wiring.Component):
         slopes, coefficients = self.slopes.payload, self.coefficients.payload
         valid = delay_valid(m, self.slopes.valid, self.latency, "valid")
         scale = Mux(slopes.end.label[-1], self.step_negative.as_value(), self.step.as_value())
-        mantissa = register(m, Scale(scale).mantissa, "mantissa")
+        # Where there is no row the step is 0, not the slopes: Yosys loses the reset of a sum whose register a DSP takes.
+        mantissa = register(m, Mux(slopes.end.present, Scale(scale).mantissa, 0), "mantissa")
         exponent = delay(m, Scale(scale).exponent, 3, "exponent")
         operands = (
             (slopes.r1 + slopes.r2, coefficients.total),
             (slopes.r2 - slopes.r1, coefficients.difference),
         )
         for i, (operand, coefficient) in enumerate(operands):
-            factor = register(m, Mux(slopes.end.present, operand, 0), f"factor_{i}")
+            factor = register(m, operand, f"factor_{i}")
             product = delay(m, factor * mantissa, 2, f"product_{i}")
             shifted = register(m, (product >> (self.SHIFT - 1)) >> exponent, f"shifted_{i}")
             value, clipped = rounded(shifted, COEFFICIENT)
