@@ -246,7 +246,7 @@ class Step(wiring.Component):
         slopes, coefficients = self.slopes.payload, self.coefficients.payload
         valid = delay_valid(m, self.slopes.valid, self.latency, "valid")
         scale = Mux(slopes.end.label[-1], self.step_negative.as_value(), self.step.as_value())
-        # Where there is no row the step is 0, not the slopes: Yosys loses the reset of a sum whose register a DSP takes.
+        # Without a row the step is 0, not the slopes: Yosys loses the reset of a sum whose register a DSP takes.
         mantissa = register(m, Mux(slopes.end.present, Scale(scale).mantissa, 0), "mantissa")
         exponent = delay(m, Scale(scale).exponent, 3, "exponent")
         operands = (
