@@ -66,7 +66,7 @@ clean: ## remove the environment and everything made, but the cache of built sim
 $(PYNQ:%=%/installed): $(VENV)-%/installed: $(STAMP)
 	$(PYTHON) -m venv $(@D)
 	grep -v ^numpy constraints.txt > $(@D)/constraints.txt
-	$(@D)/bin/pip install --quiet --disable-pip-version-check -c $(@D)/constraints.txt -e '.[sim,$*]' pytest
+	$(@D)/bin/pip install --quiet --disable-pip-version-check -c $(@D)/constraints.txt -e '.[sim,$*]' pytest matplotlib
 	@touch $@
 
 $(STAMP): pyproject.toml constraints.txt
