@@ -6,12 +6,13 @@ STAMP := $(VENV)/installed
 OUT ?= runs/demo
 MINUTES ?= 10
 MUTANTS ?= 500
+BOARD ?= pynq-z2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test formal lint bench soak cov mutate synth docs clean
+.PHONY: help demo test formal lint bench soak cov mutate synth toolchain bitstream docs clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMP) ## train on handwritten digits at several precisions, on the simulated hardware: a table and a figure
 	$(BIN)/bitlane compare digits --bits 2,4,8,32 --sampling double,nearest,naive --learning-rate 0.05 \
@@ -47,6 +48,12 @@ synth: $(STAMP) ## area and speed by open tools, into the README's table
 
 mutate: $(STAMP) ## MUTANTS (500) small changes of the RTL, and which of them the tests notice: docs/mutation.md
 	$(BIN)/python -m bitlane_sim.mutation --count $(MUTANTS)
+
+toolchain: $(STAMP) ## Debian's Yosys, nextpnr and project X-Ray into the cache, where the system has none: for bitstreams
+	$(BIN)/python -m bitlane_sim.bitstream.install
+
+bitstream: $(STAMP) ## bitstreams/BOARD (pynq-z2) with open tools alone: about 10 minutes
+	$(BIN)/python -m bitlane_sim.bitstream $(BOARD)
 
 docs: $(STAMP) ## write docs/registers.md from the register table
 	$(BIN)/python -m bitlane_hw.register_docs docs/registers.md
