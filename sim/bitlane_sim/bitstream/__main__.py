@@ -14,7 +14,6 @@ from bitlane.errors import BitlaneError
 
 from . import flow, tools, verilog
 from .boards import BOARDS, Board, board_named
-from .flow import say
 from .manifest import manifest
 
 DESIGN = "bitlane"
@@ -44,6 +43,11 @@ def build(board: Board, seed: int, folder: Path) -> None:
         f"{routed.fmax_mhz:.1f} MHz by static timing (clock: {board.clock_mhz:g} MHz), {area.lut:,} LUT, "
         f"{area.ff:,} FF, {area.bram36:g} BRAM36, {area.dsp} DSP; not run on silicon"
     )
+
+
+def say(message: str) -> None:
+    """One line of progress."""
+    print(message, file=sys.stderr, flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
