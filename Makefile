@@ -8,12 +8,13 @@ STAMP := $(VENV)/installed
 OUT ?= runs/demo
 MINUTES ?= 10
 MUTANTS ?= 500
+BOARD ?= pynq-z2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test formal lint bench soak cov mutate synth netlist docs clean
+.PHONY: help demo test formal lint bench soak cov mutate synth netlist toolchain bitstream docs clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMP) ## train on handwritten digits at several precisions, on the simulated hardware: a table and a figure
 	$(BIN)/bitlane compare digits --bits 2,4,8,32 --sampling double,nearest,naive --learning-rate 0.05 \
@@ -54,6 +55,12 @@ netlist: $(STAMP) ## random runs of the synthesised netlist, cell by cell, again
 
 mutate: $(STAMP) ## MUTANTS (500) small changes of the RTL, and which of them the tests notice: docs/mutation.md
 	$(BIN)/python -m bitlane_sim.mutation --count $(MUTANTS)
+
+toolchain: $(STAMP) ## Debian's Yosys, nextpnr and project X-Ray into the cache, where the system has none: for bitstreams
+	$(BIN)/python -m bitlane_sim.bitstream.install
+
+bitstream: $(STAMP) ## bitstreams/BOARD (pynq-z2) with open tools alone: about 10 minutes
+	$(BIN)/python -m bitlane_sim.bitstream $(BOARD)
 
 docs: $(STAMP) ## write docs/registers.md from the register table
 	$(BIN)/python -m bitlane_hw.register_docs docs/registers.md

@@ -1,1 +1,1 @@
-"""From the RTL to a bitstream, with open tools alone."""
+"""From a Verilog top with a PS7 to a bitstream for a Zynq-7000, with open tools alone."""

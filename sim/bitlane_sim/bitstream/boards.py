@@ -1,0 +1,61 @@
+"""The boards that a bitstream can be made for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bitlane.errors import DataError
+
+if TYPE_CHECKING:
+    from bitlane_hw.config import AcceleratorConfig
+
+PORT_BITS = 64  # of an HP port of a Zynq-7000
+IO_PLL_MHZ = 1000
+ADDRESS_BITS = 32
+
+
+@dataclass(frozen=True)
+class Board:
+    """A board with a Zynq-7000.
+
+    Attributes
+    ----------
+    name: as on the command line.
+    part: the chip, with package and speed grade.
+    divisors: of FCLK_CLK0, the accelerator's clock, behind the IO PLL's 1000 MHz.
+    ports: HP ports that the accelerator's memory port is spread over.
+    """
+
+    name: str
+    part: str
+    divisors: tuple[int, int] = (5, 2)
+    ports: tuple[str, ...] = ("HP0", "HP1")
+
+    @property
+    def clock_mhz(self) -> float:
+        """FCLK_CLK0: what PYNQ sets the clock to when it loads the overlay, and what timing has to meet."""
+        return IO_PLL_MHZ / (self.divisors[0] * self.divisors[1])
+
+    @property
+    def width(self) -> int:
+        """Bits of the accelerator's memory port."""
+        return PORT_BITS * len(self.ports)
+
+    def config(self) -> AcceleratorConfig:
+        """The accelerator that is built for this board."""
+        from bitlane_hw.config import AcceleratorConfig
+
+        return AcceleratorConfig(width=self.width, address_bits=ADDRESS_BITS)
+
+
+BOARDS = {
+    board.name: board for board in (Board(name, "xc7z020clg400-1") for name in ("pynq-z2", "pynq-z1", "arty-z7-20"))
+}
+
+
+def board_named(name: str) -> Board:
+    """The board of this name; DataError that lists them for any other."""
+    if name not in BOARDS:
+        raise DataError(f"there is no board {name!r}: choose from {', '.join(BOARDS)}")
+    return BOARDS[name]

@@ -1,0 +1,90 @@
+"""FASM, the text in which nextpnr names what is to be configured: lines to single features.
+
+The `fasm` package of PyPI reads it too; it brings a parser generator and a C++ build for what one pattern does here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bitlane.errors import BitlaneError
+
+LINE = re.compile(
+    r"""\s*
+    (?: (?P<name> [A-Za-z_]\w* (?:\.\w+)*)
+        (?: \[ (?P<high>\d+) (?: : (?P<low>\d+) )? \] )?
+        (?: \s*=\s* (?: (?P<width>\d+)? ' (?P<base>[bodh]) (?P<digits>[0-9A-Fa-f_]+) | (?P<decimal>[0-9_]+) ) )?
+    )?
+    \s* (?: \{ [^{}]* \} )?  # annotations: of no effect on any bit
+    \s* (?: \#.* )?
+    """,
+    re.VERBOSE,
+)
+BASES = {"b": 2, "o": 8, "d": 10, "h": 16}
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One feature that is set.
+
+    Attributes
+    ----------
+    tile: name of the tile: INT_L_X0Y0.
+    name: of the feature within its tile; the bit of a vector as name[7], without leading zeros.
+    place: file and line that set it, for messages.
+    """
+
+    tile: str
+    name: str
+    place: str
+
+
+def parse(text: str, source: str) -> Iterator[Feature]:
+    """The features that `text` sets, in its order; a vector gives one for each of its ones. `source` names the file.
+
+    Raises BitlaneError, with the line, for what is not FASM, a value wider than its vector, or a vector without value.
+    """
+    for number, line in enumerate(text.splitlines(), 1):
+        place = f"{source}, line {number}"
+        match = LINE.fullmatch(line)
+        if match is None:
+            raise BitlaneError(f"{place}: {_shown(line)!r} is not FASM")
+        if match["name"] is None:
+            continue
+        tile, _, name = match["name"].partition(".")
+        if not name:
+            raise BitlaneError(f"{place}: {_shown(line)!r} names no feature: TILE.FEATURE was expected")
+        value = _value(match, place)
+        if match["high"] is None:
+            indices = [""] * value
+        else:
+            low = int(match["low"] or match["high"])
+            indices = [f"[{low + bit}]" for bit in range(value.bit_length()) if value >> bit & 1]
+        yield from (Feature(tile, name + index, place) for index in indices)
+
+
+def _value(match: re.Match[str], place: str) -> int:
+    """What the line sets the feature to; 1 where it says nothing."""
+    high = int(match["high"] or 0)
+    low = int(match["low"] or high)
+    bits = high - low + 1
+    if bits < 1:
+        raise BitlaneError(f"{place}: {match['name']}[{high}:{low}] has its ends exchanged")
+    if match["decimal"] is None and match["digits"] is None:
+        if bits > 1:
+            raise BitlaneError(f"{place}: {match['name']}[{high}:{low}] has no value")
+        return 1
+    digits, base = match["decimal"] or match["digits"], BASES[match["base"] or "d"]
+    try:
+        value = int(digits.replace("_", ""), base)
+    except ValueError as error:
+        raise BitlaneError(f"{place}: {_shown(digits)!r} is no number of base {base}") from error
+    if value.bit_length() > min(bits, int(match["width"] or bits)):
+        raise BitlaneError(f"{place}: the value of {match['name']} has more than its {bits} bits")
+    return value
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,124 @@
+"""Verilog to bitstream: synthesis, place and route, timing, FASM to frames, frames to a .bit file and back."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bitlane.errors import BitlaneError
+
+from ..synthesis import Figures, area
+from ..toolchain import run
+from .boards import Board
+from .database import Database
+from .fasm import parse
+from .frames import assemble, difference, from_bitread, to_frm
+from .header import with_header
+from .timing import MODELS, add_models, read_models, read_netlist, slowest_path
+from .tools import Tools
+
+SYNTHESIS = "synth_xilinx -flatten -abc9 -arch xc7"
+# The default placer sets the lanes' carry chains far apart, with wires twice as long. One thread: the same each time.
+PLACEMENT = ("--placer", "static", "--threads", "1")
+# nextpnr asks 0.67 ns of the data of a block RAM, as in mode NO_CHANGE; ours are READ_FIRST, 0.41 in the database.
+HOLD = re.compile(r"(\d+) Hold/min time violations")  # the worst ten follow
+
+
+@dataclass(frozen=True)
+class Routed:
+    """What place and route came to.
+
+    Attributes
+    ----------
+    slice_mhz: by nextpnr's, of all paths but those of DSP48E1 and PS7.
+    block_mhz: of these, see `timing`; None where there are none.
+    slowest: the pin where the slowest of these ends.
+    hold_violations: paths that are too short, by nextpnr's.
+    """
+
+    slice_mhz: float
+    block_mhz: float | None
+    slowest: str
+    hold_violations: int
+
+    @property
+    def fmax_mhz(self) -> float:
+        return min(self.slice_mhz, self.block_mhz or self.slice_mhz)
+
+    def require(self, clock_mhz: float) -> None:
+        """Raise BitlaneError where the design does not run at `clock_mhz`."""
+        if self.fmax_mhz < clock_mhz:
+            raise BitlaneError(
+                f"timing is missed: {self.fmax_mhz:.1f} MHz at best where the board's clock has {clock_mhz:g} MHz "
+                f"(slices {self.slice_mhz}, DSP48E1 and PS7 {self.block_mhz} at {self.slowest}); try another --seed"
+            )
+        if self.hold_violations:
+            raise BitlaneError(f"timing is missed: {self.hold_violations} paths violate hold; try another --seed")
+
+
+def synthesise(verilog: Path, top: str, tools: Tools, folder: Path) -> Figures:
+    """`verilog` to the netlist top.json in `folder`, by Yosys; what it maps to, before packing."""
+    shutil.copyfile(verilog, folder / "top.v")  # the netlist has names with the file's, on which placement depends
+    steps = ("read_verilog top.v", f"{SYNTHESIS} -top {top}", "write_json top.json", "tee -q -o stat.json stat -json")
+    run([tools.yosys, "-q", "-p", "; ".join(steps)], directory=folder)
+    return area(json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"])
+
+
+def place_and_route(board: Board, tools: Tools, folder: Path, seed: int) -> Routed:
+    """top.json to top.fasm in `folder`, by nextpnr; timing that is missed is in the result, not raised."""
+    log = run(
+        [
+            *(tools.nextpnr, "--device", board.part, "--json", "top.json", "-o", "fasm=top.fasm", "--sdf", "top.sdf"),
+            *("--report", "report.json", "--freq", f"{board.clock_mhz:g}", "--seed", str(seed), "--timing-allow-fail"),
+            *PLACEMENT,
+        ],
+        directory=folder,
+    )
+    netlist = read_netlist((folder / "top.sdf").read_text())
+    parameters = parameters_of(json.loads((folder / "top.json").read_text()))
+    add_models(netlist, read_models(tools.database / "timings"), parameters)
+    return routed(json.loads((folder / "report.json").read_text()), log, *slowest_path(netlist, MODELS))
+
+
+def parameters_of(design: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Parameters of the cells of MODELS in a design of Yosys', by their names; numbers, binary there, in decimal."""
+    cells: dict[str, dict[str, Any]] = {}
+    for module in design["modules"].values():
+        cells |= module["cells"] if module["attributes"].get("top") else {}
+    return {
+        name: {key: str(int(value, 2)) if set(value) <= {*"01"} else value for key, value in cell["parameters"].items()}
+        for name, cell in cells.items()
+        if cell["type"] in MODELS
+    }
+
+
+def routed(report: dict[str, dict[str, dict[str, float]]], log: str, period_ns: float, slowest: str) -> Routed:
+    """The result, of nextpnr's report and log and `slowest_path`. BitlaneError where nextpnr found no path."""
+    if not report["fmax"]:
+        raise BitlaneError("nextpnr names no maximum frequency: the design has no path from register to register")
+    slice_mhz = min(clock["achieved"] for clock in report["fmax"].values())
+    block_mhz = round(1000 / period_ns, 2) if period_ns else None
+    return Routed(round(slice_mhz, 2), block_mhz, slowest, int([0, *HOLD.findall(log)][-1]))
+
+
+def pack(design: str, board: Board, tools: Tools, folder: Path) -> Database:
+    """top.fasm to top.bit in `folder`, read back and compared frame by frame; the database that it was made with.
+
+    Raises BitlaneError for what `frames.assemble` refuses, and where the .bit file holds other frames.
+    """
+    database = Database(tools.database, board.part)
+    frames = assemble(parse((folder / "top.fasm").read_text(), "top.fasm"), database)
+    (folder / "top.frm").write_text(to_frm(frames))
+    part = [f"--part_file={database.part_file}"]
+    files = ["--frm_file=top.frm", "--output_file=top.bit"]
+    run([tools.frames2bit, *part, f"--part_name={board.part}", *files], directory=folder)
+    bitstream = folder / "top.bit"
+    bitstream.write_bytes(with_header(bitstream.read_bytes(), design, board.part))
+    run([tools.bitread, *part, "-o", "back.txt", "top.bit"], directory=folder)
+    if other := difference(frames, from_bitread((folder / "back.txt").read_text())):
+        raise BitlaneError(f"the bitstream does not hold what was routed: {other}")
+    return database
