@@ -26,7 +26,7 @@ def bring(folder: Path, build: int, content: bytes) -> None:
     home.mkdir(exist_ok=True)
     (home / "bitlane.bit.xz").write_bytes(lzma.compress(content))
     (home / "bitlane.hwh").write_text(f"handoff of {build:x}")
-    (home / "manifest.json").write_text(json.dumps({"board": "Board-Z", "build": build}))
+    (home / "manifest.json").write_text(json.dumps({"pynq_board": "Board-Z", "build": f"0x{build:08X}"}))
 
 
 def test_a_board_gets_its_bitstream(folder: Path) -> None:
@@ -55,7 +55,17 @@ def test_where_pynq_looks(folder: Path) -> None:
     assert (place / "bitlane.Board-Z.bit").read_bytes() == b"other bits"
 
 
+def test_ones_own_bitstreams(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    bring(mine, 0x7777, b"mine")
+    monkeypatch.setenv("BITLANE_OVERLAYS", str(mine))
+    assert overlays.overlay_for("Board-Z").read_bytes() == b"mine"
+
+
 def test_an_unknown_board(folder: Path) -> None:
-    with pytest.raises(DeviceError, match=r"no bitstream for the board Toaster \(for: Board-Z\): build one"):
+    with pytest.raises(
+        DeviceError, match=r"no bitstream for the board Toaster \(for: Board-Z\): build one .*BITLANE_OVERLAYS"
+    ):
         overlays.overlay_for("Toaster")
     assert not (folder / "cache").exists()

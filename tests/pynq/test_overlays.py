@@ -29,7 +29,7 @@ def package(kind: Kind, bit: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     folder.mkdir()
     (folder / "bitlane.bit.xz").write_bytes(lzma.compress(bit.read_bytes()))
     (folder / "bitlane.hwh").write_bytes(bit.with_suffix(".hwh").read_bytes())
-    (folder / "manifest.json").write_text(json.dumps({"board": kind.name, "build": kind.config.digest}))
+    (folder / "manifest.json").write_text(json.dumps({"pynq_board": kind.name, "build": hex(kind.config.digest)}))
     bit.unlink()
     bit.with_suffix(".hwh").unlink()
 

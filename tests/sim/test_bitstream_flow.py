@@ -99,7 +99,7 @@ def test_boards() -> None:
         board = board_named(name)
         assert (board.part, board.clock_mhz) == ("xc7z020clg400-1", 100.0)
         assert board.config() == AcceleratorConfig(width=128, address_bits=32)
-    narrow = Board("one", "xc7z010clg400-1", divisors=(4, 2), ports=("HP0",))
+    narrow = Board("one", "One", "xc7z010clg400-1", divisors=(4, 2), ports=("HP0",))
     assert (narrow.clock_mhz, narrow.config().width) == (125.0, 64)
     with pytest.raises(DataError, match="no board 'zcu104': choose from pynq-z2, pynq-z1, arty-z7-20"):
         board_named("zcu104")

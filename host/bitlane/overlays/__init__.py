@@ -1,6 +1,6 @@
-"""The bitstreams that this package brings, one folder a board; pynq finds them through `for_pynq`.
+"""The bitstreams of this package, or of $BITLANE_OVERLAYS, one folder a board; pynq finds them through `for_pynq`.
 
-A folder holds `bitlane.bit.xz`, `bitlane.hwh` and `manifest.json`. They are unpacked into the cache when they are first
+`make bitstream` makes such a folder. It holds `bitlane.bit.xz`, `bitlane.hwh` and `manifest.json`. They are unpacked into the cache when they are first
 asked for, under names with the build in them: pynq tells bitstreams apart by name, on a remote board too.
 """
 
@@ -24,19 +24,20 @@ def overlay_for(board: str) -> Path:
     if board not in found:
         known = ", ".join(sorted(found)) or "none"
         raise DeviceError(
-            f"there is no bitstream for the board {board} (for: {known}): build one, see bitstreams/README.md, and "
-            "give it as bitfile to bitlane.devices.pynq.open_board"
+            f"there is no bitstream for the board {board} (for: {known}): build one (see bitstreams/README.md), and "
+            "set BITLANE_OVERLAYS to the folder in which its folder is"
         )
     return _unpack(board, found[board])
 
 
 def _manifests() -> dict[str, Path]:
     """The folder of each board."""
-    return {json.loads(file.read_text())["board"]: file.parent for file in sorted(FOLDER.glob("*/manifest.json"))}
+    folder = Path(os.environ.get("BITLANE_OVERLAYS") or FOLDER)
+    return {json.loads(file.read_text())["pynq_board"]: file.parent for file in sorted(folder.glob("*/manifest.json"))}
 
 
 def _unpack(board: str, folder: Path) -> Path:
-    build = int(json.loads((folder / "manifest.json").read_text())["build"])
+    build = int(json.loads((folder / "manifest.json").read_text())["build"], 16)
     place = cache_folder() / "overlays"
     bit = place / f"bitlane_{build:08x}.{board}.bit"
     _write(bit.with_suffix(".hwh"), (folder / "bitlane.hwh").read_bytes())

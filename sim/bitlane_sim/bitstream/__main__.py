@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import lzma
 import shutil
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from bitlane.errors import BitlaneError
 
 from . import flow, tools, verilog
 from .boards import BOARDS, Board, board_named
+from .hwh import ZYNQ, hwh
 from .manifest import manifest
 
 DESIGN = "bitlane"
@@ -21,7 +23,7 @@ SEED = 1
 
 
 def build(board: Board, seed: int, folder: Path) -> None:
-    """Fill `folder` with bitlane.bit and manifest.json of `board`. Raises BitlaneError where a step fails."""
+    """Fill `folder`: bitlane.bit, and as .xz, .hwh, netlist (.json), manifest.json. BitlaneError where it fails."""
     programs = tools.find()
     with tempfile.TemporaryDirectory(prefix="bitstream.") as name:
         work = Path(name)
@@ -34,10 +36,14 @@ def build(board: Board, seed: int, folder: Path) -> None:
         routed.require(board.clock_mhz)
         say("FASM to bitstream and back ...")
         database = flow.pack(DESIGN, board, programs, work)
-        bitstream = folder / f"{DESIGN}.bit"
-        shutil.copyfile(work / "top.bit", bitstream)
+        shutil.copyfile(work / "top.bit", folder / f"{DESIGN}.bit")
+        shutil.copyfile(work / "top.json", folder / f"{DESIGN}.json")
+    bitstream, handoff = folder / f"{DESIGN}.bit", folder / f"{DESIGN}.hwh"
+    handoff.write_text(hwh(ZYNQ, board.config(), board.pynq_name, board.divisors, board.clock_mhz))
+    compressed = folder / f"{DESIGN}.bit.xz"
+    compressed.write_bytes(lzma.compress(bitstream.read_bytes()))
     versions = {**programs.versions(), "prjxray-database": f"sha256 {database.digest}"}
-    text = json.dumps(manifest(board, area, routed, seed, versions, [bitstream]), indent=1)
+    text = json.dumps(manifest(board, area, routed, seed, versions, [bitstream, compressed, handoff]), indent=1)
     (folder / "manifest.json").write_text(text + "\n")
     say(
         f"{routed.fmax_mhz:.1f} MHz by static timing (clock: {board.clock_mhz:g} MHz), {area.lut:,} LUT, "

@@ -21,13 +21,14 @@ class Board:
 
     Attributes
     ----------
-    name: as on the command line.
+    name: as on the command line. pynq_name: as pynq has it.
     part: the chip, with package and speed grade.
     divisors: of FCLK_CLK0, the accelerator's clock, behind the IO PLL's 1000 MHz.
     ports: HP ports that the accelerator's memory port is spread over.
     """
 
     name: str
+    pynq_name: str
     part: str
     divisors: tuple[int, int] = (5, 2)
     ports: tuple[str, ...] = ("HP0", "HP1")
@@ -50,7 +51,8 @@ class Board:
 
 
 BOARDS = {
-    board.name: board for board in (Board(name, "xc7z020clg400-1") for name in ("pynq-z2", "pynq-z1", "arty-z7-20"))
+    name: Board(name, pynq_name, "xc7z020clg400-1")
+    for name, pynq_name in (("pynq-z2", "Pynq-Z2"), ("pynq-z1", "Pynq-Z1"), ("arty-z7-20", "Arty-Z7-20"))
 }
 
 

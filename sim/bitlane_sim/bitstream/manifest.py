@@ -29,6 +29,7 @@ def manifest(
     config = board.config()
     return {
         "board": board.name,
+        "pynq_board": board.pynq_name,
         "part": board.part,
         "ports": list(board.ports),
         "configuration": asdict(config),
