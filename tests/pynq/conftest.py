@@ -19,13 +19,12 @@ else:
     from bitlane_sim.pynq.board import Hardware, SimulatedBoard
     from bitlane_sim.pynq.boards import PYNQ_Z2, ZCU104, Kind, write_overlay
     from bitlane_sim.pynq.server import Server
-    from bitlane_sim.soak import TESTED
+    from bitlane_sim.soak import SMALL
 
     @pytest.fixture
     def kind() -> Kind:
         """The board that this pynq is for: 4.0 has left Zynq-7000 behind. With hardware that other tests build too."""
-        old = pynq.__version__.startswith("3.")
-        return replace(PYNQ_Z2, config=TESTED[0]) if old else replace(ZCU104, config=TESTED[1])
+        return replace(PYNQ_Z2 if pynq.__version__.startswith("3.") else ZCU104, config=SMALL)
 
     @pytest.fixture
     def hardware(kind: Kind) -> Hardware:
