@@ -1,8 +1,8 @@
 """The bitstreams of this package, or of $BITLANE_OVERLAYS, one folder a board; pynq finds them through `for_pynq`.
 
-`make bitstream` makes such a folder. It holds `bitlane.bit.xz`, `bitlane.hwh` and `manifest.json`. They are unpacked into
-the cache when they are first asked for, under names with the build in them: pynq tells bitstreams apart by name, on a
-remote board too.
+`make bitstream` makes such a folder: `bitlane.bit.xz`, `bitlane.hwh`, `manifest.json`. They are unpacked into the cache
+when they are first asked for, under names with the build in them: pynq tells bitstreams apart by name, also on a remote
+board.
 """
 
 from __future__ import annotations
