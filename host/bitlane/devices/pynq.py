@@ -218,8 +218,10 @@ def open_board(address: str = "", bitfile: str | Path | None = None, capacity_by
         if not file.is_file():
             raise DeviceError(f"{file} is missing: a bitstream is a .bit with its .hwh beside it, of the same name")
     with telling(f"pynq ({board.name})", f"loading {path.name}"):
-        overlay = pynq.Overlay(str(path.resolve()), device=board)
-        return BoardDevice(_accelerator(overlay, path), capacity_bytes)
+        overlay = pynq.Overlay(str(path.resolve()), device=board, download=False)
+        name = _accelerator(overlay.ip_dict, path, board)
+        overlay.download()
+        return BoardDevice(getattr(overlay, name), capacity_bytes)
 
 
 def _active(pynq: Any) -> Any:
@@ -229,10 +231,12 @@ def _active(pynq: Any) -> Any:
         return pynq.Device.active_device
 
 
-def _accelerator(overlay: Any, path: Path) -> Any:
-    """pynq's driver of the one accelerator in an overlay, which checks what it finds."""
+def _accelerator(found: dict[str, Any], path: Path, board: Any) -> str:
+    """The name of the accelerator among an overlay's IP; DeviceError for an overlay that this board must not load."""
+    from .pynq_ip import check_board
+
     library = VLNV.rpartition(":")[0]
-    types = {name: str(each["type"]) for name, each in overlay.ip_dict.items()}
+    types = {name: str(each["type"]) for name, each in found.items()}
     names = [name for name, kind in types.items() if kind.startswith(library + ":")]
     if not names:
         raise DeviceError(f"{path.name} is no bitlane overlay: it holds {', '.join(types) or 'nothing'}")
@@ -240,4 +244,5 @@ def _accelerator(overlay: Any, path: Path) -> Any:
         raise DeviceError(
             f"{path.name} holds {types[names[0]]}, but this driver needs {VLNV}: take both from one release"
         )
-    return getattr(overlay, names[0])
+    check_board(found[names[0]]["parameters"], board)
+    return names[0]

@@ -10,6 +10,14 @@ from ..contract import IDENTITY, REGISTERS, VLNV
 from ..errors import DeviceError
 
 
+def check_board(parameters: dict[str, str], board: Any) -> None:
+    """DeviceError where a handoff's parameters are of another board's overlay."""
+    if parameters["BOARD"] != board.name:
+        raise DeviceError(
+            f"the overlay is for {parameters['BOARD']}, but this board is {board.name}: take the one for it"
+        )
+
+
 class BitlaneIP(DefaultIP):
     """An accelerator as pynq sees it: `BoardDevice` drives it, and estimators take that as their device.
 
@@ -27,9 +35,7 @@ class BitlaneIP(DefaultIP):
     def __init__(self, description: dict[str, Any]):
         super().__init__(description)
         self.parameters: dict[str, str] = description["parameters"]
-        board = self.parameters["BOARD"]
-        if self.device.name != board:
-            raise DeviceError(f"the overlay is for {board}, but this board is {self.device.name}: take the one for it")
+        check_board(self.parameters, self.device)
         expected = {
             "identity": (IDENTITY, "it is no bitlane accelerator, or its clock stands still"),
             "build": (int(self.parameters["BUILD"]), "the .bit and its .hwh are of different builds"),
