@@ -34,17 +34,15 @@ from .devices.protocol import Buffer, Device
 from .errors import DataError, DeviceError
 from .layout import Geometry, Words, pack_master, unpack_master
 from .settings import Settings
+from .trace import OnEpoch, Trace
 
 PAGE = 4096  # what devices round a buffer up to
 BOUND_MASK = (1 << BOUND.bits) - 1
 SHORTEST_PAUSE = 1 << 12  # cycles between two looks at STATUS
 LOOKS = 64  # at the trace, at most, until a run should be over
 LONGEST_PAUSE = 1 << 30  # so that a run that fails is not waited for to its end
-EMPTY = 1 << 63  # in the words of a trace record that is not written yet: no count of cycles, and no loss
 STRIDE_LIMIT = 1 << REGISTERS["base_stride"].bits
 ADDRESSES = ("base_address", "draw_address", "model_in", "model_out", "trace")
-
-OnEpoch = Callable[[int, NDArray[np.int64]], None]
 
 _EXPLANATIONS = {
     ErrorCode.CONFIGURATION: "it refused a register: a size beyond this build, or a misaligned address",
@@ -260,17 +258,15 @@ class Accelerator:
             self.device.flush(model_in)
             models = job.epochs if job.snapshots else 1
             model_out = self._allocate(stack, models * job.geometry.model_words)
-            trace = self._allocate(stack, job.epochs * job.geometry.record_words)
-            trace.array[:] = EMPTY
-            self.device.flush(trace)
-            self._configure(job, slot, model_in, model_out, trace)
-            report = _Report(self.device, trace, job.geometry, on_epoch)
+            records = self._allocate(stack, job.epochs * job.geometry.record_words)
+            trace = Trace(self.device, records, job.geometry, on_epoch)
+            self._configure(job, slot, model_in, model_out, records)
             expected = predict(job.geometry, job.epochs, job.snapshots, job.settings.staleness)
-            code = self._start_and_wait(report, expected, meanwhile)
+            code = self._start_and_wait(trace, expected, meanwhile)
             if code != ErrorCode.NONE:
                 raise DeviceError(f"{self.device.name} ended with {code.name}: {_EXPLANATIONS[code]}", code)
             self.device.invalidate(model_out)
-            return self._outcome(job, model_out, report)
+            return self._outcome(job, model_out, trace)
 
     def _read(self, name: str) -> int:
         return registers.read(self.device, name)
@@ -331,15 +327,13 @@ class Accelerator:
             else:
                 self._write(name, value)
 
-    def _start_and_wait(
-        self, report: _Report, expected: CycleCounts, meanwhile: Callable[[], None] | None
-    ) -> ErrorCode:
+    def _start_and_wait(self, trace: Trace, expected: CycleCounts, meanwhile: Callable[[], None] | None) -> ErrorCode:
         """Starts, waits until done, acknowledges. Whatever is raised meanwhile stops the device first."""
         self._write("control", CONTROL_START)
         try:
             if meanwhile is not None:
                 meanwhile()
-            status = self._wait(report, self._sleep(report, expected))
+            status = self._wait(trace, self._sleep(trace, expected))
         except BaseException:
             with suppress(DeviceError):  # one that does not answer any more: what was raised first says why
                 self._abort()
@@ -347,22 +341,22 @@ class Accelerator:
         self._write("control", CONTROL_ACKNOWLEDGE)
         return ErrorCode(status >> STATUS_ERROR_SHIFT & 0xFF)
 
-    def _sleep(self, report: _Report, expected: CycleCounts) -> int:
+    def _sleep(self, trace: Trace, expected: CycleCounts) -> int:
         """As long as the run takes where memory never stalls, touching no register; returns the cycles of that."""
-        ends = expected.epoch_cycles[:: 1 + len(expected.epoch_cycles) // LOOKS] if report.wanted else ()
+        ends = expected.epoch_cycles[:: 1 + len(expected.epoch_cycles) // LOOKS] if trace.wanted else ()
         for end in (*ends, expected.cycles):
             passed = min(int(end), LONGEST_PAUSE)
             self.device.wait(passed)
-            report.update()
+            trace.update()
         return passed
 
-    def _wait(self, report: _Report, passed: int) -> int:
+    def _wait(self, trace: Trace, passed: int) -> int:
         """Polls STATUS until done, more rarely the longer it takes; the deadline is about progress, not about time."""
         progress, moved = (-1, -1), time.monotonic()
         looked = moved
         while True:
             status = self._read("status")
-            report.update()
+            trace.update()
             if status & STATUS_DONE:
                 return status
             if not status & STATUS_BUSY:
@@ -389,8 +383,8 @@ class Accelerator:
             pass
         self._write("control", CONTROL_ACKNOWLEDGE)
 
-    def _outcome(self, job: Job, model_out: Buffer, report: _Report) -> Outcome:
-        records, geometry = report.records(), job.geometry
+    def _outcome(self, job: Job, model_out: Buffer, trace: Trace) -> Outcome:
+        records, geometry = trace.records(), job.geometry
         models = unpack_master(model_out.array, geometry.features).reshape(-1, geometry.outputs, geometry.features)
         return Outcome(
             loss=records[:, 1:],
@@ -425,36 +419,3 @@ def _strides(job: Job) -> dict[str, int]:
     if max(strides.values()) >= STRIDE_LIMIT:
         raise DataError(f"a set of {max(strides.values())} bytes is too large for several: {STRIDE_LIMIT} is the limit")
     return strides
-
-
-class _Report:
-    """The trace, read while it is written."""
-
-    def __init__(self, device: Device, trace: Buffer, geometry: Geometry, on_epoch: OnEpoch | None):
-        self._device = device
-        self._trace = trace
-        self._geometry = geometry
-        self._on_epoch = on_epoch
-        self._reported = 0
-
-    @property
-    def wanted(self) -> bool:
-        """Whether anybody listens."""
-        return self._on_epoch is not None
-
-    def records(self) -> NDArray[np.int64]:
-        """int64 [epochs, 1 + outputs]: cycles and losses."""
-        self._device.invalidate(self._trace)
-        words = self._trace.array.view(np.int64).reshape(-1, self._geometry.record_words)
-        records: NDArray[np.int64] = words[:, : 1 + self._geometry.outputs].copy()
-        return records
-
-    def update(self) -> None:
-        """Calls back for the epochs that ended since the last call."""
-        if self._on_epoch is None:
-            return
-        for record in self.records()[self._reported :]:
-            if (record.view(np.uint64) == EMPTY).any():
-                break
-            self._on_epoch(self._reported, record[1:])
-            self._reported += 1
