@@ -21,7 +21,7 @@ demo: $(STAMP) ## train on handwritten digits at several precisions, on the simu
 	    --device rtl --out $(OUT)
 
 test: $(STAMP) $(PYNQ:%=%/installed) ## all tests, on two processes; those of boards with both versions of pynq
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 	@[ -n "$(PYNQ)" ] || echo "tests/pynq left out: pynq runs on Python 3.10 to 3.12 (make test PYTHON=python3.12)"
 	@for venv in $(PYNQ); do echo $$venv/bin/pytest tests/pynq; $$venv/bin/pytest tests/pynq || exit 1; done
 
