@@ -245,7 +245,7 @@ class Accelerator:
         DeviceError: it is busy, has no room, makes no progress, or ended with an error (see `.code`).
         """
         self.check(job.geometry, job.settings.staleness)
-        _strides(job)
+        strides = _strides(job)
         if self._read("status") & STATUS_BUSY:
             raise DeviceError(f"{self.device.name} is busy with another run")
         with ExitStack() as stack:
@@ -260,7 +260,7 @@ class Accelerator:
             model_out = self._allocate(stack, models * job.geometry.model_words)
             records = self._allocate(stack, job.epochs * job.geometry.record_words)
             trace = Trace(self.device, records, job.geometry, on_epoch)
-            self._configure(job, slot, model_in, model_out, records)
+            self._configure(job, slot, strides, model_in, model_out, records)
             expected = predict(job.geometry, job.epochs, job.snapshots, job.settings.staleness)
             code = self._start_and_wait(trace, expected, meanwhile)
             if code != ErrorCode.NONE:
@@ -283,6 +283,7 @@ class Accelerator:
         self,
         job: Job,
         slot: Slot,
+        strides: dict[str, int],
         model_in: Buffer,
         model_out: Buffer,
         trace: Buffer,
@@ -317,7 +318,7 @@ class Accelerator:
             "decay": settings.decay,
             "phase": settings.phase,
             "bounds": low & BOUND_MASK | (high & BOUND_MASK) << BOUND.bits,
-            **_strides(job),
+            **strides,
             "model_out": model_out.device_address,
             "trace": trace.device_address,
         }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import zipfile
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from .objective import Bounds, ClassWeights, Objective
 from .quantize import Precision
 from .scaling import Scaling, Table
 from .settings import Settings
+from .whole import whole
 
 FORMAT = 1
 PHASE_BITS = 32
@@ -97,15 +97,8 @@ class Checkpoint:
 
     def save(self, path: str | Path) -> None:
         """Writes an npz file, which appears whole or not at all; OSError where the disk is full."""
-        path = Path(path)
-        part = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            with part.open("wb") as file:
-                np.savez(file, **self._arrays())
-            os.replace(part, path)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
+        with whole(Path(path)) as part, part.open("wb") as file:
+            np.savez(file, **self._arrays())
 
     def _arrays(self) -> dict[str, Any]:
         header = {

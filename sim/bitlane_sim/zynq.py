@@ -29,7 +29,7 @@ from . import toolchain
 from .build import build_verilog, fabric_verilog
 from .device import RtlDevice
 from .harness import Disturbance
-from .soak import CAPACITY, difference, random_job
+from .soak import CAPACITY, DISTURBED, difference, random_job
 
 if TYPE_CHECKING:
     from bitlane_hw.config import AcceleratorConfig
@@ -131,7 +131,7 @@ def main() -> int:
         for seed in range(first, first + arguments.runs):
             chosen = np.random.default_rng(seed)
             job = random_job(chosen, pair.config)
-            disturbance = Disturbance.arbitrary(seed) if chosen.random() < 0.5 else Disturbance()
+            disturbance = Disturbance.arbitrary(seed) if chosen.random() < DISTURBED else Disturbance()
             if wrong := pair.run(job, disturbance)[1]:
                 failures += 1
                 print(f"{width} bits, seed {seed}: {'; '.join(wrong)}", flush=True)

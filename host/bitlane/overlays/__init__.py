@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import lzma
 import os
-import tempfile
 from pathlib import Path
 
 from ..cache import cache_folder
 from ..errors import DeviceError
+from ..whole import whole
 
 FOLDER = Path(__file__).parent
 
@@ -48,12 +48,12 @@ def _unpack(board: str, folder: Path) -> Path:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """The file with this content, whole or not at all."""
+    """The file with this content, whole or not at all; one that has it is left alone."""
+    if path.is_file() and path.read_bytes() == content:
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-    os.replace(name, path)
+    with whole(path) as part:
+        part.write_bytes(content)
 
 
 def unpack_for_pynq() -> Path:

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..accelerator import Accelerator, Job
+from ..accelerator import ADDRESSES, Accelerator, Job
 from ..contract import (
     DECAY_RANGE,
     MAX_EPOCHS,
@@ -28,7 +28,6 @@ from .cases import Case, reference_epochs
 from .registers import WORD, WRITABLE, kept
 from .report import Figures
 
-ADDRESSES = ("base_address", "draw_address", "model_in", "model_out", "trace")
 STRIDES = ("base_stride", "draw_stride")
 MISALIGNMENT = 4  # bytes: half of the narrowest beat
 TURNED_BOUNDS = 0xFFFF_0000  # low 0, high below it

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from ..whole import whole
 
 Figures = Mapping[str, int | float | str]
 
@@ -79,13 +80,8 @@ class Report:
             text = json.dumps({"facts": dict(self.facts), "passed": self.passed, "results": results}, indent=1) + "\n"
         else:
             text = self.text()
-        part = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
+        with whole(path) as part:
             part.write_text(text, encoding="utf-8")
-            os.replace(part, path)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
 
 
 def head(facts: Figures) -> Iterator[str]:

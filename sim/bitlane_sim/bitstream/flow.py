@@ -11,7 +11,7 @@ from typing import Any
 
 from bitlane.errors import BitlaneError
 
-from ..synthesis import Figures, area
+from ..synthesis import MAP, Figures, area
 from ..toolchain import run
 from .boards import Board
 from .database import Database
@@ -21,7 +21,6 @@ from .header import with_header
 from .timing import MODELS, add_models, read_models, read_netlist, slowest_path
 from .tools import Tools
 
-SYNTHESIS = "synth_xilinx -flatten -abc9 -arch xc7"
 # The default placer sets the lanes' carry chains far apart, with wires twice as long. One thread: the same each time.
 PLACEMENT = ("--placer", "static", "--threads", "1")
 # nextpnr asks 0.67 ns of the data of a block RAM, as in mode NO_CHANGE; ours are READ_FIRST, 0.41 in the database.
@@ -63,7 +62,7 @@ class Routed:
 def synthesise(verilog: Path, top: str, tools: Tools, folder: Path) -> Figures:
     """`verilog` to the netlist top.json in `folder`, by Yosys; what it maps to, before packing."""
     shutil.copyfile(verilog, folder / "top.v")  # the netlist has names with the file's, on which placement depends
-    steps = ("read_verilog top.v", f"{SYNTHESIS} -top {top}", "write_json top.json", "tee -q -o stat.json stat -json")
+    steps = ("read_verilog top.v", f"{MAP} -top {top}", "write_json top.json", "tee -q -o stat.json stat -json")
     run([tools.yosys, "-q", "-p", "; ".join(steps)], directory=folder)
     return area(json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"])
 

@@ -9,9 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..synthesis import Figures
+from ..synthesis import MAP, Figures
 from .boards import Board
-from .flow import PLACEMENT, SYNTHESIS, Routed
+from .flow import PLACEMENT, Routed
 
 TRUST = (
     "No silicon has run this bitstream. Its timing is static timing with delays that the community measured or "
@@ -42,7 +42,7 @@ def manifest(
         "trust": TRUST,
         "sources": sources_digest(),
         "tools": {**tools, "amaranth": importlib.metadata.version("amaranth")},
-        "synthesis": SYNTHESIS,
+        "synthesis": MAP,
         "placement": [*PLACEMENT, "--seed", str(seed)],
         "sha256": {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files},
     }

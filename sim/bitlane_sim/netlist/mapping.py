@@ -17,10 +17,9 @@ from bitlane.errors import DataError
 from bitlane_hw.verilog import TOP
 
 from ..build import cached, content_hash
-from ..synthesis import run_tool
+from ..synthesis import MAP, run_tool
 
 CELLS = sorted(Path(__file__).with_name("cells").glob("*.v"))
-MAP = "synth_xilinx -flatten -abc9 -arch xc7"  # as for the table of areas, and for bitstreams
 
 
 def synthesise(source: Path, top: str = TOP) -> Path:

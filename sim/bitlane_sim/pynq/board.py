@@ -138,9 +138,6 @@ class SimulatedBoard(pynq.Device):
         self.timestamp, self.bitfile_name = "", None  # pynq asks for both before anything is loaded
         self._buffers: dict[int, RtlBuffer] = {}
 
-    def has_capability(self, capability: str) -> bool:
-        return bool(self.capabilities.get(capability))
-
     # --- registers
     def read_registers(self, address: int, length: int) -> bytes:
         """Whole words."""
