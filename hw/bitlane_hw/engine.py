@@ -159,12 +159,12 @@ class Engine(wiring.Component):
             ]
 
     def _counters(self, m, reader, sequencer, heads):
-        clipped = Signal(range(len(heads) * heads[0].clips + 1))
-        m.d.sync += clipped.eq(sum(head.clipped for head in heads))
-        for counter, increment in (
-            (self.beats, reader.accepted),
-            (self.stall_memory, sequencer.stall_memory),
-            (self.stall_model, sequencer.stall_model),
-            (self.saturations, clipped),
+        for name, increment in (
+            ("beats", reader.accepted),
+            ("stall_memory", sequencer.stall_memory),
+            ("stall_model", sequencer.stall_model),
+            ("saturations", sum(head.clipped for head in heads)),
         ):
-            m.d.sync += counter.eq(counter + increment)
+            more = Signal.like(increment, name=f"more_{name}")
+            counter = getattr(self, name)
+            m.d.sync += [more.eq(increment), counter.eq(counter + more)]

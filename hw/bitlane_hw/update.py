@@ -43,7 +43,7 @@ class UpdateLanes(wiring.Component):
 
     Members
     -------
-    settings: In, the run. low, high: In, BOUND. free: In(1), prox leaves the last feature alone.
+    settings: In, the run. low, high: In, BOUND, for the run. free: In(1), prox leaves the last feature alone.
     threshold: In, of L1.
     passes: In, stream of `pass_layout`, always ready.
     load, load_chunk, loaded: In(1), a chunk, and its weights from memory, which are written and published like an
@@ -91,10 +91,13 @@ class UpdateLanes(wiring.Component):
         m = Module()
         forward, written = self._places(m)
         clipped = Signal(CHUNK)
+        box = (self.low, self.high)
         for j in range(CHUNK):
+            if j % 8 == 0:  # from lanes to lanes, as they stay for a run, rather than over long wires
+                box = tuple(register(m, bound, f"{name}_{j}") for bound, name in zip(box, ("low", "high"), strict=True))
             term, carry = self._term(m, j)
             total = self._accumulate(m, j, term, carry, forward, written.word_select(j, MASTER.bits))
-            updated, clips = self._finish(m, j, total)
+            updated, clips = self._finish(m, j, total, *box)
             m.d.comb += [self.updated.word_select(j, MASTER.bits).eq(updated), clipped[j].eq(clips & self.write)]
         eights = [register(m, popcount(clipped[j : j + 8]), f"clipped_{j}") for j in range(0, CHUNK, 8)]
         m.d.sync += self.clipped.eq(sum(eights))
@@ -175,7 +178,7 @@ class UpdateLanes(wiring.Component):
         m.d.sync += total.eq(add_with_carry(term, before, carry))
         return total
 
-    def _finish(self, m, j, total):
+    def _finish(self, m, j, total, low, high):
         """The new weight: shrunk or thresholded, and clipped; and whether MASTER clipped it."""
         negative = total[-1]
         beyond = ~(total[MASTER.bits - 1 :].all() | ~total[MASTER.bits - 1 :].any())
@@ -192,9 +195,9 @@ class UpdateLanes(wiring.Component):
         kind = Signal(Result, name=f"result_{j}", reset_less=True)
         with m.If(beyond):
             m.d.sync += kind.eq(Mux(negative, Result.LEAST, Result.MOST))
-        with m.Elif(boxed & (coarse >= self.high)):
+        with m.Elif(boxed & (coarse >= high)):
             m.d.sync += kind.eq(Result.HIGH)
-        with m.Elif(boxed & (coarse < self.low)):
+        with m.Elif(boxed & (coarse < low)):
             m.d.sync += kind.eq(Result.LOW)
         with m.Elif(moves & (result[-1] != negative)):
             m.d.sync += kind.eq(Result.ZERO)
@@ -206,9 +209,9 @@ class UpdateLanes(wiring.Component):
             with m.Case(Result.SUM):
                 m.d.comb += updated.eq(value)
             with m.Case(Result.HIGH):
-                m.d.comb += updated.eq(self.high << up)
+                m.d.comb += updated.eq(high << up)
             with m.Case(Result.LOW):
-                m.d.comb += updated.eq(self.low << up)
+                m.d.comb += updated.eq(low << up)
             with m.Case(Result.LEAST):
                 m.d.comb += updated.eq(MASTER.minimum)
             with m.Case(Result.MOST):

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from bitlane_sim.bitstream.timing import MODELS, Netlist, add_models, read_models, read_netlist, slowest_path
+from bitlane_sim.bitstream.timing import (
+    MODELS,
+    Netlist,
+    add_models,
+    cut_false_paths,
+    read_models,
+    read_netlist,
+    slowest_path,
+)
 
 # A flip-flop, a LUT, a DSP48E1 and PS7 in a row; as nextpnr writes it, names with its escapes.
 DESIGN = r"""(DELAYFILE
@@ -163,3 +171,22 @@ def test_paths_of_other_cells(timings: Path) -> None:
     assert (pytest.approx(found[0]), found[1]) == (0.35 + 5.0 + 0.11, "b/CE")
     assert slowest_path(made, ()) == (0.0, "")
     assert slowest_path(Netlist({}, {}), MODELS) == (0.0, "")
+
+
+@pytest.mark.parametrize(("memory", "inputs"), [({}, {"A1"}), ({"X_LUT_AS_DRAM": "1"}, {"A1", "A2"})])
+def test_a_lut_waits_for_its_own_inputs(memory: dict[str, str], inputs: set[str]) -> None:
+    """Not for A2, which is the other's of its pair; all are a memory's."""
+    path = "(IOPATH A1 O6 (100:112:125) (100:112:125))"
+    made = read_netlist(DESIGN.replace(path, path + "\n" + path.replace("A1", "A2")))
+    assert {start for start, _ in made.cells["lut[2]"].paths} == {"A1", "A2"}
+    attributes = {"X_ORIG_PORT_A1": "I0", "X_ORIG_PORT_O6": "O", "X_ORIG_TYPE": "LUT1", **memory}
+    before = made.cells["b"].paths.copy()
+    cut_false_paths(
+        made,
+        {
+            "lut[2]": {"type": "SLICE_LUTX", "attributes": attributes},
+            "b": {"type": "SLICE_FFX", "attributes": {}},
+        },
+    )
+    assert {start for start, _ in made.cells["lut[2]"].paths} == inputs
+    assert made.cells["b"].paths == before

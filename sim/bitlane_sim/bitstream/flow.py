@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,14 @@ from .database import Database
 from .fasm import parse
 from .frames import assemble, difference, from_bitread, to_frm
 from .header import with_header
-from .timing import MODELS, add_models, read_models, read_netlist, slowest_path
+from .timing import MODELS, add_models, cut_false_paths, read_models, read_netlist, slowest_path
 from .tools import Tools
 
 # The default placer sets the lanes' carry chains far apart, with wires twice as long. One thread: the same each time.
 PLACEMENT = ("--placer", "static", "--threads", "1")
+# PS7's wires leave it up to 52 rows from where nextpnr takes it to be: without so wide a margin around a net none is
+# found there, and without so broad a one a thread looks for it in one half of the chip; each costs seconds a wire.
+ROUTING = {"router2/bbMargin/x": "40", "router2/bbMargin/y": "60"}
 # nextpnr asks 0.67 ns of the data of a block RAM, as in mode NO_CHANGE; ours are READ_FIRST, 0.41 in the database.
 HOLD = re.compile(r"(\d+) Hold/min time violations")  # the worst ten follow
 
@@ -69,29 +73,36 @@ def synthesise(verilog: Path, top: str, tools: Tools, folder: Path) -> Figures:
 
 def place_and_route(board: Board, tools: Tools, folder: Path, seed: int) -> Routed:
     """top.json to top.fasm in `folder`, by nextpnr; timing that is missed is in the result, not raised."""
+    design = json.loads((folder / "top.json").read_text())
+    top_module(design)["settings"] = ROUTING
+    (folder / "place.json").write_text(json.dumps(design))
     log = run(
         [
-            *(tools.nextpnr, "--device", board.part, "--json", "top.json", "-o", "fasm=top.fasm", "--sdf", "top.sdf"),
+            *(tools.nextpnr, "--device", board.part, "--json", "place.json", "-o", "fasm=top.fasm", "--sdf", "top.sdf"),
             *("--report", "report.json", "--freq", f"{board.clock_mhz:g}", "--seed", str(seed), "--timing-allow-fail"),
-            *PLACEMENT,
+            *("--write", "routed.json", *PLACEMENT),
         ],
         directory=folder,
     )
     netlist = read_netlist((folder / "top.sdf").read_text())
-    parameters = parameters_of(json.loads((folder / "top.json").read_text()))
-    add_models(netlist, read_models(tools.database / "timings"), parameters)
+    cells = top_module(json.loads((folder / "routed.json").read_text()))["cells"]
+    cut_false_paths(netlist, cells)
+    add_models(netlist, read_models(tools.database / "timings"), parameters_of(cells))
     return routed(json.loads((folder / "report.json").read_text()), log, *slowest_path(netlist, MODELS))
 
 
-def parameters_of(design: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """Parameters of the cells of MODELS in a design of Yosys', by their names; numbers, binary there, in decimal."""
-    cells: dict[str, dict[str, Any]] = {}
-    for module in design["modules"].values():
-        cells |= module["cells"] if module["attributes"].get("top") else {}
+def top_module(design: dict[str, Any]) -> dict[str, Any]:
+    """The top of a design of Yosys' or nextpnr's."""
+    (top,) = (module for module in design["modules"].values() if module["attributes"].get("top"))
+    return top  # type: ignore[no-any-return]
+
+
+def parameters_of(cells: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Parameters of those of nextpnr's cells that MODELS has, by their names; numbers, binary there, in decimal."""
     return {
         name: {key: str(int(value, 2)) if set(value) <= {*"01"} else value for key, value in cell["parameters"].items()}
         for name, cell in cells.items()
-        if cell["type"] in MODELS
+        if cell["type"].partition("_")[0] in MODELS
     }
 
 

@@ -2,7 +2,8 @@
 
 nextpnr writes what it knows as SDF (IEEE 1497): the delays of wires, slices and block RAMs, and nothing of those two.
 Theirs are in project X-Ray's database, as SDF too: a cell there is named after the parameters that it is for.
-Wires to LUTs have nextpnr's estimates, as it exchanges a LUT's inputs before it writes. Not in either: the skew of the
+Wires to LUTs have nextpnr's estimates, as it exchanges a LUT's inputs before it writes, and gives both LUTs of a pair
+the inputs of either: `cut_false_paths`. Not in either: the skew of the
 clock, and what happens between two registers within one DSP48E1. Hold is never short: the two ask for 0.1 ns at most.
 """
 
@@ -13,10 +14,13 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+LUT_MEMORIES = {"X_LUT_AS_DRAM", "X_LUT_AS_SRL"}  # attributes of LUTs that are no LUTs
 MODELS = {"PS7": "PSS2.sdf", "DSP48E1": "DSP_L.sdf"}  # type of cell -> file in the database's `timings`
 NEVER = float("-inf")
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+ORIGIN = "X_ORIG_PORT_"  # and a pin: in nextpnr's netlist, the attribute that names what the pin was in Yosys'
 WIRE = re.compile(r"\(INTERCONNECT (\S+) (\S+) (.*)\)")
 PATH = re.compile(r"\(IOPATH (\S+) (\S+) (.*)\)")
 CHECK = re.compile(r"\(SETUP(?:HOLD)? (?:\(\w+ )?(\w+)\)? \(\w+ \w+\) \(([^()]*)\)")
@@ -63,6 +67,15 @@ def read_netlist(text: str) -> Netlist:
         wire[2].replace("\\", ""): (wire[1].replace("\\", ""), _largest(wire[3]) / 1000) for wire in WIRE.finditer(text)
     }
     return Netlist({cell.name: cell for cell in read_cells(text, 1e-3)}, wires)
+
+
+def cut_false_paths(netlist: Netlist, cells: Mapping[str, Mapping[str, Any]]) -> None:
+    """Leave a LUT the paths from its own inputs; `cells`, by their names, as `nextpnr --write` has them."""
+    for name, cell in cells.items():
+        own = {key.removeprefix(ORIGIN) for key in cell["attributes"] if key.startswith(ORIGIN)}
+        if cell["type"] == "SLICE_LUTX" and not LUT_MEMORIES & cell["attributes"].keys():
+            timed = netlist.cells[name]
+            timed.paths = {ends: delay for ends, delay in timed.paths.items() if ends[0] in own}
 
 
 def read_models(timings: Path) -> dict[str, list[Cell]]:
