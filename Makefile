@@ -33,12 +33,13 @@ lint: $(STAMP) ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(STAMP) ## cycles against the bounds, time to the loss of 32 bits, staleness, simulated cycles a second
+bench: $(STAMP) ## cycles against the bounds, time to the loss of 32 bits, staleness, simulated cycles a second, levels
 	@date -u +'measured %Y-%m-%d'
 	$(BIN)/python -m bitlane_sim.throughput --wide
 	$(BIN)/python -m bitlane_sim.time_to_loss
 	$(BIN)/python -m bitlane_sim.staleness docs/staleness.svg
 	$(BIN)/python -m bitlane_sim.bench
+	$(BIN)/python -m bitlane_sim.levels
 
 soak: $(STAMP) ## random runs, RTL against numpy reference, for MINUTES (10)
 	$(BIN)/python -m bitlane_sim.soak --minutes $(MINUTES)

@@ -20,12 +20,14 @@ class Bins:
     weight: float64 [m], the sum of the values' weights.
     offset, square: float64 [m], the weighted sums of `x - first` and of its square; None where all are 0, as
         where each bin is one value.
+    error: at most by how much rounding has changed the offsets, in sum.
     """
 
     first: Floats
     weight: Floats
     offset: Floats | None = None
     square: Floats | None = None
+    error: float = 0.0
 
     def curve(self) -> Curve:
         """The curve at the first values: exact, whatever lies within the bins. Sums of O(m)."""
