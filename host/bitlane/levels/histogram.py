@@ -17,6 +17,7 @@ BLOCK = 1 << 15  # values worked on at a time: what a cache holds
 SAMPLE = 1 << 12  # values of which the median is taken
 LOW_BITS = 16
 BUCKETS = 1 << (32 - LOW_BITS)
+LINE = 8  # numbers kept for each bin, so that a value touches one line of the cache
 
 
 def histogram(values: NDArray[np.floating], weights: Floats | None, parts: int) -> Bins:
@@ -42,10 +43,11 @@ def histogram(values: NDArray[np.floating], weights: Floats | None, parts: int) 
     for _, words, heavy in _blocks(values, weights, middle, scale):
         _count(words, heavy, counts)
     base, pieces, bins = _cut(counts, parts)
-    weight, offset, square, reference, first, last = sums = np.zeros((6, bins))
+    sums = np.zeros(bins * LINE)
     for x, words, heavy in _blocks(values, weights, middle, scale):
-        _sum(words, x, heavy, base, pieces, *sums)
-    weight, offset, square, reference, first, last = sums[:, weight > 0]
+        _sum(words, x, heavy, base, pieces, sums)
+    full = sums[::LINE] > 0
+    weight, offset, square, reference, first, last = sums.reshape(bins, LINE)[full, :6].T.copy()
     move = reference - first
     square += move * (2 * offset + weight * move)
     offset += weight * move
@@ -97,42 +99,42 @@ def _edge(keys: NDArray[np.int64]) -> Floats:
 
 @compiled
 def _count(words: Words, weights: Floats, counts: Floats) -> None:
-    """Adds each value's weight to its bucket."""
+    """Adds each value's weight to its bucket; equal neighbours together, as each addition waits for the one before."""
+    weight = 0.0
     for i in range(len(words)):
         word = words[i]
+        weight += weights[i]
+        if i + 1 < len(words) and words[i + 1] == word:
+            continue
         key = word if word >= 0 else word ^ 0x7FFFFFFF
-        counts[(key >> 16) + 32768] += weights[i]
+        counts[(key >> 16) + 32768] += weight
+        weight = 0.0
 
 
 @compiled
-def _sum(
-    words: Words,
-    x: Floats,
-    weights: Floats,
-    base: Words,
-    pieces: Words,
-    weight: Floats,
-    offset: Floats,
-    square: Floats,
-    reference: Floats,
-    first: Floats,
-    last: Floats,
-) -> None:
-    """Adds each value to its bin: sums of distances to the value met first, the smallest value and the largest."""
+def _sum(words: Words, x: Floats, weights: Floats, base: Words, pieces: Words, sums: Floats) -> None:
+    """Adds each value to its bin's line of sums; equal neighbours together.
+
+    In a line: the weight, the sums of distances to the value met first and of their squares, that value, the smallest
+    value, the largest.
+    """
+    weight = 0.0
     for i in range(len(words)):
-        word = words[i]
+        word, value = words[i], x[i]
+        weight += weights[i]
+        if i + 1 < len(words) and x[i + 1] == value:
+            continue
         key = word if word >= 0 else word ^ 0x7FFFFFFF
         bucket = (key >> 16) + 32768
-        b = base[bucket] + ((key & 0xFFFF) * pieces[bucket] >> 16)
-        if weight[b] == 0.0:
-            reference[b] = x[i]
-            first[b] = x[i]
-            last[b] = x[i]
-        elif x[i] < first[b]:
-            first[b] = x[i]
-        elif x[i] > last[b]:
-            last[b] = x[i]
-        distance = x[i] - reference[b]
-        weight[b] += weights[i]
-        offset[b] += weights[i] * distance
-        square[b] += weights[i] * distance * distance
+        at = LINE * (base[bucket] + ((key & 0xFFFF) * pieces[bucket] >> 16))
+        if sums[at] == 0.0:
+            sums[at + 3] = value
+            sums[at + 4] = value
+            sums[at + 5] = value
+        distance = value - sums[at + 3]
+        sums[at] += weight
+        sums[at + 1] += weight * distance
+        sums[at + 2] += weight * distance * distance
+        sums[at + 4] = value if value < sums[at + 4] else sums[at + 4]  # without a branch
+        sums[at + 5] = value if value > sums[at + 5] else sums[at + 5]
+        weight = 0.0

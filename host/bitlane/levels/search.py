@@ -45,7 +45,7 @@ def search(curve: Curve, intervals: int, penalty: float | None = None) -> Found:
     many: Sequence[int] = range(last + 1)
     cost_few, cost_many = curve.cost(few), curve.least()
     if intervals == 1:
-        return Found(few, cost_few - cost_many, cost_few)
+        return Found(few, cost_few, cost_few)  # two intervals would save less than that
     if intervals == last:
         return Found(many, 0.0, cost_many)
     miss = np.inf

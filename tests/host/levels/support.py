@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bitlane import jit, optimal_levels
+from bitlane.levels.bins import Bins
 
 DATA = {
     "normal": lambda rng, n: rng.normal(size=n),
@@ -27,3 +28,13 @@ def levels_of(*arguments, **options):
         compiled, compiled_info = optimal_levels(*arguments, **options)
         assert np.array_equal(levels, compiled) and info == compiled_info
     return levels, info
+
+
+def bins_of(values, cuts):
+    """Bins that begin at the values of sorted ranks `cuts`, and the largest value."""
+    values = np.sort(values)
+    groups = [np.asarray(each) for each in np.split(values, cuts)]
+    first = np.array([each[0] for each in groups] + [values[-1]])
+    away = [each - each[0] for each in groups] + [np.zeros(0)]
+    weight = np.array([len(each) for each in groups] + [0.0])
+    return Bins(first, weight, np.array([each.sum() for each in away]), np.array([(each**2).sum() for each in away]))

@@ -3,20 +3,10 @@
 import numpy as np
 import pytest
 
-from bitlane.levels.bins import Bins
 from bitlane.levels.curve import outwards
 
 from .oracle import cost_of
-
-
-def bins_of(values, cuts):
-    """Bins that begin at the values of sorted ranks `cuts`, and the largest value."""
-    values = np.sort(values)
-    groups = [np.asarray(each) for each in np.split(values, cuts)]
-    first = np.array([each[0] for each in groups] + [values[-1]])
-    away = [each - each[0] for each in groups] + [np.zeros(0)]
-    weight = np.array([len(each) for each in groups] + [0.0])
-    return Bins(first, weight, np.array([each.sum() for each in away]), np.array([(each**2).sum() for each in away]))
+from .support import bins_of
 
 
 def test_costs_are_those_of_the_values(seed):

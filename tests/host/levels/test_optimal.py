@@ -7,9 +7,11 @@ import pytest
 
 import bitlane
 from bitlane import DataError, jit, optimal_levels
+from bitlane.levels.optimal import _bound
+from bitlane.levels.search import search
 
 from .oracle import best_costs, cost_of
-from .support import DATA, levels_of
+from .support import DATA, bins_of, levels_of
 
 
 @pytest.mark.parametrize("name", DATA)
@@ -77,6 +79,20 @@ def test_approximate_levels_are_near_and_their_gap_is_certified(seed, name):
         if name in ("normal", "laplace", "lognormal", "uniform", "repeated"):
             assert info.cost <= best.cost * (1.001 if intervals <= 64 else 1.01)
             assert info.gap <= (0.002 if intervals <= 64 else 0.02)
+
+
+@pytest.mark.parametrize("name", ["normal", "laplace", "lognormal", "uniform"])
+def test_the_bound_holds_in_coarse_bins(seed, name):
+    """Nothing but the bound itself is left where bins are few: the least cost is of levels anywhere."""
+    values = DATA[name](np.random.default_rng(seed), 400)
+    bins = bins_of(values, np.arange(16, 400, 16))
+    curve = bins.curve()
+    best = best_costs(values, 12)
+    for intervals in range(1, 13):
+        bound = _bound(bins, search(curve, intervals), intervals)
+        assert bound <= best[intervals - 1] * (1 + 1e-9)
+        if intervals == 1:
+            assert bound == pytest.approx(best[0])  # no level within a bin: nothing is lost
 
 
 def test_approximate_levels_of_weighted_values(seed):
