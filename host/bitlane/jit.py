@@ -30,8 +30,12 @@ def compiled(loop: Loop) -> Loop:
 
     @cache
     def machine_code() -> Loop:
-        compile_it: Loop = numba().njit(cache=True)(loop)
-        return compile_it
+        function: Loop
+        try:
+            function = numba().njit(cache=True)(loop)
+        except RuntimeError:  # no folder to keep it in
+            function = numba().njit(loop)
+        return function
 
     @wraps(loop)
     def call(*arguments: Any) -> Any:

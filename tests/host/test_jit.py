@@ -32,6 +32,19 @@ def test_a_loop_keeps_its_name():
     assert _running.__name__ == "_running" and "Running sums" in _running.__doc__
 
 
+def test_no_folder_for_machine_code_is_no_failure(monkeypatch):
+    class Numba:
+        @staticmethod
+        def njit(loop=None, cache=False):
+            if cache:
+                raise RuntimeError("cannot cache function: no locator available")
+            return loop
+
+    monkeypatch.setattr(jit, "numba", lambda: Numba)
+    out = np.empty(3)
+    assert jit.compiled(_running.__wrapped__)(np.ones(3), out, 2.0) == 6.0
+
+
 def test_numba_is_not_needed(monkeypatch):
     jit.numba.cache_clear()
 

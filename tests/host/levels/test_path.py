@@ -38,8 +38,8 @@ def lightest_weight(curve, penalty):
 @pytest.mark.parametrize("name", DATA)
 def test_a_path_is_the_lightest(seed, loops, name):
     rng = np.random.default_rng(seed)
-    curve = curve_of(DATA[name](rng, 150))
-    for penalty in np.geomspace(1e-9, 1.0, 12) * curve.cost([0, len(curve.x) - 1]):
+    curve = curve_of(DATA[name](rng, 100))
+    for penalty in np.geomspace(1e-9, 1.0, 8) * curve.cost([0, len(curve.x) - 1]):
         path, weight = lightest_path(curve, penalty)
         assert path[0] == 0 and path[-1] == len(curve.x) - 1 and (np.diff(path) > 0).all()
         assert weight == pytest.approx(curve.cost(path) + penalty * (len(path) - 1), rel=1e-9)
