@@ -144,6 +144,9 @@ def test_values_of_any_size(seed, scale, method):
     expected = optimal_levels(values, 8, method=method)
     scaled = np.ldexp(values, exponent)
     assert np.array_equal(levels_of(scaled, 8, method=method)[0], np.ldexp(expected, exponent))
+    for heavy in (2.0**-1000, 2.0**1000):
+        levels, info = levels_of(values, 8, method=method, weights=np.full(len(values), heavy))
+        assert np.array_equal(levels, expected) and info.cost == pytest.approx(heavy * cost_of(levels, values))
     far = levels_of([-1.7e308, 1e-300, 1.7e308], 1, method=method)[0]
     assert far.tolist() == [-1.7e308, 1.7e308]
 
