@@ -33,12 +33,13 @@ lint: $(STAMP) ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(STAMP) ## cycles against the bounds, time to the loss of 32 bits, staleness, simulated cycles a second
+bench: $(STAMP) ## cycles against the bounds, time to the loss of 32 bits, staleness, simulated cycles a second, levels
 	@date -u +'measured %Y-%m-%d'
 	$(BIN)/python -m bitlane_sim.throughput --wide
 	$(BIN)/python -m bitlane_sim.time_to_loss
 	$(BIN)/python -m bitlane_sim.staleness docs/staleness.svg
 	$(BIN)/python -m bitlane_sim.bench
+	$(BIN)/python -m bitlane_sim.levels
 
 soak: $(STAMP) ## random runs, RTL against numpy reference, for MINUTES (10)
 	$(BIN)/python -m bitlane_sim.soak --minutes $(MINUTES)
@@ -84,5 +85,5 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
 	    { echo "$(PYTHON) cannot make virtual environments (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,formal,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,formal,fast,dev]'
 	@touch $@

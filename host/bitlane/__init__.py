@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .errors import BitlaneError, DataError, DeviceError
     from .estimators import SGDClassifier, SGDRegressor
+    from .levels import optimal_levels
 
 __version__ = "0.1.0"
-__all__ = ["BitlaneError", "DataError", "DeviceError", "SGDClassifier", "SGDRegressor", "__version__"]
+__all__ = ["BitlaneError", "DataError", "DeviceError", "SGDClassifier", "SGDRegressor", "__version__", "optimal_levels"]
 
 _HOMES = {
     "BitlaneError": ".errors",
@@ -21,6 +22,7 @@ _HOMES = {
     "DeviceError": ".errors",
     "SGDClassifier": ".estimators",
     "SGDRegressor": ".estimators",
+    "optimal_levels": ".levels",
 }
 
 

@@ -1,0 +1,51 @@
+"""Loops that numba compiles where it is installed, and Python runs where it is not: one source, the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, wraps
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+Loop = Callable[..., Any]
+
+
+@cache
+def numba() -> Any:
+    """The numba module, or None where it is not installed."""
+    try:
+        return import_module("numba")
+    except ImportError:
+        return None
+
+
+def compiled(loop: Loop) -> Loop:
+    """`loop`, compiled when first called and kept on disk; without numba, run on lists, which Python indexes fastest.
+
+    The loop takes arrays and numbers, writes its results into the arrays, and returns numbers or nothing. It uses
+    nothing that rounds otherwise in machine code than in Python: both give the same bits.
+    """
+
+    @cache
+    def machine_code() -> Loop:
+        function: Loop
+        try:
+            function = numba().njit(cache=True)(loop)
+        except RuntimeError:  # no folder to keep it in
+            function = numba().njit(loop)
+        return function
+
+    @wraps(loop)
+    def call(*arguments: Any) -> Any:
+        if numba() is not None:
+            return machine_code()(*arguments)
+        lists = [each.tolist() if isinstance(each, np.ndarray) else each for each in arguments]
+        result = loop(*lists)
+        for array, values in zip(arguments, lists, strict=True):
+            if isinstance(array, np.ndarray) and array.flags.writeable:
+                array[...] = values
+        return result
+
+    return call
