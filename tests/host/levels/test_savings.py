@@ -56,6 +56,11 @@ def test_uniform_variance_is_that_of_the_draws_of_training(seed, bits):
     assert (error < found / 20)[:2].all()
 
 
+def test_values_just_below_a_level_have_no_variance():
+    """Training adds 1 to them first, which puts them on the level."""
+    assert savings(np.array([[-1.0], [-1e-17], [1.0]]), 32).uniform.tolist() == [0.0]
+
+
 def test_levels_are_those_whose_variance_is_told(seed):
     values = table(np.random.default_rng(seed), 500)
     for bits in (2, 6, 32):
