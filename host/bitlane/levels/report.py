@@ -25,13 +25,13 @@ def savings_summary(found: Savings, features: Sequence[str], name: str, rows: in
         *(_row(features[j], float(found.uniform[j]), float(found.optimal[j, -1])) for j in shown),
         _row(f"all {len(features)}", uniform, optimal),
     ]
-    count = "all features" if len(shown) == len(features) else f"the {len(shown)} features that save most"
+    some = [f"the {len(shown)} features that save most:"] if len(shown) < len(features) else []
     return "\n".join(
         [
             f"{name}: {rows:,} rows, {len(features)} features that vary; "
             f"double sampling, {bits} bits a feature: {levels:,} levels",
-            "variance: of a draw, mean over the rows, in scaled units squared; each feature reaches -1 or 1",
-            f"{count}; below, the sum",
+            "variance of a draw, mean over the rows, in scaled units squared; each feature reaches -1 or 1",
+            *some,
             "",
             aligned(cells, header=2),
             "",
@@ -52,5 +52,7 @@ def _verdict(found: Savings, uniform: float) -> str:
     if found.bits == 2:
         return "2 bits are the fewest that can be stored: the optimal levels are a feature's least and largest value"
     if found.enough == found.bits:
-        return f"optimal levels with fewer bits have more variance than uniform ones with {found.bits}"
-    return f"optimal levels with {found.enough} bits have no more variance than uniform ones with {found.bits}"
+        return (
+            f"optimal levels with {found.bits - 2} bits have more variance, in sum, than uniform ones with {found.bits}"
+        )
+    return f"optimal levels with {found.enough} bits have no more variance, in sum, than uniform ones with {found.bits}"
