@@ -43,6 +43,7 @@ TRAIN = {
     "class_weight": None,
 }
 COMPARE = {**BOTH, "bits": [2, 4, 8, 32], "sampling": list(SAMPLINGS), "staleness": [0], "positive": None}
+LEVELS = {name: TRAIN[name] for name in ("target", "task", "impute", "bits")}
 AS_GIVEN = ("draws", "epochs", "batch_size", "decay", "loss", "penalty", "alpha", "bounds", "staleness")
 AS_BEGUN = ("bits", "sampling", "learning_rate", "seed", "class_weight", "target", "task", "impute")
 
@@ -98,6 +99,19 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     add("--staleness", type=_numbers, help="batches that the weights a batch reads are behind: 0, 1 or 0,1 (0)")
     both.set_defaults(command=commands["compare"])
 
+    levels = names.add_parser(
+        "levels",
+        help="what levels of least variance would save",
+        description="Compare the uniform levels that training with double sampling uses with those of least variance "
+        "for each feature. Nothing is trained, and training does not use such levels yet.",
+        argument_default=argparse.SUPPRESS,
+    )
+    add = levels.add_argument
+    add("--bits", type=int, help="stored bits a feature, even, 2 to 32 (4)")
+    _source(levels)
+    add("--out", type=Path, default=None, metavar="PNG", help="draw them over the features' histograms, to 8 bits")
+    levels.set_defaults(command=commands["levels"])
+
     plot = names.add_parser("plot", help="draw a run folder's plots again")
     plot.add_argument("folder", type=Path, metavar="RUN_DIR")
     plot.set_defaults(command=commands["plot"])
@@ -122,15 +136,9 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
 
 def _shared(parser: argparse.ArgumentParser) -> None:
     """What train and compare both take."""
+    _source(parser)
     add = parser.add_argument
-    add(
-        "source",
-        metavar="FILE_OR_DATASET",
-        help="csv, tsv, parquet, libsvm, npz, npy; or see bitlane datasets",
-    )
-    add("--target", metavar="NAME", help="the label column")
     add("--task", choices=["auto", "regression", "classification"], help="(auto)")
-    add("--impute", action="store_true", help="replace NaN and inf by the column's mean")
     add("--loss", choices=list(LOSSES), help="(squared_error)")
     add("--draws", type=_draws, help="random sets: epoch (fresh in each), once, or a number")
     add("--epochs", type=_positive, help="(20)")
@@ -141,6 +149,18 @@ def _shared(parser: argparse.ArgumentParser) -> None:
     add("--width", type=int, choices=PORT_WIDTHS, help="bits of the device's memory port (64)")
     add("--seed", type=_seed, help="of the order of the rows and of the draws (0)")
     add("--out", type=Path, default=None, metavar="DIR", help="write a run folder: run.jsonl, plots, the model")
+
+
+def _source(parser: argparse.ArgumentParser) -> None:
+    """Where the samples are, and how they are read."""
+    add = parser.add_argument
+    add(
+        "source",
+        metavar="FILE_OR_DATASET",
+        help="csv, tsv, parquet, libsvm, npz, npy; or see bitlane datasets",
+    )
+    add("--target", metavar="NAME", help="the label column")
+    add("--impute", action="store_true", help="replace NaN and inf by the column's mean")
 
 
 def _numbers(text: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""The command line, `bitlane`: train, compare, plot; devices, datasets; selftest.
+"""The command line, `bitlane`: train, compare, plot; levels; devices, datasets; selftest.
 
 Results go to stdout; progress (on a terminal), notes and errors to stderr. An expected error is one line and
 exit status 2, and nothing is written; a failed self test is exit status 1, Ctrl-C 130.
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .arguments import AS_BEGUN, AS_GIVEN, COMPARE, TRAIN, fill, make_parser
+from .arguments import AS_BEGUN, AS_GIVEN, COMPARE, LEVELS, TRAIN, fill, make_parser
 from .checkpoint import Checkpoint
 from .compare import Data, compare, one_against_rest, precisions_of, signs
 from .datasets import list_datasets, load_dataset, where
@@ -26,15 +26,19 @@ from .devices import Device, available_devices, open_device
 from .errors import BitlaneError, DataError
 from .estimators import SGDClassifier, SGDRegressor
 from .extras import extra
+from .levels.plot import Panel, levels_plot
+from .levels.report import SHOWN, savings_summary
+from .levels.savings import column_scaling, feature_levels, savings
 from .plots import curve_label, draw
 from .quantize import FULL_BITS, Precision
 from .records import CHECKPOINT_NAME, Record, check_folder, read_record, write_record
-from .runs import OnEpoch
 from .schedules import Schedule, suggest_learning_rate
 from .selftest import examine
 from .summary import aligned, comparison_summary, run_record, run_summary
 from .tables import Table, near_names, read_table
+from .whole import whole
 
+DRAWN_BITS = 8  # more levels than those of so many stored bits cannot be told apart in a plot
 FEW_CLASSES = 20  # as many whole numbers, or fewer, are taken for classes
 
 
@@ -249,6 +253,50 @@ def _at_most_rows(batch_size: int, rows: int) -> int:
     return min(batch_size, rows)
 
 
+# --- levels --------------------------------------------------------------------------------------
+def _levels(arguments: argparse.Namespace) -> None:
+    fill(arguments, LEVELS)
+    precision, out = Precision(arguments.bits), arguments.out
+    if out is not None:
+        _can_draw(out, precision)
+    table, _ = _load(arguments)
+    scaling = column_scaling(table.X)
+    values, names = scaling.values(table.X), [table.feature_names[j] for j in scaling.active]
+    with _progress("choosing levels", len(names), "feature") as advance:
+        found = savings(values, precision.bits, advance)
+    text = savings_summary(found, names, _name(arguments.source), table.rows)
+    if out is not None:
+        panels = [
+            Panel(
+                names[j],
+                f"variance {found.uniform[j]:.3g}, optimal {found.optimal[j, -1]:.3g}",
+                values[:, j],
+                feature_levels(values[:, j], precision.bits),
+            )
+            for j in found.order[:SHOWN]
+        ]
+        title = f"{_name(arguments.source)}: uniform and optimal levels, {precision.bits} bits"
+        with whole(out) as part:
+            levels_plot(panels, np.linspace(-1.0, 1.0, precision.levels), part, title)
+        text += f"\n\nwritten to {out}"
+    print(text)
+
+
+def _can_draw(out: Path, precision: Precision) -> None:
+    """Refuse what cannot be drawn, or written, before anything is computed."""
+    if precision.bits > DRAWN_BITS:
+        raise DataError(f"--out {out}: {precision.levels:,} levels crowd a plot: --bits {DRAWN_BITS} or less")
+    _can_write(out)
+    if out.suffix.lower() != ".png":
+        raise DataError(f"--out {out}: the plot is a PNG: give a name that ends with .png")
+    extra("matplotlib", "plotting (--out)")
+
+
+def _can_write(out: Path) -> None:
+    if out.is_dir() or not out.parent.is_dir():
+        raise DataError(f"--out {out}: give the name of a file, in a folder that there is")
+
+
 # --- plot, devices, datasets ---------------------------------------------------------------------
 def _plot(arguments: argparse.Namespace) -> None:
     record = read_record(arguments.folder)
@@ -276,8 +324,8 @@ def _datasets(_: argparse.Namespace) -> None:
 # --- selftest ------------------------------------------------------------------------------------
 def _selftest(arguments: argparse.Namespace) -> None:
     out: Path | None = arguments.out
-    if out is not None and (out.is_dir() or not out.parent.is_dir()):
-        raise DataError(f"--out {out}: give the name of a file, in a folder that there is")
+    if out is not None:
+        _can_write(out)
     seed = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
     with _device(arguments) as device:
         report = examine(device, seed, say=lambda line: print(line, flush=True))
@@ -325,18 +373,19 @@ def _name(source: str) -> str:
 
 
 @contextlib.contextmanager
-def _progress(what: str, epochs: int) -> Iterator[OnEpoch | None]:
-    """A bar on stderr where that is a terminal; gives what `on_epoch` takes."""
+def _progress(what: str, total: int, unit: str = "epoch") -> Iterator[Callable[..., None] | None]:
+    """A bar on stderr where that is a terminal; gives what `on_epoch` and its like take."""
     if not sys.stderr.isatty():
         yield None
         return
-    with extra("tqdm", "a progress bar").tqdm(total=epochs, desc=what, unit="epoch", leave=False) as bar:
-        yield lambda epoch, loss: bar.update()
+    with extra("tqdm", "a progress bar").tqdm(total=total, desc=what, unit=unit, leave=False) as bar:
+        yield lambda *_: bar.update()
 
 
 _COMMANDS = {
     "train": _train,
     "compare": _compare,
+    "levels": _levels,
     "plot": _plot,
     "devices": _devices,
     "datasets": _datasets,
