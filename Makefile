@@ -60,7 +60,7 @@ mutate: $(STAMP) ## MUTANTS (500) small changes of the RTL, and which of them th
 toolchain: $(STAMP) ## Debian's Yosys, nextpnr and project X-Ray into the cache, where the system has none: for bitstreams
 	$(BIN)/python -m bitlane_sim.bitstream.install
 
-bitstream: $(STAMP) ## bitstreams/BOARD (pynq-z2) with open tools alone: about 10 minutes
+bitstream: $(STAMP) ## bitstreams/BOARD (pynq-z2) with open tools alone: half an hour
 	$(BIN)/python -m bitlane_sim.bitstream $(BOARD)
 
 docs: $(STAMP) ## write docs/registers.md from the register table

@@ -19,7 +19,7 @@ from .hwh import ZYNQ, hwh
 from .manifest import manifest
 
 DESIGN = "bitlane"
-SEED = 1
+SEED = 4  # the best of the first four
 
 
 def build(board: Board, seed: int, folder: Path) -> None:
@@ -31,7 +31,7 @@ def build(board: Board, seed: int, folder: Path) -> None:
         verilog.write(board, work / "top.v")
         say("synthesis by Yosys (a minute or two) ...")
         area = flow.synthesise(work / "top.v", verilog.TOP, programs, work)
-        say(f"place and route by nextpnr, seed {seed} (some minutes) ...")
+        say(f"place and route by nextpnr, seed {seed} (half an hour) ...")
         routed = flow.place_and_route(board, programs, work, seed)
         routed.require(board.clock_mhz)
         say("FASM to bitstream and back ...")
@@ -46,7 +46,7 @@ def build(board: Board, seed: int, folder: Path) -> None:
     text = json.dumps(manifest(board, area, routed, seed, versions, [bitstream, compressed, handoff]), indent=1)
     (folder / "manifest.json").write_text(text + "\n")
     say(
-        f"{routed.fmax_mhz:.1f} MHz by static timing (clock: {board.clock_mhz:g} MHz), {area.lut:,} LUT, "
+        f"{routed.fmax_mhz:.1f} MHz by static timing (clock: {board.clock_mhz:.1f} MHz), {area.lut:,} LUT, "
         f"{area.ff:,} FF, {area.bram36:g} BRAM36, {area.dsp} DSP; not run on silicon"
     )
 

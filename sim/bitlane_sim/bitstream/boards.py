@@ -23,14 +23,14 @@ class Board:
     ----------
     name: as on the command line. pynq_name: as pynq has it.
     part: the chip, with package and speed grade.
-    divisors: of FCLK_CLK0, the accelerator's clock, behind the IO PLL's 1000 MHz.
+    divisors: of FCLK_CLK0, the accelerator's clock, behind the IO PLL's 1000 MHz: what nextpnr reaches with two ports.
     ports: HP ports that the accelerator's memory port is spread over.
     """
 
     name: str
     pynq_name: str
     part: str
-    divisors: tuple[int, int] = (5, 2)
+    divisors: tuple[int, int] = (17, 1)
     ports: tuple[str, ...] = ("HP0", "HP1")
 
     @property

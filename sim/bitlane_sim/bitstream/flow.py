@@ -57,7 +57,7 @@ class Routed:
         """Raise BitlaneError where the design does not run at `clock_mhz`."""
         if self.fmax_mhz < clock_mhz:
             raise BitlaneError(
-                f"timing is missed: {self.fmax_mhz:.1f} MHz at best where the board's clock has {clock_mhz:g} MHz "
+                f"timing is missed: {self.fmax_mhz:.1f} MHz at best where the board's clock has {clock_mhz:.1f} MHz "
                 f"(slices {self.slice_mhz}, DSP48E1 and PS7 {self.block_mhz} at {self.slowest}); try another --seed"
             )
         if self.hold_violations:
@@ -86,7 +86,7 @@ def place_and_route(board: Board, tools: Tools, folder: Path, seed: int) -> Rout
         directory=folder,
     )
     netlist = read_netlist((folder / "top.sdf").read_text())
-    cells = top_module(json.loads((folder / "routed.json").read_text()))["cells"]
+    cells = cells_of(json.loads((folder / "routed.json").read_text()))
     cut_false_paths(netlist, cells)
     add_models(netlist, read_models(tools.database / "timings"), parameters_of(cells))
     return routed(json.loads((folder / "report.json").read_text()), log, *slowest_path(netlist, MODELS))
@@ -96,6 +96,11 @@ def top_module(design: dict[str, Any]) -> dict[str, Any]:
     """The top of a design of Yosys' or nextpnr's."""
     (top,) = (module for module in design["modules"].values() if module["attributes"].get("top"))
     return top  # type: ignore[no-any-return]
+
+
+def cells_of(design: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The top's cells, by their names as `read_netlist` has them: without the backslashes that SDF escapes with."""
+    return {name.replace("\\", ""): cell for name, cell in top_module(design)["cells"].items()}
 
 
 def parameters_of(cells: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
