@@ -28,9 +28,9 @@ def build(board: Board, seed: int, folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="bitstream.") as name:
         work = Path(name)
         say(f"{board.name}: writing Verilog, {board.width} bits behind {' and '.join(board.ports)} ...")
-        verilog.write(board, work / "top.v")
+        verilog.write(board, work / f"{DESIGN}.v")
         say("synthesis by Yosys (a minute or two) ...")
-        area = flow.synthesise(work / "top.v", verilog.TOP, programs, work)
+        area = flow.synthesise(work / f"{DESIGN}.v", verilog.TOP, programs, work)
         say(f"place and route by nextpnr, seed {seed} (half an hour) ...")
         routed = flow.place_and_route(board, programs, work, seed)
         routed.require(board.clock_mhz)
