@@ -1,7 +1,6 @@
 """Loops with and without numba."""
 
 import numpy as np
-import pytest
 
 from bitlane import jit
 
@@ -16,12 +15,7 @@ def _running(values, out, factor):
     return total
 
 
-@pytest.mark.parametrize("way", ["numba", "python"])
-def test_a_loop_writes_into_its_arrays(seed, way, monkeypatch):
-    if way == "python":
-        monkeypatch.setattr(jit, "numba", lambda: None)
-    elif jit.numba() is None:
-        pytest.skip("numba is not installed")
+def test_a_loop_writes_into_its_arrays(seed, loops):
     values = np.random.default_rng(seed).normal(size=100)
     out, given = np.empty(100), values.copy()
     assert _running(values, out, 3.0) == out[-1]

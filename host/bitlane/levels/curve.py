@@ -35,12 +35,16 @@ class Curve:
         """The same curve with fewer candidates."""
         return Curve(self.x[candidates], self.height[candidates], self.area[candidates])
 
-    def cost(self, path: Sequence[int]) -> float:
-        """What the levels `x[path]` cost, to the digits that differences of areas leave."""
-        nodes = np.asarray(path)
-        low, high = nodes[:-1], nodes[1:]
+    def costs(self, low: NDArray[np.integer], high: NDArray[np.integer]) -> Floats:
+        """What intervals from `x[low]` to `x[high]` cost, each, to the digits that differences of areas leave."""
         width = self.x[high] - self.x[low]
-        return float(np.sum(width * (self.height[low] + self.height[high]) - (self.area[high] - self.area[low])))
+        costs: Floats = width * (self.height[low] + self.height[high]) - (self.area[high] - self.area[low])
+        return costs
+
+    def cost(self, path: Sequence[int]) -> float:
+        """What the levels `x[path]` cost."""
+        nodes = np.asarray(path)
+        return float(np.sum(self.costs(nodes[:-1], nodes[1:])))
 
     def least(self) -> float:
         """What all candidates cost as levels."""

@@ -26,11 +26,9 @@ def merge(curve: Curve, intervals: int) -> NDArray[np.int64]:
     -------
     int64 [at most 4k + 1], the levels' places, ascending, from 0 to m - 1. O(m) time and memory.
     """
-    x, height, area = curve.x, curve.height, curve.area
-    levels = np.arange(len(x))
+    levels = np.arange(len(curve.x))
     while len(levels) - 1 > 4 * intervals:
-        low, high = levels[:-2:2], levels[2::2]
-        cost = (x[high] - x[low]) * (height[low] + height[high]) - (area[high] - area[low])
+        cost = curve.costs(levels[:-2:2], levels[2::2])
         merged = len(cost) - (2 * intervals - 1)
         kept = np.ones(len(levels), bool)
         kept[1 + 2 * np.argpartition(cost, merged)[:merged]] = False

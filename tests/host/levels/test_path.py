@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from bitlane import jit
 from bitlane.levels import search as searching
 from bitlane.levels.bins import Bins
 from bitlane.levels.path import lightest_path
@@ -11,15 +10,6 @@ from bitlane.levels.search import search
 
 from .oracle import best_costs
 from .support import DATA
-
-
-@pytest.fixture(params=["numba", "python"])
-def loops(request, monkeypatch):
-    """Both ways to run the loops."""
-    if request.param == "python":
-        monkeypatch.setattr(jit, "numba", lambda: None)
-    elif jit.numba() is None:
-        pytest.skip("numba is not installed")
 
 
 def curve_of(values):

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from bitlane import DataError, SGDClassifier, SGDRegressor, jit
+from bitlane import DataError, SGDClassifier, SGDRegressor
 from bitlane.levels import savings as module
 from bitlane.levels.report import SHOWN, savings_summary
 from bitlane.levels.savings import Savings, column_scaling, feature_levels, savings
@@ -26,12 +26,7 @@ def table(rng, rows):
     return np.column_stack([(tail - tail.mean()) / np.abs(tail - tail.mean()).max(), ends, few, two])
 
 
-@pytest.mark.parametrize("way", ["numba", "python"])
-def test_variances_are_the_textbooks(seed, way, monkeypatch):
-    if way == "python":
-        monkeypatch.setattr(jit, "numba", lambda: None)
-    elif jit.numba() is None:
-        pytest.skip("numba is not installed")
+def test_variances_are_the_textbooks(seed, loops):
     values = table(np.random.default_rng(seed), 150)
     best = np.array([best_costs(column, 64) for column in values.T]) / 150
     for bits in BITS:
