@@ -18,11 +18,22 @@ PORT_WIDTHS = (64, 128, 256, 512)  # a beat is 1, 2, 4 or 8 words side by side, 
 CHUNK = 32  # features whose digits share one word
 DIGIT_BITS = 2  # a radix-4 digit; 32 of them fill a word
 MAX_DIGITS = 16  # 32 stored bits a feature
+TABLE_BITS = (1, 2, 3)  # base bits of a feature whose levels are in a table: 3, 5 or 9 levels
 LABELS_PER_WORD = 4
 BURST_BEATS = 16  # longest AXI burst; both Zynq families cut longer ones
 CHUNK_MODEL_WORDS = CHUNK * 32 // WORD_BITS
 CHUNK_MODEL_BYTES = CHUNK_MODEL_WORDS * WORD_BYTES
 MAX_OUTPUTS = 15  # their losses and the cycles fit a record of 16 words
+
+
+def level_count(base_bits: int) -> int:
+    """Levels of a feature in a table of so many base bits."""
+    return (1 << base_bits) + 1
+
+
+def level_slots(base_bits: int) -> int:
+    """Places that a chunk's levels take in a lane's table: a power of two."""
+    return 2 << base_bits
 
 
 def record_words(outputs: int, columns: int) -> int:
@@ -54,6 +65,8 @@ RESIDUAL = Fixed(24, 20)
 COEFFICIENT = Fixed(32, 29)  # step * (sum or difference of two slopes)
 LOSS = Fixed(64, 32)
 BOUND = Fixed(16, 12)  # the ends of a box for weights
+LEVEL = Fixed(18, 16)  # of a table, stored as 32 bits
+LEVEL_COEFFICIENT = Fixed(25, 23)  # table lanes: twice step * slope, what a level is multiplied with
 
 # What a weight begins with below the bits that the dot product reads: half of their unit.
 MASTER_OFFSET = 1 << (MASTER.fraction - WEIGHT.fraction - 1)
@@ -170,8 +183,8 @@ class ErrorCode(IntEnum):
 
 
 MODE = (
-    Field("base_digits", 0, 5, "radix-4 base digits of a feature, 0 to 16"),
-    Field("draws", 5, 1, "1: a draw digit follows the base digits (double sampling)"),
+    Field("base_digits", 0, 5, "radix-4 base digits of a feature, 0 to 16; with table lanes base bits, 1 to 3"),
+    Field("draws", 5, 1, "1: a draw digit follows the base digits (double sampling); always with table lanes"),
     Field("staleness", 6, 1, "1: a batch reads the model as it was one batch earlier"),
     Field("free", 7, 1, "1: prox leaves the last feature alone (an intercept)"),
     Field("snapshots", 8, 1, "1: store the model after each epoch, 0: after the last"),
@@ -192,6 +205,13 @@ def _table() -> tuple[Register, ...]:
         (0x014, "port_bits", 32, False, "width of the memory port: a beat; 64 for each row side by side"),
         (0x018, "address_bits", 32, False, "width of an address on it"),
         (0x01C, "outputs", 32, False, "models trained at a time"),
+        (
+            0x02C,
+            "level_slots",
+            32,
+            False,
+            "levels that a table lane holds, 2 << base bits a chunk; 0: digit lanes",
+        ),
         (0x020, "control", 32, True, "write only: 1 start, 2 abort, 4 acknowledge done"),
         (0x024, "status", 32, False, "bit 0 busy, bit 1 done, bits 15..8 error code"),
         (0x028, "irq_enable", 1, True, "raise irq while done"),
@@ -229,4 +249,5 @@ def _table() -> tuple[Register, ...]:
 
 
 REGISTERS: dict[str, Register] = {register.name: register for register in _table()}
+TABLE_REGISTERS = ("level_slots",)  # there with table lanes only: without them they read as 0, like no register
 FIELDS = {field.name: (register, field) for register in REGISTERS.values() for field in register.fields}

@@ -62,7 +62,7 @@ def predict(
     schedule = _Schedule(geometry, staleness)
     largest_factor = max(geometry.chunks * geometry.base_digits, geometry.chunks)
     begin = CHECK_CYCLES + largest_factor.bit_length()
-    model_beats = geometry.model_beats
+    model_beats = geometry.load_beats
     to_epoch_done = schedule.to_publish + (geometry.chunks - 1) * geometry.digits
     chunk_beats = CHUNK_MODEL_WORDS // geometry.columns
     store = geometry.outputs * geometry.chunks * (chunk_beats + WRITE_OVERHEAD)

@@ -24,8 +24,10 @@ from .contract import (
     MAX_DIGITS,
     MAX_OUTPUTS,
     PORT_WIDTHS,
+    TABLE_BITS,
     WEIGHT,
     WORD_BITS,
+    level_count,
     record_words,
 )
 from .errors import DataError
@@ -54,6 +56,8 @@ class Geometry:
     batch: rows of a mini-batch; may be more than there are.
     columns: words side by side in a beat: 1, 2, 4 or 8.
     outputs: models trained at a time, each with a label of its own.
+    half: whether a base code has a bit in front of its digits; a word of them is two chunks'. With a table alone.
+    table: whether features have levels of their own, for table lanes: double sampling, 1 to 3 base bits.
 
     Raises
     ------
@@ -67,12 +71,16 @@ class Geometry:
     batch: int
     columns: int = 1
     outputs: int = 1
+    half: bool = False
+    table: bool = False
 
     def __post_init__(self) -> None:
         if self.features < 1 or self.rows < 1:
             raise DataError(f"a table of {self.rows} rows and {self.features} features holds no sample")
         if not 0 <= self.base_digits <= MAX_DIGITS or not self.digits:
             raise DataError(f"{self.base_digits} base digits and {self.draws:d} draw digits are no precision")
+        if self.half > self.table or (self.table and not (self.draws and self.base_bits in TABLE_BITS)):
+            raise DataError(f"{self.base_bits} base bits, draws={self.draws}, table={self.table} are no precision")
         if self.batch < 1:
             raise DataError(f"a batch of {self.batch} rows holds no sample")
         if self.columns * WORD_BITS not in PORT_WIDTHS:
@@ -132,14 +140,34 @@ class Geometry:
         return -(-self.features // CHUNK)
 
     @property
+    def base_bits(self) -> int:
+        """Bits of a base code."""
+        return DIGIT_BITS * self.base_digits + self.half
+
+    @property
     def digits(self) -> int:
-        """Beats a chunk."""
+        """Beats a chunk, half digits apart."""
         return self.base_digits + self.draws
+
+    @property
+    def stored_bits(self) -> int:
+        """Bits that a feature is stored in."""
+        return self.base_bits + DIGIT_BITS * self.draws
+
+    @property
+    def base_row_words(self) -> int:
+        """Words of a row in the base region; with half digits every second chunk, from the first on, has one more."""
+        return self.chunks * self.base_digits + self.half * -(-self.chunks // 2)
 
     @property
     def row_words(self) -> int:
         """Words a row, and beats a group, labels apart."""
-        return self.chunks * self.digits
+        return self.base_row_words + self.chunks * self.draws
+
+    @property
+    def levels(self) -> int:
+        """Levels of a feature in its table; 0 without one."""
+        return level_count(self.base_bits) if self.table else 0
 
     @property
     def label_beats(self) -> int:
@@ -149,7 +177,7 @@ class Geometry:
     @property
     def base_beats(self) -> int:
         """Beats of a base region: labels and base digits."""
-        return self.label_beats + self.groups * self.chunks * self.base_digits
+        return self.label_beats + self.groups * self.base_row_words
 
     @property
     def draw_beats(self) -> int:
@@ -172,9 +200,14 @@ class Geometry:
         return self.outputs * self.chunks * CHUNK_MODEL_WORDS
 
     @property
-    def model_beats(self) -> int:
-        """Beats of the models of all outputs."""
-        return self.model_words // self.columns
+    def load_words(self) -> int:
+        """Words that are read before the samples: the models, and each level of the tables like one more model."""
+        return (self.outputs + self.levels) * self.chunks * CHUNK_MODEL_WORDS
+
+    @property
+    def load_beats(self) -> int:
+        """Beats of them."""
+        return self.load_words // self.columns
 
     @property
     def model_bytes(self) -> int:
@@ -194,7 +227,7 @@ class Geometry:
     @property
     def raw_bound(self) -> float:
         """Cycles an epoch if nothing but the stored bits of features and labels moved, one beat a cycle."""
-        return self.rows * (self.features * self.digits * DIGIT_BITS + self._label_bits) / self._beat_bits
+        return self.rows * (self.features * self.stored_bits + self._label_bits) / self._beat_bits
 
     @property
     def layout_bound(self) -> float:
@@ -204,7 +237,7 @@ class Geometry:
     def base_span(self, groups: range) -> slice:
         """The words of a base region that hold some groups, from a multiple of four on."""
         labels = (-(-group // LABELS_PER_WORD) * self.outputs for group in (groups.start, groups.stop))
-        return self._span(groups, self.chunks * self.base_digits, *labels)
+        return self._span(groups, self.base_row_words, *labels)
 
     def draw_span(self, groups: range) -> slice:
         """The words of a draw region that hold some groups."""

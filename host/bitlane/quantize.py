@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .contract import DIGIT_BITS, MAX_DIGITS
+from .contract import DIGIT_BITS, MAX_DIGITS, TABLE_BITS
 from .errors import DataError
 
 SAMPLINGS = ("double", "nearest", "naive", "full")
@@ -27,10 +27,11 @@ class Precision:
 
     Parameters
     ----------
-    bits: stored bits a feature, even, 2 to 32.
+    bits: stored bits a feature, even, 2 to 32; with a table 3, 4 or 5.
     sampling: "double" (two independent draws of each sample; ZipML, section 2.2), "nearest" (rounded to the
         middle of an interval), "naive" (one stochastic draw used twice, which is biased: ZipML, section 2.2)
         or "full" (32 bits, rounded).
+    table: whether each feature has levels of its own, in a table (ZipML, section 3); double sampling alone.
 
     Raises
     ------
@@ -39,11 +40,19 @@ class Precision:
 
     bits: int = 4
     sampling: str = "double"
+    table: bool = False
 
     def __post_init__(self) -> None:
         if self.sampling not in SAMPLINGS:
             raise DataError(f"sampling={self.sampling!r} is unknown: choose one of {', '.join(SAMPLINGS)}")
         whole = isinstance(self.bits, int | np.integer) and not isinstance(self.bits, bool)
+        if self.table:
+            stored = [DIGIT_BITS + base_bits for base_bits in TABLE_BITS]
+            if self.sampling != "double":
+                raise DataError(f"sampling={self.sampling!r} has no table of levels: choose 'double'")
+            if not whole or self.bits not in stored:
+                raise DataError(f"bits={self.bits!r} has no table of levels: choose {', '.join(map(str, stored))}")
+            return
         if not whole or self.bits % DIGIT_BITS or not DIGIT_BITS <= self.bits <= FULL_BITS:
             raise DataError(f"bits={self.bits!r} cannot be stored: choose an even number from 2 to {FULL_BITS}")
         if self.sampling == "full" and self.bits != FULL_BITS:
@@ -61,12 +70,17 @@ class Precision:
 
     @property
     def base_digits(self) -> int:
-        """Radix-4 digits of a base code."""
+        """Whole radix-4 digits of a base code."""
         return self.base_bits // DIGIT_BITS
 
     @property
+    def half(self) -> bool:
+        """Whether a base code has one bit more, its first."""
+        return bool(self.base_bits % DIGIT_BITS)
+
+    @property
     def digits(self) -> int:
-        """Words a chunk: base digits and the draw digit."""
+        """Whole digits: of the base code, and the draw digit."""
         return self.base_digits + self.draws
 
     @property

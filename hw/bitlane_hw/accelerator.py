@@ -53,7 +53,7 @@ class Accelerator(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        m.submodules.registers = registers = Registers()
+        m.submodules.registers = registers = Registers(config.table)
         m.submodules.control = control = Control(config)
         m.submodules.sizes = sizes = RegionSizes(config)
         clear = Signal()
@@ -134,6 +134,8 @@ class Accelerator(wiring.Component):
 
     def _report(self, m, registers, control, engine):
         config = self._config
+        if config.table:
+            m.d.comb += registers.level_slots.eq(config.level_slots)
         status = control.busy * STATUS_BUSY | control.done * STATUS_DONE | control.error << STATUS_ERROR_SHIFT
         m.d.comb += [
             self.irq.eq(control.done & registers.irq_enable),

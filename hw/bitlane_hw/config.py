@@ -6,7 +6,17 @@ import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from .contract import BURST_BEATS, CHUNK, CHUNK_MODEL_WORDS, MAX_OUTPUTS, PORT_WIDTHS, WORD_BITS, record_words
+from .contract import (
+    BURST_BEATS,
+    CHUNK,
+    CHUNK_MODEL_WORDS,
+    MAX_OUTPUTS,
+    PORT_WIDTHS,
+    TABLE_BITS,
+    WORD_BITS,
+    level_slots,
+    record_words,
+)
 
 ROW_BUFFER_MARGIN = 64  # beats that may be in flight between the dot lanes and the gradient lanes
 
@@ -23,6 +33,8 @@ class AcceleratorConfig:
     row_buffer_beats: beats of samples kept between the two uses of a row; a row may be `max_row_words` long.
     fifo_beats: beats prefetched a stream; must cover the read latency (see `reader`).
     address_bits: width of the addresses on the memory port.
+    level_slots: 0 for digit lanes; else table lanes, each of which holds so many levels: a power of two, a chunk of
+        features with b base bits takes `2 << b` of them.
     """
 
     width: int = 64
@@ -31,6 +43,7 @@ class AcceleratorConfig:
     row_buffer_beats: int = 4096
     fifo_beats: int = 256
     address_bits: int = 40
+    level_slots: int = 0
 
     def __post_init__(self) -> None:
         if self.width not in PORT_WIDTHS:
@@ -45,11 +58,19 @@ class AcceleratorConfig:
             raise ValueError(f"fifo_beats={self.fifo_beats} must be {4 * BURST_BEATS} at least")
         if not 32 <= self.address_bits <= 64:
             raise ValueError(f"address_bits={self.address_bits} must be 32 to 64")
+        fewest = level_slots(max(TABLE_BITS))
+        if self.level_slots and (self.level_slots < fewest or self.level_slots & self.level_slots - 1):
+            raise ValueError(f"level_slots={self.level_slots} must be 0, or a power of two, {fewest} at least")
 
     @property
     def columns(self) -> int:
         """Words of a beat: rows side by side."""
         return self.width // WORD_BITS
+
+    @property
+    def table(self) -> bool:
+        """Whether the lanes look levels up in tables."""
+        return self.level_slots > 0
 
     @property
     def beat_bytes(self) -> int:

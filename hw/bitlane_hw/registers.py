@@ -7,7 +7,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .axi import OKAY, AXI4Lite
-from .contract import REGISTERS
+from .contract import REGISTERS, TABLE_REGISTERS
 
 ADDRESS_BITS = 12
 
@@ -26,6 +26,10 @@ class Registers(wiring.Component):
     of the run are ignored while `locked` (a run is going on). `control` is not stored: its bits are high
     for one cycle. Unknown addresses read as 0 and swallow writes; every response is OKAY.
 
+    Parameters
+    ----------
+    table: whether there are those of table lanes.
+
     Members
     -------
     locked: In(1).
@@ -34,8 +38,9 @@ class Registers(wiring.Component):
 
     ALWAYS_WRITABLE = ("control", "irq_enable")
 
-    def __init__(self):
-        members = {name: (Out if register.writable else In)(register.bits) for name, register in REGISTERS.items()}
+    def __init__(self, table: bool = False):
+        self._there = {name: each for name, each in REGISTERS.items() if table or name not in TABLE_REGISTERS}
+        members = {name: (Out if register.writable else In)(register.bits) for name, register in self._there.items()}
         super().__init__({**members, "locked": In(1), "bus": In(AXI4Lite(ADDRESS_BITS))})
 
     def elaborate(self, platform):
@@ -54,7 +59,7 @@ class Registers(wiring.Component):
         with m.If(write):
             m.d.sync += bus.bvalid.eq(1)
             with m.Switch(bus.awaddr[2:]):
-                for name, register in REGISTERS.items():
+                for name, register in self._there.items():
                     if not register.writable:
                         continue
                     whole = getattr(self, name)
@@ -73,7 +78,7 @@ class Registers(wiring.Component):
             m.d.sync += bus.rvalid.eq(0)
         value = Signal(32)
         with m.Switch(bus.araddr[2:]):
-            for name, register in REGISTERS.items():
+            for name, register in self._there.items():
                 for word in range(register.words):
                     with m.Case(register.offset // 4 + word):
                         whole = getattr(self, name)

@@ -109,7 +109,9 @@ def test_the_manifest_says_what_it_is(tmp_path: Path) -> None:
     file = tmp_path / "bitlane.bit"
     file.write_bytes(b"bits")
     made = json.loads(
-        json.dumps(manifest.manifest(BOARD, AREA, Routed(130.0, 123.4, "a/B7", 0), 7, {"yosys": "Yosys 0"}, [file]))
+        json.dumps(
+            manifest.manifest(BOARD, "c0ffee", AREA, Routed(130.0, 123.4, "a/B7", 0), 7, {"yosys": "Yosys 0"}, [file])
+        )
     )
     config = AcceleratorConfig(width=128, address_bits=32)
     assert (made["board"], made["part"], made["ports"]) == ("pynq-z2", "xc7z020clg400-1", ["HP0", "HP1"])

@@ -112,7 +112,7 @@ def predicted_cycles(job: Job, timing: MemoryTiming) -> NDArray[np.int64]:
 def wrong_counts(outcome: Outcome, job: Job) -> list[str]:
     """Counters that no memory can explain: other beats, or a part of the run in fewer cycles than it takes."""
     problems = []
-    beats = job.geometry.model_beats + job.epochs * job.geometry.beats
+    beats = job.geometry.load_beats + job.epochs * job.geometry.beats
     if outcome.counters.beats != beats:
         problems.append(f"{outcome.counters.beats:,} beats read instead of {beats:,}")
     took = np.diff([0, *outcome.epoch_cycles, outcome.counters.cycles])

@@ -29,6 +29,7 @@ def build(board: Board, seed: int, folder: Path) -> None:
         work = Path(name)
         say(f"{board.name}: writing Verilog, {board.width} bits behind {' and '.join(board.ports)} ...")
         verilog.write(board, work / f"{DESIGN}.v")
+        rtl = verilog.digest(work / f"{DESIGN}.v", board.config().digest)
         say("synthesis by Yosys (a minute or two) ...")
         area = flow.synthesise(work / f"{DESIGN}.v", verilog.TOP, programs, work)
         say(f"place and route by nextpnr, seed {seed} (half an hour) ...")
@@ -43,7 +44,7 @@ def build(board: Board, seed: int, folder: Path) -> None:
     compressed = folder / f"{DESIGN}.bit.xz"
     compressed.write_bytes(lzma.compress(bitstream.read_bytes()))
     versions = {**programs.versions(), "prjxray-database": f"sha256 {database.digest}"}
-    text = json.dumps(manifest(board, area, routed, seed, versions, [bitstream, compressed, handoff]), indent=1)
+    text = json.dumps(manifest(board, rtl, area, routed, seed, versions, [bitstream, compressed, handoff]), indent=1)
     (folder / "manifest.json").write_text(text + "\n")
     say(
         f"{routed.fmax_mhz:.1f} MHz by static timing (clock: {board.clock_mhz:.1f} MHz), {area.lut:,} LUT, "

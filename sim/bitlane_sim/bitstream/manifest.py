@@ -20,11 +20,12 @@ TRUST = (
 
 
 def manifest(
-    board: Board, area: Figures, routed: Routed, seed: int, tools: dict[str, str], files: Iterable[Path]
+    board: Board, rtl: str, area: Figures, routed: Routed, seed: int, tools: dict[str, str], files: Iterable[Path]
 ) -> dict[str, Any]:
     """The manifest of a bitstream, for json.dumps; `files` are those beside it, of which it has the SHA-256.
 
-    `build` is what the accelerator's register of that name reads.
+    `build` is what the accelerator's register of that name reads; `rtl` is `verilog.digest`, the same for sources that
+    make the same design.
     """
     config = board.config()
     return {
@@ -40,6 +41,7 @@ def manifest(
         "timing": asdict(routed),
         "area": {name: value for name, value in asdict(area).items() if value is not None},
         "trust": TRUST,
+        "rtl": rtl,
         "sources": sources_digest(),
         "tools": {**tools, "amaranth": importlib.metadata.version("amaranth")},
         "synthesis": MAP,

@@ -82,7 +82,7 @@ class WatchedDevice(RtlDevice):
 
     def this_run(self, job: Job) -> Run:
         """The run that started last, of this job."""
-        return Run(self.run_start, job.geometry.model_beats, self._trace, write_bursts(job))
+        return Run(self.run_start, job.geometry.load_beats, self._trace, write_bursts(job))
 
 
 def write_bursts(job: Job) -> int:

@@ -146,7 +146,7 @@ class Runs:
         if job.epochs == 1 or chosen.integers(2):
             which = {"read_error_burst": int(chosen.integers(counts.beats // BURST_BEATS + 1))}
             return self._failed(chosen, job, variant, "read", which, self._disturbance(chosen))
-        models = job.geometry.model_beats
+        models = job.geometry.load_beats
         epoch = (counts.beats - models) // job.epochs
         which = {"read_error_beat": models + epoch * int(chosen.integers(1, job.epochs)) + int(64 ** chosen.random())}
         return self._failed(chosen, job, variant, "read", which, self._slow(chosen))
