@@ -188,6 +188,7 @@ class Accelerator:
         self.port_bits = self._read("port_bits")
         self.columns = self.port_bits // WORD_BITS
         self.outputs = self._read("outputs")
+        self.random = bool(self._read("random"))
         self.address_bits = self._read("address_bits")
 
     def check(self, geometry: Geometry, staleness: int = 0) -> None:
@@ -245,6 +246,8 @@ class Accelerator:
         DeviceError: it is busy, has no room, makes no progress, or ended with an error (see `.code`).
         """
         self.check(job.geometry, job.settings.staleness)
+        if not self.random and (job.settings.model_cut or job.settings.coefficient_cut):
+            raise DataError(f"{self.device.name} has no random rounding: open the device with random=True")
         strides = _strides(job)
         if self._read("status") & STATUS_BUSY:
             raise DeviceError(f"{self.device.name} is busy with another run")
@@ -261,7 +264,7 @@ class Accelerator:
             records = self._allocate(stack, job.epochs * job.geometry.record_words)
             trace = Trace(self.device, records, job.geometry, on_epoch)
             self._configure(job, slot, strides, model_in, model_out, records)
-            expected = predict(job.geometry, job.epochs, job.snapshots, job.settings.staleness)
+            expected = predict(job.geometry, job.epochs, job.snapshots, job.settings.staleness, random=self.random)
             code = self._start_and_wait(trace, expected, meanwhile)
             if code != ErrorCode.NONE:
                 raise DeviceError(f"{self.device.name} ended with {code.name}: {_EXPLANATIONS[code]}", code)
@@ -322,6 +325,9 @@ class Accelerator:
             "model_out": model_out.device_address,
             "trace": trace.device_address,
         }
+        if self.random:
+            cuts = {"model_cut": settings.model_cut, "coefficient_cut": settings.coefficient_cut}
+            values |= {"cuts": REGISTERS["cuts"].pack(cuts), "seed": settings.seed}
         for name, value in values.items():
             if name in ADDRESSES and self.address_bits <= 32:
                 self.device.write(REGISTERS[name].offset, value)  # nobody ever writes the upper half
@@ -398,6 +404,7 @@ class Accelerator:
                 step_negative=self._read("step_negative_now"),
                 rate=self._read("rate_now"),
                 phase=self._read("phase_now"),
+                seed=self._read("seed_now") if self.random else job.settings.seed,
             ),
             counters=self._counters(),
         )

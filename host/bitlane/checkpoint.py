@@ -17,6 +17,7 @@ from .errors import DataError
 from .fixed import split
 from .objective import Bounds, ClassWeights, Objective
 from .quantize import Precision
+from .randomness import after_batches
 from .scaling import Scaling, Table
 from .settings import Settings
 from .whole import whole
@@ -150,7 +151,8 @@ def advanced(settings: Settings, epochs: int, batches: int) -> Settings:
     for _ in range(epochs):
         mantissa, exponent = split(settings.rate)
         phase = settings.phase + batches * ((mantissa << PHASE_BITS - RATE_FRACTION) >> exponent)
-        settings = replace(settings.after_epoch(), phase=phase % (1 << PHASE_BITS))
+        seed = after_batches(settings.seed, batches)
+        settings = replace(settings.after_epoch(), phase=phase % (1 << PHASE_BITS), seed=seed)
     return settings
 
 

@@ -115,13 +115,32 @@ def logistic_table() -> list[tuple[int, int]]:
     return [(round(unit / (1 + math.exp(u))), round(unit * math.log1p(math.exp(-u)))) for u in middles]
 
 
+# --- random rounding ---------------------------------------------------------------------------------
+SEED_BITS = 32
+SEED_STEP = 0x9E37_79B9  # what the seed grows by at a batch's end; odd, so that none comes twice
+PLACE_STEP = 0x85EB_CA6B  # from one place in a batch to the next: a chunk's, or a group's
+RANDOM_ROUNDS = 8
+ROUND_KEYS = tuple((i + 1) * SEED_STEP >> 16 & 0xFFFF for i in range(RANDOM_ROUNDS))
+MAX_CUT = 27  # bits that rounding may leave out
+
+
+def lane_offset(lane: int) -> int:
+    """What tells the lanes' random words apart: 0 to 31 publish weights, 32 on round s and d of each column."""
+    mixed = (lane + 1) * PLACE_STEP & 0xFFFF_FFFF
+    return (mixed ^ mixed >> 15) * 0xC2B2_AE35 & 0xFFFF_FFFF
+
+
 # --- timing, in clock cycles ---------------------------------------------------------------------
 ROW_GAP = 2  # rows' last words come at least (digits + ROW_GAP) cycles after one another
 
 
-def update_latency(columns: int) -> int:
+PUBLISH_LATENCY = 3  # of random rounding: of what is published
+COEFFICIENT_LATENCY = 1  # and of the coefficients
+
+
+def update_latency(columns: int, random: bool = False) -> int:
     """From a batch's last beat to the first read of the updated model, one digit a feature."""
-    return 20 + (columns - 1).bit_length()
+    return 20 + (columns - 1).bit_length() + (PUBLISH_LATENCY + COEFFICIENT_LATENCY) * random
 
 
 # --- registers ---------------------------------------------------------------------------------
@@ -193,6 +212,10 @@ MODE = (
     Field("batch_tail", 13, 4, "rows in the last group of a batch, 1 to port_bits / 64"),
     Field("epoch_tail", 17, 4, "rows in the last group of the epoch, likewise"),
 )
+CUTS = (
+    Field("model_cut", 0, 5, "low bits of a master weight that dot products do not see, rounded at random"),
+    Field("coefficient_cut", 5, 5, "low bits of step * slopes that are left out, rounded at random"),
+)
 
 
 def _table() -> tuple[Register, ...]:
@@ -215,6 +238,7 @@ def _table() -> tuple[Register, ...]:
         (0x020, "control", 32, True, "write only: 1 start, 2 abort, 4 acknowledge done"),
         (0x024, "status", 32, False, "bit 0 busy, bit 1 done, bits 15..8 error code"),
         (0x028, "irq_enable", 1, True, "raise irq while done"),
+        (0x030, "random", 32, False, "1: there is random rounding"),
         (0x040, "features", 32, True, "features of a row"),
         (0x044, "groups", 32, True, "row groups of an epoch; a group is the rows of a beat"),
         (0x048, "mode", 21, True, "what is stored, and what is done with it", MODE),
@@ -226,6 +250,8 @@ def _table() -> tuple[Register, ...]:
         (0x068, "rate", 21, True, "L2: shrinks a batch; L1: threshold a batch: mantissa | exponent << 16"),
         (0x06C, "decay", 17, True, "factor on steps and rate after each epoch, in 2**-16"),
         (0x070, "phase", 32, True, "shrink accumulator at the start of the run"),
+        (0x074, "cuts", 10, True, "random rounding; 0 for none", CUTS),
+        (0x078, "seed", 32, True, "of random rounding; grows with every batch"),
         (0x07C, "bounds", 32, True, "of the box, in 2**-12: low | high << 16"),
         (0x0A0, "base_address", 64, True, "labels and base digits of set 0; multiple of a beat"),
         (0x0A8, "base_stride", 32, True, "bytes from one set's base to the next; 0 shares it"),
@@ -239,6 +265,7 @@ def _table() -> tuple[Register, ...]:
         (0x108, "step_negative_now", 21, False, "step_negative as decayed so far"),
         (0x10C, "rate_now", 21, False, "rate as decayed so far"),
         (0x110, "phase_now", 32, False, "shrink accumulator now"),
+        (0x114, "seed_now", 32, False, "seed after the batches so far"),
         (0x118, "cycles", 64, False, "clock cycles from start to done"),
         (0x120, "beats", 64, False, "read beats accepted from memory"),
         (0x128, "stall_memory", 64, False, "cycles in which the next beat was not there yet"),
@@ -249,5 +276,7 @@ def _table() -> tuple[Register, ...]:
 
 
 REGISTERS: dict[str, Register] = {register.name: register for register in _table()}
-TABLE_REGISTERS = ("level_slots",)  # there with table lanes only: without them they read as 0, like no register
+# There with what they are of only: otherwise they read as 0, like no register.
+TABLE_REGISTERS = ("level_slots",)
+RANDOM_REGISTERS = ("random", "cuts", "seed", "seed_now")
 FIELDS = {field.name: (register, field) for register in REGISTERS.values() for field in register.fields}

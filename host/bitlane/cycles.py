@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from .contract import BURST_BEATS, CHUNK_MODEL_WORDS, LABELS_PER_WORD, ROW_GAP, update_latency
+from .contract import BURST_BEATS, CHUNK_MODEL_WORDS, LABELS_PER_WORD, PUBLISH_LATENCY, ROW_GAP, update_latency
 from .layout import Geometry
 
 REQUEST_TO_ADDRESS = 1  # a walked token to its burst on the address channel
@@ -57,9 +57,13 @@ def predict(
     snapshots: bool,
     staleness: int = 0,
     timing: MemoryTiming = MemoryTiming(),
+    random: bool = False,
 ) -> CycleCounts:
-    """Counters of a run of `epochs` epochs, each of whose batches reads the model of `1 + staleness` batches before."""
-    schedule = _Schedule(geometry, staleness)
+    """Counters of a run of `epochs` epochs, each of whose batches reads the model of `1 + staleness` batches before.
+
+    random: whether the hardware has random rounding, which takes its time whether it is used or not.
+    """
+    schedule = _Schedule(geometry, staleness, random)
     largest_factor = max(geometry.chunks * geometry.base_digits, geometry.chunks)
     begin = CHECK_CYCLES + largest_factor.bit_length()
     model_beats = geometry.load_beats
@@ -110,12 +114,13 @@ class _Clock:
 class _Schedule:
     """When the last beats of groups are taken."""
 
-    def __init__(self, geometry: Geometry, staleness: int):
+    def __init__(self, geometry: Geometry, staleness: int, random: bool):
         self._geometry = geometry
         self._staleness = staleness
         self._gap = geometry.digits + ROW_GAP
         self.row = geometry.row_words
-        self.to_publish = update_latency(geometry.columns) - 1 + geometry.digits - 1
+        self.to_publish = update_latency(geometry.columns, random) - 1 + geometry.digits - 1
+        self.to_load = LOAD_CYCLES + (geometry.columns - 1).bit_length() + PUBLISH_LATENCY * random
 
     def reach(self, clock: _Clock, group: int, taken: int) -> None:
         """The groups up to `group`, not beyond the batch of the clock's, have been taken."""
@@ -167,7 +172,7 @@ class _Schedule:
 
         wait_for_memory(0, model_beats)
         token = model_beats
-        loaded = begin + model_beats - 1 + behind + LOAD_CYCLES + (geometry.columns - 1).bit_length()
+        loaded = begin + model_beats - 1 + behind + self.to_load
         for group in range(looked_at):
             labels = geometry.outputs if group % LABELS_PER_WORD == 0 else 0
             release = self._release(clock) if group else loaded

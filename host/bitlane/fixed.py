@@ -32,6 +32,15 @@ def saturate(x: NDArray[np.int64], fmt: Fixed) -> tuple[NDArray[np.int64], NDArr
     return values, values != x
 
 
+def round_at_random(x: NDArray[np.int64], random: NDArray[np.uint32], cut: int) -> NDArray[np.int64]:
+    """`x` with its low `cut` bits left out: up with the probability of what they stand for; `x` itself where cut is 0.
+
+    x int64 and random uint32, of one shape; of random, the low `cut` bits are used.
+    """
+    below = (1 << cut) - 1
+    return (x + (random & np.uint32(below)).astype(np.int64)) & ~below
+
+
 def mantissa_exponent(value: float, fraction: int, name: str = "value") -> int:
     """The register `mantissa | exponent << 16` nearest to `value = mantissa * 2**-(fraction + exponent)`.
 

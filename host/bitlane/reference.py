@@ -35,8 +35,9 @@ from .contract import (
     Prox,
     logistic_table,
 )
-from .fixed import round_half_up, saturate, split
+from .fixed import round_at_random, round_half_up, saturate, split
 from .layout import CUT_BITS, Geometry
+from .randomness import after_batches, coefficient_lanes, model_lanes, words
 from .settings import Settings
 
 BLOCK = 1 << 16  # digits kept as floats at a time
@@ -70,7 +71,7 @@ class Epoch:
     loss: int64 [outputs], sum over its rows in units of 2**-32; see `losses`.
     saturations: values clipped since the start of the run.
     master: int32 [outputs, n], the master weights as stored.
-    settings: with steps and rate as decayed so far, and phase.
+    settings: with steps and rate as decayed so far, phase, and seed.
     """
 
     loss: Int64s
@@ -136,7 +137,11 @@ class Reference:
 
     def _read(self) -> Floats:
         """X: what the dot product reads, cut from the master weights: [n, outputs]."""
-        return np.ascontiguousarray((self._master >> CUT_BITS).T, np.float64)
+        seen = self._master
+        if cut := self._settings.model_cut:
+            random = words(self._settings.seed, range(self._geometry.chunks), model_lanes())
+            seen, _ = saturate(round_at_random(seen, random.reshape(-1)[: self._geometry.features], cut), MASTER)
+        return np.ascontiguousarray((seen >> CUT_BITS).T, np.float64)
 
     def _block(self, block: _Block, labels: Int64s) -> None:
         """Rows of one or more batches, the first and last of which may be partial."""
@@ -147,7 +152,7 @@ class Reference:
             rows = slice(start, stop)
             self._row += stop - start
             ends = self._row % self._geometry.batch == 0 or self._row == self._geometry.rows
-            s, d = self._scalars(block.rounded_dots(rows, self._published[0]), labels[rows])
+            s, d = self._scalars(block.rounded_dots(rows, self._published[0]), labels[rows], place)
             prox = self._end_batch() if ends else None
             self._update(block, rows, s, d, prox)
             if ends:
@@ -155,8 +160,8 @@ class Reference:
             start = stop
 
     def _end_batch(self) -> _Prox | None:
-        """Advances the phase at a batch's end; what is then done to the weights, if anything."""
-        settings = self._settings
+        """Advances seed and phase at a batch's end; what is then done to the weights, if anything."""
+        settings = replace(self._settings, seed=after_batches(self._settings.seed, 1))
         mantissa, exponent = split(settings.rate)
         rate = (mantissa << PHASE_BITS - RATE_FRACTION) >> exponent
         phase = settings.phase + rate
@@ -170,8 +175,11 @@ class Reference:
             return _Prox(settings, 0, proximal)
         return None
 
-    def _scalars(self, dots: list[Int64s], labels: Int64s) -> tuple[Int64s, Int64s]:
-        """The scalar stage: s and d [m, outputs] of rounded dot products [m, outputs]; adds up losses."""
+    def _scalars(self, dots: list[Int64s], labels: Int64s, place: int) -> tuple[Int64s, Int64s]:
+        """The scalar stage: s and d [m, outputs] of rounded dot products [m, outputs]; adds up losses.
+
+        place: of the first row in its batch.
+        """
         slopes, loss, clipped = losses(self._settings.loss, dots, labels)
         self._loss = self._loss + loss.sum(axis=0)
         self._saturations += clipped
@@ -184,7 +192,19 @@ class Reference:
             shift = np.where(labels >= 0, shift, exponent + STEP_SHIFT)
         s = self._saturate(round_half_up((slopes[0] + slopes[1]) * factor, shift), COEFFICIENT)
         d = self._saturate(round_half_up((slopes[1] - slopes[0]) * factor, shift), COEFFICIENT)
+        if cut := self._settings.coefficient_cut:
+            random = self._random_of_rows(place, len(labels))
+            s, d = (
+                self._saturate(round_at_random(x, random[:, i, np.newaxis], cut), COEFFICIENT)
+                for i, x in enumerate((s, d))
+            )
         return s, d
+
+    def _random_of_rows(self, place: int, rows: int) -> NDArray[np.uint32]:
+        """Random words for s and d of rows of a batch from a group's first on: uint32 [rows, 2]."""
+        columns = self._geometry.columns
+        groups = range(place // columns, -(-(place + rows) // columns))
+        return words(self._settings.seed, groups, coefficient_lanes(columns)).reshape(-1, 2)[:rows]
 
     def _saturate(self, x: Int64s, fmt: Fixed) -> Int64s:
         values, clipped = saturate(x, fmt)

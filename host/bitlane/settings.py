@@ -22,6 +22,9 @@ class Settings:
     bounds: low and high end of the box, in 2**-12.
     free: whether the last feature is spared by the prox.
     staleness: batches that the model a batch reads is behind: 0, or 1.
+    model_cut, coefficient_cut: low bits that random rounding leaves out of the master weights that are published, and
+        of s and d; 0 for none.
+    seed: of random rounding, 32 bits.
     """
 
     step: int
@@ -34,6 +37,9 @@ class Settings:
     bounds: tuple[int, int] = (BOUND.minimum, BOUND.maximum)
     free: bool = False
     staleness: int = 0
+    model_cut: int = 0
+    coefficient_cut: int = 0
+    seed: int = 0
 
     def after_epoch(self) -> Settings:
         """The settings with steps and rate decayed once."""

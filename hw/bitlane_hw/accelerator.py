@@ -53,7 +53,7 @@ class Accelerator(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        m.submodules.registers = registers = Registers(config.table)
+        m.submodules.registers = registers = Registers(config.table, config.random)
         m.submodules.control = control = Control(config)
         m.submodules.sizes = sizes = RegionSizes(config)
         clear = Signal()
@@ -110,6 +110,13 @@ class Accelerator(wiring.Component):
             m.d.comb += getattr(engine, name).eq(getattr(control, name))
         for name in ("sets", "model_in", "step", "step_negative", "rate", "phase", "decay"):
             m.d.comb += getattr(engine, name).eq(getattr(registers, name))
+        if self._config.random:
+            cuts = fields_of("cuts", registers.cuts)
+            m.d.comb += [
+                engine.model_cut.eq(cuts.model_cut),
+                engine.coefficient_cut.eq(cuts.coefficient_cut),
+                engine.seed.eq(registers.seed),
+            ]
         broken = configuration_errors(registers, self._config, settings, row_words)
         m.d.sync += control.refused.eq(register(m, broken, "broken").any())
         m.d.comb += [
@@ -134,6 +141,8 @@ class Accelerator(wiring.Component):
 
     def _report(self, m, registers, control, engine):
         config = self._config
+        if config.random:
+            m.d.comb += [registers.random.eq(1), registers.seed_now.eq(engine.seed_now)]
         if config.table:
             m.d.comb += registers.level_slots.eq(config.level_slots)
         status = control.busy * STATUS_BUSY | control.done * STATUS_DONE | control.error << STATUS_ERROR_SHIFT

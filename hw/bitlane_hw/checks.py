@@ -5,7 +5,7 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Value
 
 from .config import AcceleratorConfig
-from .contract import CHUNK_MODEL_BYTES, DECAY_RANGE, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS, Loss
+from .contract import CHUNK_MODEL_BYTES, DECAY_RANGE, MAX_CUT, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS, Loss
 from .registers import fields_of
 
 
@@ -25,6 +25,7 @@ def configuration_errors(registers, config: AcceleratorConfig, settings: Value, 
     digits = mode.base_digits + mode.draws
     beats = (r.base_address, r.base_stride, r.draw_address, r.draw_stride)
     addresses = (*beats, r.model_in, r.model_out, r.trace)
+    cuts = fields_of("cuts", r.cuts) if config.random else None
     low, high = (r.bounds.word_select(half, 16).as_signed() for half in (0, 1))
     return Cat(
         (r.features == 0) | (r.features > config.max_features),
@@ -39,6 +40,7 @@ def configuration_errors(registers, config: AcceleratorConfig, settings: Value, 
         mode.loss > max(Loss),
         low > high,
         mode.staleness & (settings.chunks > config.max_chunks // 2),
+        *((cut > MAX_CUT for cut in (cuts.model_cut, cuts.coefficient_cut)) if cuts is not None else ()),
         *(address[config.address_bits :].any() for address in addresses),
         *(misaligned(address, config.beat_bytes) for address in beats),
         *(misaligned(address, CHUNK_MODEL_BYTES) for address in (r.model_in, r.model_out)),

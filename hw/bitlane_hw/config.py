@@ -35,6 +35,7 @@ class AcceleratorConfig:
     address_bits: width of the addresses on the memory port.
     level_slots: 0 for digit lanes; else table lanes, each of which holds so many levels: a power of two, a chunk of
         features with b base bits takes `2 << b` of them.
+    random: whether model and coefficients can be rounded at random (`rounding`).
     """
 
     width: int = 64
@@ -44,6 +45,7 @@ class AcceleratorConfig:
     fifo_beats: int = 256
     address_bits: int = 40
     level_slots: int = 0
+    random: bool = False
 
     def __post_init__(self) -> None:
         if self.width not in PORT_WIDTHS:

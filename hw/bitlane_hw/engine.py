@@ -8,12 +8,14 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from .axi import AXI4Read, AXI4Write
 from .config import AcceleratorConfig
+from .contract import SEED_BITS
 from .fixed import delay_valid, register
 from .head import Head
 from .loader import Loader
 from .payloads import Objective, Scale, request_layout, settings_layout
 from .reader import Reader
 from .requester import region_layout
+from .rounding import RANDOM_SETTINGS
 from .schedule import RATE_BITS, SCALES, Schedule
 from .sequencer import Sequencer
 from .storer import Storer
@@ -44,6 +46,9 @@ class Engine(wiring.Component):
             "step_now": Scale, "step_negative_now": Scale, "rate_now": Scale, "phase_now": 32,
             "beats": 64, "stall_memory": 64, "stall_model": 64, "saturations": 64,
         }  # fmt: skip
+        if config.random:
+            ins |= RANDOM_SETTINGS
+            outs |= {"seed_now": SEED_BITS}
         super().__init__(
             {
                 **{name: In(shape) for name, shape in ins.items()},
@@ -111,6 +116,11 @@ class Engine(wiring.Component):
             row_buffer.r_stream.ready.eq(first.beats.ready),
             self.epoch_done.eq(first.epoch_done),
         ]
+        if self._config.random:
+            m.d.comb += self.seed_now.eq(first.seed_now)
+            for head in heads:
+                m.d.comb += head.begin.eq(self.load)
+                m.d.comb += [getattr(head, name).eq(getattr(self, name)) for name in RANDOM_SETTINGS]
         for head in heads:
             m.d.comb += [
                 head.settings.eq(self.settings),

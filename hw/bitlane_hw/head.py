@@ -7,14 +7,15 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
 from .config import AcceleratorConfig
-from .contract import CHUNK, LOSS, MASTER, WORD_BITS, Loss, Prox
+from .contract import CHUNK, COEFFICIENT_LATENCY, LOSS, MASTER, SEED_BITS, WORD_BITS, Loss, Prox
 from .dot import DotLanes
 from .fixed import delay, delay_valid, popcount
 from .gradient import GradientPass
 from .payloads import GroupEnd, Objective, Scale, digit_layout, settings_layout
+from .rounding import RANDOM_SETTINGS, CoefficientRounding, ModelRounding
 from .scalar import LossSum, Predict, Slope, Step
 from .update import THRESHOLD_BITS, UpdateLanes
-from .weights import Weights
+from .weights import ROUNDED, Weights
 
 
 class Head(wiring.Component):
@@ -38,6 +39,7 @@ class Head(wiring.Component):
     load, load_chunk, loaded: In, a chunk of the initial model.
     store_chunk, storing: In, which chunk `stored` is; only while no sample is under way. stored: Out, a cycle later.
     published, epoch_done, load_done: Out(1), see `UpdateLanes`.
+    begin, model_cut, coefficient_cut, seed, seed_now: with random rounding alone, see `rounding`.
     clipped: Out, values clipped.
     """
 
@@ -46,9 +48,17 @@ class Head(wiring.Component):
     def __init__(self, config: AcceleratorConfig, output: int):
         self._config = config
         self._output = output
-        self.clips = CHUNK + 6 * config.columns
+        self._start_latency = self.start_latency + COEFFICIENT_LATENCY * config.random
+        self._row_clips = (8 if config.random else 6) * config.columns
+        self.clips = CHUNK + self._row_clips
+        random = {
+            "begin": In(1),
+            **{name: In(shape) for name, shape in RANDOM_SETTINGS.items()},
+            "seed_now": Out(SEED_BITS),
+        }
         super().__init__(
             {
+                **(random if config.random else {}),
                 "settings": In(settings_layout(config)),
                 "objective": In(Objective),
                 "step": In(Scale),
@@ -80,12 +90,16 @@ class Head(wiring.Component):
         m.submodules.loss_sum = loss_sum = LossSum(config.columns)
         m.submodules.gradient = gradient = GradientPass(config)
         m.submodules.lanes = lanes = UpdateLanes(config)
-        clips = []
+        coefficients, clips = gradient.coefficients, []
+        if config.random:
+            m.submodules.rounding = rounding = CoefficientRounding(config)
+            coefficients = rounding.coefficients
+            clips += self._round_coefficients(m, rounding, gradient)
         for column in range(config.columns):
-            clips += self._row(m, column, weights, loss_sum, gradient)
+            clips += self._row(m, column, weights, loss_sum, coefficients[column])
 
-        start = delay_valid(m, self.digits.valid & digits.row_last, self.start_latency, "start")[-1]
-        end = GroupEnd(delay(m, digits.end.as_value(), self.start_latency, "end"))
+        start = delay_valid(m, self.digits.valid & digits.row_last, self._start_latency, "start")[-1]
+        end = GroupEnd(delay(m, digits.end.as_value(), self._start_latency, "end"))
         due = end.batch_last & ((self.objective.prox != Prox.L2) | self.shrink)
         connect(m, gradient.passes, lanes.passes)
         connect(m, wiring.flipped(self.beats), gradient.beats)
@@ -99,12 +113,15 @@ class Head(wiring.Component):
             loss_sum.clear.eq(self.clear_loss),
             self.loss.eq(loss_sum.loss),
         ]
+        if config.random:
+            m.submodules.model_rounding = model_rounding = ModelRounding(config)
+            self._round_model(m, model_rounding, lanes, weights)
         self._update(m, lanes, weights)
-        few = Signal(range(6 * config.columns + 1))
+        few = Signal(range(self._row_clips + 1))
         m.d.sync += [few.eq(popcount(Cat(clips))), self.clipped.eq(few + lanes.clipped)]
         return m
 
-    def _row(self, m, column, weights, loss_sum, gradient):
+    def _row(self, m, column, weights, loss_sum, coefficients):
         """The dot lanes and the scalar stage of a column; returns which of its values are clipped."""
         config, digits = self._config, self.digits.payload
         m.submodules[f"dot_{column}"] = dot = DotLanes(config)
@@ -127,7 +144,7 @@ class Head(wiring.Component):
             step.slopes.payload.eq(slope.slopes.payload),
             loss_sum.slopes.valid.eq(slope.slopes.valid),
             loss_sum.slopes.payload[column].eq(slope.slopes.payload),
-            gradient.coefficients[column].eq(step.coefficients.payload),
+            coefficients.eq(step.coefficients.payload),
         ]
         squares = self.objective.loss == Loss.SQUARES
         predicted, sloped = predict.predictions, slope.slopes
@@ -157,7 +174,42 @@ class Head(wiring.Component):
             weights.published_address.eq(self.digits.payload.chunk),
             weights.read_bank.eq(self.digits.payload.bank),
             self.stored.eq(weights.master),
-            self.published.eq(lanes.published),
-            self.epoch_done.eq(lanes.epoch_done),
-            self.load_done.eq(lanes.load_done),
+        ]
+        if not self._config.random:
+            m.d.comb += [
+                self.published.eq(lanes.published),
+                self.epoch_done.eq(lanes.epoch_done),
+                self.load_done.eq(lanes.load_done),
+            ]
+
+    def _round_coefficients(self, m, rounding, gradient):
+        """Between the scalar stages and the gradient; returns which coefficients are clipped."""
+        ahead = self.start_latency - rounding.AHEAD
+        valid = self.digits.valid & self.digits.payload.row_last
+        m.d.comb += [
+            rounding.begin.eq(self.begin),
+            rounding.cut.eq(self.coefficient_cut),
+            rounding.seed.eq(self.seed),
+            rounding.due.eq(delay_valid(m, valid, ahead, "due")[-1]),
+            rounding.end.eq(GroupEnd(delay(m, self.digits.payload.end.as_value(), ahead, "due_end"))),
+            *(mine.eq(rounded) for mine, rounded in zip(gradient.coefficients, rounding.rounded, strict=True)),
+            self.seed_now.eq(rounding.seed_now),
+        ]
+        return list(rounding.clipped)
+
+    def _round_model(self, m, rounding, lanes, weights):
+        """Between the update lanes and the published weights."""
+        m.d.comb += [
+            rounding.begin.eq(self.begin),
+            rounding.cut.eq(self.model_cut),
+            rounding.seed.eq(self.seed),
+            rounding.publish.eq(lanes.publish),
+            rounding.address.eq(lanes.write_address),
+            rounding.bank.eq(lanes.bank),
+            rounding.masters.eq(lanes.updated),
+            *(getattr(weights, name).eq(getattr(rounding, name)) for name in ROUNDED),
+            *(getattr(rounding, name).eq(getattr(lanes, name)) for name in ("published", "epoch_done", "load_done")),
+            self.published.eq(rounding.rounded_published),
+            self.epoch_done.eq(rounding.rounded_epoch_done),
+            self.load_done.eq(rounding.rounded_load_done),
         ]

@@ -7,7 +7,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .axi import OKAY, AXI4Lite
-from .contract import REGISTERS, TABLE_REGISTERS
+from .contract import RANDOM_REGISTERS, REGISTERS, TABLE_REGISTERS
 
 ADDRESS_BITS = 12
 
@@ -28,7 +28,7 @@ class Registers(wiring.Component):
 
     Parameters
     ----------
-    table: whether there are those of table lanes.
+    table, random: whether there are those of table lanes, and of random rounding.
 
     Members
     -------
@@ -38,8 +38,9 @@ class Registers(wiring.Component):
 
     ALWAYS_WRITABLE = ("control", "irq_enable")
 
-    def __init__(self, table: bool = False):
-        self._there = {name: each for name, each in REGISTERS.items() if table or name not in TABLE_REGISTERS}
+    def __init__(self, table: bool = False, random: bool = False):
+        absent = (*(() if table else TABLE_REGISTERS), *(() if random else RANDOM_REGISTERS))
+        self._there = {name: register for name, register in REGISTERS.items() if name not in absent}
         members = {name: (Out if register.writable else In)(register.bits) for name, register in self._there.items()}
         super().__init__({**members, "locked": In(1), "bus": In(AXI4Lite(ADDRESS_BITS))})
 

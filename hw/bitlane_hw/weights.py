@@ -9,6 +9,8 @@ from amaranth.lib.wiring import In, Out
 from .config import AcceleratorConfig
 from .contract import CHUNK, MASTER, WEIGHT
 
+ROUNDED = ("rounded_publish", "rounded_address", "rounded_bank", "rounded_masters")
+
 
 class Weights(wiring.Component):
     """Two memories of a word a chunk: 32 master weights, 32 published ones (the masters' top 24 bits).
@@ -22,13 +24,16 @@ class Weights(wiring.Component):
     publish, write_bank: In(1), with `write`: into the published copy too, in this bank.
     master_address, master: In/Out, read port of the masters.
     published_address, read_bank, published: In/Out, read port of the copy.
+    rounded_...: In, with random rounding: what is published, which comes later than it is written.
     """
 
     def __init__(self, config: AcceleratorConfig):
         self._config = config
         address = range(config.max_chunks)
+        rounded = (1, address, 1, MASTER.bits * CHUNK)
         super().__init__(
             {
+                **({name: In(shape) for name, shape in zip(ROUNDED, rounded, strict=True)} if config.random else {}),
                 "write": In(1),
                 "write_address": In(address),
                 "masters": In(MASTER.bits * CHUNK),
@@ -60,7 +65,11 @@ class Weights(wiring.Component):
         def banked(address, bank):
             return Cat(address[:-1], address[-1] | bank)
 
-        published = [self.masters.word_select(j, MASTER.bits)[MASTER.bits - WEIGHT.bits :] for j in range(CHUNK)]
+        copy = (self.write & self.publish, self.write_address, self.write_bank, self.masters)
+        if self._config.random:
+            copy = tuple(getattr(self, name) for name in ROUNDED)
+        publish, address, bank, masters = copy
+        published = [masters.word_select(j, MASTER.bits)[MASTER.bits - WEIGHT.bits :] for j in range(CHUNK)]
         store(
             "masters_memory",
             MASTER.bits,
@@ -73,8 +82,8 @@ class Weights(wiring.Component):
         store(
             "published_memory",
             WEIGHT.bits,
-            self.write & self.publish,
-            banked(self.write_address, self.write_bank),
+            publish,
+            banked(address, bank),
             Cat(*published),
             banked(self.published_address, self.read_bank),
             self.published,

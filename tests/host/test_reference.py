@@ -60,12 +60,20 @@ def random_run(rng, loss=None, prox=None, staleness=None, columns=None):
         bounds=(low, high),
         free=bool(rng.integers(2)),
         staleness=int(rng.integers(2)) if staleness is None else staleness,
+        model_cut=some_cut(rng),
+        coefficient_cut=some_cut(rng),
+        seed=int(rng.integers(1 << 32)),
     )
     span = 1 << int(28 if extreme else rng.choice([10, 20, 28, 31]))
     master = rng.integers(-span, span, (geometry.outputs, geometry.features)).astype(np.int32)
     if rng.random() < 0.2:
         master[:, rng.integers(geometry.features)] = -(1 << 31)
     return geometry, settings, master
+
+
+def some_cut(rng):
+    """Of random rounding: often none."""
+    return int(rng.choice([0, 0, rng.integers(1, 28)]))
 
 
 def parts(register):
@@ -96,6 +104,9 @@ def textbooks(geometry, settings, master):
             free=settings.free,
             staleness=settings.staleness,
             master=of_output,
+            model_cut=settings.model_cut,
+            coefficient_cut=settings.coefficient_cut,
+            seed=settings.seed,
         )
         for of_output in master.tolist()
     ]
@@ -113,7 +124,7 @@ def check_epoch(epoch, books, rows):
     assert epoch.saturations == sum(book.saturations for book in books)
     after = epoch.settings
     for book in books:
-        assert after.phase == book.phase
+        assert (after.phase, after.seed) == (book.phase, book.seed)
         assert [after.step, after.step_negative, after.rate] == [
             register(number) for number in (book.step, book.step_negative, book.rate)
         ]
@@ -132,6 +143,7 @@ def test_every_bit_is_the_textbooks(seed, monkeypatch, loss):
             check_epoch(epoch, books, rows)
         seen |= set().union(*(book.seen for book in books))
     values = {"z", "r", "s", "d", "w"} if loss == Loss.SQUARES else {"s", "d", "w"}
+    values |= {"rounded"}
     assert seen == values | {"l2", "l1", "box"}, "not everything was met: the test is too weak"
 
 
@@ -210,7 +222,7 @@ def test_columns_matter_to_nothing_but_clipping(seed):
     for _ in range(20):
         geometry, settings, _ = random_run(rng, columns=1)
         step = int(rng.integers(1 << 15, 1 << 16)) | 14 << 16
-        settings = replace(settings, step=step, step_negative=step)
+        settings = replace(settings, step=step, step_negative=step, coefficient_cut=0)
         master = rng.integers(-(1 << 27), 1 << 27, (geometry.outputs, geometry.features)).astype(np.int32)
         samples = [random_rows(rng, geometry) for _ in range(2)]
         narrow, *wide = (

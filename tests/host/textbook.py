@@ -14,13 +14,28 @@ def round_half_up(x: int, n: int) -> int:
     return x if n == 0 else (x + 2 ** (n - 1)) >> n
 
 
+def random_word(seed: int, place: int, lane: int) -> int:
+    """Of random rounding: eight rounds of x, y -> y ^ (x<<<1 & x<<<8) ^ x<<<2 ^ key, x on the halves of a count."""
+    mixed = (lane + 1) * 0x85EBCA6B % 2**32
+    start = (seed + place * 0x85EBCA6B) % 2**32 ^ (mixed ^ mixed >> 15) * 0xC2B2AE35 % 2**32
+    x, y = divmod(start, 2**16)
+    for i in range(8):
+        turned = [(x * 2**n | x // 2 ** (16 - n)) % 2**16 for n in (1, 8, 2)]
+        x, y = y ^ turned[0] & turned[1] ^ turned[2] ^ (i + 1) * 0x9E3779B9 // 2**16 % 2**16, x
+    return x * 2**16 + y
+
+
+def round_at_random(x: int, word: int, cut: int) -> int:
+    return (x + word % 2**cut) // 2**cut * 2**cut
+
+
 @dataclass
 class Textbook:
     """A run of one output: set the registers, then call `epoch` for each epoch.
 
     base_digits: b / 2. draws: whether double sampling. columns: rows of a group. step, step_negative, rate:
     (mantissa, exponent). loss: "squares", "hinge" or "logistic". prox: "none", "l2", "l1" or "box".
-    master: stored weights, one for each feature.
+    master: stored weights, one for each feature. model_cut, coefficient_cut, seed: of random rounding.
     """
 
     base_digits: int
@@ -38,6 +53,9 @@ class Textbook:
     free: bool
     staleness: int
     master: list[int]
+    model_cut: int = 0
+    coefficient_cut: int = 0
+    seed: int = 0
     saturations: int = 0
     seen: set[str] = field(default_factory=set)  # which values were ever clipped, and what a prox ever changed
 
@@ -51,7 +69,9 @@ class Textbook:
         return low if x < low else high
 
     def read(self) -> list[int]:
-        return [a >> 8 for a in self.master]
+        words = [random_word(self.seed, j // 32, j % 32) for j in range(len(self.master))]
+        rounded = [round_at_random(a, word, self.model_cut) for a, word in zip(self.master, words, strict=True)]
+        return [self.clip(a, 32, "") >> 8 for a in rounded]
 
     def epoch(self, codes: list[list[int]], draws: list[list[int]], labels: list[int]) -> int:
         """One epoch over base codes, draw codes (ignored without draws) and labels; the loss."""
@@ -68,8 +88,10 @@ class Textbook:
             for first in range(0, len(batch), self.columns):
                 group = batch[first : first + self.columns]
                 taken = [0] * len(weights)
-                for row in group:
-                    row_loss, t = self.row(*row, weights)
+                for column, row in enumerate(group):
+                    lanes = [32 + 2 * column, 33 + 2 * column]
+                    words = [random_word(self.seed, first // self.columns, lane) for lane in lanes]
+                    row_loss, t = self.row(*row, weights, words)
                     loss += row_loss
                     taken = [a + b for a, b in zip(taken, t, strict=True)]
                 last = first + self.columns >= len(batch)
@@ -83,6 +105,7 @@ class Textbook:
                             self.seen.add(self.prox)
                     else:
                         self.master[j] = clipped
+            self.seed = (self.seed + 0x9E3779B9) % 2**32
             models.append(self.read())
         self.step = self.decayed(self.step)
         self.step_negative = self.decayed(self.step_negative)
@@ -108,7 +131,9 @@ class Textbook:
             return p >> 15, exponent + 1
         return p >> 16, exponent
 
-    def row(self, code: list[int], draw: list[int], label: int, weights: list[int]) -> tuple[int, list[int]]:
+    def row(
+        self, code: list[int], draw: list[int], label: int, weights: list[int], words: list[int]
+    ) -> tuple[int, list[int]]:
         """The row's loss, and what it takes from each weight."""
         b = 2 * self.base_digits
         dot = sum((2 * i + 1 - 2**b) * x for i, x in zip(code, weights, strict=True))
@@ -127,6 +152,10 @@ class Textbook:
         mantissa, exponent = self.step if label >= 0 else self.step_negative
         s = self.clip(round_half_up((r1 + r2) * mantissa, exponent + 4), 32, "s")
         d = self.clip(round_half_up((r2 - r1) * mantissa, exponent + 4), 32, "d")
+        s, d = (
+            self.clip(round_at_random(x, word, self.coefficient_cut), 32, "rounded")
+            for x, word in zip((s, d), words, strict=True)
+        )
         taken = []
         for j in range(len(weights)):
             t = 0

@@ -17,11 +17,13 @@ from ..contract import (
     DECAY_RANGE,
     IDENTITY,
     LABELS_PER_WORD,
+    MAX_CUT,
     MAX_DIGITS,
     MAX_EPOCHS,
     MAX_OUTPUTS,
     MAX_ROWS,
     PORT_WIDTHS,
+    RANDOM_REGISTERS,
     REGISTERS,
     STATUS_BUSY,
     STATUS_DONE,
@@ -92,6 +94,7 @@ class EmulatorDevice:
     capacity_bytes: size of its memory.
     width: of its memory port, in bits: `contract.PORT_WIDTHS`.
     outputs: models that it trains at a time, 1 to `contract.MAX_OUTPUTS`.
+    random: whether it has random rounding.
 
     Raises
     ------
@@ -105,6 +108,7 @@ class EmulatorDevice:
         capacity_bytes: int = 128 << 20,
         width: int = 64,
         outputs: int = 1,
+        random: bool = False,
     ):
         if width not in PORT_WIDTHS:
             raise DataError(f"width={width} must be one of {', '.join(map(str, PORT_WIDTHS))}")
@@ -126,7 +130,9 @@ class EmulatorDevice:
             "port_bits": width,
             "address_bits": ADDRESS_BITS,
             "outputs": outputs,
+            "random": int(random),
         }
+        self._absent = () if random else RANDOM_REGISTERS
 
     # --- registers ---
     def read(self, offset: int) -> int:
@@ -134,6 +140,8 @@ class EmulatorDevice:
         if offset not in _REGISTER_WORDS:
             return 0
         register, shift = _REGISTER_WORDS[offset]
+        if register.name in self._absent:
+            return 0
         if register.name == "status":
             self._advance()
             busy = STATUS_BUSY if self._run else 0
@@ -148,7 +156,7 @@ class EmulatorDevice:
         register, shift = _REGISTER_WORDS[offset]
         if register.name == "control":
             self._control(value)
-        elif register.writable:
+        elif register.writable and register.name not in self._absent:
             kept = self._values[register.name] & ~(0xFFFF_FFFF << shift)
             self._values[register.name] = (kept | value << shift) & ((1 << register.bits) - 1)
 
@@ -234,12 +242,12 @@ class EmulatorDevice:
         values = self._values
         for name in ("epoch", "cycles", "beats", "stall_memory", "stall_model", "saturations"):
             values[name] = 0
-        at = values | REGISTERS["mode"].unpack(values["mode"])
+        at = values | REGISTERS["mode"].unpack(values["mode"]) | REGISTERS["cuts"].unpack(values["cuts"])
         geometry, settings = _checked(at)
         values |= _now(settings)
         master = unpack_master(self._load(at["model_in"], geometry.model_words), geometry.features)
         reference = Reference(geometry, settings, master)
-        counts = predict(geometry, at["epochs"], bool(at["snapshots"]), settings.staleness)
+        counts = predict(geometry, at["epochs"], bool(at["snapshots"]), settings.staleness, random=bool(at["random"]))
         for number in range(at["epochs"]):
             self._feed(reference, geometry, at, number % at["sets"])
             epoch = reference.end_epoch()
@@ -281,8 +289,8 @@ class EmulatorDevice:
 
 
 def _now(settings: Settings) -> dict[str, int]:
-    """The registers that show how far steps, rate and phase have come."""
-    return {f"{name}_now": getattr(settings, name) for name in ("step", "step_negative", "rate", "phase")}
+    """The registers that show how far steps, rate, phase and seed have come."""
+    return {f"{name}_now": getattr(settings, name) for name in ("step", "step_negative", "rate", "phase", "seed")}
 
 
 def _checked(at: dict[str, int]) -> tuple[Geometry, Settings]:
@@ -317,6 +325,7 @@ def _checked(at: dict[str, int]) -> tuple[Geometry, Settings]:
         or chunks * (at["base_digits"] + at["draws"]) > at["max_row_words"]
         or at["loss"] not in list(Loss)
         or bounds[0] > bounds[1]
+        or max(at["model_cut"], at["coefficient_cut"]) > MAX_CUT
         or (at["staleness"] and 2 * chunks > at["max_features"] // CHUNK)
     ):
         raise _Fault(ErrorCode.CONFIGURATION)
@@ -346,6 +355,9 @@ def _checked(at: dict[str, int]) -> tuple[Geometry, Settings]:
         bounds=bounds,
         free=bool(at["free"]),
         staleness=at["staleness"],
+        model_cut=at["model_cut"],
+        coefficient_cut=at["coefficient_cut"],
+        seed=at["seed"],
     )
     return geometry, settings
 
