@@ -117,11 +117,15 @@ def logistic_table() -> list[tuple[int, int]]:
 
 # --- timing, in clock cycles ---------------------------------------------------------------------
 ROW_GAP = 2  # rows' last words come at least (digits + ROW_GAP) cycles after one another
+TABLE_CYCLES = 2  # of table lanes for a chunk, one for each draw: in their place digits of a row's gap
 
 
-def update_latency(columns: int) -> int:
-    """From a batch's last beat to the first read of the updated model, one digit a feature."""
-    return 20 + (columns - 1).bit_length()
+def update_latency(columns: int, table: bool = False) -> int:
+    """From a batch's last beat to the first read of the updated model, one digit a feature; each further one adds 1.
+
+    table: of table lanes, where the words of a first chunk count as its digits, half digits too: 2, 2 or 3 of them.
+    """
+    return (28 if table else 20) + (columns - 1).bit_length()
 
 
 # --- registers ---------------------------------------------------------------------------------
