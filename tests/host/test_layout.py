@@ -218,10 +218,8 @@ def test_sizes_with_tables(base_bits, row_words, slots):
     for chunks, words in enumerate(row_words, start=1):
         geometry = table_geometry(32 * chunks, 10, base_bits, 4)
         assert geometry.row_words == words and geometry.level_slots == chunks * slots
-        assert (
-            geometry.stored_bits == base_bits + 2
-            and geometry.raw_bound == 10 * (32 * chunks * (base_bits + 2) + 16) / 64
-        )
+        assert geometry.stored_bits == base_bits + 2
+        assert geometry.raw_bound == 10 * (32 * chunks * (base_bits + 2) + 16) / 64
         assert geometry.layout_bound == 10 * (64 * words + 16) / 64
 
 
