@@ -19,6 +19,7 @@ CHUNK = 32  # features whose digits share one word
 DIGIT_BITS = 2  # a radix-4 digit; 32 of them fill a word
 MAX_DIGITS = 16  # 32 stored bits a feature
 TABLE_BITS = (1, 2, 3)  # base bits of a feature whose levels are in a table: 3, 5 or 9 levels
+DEFAULT_LEVEL_SLOTS = 4096  # of a build with table lanes: 16,384 features of 5 levels
 LABELS_PER_WORD = 4
 BURST_BEATS = 16  # longest AXI burst; both Zynq families cut longer ones
 CHUNK_MODEL_WORDS = CHUNK * 32 // WORD_BITS
