@@ -13,7 +13,7 @@ from .payloads import base_bits, digits_of_word, settings_layout
 
 
 def level_port(config: AcceleratorConfig) -> wiring.Signature:
-    """A port of the lanes' tables, from the reader's side: a place for each lane, and a cycle later the levels there."""
+    """A port of the tables, from the reader's side: a place for each lane, and a cycle later the levels there."""
     return wiring.Signature(
         {"addresses": Out(_address_bits(config) * CHUNK), "levels": In(LEVEL.bits * CHUNK)},
     )

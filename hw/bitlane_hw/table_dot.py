@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amaranth.hdl import Const, Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out, connect
+from amaranth.lib.wiring import In, Out
 
 from .config import AcceleratorConfig
 from .contract import CHUNK, LEVEL, WEIGHT

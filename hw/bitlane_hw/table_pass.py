@@ -7,7 +7,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import AcceleratorConfig
-from .contract import CHUNK, COEFFICIENT, LEVEL, LEVEL_COEFFICIENT, WORD_BITS, Prox
+from .contract import COEFFICIENT, LEVEL, LEVEL_COEFFICIENT, WORD_BITS, Prox
 from .fixed import delay, delay_valid, register, round_half_up, rounded
 from .levels import LevelLookup, level_port
 from .payloads import Coefficients, GroupEnd, settings_layout
