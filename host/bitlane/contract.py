@@ -19,6 +19,7 @@ CHUNK = 32  # features whose digits share one word
 DIGIT_BITS = 2  # a radix-4 digit; 32 of them fill a word
 MAX_DIGITS = 16  # 32 stored bits a feature
 TABLE_BITS = (1, 2, 3)  # base bits of a feature whose levels are in a table: 3, 5 or 9 levels
+DEFAULT_LEVEL_SLOTS = 4096  # of a build with table lanes: 16,384 features of 5 levels
 LABELS_PER_WORD = 4
 BURST_BEATS = 16  # longest AXI burst; both Zynq families cut longer ones
 CHUNK_MODEL_WORDS = CHUNK * 32 // WORD_BITS
@@ -132,15 +133,20 @@ def lane_offset(lane: int) -> int:
 
 # --- timing, in clock cycles ---------------------------------------------------------------------
 ROW_GAP = 2  # rows' last words come at least (digits + ROW_GAP) cycles after one another
+TABLE_CYCLES = 2  # of table lanes for a chunk, one for each draw: in their place digits of a row's gap
 
 
 PUBLISH_LATENCY = 3  # of random rounding: of what is published
 COEFFICIENT_LATENCY = 1  # and of the coefficients
 
 
-def update_latency(columns: int, random: bool = False) -> int:
-    """From a batch's last beat to the first read of the updated model, one digit a feature."""
-    return 20 + (columns - 1).bit_length() + (PUBLISH_LATENCY + COEFFICIENT_LATENCY) * random
+def update_latency(columns: int, table: bool = False, random: bool = False) -> int:
+    """From a batch's last beat to the first read of the updated model, one digit a feature; each further one adds 1.
+
+    table: of table lanes, where the words of a first chunk count as its digits, half digits too: 2, 2 or 3 of them.
+    random: with random rounding, whether it is used or not.
+    """
+    return (28 if table else 20) + (columns - 1).bit_length() + (PUBLISH_LATENCY + COEFFICIENT_LATENCY) * random
 
 
 # --- registers ---------------------------------------------------------------------------------

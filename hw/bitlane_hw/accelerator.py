@@ -72,20 +72,29 @@ class Accelerator(wiring.Component):
 
     def _settings(self, m, registers, settings):
         mode = fields_of("mode", registers.mode)
+        base_digits = mode.base_digits
+        if self._config.table:
+            base_digits = mode.base_digits >> 1
+            m.d.sync += settings.half.eq(mode.base_digits[0])
         m.d.sync += [
             settings.chunks.eq((registers.features + (CHUNK - 1)) // CHUNK),
             settings.last_lane.eq(registers.features - 1),
             *(settings[name].eq(getattr(registers, name)) for name in ("groups", "batch_groups", "epochs")),
-            *(
-                settings[name].eq(mode[name])
-                for name in ("base_digits", "draws", "staleness", "batch_tail", "epoch_tail")
-            ),
+            settings.base_digits.eq(base_digits),
+            *(settings[name].eq(mode[name]) for name in ("draws", "staleness", "batch_tail", "epoch_tail")),
         ]
+
+    def _base_words(self, settings):
+        """Words of a row in the base region; with table lanes, of the runs that they take."""
+        chunks = settings.chunks
+        if not self._config.table:
+            return chunks * settings.base_digits
+        return Mux(settings.base_digits[0], chunks, 0) + Mux(settings.half, (chunks + 1) >> 1, 0)
 
     def _run(self, m, registers, control, engine, sizes, settings):
         objective = engine.objective
         mode = fields_of("mode", registers.mode)
-        base_words = register(m, settings.chunks * settings.base_digits, "base_words")
+        base_words = register(m, self._base_words(settings), "base_words")
         row_words = base_words + Mux(settings.draws, settings.chunks, 0)
         regions = {
             BASE: (registers.base_address, registers.base_stride, sizes.base_beats),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Value
 
 from .config import AcceleratorConfig
-from .contract import CHUNK_MODEL_BYTES, DECAY_RANGE, MAX_CUT, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS, Loss
+from .contract import CHUNK_MODEL_BYTES, DECAY_RANGE, MAX_CUT, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS, TABLE_BITS, Loss
+from .payloads import base_bits
 from .registers import fields_of
 
 
@@ -17,12 +18,11 @@ def misaligned(address: Value, size: int) -> Value:
 def configuration_errors(registers, config: AcceleratorConfig, settings: Value, row_words: Value) -> Value:
     """A 1 where a run must not start (`ErrorCode.CONFIGURATION`): a bit for every rule of `docs/registers.md`.
 
-    settings: `settings_layout` and row_words: chunks * digits, of these registers, right where features and digits are
-    within their own limits.
+    settings: `settings_layout` and row_words: of a row, of these registers, right where features and digits are within
+    their own limits.
     """
     r = registers
     mode = fields_of("mode", r.mode)
-    digits = mode.base_digits + mode.draws
     beats = (r.base_address, r.base_stride, r.draw_address, r.draw_stride)
     addresses = (*beats, r.model_in, r.model_out, r.trace)
     cuts = fields_of("cuts", r.cuts) if config.random else None
@@ -34,7 +34,8 @@ def configuration_errors(registers, config: AcceleratorConfig, settings: Value, 
         *((tail == 0) | (tail > config.columns) for tail in (mode.batch_tail, mode.epoch_tail)),
         (r.epochs == 0) | (r.epochs > MAX_EPOCHS),
         r.sets == 0,
-        (digits == 0) | (digits > MAX_DIGITS),
+        _digits_wrong(mode, config),
+        *_levels_wrong(settings, config),
         row_words > config.max_row_words,
         (r.decay < DECAY_RANGE[0]) | (r.decay > DECAY_RANGE[1]),
         mode.loss > max(Loss),
@@ -46,3 +47,15 @@ def configuration_errors(registers, config: AcceleratorConfig, settings: Value, 
         *(misaligned(address, CHUNK_MODEL_BYTES) for address in (r.model_in, r.model_out)),
         misaligned(r.trace, config.record_bytes),
     )
+
+
+def _digits_wrong(mode: Value, config: AcceleratorConfig) -> Value:
+    if config.table:
+        return ~mode.draws | (mode.base_digits < min(TABLE_BITS)) | (mode.base_digits > max(TABLE_BITS))
+    digits = mode.base_digits + mode.draws
+    return (digits == 0) | (digits > MAX_DIGITS)
+
+
+def _levels_wrong(settings: Value, config: AcceleratorConfig) -> tuple[Value, ...]:
+    """1 where the tables have no room for all chunks' levels; without tables no rule."""
+    return ((settings.chunks << base_bits(settings) << 1) > config.level_slots,) if config.table else ()

@@ -14,6 +14,7 @@ from .contract import (
     PORT_WIDTHS,
     TABLE_BITS,
     WORD_BITS,
+    level_count,
     level_slots,
     record_words,
 )
@@ -73,6 +74,11 @@ class AcceleratorConfig:
     def table(self) -> bool:
         """Whether the lanes look levels up in tables."""
         return self.level_slots > 0
+
+    @property
+    def loads(self) -> int:
+        """Models, and levels of the tables each laid out like one, that may be read before the samples."""
+        return self.outputs + (level_count(max(TABLE_BITS)) if self.table else 0)
 
     @property
     def beat_bytes(self) -> int:

@@ -77,7 +77,7 @@ class DotLanes(wiring.Component):
     def __init__(self, config: AcceleratorConfig):
         super().__init__(
             {
-                "digits": In(stream.Signature(row_layout(), always_ready=True)),
+                "digits": In(stream.Signature(row_layout(config), always_ready=True)),
                 "weights": In(WEIGHT.bits * CHUNK),
                 "dots": Out(stream.Signature(dots_layout(config), always_ready=True)),
             }

@@ -11,15 +11,16 @@ from .config import AcceleratorConfig
 from .contract import SEED_BITS
 from .fixed import delay_valid, register
 from .head import Head
+from .levels import LevelTables
 from .loader import Loader
-from .payloads import Objective, Scale, request_layout, settings_layout
+from .payloads import Objective, Scale, base_bits, request_layout, settings_layout
 from .reader import Reader
 from .requester import region_layout
 from .rounding import RANDOM_SETTINGS
 from .schedule import RATE_BITS, SCALES, Schedule
 from .sequencer import Sequencer
 from .storer import Storer
-from .update import THRESHOLD_BITS
+from .update import THRESHOLD_BITS, lanes_latency
 from .writer import Writer
 
 
@@ -74,8 +75,9 @@ class Engine(wiring.Component):
         for output, head in enumerate(heads):
             m.submodules[f"head_{output}"] = head
 
+        loaded = self._tables(m, loader, heads) if config.table else heads[-1].load_done
         self._memory_side(m, reader, sequencer, loader, storer, writer)
-        self._samples(m, sequencer, row_buffer, heads)
+        self._samples(m, sequencer, row_buffer, heads, loaded)
         self._models(m, loader, storer, heads)
         self._schedule(m, schedule, heads)
         self._counters(m, reader, sequencer, heads)
@@ -102,7 +104,7 @@ class Engine(wiring.Component):
             self.write_idle.eq(writer.idle),
         ]
 
-    def _samples(self, m, sequencer, row_buffer, heads):
+    def _samples(self, m, sequencer, row_buffer, heads, loaded):
         """All heads go in step: what one of them says of the time is true for all."""
         first = heads[0]
         m.d.comb += [
@@ -110,7 +112,7 @@ class Engine(wiring.Component):
             sequencer.settings.eq(self.settings),
             sequencer.epoch_go.eq(self.epoch_go),
             sequencer.published.eq(first.published),
-            sequencer.loaded.eq(heads[-1].load_done),
+            sequencer.loaded.eq(loaded),
             row_buffer.w_stream.valid.eq(delay_valid(m, sequencer.digits.valid, 1, "kept_valid")[0]),
             row_buffer.w_stream.payload.eq(register(m, sequencer.digits.payload.words, "kept")),
             row_buffer.r_stream.ready.eq(first.beats.ready),
@@ -130,6 +132,30 @@ class Engine(wiring.Component):
                 head.beats.valid.eq(row_buffer.r_stream.valid),
                 head.beats.payload.eq(row_buffer.r_stream.payload),
             ]
+
+    def _tables(self, m, loader, heads):
+        """A table for each column, which all heads read together; returns when the last level is there, and the models.
+
+        That is as many cycles after its load as it is for a model.
+        """
+        config = self._config
+        first = heads[0]
+        for column in range(config.columns):
+            m.submodules[f"tables_{column}"] = tables = LevelTables(config)
+            m.d.comb += [
+                tables.settings.eq(self.settings),
+                tables.load.eq(loader.load_level),
+                tables.chunk.eq(loader.chunk),
+                tables.level.eq(loader.level),
+                tables.loaded.eq(loader.masters),
+                tables.dot.addresses.eq(first.dot_tables[column].addresses),
+                tables.gradient.addresses.eq(first.gradient_tables[column].addresses),
+                *(head.dot_tables[column].levels.eq(tables.dot.levels) for head in heads),
+                *(head.gradient_tables[column].levels.eq(tables.gradient.levels) for head in heads),
+            ]
+        last_chunk = loader.chunk == self.settings.chunks - 1
+        last = loader.load_level & last_chunk & (loader.level == 1 << base_bits(self.settings))
+        return delay_valid(m, last, lanes_latency(config), "levels_loaded")[-1]
 
     def _models(self, m, loader, storer, heads):
         for output, head in enumerate(heads):

@@ -3,32 +3,14 @@
 from __future__ import annotations
 
 from amaranth.hdl import Module, Mux, Signal, signed
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import AcceleratorConfig
-from .contract import COEFFICIENT, MASTER, WORD_BITS, Prox
+from .contract import COEFFICIENT, WORD_BITS, Prox
 from .fixed import register
 from .payloads import Coefficients, GroupEnd, settings_layout
-
-TERM = signed(MASTER.bits - 1)  # a row's term of one weight: |total| / 4 and its roundings
-
-
-def pass_layout(config: AcceleratorConfig) -> data.StructLayout:
-    """A beat, with the two terms that the digits of each column choose from: `plus` where h == l, else `minus`."""
-    return data.StructLayout(
-        {
-            "rows": data.ArrayLayout(
-                data.StructLayout({"word": WORD_BITS, "plus": TERM, "minus": TERM}), config.columns
-            ),
-            "chunk": range(config.max_chunks),
-            "first": 1,
-            "last": 1,
-            "tail": 1,  # last chunk of the row
-            "prox": Prox,  # what this update does besides
-            "end": GroupEnd,
-        }
-    )
+from .terms import pass_layout
 
 
 class GradientPass(wiring.Component):

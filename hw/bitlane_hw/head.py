@@ -7,15 +7,27 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
 from .config import AcceleratorConfig
-from .contract import CHUNK, COEFFICIENT_LATENCY, LOSS, MASTER, SEED_BITS, WORD_BITS, Loss, Prox
+from .contract import CHUNK, COEFFICIENT_LATENCY, DIGIT_BITS, LEVEL, LOSS, MASTER, SEED_BITS, WORD_BITS, Loss, Prox
 from .dot import DotLanes
-from .fixed import delay, delay_valid, popcount
+from .fixed import delay, delay_valid, popcount, register
 from .gradient import GradientPass
-from .payloads import GroupEnd, Objective, Scale, digit_layout, settings_layout
+from .levels import level_port
+from .payloads import GroupEnd, Objective, Scale, digit_flags, digit_layout, settings_layout
 from .rounding import RANDOM_SETTINGS, CoefficientRounding, ModelRounding
 from .scalar import LossSum, Predict, Slope, Step
+from .table_dot import TableDot
+from .table_pass import TablePass
 from .update import THRESHOLD_BITS, UpdateLanes
 from .weights import ROUNDED, Weights
+
+
+def _dot(config: AcceleratorConfig) -> type[DotLanes | TableDot]:
+    return TableDot if config.table else DotLanes
+
+
+def start_latency(config: AcceleratorConfig) -> int:
+    """From a group's last beat to its coefficients, in cycles."""
+    return _dot(config).latency + Predict.latency + Slope.latency + Step.latency + COEFFICIENT_LATENCY * config.random
 
 
 class Head(wiring.Component):
@@ -37,28 +49,27 @@ class Head(wiring.Component):
     beats: In, stream of the row buffer: the same beats again, when they are needed.
     clear_loss: In(1). loss: Out, format LOSS.
     load, load_chunk, loaded: In, a chunk of the initial model.
+    dot_tables, gradient_tables: Out, with table lanes, `level_port` of each column.
     store_chunk, storing: In, which chunk `stored` is; only while no sample is under way. stored: Out, a cycle later.
     published, epoch_done, load_done: Out(1), see `UpdateLanes`.
     begin, model_cut, coefficient_cut, seed, seed_now: with random rounding alone, see `rounding`.
     clipped: Out, values clipped.
     """
 
-    start_latency = DotLanes.latency + Predict.latency + Slope.latency + Step.latency  # last beat to coefficients
-
     def __init__(self, config: AcceleratorConfig, output: int):
         self._config = config
         self._output = output
-        self._start_latency = self.start_latency + COEFFICIENT_LATENCY * config.random
-        self._row_clips = (8 if config.random else 6) * config.columns
+        self._row_clips = (6 + 2 * config.table + 2 * config.random) * config.columns
         self.clips = CHUNK + self._row_clips
-        random = {
-            "begin": In(1),
-            **{name: In(shape) for name, shape in RANDOM_SETTINGS.items()},
-            "seed_now": Out(SEED_BITS),
-        }
+        options = {}
+        if config.table:
+            port = level_port(config)
+            options |= {name: Out(port).array(config.columns) for name in ("dot_tables", "gradient_tables")}
+        if config.random:
+            options |= {name: In(shape) for name, shape in {"begin": 1, **RANDOM_SETTINGS}.items()}
+            options |= {"seed_now": Out(SEED_BITS)}
         super().__init__(
             {
-                **(random if config.random else {}),
                 "settings": In(settings_layout(config)),
                 "objective": In(Objective),
                 "step": In(Scale),
@@ -73,6 +84,7 @@ class Head(wiring.Component):
                 "load": In(1),
                 "load_chunk": In(range(config.max_chunks)),
                 "loaded": In(MASTER.bits * CHUNK),
+                **options,
                 "store_chunk": In(range(config.max_chunks)),
                 "storing": In(1),
                 "stored": Out(MASTER.bits * CHUNK),
@@ -88,7 +100,7 @@ class Head(wiring.Component):
         config, digits = self._config, self.digits.payload
         m.submodules.weights = weights = Weights(config)
         m.submodules.loss_sum = loss_sum = LossSum(config.columns)
-        m.submodules.gradient = gradient = GradientPass(config)
+        m.submodules.gradient = gradient = TablePass(config) if config.table else GradientPass(config)
         m.submodules.lanes = lanes = UpdateLanes(config)
         coefficients, clips = gradient.coefficients, []
         if config.random:
@@ -98,8 +110,9 @@ class Head(wiring.Component):
         for column in range(config.columns):
             clips += self._row(m, column, weights, loss_sum, coefficients[column])
 
-        start = delay_valid(m, self.digits.valid & digits.row_last, self._start_latency, "start")[-1]
-        end = GroupEnd(delay(m, digits.end.as_value(), self._start_latency, "end"))
+        to_start = start_latency(config)
+        start = delay_valid(m, self.digits.valid & digits.row_last, to_start, "start")[-1]
+        end = GroupEnd(delay(m, digits.end.as_value(), to_start, "end"))
         due = end.batch_last & ((self.objective.prox != Prox.L2) | self.shrink)
         connect(m, gradient.passes, lanes.passes)
         connect(m, wiring.flipped(self.beats), gradient.beats)
@@ -117,6 +130,10 @@ class Head(wiring.Component):
             m.submodules.model_rounding = model_rounding = ModelRounding(config)
             self._round_model(m, model_rounding, lanes, weights)
         self._update(m, lanes, weights)
+        if config.table:
+            clips += list(gradient.clipped)
+            for mine, its in zip(self.gradient_tables, gradient.tables, strict=True):
+                connect(m, its, wiring.flipped(mine))
         few = Signal(range(self._row_clips + 1))
         m.d.sync += [few.eq(popcount(Cat(clips))), self.clipped.eq(few + lanes.clipped)]
         return m
@@ -124,7 +141,7 @@ class Head(wiring.Component):
     def _row(self, m, column, weights, loss_sum, coefficients):
         """The dot lanes and the scalar stage of a column; returns which of its values are clipped."""
         config, digits = self._config, self.digits.payload
-        m.submodules[f"dot_{column}"] = dot = DotLanes(config)
+        m.submodules[f"dot_{column}"] = dot = _dot(config)(config)
         m.submodules[f"predict_{column}"] = predict = Predict(config)
         m.submodules[f"slope_{column}"] = slope = Slope()
         m.submodules[f"step_{column}"] = step = Step()
@@ -133,10 +150,10 @@ class Head(wiring.Component):
         m.d.comb += [
             dot.digits.valid.eq(self.digits.valid),
             dot.digits.payload.word.eq(digits.words.word_select(column, WORD_BITS)),
-            *(dot.digits.payload[name].eq(digits[name]) for name in ("draw", "first", "last_base", "row_last")),
+            *(dot.digits.payload[name].eq(digits[name]) for name in ("draw", *digit_flags(config))),
             dot.digits.payload.end.eq(digits.rows[self._output][column]),
             dot.weights.eq(weights.published),
-            predict.base_digits.eq(self.settings.base_digits),
+            predict.base_digits.eq(LEVEL.fraction // DIGIT_BITS if config.table else self.settings.base_digits),
             slope.loss.eq(self.objective.loss),
             step.step.eq(self.step),
             step.step_negative.eq(self.step_negative),
@@ -146,6 +163,9 @@ class Head(wiring.Component):
             loss_sum.slopes.payload[column].eq(slope.slopes.payload),
             coefficients.eq(step.coefficients.payload),
         ]
+        if config.table:
+            connect(m, dot.tables, wiring.flipped(self.dot_tables[column]))
+            m.d.comb += [dot.settings.eq(self.settings), dot.digits.payload.chunk.eq(digits.chunk)]
         squares = self.objective.loss == Loss.SQUARES
         predicted, sloped = predict.predictions, slope.slopes
         return [
@@ -155,6 +175,9 @@ class Head(wiring.Component):
         ]
 
     def _update(self, m, lanes, weights):
+        chunk, bank = self.digits.payload.chunk, self.digits.payload.bank
+        if self._config.table:  # its levels come a cycle later than a digit would
+            chunk, bank = register(m, chunk, "chunk"), register(m, bank, "bank")
         m.d.comb += [
             lanes.settings.eq(self.settings),
             lanes.low.eq(self.objective.low),
@@ -171,8 +194,8 @@ class Head(wiring.Component):
             weights.publish.eq(lanes.publish),
             weights.write_bank.eq(lanes.bank),
             weights.master_address.eq(Mux(self.storing, self.store_chunk, lanes.read_address)),
-            weights.published_address.eq(self.digits.payload.chunk),
-            weights.read_bank.eq(self.digits.payload.bank),
+            weights.published_address.eq(chunk),
+            weights.read_bank.eq(bank),
             self.stored.eq(weights.master),
         ]
         if not self._config.random:
@@ -184,7 +207,7 @@ class Head(wiring.Component):
 
     def _round_coefficients(self, m, rounding, gradient):
         """Between the scalar stages and the gradient; returns which coefficients are clipped."""
-        ahead = self.start_latency - rounding.AHEAD
+        ahead = start_latency(self._config) - COEFFICIENT_LATENCY - rounding.AHEAD
         valid = self.digits.valid & self.digits.payload.row_last
         m.d.comb += [
             rounding.begin.eq(self.begin),

@@ -2,7 +2,7 @@
 
 # No `from __future__ import annotations` here: `data.Struct` reads the annotations as shapes.
 
-from amaranth.hdl import signed, unsigned
+from amaranth.hdl import Cat, Value, signed, unsigned
 from amaranth.lib import data, enum
 
 from .config import AcceleratorConfig
@@ -16,6 +16,7 @@ from .contract import (
     MANTISSA_BITS,
     RESIDUAL,
     TABLE,
+    TABLE_BITS,
     WEIGHT,
     WORD_BITS,
     Loss,
@@ -54,11 +55,13 @@ class Objective(data.Struct):
 def settings_layout(config: AcceleratorConfig) -> data.StructLayout:
     """The geometry of a run, constant while it lasts."""
     tail = range(config.columns + 1)
+    half = {"half": 1} if config.table else {}  # a base code has one bit more, its first
     return data.StructLayout(
         {
             "chunks": range(config.max_chunks + 1),
             "last_lane": LANE,  # of the last chunk: the last feature
             "base_digits": 5,
+            **half,
             "draws": 1,
             "groups": 24,
             "batch_groups": 24,
@@ -70,14 +73,21 @@ def settings_layout(config: AcceleratorConfig) -> data.StructLayout:
     )
 
 
+def base_bits(settings: Value) -> Value:
+    """Bits of a base code that table lanes take, of `settings_layout`."""
+    return Cat(settings.half, settings.base_digits)[: max(TABLE_BITS).bit_length()]
+
+
 def token_layout(config: AcceleratorConfig) -> data.StructLayout:
     """One beat's place in the stream; the flags are about groups and meaningless for MODEL and LABEL."""
+    half = {"half": 1} if config.table else {}  # the half digits of a chunk and the next, in front of its digits
     return data.StructLayout(
         {
             "kind": Kind,
             "chunk": range(config.max_chunks),
-            "output": range(config.outputs),  # of a MODEL or LABEL beat
+            "output": range(config.loads),  # of a MODEL or LABEL beat; MODEL: of a level behind those of the outputs
             "part": range(config.chunk_beats),  # of a MODEL beat: its place in the chunk
+            **half,
             "first": 1,  # first digit of its chunk
             "last_base": 1,  # last base digit of its chunk
             "last": 1,  # last digit of its chunk
@@ -114,10 +124,15 @@ def model_layout(config: AcceleratorConfig) -> data.StructLayout:
         {
             "words": config.width,
             "chunk": range(config.max_chunks),
-            "output": range(config.outputs),
+            "output": range(config.loads),
             "part": range(config.chunk_beats),
         }
     )
+
+
+def digit_flags(config: AcceleratorConfig) -> tuple[str, ...]:
+    """What lanes are told of a digit beat's place, besides whether it is a draw, by the names in a token."""
+    return ("half", "row_last") if config.table else ("first", "last_base", "row_last")
 
 
 def digit_layout(config: AcceleratorConfig) -> data.StructLayout:
@@ -128,22 +143,22 @@ def digit_layout(config: AcceleratorConfig) -> data.StructLayout:
             "chunk": range(config.max_chunks),
             "bank": 1,  # which version of the model it reads
             "draw": 1,
-            "first": 1,
-            "last_base": 1,  # last base digit of its chunk
-            "row_last": 1,
+            **dict.fromkeys(digit_flags(config), 1),
             "end": GroupEnd,
             "rows": data.ArrayLayout(data.ArrayLayout(RowEnd, config.columns), config.outputs),
         }
     )
 
 
-def row_layout() -> data.StructLayout:
+def row_layout(config: AcceleratorConfig) -> data.StructLayout:
     """A digit word of one row, for its dot lanes."""
-    return data.StructLayout({"word": WORD_BITS, "draw": 1, "first": 1, "last_base": 1, "row_last": 1, "end": RowEnd})
+    chunk = {"chunk": range(config.max_chunks)} if config.table else {}
+    flags = dict.fromkeys(digit_flags(config), 1)
+    return data.StructLayout({"word": WORD_BITS, **chunk, "draw": 1, **flags, "end": RowEnd})
 
 
 def dots_layout(config: AcceleratorConfig) -> data.StructLayout:
-    """The two exact dot products of a row, in units of 2**-(WEIGHT.fraction + base bits)."""
+    """The two exact dot products of a row, in units of 2**-(WEIGHT.fraction + base bits); of tables LEVEL.fraction."""
     bits = dot_bits(config.max_features)
     return data.StructLayout({"dot1": signed(bits), "dot2": signed(bits), "end": RowEnd})
 

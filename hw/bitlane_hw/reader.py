@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from .axi import INCR, OKAY, AXI4Read, full_size
 from .config import AcceleratorConfig
-from .payloads import settings_layout
+from .payloads import base_bits, settings_layout
 from .requester import BASE, DRAW, Requester, region_layout
 from .walker import Walker
 
@@ -67,6 +67,10 @@ class Reader(wiring.Component):
             requester.chunks.eq(self.settings.chunks),
             requester.sets.eq(self.sets),
         ]
+
+        if config.table:
+            chunks = self.settings.chunks
+            m.d.comb += requester.level_chunks.eq((chunks << base_bits(self.settings)) + chunks)
 
         burst = requester.bursts
         m.d.comb += [

@@ -7,7 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import AcceleratorConfig
-from .contract import BURST_BEATS
+from .contract import BURST_BEATS, TABLE_BITS, level_count
 from .fixed import add_with_carry, register
 from .payloads import Kind, token_layout
 
@@ -112,13 +112,16 @@ class Requester(wiring.Component):
     -------
     enable: In(1), go on; once low no new burst is asked for.
     tokens: In, the walker's stream.
-    load: In(1), begin a run. model, chunks, regions, sets: In, where its beats lie.
+    load: In(1), begin a run. model, chunks, regions, sets: In, where its beats lie; with tables level_chunks: chunks of
+        all their levels.
     bursts: Out, stream of `burst_layout`; payload stable until taken.
     returned: In(1) a stream, a beat has left the stream's FIFO.
     """
 
     def __init__(self, config: AcceleratorConfig):
         self._config = config
+        all_levels = config.max_chunks * level_count(max(TABLE_BITS))
+        levels = {"level_chunks": In(range(all_levels + 1))} if config.table else {}
         super().__init__(
             {
                 "enable": In(1),
@@ -126,6 +129,7 @@ class Requester(wiring.Component):
                 "tokens": In(stream.Signature(token_layout(config))),
                 "model": In(config.address_bits),
                 "chunks": In(range(config.max_chunks + 1)),
+                **levels,
                 "regions": In(region_layout(config)).array(2),
                 "sets": In(32),
                 "bursts": Out(stream.Signature(burst_layout(config))),
@@ -139,10 +143,10 @@ class Requester(wiring.Component):
         m.submodules.base = base = StreamCursor(config)
         m.submodules.draw = draw = StreamCursor(config)
         cursors = (base, draw)
-        m.d.comb += [
-            base.first.address.eq(self.model),
-            base.first.beats.eq(self.chunks * (config.outputs * config.chunk_beats)),
-        ]
+        first_beats = self.chunks * (config.outputs * config.chunk_beats)
+        if config.table:
+            first_beats += self.level_chunks * config.chunk_beats
+        m.d.comb += [base.first.address.eq(self.model), base.first.beats.eq(first_beats)]
         covered = [Signal(range(BURST_BEATS), name=f"covered_{i}") for i in (BASE, DRAW)]
         room = range(-BURST_BEATS, config.fifo_beats - BURST_BEATS + 1)  # for beats, besides a whole burst
         rooms = [Signal(room, init=room[-1], name=f"room_{i}") for i in (BASE, DRAW)]

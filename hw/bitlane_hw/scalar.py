@@ -52,7 +52,8 @@ class Predict(wiring.Component):
 
     def __init__(self, config: AcceleratorConfig):
         bits = dot_bits(config.max_features)
-        self._quotient_bits = bits - 2 * MAX_DIGITS + 2  # of 2**(1 - base bits) dot, both ends included
+        # Of 2**(1 - base bits) dot, both ends included; levels, in 16 bits, go from -2 to 2.
+        self._quotient_bits = bits - 2 * MAX_DIGITS + 2 + config.table
         super().__init__(
             {
                 "base_digits": In(5),

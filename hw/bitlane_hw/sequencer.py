@@ -7,8 +7,9 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import AcceleratorConfig
-from .contract import LABEL, LABELS_PER_WORD, MAX_DIGITS, ROW_GAP, WORD_BITS
-from .payloads import Kind, digit_layout, model_layout, settings_layout
+from .contract import LABEL, LABELS_PER_WORD, MAX_DIGITS, ROW_GAP, TABLE_CYCLES, WORD_BITS
+from .fixed import delay_valid
+from .payloads import Kind, digit_flags, digit_layout, model_layout, settings_layout
 from .requester import BASE, DRAW
 from .walker import Walker
 
@@ -19,6 +20,8 @@ class Sequencer(wiring.Component):
     A digit waits for its beat; the first digits of a run also for the models to be `loaded`, those of a mini-batch
     until no more than `staleness` batches before it are unpublished, those of an epoch for `epoch_go`, and the last
     digit of a group until digits + ROW_GAP cycles after the last of the group before. Labels wait for their beat only.
+    With table lanes, which are busy for two cycles with a draw, two draws are two cycles apart at least, and that is
+    the number of digits that counts for the gap between groups.
     Throughput one beat a cycle; no latency: a beat leaves in the cycle in which it is taken.
 
     With staleness 1 the batches write their models to two banks in turn, and a batch reads the one that it will write;
@@ -83,7 +86,7 @@ class Sequencer(wiring.Component):
             self.digits.payload.end.batch_last.eq(token.batch_last),
             self.digits.payload.end.epoch_last.eq(token.epoch_last),
             *(self.model.payload[name].eq(token[name]) for name in ("chunk", "output", "part")),
-            *(self.digits.payload[name].eq(token[name]) for name in ("chunk", "first", "last_base", "row_last")),
+            *(self.digits.payload[name].eq(token[name]) for name in ("chunk", *digit_flags(self._config))),
         ]
         self._rows(m, token, taken & (token.kind == Kind.LABEL), beat)
         return m
@@ -91,6 +94,7 @@ class Sequencer(wiring.Component):
     def _hold(self, m, token, group_ends):
         """1 where no digit may be taken; also works out which bank is read."""
         settings = self.settings
+        digits = TABLE_CYCLES if self._config.table else settings.base_digits + settings.draws
         batch_ends = group_ends & token.batch_last
         unpublished = Signal(2)
         load_wait = Signal(init=1)
@@ -106,11 +110,15 @@ class Sequencer(wiring.Component):
         with m.If(self.epoch_go):
             m.d.sync += epoch_wait.eq(0)
         with m.If(group_ends):
-            m.d.sync += gap.eq(settings.base_digits + settings.draws + (ROW_GAP - 1))
+            m.d.sync += gap.eq(digits + (ROW_GAP - 1))
         with m.If(batch_ends):
             m.d.sync += [epoch_wait.eq(token.epoch_last), bank.eq(~bank), first_batch.eq(token.epoch_last)]
         m.d.comb += self.digits.payload.bank.eq(settings.staleness & (bank ^ ~first_batch))
-        return load_wait | (unpublished > settings.staleness) | epoch_wait | (token.row_last & (gap != 0))
+        held = load_wait | (unpublished > settings.staleness) | epoch_wait | (token.row_last & (gap != 0))
+        if self._config.table:
+            draw = self.digits.payload.draw
+            held |= draw & delay_valid(m, self.digits.valid & draw, 1, "draw_before")[0]
+        return held
 
     def _rows(self, m, token, take_labels, beat):
         """The labels of a group's rows, kept from the last label beats, and which of its rows there are."""

@@ -8,9 +8,9 @@ from amaranth.lib.wiring import In, Out
 
 from .config import AcceleratorConfig
 from .contract import BOUND, CHUNK, MASTER, SHRINK_SHIFT, Prox
-from .fixed import add_with_carry, delay, delay_valid, inverted_if, popcount, register
-from .gradient import pass_layout
-from .payloads import GroupEnd, digits_of_word, settings_layout
+from .fixed import add_with_carry, delay, delay_valid, popcount, register
+from .payloads import GroupEnd, settings_layout
+from .terms import pass_layout, terms_of
 
 THRESHOLD_BITS = 28  # of an L1 threshold, in units of MASTER
 
@@ -26,15 +26,24 @@ class Result(enum.Enum, shape=3):
     MOST = 5
 
 
+def _adder_levels(config: AcceleratorConfig) -> int:
+    return (config.columns - 1).bit_length()
+
+
+def lanes_latency(config: AcceleratorConfig) -> int:
+    """Of the update lanes: from the last word of a chunk, or its load, to its write, in cycles."""
+    return 3 + _adder_levels(config)
+
+
 class UpdateLanes(wiring.Component):
-    """A <- prox(saturate(A - t)), t the sum of a chunk's digit terms over the rows of a group, 32 weights at once.
+    """A <- prox(saturate(A - t)), t the sum of a chunk's terms over the rows of a group, 32 weights at once.
 
     With the last word of a chunk whose pass says so: L2 takes A' >> SHRINK_SHIFT from A' = A - t, L1 moves A'
     towards 0 by `threshold` and not beyond, BOX clips it to [low, high] * 2**(MASTER - BOUND fractions). A weight that
     leaves MASTER becomes its limit instead.
 
         cycle 0          a beat; (columns > 1: a level of adders over the rows a cycle;) the chunk is read
-        cycle 1          A - t, a digit at a time
+        cycle 1          A - t, a term at a time
         cycle 2          - shrink or threshold; is it over a limit?
         cycle 3          written
 
@@ -58,9 +67,9 @@ class UpdateLanes(wiring.Component):
     """
 
     def __init__(self, config: AcceleratorConfig):
-        self._config = config
-        self._levels = (config.columns - 1).bit_length()
-        self.latency = 3 + self._levels
+        self._terms = terms_of(config)
+        self._levels = _adder_levels(config)
+        self.latency = lanes_latency(config)
         address = range(config.max_chunks)
         super().__init__(
             {
@@ -145,15 +154,14 @@ class UpdateLanes(wiring.Component):
         return [register(m, touched & (prox == kind), f"prox_{kind.name}_{j}") for kind in (Prox.L2, Prox.L1, Prox.BOX)]
 
     def _term(self, m, j):
-        """-t of one digit, summed over the rows, as a value and a carry to be added; a loaded weight likewise."""
+        """-t of one cycle, summed over the rows, as a value and a carry to be added; a loaded weight likewise."""
         words = self.passes.payload
         member = self.passes.valid & (~words.tail | (j <= self.settings.last_lane))
         nodes = []
         for column, row in enumerate(words.rows):
-            digit = digits_of_word(row.word)[j]
-            chosen = Mux(digit.high == digit.low, row.plus, row.minus)
-            value = Mux(member, inverted_if(digit.high, chosen), 0)
-            carry = digit.high & member
+            negated, carry = self._terms.negated(row, j)
+            value = Mux(member, negated, 0)
+            carry = carry & member
             if column == 0:
                 value = value | self.loaded.word_select(j, MASTER.bits).as_signed()
             nodes.append((register(m, value, f"term_{column}_{j}"), register(m, carry, f"carry_{column}_{j}")))

@@ -8,15 +8,16 @@ from amaranth.lib.wiring import In, Out
 
 from .config import AcceleratorConfig
 from .fixed import register
-from .payloads import Kind, settings_layout, token_layout
+from .payloads import Kind, base_bits, settings_layout, token_layout
 
 
 class Walker(wiring.Component):
     """Names the beats of a run one by one: the models, then for each epoch labels and digits.
 
     The order is the layout's (`docs/design.md`): before every fourth group a label beat for each output; a group is its
-    chunks, a chunk its base digits and then its draw digit. The reader asks for memory in this order,
-    the sequencer consumes in it.
+    chunks, a chunk its base digits and then its draw digit. With tables their levels follow the models, and a beat of
+    half digits comes before every second chunk, where there are any. The reader asks for memory in this order, the
+    sequencer consumes in it.
 
     A token a cycle; the next token is there the cycle after one was taken. Begins at the models after a
     reset; `tokens.valid` falls after the last beat of the last epoch.
@@ -45,7 +46,7 @@ class Walker(wiring.Component):
         loading = Signal(init=1)
         label_due = Signal(init=1)
         part = Signal(range(config.chunk_beats))
-        output = Signal(range(config.outputs))
+        output = Signal(range(config.loads))
         chunk = Signal.like(token.chunk)
         chunk_last = Signal()
         first_digit = Signal(init=1)
@@ -63,7 +64,13 @@ class Walker(wiring.Component):
         all_groups = register(m, settings.groups - 2, "all_groups")
         all_of_batch = register(m, settings.batch_groups - 2, "all_of_batch")
         is_draw = settings.draws & (digits_left == 0)
-        output_last = output == config.outputs - 1
+        last = digits_left == 0
+        output_last = load_last = output == config.outputs - 1
+        if config.table:
+            half_due = Signal()
+            is_draw, last = is_draw & ~half_due, last & ~half_due
+            load_last = output == register(m, config.outputs + (1 << base_bits(settings)), "last_load")
+            m.d.comb += token.half.eq(half_due)
         epoch_ends = groups_left[-1]
         m.d.comb += [
             self.tokens.valid.eq(running),
@@ -72,16 +79,16 @@ class Walker(wiring.Component):
             token.part.eq(part),
             token.first.eq(first_digit),
             token.last_base.eq(digits_left == settings.draws),
-            token.last.eq(digits_left == 0),
+            token.last.eq(last),
             token.row_last.eq(token.last & chunk_last),
             token.phase.eq(group),
             token.epoch_last.eq(epoch_ends),
             token.batch_last.eq(epoch_ends | batch_left[-1]),
         ]
 
-        def next_output():
+        def next_output(is_last):
             m.d.sync += output.eq(output + 1)
-            with m.If(output_last):
+            with m.If(is_last):
                 m.d.sync += output.eq(0)
 
         def next_chunk():
@@ -116,23 +123,28 @@ class Walker(wiring.Component):
                 batch_left.eq(all_of_batch),
                 epochs_left.eq(settings.epochs - 2),
             ]
+            if config.table:
+                m.d.sync += half_due.eq(settings.half)
             with m.If(taken):
                 m.d.sync += part.eq(part + 1)
                 with m.If(part == config.chunk_beats - 1):
                     next_chunk()
                     with m.If(chunk_last):
-                        next_output()
-                        m.d.sync += loading.eq(~output_last)
+                        next_output(load_last)
+                        m.d.sync += loading.eq(~load_last)
         with m.Elif(label_due):
             m.d.comb += token.kind.eq(Kind.LABEL)
             with m.If(taken):
-                next_output()
+                next_output(output_last)
                 m.d.sync += label_due.eq(~output_last)
         with m.Else():
             m.d.comb += token.kind.as_value().eq(Cat(is_draw, 1))
             with m.If(taken & token.last):
                 m.d.sync += chunk_last.eq(Mux(chunk_last, last_chunk == 0, chunk == chunk_before))
-            with m.If(taken):
+            if config.table:
+                with m.If(taken):
+                    m.d.sync += half_due.eq(settings.half & token.last & (chunk_last | chunk[0]))
+            with m.If(taken & ~half_due if config.table else taken):
                 m.d.sync += [digits_left.eq(digits_left - 1), first_digit.eq(token.last)]
                 with m.If(token.last):
                     m.d.sync += digits_left.eq(all_digits)

@@ -15,7 +15,7 @@ from .machines import Recorded, random_job
 
 def expected_epochs(job, samples):
     rows = (samples[epoch % job.sets] for epoch in range(job.epochs))
-    return list(run_epochs(rows, job.geometry, job.settings, job.master))
+    return list(run_epochs(rows, job.geometry, job.settings, job.master, job.levels))
 
 
 @pytest.mark.parametrize("draws", [True, False])
@@ -43,6 +43,21 @@ def test_a_run_gives_what_the_reference_gives(seed, draws, snapshots, columns, o
     assert device.allocated == 0
     assert device.written.count(("control", CONTROL_START)) == 1
     assert not device.read(0x24) & STATUS_DONE, "not acknowledged"
+
+
+@pytest.mark.parametrize("table_bits", [1, 2, 3])
+@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (4, 3)])
+def test_a_run_with_tables_gives_what_the_reference_gives(seed, table_bits, columns, outputs):
+    """Three chunks: the half digits of the last one are alone in their word."""
+    rng = np.random.default_rng(seed)
+    job, samples = random_job(rng, features=70, table_bits=table_bits, columns=columns, outputs=outputs)
+    device = Recorded(width=64 * columns, outputs=outputs, level_slots=64)
+    outcome = Accelerator(device).run(job)
+    epochs = expected_epochs(job, samples)
+    assert outcome.loss.tolist() == [epoch.loss.tolist() for epoch in epochs]
+    assert outcome.master.tolist() == epochs[-1].master.tolist()
+    assert outcome.counters.saturations == epochs[-1].saturations
+    assert device.allocated == 0
 
 
 def test_going_on_is_the_same_as_not_stopping(seed):

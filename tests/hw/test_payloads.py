@@ -65,7 +65,7 @@ def test_digits(config):
     rows = config.outputs * config.columns * 17
     assert found == {"words": config.width, "chunk": bits(config.max_chunks - 1), **flags, "end": 2, "rows": rows}
     row = {"word": 64, "draw": 1, "first": 1, "last_base": 1, "row_last": 1, "end": 17}
-    assert widths(payloads.row_layout()) == row
+    assert widths(payloads.row_layout(config)) == row
     assert widths(payloads.request_layout(config)) == {"address": config.address_bits, "beats": 5}
     assert Shape.cast(payloads.digits_of_word).width == 64
 

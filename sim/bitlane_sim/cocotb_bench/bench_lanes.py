@@ -19,7 +19,7 @@ from bitlane_sim.cocotb_bench.pauses import pauses
 from bitlane_sim.cocotb_bench.variant import chosen as chosen_config
 
 CONFIG = chosen_config()
-LAYOUT = row_layout()
+LAYOUT = row_layout(CONFIG)
 WEIGHTS_BITS = WEIGHT.bits * CHUNK
 Int64s = npt.NDArray[np.int64]
 

@@ -8,7 +8,7 @@ from typing import Any
 from amaranth.hdl import Mux
 
 from bitlane_hw.engine import Engine
-from bitlane_hw.head import Head
+from bitlane_hw.head import Head, start_latency
 from bitlane_hw.payloads import GroupEnd
 
 from .bench import Bench, implies
@@ -17,7 +17,7 @@ from .proof import CONFIG, Proof
 from .reading import fifo_level
 
 ONE = replace(CONFIG, outputs=1)  # all heads go in step
-STAGES = Head.start_latency
+STAGES = start_latency(ONE)
 
 
 @dataclass(frozen=True)

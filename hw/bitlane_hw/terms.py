@@ -1,0 +1,59 @@
+"""What a pass over a group's beats brings for the weights: digits that choose between two terms, or the terms."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Const, Mux, Value, signed
+from amaranth.lib import data
+
+from .config import AcceleratorConfig
+from .contract import CHUNK, LEVEL, LEVEL_COEFFICIENT, MASTER, WORD_BITS, Prox
+from .fixed import inverted_if
+from .payloads import GroupEnd, digits_of_word
+
+TERM = signed(MASTER.bits - 1)  # a row's term of one weight: |total| / 4 and its roundings
+
+
+class DigitTerms:
+    """A word of digits, and the two terms that they choose from: `plus` where h == l, else `minus`."""
+
+    layout = data.StructLayout({"word": WORD_BITS, "plus": TERM, "minus": TERM})
+
+    @staticmethod
+    def negated(row: Value, j: int) -> tuple[Value, Value]:
+        """Minus the term of weight j, as a value and a carry to be added."""
+        digit = digits_of_word(row.word)[j]
+        chosen = Mux(digit.high == digit.low, row.plus, row.minus)
+        return inverted_if(digit.high, chosen), digit.high
+
+
+class LevelTerms:
+    """The terms themselves, round_half_up(level * coefficient, SHIFT): of table lanes."""
+
+    # A quarter of level times coefficient: this is twice step * slope, and both orders of the draws are averaged.
+    SHIFT = LEVEL.fraction + LEVEL_COEFFICIENT.fraction + 2 - MASTER.fraction
+    layout = data.ArrayLayout(signed(LEVEL.bits + LEVEL_COEFFICIENT.bits - SHIFT), CHUNK)
+
+    @staticmethod
+    def negated(row: Value, j: int) -> tuple[Value, Value]:
+        """Minus the term of weight j, as a value and a carry to be added."""
+        return ~row[j], Const(1, 1)
+
+
+def terms_of(config: AcceleratorConfig) -> type[DigitTerms | LevelTerms]:
+    """What this accelerator's passes bring."""
+    return LevelTerms if config.table else DigitTerms
+
+
+def pass_layout(config: AcceleratorConfig) -> data.StructLayout:
+    """A cycle of a pass: the terms of each column's row, and where they belong."""
+    return data.StructLayout(
+        {
+            "rows": data.ArrayLayout(terms_of(config).layout, config.columns),
+            "chunk": range(config.max_chunks),
+            "first": 1,  # of its chunk
+            "last": 1,
+            "tail": 1,  # last chunk of the row
+            "prox": Prox,  # what this update does besides
+            "end": GroupEnd,
+        }
+    )
