@@ -34,11 +34,14 @@ WORD_LATENCY = 2  # of `random_word`
 
 def random_word(m: Module, count: Value, lane: int, name: str) -> Value:
     """The lane's word of a count, `bitlane.randomness`, two cycles later."""
-    mixed = count ^ lane_offset(lane)
+    mixed = Signal(SEED_BITS, name=f"{name}_count")
+    m.d.comb += mixed.eq(count ^ lane_offset(lane))
     for first in range(0, len(ROUND_KEYS), STAGE_ROUNDS):
         low, high = mixed[:HALF], mixed[HALF:]
-        for key in ROUND_KEYS[first : first + STAGE_ROUNDS]:
-            low, high = high, low ^ high.rotate_left(1) & high.rotate_left(8) ^ high.rotate_left(2) ^ key
+        for i, key in enumerate(ROUND_KEYS[first : first + STAGE_ROUNDS]):
+            turned = Signal(HALF, name=f"{name}_round_{first + i}")
+            m.d.comb += turned.eq(low ^ high.rotate_left(1) & high.rotate_left(8) ^ high.rotate_left(2) ^ key)
+            low, high = high, turned
         mixed = register(m, Cat(low, high), f"{name}_{first}")
     return mixed
 

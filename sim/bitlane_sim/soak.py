@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bitlane.accelerator import Accelerator, Job, Outcome
-from bitlane.contract import BOUND, CHUNK, LABEL, MASTER, MAX_DIGITS, Loss, Prox
+from bitlane.contract import BOUND, CHUNK, LABEL, MASTER, MAX_CUT, MAX_DIGITS, SEED_BITS, Loss, Prox
 from bitlane.cycles import MemoryTiming, predict
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.fixed import NO_DECAY
@@ -99,12 +99,12 @@ def random_job(
         ],
         master=master.clip(MASTER.minimum, MASTER.maximum).astype(np.int32),
         epochs=int(chosen.integers(1, epochs, endpoint=True)),
-        settings=random_settings(chosen, two_models=2 * geometry.chunks <= config.max_chunks),
+        settings=random_settings(chosen, 2 * geometry.chunks <= config.max_chunks, config.random),
         snapshots=bool(chosen.integers(2)),
     )
 
 
-def random_settings(chosen: Random, two_models: bool) -> Settings:
+def random_settings(chosen: Random, two_models: bool, rounding: bool = False) -> Settings:
     """Any settings, those with staleness only where the model memory has room for two models."""
     step = _mantissa_exponent(chosen)
     return Settings(
@@ -118,7 +118,15 @@ def random_settings(chosen: Random, two_models: bool) -> Settings:
         bounds=_bounds(chosen),
         free=bool(chosen.integers(2)),
         staleness=int(two_models and chosen.integers(2)),
+        model_cut=_cut(chosen) if rounding else 0,
+        coefficient_cut=_cut(chosen) if rounding else 0,
+        seed=int(chosen.integers(1 << SEED_BITS)) if rounding else 0,
     )
+
+
+def _cut(chosen: Random) -> int:
+    """Of random rounding: often none."""
+    return int(chosen.integers(1, MAX_CUT + 1)) if chosen.random() < 0.7 else 0
 
 
 def _size(chosen: Random, largest: int, special: tuple[int, ...]) -> int:
@@ -169,6 +177,7 @@ class Bench:
                 capacity_bytes,
                 width=config.width,
                 outputs=config.outputs,
+                random=config.random,
             )
             for config in configs
         }
@@ -196,7 +205,7 @@ class Bench:
         expected = Accelerator(self.emulators[variant.config]).run(job)
         wrong = difference(got, expected)
         if disturbance == Disturbance():
-            wrong += cycle_difference(got, job, variant.timing)
+            wrong += cycle_difference(got, job, variant.timing, variant.config.random)
         return "; ".join(wrong)
 
     def close(self) -> None:
@@ -215,9 +224,9 @@ def difference(got: Outcome, expected: Outcome) -> list[str]:
     return _different(pairs)
 
 
-def cycle_difference(got: Outcome, job: Job, timing: MemoryTiming) -> list[str]:
-    """Which times differ from what `bitlane.cycles` predicts."""
-    expected = predict(job.geometry, job.epochs, job.snapshots, job.settings.staleness, timing)
+def cycle_difference(got: Outcome, job: Job, timing: MemoryTiming, random: bool = False) -> list[str]:
+    """Which times differ from what `bitlane.cycles` predicts, for hardware with random rounding or without."""
+    expected = predict(job.geometry, job.epochs, job.snapshots, job.settings.staleness, timing, random)
     pairs = {
         name: (getattr(got.counters, name), getattr(expected, name))
         for name in ("cycles", "stall_memory", "stall_model")

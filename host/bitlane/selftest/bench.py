@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..accelerator import Accelerator
-from ..contract import REGISTERS, Register
+from ..contract import RANDOM_REGISTERS, REGISTERS, TABLE_REGISTERS, Register
 from ..devices.protocol import Device
 from ..errors import BitlaneError
 from .report import Figures
@@ -82,9 +82,9 @@ class RegisterWord:
 
 
 def register_words() -> Iterator[RegisterWord]:
-    """Every 32 bits of the register map, but those of `control`, where a write is an order."""
+    """Every 32 bits that any build has, but those of `control`, where a write is an order."""
     for register in REGISTERS.values():
-        if register.name != "control":
+        if register.name not in ("control", *TABLE_REGISTERS, *RANDOM_REGISTERS):
             yield from (RegisterWord(register, number) for number in range(register.words))
 
 

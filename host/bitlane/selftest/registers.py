@@ -74,7 +74,7 @@ def read_only(bench: Bench) -> Figures:
 def gaps(bench: Bench) -> Figures:
     """Offsets without a register read 0, swallow what is written, and are no second place of a register."""
     device = bench.device
-    taken = {word.offset for word in register_words()} | {REGISTERS["control"].offset}
+    taken = {register.offset + 4 * word for register in REGISTERS.values() for word in range(register.words)}
     empty = [offset for offset in range(0, WINDOW_BYTES, 4) if offset not in taken]
     with kept(device):
         before = [device.read(word.offset) for word in WRITABLE]
