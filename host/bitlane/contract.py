@@ -117,13 +117,16 @@ def logistic_table() -> list[tuple[int, int]]:
 
 
 # --- timing, in clock cycles ---------------------------------------------------------------------
-ROW_GAP = 2  # rows' last words come at least (word_cycles + ROW_GAP) cycles after one another
+ROW_GAP = 2  # rows' last words come at least (digits + ROW_GAP) cycles after one another
 DRAW_CYCLES = 2  # that a draw word takes table lanes: a product with each of the two levels drawn
 
 
-def update_latency(columns: int, table: bool) -> int:
-    """From a batch's last beat to the first read of the updated model, one digit a feature, or a draw word."""
-    return (24 if table else 20) + (columns - 1).bit_length()
+def update_latency(columns: int, table: bool = False) -> int:
+    """From a batch's last beat to the first read of the updated model, one digit a feature; each further one adds 1.
+
+    table: of table lanes, where the words of a first chunk count as its digits, half digits too: 2, 2 or 3 of them.
+    """
+    return (28 if table else 20) + (columns - 1).bit_length()
 
 
 # --- registers ---------------------------------------------------------------------------------

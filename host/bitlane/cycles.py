@@ -60,9 +60,13 @@ def group_gap(geometry: Geometry) -> int:
 
 
 def publish_latency(geometry: Geometry) -> int:
-    """Cycles from a batch's last beat to the first read of the updated model."""
-    first_update = 0 if geometry.table else geometry.digits - 1
-    return update_latency(geometry.columns, geometry.table) + first_update
+    """Cycles from a batch's last beat to the first read of the updated model, whose first chunk may have several words."""
+    return update_latency(geometry.columns, geometry.table) + _first_chunk(geometry) - 1
+
+
+def _first_chunk(geometry: Geometry) -> int:
+    """Words of a row's first chunk."""
+    return geometry.half + geometry.digits
 
 
 def predict(
@@ -77,8 +81,7 @@ def predict(
     largest_factor = max(geometry.base_row_words, geometry.chunks)
     begin = CHECK_CYCLES + largest_factor.bit_length()
     model_beats = geometry.load_beats
-    first_chunk = geometry.half + geometry.digits
-    to_epoch_done = schedule.to_publish + schedule.row - first_chunk
+    to_epoch_done = schedule.to_publish + schedule.row - _first_chunk(geometry)
     chunk_beats = CHUNK_MODEL_WORDS // geometry.columns
     store = geometry.outputs * geometry.chunks * (chunk_beats + WRITE_OVERHEAD)
     record = geometry.record_words // geometry.columns + WRITE_OVERHEAD
@@ -159,7 +162,7 @@ class _Tokens:
     def slots_of(self, tokens: Int64s) -> Int64s:
         """Of tokens counted from the first label."""
         four, place = np.divmod(tokens, self.count)
-        return four * (self.slots[-1] + 1) + self.slots[place]
+        return four * (int(self.slots[-1]) + 1) + self.slots[place]
 
 
 class _Schedule:

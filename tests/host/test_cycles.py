@@ -59,10 +59,11 @@ def simulated(geometry, epochs, snapshots, staleness, timing):
     """Counters of a run whose every cycle is gone through."""
     chunks, table = geometry.chunks, geometry.table
     begin = 1 + max(geometry.base_row_words, chunks).bit_length()
-    publish = update_latency(geometry.columns, table) + (0 if table else geometry.digits - 1)
+    first_chunk = geometry.half + geometry.base_digits + geometry.draws
+    publish = update_latency(geometry.columns, table) + first_chunk - 1
     gap = 4 if table else geometry.digits + 2
     waits = chunks // 2 if geometry.base_bits == 1 else 0
-    tail = geometry.row_words + waits - geometry.half - geometry.digits  # of a row, behind its first chunk
+    tail = geometry.row_words + waits - first_chunk
     chunk_beats = 16 // geometry.columns
     loads = loads_of(geometry)
     record_beats = record_words(geometry.outputs, geometry.columns) // geometry.columns
