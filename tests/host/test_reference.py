@@ -193,11 +193,12 @@ def test_the_dot_product_of_the_widest_row_is_exact(seed):
 
 
 def test_the_dot_product_of_the_widest_row_of_levels_is_exact(seed):
-    """16,384 features with levels and weights at their ends, where sums take 55 bits."""
+    """16,384 features with levels and weights at their ends: more than 2**53, and a unit below what is rounded up."""
     rng = np.random.default_rng(seed)
     levels = np.tile(np.array([[-(1 << 17)], [0], [(1 << 17) - 1]]), 16384)
     weights = np.full((16384, 1), -(1 << 23))
     weights[:: 1 << 10] += rng.integers(1, 1 << 20, (16, 1))
+    levels[:, 0], weights[0] = 1, (1 << 15) - 1
     codes = np.zeros((3, 16384), np.uint32)
     draws = np.zeros((3, 16384), np.uint8)
     codes[1], draws[1] = 1, 3
