@@ -133,9 +133,7 @@ def lane_offset(lane: int) -> int:
 
 # --- timing, in clock cycles ---------------------------------------------------------------------
 ROW_GAP = 2  # rows' last words come at least (digits + ROW_GAP) cycles after one another
-TABLE_CYCLES = 2  # of table lanes for a chunk, one for each draw: in their place digits of a row's gap
-
-
+DRAW_CYCLES = 2  # that a draw word takes table lanes: a product with each of the two levels drawn
 PUBLISH_LATENCY = 3  # of random rounding: of what is published
 COEFFICIENT_LATENCY = 1  # and of the coefficients
 

@@ -53,9 +53,9 @@ def test_every_mode_is_gone_through(monkeypatch: pytest.MonkeyPatch, seed: int) 
     seen = []
 
     class Watched(Reference):
-        def __init__(self, geometry, settings, master):
+        def __init__(self, geometry, settings, *others):
             seen.append((geometry, settings))
-            super().__init__(geometry, settings, master)
+            super().__init__(geometry, settings, *others)
 
     monkeypatch.setattr(emulator, "Reference", Watched)
     device = EmulatorDevice(**SMALL)
@@ -280,8 +280,8 @@ def test_a_mode_that_is_not_there_is_named(change, names: set[str], seed: int, m
     class Deaf(Reference):
         """One setting does not arrive."""
 
-        def __init__(self, geometry, settings, master):
-            super().__init__(geometry, replace(settings, **change), master)
+        def __init__(self, geometry, settings, *others):
+            super().__init__(geometry, replace(settings, **change), *others)
 
     monkeypatch.setattr(emulator, "Reference", Deaf)
     found = failed(EmulatorDevice(**SMALL), seed)
