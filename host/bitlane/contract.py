@@ -118,7 +118,7 @@ def logistic_table() -> list[tuple[int, int]]:
 
 # --- timing, in clock cycles ---------------------------------------------------------------------
 ROW_GAP = 2  # rows' last words come at least (digits + ROW_GAP) cycles after one another
-TABLE_CYCLES = 2  # of table lanes for a chunk, one for each draw: in their place digits of a row's gap
+DRAW_CYCLES = 2  # that a draw word takes table lanes: a product with each of the two levels drawn
 
 
 def update_latency(columns: int, table: bool = False) -> int:
