@@ -227,7 +227,7 @@ class Run:
 
     @property
     def gap(self) -> int:
-        """Cycles between the last beats of two groups, at least; two of the digits are a table's, whatever there are."""
+        """Cycles between the last beats of two groups, at least."""
         return (2 if self.table else self.digits) + ROW_GAP
 
     @property
