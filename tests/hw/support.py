@@ -100,6 +100,46 @@ def some_int(rng: Random, bits: int) -> int:
     return rng.randrange(-(1 << bits - 1), 1 << bits - 1) >> rng.randrange(bits)
 
 
+class Coded:
+    """A row of a table's codes: codes [chunk][lane], draws [chunk][lane] as 2 u1 + u2.
+
+    What a lane reads: level k of its feature in chunk c is in its table at c * (2 << base_bits) + k.
+    """
+
+    def __init__(self, rng: Random, chunks: int, base_bits: int):
+        self.base_bits = base_bits
+        self.codes = [[rng.randrange(1 << base_bits) for _ in range(32)] for _ in range(chunks)]
+        self.draws = [[rng.randrange(4) for _ in range(32)] for _ in range(chunks)]
+
+    def words(self) -> Iterator[dict[str, int]]:
+        """With their places, in the order of the layout."""
+        for chunk, codes in enumerate(self.codes):
+            if self.base_bits % 2 and chunk % 2 == 0:
+                pair = [code for codes in self.codes[chunk : chunk + 2] for code in codes]
+                halves = [code >> self.base_bits - 1 for code in pair]
+                yield {"word": pack(halves, 1), "chunk": chunk, "half": 1, "draw": 0}
+            if self.base_bits > 1:
+                yield {"word": pack([code % 4 for code in codes], 2), "chunk": chunk, "half": 0, "draw": 0}
+            yield {"word": pack(self.draws[chunk], 2), "chunk": chunk, "half": 0, "draw": 1}
+
+    def places(self, chunk: int) -> tuple[list[int], list[int]]:
+        """Where a chunk's levels are that the first, and that the second, draws chose, lane by lane."""
+        begin = chunk * (2 << self.base_bits)
+        rows = list(zip(self.codes[chunk], self.draws[chunk], strict=True))
+        return [begin + code + draw // 2 for code, draw in rows], [begin + code + draw % 2 for code, draw in rows]
+
+
+def some_slots(rng: Random, slots: int) -> list[list[int]]:
+    """What tables hold, [lane][slot]: levels of any magnitude, often extreme ones."""
+    return [[some_int(rng, 18) for _ in range(slots)] for _ in range(32)]
+
+
+def looked_up(slots: list[list[int]], addresses: int) -> int:
+    """What a port of such tables answers a cycle later."""
+    bits = (len(slots[0]) - 1).bit_length()
+    return pack([lane[addresses >> bits * j & (1 << bits) - 1] for j, lane in enumerate(slots)], 18)
+
+
 SQUARES, HINGE, LOGISTIC = range(3)  # losses
 NONE, L2, L1, BOX = range(4)  # what the end of a batch does
 ONE = 1 << 20  # of a residual or a slope
