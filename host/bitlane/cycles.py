@@ -60,7 +60,7 @@ def group_gap(geometry: Geometry) -> int:
 
 
 def publish_latency(geometry: Geometry) -> int:
-    """Cycles from a batch's last beat to the first read of the updated model, whose first chunk may have several words."""
+    """Cycles from a batch's last beat to the first read of the updated model."""
     return update_latency(geometry.columns, geometry.table) + _first_chunk(geometry) - 1
 
 
@@ -162,7 +162,8 @@ class _Tokens:
     def slots_of(self, tokens: Int64s) -> Int64s:
         """Of tokens counted from the first label."""
         four, place = np.divmod(tokens, self.count)
-        return four * (int(self.slots[-1]) + 1) + self.slots[place]
+        slots: Int64s = four * (self.slots[-1] + 1) + self.slots[place]
+        return slots
 
 
 class _Schedule:

@@ -192,6 +192,24 @@ def test_the_dot_product_of_the_widest_row_is_exact(seed):
         assert block.rounded_dots(slice(0, 2), weights.astype(np.float64))[0].tolist() == rounded
 
 
+def test_the_dot_product_of_the_widest_row_of_levels_is_exact(seed):
+    """16,384 features with levels and weights at their ends, where sums take 55 bits."""
+    rng = np.random.default_rng(seed)
+    levels = np.tile(np.array([[-(1 << 17)], [0], [(1 << 17) - 1]]), 16384)
+    weights = np.full((16384, 1), -(1 << 23))
+    weights[:: 1 << 10] += rng.integers(1, 1 << 20, (16, 1))
+    codes = np.zeros((3, 16384), np.uint32)
+    draws = np.zeros((3, 16384), np.uint8)
+    codes[1], draws[1] = 1, 3
+    codes[2], draws[2] = rng.integers(0, 2, 16384), rng.integers(0, 4, 16384)
+    block = blocks.TableBlock(codes, draws, levels.astype(np.float64))
+    dots = block.rounded_dots(slice(0, 3), weights.astype(np.float64))
+    for found, bits in zip(dots, (draws >> 1, draws & 1), strict=True):
+        chosen = np.take_along_axis(levels, (codes + bits).astype(np.intp), axis=0).tolist()
+        exact = [sum(a * x for a, x in zip(row, weights[:, 0].tolist(), strict=True)) for row in chosen]
+        assert found[:, 0].tolist() == [(dot + (1 << 15)) >> 16 for dot in exact]
+
+
 def test_pieces_of_an_epoch_do_not_matter(seed):
     rng = np.random.default_rng(seed)
     for _ in range(30):
