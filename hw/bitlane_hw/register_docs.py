@@ -12,6 +12,7 @@ from .contract import (
     MAX_EPOCHS,
     MAX_ROWS,
     REGISTERS,
+    TABLE_BITS,
     WORD_BYTES,
     ErrorCode,
     Loss,
@@ -44,8 +45,11 @@ RULES = (
     "features is 1 to max_features; with staleness 1, to half of max_features",
     f"groups and batch_groups are 1 to {MAX_ROWS}, batch_tail and epoch_tail are 1 to port_bits / 64",
     f"epochs is 1 to {MAX_EPOCHS}, sets is 1 or more",
-    f"base_digits + draws is 1 to {MAX_DIGITS}",
-    "ceil(features / 32) * (base_digits + draws) is at most max_row_words",
+    f"base_digits + draws is 1 to {MAX_DIGITS}; with table lanes base_digits is one of "
+    f"{', '.join(map(str, TABLE_BITS))}, and draws is 1",
+    "a row's words, ceil(features / 32) * (base_digits + draws), are at most max_row_words; with table lanes that is "
+    "ceil(features / 32) * (base_digits div 2 + 1), and for an odd number of base bits ceil(features / 64) more",
+    "with table lanes ceil(features / 32) * (2 << base_digits) is at most level_slots",
     f"decay is {DECAY_RANGE[0]} to {DECAY_RANGE[1]}, loss is at most {max(Loss):d}",
     "the low of bounds is not above the high, both signed, whatever prox is",
     "every address is below 2**address_bits",

@@ -7,7 +7,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import AcceleratorConfig
-from .contract import LABEL, LABELS_PER_WORD, MAX_DIGITS, ROW_GAP, TABLE_CYCLES, WORD_BITS
+from .contract import DRAW_CYCLES, LABEL, LABELS_PER_WORD, MAX_DIGITS, ROW_GAP, WORD_BITS
 from .fixed import delay_valid
 from .payloads import Kind, digit_flags, digit_layout, model_layout, settings_layout
 from .requester import BASE, DRAW
@@ -94,7 +94,7 @@ class Sequencer(wiring.Component):
     def _hold(self, m, token, group_ends):
         """1 where no digit may be taken; also works out which bank is read."""
         settings = self.settings
-        digits = TABLE_CYCLES if self._config.table else settings.base_digits + settings.draws
+        digits = DRAW_CYCLES if self._config.table else settings.base_digits + settings.draws
         batch_ends = group_ends & token.batch_last
         unpublished = Signal(2)
         load_wait = Signal(init=1)

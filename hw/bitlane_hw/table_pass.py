@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from .config import AcceleratorConfig
 from .contract import COEFFICIENT, LEVEL, LEVEL_COEFFICIENT, WORD_BITS, Prox
-from .fixed import delay, delay_valid, register, round_half_up, rounded
+from .fixed import delay, delay_valid, register, rounded
 from .levels import LevelLookup, level_port
 from .payloads import Coefficients, GroupEnd, settings_layout
 from .terms import LevelTerms, pass_layout
@@ -75,7 +75,8 @@ class TablePass(wiring.Component):
             for j, term in enumerate(row):
                 level = register(m, tables.levels.word_select(j, LEVEL.bits).as_signed(), f"level_{column}_{j}")
                 product = register(m, level * coefficient, f"product_{column}_{j}")
-                m.d.sync += term.eq(round_half_up(product, LevelTerms.SHIFT))
+                rounding = 1 << LevelTerms.SHIFT - 1  # round_half_up as the multiplier's own adder does it
+                m.d.sync += term.eq((product + rounding) >> LevelTerms.SHIFT)
         m.d.comb += [
             self.passes.valid.eq(drawn[self.latency - 1] | drawn[self.latency]),
             self.passes.payload.first.eq(drawn[self.latency - 1]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from random import Random
 from typing import Any
@@ -13,14 +13,21 @@ from amaranth.lib import data
 from amaranth.sim import Simulator
 
 from bitlane_hw.config import AcceleratorConfig
-from bitlane_hw.contract import logistic_table
+from bitlane_hw.contract import ROW_GAP, logistic_table
 
 MODEL, LABEL, BASE, DRAW = range(4)
 
 
-def config(columns: int = 1, outputs: int = 1) -> AcceleratorConfig:
-    """A small accelerator, with a port of some columns."""
-    return AcceleratorConfig(width=64 * columns, outputs=outputs, max_features=128, row_buffer_beats=128, fifo_beats=64)
+def config(columns: int = 1, outputs: int = 1, table: bool = False) -> AcceleratorConfig:
+    """A small accelerator, with a port of some columns; its tables hold 9 levels of every feature."""
+    return AcceleratorConfig(
+        width=64 * columns,
+        outputs=outputs,
+        max_features=128,
+        row_buffer_beats=128,
+        fifo_beats=64,
+        level_slots=64 * table,
+    )
 
 
 CONFIG = config()
@@ -91,6 +98,46 @@ def some_int(rng: Random, bits: int) -> int:
     if rng.random() < 0.2:
         return rng.choice((-(1 << bits - 1), (1 << bits - 1) - 1, 0, -1, 1))
     return rng.randrange(-(1 << bits - 1), 1 << bits - 1) >> rng.randrange(bits)
+
+
+class Coded:
+    """A row of a table's codes: codes [chunk][lane], draws [chunk][lane] as 2 u1 + u2.
+
+    What a lane reads: level k of its feature in chunk c is in its table at c * (2 << base_bits) + k.
+    """
+
+    def __init__(self, rng: Random, chunks: int, base_bits: int):
+        self.base_bits = base_bits
+        self.codes = [[rng.randrange(1 << base_bits) for _ in range(32)] for _ in range(chunks)]
+        self.draws = [[rng.randrange(4) for _ in range(32)] for _ in range(chunks)]
+
+    def words(self) -> Iterator[dict[str, int]]:
+        """With their places, in the order of the layout."""
+        for chunk, codes in enumerate(self.codes):
+            if self.base_bits % 2 and chunk % 2 == 0:
+                pair = [code for codes in self.codes[chunk : chunk + 2] for code in codes]
+                halves = [code >> self.base_bits - 1 for code in pair]
+                yield {"word": pack(halves, 1), "chunk": chunk, "half": 1, "draw": 0}
+            if self.base_bits > 1:
+                yield {"word": pack([code % 4 for code in codes], 2), "chunk": chunk, "half": 0, "draw": 0}
+            yield {"word": pack(self.draws[chunk], 2), "chunk": chunk, "half": 0, "draw": 1}
+
+    def places(self, chunk: int) -> tuple[list[int], list[int]]:
+        """Where a chunk's levels are that the first, and that the second, draws chose, lane by lane."""
+        begin = chunk * (2 << self.base_bits)
+        rows = list(zip(self.codes[chunk], self.draws[chunk], strict=True))
+        return [begin + code + draw // 2 for code, draw in rows], [begin + code + draw % 2 for code, draw in rows]
+
+
+def some_slots(rng: Random, slots: int) -> list[list[int]]:
+    """What tables hold, [lane][slot]: levels of any magnitude, often extreme ones."""
+    return [[some_int(rng, 18) for _ in range(slots)] for _ in range(32)]
+
+
+def looked_up(slots: list[list[int]], addresses: int) -> int:
+    """What a port of such tables answers a cycle later."""
+    bits = (len(slots[0]) - 1).bit_length()
+    return pack([lane[addresses >> bits * j & (1 << bits) - 1] for j, lane in enumerate(slots)], 18)
 
 
 SQUARES, HINGE, LOGISTIC = range(3)  # losses
@@ -202,6 +249,8 @@ class Run:
     last_lane: int = 31
     columns: int = 1
     outputs: int = 1
+    half: int = 0
+    table: bool = False
 
     @property
     def digits(self) -> int:
@@ -209,25 +258,38 @@ class Run:
 
     @property
     def config(self) -> AcceleratorConfig:
-        return config(self.columns, self.outputs)
+        return config(self.columns, self.outputs, self.table)
+
+    @property
+    def levels(self) -> int:
+        """Of a feature in its table."""
+        return 2 ** (2 * self.base_digits + self.half) + 1 if self.table else 0
+
+    @property
+    def gap(self) -> int:
+        """Cycles between the last beats of two groups, at least."""
+        return (2 if self.table else self.digits) + ROW_GAP
 
     @property
     def model_beats(self) -> int:
-        """Beats of all models: a chunk is 32 master weights of 32 bits."""
-        return self.outputs * self.chunks * (16 // self.columns)
+        """Beats of all models, and of levels like models: a chunk is 32 values of 32 bits."""
+        return (self.outputs + self.levels) * self.chunks * (16 // self.columns)
 
     @property
     def set_beats(self) -> tuple[int, int]:
         """Beats of a base region and of a draw region."""
         labels = math.ceil(self.groups / 4) * self.outputs
-        return labels + self.groups * self.chunks * self.base_digits, self.groups * self.chunks * self.draws
+        halves = self.half * math.ceil(self.chunks / 2)
+        base = self.groups * (self.chunks * self.base_digits + halves)
+        return labels + base, self.groups * self.chunks * self.draws
 
 
 @dataclass(frozen=True)
 class Token:
     """A beat's place in the run; what is not named for its kind, is 0 and without meaning.
 
-    MODEL: output, chunk, part. LABEL: epoch, group (the first it is for), output. Digits: all but output and part.
+    MODEL: output, chunk, part. LABEL: epoch, group (the first it is for), output. Digits: all but output and part, and
+    half digits neither first nor last_base.
     """
 
     kind: int
@@ -238,6 +300,7 @@ class Token:
     part: int = 0  # of a chunk of a model
     rows: int = 0  # in the group
     bank: int = 0  # of the model, that its batch reads
+    half: bool = False
     first: bool = False
     last_base: bool = False
     last: bool = False
@@ -248,7 +311,7 @@ class Token:
 
 def tokens(run: Run) -> Iterator[Token]:
     """All beats of a run, in the order of `docs/design.md`."""
-    for output in range(run.outputs):
+    for output in range(run.outputs + run.levels):
         for chunk in range(run.chunks):
             for part in range(16 // run.columns):
                 yield Token(MODEL, output=output, chunk=chunk, part=part)
@@ -263,33 +326,42 @@ def tokens(run: Run) -> Iterator[Token]:
             batch_last = epoch_last or group % run.batch_groups == run.batch_groups - 1
             version = max(oldest, batches - run.staleness)
             for chunk in range(run.chunks):
+                place = Token(
+                    BASE,
+                    epoch,
+                    group,
+                    chunk=chunk,
+                    rows=run.tails[epoch_last] if batch_last else run.columns,
+                    bank=version % 2 if run.staleness else 0,
+                    batch_last=batch_last,
+                    epoch_last=epoch_last,
+                )
+                if run.half and chunk % 2 == 0:
+                    yield replace(place, half=True)
                 for digit in range(run.digits):
                     last = digit == run.digits - 1
-                    yield Token(
-                        DRAW if digit == run.base_digits else BASE,
-                        epoch,
-                        group,
-                        chunk=chunk,
-                        rows=run.tails[epoch_last] if batch_last else run.columns,
-                        bank=version % 2 if run.staleness else 0,
+                    yield replace(
+                        place,
+                        kind=DRAW if digit == run.base_digits else BASE,
                         first=digit == 0,
                         last_base=digit == run.base_digits - 1,
                         last=last,
                         row_last=last and chunk == run.chunks - 1,
-                        batch_last=batch_last,
-                        epoch_last=epoch_last,
                     )
             batches += batch_last
 
 
-def some_run(rng: Random, columns: int = 1, outputs: int = 1, max_beats: int = 400) -> Run:
-    """A run of a few hundred beats that `config(columns, outputs)` can do."""
-    can = config(columns, outputs)
+def some_run(rng: Random, columns: int = 1, outputs: int = 1, max_beats: int = 400, table: bool = False) -> Run:
+    """A run of a few hundred beats that `config(columns, outputs, table)` can do."""
+    can = config(columns, outputs, table)
     while True:
         staleness = rng.randint(0, 1)
         chunks = rng.randint(1, can.max_chunks // (1 + staleness))
         draws = rng.randint(0, 1)
         base_digits = rng.choice((rng.randint(1 - draws, 3), rng.randint(1 - draws, 16 - draws)))
+        half = 0
+        if table:
+            draws, (base_digits, half) = 1, divmod(rng.randint(1, 3), 2)
         groups = rng.randint(1, 14)
         run = Run(
             chunks,
@@ -303,6 +375,8 @@ def some_run(rng: Random, columns: int = 1, outputs: int = 1, max_beats: int = 4
             last_lane=rng.randrange(32),
             columns=columns,
             outputs=outputs,
+            half=half,
+            table=table,
         )
         if chunks * run.digits <= can.max_row_words and run.epochs * sum(run.set_beats) <= max_beats:
             return run
@@ -310,6 +384,7 @@ def some_run(rng: Random, columns: int = 1, outputs: int = 1, max_beats: int = 4
 
 def settings(run: Run) -> dict[str, int]:
     """The `settings` port's value."""
-    names = ("chunks", "last_lane", "base_digits", "draws", "groups", "batch_groups", "epochs", "staleness")
+    names = ["chunks", "last_lane", "base_digits", "draws", "groups", "batch_groups", "epochs", "staleness"]
+    names += ["half"] * run.table
     batch_tail, epoch_tail = run.tails
     return {**{name: getattr(run, name) for name in names}, "batch_tail": batch_tail, "epoch_tail": epoch_tail}

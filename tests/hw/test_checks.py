@@ -103,6 +103,16 @@ BAD: list[dict[str, int]] = [
 ]
 
 
+TABLE = AcceleratorConfig(max_features=MAX_FEATURES, row_buffer_beats=ROW_WORDS + 64, level_slots=64)
+TABLE_CASES: list[tuple[dict[str, int], bool]] = [
+    *(({"base_digits": base_bits, "draws": 1}, base_bits in (1, 2, 3)) for base_bits in range(32)),
+    *(({"base_digits": base_bits, "draws": 0}, False) for base_bits in range(4)),
+    # 64 slots are 16 chunks of 3 levels, 8 of 5, and 4 of 9
+    *(({"base_digits": base_bits, "features": 32 * most}, True) for base_bits, most in ((1, 16), (2, 8), (3, 4))),
+    *(({"base_digits": base_bits, "features": 32 * most + 1}, False) for base_bits, most in ((2, 8), (3, 4))),
+]
+
+
 def sized(width: int, outputs: int) -> Iterator[tuple[dict[str, int], bool]]:
     """What depends on the build, and whether it is good: rows in a group, and what addresses are multiples of."""
     columns = width // 64
@@ -122,16 +132,34 @@ def sized(width: int, outputs: int) -> Iterator[tuple[dict[str, int], bool]]:
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: f"{config.width} bits, outputs {config.outputs}")
 def test_rules(config: AcceleratorConfig) -> None:
+    check(
+        [*((good, True) for good in GOOD), *((bad, False) for bad in BAD), *sized(config.width, config.outputs)], config
+    )
+
+
+def test_rules_of_tables() -> None:
+    check(TABLE_CASES, TABLE)
+
+
+def test_a_row_with_tables_may_be_as_long_as_any() -> None:
+    """Whoever works out the words of a row: more than there is room for are refused."""
+    cases = [({"base_digits": 2, "features": 32}, False)]
+    check(cases, TABLE, row_words=ROW_WORDS + 1)
+
+
+def check(cases: list[tuple[dict[str, int], bool]], config: AcceleratorConfig, row_words: int | None = None) -> None:
+    """Which registers are good. Words of a row: those of digit lanes, if not given; with tables 3 a chunk."""
     m = Module()
     signals = {name: Signal(register.bits, name=name) for name, register in REGISTERS.items()}
     registers = SimpleNamespace(**signals)
-    chunks, row_words, refused = Signal(range(MAX_FEATURES // 32 + 1)), Signal(37), Signal()
+    chunks, words, refused = Signal(range(MAX_FEATURES // 32 + 1)), Signal(37), Signal()
+    settings = SimpleNamespace(chunks=chunks, half=registers.mode[0], base_digits=registers.mode[1:5])
+    factor = 3 if config.table else registers.mode[:5] + registers.mode[5]
     m.d.comb += [
         chunks.eq((registers.features + 31) // 32),
-        row_words.eq((registers.features + 31) // 32 * (registers.mode[:5] + registers.mode[5])),
-        refused.eq(configuration_errors(registers, config, SimpleNamespace(chunks=chunks), row_words).any()),
+        words.eq((registers.features + 31) // 32 * factor if row_words is None else row_words),
+        refused.eq(configuration_errors(registers, config, settings, words).any()),
     ]
-    cases = [*((good, True) for good in GOOD), *((bad, False) for bad in BAD), *sized(config.width, config.outputs)]
 
     async def testbench(ctx: Any) -> None:
         for changes, good in cases:

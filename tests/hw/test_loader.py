@@ -12,17 +12,25 @@ from bitlane_hw.loader import Loader
 from .support import config, run
 
 
-@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (1, 3), (2, 2), (8, 15)])
-def test_chunks(seed: int, columns: int, outputs: int) -> None:
-    """A load for the chunk's output in the cycle after its last beat; the next beats may follow at once.
+@pytest.mark.parametrize(
+    ("columns", "outputs", "levels"),
+    [(1, 1, 0), (1, 3, 0), (2, 2, 0), (8, 15, 0), (1, 1, 9), (2, 3, 5), (8, 15, 9)],
+)
+def test_chunks(seed: int, columns: int, outputs: int, levels: int) -> None:
+    """A load for the chunk's output, or level, in the cycle after its last beat; the next beats may follow at once.
 
     When none does, the register is 0 from the next cycle on.
     """
     rng = Random(seed)
-    can = config(columns, outputs)
+    can = config(columns, outputs, table=levels > 0)
     dut = Loader(can)
     width = 64 * columns
-    places = [(output, chunk) for output in range(outputs) for chunk in range(can.max_chunks)]
+    places = [(output, chunk) for output in range(outputs + levels) for chunk in range(can.max_chunks)]
+
+    def loads(ctx: Any) -> list[int]:
+        """Which model is loaded, or which level as if these were the models behind."""
+        level = [outputs + ctx.get(dut.level)] if levels and ctx.get(dut.load_level) else []
+        return [output for output in range(outputs) if ctx.get(dut.load) >> output & 1] + level
 
     async def testbench(ctx: Any) -> None:
         for rate in (1, 0.5):
@@ -37,7 +45,7 @@ def test_chunks(seed: int, columns: int, outputs: int) -> None:
                     if not valid:  # nobody looks
                         payload = {"words": beat, "part": rng.randrange(16 // columns)}
                     ctx.set(dut.beats.payload, payload)
-                    assert ctx.get(dut.load) == (0 if due is None else 1 << due[0])
+                    assert loads(ctx) == ([] if due is None else [due[0]])
                     if due is not None:
                         assert (ctx.get(dut.chunk), ctx.get(dut.masters)) == due[1:]
                     due = None
@@ -48,6 +56,6 @@ def test_chunks(seed: int, columns: int, outputs: int) -> None:
             ctx.set(dut.beats.valid, 0)
             await ctx.tick()
             await ctx.tick()
-            assert (ctx.get(dut.load), ctx.get(dut.masters)) == (0, 0)
+            assert (loads(ctx), ctx.get(dut.masters)) == ([], 0)
 
     run(dut, testbench)

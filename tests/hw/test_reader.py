@@ -63,10 +63,10 @@ def set_run(ctx: Any, dut: Reader, geometry: Run, place: Place) -> None:
 
 @pytest.mark.parametrize("errors", [0.0, 0.1])
 @pytest.mark.parametrize("rates", [(1.0, 1.0), (0.1, 1.0), (1.0, 0.3)], ids=str)
-@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (2, 3)])
-def test_beats(columns, outputs, rates, errors, seed):
+@pytest.mark.parametrize(("columns", "outputs", "table"), [(1, 1, False), (2, 3, False), (2, 3, True)])
+def test_beats(columns, outputs, table, rates, errors, seed):
     rng = Random(seed)
-    geometry = some_run(rng, columns, outputs)
+    geometry = some_run(rng, columns, outputs, table=table)
     place = some_place(rng, geometry)
     dut = Reader(geometry.config)
     expected = beat_addresses(geometry, place)

@@ -59,6 +59,8 @@ def beat_addresses(geometry: Run, place: Place) -> tuple[list[int], list[int]]:
 def set_up(ctx: Any, dut: Requester, geometry: Run, place: Place) -> None:
     ctx.set(dut.model, place.model)
     ctx.set(dut.chunks, geometry.chunks)
+    if geometry.table:
+        ctx.set(dut.level_chunks, geometry.chunks * geometry.levels)
     ctx.set(dut.sets, place.sets)
     for i in range(2):
         ctx.set(
@@ -163,8 +165,8 @@ def check_bursts(bench: Bench) -> None:
 )
 def test_bursts(seed: int, rates: tuple[float, float, float], columns: int, outputs: int) -> None:
     rng = Random(seed)
-    for _ in range(2):
-        geometry = some_run(rng, columns, outputs, max_beats=300)
+    for table in (False, False, True):
+        geometry = some_run(rng, columns, outputs, max_beats=300, table=table)
         bench = Bench(rng, geometry, some_place(rng, geometry), *rates)
 
         async def testbench(ctx: Any, bench: Bench = bench) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from bitlane_hw.contract import ROW_GAP
 from bitlane_hw.sequencer import Sequencer
 
 from .support import DRAW, LABEL, MODEL, Run, Token, run, settings, some_run, tokens, unpack
@@ -36,6 +35,7 @@ class Expected:
         self.tokens = list(tokens(geometry))
         self.next = 0
         self.ends: list[int] = []  # cycles of the groups' last beats
+        self.drawn = -2  # cycle of the last draw
         self.loaded = False
         self.unpublished = 0
         self.unsafe = False
@@ -48,13 +48,16 @@ class Expected:
         token = self.token
         if token is None or token.kind in (MODEL, LABEL):
             return False
-        too_soon = token.row_last and bool(self.ends) and cycle - self.ends[-1] < self.geometry.digits + ROW_GAP
+        too_soon = token.row_last and bool(self.ends) and cycle - self.ends[-1] < self.geometry.gap
+        too_soon |= self.geometry.table and token.kind == DRAW and cycle - self.drawn < 2
         return not self.loaded or self.unpublished > self.geometry.staleness or self.unsafe or too_soon
 
     def take(self, cycle: int) -> None:
         token = self.token
         assert token is not None
         self.next += 1
+        if token.kind == DRAW:
+            self.drawn = cycle
         if token.row_last:
             self.ends.append(cycle)
             self.unpublished += token.batch_last
@@ -143,7 +146,7 @@ class Bench:
         assert digits.chunk == token.chunk
         assert digits.bank == token.bank
         assert digits.draw == (token.kind == DRAW)
-        for flag in ("first", "last_base", "row_last"):
+        for flag in ("half", "row_last") if self.geometry.table else ("first", "last_base", "row_last"):
             assert digits[flag] == getattr(token, flag), flag
         assert digits.end.batch_last == token.batch_last
         assert digits.end.epoch_last == token.epoch_last
@@ -197,8 +200,9 @@ def stops_before(bench: Bench) -> Token:
     ],
     ids=["free", "model", "publishing", "memory", "both", "enable"],
 )
-def test_holds(seed: int, rates: Rates, columns: int, outputs: int) -> None:
-    simulate(Bench(Random(seed), some_run(Random(seed), columns, outputs, max_beats=250), rates))
+@pytest.mark.parametrize("table", [False, True], ids=["digits", "table"])
+def test_holds(seed: int, rates: Rates, columns: int, outputs: int, table: bool) -> None:
+    simulate(Bench(Random(seed), some_run(Random(seed), columns, outputs, max_beats=250, table=table), rates))
 
 
 @pytest.mark.parametrize("staleness", [0, 1])
@@ -230,6 +234,30 @@ def test_groups_are_a_gap_apart(seed: int, chunks: int, digits: int, outputs: in
     gaps = [later - earlier for earlier, later in pairwise(bench.expected.ends)]
     assert gaps == [labelled if group % 4 == 0 else plain for group in range(1, 10)]
     assert bench.stalls == [0, sum(gaps) - 9 * chunks * digits - 2 * outputs]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "base_bits", "plain", "labelled"),
+    [
+        (1, 1, 4, 4),  # the gap alone: a half word and a draw fit, and a label
+        (1, 3, 4, 4),
+        (2, 1, 4, 5),  # a half word, a draw, a cycle's wait, a draw
+        (2, 2, 4, 5),
+        (3, 1, 6, 7),
+        (3, 3, 8, 9),  # no draw waits
+    ],
+)
+def test_draws_take_tables_two_cycles(seed: int, chunks: int, base_bits: int, plain: int, labelled: int) -> None:
+    """Cycles from a group's last beat to the next one's; what no beat is taken in, the model is waited for."""
+    half = base_bits % 2
+    geometry = Run(chunks, base_bits // 2, 1, groups=10, batch_groups=10, epochs=1, half=half, table=True)
+    bench = Bench(Random(seed), geometry, Rates())
+    simulate(bench)
+    gaps = [later - earlier for earlier, later in pairwise(bench.expected.ends)]
+    assert gaps == [labelled if group % 4 == 0 else plain for group in range(1, 10)]
+    waits_in_first = chunks // 2 if base_bits == 1 else 0
+    row_beats = chunks * (base_bits // 2 + 1) + half * -(-chunks // 2)
+    assert bench.stalls == [0, waits_in_first + sum(gaps) - 9 * row_beats - 2]
 
 
 @pytest.mark.parametrize("outputs", [1, 3])

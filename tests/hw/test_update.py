@@ -35,9 +35,14 @@ LOWEST_BOUND, HIGHEST_BOUND = -(1 << 15), (1 << 15) - 1
 NOTHING = Proximal()
 
 
-@pytest.fixture(scope="module", params=[1, 2, 8], ids="{} columns".format)
+@pytest.fixture(
+    scope="module",
+    params=[(1, False), (2, False), (8, False), (1, True), (8, True)],
+    ids=lambda param: f"{param[0]} columns" + param[1] * ", terms",
+)
 def lanes(request: pytest.FixtureRequest) -> Bench:
-    return Bench(UpdateLanes(config(request.param)))
+    columns, table = request.param
+    return Bench(UpdateLanes(config(columns, table=table)))
 
 
 @dataclass(frozen=True)
@@ -52,10 +57,11 @@ class Setup:
     staleness: int = 0
     free: int = 0
     proximal: Proximal = NOTHING
+    table: bool = False  # terms come, two a chunk, instead of digits that choose
 
     @property
     def digits(self) -> int:
-        return self.base_digits + self.draws
+        return 2 if self.table else self.base_digits + self.draws
 
     @property
     def group_cycles(self) -> int:
@@ -91,6 +97,7 @@ def some_setup(rng: Random, lanes: Bench, **given: Any) -> Setup:
         staleness=staleness,
         free=rng.randrange(2),
         proximal=Proximal(NONE, rng.getrandbits(rng.randint(0, THRESHOLD_BITS)), low, high),
+        table="word" not in dict(lanes.dut.passes.payload.rows.shape().elem_shape),
     )
     return replace(setup, **given)
 
@@ -128,31 +135,18 @@ class Plan:
         With corners its weights are loaded first, so that most of them come to A' of one of these.
         """
         rng, setup = self.rng, self.setup
-        alike = rng.random() < 0.3  # all rows: for sums as large as they get
-        scale = rng.choice((8, 20, 32, 32))
-        rows = [[rng.choice((some_int(rng, scale), *ENDS)) for _ in range(2)] for _ in range(setup.columns)]
-        terms = [row_terms(*(rows[0] if alike else row), setup.base_digits, setup.draws) for row in rows]
         end = {"batch_last": rng.randrange(2), "epoch_last": rng.randrange(2)}
-        digits = [
-            [[[rng.randrange(4) for _ in range(LANES)] for _ in range(setup.digits)] for _ in rows]
-            for _ in range(setup.chunks)
-        ]
-        if alike:
-            digits = [[chunk[0]] * setup.columns for chunk in digits]
-        changes = [self._changes(chunk, terms) for chunk in digits]
+        rows, changes = self._terms() if setup.table else self._digits()
         if corners is not None:
             for chunk, change in enumerate(changes):
                 self.load(cycle, chunk, [self._before(t, corners) for t in change])
                 cycle += 1
             cycle += 2
-        for chunk, rows_digits in enumerate(digits):
+        for chunk in range(setup.chunks):
             tail = chunk == setup.chunks - 1
             for k in range(setup.digits):
                 self.passes[cycle + chunk * setup.digits + k] = {
-                    "rows": [
-                        {"word": pack(row[k], 2), "plus": t[k][0], "minus": t[k][1]}
-                        for row, t in zip(rows_digits, terms, strict=True)
-                    ],
+                    "rows": rows[chunk][k],
                     "chunk": chunk,
                     "first": k == 0,
                     "last": k == setup.digits - 1,
@@ -164,6 +158,47 @@ class Plan:
             self.writes[written] = self._update(chunk, changes[chunk], prox, **end)
         self.batches += end["batch_last"]
         return cycle + setup.group_cycles
+
+    def _digits(self) -> tuple[list[list[list[Any]]], list[list[int]]]:
+        """What passes bring of a group's rows, [chunk][digit][row], and t of each chunk, [chunk][lane]."""
+        rng, setup = self.rng, self.setup
+        alike = rng.random() < 0.3  # all rows: for sums as large as they get
+        scale = rng.choice((8, 20, 32, 32))
+        rows = [[rng.choice((some_int(rng, scale), *ENDS)) for _ in range(2)] for _ in range(setup.columns)]
+        terms = [row_terms(*(rows[0] if alike else row), setup.base_digits, setup.draws) for row in rows]
+        digits = [
+            [[[rng.randrange(4) for _ in range(LANES)] for _ in range(setup.digits)] for _ in rows]
+            for _ in range(setup.chunks)
+        ]
+        if alike:
+            digits = [[chunk[0]] * setup.columns for chunk in digits]
+        passes = [
+            [
+                [
+                    {"word": pack(row[k], 2), "plus": t[k][0], "minus": t[k][1]}
+                    for row, t in zip(chunk, terms, strict=True)
+                ]
+                for k in range(setup.digits)
+            ]
+            for chunk in digits
+        ]
+        return passes, [self._changes(chunk, terms) for chunk in digits]
+
+    def _terms(self) -> tuple[list[list[list[Any]]], list[list[int]]]:
+        """The same of table lanes: the terms themselves, two a chunk, sometimes all as large as they get."""
+        rng, setup = self.rng, self.setup
+        extreme = rng.choice((None, None, -(1 << 28), (1 << 28) - 1))
+        passes = [
+            [
+                [
+                    [some_int(rng, 29) if extreme is None else extreme for _ in range(LANES)]
+                    for _ in range(setup.columns)
+                ]
+                for _ in range(2)
+            ]
+            for _ in range(setup.chunks)
+        ]
+        return passes, [[sum(row[j] for k in chunk for row in k) for j in range(LANES)] for chunk in passes]
 
     def _changes(self, digits: list[list[list[int]]], terms: list[list[tuple[int, int]]]) -> list[int]:
         """t of each lane: over the rows of digits [row][digit][lane]."""
@@ -266,7 +301,7 @@ def test_a_chunk_again(seed: int, lanes: Bench) -> None:
     rng = Random(seed)
     for base_digits in (1, rng.randint(2, 5)):
         plan = Plan(rng, lanes, some_setup(rng, lanes, chunks=1, base_digits=base_digits, draws=0))
-        assert plan.setup.group_cycles == base_digits + ROW_GAP
+        assert plan.setup.group_cycles == plan.setup.digits + ROW_GAP
         cycle = plan.load_all(0)
         for distance in (0, 0, 1, 1, 2, 0, 3):
             cycle = plan.group(cycle, NONE) + distance
