@@ -38,7 +38,8 @@ def round_at_random(x: NDArray[np.int64], random: NDArray[np.uint32], cut: int) 
     x int64 and random uint32, of one shape; of random, the low `cut` bits are used.
     """
     below = (1 << cut) - 1
-    return (x + (random & np.uint32(below)).astype(np.int64)) & ~below
+    rounded: NDArray[np.int64] = (x + (random & np.uint32(below)).astype(np.int64)) & ~below
+    return rounded
 
 
 def mantissa_exponent(value: float, fraction: int, name: str = "value") -> int:

@@ -21,7 +21,8 @@ def words(seed: int, places: range, lanes: Words) -> Words:
     high, low = mixed >> np.uint32(16), mixed & np.uint32(0xFFFF)
     for key in ROUND_KEYS:
         high, low = low ^ (_rotated(high, 1) & _rotated(high, 8)) ^ _rotated(high, 2) ^ np.uint32(key), high
-    return high << np.uint32(16) | low
+    made: Words = high << np.uint32(16) | low
+    return made
 
 
 def after_batches(seed: int, batches: int) -> int:
@@ -40,4 +41,5 @@ def coefficient_lanes(columns: int) -> Words:
 
 
 def _rotated(half: Words, left: int) -> Words:
-    return (half << np.uint32(left) | half >> np.uint32(16 - left)) & np.uint32(0xFFFF)
+    turned: Words = (half << np.uint32(left) | half >> np.uint32(16 - left)) & np.uint32(0xFFFF)
+    return turned
