@@ -35,7 +35,7 @@ from .contract import (
 from .cycles import CycleCounts, predict
 from .devices.protocol import Buffer, Device
 from .errors import DataError, DeviceError
-from .layout import Geometry, Words, pack_levels, pack_master, unpack_master
+from .layout import Geometry, Words, pack_master, unpack_master
 from .settings import Settings
 from .trace import OnEpoch, Trace
 
@@ -301,7 +301,7 @@ class Accelerator:
             model_in = self._allocate(stack, job.geometry.load_words)
             model_in.array[: job.geometry.model_words] = pack_master(job.master)
             if job.levels is not None:
-                model_in.array[job.geometry.model_words :] = pack_levels(job.levels)
+                model_in.array[job.geometry.model_words :] = pack_master(job.levels)
             self.device.flush(model_in)
             models = job.epochs if job.snapshots else 1
             model_out = self._allocate(stack, models * job.geometry.model_words)

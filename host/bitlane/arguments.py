@@ -39,6 +39,8 @@ TRAIN = {
     "sampling": None,
     "levels": "uniform",
     "staleness": 0,
+    "model_bits": None,
+    "gradient_bits": None,
     "penalty": None,
     "alpha": 0.0,
     "bounds": None,
@@ -46,7 +48,10 @@ TRAIN = {
 }
 COMPARE = {**BOTH, "bits": [2, 4, 8, 32], "sampling": list(SAMPLINGS), "staleness": [0], "positive": None}
 LEVELS = {name: TRAIN[name] for name in ("target", "task", "impute", "bits")}
-AS_GIVEN = ("levels", "draws", "epochs", "batch_size", "decay", "loss", "penalty", "alpha", "bounds", "staleness")
+AS_GIVEN = (
+    *("levels", "draws", "epochs", "batch_size", "decay", "loss", "penalty", "alpha", "bounds", "staleness"),
+    *("model_bits", "gradient_bits"),
+)
 AS_BEGUN = ("bits", "sampling", "learning_rate", "seed", "class_weight", "target", "task", "impute")
 
 
@@ -79,6 +84,8 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     add("--levels", choices=CHOICES, help="optimal: of least variance for each feature, with 3 to 5 bits (uniform)")
     _shared(train)
     add("--staleness", type=int, choices=[0, 1], help="batches that the weights a batch reads are behind (0)")
+    add("--model-bits", type=int, help="bits of the weights that dot products see, rounded at random, 5 to 23 (all)")
+    add("--gradient-bits", type=int, help="bits of step times slope, rounded at random, 2 to 32 (all)")
     add("--penalty", choices=["l2", "l1"], help="penalty on the scaled weights (none)")
     add("--alpha", type=float, help="its strength (0)")
     add("--bounds", type=_bounds, metavar="LOW,HIGH", help="of the scaled weights, none for no end: --bounds=0,none")

@@ -51,6 +51,8 @@ class Options:
     alpha: float
     bounds: Bounds | None
     staleness: int
+    model_bits: int | None
+    gradient_bits: int | None
     class_weight: tuple[ClassWeights, ...]
     fit_intercept: bool
     shuffle: bool
@@ -60,6 +62,11 @@ class Options:
     def precision(self) -> Precision:
         """Of the stored samples."""
         return Precision(self.bits, self.sampling, self.table)
+
+    @property
+    def random(self) -> bool:
+        """Whether anything is rounded at random."""
+        return self.model_bits is not None or self.gradient_bits is not None
 
     @property
     def objective(self) -> Objective:

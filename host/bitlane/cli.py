@@ -157,7 +157,8 @@ def _passes(table: Table, task: str, arguments: argparse.Namespace) -> int:
 def _device(arguments: argparse.Namespace, precision: Precision | None = None) -> Iterator[Device]:
     """The device asked for, open; with the lanes that the precision needs."""
     slots = 0 if precision is None else precision.level_slots
-    device = open_device(arguments.device, arguments.width, arguments.outputs, slots)
+    rounds = any(getattr(arguments, name, None) is not None for name in ("model_bits", "gradient_bits"))
+    device = open_device(arguments.device, arguments.width, arguments.outputs, slots, rounds)
     try:
         yield device
     finally:

@@ -55,6 +55,9 @@ _PARAMETERS = """
         multiples of 2**-12. Scales are positive, so 0 and None mean the same for coefficients in user units. They
         exclude a penalty.
     staleness: 0, or 1: each batch reads the weights of one batch earlier, and the machine never waits for an update.
+    model_bits: None, or 5 to 23: bits of the weights that dot products see, rounded at random for every batch.
+    gradient_bits: None, or 2 to 32: bits of step times slope, for slopes from -1 to 1, rounded at random for every row.
+        Both are unbiased, and need a device with random rounding.
 {more}    fit_intercept: whether there is an intercept, which neither penalty nor bounds touch.
     shuffle: whether the rows are put in random order, once, before they are stored; sorted rows mislead SGD.
     warm_start: whether fit begins with the model that the last fit left, as in scikit-learn.
@@ -82,6 +85,8 @@ class _LinearSGD:
     alpha: float
     bounds: Bounds | None
     staleness: int
+    model_bits: int | None
+    gradient_bits: int | None
     fit_intercept: bool
     shuffle: bool
     warm_start: bool
@@ -162,7 +167,8 @@ class _LinearSGD:
             "coef_init": as_coefficients("coef_init", coef_init, targets.shape[1], table.shape[1]),
             "intercept_init": as_coefficients("intercept_init", intercept_init, targets.shape[1], None),
         }
-        device = open_device(self.device, level_slots=precision.level_slots)
+        rounds = self.model_bits is not None or self.gradient_bits is not None
+        device = open_device(self.device, level_slots=precision.level_slots, random=rounds)
         try:
             return train(
                 table,
@@ -176,6 +182,8 @@ class _LinearSGD:
                 penalty=self.penalty,
                 bounds=self.bounds,
                 staleness=self.staleness,
+                model_bits=self.model_bits,
+                gradient_bits=self.gradient_bits,
                 class_weight=class_weight,
                 fit_intercept=self.fit_intercept,
                 shuffle=self.shuffle,
@@ -232,6 +240,8 @@ class SGDRegressor(_LinearSGD):  # noqa: D101 - its docstring is made below
         alpha: float = 0.0,
         bounds: Bounds | None = None,
         staleness: int = 0,
+        model_bits: int | None = None,
+        gradient_bits: int | None = None,
         fit_intercept: bool = True,
         shuffle: bool = True,
         warm_start: bool = False,
@@ -313,6 +323,8 @@ class SGDClassifier(_LinearSGD):  # noqa: D101 - its docstring is made below
         alpha: float = 0.0,
         bounds: Bounds | None = None,
         staleness: int = 0,
+        model_bits: int | None = None,
+        gradient_bits: int | None = None,
         class_weight: str | Mapping[Any, float] | None = None,
         fit_intercept: bool = True,
         shuffle: bool = True,

@@ -369,13 +369,11 @@ def weight_values(master: NDArray[np.int32]) -> NDArray[np.float64]:
 
 
 def pack_master(master: NDArray[np.int32]) -> Words:
-    """Master weights int32 [..., n], two a word, the even feature low; missing features are stored as 0 is."""
-    return _pack_model(master, MASTER_OFFSET)
-
-
-def pack_levels(levels: NDArray[np.int32]) -> Words:
-    """Level k of every feature, int32 [levels, n] in units of `2**-16`, as one more model; missing features are 0."""
-    return _pack_model(levels, 0)
+    """Master weights, or levels k, int32 [..., n]: two a word, the even feature low; 0 where there is none."""
+    features = master.shape[-1]
+    padded = np.zeros((*master.shape[:-1], -(-features // CHUNK) * CHUNK), np.int32)
+    padded[..., :features] = master
+    return padded.reshape(-1).view(np.uint64)
 
 
 def unpack_master(words: Words, features: int) -> NDArray[np.int32]:
@@ -383,13 +381,6 @@ def unpack_master(words: Words, features: int) -> NDArray[np.int32]:
     chunks = -(-features // CHUNK)
     models: NDArray[np.int32] = np.array(words).view(np.int32).reshape(-1, chunks * CHUNK)
     return models[:, :features]
-
-
-def _pack_model(values: NDArray[np.int32], missing: int) -> Words:
-    features = values.shape[-1]
-    padded = np.full((*values.shape[:-1], -(-features // CHUNK) * CHUNK), missing, np.int32)
-    padded[..., :features] = values
-    return padded.reshape(-1).view(np.uint64)
 
 
 def _pack_rows(codes: NDArray[np.uint32], slots: NDArray[np.intp], some: range, geometry: Geometry) -> Words:

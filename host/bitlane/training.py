@@ -12,21 +12,25 @@ from numpy.typing import NDArray
 
 from .accelerator import Accelerator
 from .checkpoint import Checkpoint, Options, fingerprint
-from .contract import MAX_EPOCHS, MAX_ROWS, WEIGHT
+from .contract import MAX_EPOCHS, MAX_ROWS, SEED_BITS, STEP_FRACTION, WEIGHT
 from .conveyor import Conveyor
 from .devices.protocol import Device
 from .errors import DataError
+from .fixed import register_value
 from .layout import Geometry, master_weights
 from .levels.tables import level_table
 from .objective import Bounds, ClassWeights, Objective
 from .quantize import Precision
+from .rounding import coefficient_cut, model_cut
 from .runs import OnEpoch, Run, Totals
 from .scaling import Floats, Scaling, Table, constant_one, fit_scaling
+from .settings import Settings
 from .starts import Plan, Samples, State, generator, starts
 
 _REACH = -float(WEIGHT.minimum) * 2.0**-WEIGHT.fraction  # scaled weights lie within it
 SATURATED = 1e-3  # clipped values a row read, from which on a run warns
 ROW_ORDER = 1 << 32  # the generator of the row order, apart from those of the draws, which are numbered from 0
+ROUNDING = ROW_ORDER + 1  # and that of the seed of random rounding
 ALIKE: ClassWeights = (1.0, 1.0)
 
 
@@ -47,6 +51,8 @@ def train(
     alpha: float = 0.0,
     bounds: Bounds | None = None,
     staleness: int = 0,
+    model_bits: int | None = None,
+    gradient_bits: int | None = None,
     class_weight: ClassWeights | Sequence[ClassWeights] = ALIKE,
     fit_intercept: bool = True,
     shuffle: bool = False,
@@ -81,6 +87,8 @@ def train(
         "l2". Bounds are those of scaled weights; as all scales are positive, 0 and infinity mean the same for
         coefficients in user units.
     staleness: 0: a batch reads the weights that all batches before it left; 1: those of one batch earlier.
+    model_bits, gradient_bits: end-to-end low precision, see `rounding`; None for none. They need a device with random
+        rounding, whose words follow from `SeedSequence(seed, spawn_key=(2**32 + 1,))`.
     class_weight: factors on the gradients of rows with a negative label and of the others, or one such pair a
         target; targets of different pairs cannot share a pass.
     fit_intercept: whether there is one. Columns are centered then. For squared_error labels are centered too,
@@ -120,6 +128,8 @@ def train(
         alpha=float(alpha),
         bounds=None if bounds is None else (bounds[0], bounds[1]),
         staleness=staleness,
+        model_bits=model_bits,
+        gradient_bits=gradient_bits,
         class_weight=_pairs(class_weight, targets.shape[1]),
         fit_intercept=bool(fit_intercept),
         shuffle=bool(shuffle),
@@ -192,13 +202,37 @@ def _beginning(
     if features < X.shape[1]:
         warnings.warn(f"{X.shape[1] - features} column(s) of X are constant: their weights are 0", stacklevel=5)
     settings = tuple(
-        objective.settings(
-            options.learning_rate, options.batch_size, options.decay, options.staleness, pair, free=bool(scaling.one)
+        _rounding(
+            objective.settings(
+                options.learning_rate,
+                options.batch_size,
+                options.decay,
+                options.staleness,
+                pair,
+                free=bool(scaling.one),
+            ),
+            options,
         )
         for pair in options.class_weight
     )
     master = _initial_weights(scaling, coef_init, intercept_init)
     return Checkpoint(0, master, settings, options, scaling, fingerprint(X, targets))
+
+
+def _rounding(settings: Settings, options: Options) -> Settings:
+    """The settings with random rounding, where there is any."""
+    if not options.random:
+        return settings
+    return replace(
+        settings,
+        model_cut=model_cut(options.model_bits),
+        coefficient_cut=coefficient_cut(options.gradient_bits, max(settings.step, settings.step_negative, key=_step)),
+        seed=int(generator(options.seed, ROUNDING).integers(1 << SEED_BITS)),
+    )
+
+
+def _step(register: int) -> float:
+    return register_value(register, STEP_FRACTION)
 
 
 def _initial_weights(scaling: Scaling, coef: Floats | None, intercept: Floats | None) -> NDArray[np.int32]:

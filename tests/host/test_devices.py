@@ -34,9 +34,9 @@ def test_the_emulator_is_a_device():
 
 @pytest.mark.parametrize("name", ["emulator", "auto"])
 def test_a_device_has_the_width_and_outputs_asked_for(no_simulator, recwarn, name):
-    device = open_device(name, width=256, outputs=3, level_slots=64)
-    registers = ("port_bits", "outputs", "level_slots")
-    assert [device.read(REGISTERS[register].offset) for register in registers] == [256, 3, 64]
+    device = open_device(name, width=256, outputs=3, level_slots=64, random=True)
+    registers = ("port_bits", "outputs", "level_slots", "random")
+    assert [device.read(REGISTERS[register].offset) for register in registers] == [256, 3, 64, 1]
 
 
 def test_the_simulator_is_built_as_asked_for(monkeypatch):
@@ -45,8 +45,9 @@ def test_the_simulator_is_built_as_asked_for(monkeypatch):
     device = SimpleNamespace(RtlDevice=lambda config: ("rtl", config))
     modules = {"bitlane_hw.config": config, "bitlane_sim.device": device}
     monkeypatch.setattr(importlib, "import_module", modules.__getitem__)
-    assert open_device("rtl", 512, 2, 64) == ("rtl", {"width": 512, "outputs": 2, "level_slots": 64})
-    assert open_device("auto") == ("rtl", {"width": 64, "outputs": 1, "level_slots": 0})
+    sizes = {"width": 512, "outputs": 2, "level_slots": 64, "random": True}
+    assert open_device("rtl", **sizes) == ("rtl", sizes)
+    assert open_device("auto") == ("rtl", {"width": 64, "outputs": 1, "level_slots": 0, "random": False})
 
 
 @pytest.mark.parametrize(

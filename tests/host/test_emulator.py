@@ -20,7 +20,7 @@ from bitlane.contract import (
 from bitlane.cycles import predict
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import DataError, DeviceError
-from bitlane.layout import pack_levels, pack_master
+from bitlane.layout import pack_master
 from bitlane.reference import run_epochs
 
 from .machines import random_job
@@ -50,7 +50,7 @@ def filled(device, *regions):
 def prepare(device, job):
     """Writes a job's registers by hand; the buffers for models and trace."""
     geometry, settings = job.geometry, job.settings
-    levels = [pack_levels(job.levels)] if geometry.table else []
+    levels = [pack_master(job.levels)] if geometry.table else []
     models = device.allocate(job.epochs * geometry.model_bytes)
     trace = device.allocate(job.epochs * 8 * geometry.record_words)
     values = {

@@ -11,7 +11,6 @@ from bitlane.layout import (
     master_weights,
     pack_base,
     pack_draws,
-    pack_levels,
     pack_master,
     unpack_base,
     unpack_draws,
@@ -193,22 +192,11 @@ def test_model_words(seed):
     words = pack_master(master)
     geometry = Geometry(37, 1, 1, False, 1, outputs=3)
     assert len(words) == 3 * 2 * 16 == geometry.model_words == geometry.model_bytes // 8
-    padded = [weight for model in master.tolist() for weight in [*model, *[128] * 27]]
+    padded = [weight for model in master.tolist() for weight in [*model, *[0] * 27]]
     pairs = zip(padded[::2], padded[1::2], strict=True)
     assert words.tolist() == [(low & 0xFFFFFFFF) | (high & 0xFFFFFFFF) << 32 for low, high in pairs]
     assert unpack_master(words, 37).tolist() == master.tolist()
     assert pack_master(master[0]).tolist() == words[:32].tolist()
-
-
-def test_level_words(seed):
-    """Each level like one more model; missing features have level 0."""
-    levels = np.random.default_rng(seed).integers(-(1 << 17), 1 << 17, (5, 37)).astype(np.int32)
-    words = pack_levels(levels)
-    geometry = table_geometry(37, 1, 2, 1, outputs=3)
-    assert geometry.model_words + len(words) == geometry.load_words == 8 * 2 * 16
-    padded = [value & 0xFFFFFFFF for level in levels.tolist() for value in [*level, *[0] * 27]]
-    assert words.tolist() == [low | high << 32 for low, high in zip(padded[::2], padded[1::2], strict=True)]
-    assert unpack_master(words, 37).tolist() == levels.tolist()
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import importlib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypedDict
 
 from ..contract import WORD_BITS
 from ..errors import DataError, DeviceError
@@ -14,13 +15,22 @@ from .protocol import Buffer, Device
 __all__ = ["Availability", "Buffer", "Device", "available_devices", "open_device"]
 
 
-def _open_emulator(width: int, outputs: int, level_slots: int) -> Device:
+class Sizes(TypedDict):
+    """What a device that is made here can be asked to have: `open_device`."""
+
+    width: int
+    outputs: int
+    level_slots: int
+    random: bool
+
+
+def _open_emulator(sizes: Sizes) -> Device:
     from .emulator import EmulatorDevice
 
-    return EmulatorDevice(width=width, outputs=outputs, level_slots=level_slots)
+    return EmulatorDevice(**sizes)
 
 
-def _open_rtl(width: int, outputs: int, level_slots: int) -> Device:
+def _open_rtl(sizes: Sizes) -> Device:
     try:
         module = importlib.import_module("bitlane_sim.device")
         config = importlib.import_module("bitlane_hw.config")
@@ -29,20 +39,20 @@ def _open_rtl(width: int, outputs: int, level_slots: int) -> Device:
             f"the simulated device needs the package's extra: pip install 'bitlane[sim]' ({error})"
         ) from error
     try:
-        sizes = config.AcceleratorConfig(width=width, outputs=outputs, level_slots=level_slots)
+        chosen = config.AcceleratorConfig(**sizes)
     except ValueError as error:
         raise DataError(str(error)) from error
-    device: Device = module.RtlDevice(sizes)
+    device: Device = module.RtlDevice(chosen)
     return device
 
 
-def _open_pynq(width: int, outputs: int, level_slots: int) -> Device:
+def _open_pynq(sizes: Sizes) -> Device:
     from .pynq import open_board
 
     return open_board()
 
 
-_OPENERS: dict[str, Callable[[int, int, int], Device]] = {
+_OPENERS: dict[str, Callable[[Sizes], Device]] = {
     "emulator": _open_emulator,
     "rtl": _open_rtl,
     "pynq": _open_pynq,
@@ -59,7 +69,9 @@ class Availability:
     reason: str = ""
 
 
-def open_device(spec: str | Device, width: int = WORD_BITS, outputs: int = 1, level_slots: int = 0) -> Device:
+def open_device(
+    spec: str | Device, width: int = WORD_BITS, outputs: int = 1, level_slots: int = 0, random: bool = False
+) -> Device:
     """The device that `spec` names, opened; a `Device` is returned as it is.
 
     Parameters
@@ -71,6 +83,7 @@ def open_device(spec: str | Device, width: int = WORD_BITS, outputs: int = 1, le
     outputs: models that it trains at a time, 1 to `contract.MAX_OUTPUTS`; likewise.
     level_slots: levels that each lane's table holds, `contract.DEFAULT_LEVEL_SLOTS` where features have levels of
         their own; 0 for digit lanes, which have no tables. Likewise.
+    random: whether model and coefficients can be rounded at random (`rounding`). Likewise.
 
     Raises
     ------
@@ -79,19 +92,20 @@ def open_device(spec: str | Device, width: int = WORD_BITS, outputs: int = 1, le
     """
     if not isinstance(spec, str):
         return spec
+    sizes: Sizes = {"width": width, "outputs": outputs, "level_slots": level_slots, "random": random}
     if spec == "auto":
         try:
-            return _open_rtl(width, outputs, level_slots)
+            return _open_rtl(sizes)
         except DeviceError as error:
             warnings.warn(f"using the emulator, which gives the same results: {error}", stacklevel=2)
-            return _open_emulator(width, outputs, level_slots)
+            return _open_emulator(sizes)
     if spec.startswith(REMOTE) and spec != REMOTE:
         from .pynq import open_board
 
         return open_board(spec.removeprefix(REMOTE))
     if spec not in _OPENERS:
         raise DataError(f"device={spec!r} is unknown: choose one of {', '.join([*_OPENERS, REMOTE + 'HOST', 'auto'])}")
-    return _OPENERS[spec](width, outputs, level_slots)
+    return _OPENERS[spec](sizes)
 
 
 def available_devices() -> list[Availability]:
@@ -99,7 +113,7 @@ def available_devices() -> list[Availability]:
     found = []
     for name, opener in _OPENERS.items():
         try:
-            opener(WORD_BITS, 1, 0).close()
+            opener({"width": WORD_BITS, "outputs": 1, "level_slots": 0, "random": False}).close()
         except DeviceError as error:
             found.append(Availability(name, False, str(error)))
         else:
