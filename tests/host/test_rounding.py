@@ -62,7 +62,7 @@ def test_a_device_without_rounding_says_so():
 @pytest.mark.parametrize("levels", ["uniform", "optimal"])
 def test_the_same_bits_however_it_is_cut(seed, levels):
     """In one start, in parts of an epoch, and stopped after an epoch; and other bits with another seed, or none."""
-    X, y = some_table(seed)
+    X, y = some_table(seed, rows=900)
     slots = 0 if levels == "uniform" else 64
     asked: dict[str, Any] = {"bits": 4, "levels": levels, "epochs": 4, "random_state": seed, **BOTH}
 
@@ -71,8 +71,8 @@ def test_the_same_bits_however_it_is_cut(seed, levels):
         return SGDRegressor(device=device, **{**asked, **others}).fit(X, y)
 
     whole = trained()
-    parts = trained(7 * 4096)
-    assert whole.run_.starts == 1 < parts.run_.starts and bits_of(parts) == bits_of(whole)
+    parts = trained(9 * 4096)
+    assert whole.run_.starts == 1 and parts.run_.starts > 4 and bits_of(parts) == bits_of(whole)
 
     half = trained(epochs=2)
     device = EmulatorDevice(level_slots=slots, random=True)
@@ -101,7 +101,7 @@ def test_variances_are_those_of_the_formulas(seed):
     X, y = some_table(seed, rows=8, n=5)
     weights, rate = rng.uniform(-0.5, 0.5, 5), 0.1
     found = gradient_variance(
-        X, y, weights, model_bits=8, gradient_bits=6, batch=8, learning_rate=rate, batches=2, repeats=1500, seed=seed
+        X, y, weights, model_bits=8, gradient_bits=6, batch=8, learning_rate=rate, batches=2, repeats=800, seed=seed
     )
 
     def variance(values: np.ndarray, unit: float) -> np.ndarray:
@@ -112,12 +112,12 @@ def test_variances_are_those_of_the_formulas(seed):
     a, label = scaling.values(X), scaling.labels(y.reshape(-1, 1))[:, 0] / 2**15
     second = a.T @ a / len(a)
     model = float((second**2 @ variance(weights, 2.0**-4)).sum())
-    assert found.model == pytest.approx(model, rel=0.15)
+    assert found.model == pytest.approx(model, rel=0.25)
 
     step = mantissa_exponent(rate / 8, STEP_FRACTION)
     unit = 2.0 ** (coefficient_cut(6, step) - 29)
     s = 2 * rate / 8 * (a @ weights - label)
     coefficient = float(((a**2).sum(axis=1) * variance(s, unit)).sum() / 4 / rate**2)
-    assert found.coefficient == pytest.approx(coefficient, rel=0.15)
+    assert found.coefficient == pytest.approx(coefficient, rel=0.25)
     assert found.bias < 5 * found.bias_error + 1e-7
     assert found.all > found.model + found.coefficient
