@@ -109,7 +109,8 @@ class LevelLookup(wiring.Component):
         m = Module()
         settings, codes, bits = self.settings, self.codes.payload, _address_bits(self._config)
         halves = Signal(WORD_BITS)
-        base, draws = Signal(digits_of_word), Signal(digits_of_word)
+        base = Signal(digits_of_word)
+        draws = Signal(digits_of_word)
         begin = Signal(bits)
         draw = self.codes.valid & codes.draw
         with m.If(self.codes.valid & codes.half):

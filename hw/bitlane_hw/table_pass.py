@@ -93,7 +93,8 @@ class TablePass(wiring.Component):
         busy = Signal()
         going = Signal()
         chunk = Signal.like(out.chunk)
-        half, base = Signal(), Signal()  # what the next word is; a draw where it is neither
+        half = Signal()  # what the next word is: of half digits, of base digits, or a draw where it is neither
+        base = Signal()
         end = Signal(GroupEnd)
         prox = Signal(Prox)
         tail = chunk == register(m, (settings.chunks - 1)[: len(chunk)], "last_chunk")

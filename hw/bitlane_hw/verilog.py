@@ -43,7 +43,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
     defaults = AcceleratorConfig()
-    for field in ("width", "outputs", "max_features", "row_buffer_beats", "fifo_beats", "address_bits"):
+    for field in ("width", "outputs", "max_features", "row_buffer_beats", "fifo_beats", "address_bits", "level_slots"):
         parser.add_argument(f"--{field.replace('_', '-')}", type=int, default=getattr(defaults, field))
     arguments = vars(parser.parse_args())
     path = arguments.pop("file")

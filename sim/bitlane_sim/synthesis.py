@@ -31,6 +31,9 @@ ADDRESS_BITS = 32  # of the chips that these are for
 CONFIGS = {
     "64 bits": AcceleratorConfig(address_bits=ADDRESS_BITS),
     "64 bits, 2,048 features": AcceleratorConfig(max_features=2048, row_buffer_beats=1024, address_bits=ADDRESS_BITS),
+    "64 bits, 2,048 features, tables": AcceleratorConfig(
+        max_features=2048, row_buffer_beats=1024, address_bits=ADDRESS_BITS, level_slots=1024
+    ),
     "64 bits, 4 outputs": AcceleratorConfig(outputs=4, max_features=4096, address_bits=ADDRESS_BITS),
     "128 bits": AcceleratorConfig(width=128, address_bits=ADDRESS_BITS),
     "256 bits": AcceleratorConfig(width=256, address_bits=ADDRESS_BITS),

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from bitlane.accelerator import Accelerator, Job
-from bitlane.contract import MASTER_OFFSET
+from bitlane.contract import DIGIT_BITS, DRAW_CYCLES, MASTER_OFFSET
 from bitlane.cycles import MemoryTiming, group_gap, predict, publish_latency
 from bitlane.errors import DeviceError
 from bitlane.layout import Geometry
@@ -28,6 +28,7 @@ from .harness import Disturbance
 
 FEATURES = (64, 90, 128, 784, 1000)
 BITS = (2, 4, 8, 32)
+TABLE_STORED_BITS = (3, 4, 5)
 BATCHES = (16, 32, 64)
 BEATS = 60_000  # of an epoch that is measured, about
 LONG = 2_000_000  # of one that is only predicted
@@ -35,6 +36,7 @@ LEAST_ROWS = 256
 OFFERED = 0.75  # of the cycles have a beat, where the memory is short of them
 GOAL = 0.98
 MOST_ROWS = 512  # of the batches tried
+TABLE = AcceleratorConfig(max_features=2048, row_buffer_beats=512, level_slots=512)
 WIDE = AcceleratorConfig(512)  # as the tests build it
 
 HEADINGS = (
@@ -46,11 +48,12 @@ Shape = tuple[int, int, int]  # features, stored bits, batch
 Row = tuple[str, ...]  # of a table
 
 
-def geometry_of(shape: Shape, columns: int = 1, beats: int = BEATS) -> Geometry:
-    """An epoch of about so many beats at 64 bits: double sampling, or full precision for 32 bits."""
+def geometry_of(shape: Shape, columns: int = 1, beats: int = BEATS, table: bool = False) -> Geometry:
+    """An epoch of about so many beats at 64 bits: double sampling, also of tables, or full precision for 32 bits."""
     features, bits, batch = shape
     draws = bits < 32
-    geometry = Geometry(features, 1, bits // 2 - draws, draws, batch)
+    base_digits, half = divmod(bits - DIGIT_BITS * draws, DIGIT_BITS)
+    geometry = Geometry(features, 1, base_digits, draws, batch, half=half == 1, table=table)
     batches = -(-max(beats // geometry.row_words, LEAST_ROWS) // batch)
     return dataclasses.replace(geometry, rows=batches * batch, columns=columns)
 
@@ -70,6 +73,7 @@ def random_job(geometry: Geometry, epochs: int, staleness: int) -> Job:
         master=np.full((1, geometry.features), MASTER_OFFSET, np.int32),
         epochs=epochs,
         settings=Settings(step, step_negative=step, staleness=staleness),
+        levels=np.zeros((geometry.levels, geometry.features), np.int32) if geometry.table else None,
     )
 
 
@@ -93,6 +97,8 @@ def why_slow(geometry: Geometry, staleness: int) -> str:
     gap = group_gap(geometry)
     if geometry.row_words < gap:
         return f"a row has {geometry.row_words} beats, and {gap} cycles go by between two"
+    if geometry.table and not geometry.base_digits:
+        return f"a row has {geometry.chunks} draw words in {geometry.row_words}, and each takes {DRAW_CYCLES} cycles"
     latency = publish_latency(geometry)
     batch = geometry.batch_groups * geometry.row_words
     if staleness == 0:
@@ -100,10 +106,12 @@ def why_slow(geometry: Geometry, staleness: int) -> str:
     return f"a batch of {batch} beats is shorter than the {latency} cycles until a model can be read"
 
 
-def efficiency_rows(device: RtlDevice, shapes: Sequence[Shape], staleness: int, timing: MemoryTiming) -> Iterator[Row]:
-    """A line of the table for each shape."""
+def efficiency_rows(
+    device: RtlDevice, shapes: Sequence[Shape], staleness: int, timing: MemoryTiming, table: bool = False
+) -> Iterator[Row]:
+    """A line for each shape; table: of table lanes."""
     for shape in shapes:
-        geometry = geometry_of(shape)
+        geometry = geometry_of(shape, table=table)
         cycles = measured_cycles(device, geometry, staleness, timing)
         efficiency = geometry.layout_bound / cycles
         yield (
@@ -199,6 +207,11 @@ def main() -> None:
         some = [(n, s, 64) for n in FEATURES for s in BITS if (n, s) != (64, 2)]
         cells += short_memory_rows(device, some, 1)
         cells += short_memory_rows(device, [(784, 4, 64)], 0)
+        print(aligned(cells), flush=True)
+    print("\nTable lanes, read latency and memory as at first")
+    grid = shapes((90, 784), TABLE_STORED_BITS, (16, 64))
+    with RtlDevice(TABLE, timing=timing) as device:
+        cells = [HEADINGS, *(row for stale in (1, 0) for row in efficiency_rows(device, grid, stale, timing, True))]
         print(aligned(cells), flush=True)
     print("\nThe smallest batch with bound/cycles of 0.98, as predicted")
     cells = [("port bits", "staleness", "features", *(f"s={bits}" for bits in BITS)), *least_batch_rows()]

@@ -20,9 +20,9 @@ from bitlane_sim.soak import cycle_difference, difference, random_job
 from .slow_device import CAPACITY, SlowDevice
 
 TIMING = MemoryTiming(read_latency=13, write_latency=7)
-NARROW, WIDE = (
-    AcceleratorConfig(width, outputs, max_features=128, row_buffer_beats=128, fifo_beats=64)
-    for width, outputs in ((64, 1), (128, 2))
+NARROW, WIDE, TABLE = (
+    AcceleratorConfig(width, outputs, max_features=128, row_buffer_beats=128, fifo_beats=64, level_slots=level_slots)
+    for width, outputs, level_slots in ((64, 1, 0), (128, 2, 0), (64, 1, 64))
 )
 
 
@@ -33,7 +33,9 @@ def device_of(config: AcceleratorConfig) -> SlowDevice:
 
 
 def name(value: AcceleratorConfig | float) -> str:
-    return f"{value.width}x{value.outputs}" if isinstance(value, AcceleratorConfig) else str(value)
+    if isinstance(value, AcceleratorConfig):
+        return f"{value.width}x{value.outputs}" + value.table * " table"
+    return str(value)
 
 
 def some_job(rng: np.random.Generator, config: AcceleratorConfig) -> Job:
@@ -46,12 +48,19 @@ def some_job(rng: np.random.Generator, config: AcceleratorConfig) -> Job:
 
 def reference(job: Job, config: AcceleratorConfig):
     emulator = EmulatorDevice(
-        config.max_features, config.max_row_words, CAPACITY, width=config.width, outputs=config.outputs
+        config.max_features,
+        config.max_row_words,
+        CAPACITY,
+        width=config.width,
+        outputs=config.outputs,
+        level_slots=config.level_slots,
     )
     return Accelerator(emulator).run(job)
 
 
-@pytest.mark.parametrize(("config", "stalls"), [(NARROW, 0.0), (NARROW, 0.4), (WIDE, 0.0)], ids=name)
+@pytest.mark.parametrize(
+    ("config", "stalls"), [(NARROW, 0.0), (NARROW, 0.4), (WIDE, 0.0), (TABLE, 0.0), (TABLE, 0.4)], ids=name
+)
 def test_runs(config, stalls, seed):
     """All bits as the reference has them, and where the memory does not stall all cycles too."""
     rng = np.random.default_rng(seed)
@@ -105,11 +114,11 @@ def test_errors(code, seed):
     assert raised.value.code == code
 
 
-@pytest.mark.parametrize("config", [NARROW, WIDE], ids=name)
+@pytest.mark.parametrize("config", [NARROW, WIDE, TABLE], ids=name)
 def test_what_it_says_of_itself(config):
     device = device_of(config)
     driver = Accelerator(device)
     assert driver.build == config.digest
     assert (driver.max_features, driver.max_row_words) == (config.max_features, config.max_row_words)
-    assert (driver.port_bits, driver.outputs) == (config.width, config.outputs)
+    assert (driver.port_bits, driver.outputs, driver.level_slots) == (config.width, config.outputs, config.level_slots)
     assert device.read(REGISTERS["address_bits"].offset) == config.address_bits

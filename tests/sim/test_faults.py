@@ -18,7 +18,9 @@ RUNS = 120
 CONTROL = REGISTERS["control"].offset
 
 
-@pytest.fixture(scope="module", params=TESTED, ids=lambda config: f"{config.width}x{config.outputs}")
+@pytest.fixture(
+    scope="module", params=TESTED, ids=lambda config: f"{config.width}x{config.outputs}" + config.table * " table"
+)
 def bench(request):
     bench = Bench([request.param])
     yield bench

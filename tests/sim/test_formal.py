@@ -20,6 +20,7 @@ import bitlane_hw
 from bitlane.errors import DeviceError
 from bitlane_hw.gradient import GradientPass
 from bitlane_hw.registers import Registers
+from bitlane_hw.table_pass import TablePass
 from bitlane_hw.walker import Walker
 from bitlane_hw.writer import Writer
 from bitlane_hw.zynq.joining import BurstJoiner
@@ -28,17 +29,18 @@ from bitlane_hw.zynq.register_port import RegisterPort
 from bitlane_hw.zynq.register_slice import RegisterSlice
 from bitlane_hw.zynq.splitting import BurstSplitter
 from bitlane_sim.formal.__main__ import main
-from bitlane_sim.formal.proof import CONFIG
+from bitlane_sim.formal.proof import CONFIG, TABLE
 from bitlane_sim.formal.proofs import PROOFS
 from bitlane_sim.formal.runner import Tools, Verdict, find, prove
 
 # Of the blocks' constructors, by name.
-ARGUMENTS = {"config": CONFIG, "output": 0, "columns": CONFIG.columns, "shape": 8, "hp": (0,)}
+ARGUMENTS = {"config": CONFIG, "output": 0, "columns": CONFIG.columns, "shape": 8, "hp": (0,), "table": False}
 
 
 def make(kind: type) -> Any:
-    """A block of a kind, with ARGUMENTS."""
-    return kind(*(ARGUMENTS[each] for each in inspect.signature(kind).parameters))
+    """A block of a kind, with ARGUMENTS; table lanes of a configuration that has them."""
+    given = {**ARGUMENTS, "config": TABLE} if issubclass(kind, TablePass) else ARGUMENTS
+    return kind(*(given[each] for each in inspect.signature(kind).parameters))
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +90,11 @@ def skips(m: Any, block: Any) -> None:
     m.d.comb += block.beats.ready.eq(block.start)
 
 
+def no_pause(m: Any, block: Any) -> None:
+    with m.If(block.passes.valid):
+        m.d.comb += block.beats.ready.eq(1)
+
+
 def overwrites(m: Any, block: Any) -> None:
     with m.If(block.put.valid):
         m.d.sync += block.got.payload.eq(block.put.payload)
@@ -113,7 +120,7 @@ def uncached(m: Any, block: Any) -> None:
     m.d.comb += block.hp0.arcache.eq(0)
 
 
-@pytest.mark.parametrize("name", ["writer", "gradient", "burst_splitter"])
+@pytest.mark.parametrize("name", ["writer", "gradient", "table_pass", "burst_splitter"])
 def test_proved(tools: Tools, tmp_path: Path, name: str) -> None:
     result = prove(PROOFS[name], tools, tmp_path)
     assert result.verdict is Verdict.PROVED, result.notes
@@ -128,6 +135,8 @@ def test_proved(tools: Tools, tmp_path: Path, name: str) -> None:
         ("registers_live", Registers, deaf),
         ("walker", Walker, wrong_place),
         ("gradient", GradientPass, skips),
+        ("table_pass", TablePass, skips),
+        ("table_pass", TablePass, no_pause),
         ("register_slice", RegisterSlice, overwrites),
         ("gp_reads", RegisterPort, ends_early),
         ("gp_live", RegisterPort, no_answer),

@@ -12,7 +12,7 @@ from bitlane.cli import main
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane_hw.config import AcceleratorConfig
 from bitlane_sim.device import RtlDevice
-from bitlane_sim.soak import TESTED
+from bitlane_sim.soak import DIGIT_LANES
 
 
 def table(seed: int, rows: int = 300, n: int = 45) -> tuple[np.ndarray, np.ndarray]:
@@ -84,7 +84,7 @@ def test_regressor(seed, settings, capacity):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("config", TESTED, ids=lambda config: f"{config.width}x{config.outputs}")
+@pytest.mark.parametrize("config", DIGIT_LANES, ids=lambda config: f"{config.width}x{config.outputs}")
 def test_classifier_of_three_classes(seed, settings, config):
     """As many classes at a time as there are outputs, and as many rows as there are columns."""
     X, y = table(seed)

@@ -61,6 +61,37 @@ def test_efficiency(rtl, shape, staleness, least):
     assert least <= geometry.layout_bound / cycles <= 1
 
 
+@pytest.fixture(scope="module")
+def tables():
+    with RtlDevice(throughput.TABLE, timing=TIMING) as device:
+        yield device
+
+
+@pytest.mark.parametrize("base_bits", [1, 2, 3])
+def test_an_updated_model_is_read_soon_with_tables(tables, base_bits):
+    """28 cycles, one more for each further word of the first chunk, as of digits."""
+    cycles = []
+    for batch in (4, 2):
+        base_digits, half = divmod(base_bits, 2)
+        geometry = Geometry(300, 4, base_digits, True, batch, half=half == 1, table=True)
+        outcome = Accelerator(tables).run(random_job(geometry, 2, staleness=0))
+        cycles.append(np.diff(outcome.epoch_cycles)[0])
+    waited = cycles[1] - cycles[0]
+    assert waited + 1 == 28 + {1: 2, 2: 2, 3: 3}[base_bits] - 1
+    assert update_latency(1, table=True) == 28
+
+
+@pytest.mark.parametrize(
+    ("bits", "staleness", "least"),
+    [(4, 1, 0.98), (4, 0, 0.98), (5, 1, 0.98), (5, 0, 0.98), (3, 1, 0.75)],
+)
+def test_efficiency_of_tables(tables, bits, staleness, least):
+    """With three bits the draw words are two of three, and take two cycles each."""
+    geometry = geometry_of((784, bits, 64), table=True)
+    cycles = measured_cycles(tables, geometry, staleness, TIMING)
+    assert least <= geometry.layout_bound / cycles <= 1
+
+
 @pytest.mark.parametrize("shape", [(90, 2, 64), (784, 4, 64)])
 def test_a_memory_short_of_beats_is_used(rtl, shape):
     """Three beats in four cycles, at random: 0.97 of them carry samples, starting and storing included."""

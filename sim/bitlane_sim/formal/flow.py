@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Mux
+from amaranth.hdl import Cat, Const, Mux
 
 from bitlane_hw.contract import LABEL, LABELS_PER_WORD, MAX_DIGITS, ROW_GAP, WORD_BITS
 from bitlane_hw.gradient import GradientPass
 from bitlane_hw.payloads import Kind
 from bitlane_hw.requester import BASE, DRAW
 from bitlane_hw.sequencer import Sequencer
+from bitlane_hw.table_pass import TablePass
 
 from .bench import Bench, implies, same
 from .order import pass_settled, valid_run, walker_in_range
-from .proof import CONFIG, FAIR, Proof
+from .proof import CONFIG, FAIR, TABLE, Proof
 from .rules import stable, taken
 
 
@@ -164,6 +165,57 @@ def gradient(bench: Bench) -> None:
     bench.cover(block.start & bench.past(step) & bench.ever(block.passes.valid & out.tail))
 
 
+def table_pass(bench: Bench) -> None:
+    """A group's beats once each from `start` on, a cycle between draws; the terms of each draw in their cycles."""
+    block, inside = bench.block, bench.inside
+    settings, out = block.settings, block.passes.payload
+    valid_run(bench, settings, TABLE)
+    has_base = settings.base_digits == 1
+    bench.assume(settings.draws, settings.base_digits <= 1, has_base | settings.half)
+    bench.settled(inside["last_chunk"], settings.chunks - 1)
+    going = bench.ghost(1, "going")  # the first beat is gone, the last not
+    word = bench.ghost(2, "word")  # of its chunk
+    chunk = bench.ghost(range(TABLE.max_chunks), "chunk")
+    starts_pair = settings.half & ~chunk[0]
+    is_draw = word == starts_pair + has_base
+    tail = chunk == settings.chunks - 1
+    drew = bench.ghost(1, "drew")  # a cycle ago
+    step = (block.start | going) & ~(is_draw & drew)
+    draws = step & is_draw
+    bench.m.d.sync += drew.eq(draws)
+    with bench.m.If(step):
+        bench.m.d.sync += [going.eq(~(is_draw & tail)), word.eq(Mux(is_draw, 0, word + 1))]
+        with bench.m.If(is_draw):
+            bench.m.d.sync += chunk.eq(Mux(tail, 0, chunk + 1))
+    begun = bench.ever(Const(1))
+    bench.assume(implies(block.start, begun & ~going))  # a group begins when the one before has ended
+    end = bench.ghost(block.end.shape(), "end")
+    with bench.m.If(block.start):
+        bench.m.d.sync += end.eq(block.end)
+    place = Cat(chunk, tail, end.as_value())
+    drawn = [(draws, place)]  # in this cycle, a cycle ago, ...
+    for _ in range(TablePass.latency + 1):
+        drawn.append(tuple(bench.past(value) for value in drawn[-1]))
+    (first, first_place), (second, second_place) = drawn[-2:]
+    found = Cat(out.chunk, out.tail, out.end.as_value())
+    bench.always(
+        block.beats.ready == step,
+        block.passes.valid == (first | second),
+        (out.first == first) & (out.last == second),
+        implies(first, same(found, first_place)),
+        implies(second, same(found, second_place)),
+        # invariants
+        (inside["busy"] == going) & (inside["chunk"] == chunk) & (inside["draw_before_1"] == drew),
+        implies(begun, inside["half"] == (starts_pair & (word == 0))),
+        implies(begun, inside["base"] == (has_base & ~is_draw)),
+        same(inside["end"], end),
+        (word <= starts_pair + has_base) & (chunk < settings.chunks),
+        going == Cat(word, chunk).any(),
+    )
+    bench.cover(block.passes.valid & out.tail & out.last & (out.chunk == 1) & ~has_base)
+    bench.cover(block.start & bench.past(draws) & bench.ever(out.tail & out.last))
+
+
 PROOFS = (
     Proof(
         "sequencer",
@@ -187,4 +239,12 @@ PROOFS = (
         10,
     ),
     Proof("gradient", "each beat of a group once, in order, without a gap", lambda: GradientPass(CONFIG), gradient, 10),
+    Proof(
+        "table_pass",
+        "each beat of a group once, in order, a cycle between draws; each chunk's terms in their cycles",
+        lambda: TablePass(TABLE),
+        table_pass,
+        14,
+        depth=TablePass.latency + 3,
+    ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bitlane_hw.config import AcceleratorConfig
@@ -12,6 +12,7 @@ from .bench import Bench
 
 # Small memories: what is proved does not depend on their sizes, but the time that it takes does.
 CONFIG = AcceleratorConfig(outputs=2, max_features=128, row_buffer_beats=128, fifo_beats=64, address_bits=32)
+TABLE = replace(CONFIG, outputs=1, level_slots=64)  # of table lanes
 FAIR = 4  # cycles within which a fair environment does what it must do once
 
 
