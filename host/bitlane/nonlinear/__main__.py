@@ -26,6 +26,7 @@ def main() -> int:
         for loss in ("log_loss", "hinge"):
             schedule = schedule_of(task, loss)
             outcomes = study(task, schedule, arguments.bits, range(arguments.seeds), _tell)
+            _tell("")
             print(table(task, schedule, outcomes), verdict(outcomes), sep="\n\n", end="\n\n", flush=True)
     except BitlaneError as error:
         print(f"error: {error}", file=sys.stderr)

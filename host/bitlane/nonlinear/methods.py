@@ -23,6 +23,7 @@ from .lattice import Lattice
 
 RADIUS = 2.0 ** (RESIDUAL.bits - 1 - RESIDUAL.fraction)  # where the accelerator's scores saturate
 Kind = Literal["plain", "double", "unbiased"]
+_NAMES = {"nearest": "nearest", "naive": "stochastic, one draw", "full": "full precision"}
 FAILURE = 0.01  # chance that the l2 bound misses an error
 
 
@@ -58,9 +59,7 @@ class Plain:
 
     @property
     def name(self) -> str:
-        return {"nearest": "nearest", "naive": "stochastic, one draw", "full": "full precision"}[
-            self.precision.sampling
-        ]
+        return _NAMES[self.precision.sampling]
 
     @property
     def bits(self) -> int:
@@ -168,7 +167,7 @@ class Refetching:
 
 FULL = Precision(FULL_BITS, "full")
 DEGREES = (1, 3, 5, 7)  # a sigmoid less 1/2 is odd
-FEWEST = 2  # base bits below which nothing is tried
+LEAST_BASE = 2  # bits, below which no polynomial is tried
 
 
 def methods(loss: str, bits: int) -> list[Method]:
@@ -176,5 +175,5 @@ def methods(loss: str, bits: int) -> list[Method]:
     plain: list[Method] = [Plain(loss, Precision(bits, sampling)) for sampling in ("nearest", "naive")]
     if loss == "hinge":
         return [*plain, Double(loss, bits), Refetching("l1", bits), Refetching("l2", bits)]
-    polynomials = [Polynomial(degree, bits) for degree in DEGREES if bits - degree - 1 >= FEWEST]
+    polynomials = [Polynomial(degree, bits) for degree in DEGREES if bits - degree - 1 >= LEAST_BASE]
     return [*plain, Double(loss, bits), *polynomials]

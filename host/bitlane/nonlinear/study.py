@@ -57,7 +57,7 @@ def study(
 
     schedule: loss ("hinge" or "log_loss"), epochs, batch_size, learning_rate and decay of all. bits: even, 4 to 30.
     seeds: of order and draws, a training for each. on_training: called before each with what it is.
-    DataError for other bits or losses.
+    DataError for other bits or losses, and without seeds.
     """
     loss = schedule.loss
     if loss not in ("hinge", "log_loss"):
@@ -65,6 +65,8 @@ def study(
     few = [stored for stored in bits if not FEWEST <= stored < FULL_BITS]
     if few:
         raise DataError(f"bits={few[0]}: choose even numbers from {FEWEST} to {FULL_BITS - 2}")
+    if not len(seeds):
+        raise DataError("no seeds: give one for each training of a method")
     full = Plain(loss, FULL)
     outcomes: list[Outcome] = []
     for method in [full, *(method for stored in bits for method in methods(loss, stored))]:

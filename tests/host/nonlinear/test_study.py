@@ -1,6 +1,7 @@
 """Trainings, what they moved, and the verdict."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -113,6 +114,8 @@ def test_what_cannot_be_studied(seed):
             study(task, schedule_of(task, "hinge"), bits=[bits])
     with pytest.raises(DataError, match="loss='squared_error'"):
         study(task, schedule_of(task, "squared_error"))
+    with pytest.raises(DataError, match="no seeds"):
+        study(task, schedule_of(task, "hinge"), seeds=range(0))
     with pytest.raises(DataError, match="labels must be -1 and 1"):
         make_task("words", np.ones((3, 1)), np.arange(3.0), (np.ones((3, 1)), np.arange(3.0)))
     with pytest.raises(DataError, match="does not have two classes"):
@@ -130,3 +133,18 @@ def test_the_command(monkeypatch, capsys):
     assert said.out.count("the paper's finding") == 2 and "polynomial, degree 5" in said.out
     monkeypatch.setattr(sys, "argv", ["nonlinear", "--data", "wine"])
     assert main() == 1 and capsys.readouterr().err.startswith("error: data set 'wine' does not have two classes")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", LOSSES)
+def test_plain_rounding_suffices_on_cod_rna(seed, data_dir, loss):
+    """ZipML, section 6, at 8 bits: nothing without bias does better for its bytes."""
+    task = load_task("cod-rna")
+    schedule = replace(schedule_of(task, loss), epochs=15)
+    full, *others = outcomes = study(task, schedule, bits=[8], seeds=[seed])
+    plain = [each for each in others if each.kind == "plain"]
+    assert max(each.loss for each in plain) < 1.001 * full.loss and "the paper's finding holds" in verdict(outcomes)
+    if loss == "hinge":
+        l1, l2 = others[-2:]
+        assert 0.1 < l1.refetched < 0.2 and 0.4 < l2.refetched < 0.7 and l1.bias < 0.1 * plain[0].bias
+    print(table(task, schedule, outcomes), verdict(outcomes), sep="\n")
