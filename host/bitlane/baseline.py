@@ -9,7 +9,7 @@ import numpy as np
 from .scaling import Floats, fit_scaling
 from .schedules import Schedule
 
-_SLOPES: dict[str, Callable[[Floats, Floats], Floats]] = {  # derivatives of the losses by the score
+SLOPES: dict[str, Callable[[Floats, Floats], Floats]] = {  # derivatives of the losses by the score
     "squared_error": lambda scores, labels: scores - labels,
     "hinge": lambda scores, labels: np.where(labels * scores < 1, -labels, 0.0),
     "log_loss": lambda scores, labels: -labels * np.exp(-np.logaddexp(0.0, labels * scores)),
@@ -27,7 +27,7 @@ def float_models(X: Floats, y: Floats, schedule: Schedule) -> tuple[Floats, Floa
     values = scaling.values(X)
     unit = scaling.label_unit[0]
     labels = (y - scaling.label_center[0]) / unit if unit else np.zeros(len(y))
-    slope, rate = _SLOPES[schedule.loss], schedule.learning_rate
+    slope, rate = SLOPES[schedule.loss], schedule.learning_rate
     weights, models = np.zeros(values.shape[1]), []
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(schedule.epochs):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .checkpoint import Checkpoint
+from .conventions import not_fitted
 from .devices import Device, open_device
 from .errors import DataError
 from .levels.tables import training_precision
@@ -25,6 +26,7 @@ from .validation import (
     as_seed,
     as_table,
     as_targets,
+    check_names,
     class_weights,
     clipped_batch,
     column_names,
@@ -211,13 +213,12 @@ class _LinearSGD:
     def _linear(self, X: ArrayLike) -> Floats:
         """`X @ coef_.T + intercept_` after checks of X [rows, n_features_in_]."""
         if not self.__sklearn_is_fitted__():
-            raise DataError(f"this {type(self).__name__} is not fitted: call fit first")
-        names = column_names(X)
-        if names is not None and not np.array_equal(names, getattr(self, "feature_names_in_", names)):
-            raise DataError("the columns of X are named or ordered differently than those given to fit")
+            raise not_fitted(type(self).__name__)
+        check_names(X, getattr(self, "feature_names_in_", None))
         table = as_table(X)
         if table.shape[1] != self.n_features_in_:
-            raise DataError(f"X has {table.shape[1]} features, but fit was given {self.n_features_in_}")
+            name, fitted = type(self).__name__, self.n_features_in_
+            raise DataError(f"X has {table.shape[1]} features, but {name} is expecting {fitted} features as input")
         return np.asarray(table @ self.coef_.T + self.intercept_, dtype=np.float64)
 
 

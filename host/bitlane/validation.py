@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .conventions import conversion_warning
 from .errors import DataError
 from .objective import ClassWeights
 from .scaling import Floats, Table
@@ -18,34 +19,61 @@ from .scaling import Floats, Table
 
 def as_table(X: ArrayLike, least: int = 0) -> Table:
     """X as integers or floats [rows, n], finite, with `least` rows."""
+    if hasattr(X, "toarray"):
+        raise DataError(f"X is a sparse {type(X).__name__}: only dense tables are taken, such as X.toarray()")
     table = np.asarray(X, order="C")  # sums in one order, whatever the layout of X
     if table.ndim != 2:
-        raise DataError(f"X has {table.ndim} dimension(s): it must be a dense table of two, rows and features")
+        raise DataError(
+            f"X has {table.ndim} dimension(s): it must be a dense table of two, rows and features. Reshape your data:"
+            " X.reshape(1, -1) is one row, X.reshape(-1, 1) one feature"
+        )
     if least and len(table) == 0:
         raise DataError("X has 0 rows: there is nothing to learn from")
     if len(table) < least:
-        raise DataError(f"X has {len(table)} row: at least {least} are needed")
+        raise DataError(f"X has {len(table)} sample(s): at least {least} are needed")
     if table.shape[1] == 0:
-        raise DataError("X has 0 features: there is nothing to learn from")
+        raise DataError(
+            f"X has 0 feature(s) (shape={table.shape}) while a minimum of 1 is required: there is nothing to learn from"
+        )
     return _finite(_numbers(table, "X"), "X")
 
 
-def as_targets(y: ArrayLike, rows: int) -> Floats:
+def as_targets(y: ArrayLike | None, rows: int) -> Floats:
     """y as float64 [rows] or, of several columns, [rows, targets], finite."""
-    targets = np.asarray(y)
-    if targets.ndim != 2:
-        targets = as_labels(y, rows)
-    elif targets.shape[1] == 0:
+    targets = _given(y)
+    if targets.ndim == 2 and targets.shape[1] == 0:
         raise DataError("y has 0 columns: there is nothing to learn")
-    return _finite(_numbers(_of_rows(targets, rows), "y").astype(np.float64), "y")
+    targets = _of_rows(targets, rows)
+    columns = targets if targets.ndim == 2 else _one_dimension(targets)
+    return _finite(_numbers(columns, "y").astype(np.float64), "y")
 
 
-def as_labels(y: ArrayLike, rows: int) -> NDArray[Any]:
-    """y as an array [rows] without missing values."""
-    labels = _of_rows(np.asarray(y), rows)
-    if labels.ndim != 1:
-        raise DataError(f"y has {labels.ndim} dimension(s): it must have one value a row")
-    return _finite(labels, "y") if labels.dtype.kind == "f" else labels
+def as_labels(y: ArrayLike | None, rows: int) -> NDArray[Any]:
+    """y as an array [rows] of class labels, without missing values."""
+    given = _given(y)
+    labels = _one_dimension(_of_rows(given, rows))
+    if labels.ndim < given.ndim:
+        message = "A column-vector y was passed when a 1d array was expected: y.ravel() is one"
+        warnings.warn(message, conversion_warning(), stacklevel=3)
+    if labels.dtype.kind == "f":
+        fractions = np.count_nonzero(_finite(labels, "y") % 1)
+        if fractions:
+            raise DataError(
+                f"Unknown label type: continuous; {fractions} value(s) of y are not whole. SGDRegressor takes them"
+            )
+    return labels
+
+
+def _given(y: ArrayLike | None) -> NDArray[Any]:
+    if y is None:
+        raise DataError("training and scoring requires y to be passed, but the target y is None")
+    return np.asarray(y)
+
+
+def _one_dimension(y: NDArray[Any]) -> NDArray[Any]:
+    if y.ndim != 1:
+        raise DataError(f"y has {y.ndim} dimension(s): it must have one value a row")
+    return y
 
 
 def _of_rows(y: NDArray[Any], rows: int) -> NDArray[Any]:
@@ -61,6 +89,8 @@ def _numbers(array: NDArray[Any], name: str) -> Table:
     """The array if it holds integers, float32 or float64; other numbers as float64."""
     if array.dtype in (np.float32, np.float64) or array.dtype.kind in "iu":
         return array
+    if array.dtype.kind == "c":
+        raise DataError(f"Complex data not supported: {name} holds {array.dtype} values, and a model has real ones")
     try:
         if array.dtype.kind not in "bfO":
             raise TypeError
@@ -85,6 +115,25 @@ def column_names(X: Any) -> NDArray[Any] | None:
     if columns is None or not all(isinstance(name, str) for name in columns):
         return None
     return np.asarray(list(columns), dtype=object)
+
+
+def check_names(X: Any, fitted: NDArray[Any] | None) -> None:
+    """Warns where only one of X and the table that was fitted has column names; DataError where they differ."""
+    names = column_names(X)
+    if names is None or fitted is None:
+        if names is not None:
+            warnings.warn("X has feature names, but the model was fitted without: their order is trusted", stacklevel=4)
+        elif fitted is not None:
+            warnings.warn("X has no valid feature names, but the model was fitted with some", stacklevel=4)
+        return
+    if np.array_equal(names, fitted):
+        return
+    told = "they are in another order"
+    for difference, what in ((set(names) - set(fitted), "new here"), (set(fitted) - set(names), "missing")):
+        if difference:
+            told = f"{', '.join(sorted(difference)[:5])}{' and others' * (len(difference) > 5)} are {what}"
+            break
+    raise DataError(f"The feature names should match those that were passed during fit: {told}")
 
 
 def as_coefficients(name: str, value: ArrayLike | None, targets: int, features: int | None) -> Floats | None:

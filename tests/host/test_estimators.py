@@ -329,11 +329,15 @@ def test_column_names(seed):
     model = regressor().fit(Frame(X, list("abcde")), y)
     assert model.feature_names_in_.tolist() == list("abcde")
     model.predict(Frame(X, list("abcde")))
-    model.predict(X)
-    with pytest.raises(DataError, match="named or ordered differently"):
-        model.predict(Frame(X, list("abced")))
+    with pytest.warns(UserWarning, match="fitted with some"):
+        model.predict(X)
+    for names, told in (("abced", "they are in another order"), ("abxyz", "x, y, z are new here"), ("abc", "d, e are")):
+        with pytest.raises(DataError, match=f"names should match those that were passed during fit: {told}"):
+            model.predict(Frame(X[:, : len(names)], list(names)))
     model.fit(X, y)
     assert not hasattr(model, "feature_names_in_")
+    with pytest.warns(UserWarning, match="fitted without"):
+        model.predict(Frame(X, list("abcde")))
 
 
 def test_sorted_rows_are_shuffled(seed):
@@ -369,22 +373,31 @@ def bad(X):
     return X
 
 
+class Sparse(Frame):
+    """As much of a sparse matrix as is looked at."""
+
+    def toarray(self):
+        return np.asarray(self.values)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda X, y: (bad(X), y), r"X holds 2 NaN or infinite value\(s\)"),
         (lambda X, y: (X, bad(X)[:, 1]), r"y holds 2 NaN or infinite"),
         (lambda X, y: (X[:0], y[:0]), "X has 0 rows"),
-        (lambda X, y: (X[:1], y[:1]), "X has 1 row: at least 2"),
-        (lambda X, y: (X[:, :0], y), "X has 0 features"),
-        (lambda X, y: (X[:, 0], y), r"X has 1 dimension\(s\)"),
+        (lambda X, y: (X[:1], y[:1]), r"X has 1 sample\(s\): at least 2"),
+        (lambda X, y: (X[:, :0], y), r"X has 0 feature\(s\)"),
+        (lambda X, y: (X[:, 0], y), r"X has 1 dimension\(s\).*Reshape your data"),
+        (lambda X, y: (Sparse(X, None), y), r"X is a sparse Sparse: .* X.toarray\(\)"),
+        (lambda X, y: (X, None), "requires y to be passed"),
         (lambda X, y: (X, X[:, :, None]), r"y has 3 dimension\(s\)"),
         (lambda X, y: (X, y[0]), r"y has 0 dimension\(s\)"),
         (lambda X, y: (X, X[:-1]), "X has 200 rows, but y has 199 values"),
         (lambda X, y: (X, y[:-1]), "X has 200 rows, but y has 199 values"),
         (lambda X, y: (X.astype(str), y), "X holds <U.*encode text"),
         (lambda X, y: (np.array([["a", 1.0]] * 200, object), y), "X holds object"),
-        (lambda X, y: (X + 1j, y), "X holds complex"),
+        (lambda X, y: (X + 1j, y), "Complex data not supported: X holds complex128"),
         (lambda X, y: (np.ones_like(X), y), "every column of X is constant"),
     ],
 )
@@ -403,6 +416,8 @@ def test_labels_that_cannot_be_used(seed):
         classifier().fit(X, np.ones(200))
     with pytest.raises(DataError, match=r"y has 2 dimension\(s\)"):
         classifier().fit(X, X)
+    with pytest.raises(DataError, match=r"Unknown label type: continuous; 1 value\(s\) of y are not whole"):
+        classifier().fit(X, np.append(np.arange(199.0), 0.5))
     with pytest.raises(DataError, match="y holds <U"):
         regressor().fit(X, np.full(200, "a"))
     with pytest.raises(DataError, match="y has 0 columns"):
@@ -473,7 +488,7 @@ def test_prediction_needs_a_fit_and_the_same_columns(seed):
     X, y = table(seed)
     with pytest.raises(DataError, match="not fitted"):
         regressor().predict(X)
-    with pytest.raises(DataError, match="X has 4 features, but fit was given 5"):
+    with pytest.raises(DataError, match="X has 4 features, but SGDRegressor is expecting 5"):
         regressor().fit(X, y).predict(X[:, :4])
 
 

@@ -1,0 +1,82 @@
+"""scikit-learn's own checks of estimators, on the emulator."""
+
+import pickle
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from bitlane import DataError, SGDClassifier, SGDRegressor
+
+pytest.importorskip("sklearn", minversion="1.6")  # before, checks were told of expected failures otherwise
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.utils import estimator_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+LOSSES = ("squared_error", "hinge", "log_loss")
+
+
+def expected_failures(estimator):
+    """Names of checks, and why the estimator is right to fail them."""
+    reasons = {"check_dtype_object": "a table that cannot be used is a DataError, a ValueError, never a TypeError"}
+    if isinstance(estimator, SGDClassifier) and estimator.loss == "squared_error":
+        reasons["check_class_weight_classifiers"] = (
+            "a weight of 1000 makes the step 100, and squares overshoot from 2 on, as they do in scikit-learn's SGD"
+        )
+    return reasons
+
+
+@parametrize_with_checks(
+    [SGDRegressor(device="emulator"), *(SGDClassifier(loss=loss, device="emulator") for loss in LOSSES)],
+    expected_failed_checks=expected_failures,
+)
+def test_checks(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of batches larger than tables of few rows
+        check(estimator)
+
+
+def test_class_weights_of_squares_need_a_smaller_step():
+    """The check that the default learning rate fails."""
+    model = SGDClassifier(device="emulator", learning_rate=1e-4)
+    estimator_checks.check_class_weight_classifiers("SGDClassifier", model)
+
+
+def test_a_cell_that_is_no_number(seed):
+    """The check that asks for a TypeError, but for that."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(56, 10)).astype(object)
+    y = rng.integers(0, 4, 56)
+    for model in (SGDRegressor(device="emulator"), SGDClassifier(device="emulator")):
+        model.fit(X, y).predict(X)
+        broken = X.copy()
+        broken[0, 0] = {"foo": "bar"}
+        with pytest.raises(DataError, match="X holds object values: it must hold numbers"):
+            model.fit(broken, y)
+
+
+def test_not_fitted_is_everyones(monkeypatch):
+    """scikit-learn's error where that is loaded, ours everywhere, and workers can send it."""
+    with pytest.raises(NotFittedError, match="this SGDClassifier is not fitted: call fit first") as caught:
+        SGDClassifier(loss="log_loss").predict_proba([[1.0]])
+    assert isinstance(caught.value, DataError) and isinstance(caught.value, AttributeError)
+    sent = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(sent, NotFittedError) and str(sent) == str(caught.value)
+    monkeypatch.delitem(sys.modules, "sklearn.exceptions")
+    with pytest.raises(DataError, match="not fitted") as caught:
+        SGDRegressor().predict([[1.0]])
+    assert type(caught.value) is DataError and type(pickle.loads(pickle.dumps(caught.value))) is DataError
+
+
+def test_a_column_of_labels_is_told_of(seed, monkeypatch):
+    X = np.random.default_rng(seed).normal(size=(40, 2))
+    y = np.arange(40) % 2
+    model = SGDClassifier(device="emulator", random_state=0)
+    with pytest.warns(DataConversionWarning, match="column-vector y"):
+        coef = model.fit(X, y[:, None]).coef_
+    monkeypatch.delitem(sys.modules, "sklearn.exceptions")
+    with pytest.warns(UserWarning, match="column-vector y") as caught:
+        model.fit(X, y[:, None])
+    assert caught[0].category is UserWarning and caught[0].filename == __file__
+    assert model.coef_.tolist() == coef.tolist() == model.fit(X, y).coef_.tolist()
