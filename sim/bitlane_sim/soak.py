@@ -46,16 +46,25 @@ from .harness import Disturbance
 Random = np.random.Generator
 
 
-def _small(width: int, outputs: int, level_slots: int = 0) -> AcceleratorConfig:
+def _small(width: int, outputs: int, level_slots: int = 0, random: bool = False) -> AcceleratorConfig:
     """Whose largest model a random run soon meets."""
-    return AcceleratorConfig(width, outputs, max_features=512, row_buffer_beats=512, level_slots=level_slots)
+    return AcceleratorConfig(
+        width, outputs, max_features=512, row_buffer_beats=512, level_slots=level_slots, random=random
+    )
 
 
 SMALL = _small(64, 1)
 SMALL_TABLE = _small(64, 1, level_slots=128)  # tables for 512 features of up to five levels, 256 of nine
-TESTED = (SMALL, SMALL_TABLE, _small(64, 3), AcceleratorConfig(512))  # by `make test`, which has no time to build more
+# By `make test`, which has no time to build more.
+TESTED = (SMALL, SMALL_TABLE, _small(64, 3, random=True), AcceleratorConfig(512))
 DIGIT_LANES = tuple(config for config in TESTED if not config.table)
-CONFIGS = (*TESTED, _small(128, 2), _small(256, 1), _small(128, 2, level_slots=128), _small(512, 1, level_slots=128))
+CONFIGS = (
+    *TESTED,
+    _small(128, 2),
+    _small(256, 1),
+    _small(128, 2, level_slots=128, random=True),
+    _small(512, 1, level_slots=128),
+)
 CAPACITY = 16 << 20
 TIMINGS = tuple(MemoryTiming(latency) for latency in (1, 7, 30, 60, 100))  # what the prefetch buffers cover
 EPOCH_BEATS = 2500  # the most that a random epoch reads, about

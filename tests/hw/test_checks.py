@@ -113,6 +113,14 @@ TABLE_CASES: list[tuple[dict[str, int], bool]] = [
 ]
 
 
+RANDOM = AcceleratorConfig(max_features=MAX_FEATURES, row_buffer_beats=ROW_WORDS + 64, random=True)
+RANDOM_CASES: list[tuple[dict[str, int], bool]] = [
+    ({"cuts": model | coefficient << 5}, max(model, coefficient) <= 27)
+    for model in (0, 1, 27, 28, 31)
+    for coefficient in (0, 1, 27, 28, 31)
+]
+
+
 def sized(width: int, outputs: int) -> Iterator[tuple[dict[str, int], bool]]:
     """What depends on the build, and whether it is good: rows in a group, and what addresses are multiples of."""
     columns = width // 64
@@ -139,6 +147,10 @@ def test_rules(config: AcceleratorConfig) -> None:
 
 def test_rules_of_tables() -> None:
     check(TABLE_CASES, TABLE)
+
+
+def test_rules_of_random_rounding() -> None:
+    check(RANDOM_CASES, RANDOM)
 
 
 def test_a_row_with_tables_may_be_as_long_as_any() -> None:

@@ -17,7 +17,7 @@ RUNS = 300  # of each configuration
 
 
 def name(config: AcceleratorConfig) -> str:
-    return f"{config.width}x{config.outputs}" + config.table * " table"
+    return f"{config.width}x{config.outputs}" + config.table * " table" + config.random * " random"
 
 
 @pytest.fixture(scope="module", params=TESTED, ids=name)

@@ -12,7 +12,7 @@ from bitlane.cli import main
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane_hw.config import AcceleratorConfig
 from bitlane_sim.device import RtlDevice
-from bitlane_sim.soak import DIGIT_LANES
+from bitlane_sim.soak import DIGIT_LANES, SMALL_TABLE
 
 
 def table(seed: int, rows: int = 300, n: int = 45) -> tuple[np.ndarray, np.ndarray]:
@@ -28,7 +28,13 @@ def classes(y: np.ndarray) -> np.ndarray:
 
 def devices(config: AcceleratorConfig, capacity: int) -> tuple[RtlDevice, EmulatorDevice]:
     emulator = EmulatorDevice(
-        config.max_features, config.max_row_words, capacity, width=config.width, outputs=config.outputs
+        config.max_features,
+        config.max_row_words,
+        capacity,
+        width=config.width,
+        outputs=config.outputs,
+        level_slots=config.level_slots,
+        random=config.random,
     )
     return RtlDevice(config, capacity), emulator
 
@@ -78,6 +84,30 @@ def test_regressor(seed, settings, capacity):
 @pytest.mark.parametrize(
     "settings",
     [
+        {"bits": 3, "levels": "optimal"},
+        {"bits": 4, "levels": "optimal", "staleness": 1, "draws": 2},
+        {"bits": 5, "levels": "optimal", "penalty": "l2", "alpha": 0.05},
+        {"bits": 5},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("capacity", [1 << 20, 32 << 10])
+def test_levels_in_tables(seed, settings, capacity):
+    if capacity < 1 << 20 and "staleness" in settings:
+        capacity = 256 << 10  # all rows of an epoch, in several starts
+    X, y = table(seed)
+    found = []
+    for device in devices(SMALL_TABLE, capacity):
+        model = SGDRegressor(**settings, epochs=4, batch_size=9, device=device, random_state=seed)
+        model.fit(X, y, snapshots=True)
+        found.append({**facts(model), "levels": model.run_.levels.tolist()})
+        device.close()
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
         {"loss": "hinge", "class_weight": "balanced"},
         {"loss": "log_loss", "penalty": "l1", "alpha": 0.001},
         {"loss": "squared_error", "staleness": 1},
@@ -89,8 +119,9 @@ def test_classifier_of_three_classes(seed, settings, config):
     """As many classes at a time as there are outputs, and as many rows as there are columns."""
     X, y = table(seed)
     found = []
+    rounding = {"model_bits": 10, "gradient_bits": 7} if config.random else {}
     for device in devices(config, 1 << 20):
-        model = SGDClassifier(**settings, bits=4, epochs=2, batch_size=9, device=device, random_state=seed)
+        model = SGDClassifier(**settings, **rounding, bits=4, epochs=2, batch_size=9, device=device, random_state=seed)
         found.append(facts(model.fit(X, classes(y), snapshots=True)))
         device.close()
     assert found[0] == found[1]
