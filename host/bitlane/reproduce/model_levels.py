@@ -22,7 +22,7 @@ def weight_levels(weights: Weights, choice: str) -> Floats:
     `choice` is "uniform" (XNOR5) or "optimal" (Optimal5). Equal weights have five equal levels.
     """
     if choice == "uniform":
-        return np.linspace(weights.min(), weights.max(), LEVELS)
+        return np.linspace(float(weights.min()), float(weights.max()), LEVELS)
     found = optimal_levels(weights.ravel(), LEVELS - 1)
     return np.concatenate([found, np.full(LEVELS - len(found), found[-1])])
 

@@ -1,0 +1,114 @@
+"""Claims of linear models: what their verdicts rest on, on losses made up and on toy sizes."""
+
+import numpy as np
+import pytest
+
+from bitlane.compare import SAMPLINGS
+from bitlane.devices import open_device
+from bitlane.reproduce import batches, convergence, fewest, speed
+from bitlane.reproduce.claim import QUICK, Verdict
+from bitlane.reproduce.tasks import TAILS, Task, comparisons, real, synthetic, synthetic_data
+
+from .support import comparison
+
+TASK = Task("a set", synthetic_data(20, 3, 0.1), synthetic(600, 4).schedule)
+GOOD = [4.0, 2.0, 1.01, 1.0]
+
+
+def case(judged):
+    """A data set on which `judged` are the losses of double sampling at 6 bits."""
+    rest = [(name, bits, GOOD) for name in SAMPLINGS for bits in convergence.BITS if (name, bits) != ("double", 6)]
+    return convergence.Case(TASK, [comparison(("full", 32, GOOD), *rest, ("double", 6, judged))] * 2)
+
+
+@pytest.mark.parametrize(
+    ("judged", "verdict"),
+    [
+        ([[4.0, 2.0, 1.005, 1.004]], Verdict.HELD),
+        ([[4.0, 2.0, 1.5, 1.011]], Verdict.FAILED),
+        ([GOOD, [4.0, 3.0, 2.0, np.inf]], Verdict.PARTLY),
+    ],
+)
+def test_convergence_is_judged_by_loss(judged, verdict):
+    claim = convergence.judge([case(each) for each in judged])
+    assert claim.verdict is verdict
+    assert ("diverges" in claim.measured) == (np.inf in judged[-1])
+
+
+def test_convergence_is_judged_by_pace():
+    slow = [4.0, 3.0, 2.0, 1.9, 1.0]
+    fast = [4.0, 2.0, 1.005, 1.0, 1.0]
+    rest = [(name, bits, fast) for name in SAMPLINGS for bits in convergence.BITS if (name, bits) != ("double", 6)]
+    found = convergence.Case(TASK, [comparison(("full", 32, fast), *rest, ("double", 6, slow))] * 2)
+    assert found.epochs(1) == [3, 3] and found.epochs(found.place("double", 6)) == [5, 5]
+    assert convergence.judge([found]).verdict is Verdict.FAILED
+
+
+def curves(*losses):
+    """Comparisons with these losses at 2, 4, 6 and 8 bits."""
+    marks = [("double", bits, each) for bits, each in zip(fewest.BITS, losses, strict=True)]
+    return comparison(("full", 32, GOOD), *marks)
+
+
+def test_smooth_is_near_32_bits_and_never_rises():
+    found = curves([4.0, 2.0, 1.0, 1.011], [4.0, 1.0, 1.02, 1.0], [4.0, 1.0, 1.009, 1.0], GOOD)
+    assert [fewest.smooth(found, 2 + place) for place in range(4)] == [False, False, True, True]
+    assert fewest.fewest([found, found]) == 6
+    bumpy = curves(GOOD, GOOD, [4.0, 1.0, 2.0, 1.0], GOOD)
+    assert fewest.fewest([found, bumpy]) == 8  # fewer bits that happen to be smooth do not count
+    assert fewest.fewest([curves(GOOD, GOOD, GOOD, [9.0, 9.0, 9.0, 9.0])]) is None
+    few = fewest.judge({"a": [found] * 2, "b": [found] * 2})
+    some = fewest.judge({"a": [found] * 2, "b": [bumpy] * 2})
+    none = fewest.judge({"b": [bumpy] * 2})
+    assert [few.verdict, some.verdict, none.verdict] == [Verdict.HELD, Verdict.PARTLY, Verdict.FAILED]
+
+
+def batch(size, full, *few):
+    marks = [("double", each.bits, losses) for each, losses in zip(batches.FEW, few, strict=True)]
+    return batches.Batch(size, [comparison(("full", 32, full), *marks)] * 2)
+
+
+def test_batches_are_judged_by_epochs():
+    quick, slow, never = [1.05, 1.0, 1.0], [3.0, 2.0, 1.05], [3.0, 3.0, 2.0]
+    as_claimed = batches.judge(batch(16, quick, slow, never), batch(256, slow, quick, [3.0, 3.0, 1.9]))
+    against = batches.judge(batch(16, slow, quick, quick), batch(256, quick, slow, slow))
+    half = batches.judge(batch(16, quick, quick, slow), batch(256, slow, slow, quick))
+    assert [each.verdict for each in (as_claimed, against, half)] == [Verdict.HELD, Verdict.FAILED, Verdict.PARTLY]
+    assert "never" in as_claimed.measured and "3 ± 0" in as_claimed.measured
+
+
+def race(four, six):
+    marks = [("double", 4, four), ("double", 6, six), ("double", 8, GOOD)]
+    return speed.Race(TASK, [comparison(("full", 32, GOOD), *marks)] * 2)
+
+
+def test_speed_is_judged_by_cycles_to_the_loss():
+    never = [4.0, 3.0, 2.0, 1.5]
+    assert race(GOOD, GOOD).best() == 8.0
+    assert race(never, GOOD).best() == pytest.approx(32 / 6)
+    claims = [speed.judge([race(GOOD, GOOD)]), speed.judge([race(never, GOOD)])]
+    assert [each.verdict for each in claims] == [Verdict.HELD, Verdict.FAILED]
+    assert speed.judge([race(GOOD, GOOD), race(never, GOOD)]).verdict is Verdict.PARTLY
+    assert "predicted, as no RTL" in claims[0].measured and "never" in claims[1].measured
+
+
+# --- data ----------------------------------------------------------------------------------------
+def test_seeds_are_orders_and_draws_of_the_same_rows():
+    device, said = open_device("emulator", 512), []
+    found = comparisons(synthetic(600, 2), [fewest.Precision(4)], 2, device, said.append)
+    assert [each.title for each in found] == ["synthetic 100, noise 0.1"] * 2 and len(said) == 2
+    assert found[0].optimum == pytest.approx(found[1].optimum, rel=1e-9)
+    assert found[0].results[1].loss != found[1].results[1].loss
+
+
+def test_noise_of_the_labels_is_what_is_left():
+    data = synthetic_data(5_000, 20, 0.5)
+    left = np.linalg.lstsq(data.X, data.y, rcond=None)[1][0] / len(data.y)
+    assert left / data.y.var() == pytest.approx(0.25 / 1.25, rel=0.1)
+
+
+def test_outliers_of_cod_rna_are_clipped(data_dir):
+    task = real("cod-rna", QUICK.rows, 2)
+    assert task.data.X.shape == (QUICK.rows, 8) and set(task.data.y) == {-1.0, 1.0}
+    share = np.mean(task.data.X.max(axis=0) == task.data.X, axis=0)
+    assert (share >= TAILS[0] / 2).all()
