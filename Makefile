@@ -12,7 +12,11 @@ MUTANTS ?= 500
 BOARD ?= pynq-z2
 
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
 .PHONY: help demo test network reproduce formal lint bench soak cov mutate synth netlist toolchain bitstream docs clean
+=======
+.PHONY: help demo test formal lint bench levels soak cov mutate synth netlist toolchain bitstream docs clean
+>>>>>>> 63c0aaeb9ffe9a82c448e806bedc6bd3a2ae73ed
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +51,9 @@ bench: $(STAMP) ## cycles against the bounds, time to the loss of 32 bits, stale
 	$(BIN)/python -m bitlane_sim.staleness docs/staleness.svg
 	$(BIN)/python -m bitlane_sim.bench
 	$(BIN)/python -m bitlane_sim.levels
+
+levels: $(STAMP) ## what optimal levels save in training, on nine data sets: about half an hour
+	$(BIN)/python -m bitlane_sim.levels_training
 
 soak: $(STAMP) ## random runs, RTL against numpy reference, for MINUTES (10)
 	$(BIN)/python -m bitlane_sim.soak --minutes $(MINUTES)

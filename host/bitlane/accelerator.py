@@ -17,8 +17,10 @@ from .contract import (
     CONTROL_ABORT,
     CONTROL_ACKNOWLEDGE,
     CONTROL_START,
+    DEFAULT_LEVEL_SLOTS,
     DIGIT_BITS,
     IDENTITY,
+    LEVEL,
     LOSS,
     REGISTERS,
     STATUS_BUSY,
@@ -28,11 +30,12 @@ from .contract import (
     WORD_BITS,
     WORD_BYTES,
     ErrorCode,
+    level_slots,
 )
 from .cycles import CycleCounts, predict
 from .devices.protocol import Buffer, Device
 from .errors import DataError, DeviceError
-from .layout import Geometry, Words, pack_master, unpack_master
+from .layout import Geometry, Words, pack_levels, pack_master, unpack_master
 from .settings import Settings
 from .trace import OnEpoch, Trace
 
@@ -67,6 +70,11 @@ class Job:
     epochs: of this start. Epoch e reads set `e mod sets`.
     settings: at the beginning; steps are divided by the batch already.
     snapshots: whether the models of each epoch are wanted.
+    levels: int32 [2**b + 1, n], the features' tables, in units of 2**-16; None without tables.
+
+    Raises
+    ------
+    DataError: levels of another shape than the geometry's, or beyond `contract.LEVEL`.
     """
 
     geometry: Geometry
@@ -76,6 +84,18 @@ class Job:
     epochs: int
     settings: Settings
     snapshots: bool = False
+    levels: NDArray[np.int32] | None = None
+
+    def __post_init__(self) -> None:
+        shape = (self.geometry.levels, self.geometry.features) if self.geometry.table else None
+        found = None if self.levels is None else self.levels.shape
+        if found != shape:
+            raise DataError(f"levels has shape {found}, but the geometry says {shape}")
+        if self.levels is not None and (self.levels.min() < LEVEL.minimum or self.levels.max() > LEVEL.maximum):
+            raise DataError(
+                f"levels go from {self.levels.min()} to {self.levels.max()}, in units of 2**-{LEVEL.fraction}: "
+                f"keep them within {LEVEL.minimum} and {LEVEL.maximum}"
+            )
 
     @property
     def sets(self) -> int:
@@ -146,7 +166,7 @@ def job_bytes(geometry: Geometry, epochs: int, base_sets: int, draw_sets: int, s
     sizes = [
         base_sets * geometry.base_words * WORD_BYTES,
         draw_sets * geometry.draw_words * WORD_BYTES,
-        geometry.model_bytes,
+        geometry.load_words * WORD_BYTES,
         models * geometry.model_bytes,
         epochs * geometry.record_words * WORD_BYTES,
     ]
@@ -189,6 +209,12 @@ class Accelerator:
         self.columns = self.port_bits // WORD_BITS
         self.outputs = self._read("outputs")
         self.address_bits = self._read("address_bits")
+        self.level_slots = self._read("level_slots")
+
+    @property
+    def table(self) -> bool:
+        """Whether its lanes look levels up in tables."""
+        return self.level_slots > 0
 
     def check(self, geometry: Geometry, staleness: int = 0) -> None:
         """DataError if the hardware is of another shape, or rows are too long for it; it says what would fit."""
@@ -198,6 +224,16 @@ class Accelerator:
                 f"the data is laid out for {mine[0]} columns and {mine[1]} outputs, but {self.device.name} "
                 f"has {theirs[0]} and {theirs[1]}: open the device with width={mine[0] * WORD_BITS} "
                 f"and outputs={mine[1]}"
+            )
+        if geometry.table and not self.table:
+            raise DataError(
+                f"the features have levels of their own, but {self.device.name} has no tables for them: open the "
+                f"device with level_slots={DEFAULT_LEVEL_SLOTS}"
+            )
+        if self.table and not geometry.table:
+            raise DataError(
+                f"the features have uniform levels, but {self.device.name} takes levels from tables alone: open the "
+                "device with level_slots=0"
             )
         if geometry.features > self.max_features:
             raise DataError(
@@ -214,6 +250,13 @@ class Accelerator:
                 f"a row of {geometry.features} features takes {geometry.row_words} words, but "
                 f"{self.device.name} buffers {self.max_row_words}: "
                 f"lower bits to {self.max_row_words // geometry.chunks * DIGIT_BITS} or below"
+            )
+        if geometry.level_slots > self.level_slots:
+            most = self.level_slots // level_slots(geometry.base_bits) * CHUNK
+            raise DataError(
+                f"X has {geometry.features} features, but of {geometry.levels} levels each {self.device.name} holds "
+                f"{most}: leave some out, lower bits, or open the device with level_slots="
+                f"{1 << (geometry.level_slots - 1).bit_length()}"
             )
 
     @contextmanager
@@ -241,7 +284,7 @@ class Accelerator:
 
         Raises
         ------
-        DataError: rows too long for the hardware, or columns or outputs that it does not have.
+        DataError: rows too long for the hardware, or columns, outputs or lanes that it does not have.
         DeviceError: it is busy, has no room, makes no progress, or ended with an error (see `.code`).
         """
         self.check(job.geometry, job.settings.staleness)
@@ -252,9 +295,10 @@ class Accelerator:
             if slot is None:
                 slot = stack.enter_context(self.slot(sum(map(len, job.base)), sum(map(len, job.draws))))
                 slot.fill(job.base, job.draws)
-            master = pack_master(job.master)
-            model_in = self._allocate(stack, len(master))
-            model_in.array[:] = master
+            model_in = self._allocate(stack, job.geometry.load_words)
+            model_in.array[: job.geometry.model_words] = pack_master(job.master)
+            if job.levels is not None:
+                model_in.array[job.geometry.model_words :] = pack_levels(job.levels)
             self.device.flush(model_in)
             models = job.epochs if job.snapshots else 1
             model_out = self._allocate(stack, models * job.geometry.model_words)
@@ -294,7 +338,7 @@ class Accelerator:
         address = {"base_address": slot.base, "draw_address": slot.draws, "model_in": model_in}
         values = {name: buffer.device_address if buffer else 0 for name, buffer in address.items()}
         mode = {
-            "base_digits": geometry.base_digits,
+            "base_digits": geometry.base_bits if geometry.table else geometry.base_digits,
             "draws": int(geometry.draws),
             "staleness": settings.staleness,
             "free": int(settings.free),

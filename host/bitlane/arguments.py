@@ -11,6 +11,7 @@ from . import __version__
 from .compare import SAMPLINGS
 from .contract import PORT_WIDTHS, WORD_BITS
 from .errors import DataError
+from .levels.tables import CHOICES
 from .objective import LOSSES
 from .schedules import DECAY
 
@@ -36,6 +37,7 @@ TRAIN = {
     **BOTH,
     "bits": 4,
     "sampling": None,
+    "levels": "uniform",
     "staleness": 0,
     "penalty": None,
     "alpha": 0.0,
@@ -44,7 +46,7 @@ TRAIN = {
 }
 COMPARE = {**BOTH, "bits": [2, 4, 8, 32], "sampling": list(SAMPLINGS), "staleness": [0], "positive": None}
 LEVELS = {name: TRAIN[name] for name in ("target", "task", "impute", "bits")}
-AS_GIVEN = ("draws", "epochs", "batch_size", "decay", "loss", "penalty", "alpha", "bounds", "staleness")
+AS_GIVEN = ("levels", "draws", "epochs", "batch_size", "decay", "loss", "penalty", "alpha", "bounds", "staleness")
 AS_BEGUN = ("bits", "sampling", "learning_rate", "seed", "class_weight", "target", "task", "impute")
 
 
@@ -72,8 +74,9 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         "train", help="train one model", description="Train one model.", argument_default=argparse.SUPPRESS
     )
     add = train.add_argument
-    add("--bits", type=int, help="stored bits a feature, even, 2 to 32 (4)")
+    add("--bits", type=int, help="stored bits a feature, even, 2 to 32, or 3 or 5 (4)")
     add("--sampling", choices=[*SAMPLINGS, "full"], help="how they are drawn (double; full for 32 bits)")
+    add("--levels", choices=CHOICES, help="optimal: of least variance for each feature, with 3 to 5 bits (uniform)")
     _shared(train)
     add("--staleness", type=int, choices=[0, 1], help="batches that the weights a batch reads are behind (0)")
     add("--penalty", choices=["l2", "l1"], help="penalty on the scaled weights (none)")
@@ -102,8 +105,8 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     levels = names.add_parser(
         "levels",
         help="what levels of least variance would save",
-        description="Compare the uniform levels that training with double sampling uses with those of least variance "
-        "for each feature. Nothing is trained, and training does not use such levels yet.",
+        description="Compare uniform levels with those of least variance for each feature. Nothing is trained: "
+        "`bitlane train --levels optimal` does that.",
         argument_default=argparse.SUPPRESS,
     )
     add = levels.add_argument

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from .contract import RATE_FRACTION, Loss, Prox
 from .errors import DataError
 from .fixed import split
+from .levels.tables import LevelTable
 from .objective import Bounds, ClassWeights, Objective
 from .quantize import Precision
 from .scaling import Scaling, Table
 from .settings import Settings
 from .whole import whole
 
-FORMAT = 1
+FORMAT = 2
 PHASE_BITS = 32
 HASHED = 1 << 18  # values hashed at a time
 
@@ -32,12 +33,14 @@ _DAMAGE = (KeyError, TypeError, ValueError, EOFError, OSError, AttributeError, z
 class Options:
     """What was asked of `train`, as far as bits depend on it: a resumed training must be asked for the same.
 
-    All are `train`'s parameters of the same names; `bits` and `sampling` make its precision, `class_weight` is
-    one pair a target.
+    All are `train`'s parameters of the same names; `bits`, `sampling` and `table` make its precision, `class_weight`
+    is one pair a target.
     """
 
     bits: int
     sampling: str
+    levels: str
+    table: bool
     draws: str | int
     batch_size: int
     learning_rate: float
@@ -55,7 +58,7 @@ class Options:
     @property
     def precision(self) -> Precision:
         """Of the stored samples."""
-        return Precision(self.bits, self.sampling)
+        return Precision(self.bits, self.sampling, self.table)
 
     @property
     def objective(self) -> Objective:
@@ -75,6 +78,7 @@ class Checkpoint:
     options: see `Options`.
     scaling: between scaled and user units.
     fingerprint: of the data, see `fingerprint`.
+    levels: int32 [2**b + 1, s] in units of `2**-16`, the levels of each stored feature; None without a table.
     """
 
     epoch: int
@@ -83,6 +87,7 @@ class Checkpoint:
     options: Options
     scaling: Scaling
     fingerprint: str
+    levels: LevelTable | None = None
 
     def check(self, options: Options, data: str, epochs: int) -> None:
         """DataError unless a training of these options, data and epochs can go on from here."""
@@ -110,6 +115,8 @@ class Checkpoint:
             "fingerprint": self.fingerprint,
         }
         arrays = {name: getattr(self.scaling, name) for name in ("center", "scale", "label_center", "label_scale")}
+        if self.levels is not None:
+            arrays["levels"] = self.levels
         return {"header": np.array(json.dumps(header)), "master": self.master, **arrays}
 
     @classmethod
@@ -138,11 +145,18 @@ class Checkpoint:
         for registers in header["settings"]:
             typed = {"loss": Loss(registers["loss"]), "prox": Prox(registers["prox"])}
             settings.append(Settings(**{**registers, **typed, "bounds": tuple(registers["bounds"])}))
-        master = arrays.pop("master")
+        typed_options = Options(**options)
+        master, levels = arrays.pop("master"), arrays.pop("levels", None)
         scaling = Scaling(**{**arrays, **header["scaling"]})
-        if master.dtype != np.int32 or master.shape != (len(settings), scaling.stored):
-            raise ValueError(f"master weights {master.dtype} {master.shape}")
-        return cls(header["epoch"], master, tuple(settings), Options(**options), scaling, header["fingerprint"])
+        _expect(master, (len(settings), scaling.stored), "master weights")
+        if typed_options.table:
+            _expect(levels, (typed_options.precision.levels, scaling.stored), "levels")
+        return cls(header["epoch"], master, tuple(settings), typed_options, scaling, header["fingerprint"], levels)
+
+
+def _expect(array: NDArray[Any] | None, shape: tuple[int, int], what: str) -> None:
+    if array is None or array.dtype != np.int32 or array.shape != shape:
+        raise ValueError(f"{what}: not int32 {shape}")
 
 
 def advanced(settings: Settings, epochs: int, batches: int) -> Settings:

@@ -29,6 +29,7 @@ from .extras import extra
 from .levels.plot import Panel, levels_plot
 from .levels.report import SHOWN, savings_summary
 from .levels.savings import column_scaling, feature_levels, savings
+from .levels.tables import training_precision
 from .plots import curve_label, draw
 from .quantize import FULL_BITS, Precision
 from .records import CHECKPOINT_NAME, Record, check_folder, read_record, write_record
@@ -114,7 +115,7 @@ def _train(arguments: argparse.Namespace) -> None:
     elif arguments.class_weight is not None:
         raise DataError(f"--class-weight {arguments.class_weight}: {_name(arguments.source)} has no classes")
     epochs = arguments.epochs - (checkpoint.epoch if checkpoint else 0)
-    with _device(arguments) as device:
+    with _device(arguments, precision) as device:
         model = (SGDRegressor if task == "regression" else SGDClassifier)(device=device, **parameters)
         with _progress("training", epochs * _passes(table, task, arguments)) as advance:
             model.fit(table.X, table.y, resume=checkpoint, on_epoch=advance, snapshots=True)
@@ -155,9 +156,10 @@ def _passes(table: Table, task: str, arguments: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _device(arguments: argparse.Namespace) -> Iterator[Device]:
-    """The device asked for, open."""
-    device = open_device(arguments.device, arguments.width, arguments.outputs)
+def _device(arguments: argparse.Namespace, precision: Precision | None = None) -> Iterator[Device]:
+    """The device asked for, open; with the lanes that the precision needs."""
+    slots = 0 if precision is None else precision.level_slots
+    device = open_device(arguments.device, arguments.width, arguments.outputs, slots)
     try:
         yield device
     finally:
@@ -166,9 +168,9 @@ def _device(arguments: argparse.Namespace) -> Iterator[Device]:
 
 def _precision(arguments: argparse.Namespace) -> Precision:
     sampling = arguments.sampling
-    if arguments.bits == FULL_BITS and sampling is None:
+    if arguments.bits == FULL_BITS and sampling is None and arguments.levels == "uniform":
         sampling = "full"
-    return Precision(arguments.bits, sampling or "double")
+    return training_precision(arguments.bits, sampling or "double", arguments.levels)
 
 
 def _writable(out: Path | None) -> None:

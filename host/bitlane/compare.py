@@ -212,6 +212,7 @@ def train_as(
     device: Device,
     staleness: int = 0,
     on_epoch: OnEpoch | None = None,
+    levels: str = "uniform",
 ) -> Run:
     """One training of a comparison, with its models of each epoch; see `training.train`."""
     return train(
@@ -219,6 +220,7 @@ def train_as(
         data.y,
         precision=precision,
         device=device,
+        levels=levels,
         draws=schedule.draws,
         epochs=schedule.epochs,
         batch_size=schedule.batch_size,

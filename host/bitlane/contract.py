@@ -19,6 +19,7 @@ CHUNK = 32  # features whose digits share one word
 DIGIT_BITS = 2  # a radix-4 digit; 32 of them fill a word
 MAX_DIGITS = 16  # 32 stored bits a feature
 TABLE_BITS = (1, 2, 3)  # base bits of a feature whose levels are in a table: 3, 5 or 9 levels
+DEFAULT_LEVEL_SLOTS = 4096  # of a build with table lanes: 16,384 features of 5 levels
 LABELS_PER_WORD = 4
 BURST_BEATS = 16  # longest AXI burst; both Zynq families cut longer ones
 CHUNK_MODEL_WORDS = CHUNK * 32 // WORD_BITS
@@ -117,11 +118,15 @@ def logistic_table() -> list[tuple[int, int]]:
 
 # --- timing, in clock cycles ---------------------------------------------------------------------
 ROW_GAP = 2  # rows' last words come at least (digits + ROW_GAP) cycles after one another
+DRAW_CYCLES = 2  # that a draw word takes table lanes: a product with each of the two levels drawn
 
 
-def update_latency(columns: int) -> int:
-    """From a batch's last beat to the first read of the updated model, one digit a feature."""
-    return 20 + (columns - 1).bit_length()
+def update_latency(columns: int, table: bool = False) -> int:
+    """From a batch's last beat to the first read of the updated model, one digit a feature; each further one adds 1.
+
+    table: of table lanes, where the words of a first chunk count as its digits, half digits too: 2, 2 or 3 of them.
+    """
+    return (28 if table else 20) + (columns - 1).bit_length()
 
 
 # --- registers ---------------------------------------------------------------------------------

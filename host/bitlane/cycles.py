@@ -4,6 +4,9 @@ The schedule is that of `docs/design.md`, worked out without simulating a cycle.
 the first groups only: afterwards prefetching is further ahead than any burst is late. From then on a batch's
 end follows from the ends of the two batches before it, which repeats itself after a few batches. Holds for
 regions that begin at multiples of a burst and for read latencies that the prefetch buffers cover.
+
+A *token* is a beat in the order in which beats are taken, a *slot* the cycle of a token in a sequencer that waits for
+nothing but its lanes: one a token, except that table lanes take two cycles for a draw word.
 """
 
 from __future__ import annotations
@@ -13,14 +16,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from .contract import BURST_BEATS, CHUNK_MODEL_WORDS, LABELS_PER_WORD, ROW_GAP, update_latency
+from .contract import BURST_BEATS, CHUNK_MODEL_WORDS, DRAW_CYCLES, LABELS_PER_WORD, ROW_GAP, update_latency
 from .layout import Geometry
 
 REQUEST_TO_ADDRESS = 1  # a walked token to its burst on the address channel
 DATA_TO_TOKEN = 2  # a beat on the data channel to the cycle in which the sequencer can take it
 CHECK_CYCLES = 1  # the register check, beyond a cycle for each bit of the largest factor
 WRITE_OVERHEAD = 3  # a burst on the write port beyond its beats: request, address, end
-LOAD_CYCLES = 5  # from the last beat of the models to the first digit, one row a beat
+LOAD_CYCLES = 5  # from the last beat of the models and the tables to the first digit, one row a beat
 NEXT_CYCLES = 2  # from a written record to the next epoch's first digit
 FINISH_CYCLES = 1  # from the last write response to done
 PERIOD = LABELS_PER_WORD * BURST_BEATS  # groups after which bursts and groups begin together again
@@ -51,6 +54,21 @@ class CycleCounts:
     stall_model: int
 
 
+def group_gap(geometry: Geometry) -> int:
+    """Cycles from a group's last beat to the next one's, at least."""
+    return (DRAW_CYCLES if geometry.table else geometry.digits) + ROW_GAP
+
+
+def publish_latency(geometry: Geometry) -> int:
+    """Cycles from a batch's last beat to the first read of the updated model."""
+    return update_latency(geometry.columns, geometry.table) + _first_chunk(geometry) - 1
+
+
+def _first_chunk(geometry: Geometry) -> int:
+    """Words of a row's first chunk."""
+    return geometry.half + geometry.digits
+
+
 def predict(
     geometry: Geometry,
     epochs: int,
@@ -60,10 +78,10 @@ def predict(
 ) -> CycleCounts:
     """Counters of a run of `epochs` epochs, each of whose batches reads the model of `1 + staleness` batches before."""
     schedule = _Schedule(geometry, staleness)
-    largest_factor = max(geometry.chunks * geometry.base_digits, geometry.chunks)
+    largest_factor = max(geometry.base_row_words, geometry.chunks)
     begin = CHECK_CYCLES + largest_factor.bit_length()
     model_beats = geometry.load_beats
-    to_epoch_done = schedule.to_publish + (geometry.chunks - 1) * geometry.digits
+    to_epoch_done = schedule.to_publish + schedule.row - _first_chunk(geometry)
     chunk_beats = CHUNK_MODEL_WORDS // geometry.columns
     store = geometry.outputs * geometry.chunks * (chunk_beats + WRITE_OVERHEAD)
     record = geometry.record_words // geometry.columns + WRITE_OVERHEAD
@@ -107,15 +125,57 @@ class _Clock:
     ends: list[int] = field(default_factory=list)
 
 
+class _Tokens:
+    """The tokens of four groups that share their label beats; all fours of an epoch are alike.
+
+    Members
+    -------
+    count: of the four groups.
+    row: slots of a group, labels apart.
+    base, draw: the tokens that are taken from each of the streams, in order.
+    slots: of each token.
+    """
+
+    def __init__(self, geometry: Geometry):
+        outputs = geometry.outputs
+        chunk = [False] * geometry.base_digits + [True] * geometry.draws
+        pair = [False] * geometry.half + 2 * chunk  # a half word is two chunks'
+        is_draw = np.array(pair * -(-geometry.chunks // 2), np.bool_)[: geometry.row_words]
+        waits = geometry.table * (DRAW_CYCLES - 1) * (is_draw[1:] & is_draw[:-1])
+        slots = np.arange(len(is_draw)) + np.concatenate([[0], np.cumsum(waits)])
+        self.row = int(slots[-1]) + 1
+
+        def of_four(positions: npt.NDArray[np.intp], length: int) -> Int64s:
+            return outputs + (np.arange(LABELS_PER_WORD)[:, np.newaxis] * length + positions).reshape(-1)
+
+        labels = np.arange(outputs)
+        self.count = outputs + LABELS_PER_WORD * len(is_draw)
+        self.base = np.concatenate([labels, of_four(np.flatnonzero(~is_draw), len(is_draw))])
+        self.draw = of_four(np.flatnonzero(is_draw), len(is_draw))
+        self.slots = np.concatenate([labels, of_four(slots, self.row)])
+
+    def first_of_bursts(self, stream: Int64s, beats: int) -> Int64s:
+        """The tokens, counted from the first label, that begin the bursts of so many beats of a stream of four."""
+        four, place = np.divmod(np.arange(0, beats, BURST_BEATS), max(len(stream), 1))
+        return four * self.count + stream[place]
+
+    def slots_of(self, tokens: Int64s) -> Int64s:
+        """Of tokens counted from the first label."""
+        four, place = np.divmod(tokens, self.count)
+        slots: Int64s = four * (self.slots[-1] + 1) + self.slots[place]
+        return slots
+
+
 class _Schedule:
     """When the last beats of groups are taken."""
 
     def __init__(self, geometry: Geometry, staleness: int):
         self._geometry = geometry
         self._staleness = staleness
-        self._gap = geometry.digits + ROW_GAP
-        self.row = geometry.row_words
-        self.to_publish = update_latency(geometry.columns) - 1 + geometry.digits - 1
+        self._gap = group_gap(geometry)
+        self._tokens = _Tokens(geometry)
+        self.row = self._tokens.row
+        self.to_publish = publish_latency(geometry) - 1
 
     def reach(self, clock: _Clock, group: int, taken: int) -> None:
         """The groups up to `group`, not beyond the batch of the clock's, have been taken."""
@@ -151,37 +211,37 @@ class _Schedule:
         """The models and the first groups, until no beat can be late any more; and the cycles waited for memory.
 
         A burst's first beat is the only one that may come late: its other beats follow one a cycle. So the
-        tokens run one a cycle, and every wait pushes all that follow it as far back.
+        tokens run a slot a cycle, and every wait pushes all that follow it as far back.
         """
         geometry, clock = self._geometry, _Clock()
         looked_at = min(geometry.groups, PERIOD)
-        tokens, late = _late_bursts(geometry, looked_at, model_beats, timing)
-        behind, stall = 0, 0  # token t is taken in cycle begin + t + behind
+        slots, late = self._late_bursts(looked_at, model_beats, timing)
+        behind, stall = 0, 0  # the token of slot t is taken in cycle begin + t + behind
 
         def wait_for_memory(first: int, stop: int) -> None:
             nonlocal behind, stall
-            some = slice(*np.searchsorted(tokens, [first, stop]))
+            some = slice(*np.searchsorted(slots, [first, stop]))
             wait = max(0, int(late[some].max(initial=0)) - behind)
             behind += wait
             stall += wait
 
         wait_for_memory(0, model_beats)
-        token = model_beats
+        slot = model_beats
         loaded = begin + model_beats - 1 + behind + LOAD_CYCLES + (geometry.columns - 1).bit_length()
         for group in range(looked_at):
             labels = geometry.outputs if group % LABELS_PER_WORD == 0 else 0
             release = self._release(clock) if group else loaded
-            wait_for_memory(token, token + labels)
-            token += labels
+            wait_for_memory(slot, slot + labels)
+            slot += labels
             if release is not None:
-                behind = max(behind, release - begin - token)
-            last = token + self.row - 1
-            wait_for_memory(token, last)
+                behind = max(behind, release - begin - slot)
+            last = slot + self.row - 1
+            wait_for_memory(slot, last)
             if group:
                 behind = max(behind, clock.taken + self._gap - begin - last)
             wait_for_memory(last, last + 1)
             self.reach(clock, group + 1, begin + last + behind)
-            token = last + 1
+            slot = last + 1
             if behind >= late.max():
                 break
         return clock, stall
@@ -199,42 +259,28 @@ class _Schedule:
         with_labels, without = (max(beats, self._gap) for beats in (self.row + outputs, self.row))
         return labelled * with_labels + (stop - first - labelled) * without
 
+    def _late_bursts(self, groups: int, model_beats: int, timing: MemoryTiming) -> tuple[Int64s, Int64s]:
+        """Of the bursts of the models and the first groups: their first slots, and by how many cycles these are late.
 
-def _late_bursts(geometry: Geometry, groups: int, model_beats: int, timing: MemoryTiming) -> tuple[Int64s, Int64s]:
-    """Of the bursts of the models and the first groups: their first tokens, and by how many cycles these are late.
-
-    Late for a sequencer that took a token in every cycle. A token is walked a cycle; bursts come in the order
-    of their tokens.
-    """
-    base, draw = _burst_tokens(geometry, groups)
-    model = np.arange(0, model_beats, BURST_BEATS)
-    tokens = np.concatenate([model, base + model_beats, draw + model_beats])
-    lengths = np.concatenate(
-        [
-            np.minimum(beats - BURST_BEATS * np.arange(len(bursts)), BURST_BEATS)
-            for bursts, beats in ((model, model_beats), (base, geometry.base_beats), (draw, geometry.draw_beats))
-        ]
-    )
-    order = np.argsort(tokens, kind="stable")
-    tokens, lengths = tokens[order], lengths[order]
-    before = np.cumsum(lengths) - lengths
-    asked = tokens + REQUEST_TO_ADDRESS
-    arrival = np.maximum.accumulate(asked + timing.read_latency - before) + before
-    return tokens, arrival + DATA_TO_TOKEN - tokens
-
-
-def _burst_tokens(geometry: Geometry, groups: int) -> tuple[Int64s, Int64s]:
-    """Positions, counted from the first label, of the tokens that begin a burst: base stream, draw stream."""
-    outputs, chunks = geometry.outputs, LABELS_PER_WORD * geometry.chunks  # behind the labels of four groups
-    four_tokens = outputs + chunks * geometry.digits
-
-    labels = -(-groups // LABELS_PER_WORD) * outputs
-    beat = np.arange(0, labels + groups * geometry.chunks * geometry.base_digits, BURST_BEATS)
-    which, offset = np.divmod(beat, outputs + chunks * geometry.base_digits)
-    chunk, digit = np.divmod(offset - outputs, max(geometry.base_digits, 1))
-    base = which * four_tokens + np.where(offset < outputs, offset, outputs + chunk * geometry.digits + digit)
-
-    beat = np.arange(0, groups * geometry.chunks if geometry.draws else 0, BURST_BEATS)
-    which, offset = np.divmod(beat, chunks)
-    draw = which * four_tokens + outputs + offset * geometry.digits + geometry.base_digits
-    return base, draw
+        Late for a sequencer that took a token in every slot. A token is walked a cycle; bursts come in the order
+        of their tokens.
+        """
+        geometry, fours = self._geometry, -(-groups // LABELS_PER_WORD)
+        label_beats = fours * geometry.outputs
+        model = np.arange(0, model_beats, BURST_BEATS)
+        base = self._tokens.first_of_bursts(self._tokens.base, label_beats + groups * geometry.base_row_words)
+        draw = self._tokens.first_of_bursts(self._tokens.draw, groups * geometry.chunks * geometry.draws)
+        tokens = np.concatenate([model, base + model_beats, draw + model_beats])
+        slots = np.concatenate([model, *(self._tokens.slots_of(each) + model_beats for each in (base, draw))])
+        lengths = np.concatenate(
+            [
+                np.minimum(beats - BURST_BEATS * np.arange(len(bursts)), BURST_BEATS)
+                for bursts, beats in ((model, model_beats), (base, geometry.base_beats), (draw, geometry.draw_beats))
+            ]
+        )
+        order = np.argsort(tokens, kind="stable")
+        tokens, slots, lengths = tokens[order], slots[order], lengths[order]
+        before = np.cumsum(lengths) - lengths
+        asked = tokens + REQUEST_TO_ADDRESS
+        arrival = np.maximum.accumulate(asked + timing.read_latency - before) + before
+        return slots, arrival + DATA_TO_TOKEN - slots

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from .checkpoint import Checkpoint
 from .devices import Device, open_device
 from .errors import DataError
+from .levels.tables import training_precision
 from .objective import Bounds, ClassWeights
-from .quantize import Precision
 from .runs import OnEpoch, Run
 from .scaling import Floats, Table
 from .training import ALIKE, train
@@ -37,8 +37,10 @@ Classifier = TypeVar("Classifier", bound="SGDClassifier")
 _PARAMETERS = """
     Parameters
     ----------
-    bits: stored bits a feature, even, 2 to 32.
+    bits: stored bits a feature, even, 2 to 32; with double sampling 3 or 5 too.
     sampling: "double" (unbiased: two draws of each sample), "nearest", "naive" (biased), or "full" (bits=32).
+    levels: what samples are rounded to. "uniform": equal intervals; "optimal": those of least variance for each
+        feature, with double sampling and 3, 4 or 5 bits. These, and 3 or 5 bits, need a device of table lanes.
     draws: random sets that the epochs go through: "epoch" (a new one each), "once", or a number.
     epochs: passes over the data.
     batch_size: rows of a mini-batch.
@@ -69,6 +71,7 @@ class _LinearSGD:
 
     bits: int
     sampling: str
+    levels: str
     draws: str | int
     epochs: int
     batch_size: int
@@ -144,7 +147,7 @@ class _LinearSGD:
         snapshots: bool,
     ) -> Run:
         """One run of all targets, float64 [rows, targets]."""
-        precision = Precision(self.bits, self.sampling)
+        precision = training_precision(self.bits, self.sampling, self.levels)
         if self.loss not in self._losses:
             raise DataError(f"loss={self.loss!r}: choose one of {', '.join(map(repr, self._losses))}")
         seed = resume.options.seed if resume is not None and self.random_state is None else as_seed(self.random_state)
@@ -159,13 +162,14 @@ class _LinearSGD:
             "coef_init": as_coefficients("coef_init", coef_init, targets.shape[1], table.shape[1]),
             "intercept_init": as_coefficients("intercept_init", intercept_init, targets.shape[1], None),
         }
-        device = open_device(self.device)
+        device = open_device(self.device, level_slots=precision.level_slots)
         try:
             return train(
                 table,
                 targets,
                 precision=precision,
                 device=device,
+                levels=self.levels,
                 draws=self.draws,
                 epochs=self.epochs,
                 loss=self.loss,
@@ -217,6 +221,7 @@ class SGDRegressor(_LinearSGD):  # noqa: D101 - its docstring is made below
         self,
         bits: int = 4,
         sampling: str = "double",
+        levels: str = "uniform",
         draws: str | int = "epoch",
         epochs: int = 20,
         batch_size: int = 16,
@@ -297,6 +302,7 @@ class SGDClassifier(_LinearSGD):  # noqa: D101 - its docstring is made below
         self,
         bits: int = 4,
         sampling: str = "double",
+        levels: str = "uniform",
         draws: str | int = "epoch",
         epochs: int = 20,
         batch_size: int = 16,
@@ -393,7 +399,7 @@ SGDRegressor.__doc__ = f"""Least-squares regression by low-precision SGD, of one
     ----------
     coef_: float64 [n], user units; [targets, n] for y [rows, targets]. intercept_: float64 [1] or [targets].
     n_iter_: epochs. n_features_in_. feature_names_in_: where X had named columns.
-    run_: `bitlane.runs.Run`: losses, cycles, bytes, stalls, checkpoints.
+    run_: `bitlane.runs.Run`: losses, cycles, bytes, stalls, levels, checkpoints.
     """
 _CHOICES = '"squared_error" on labels -1 and 1 (LS-SVM), "hinge" (SVM), or "log_loss" (logistic regression)'
 SGDClassifier.__doc__ = f"""Linear classification by low-precision SGD, of more than two classes each against the rest.
@@ -403,5 +409,5 @@ SGDClassifier.__doc__ = f"""Linear classification by low-precision SGD, of more 
     classes_: the labels found, sorted.
     coef_: float64 [1, n] for two classes, otherwise [classes, n]. intercept_: float64 [1] or [classes].
     n_iter_: epochs. n_features_in_. feature_names_in_: where X had named columns.
-    run_: `bitlane.runs.Run` of all classes: losses, cycles, bytes, stalls, checkpoints.
+    run_: `bitlane.runs.Run` of all classes: losses, cycles, bytes, stalls, levels, checkpoints.
     """

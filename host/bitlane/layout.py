@@ -1,13 +1,16 @@
 """Codes, labels and weights as the 64-bit words that lie in the accelerator's memory.
 
 A row is `chunks` chunks of 32 features; a word holds one radix-4 digit of each feature of a chunk, feature j
-in bits `2j+1 .. 2j`. A beat is `columns` words side by side, each of a row of its own: the rows of a group.
+in bits `2j+1 .. 2j`. The bit that an odd code has in front of its digits lies in a word of its own, one for two
+chunks. A beat is `columns` words side by side, each of a row of its own: the rows of a group.
 Words are numpy uint64 of a little-endian host, which all supported hosts are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +31,13 @@ from .contract import (
     WEIGHT,
     WORD_BITS,
     level_count,
+    level_slots,
     record_words,
 )
+from .digits import pack_digits, pack_halves, unpack_digits, unpack_halves
 from .errors import DataError
 
 BLOCK_ROWS = 1024  # rows packed at a time, a multiple of LABELS_PER_WORD groups: what a cache holds
-LANES = 8  # digits gathered at a time: the bytes of a 64-bit word
-OCTETS = CHUNK // LANES
 CUT_BITS = MASTER.fraction - WEIGHT.fraction  # of a master weight, that the dot product does not read
 
 Words = NDArray[np.uint64]
@@ -157,7 +160,7 @@ class Geometry:
     @property
     def base_row_words(self) -> int:
         """Words of a row in the base region; with half digits every second chunk, from the first on, has one more."""
-        return self.chunks * self.base_digits + self.half * -(-self.chunks // 2)
+        return self.chunks * self.base_digits + self.half_words
 
     @property
     def row_words(self) -> int:
@@ -168,6 +171,16 @@ class Geometry:
     def levels(self) -> int:
         """Levels of a feature in its table; 0 without one."""
         return level_count(self.base_bits) if self.table else 0
+
+    @property
+    def level_slots(self) -> int:
+        """Places that the levels of all chunks take in a lane; 0 without tables."""
+        return self.chunks * level_slots(self.base_bits) if self.table else 0
+
+    @property
+    def half_words(self) -> int:
+        """Words of half digits a row."""
+        return self.half * -(-self.chunks // 2)
 
     @property
     def label_beats(self) -> int:
@@ -263,7 +276,7 @@ def pack_base(
 
     Parameters
     ----------
-    codes: uint32 [rows, n], base codes below `4**base_digits`.
+    codes: uint32 [rows, n], base codes below `2**base_bits`.
     labels: int16 [rows, outputs], in units of `2**-15`.
     geometry: of the whole region.
     groups: that these rows fill, all when None; they begin and end at a multiple of four, or at the end.
@@ -280,7 +293,7 @@ def pack_base(
     slots = geometry.slots(groups)
     _expect(codes, (len(slots), geometry.features), "codes")
     _expect(labels, (len(slots), geometry.outputs), "labels")
-    columns, outputs, row_words = geometry.columns, geometry.outputs, geometry.chunks * geometry.base_digits
+    columns, outputs, row_words = geometry.columns, geometry.outputs, geometry.base_row_words
     fours = -(-len(groups) // LABELS_PER_WORD)
     beats = np.zeros((fours, outputs + LABELS_PER_WORD * row_words, columns), np.uint64)
 
@@ -291,8 +304,7 @@ def pack_base(
     if row_words:
         step = BLOCK_ROWS // columns
         for first in range(0, len(groups), step):
-            words = np.zeros((step * columns, geometry.chunks, geometry.base_digits), np.uint64)
-            _pack_slots(codes, slots, first * columns, words)
+            words = _pack_rows(codes, slots, range(first * columns, (first + step) * columns), geometry)
             some = beats[first // LABELS_PER_WORD : (first + step) // LABELS_PER_WORD, outputs:]
             turned = words.reshape(-1, LABELS_PER_WORD, columns, row_words).transpose(0, 1, 3, 2)
             some[:] = turned.reshape(-1, LABELS_PER_WORD * row_words, columns)[: len(some)]
@@ -307,7 +319,7 @@ def unpack_base(
     groups = range(geometry.groups) if groups is None else groups
     span = geometry.base_span(groups)
     _expect(words, (span.stop - span.start,), "words")
-    columns, outputs, row_words = geometry.columns, geometry.outputs, geometry.chunks * geometry.base_digits
+    columns, outputs, row_words = geometry.columns, geometry.outputs, geometry.base_row_words
     fours = -(-len(groups) // LABELS_PER_WORD)
     beats = np.zeros((fours, outputs + LABELS_PER_WORD * row_words, columns), np.uint64)
     beats.reshape(-1)[: len(words)] = words
@@ -315,8 +327,7 @@ def unpack_base(
     fields = np.ascontiguousarray(beats[:, :outputs, :, None]).view(np.int16)
     labels = fields.transpose(0, 3, 2, 1).reshape(-1, outputs)[slots]
     turned = beats[:, outputs:].reshape(fours * LABELS_PER_WORD, row_words, columns).transpose(0, 2, 1)
-    digits = turned.reshape(fours * LABELS_PER_WORD * columns, geometry.chunks, geometry.base_digits)
-    return _unpack_digits(digits[slots], geometry.features), labels
+    return _unpack_rows(turned.reshape(fours * LABELS_PER_WORD * columns, row_words)[slots], geometry), labels
 
 
 def pack_draws(codes: NDArray[np.uint8], geometry: Geometry, groups: range | None = None) -> Words:
@@ -330,7 +341,7 @@ def pack_draws(codes: NDArray[np.uint8], geometry: Geometry, groups: range | Non
     columns = geometry.columns
     words = np.zeros((len(groups) * columns, geometry.chunks, 1), np.uint64)
     for first in range(0, len(words), BLOCK_ROWS):
-        _pack_slots(codes, slots, first, words[first : first + BLOCK_ROWS])
+        _pack_slots(pack_digits, codes, slots, first, words[first : first + BLOCK_ROWS])
     turned: Words = words.reshape(-1, columns, geometry.chunks).transpose(0, 2, 1)
     return turned.reshape(-1)
 
@@ -342,7 +353,7 @@ def unpack_draws(words: Words, geometry: Geometry, groups: range | None = None) 
     _expect(words, (len(groups) * geometry.chunks * columns,), "words")
     turned = words.reshape(-1, geometry.chunks, columns).transpose(0, 2, 1)
     digits = turned.reshape(-1, geometry.chunks, 1)[geometry.slots(groups)]
-    return _unpack_digits(digits, geometry.features).astype(np.uint8)
+    return unpack_digits(digits, geometry.features).astype(np.uint8)
 
 
 def master_weights(weights: NDArray[np.float64]) -> NDArray[np.int32]:
@@ -359,67 +370,71 @@ def weight_values(master: NDArray[np.int32]) -> NDArray[np.float64]:
 
 def pack_master(master: NDArray[np.int32]) -> Words:
     """Master weights int32 [..., n], two a word, the even feature low; missing features are stored as 0 is."""
-    features = master.shape[-1]
-    padded = np.full((*master.shape[:-1], -(-features // CHUNK) * CHUNK), MASTER_OFFSET, np.int32)
-    padded[..., :features] = master
-    return padded.reshape(-1).view(np.uint64)
+    return _pack_model(master, MASTER_OFFSET)
+
+
+def pack_levels(levels: NDArray[np.int32]) -> Words:
+    """Level k of every feature, int32 [levels, n] in units of `2**-16`, as one more model; missing features are 0."""
+    return _pack_model(levels, 0)
 
 
 def unpack_master(words: Words, features: int) -> NDArray[np.int32]:
-    """Master weights int32 [models, features] of models stored one after the other: `pack_master` undone."""
+    """Int32 [models, features] of models, or levels, stored one after the other: the packing undone."""
     chunks = -(-features // CHUNK)
     models: NDArray[np.int32] = np.array(words).view(np.int32).reshape(-1, chunks * CHUNK)
     return models[:, :features]
 
 
-# The eight digits in the bytes of a word move together in three steps: pairs, quads, all.
-_STEPS = ((6, 0x000F000F000F000F), (12, 0x000000FF000000FF), (24, 0x000000000000FFFF))
-_SPREAD = (0x000000FF000000FF, 0x000F000F000F000F, 0x0303030303030303)
-_DIGIT = np.uint64(0x0303030303030303)
+def _pack_model(values: NDArray[np.int32], missing: int) -> Words:
+    features = values.shape[-1]
+    padded = np.full((*values.shape[:-1], -(-features // CHUNK) * CHUNK), missing, np.int32)
+    padded[..., :features] = values
+    return padded.reshape(-1).view(np.uint64)
 
 
-def _pack_digits(codes: NDArray[np.unsignedinteger], words: NDArray[np.uint64]) -> None:
-    """Fills words [rows, chunks, digits] with the digits of codes [rows, n], the most significant first."""
-    rows, chunks, digits = words.shape
-    quarters = words.view(np.uint16).reshape(rows, chunks, digits, OCTETS)
-    plane = np.zeros((rows, chunks * CHUNK), np.uint8)
-    lanes = plane.view(np.uint64).reshape(rows, chunks, OCTETS)
-    for low in range(0, digits, 4):  # the four digits of a byte
-        np.right_shift(codes, DIGIT_BITS * low, out=plane[:, : codes.shape[1]], casting="unsafe")
-        for digit in range(low, min(low + 4, digits)):
-            gathered = (lanes >> np.uint64(DIGIT_BITS * (digit - low))) & _DIGIT
-            for shift, mask in _STEPS:
-                gathered |= gathered >> np.uint64(shift)
-                gathered &= np.uint64(mask)
-            quarters[:, :, digits - 1 - digit] = gathered
+def _pack_rows(codes: NDArray[np.uint32], slots: NDArray[np.intp], some: range, geometry: Geometry) -> Words:
+    """The base words of some slots, [slots, base_row_words], 0 where no row lies."""
+    chunks = 2 * geometry.half_words if geometry.half else geometry.chunks
+    digits = np.zeros((len(some), chunks, geometry.base_digits), np.uint64)
+    if geometry.base_digits:
+        _pack_slots(pack_digits, codes, slots, some.start, digits)
+    if not geometry.half:
+        return digits.reshape(len(some), -1)
+    halves = np.zeros((len(some), geometry.half_words), np.uint64)
+    _pack_slots(partial(pack_halves, digits=geometry.base_digits), codes, slots, some.start, halves)
+    of_pairs = digits.reshape(*halves.shape, 2 * geometry.base_digits)
+    words = np.concatenate([halves[..., np.newaxis], of_pairs], axis=2)
+    return words.reshape(len(some), -1)[:, : geometry.base_row_words]
 
 
-def _unpack_digits(words: NDArray[np.uint64], features: int) -> NDArray[np.uint32]:
-    """Codes uint32 [rows, features] of words [rows, chunks, digits]."""
-    rows, chunks, digits = words.shape
-    codes = np.zeros((rows, features), np.uint32)
-    for digit in range(digits):
-        word = np.ascontiguousarray(words[:, :, digit])
-        lanes = word.view(np.uint16).reshape(rows, chunks * OCTETS).astype(np.uint64)
-        for (shift, _), mask in zip(reversed(_STEPS), _SPREAD, strict=True):
-            lanes |= lanes << np.uint64(shift)
-            lanes &= np.uint64(mask)
-        codes <<= np.uint32(DIGIT_BITS)
-        codes |= lanes.view(np.uint8)[:, :features]
+def _unpack_rows(words: Words, geometry: Geometry) -> NDArray[np.uint32]:
+    """Codes uint32 [rows, features] of base words [rows, base_row_words]."""
+    rows, features, digits = len(words), geometry.features, geometry.base_digits
+    if not geometry.half:
+        return unpack_digits(words.reshape(rows, geometry.chunks, digits), features)
+    padded = np.zeros((rows, geometry.half_words * (1 + 2 * digits)), np.uint64)
+    padded[:, : geometry.base_row_words] = words
+    pairs = padded.reshape(rows, geometry.half_words, 1 + 2 * digits)
+    codes = unpack_digits(pairs[..., 1:].reshape(rows, 2 * geometry.half_words, digits), features)
+    codes |= unpack_halves(pairs[..., 0], features).astype(np.uint32) << np.uint32(DIGIT_BITS * digits)
     return codes
 
 
 def _pack_slots(
-    codes: NDArray[np.unsignedinteger], slots: NDArray[np.intp], first: int, words: NDArray[np.uint64]
+    pack: Callable[[NDArray[np.unsignedinteger], Words], None],
+    codes: NDArray[np.unsignedinteger],
+    slots: NDArray[np.intp],
+    first: int,
+    words: Words,
 ) -> None:
-    """Fills words [slots, chunks, digits], the slots from `first` on, with the digits of the rows that lie there."""
+    """Fills words [slots, ...], the slots from `first` on, with what `pack` makes of the rows that lie there."""
     start, stop = np.searchsorted(slots, [first, first + len(words)])
     if stop > start and slots[stop - 1] - slots[start] == stop - 1 - start:  # nothing missing between
         at = slots[start] - first
-        _pack_digits(codes[start:stop], words[at : at + stop - start])
+        pack(codes[start:stop], words[at : at + stop - start])
         return
     packed = np.zeros((stop - start, *words.shape[1:]), np.uint64)
-    _pack_digits(codes[start:stop], packed)
+    pack(codes[start:stop], packed)
     words[slots[start:stop] - first] = packed
 
 

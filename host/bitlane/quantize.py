@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .contract import DIGIT_BITS, MAX_DIGITS, TABLE_BITS
+from .contract import DEFAULT_LEVEL_SLOTS, DIGIT_BITS, MAX_DIGITS, TABLE_BITS
 from .errors import DataError
 
 SAMPLINGS = ("double", "nearest", "naive", "full")
@@ -89,6 +89,11 @@ class Precision:
         return (1 << self.base_bits) + self.draws
 
     @property
+    def level_slots(self) -> int:
+        """With which `open_device` makes a device that reads such samples."""
+        return DEFAULT_LEVEL_SLOTS if self.table else 0
+
+    @property
     def limit(self) -> float:
         """The largest scaled value: 1, or for naive the outermost middle, `1 - 2**-bits`."""
         return 1.0 - 2.0**-self.bits if self.sampling == "naive" else 1.0
@@ -116,7 +121,7 @@ def base_codes(
     codes = np.empty(values.shape, np.uint32)
     last = (1 << precision.base_bits) - 1
     naive = precision.sampling == "naive"
-    for rows in _blocks(values.shape):
+    for rows in blocks(values.shape):
         position = _position(values[rows], precision)
         if naive:
             if rng is None:
@@ -149,13 +154,24 @@ def draw_codes(values: NDArray[np.floating], precision: Precision, rng: np.rando
     """
     codes = np.empty(values.shape, np.uint8)
     last = (1 << precision.base_bits) - 1
-    for rows in _blocks(values.shape):
+    for rows in blocks(values.shape):
         position = _position(values[rows], precision)
         position -= np.clip(np.floor(position), 0, last)
-        upper = position.astype(np.float32)
-        uniform = rng.random((*position.shape, 2), dtype=np.float32)
-        u1, u2 = uniform[..., 0] < upper, uniform[..., 1] < upper
-        codes[rows] = u1.view(np.uint8) << 1 | u2.view(np.uint8)
+        codes[rows] = draw_ends(position, rng)
+    return codes
+
+
+def draw_ends(position: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.uint8]:
+    """Two draws for each place float64 [rows, n] inside an interval: uint8 [rows, n], `2 * u1 + u2`.
+
+    Each is 1 with the probability `position`, to 24 bits. Takes 2 n numbers a row.
+    """
+    upper = position.astype(np.float32)
+    uniform = rng.random((*position.shape, 2), dtype=np.float32)
+    u1, u2 = uniform[..., 0] < upper, uniform[..., 1] < upper
+    codes = u1.astype(np.uint8)
+    codes <<= np.uint8(1)
+    codes |= u2.view(np.uint8)
     return codes
 
 
@@ -166,7 +182,7 @@ def _position(values: NDArray[np.floating], precision: Precision) -> NDArray[np.
     return position
 
 
-def _blocks(shape: tuple[int, ...]) -> Iterator[slice]:
+def blocks(shape: tuple[int, ...]) -> Iterator[slice]:
     """Slices of rows of about `BLOCK` values."""
     rows, n = shape
     step = max(1, BLOCK // max(1, n))

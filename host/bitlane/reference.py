@@ -1,12 +1,9 @@
 """The accelerator's arithmetic as integers: every weight bit, loss and saturation count is the hardware's.
 
 What is computed is defined in `docs/design.md`, "Arithmetic, exactly"; the names are the same. It is fast
-because the sums over features and rows go through float64 BLAS, which is exact as long as every partial sum
-is an integer below 2**53, and it stays exact because
-
-- codes of more than 16 bits are multiplied as two halves, joined by `floor((x + floor(y / a)) / b)`;
-- the sum of a block of groups replaces one update after the other only for weights that no order of these
-  updates could saturate. The other weights take the groups one by one.
+because the sums over features and rows are those of `blocks`, and it stays exact because the sum of a block of
+groups replaces one update after the other only for weights that no order of these updates could saturate. The
+other weights take the groups one by one.
 """
 
 from __future__ import annotations
@@ -17,11 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from .blocks import Block, Change, DigitBlock, Floats, Int64s, TableBlock
 from .contract import (
     BOUND,
     COEFFICIENT,
-    DIGIT_BITS,
     LABEL,
+    LEVEL_COEFFICIENT,
     LOSS,
     MASTER,
     RATE_FRACTION,
@@ -40,22 +38,18 @@ from .layout import CUT_BITS, Geometry
 from .settings import Settings
 
 BLOCK = 1 << 16  # digits kept as floats at a time
-HALF = 16  # bits of a code that one exact multiplication takes: 16 + 23 + 14 (features) = 53
 PHASE_BITS = 32
 ONE = 1 << RESIDUAL.fraction
 LOSS_SHIFT = 2 * RESIDUAL.fraction - LOSS.fraction
 HALF_LOSS_SHIFT = LOSS.fraction - RESIDUAL.fraction - 1  # of each of the two copies' losses
 STEP_SHIFT = RESIDUAL.fraction + STEP_FRACTION - COEFFICIENT.fraction
-DRAW_SHIFT = COEFFICIENT.fraction - MASTER.fraction + 1  # the 1 is the half of the symmetrised gradient
-BASE_SHIFT = DRAW_SHIFT + 2  # the low bit of the first digit weighs a quarter
+LEVEL_COEFFICIENT_SHIFT = COEFFICIENT.fraction - LEVEL_COEFFICIENT.fraction
 CELL_BITS = RESIDUAL.bits - 1 - TABLE_ADDRESS_BITS  # of a dot product, inside a cell of the logistic table
 TABLE_SHIFT = RESIDUAL.fraction - TABLE.fraction
 BOUND_SHIFT = MASTER.fraction - BOUND.fraction
 THRESHOLD_SHIFT = PHASE_BITS - MASTER.fraction
 
-Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 Rows = tuple[NDArray[np.unsignedinteger], NDArray[np.unsignedinteger] | None, NDArray[np.int16]]
 
 _TABLE: Int64s = np.array(logistic_table(), np.int64).T << TABLE_SHIFT  # sigmoid(-u), log(1 + exp(-u)), as RESIDUAL
@@ -87,10 +81,18 @@ class Reference:
     geometry: of an epoch.
     settings: at the start.
     master: int32 [outputs, n], stored master weights at the start.
+    levels: int32 [levels, n], the features' tables in units of 2**-16, within LEVEL; None without.
     """
 
-    def __init__(self, geometry: Geometry, settings: Settings, master: NDArray[np.int32]):
+    def __init__(
+        self,
+        geometry: Geometry,
+        settings: Settings,
+        master: NDArray[np.int32],
+        levels: NDArray[np.int32] | None = None,
+    ):
         self._geometry = geometry
+        self._levels = None if levels is None else levels.astype(np.float64)
         self._settings = settings
         self._master = master.astype(np.int64)
         self._row = 0
@@ -116,7 +118,7 @@ class Reference:
         while self._row < end:
             stop = geometry.group_start(min(self._row + step, end))
             rows = slice(self._row - first, stop - first)
-            block = _Block(codes[rows], None if draws is None else draws[rows], geometry.base_digits)
+            block = self._block_of(codes[rows], None if draws is None else draws[rows])
             self._block(block, labels[rows].astype(np.int64))
 
     def end_epoch(self) -> Epoch:
@@ -138,7 +140,13 @@ class Reference:
         """X: what the dot product reads, cut from the master weights: [n, outputs]."""
         return np.ascontiguousarray((self._master >> CUT_BITS).T, np.float64)
 
-    def _block(self, block: _Block, labels: Int64s) -> None:
+    def _block_of(self, codes: NDArray[np.unsignedinteger], draws: NDArray[np.unsignedinteger] | None) -> Block:
+        if self._levels is None:
+            return DigitBlock(codes, draws, self._geometry.base_digits)
+        assert draws is not None
+        return TableBlock(codes, draws, self._levels)
+
+    def _block(self, block: Block, labels: Int64s) -> None:
         """Rows of one or more batches, the first and last of which may be partial."""
         start = 0
         while start < len(labels):
@@ -147,9 +155,8 @@ class Reference:
             rows = slice(start, stop)
             self._row += stop - start
             ends = self._row % self._geometry.batch == 0 or self._row == self._geometry.rows
-            s, d = self._scalars(block.rounded_dots(rows, self._published[0]), labels[rows])
-            prox = self._end_batch() if ends else None
-            self._update(block, rows, s, d, prox)
+            coefficients = self._scalars(block.rounded_dots(rows, self._published[0]), labels[rows])
+            self._update(block.change(rows, *coefficients), stop - start, self._end_batch() if ends else None)
             if ends:
                 self._published = [*self._published[1:], self._read()]
             start = stop
@@ -171,7 +178,7 @@ class Reference:
         return None
 
     def _scalars(self, dots: list[Int64s], labels: Int64s) -> tuple[Int64s, Int64s]:
-        """The scalar stage: s and d [m, outputs] of rounded dot products [m, outputs]; adds up losses."""
+        """The scalar stage: s and d, or c_1 and c_2, of rounded dot products, all [m, outputs]; adds up losses."""
         slopes, loss, clipped = losses(self._settings.loss, dots, labels)
         self._loss = self._loss + loss.sum(axis=0)
         self._saturations += clipped
@@ -184,48 +191,41 @@ class Reference:
             shift = np.where(labels >= 0, shift, exponent + STEP_SHIFT)
         s = self._saturate(round_half_up((slopes[0] + slopes[1]) * factor, shift), COEFFICIENT)
         d = self._saturate(round_half_up((slopes[1] - slopes[0]) * factor, shift), COEFFICIENT)
-        return s, d
+        if self._levels is None:
+            return s, d
+        c_1, c_2 = (
+            self._saturate(round_half_up(c, LEVEL_COEFFICIENT_SHIFT), LEVEL_COEFFICIENT) for c in (s - d, s + d)
+        )
+        return c_1, c_2
 
     def _saturate(self, x: Int64s, fmt: Fixed) -> Int64s:
         values, clipped = saturate(x, fmt)
         self._saturations += int(np.count_nonzero(clipped))
         return values
 
-    def _update(self, block: _Block, rows: slice, s: Int64s, d: Int64s, prox: _Prox | None) -> None:
+    def _update(self, change: Change, rows: int, prox: _Prox | None) -> None:
         """Takes t of each of these rows from the master weights, and with the last group applies the prox."""
-        terms = _terms(block, s, d)
-        most = sum(np.maximum(np.abs(p), np.abs(m)).sum(axis=0) for _, p, m in terms)
-        tight = np.abs(self._master) + np.reshape(most, (-1, 1)) > MASTER.maximum
+        tight = np.abs(self._master) + np.reshape(change.largest, (-1, 1)) > MASTER.maximum
         stepwise = [
-            (output, columns, self._one_by_one(block, rows, terms, output, columns, prox))
+            (output, columns, self._one_by_one(change, output, columns, prox))
             for output in range(len(tight))
             if (columns := np.flatnonzero(tight[output])).size
         ]
         if prox is None:
-            self._master -= block.updates(rows, terms)
+            self._master -= change.total(slice(0, rows))
         else:
-            last = rows.stop - self._row + self._geometry.group_start(self._row - 1)
-            for some in (slice(rows.start, last), slice(last, rows.stop)):
-                of_some = slice(some.start - rows.start, some.stop - rows.start)
-                self._master -= block.updates(some, [(k, p[of_some], m[of_some]) for k, p, m in terms])
+            last = rows - self._row + self._geometry.group_start(self._row - 1)
+            for some in (slice(0, last), slice(last, rows)):
+                self._master -= change.total(some)
             self._master[:, : prox.features] = prox.apply(self._master[:, : prox.features])
         for output, columns, master in stepwise:
             self._master[output, columns] = master
 
-    def _one_by_one(
-        self,
-        block: _Block,
-        rows: slice,
-        terms: list[_Term],
-        output: int,
-        columns: NDArray[np.intp],
-        prox: _Prox | None,
-    ) -> Int64s:
+    def _one_by_one(self, change: Change, output: int, columns: NDArray[np.intp], prox: _Prox | None) -> Int64s:
         """The master weights of some columns of an output after these rows, saturated after each group."""
         master: Int64s = self._master[output, columns]
-        changes = block.group_updates(rows, terms, output, columns, self._geometry.columns)
-        for change in changes:
-            master, clipped = saturate(master - change, MASTER)
+        for of_group in change.of_groups(output, columns, self._geometry.columns):
+            master, clipped = saturate(master - of_group, MASTER)
             self._saturations += int(np.count_nonzero(clipped))
         if prox is not None:
             master = np.where(clipped | (columns >= prox.features), master, prox.apply(master))
@@ -288,104 +288,20 @@ def losses(loss: Loss, dots: list[Int64s], labels: Int64s) -> tuple[list[Int64s]
 
 
 def run_epochs(
-    samples: Iterable[Rows], geometry: Geometry, settings: Settings, master: NDArray[np.int32]
+    samples: Iterable[Rows],
+    geometry: Geometry,
+    settings: Settings,
+    master: NDArray[np.int32],
+    levels: NDArray[np.int32] | None = None,
 ) -> Iterator[Epoch]:
     """The state after each epoch of a run.
 
     Parameters
     ----------
     samples: for each epoch (base codes [rows, n], draw codes [rows, n] or None, labels int16 [rows, outputs]).
-    geometry, settings, master: as for `Reference`.
+    geometry, settings, master, levels: as for `Reference`.
     """
-    reference = Reference(geometry, settings, master)
+    reference = Reference(geometry, settings, master, levels)
     for rows in samples:
         reference.feed(*rows)
         yield reference.end_epoch()
-
-
-_Term = tuple[int, Int64s, Int64s]  # digit, P and M of each row and output
-
-
-def _terms(block: _Block, s: Int64s, d: Int64s) -> list[_Term]:
-    """(k, P_k, M_k) of the digits whose P and M are not all 0."""
-    terms: list[_Term] = []
-    for k in range(block.base_digits):
-        p = round_half_up(3 * s, 2 * k + BASE_SHIFT)
-        if not p.any():
-            break  # and so are all M and the P of the digits behind
-        terms.append((k, p, round_half_up(s, 2 * k + BASE_SHIFT)))
-    if block.has_draws:
-        k = block.base_digits
-        terms.append((k, round_half_up(s, 2 * k + DRAW_SHIFT), round_half_up(d, 2 * k + DRAW_SHIFT)))
-    return terms
-
-
-class _Block:
-    """Some rows of codes, as the float64 matrices that products need, each made when first used."""
-
-    def __init__(self, codes: NDArray[np.unsignedinteger], draws: NDArray[np.unsignedinteger] | None, base_digits: int):
-        self.base_digits = base_digits
-        self.has_draws = draws is not None
-        self._codes = codes = codes.astype(np.uint32, copy=False)
-        self._draws = draws
-        self._planes: dict[int, tuple[Floats, Floats]] = {}
-        base_bits = base_digits * DIGIT_BITS
-        self._high_bits = max(0, base_bits - HALF)
-        self._low = _odd(codes & np.uint32((1 << HALF) - 1), base_bits - self._high_bits)
-        self._high = _odd(codes >> np.uint32(HALF), self._high_bits) if self._high_bits else None
-
-    def planes(self, digit: int) -> tuple[Floats, Floats]:
-        """The bits h and l of a digit of all rows, as 0.0 and 1.0: two float64 [m, n]."""
-        if digit not in self._planes:
-            if digit == self.base_digits:
-                assert self._draws is not None
-                pairs = self._draws
-            else:
-                pairs = self._codes >> np.uint32(DIGIT_BITS * (self.base_digits - 1 - digit))
-            self._planes[digit] = ((pairs >> 1 & 1).astype(np.float64), (pairs & 1).astype(np.float64))
-        return self._planes[digit]
-
-    def rounded_dots(self, rows: slice, x: Floats) -> list[Int64s]:
-        """`round_half_up(dot_m, b)` for both copies, of weights [n, outputs]: two int64 [m, outputs]."""
-        low = (self._low[rows] @ x).astype(np.int64)
-        if self.has_draws:
-            total = x.sum(axis=0)
-            lows = [low + (2 * (bits[rows] @ x) - total).astype(np.int64) for bits in self.planes(self.base_digits)]
-        else:
-            lows = [low, low]
-        if self._high is None:
-            return [round_half_up(dot, self.base_digits * DIGIT_BITS) for dot in lows]
-        high = (self._high[rows] @ x).astype(np.int64)
-        half = 1 << (HALF + self._high_bits - 1)
-        return [(high + ((dot + half) >> HALF)) >> self._high_bits for dot in lows]
-
-    def updates(self, rows: slice, terms: list[_Term]) -> Int64s:
-        """Sum over rows of t_j: int64 [outputs, n], or 0 for all.
-
-        With the bits h and l of a digit, `(h == l ? P : M) * (h ? 1 : -1) = (P + M) h + (P - M) l - P`.
-        """
-        total = np.zeros((1, 1))
-        for digit, p, m in terms:
-            high, low = (bits[rows] for bits in self.planes(digit))
-            both, difference = (p + m).T.astype(np.float64), (p - m).T.astype(np.float64)
-            total = total + (both @ high + difference @ low - p.sum(axis=0)[:, np.newaxis])
-        return total.astype(np.int64)
-
-    def group_updates(
-        self, rows: slice, terms: list[_Term], output: int, columns: NDArray[np.intp], group: int
-    ) -> Int64s:
-        """Sum over the rows of each group of t_j, for some columns of one output: int64 [groups, columns]."""
-        total = np.zeros((rows.stop - rows.start, len(columns)))
-        for digit, p, m in terms:
-            high, low = (bits[rows, columns] for bits in self.planes(digit))
-            total += (p + m)[:, output, np.newaxis] * high + (p - m)[:, output, np.newaxis] * low
-            total -= p[:, output, np.newaxis]
-        return np.add.reduceat(total, np.arange(0, len(total), group)).astype(np.int64)
-
-
-def _odd(codes: NDArray[np.unsignedinteger], bits: int) -> Floats:
-    """Codes of some bits as the odd integers `2 i + 1 - 2**bits` (0 where there are no bits), in float64."""
-    q = codes.astype(np.float64)
-    q *= 2
-    q += 1 - (1 << bits)
-    return q

@@ -14,6 +14,7 @@ from .checkpoint import Checkpoint, advanced
 from .contract import WORD_BYTES
 from .errors import DataError
 from .layout import weight_values
+from .levels.tables import level_values
 from .scaling import Floats, Scaling
 from .starts import Plan, Start
 
@@ -86,6 +87,12 @@ class Run:
     def scaling(self) -> Scaling:
         """Between scaled and user units."""
         return self._last.scaling
+
+    @property
+    def levels(self) -> Floats | None:
+        """Float64 [2**b + 1, n], user units: what stored samples are read as; None without a table of levels."""
+        table = self._last.levels
+        return None if table is None else self.scaling.columns(level_values(table))
 
     @property
     def bytes_read(self) -> int:

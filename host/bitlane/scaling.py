@@ -73,6 +73,10 @@ class Scaling:
         values[:, :-1] /= self.scale[active]
         return values
 
+    def columns(self, values: Floats) -> Floats:
+        """Scaled values [..., s] of the stored features as [..., n] of all columns in user units: `values` undone."""
+        return self.center + self.scale * self.expand(values)
+
     def labels(self, y: Table) -> NDArray[np.int16]:
         """Labels [r, targets] in user units as int16 [r, targets], in units of `2**-15`."""
         scale = np.where(self.label_scale == 0, np.inf, self.label_scale)
@@ -104,7 +108,7 @@ class Scaling:
         return np.column_stack([weights, constant])
 
     def expand(self, weights: Floats) -> Floats:
-        """Scaled weights [..., s] of the stored features as [..., n] of all columns, 0 for the constant ones."""
+        """Numbers [..., s] of the stored features as [..., n] of all columns, 0 for the constant ones."""
         full = np.zeros((*weights.shape[:-1], len(self.scale)))
         full[..., self.active] = weights[..., : len(self.active)]
         return full

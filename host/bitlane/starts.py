@@ -15,8 +15,10 @@ from .contract import LABELS_PER_WORD, MAX_ROWS
 from .errors import DataError
 from .fixed import NO_DECAY
 from .layout import Geometry, Words, pack_base, pack_draws
+from .levels.codes import table_codes, table_draws
+from .levels.tables import LevelTable
 from .quantize import Precision, base_codes, draw_codes
-from .scaling import Scaling, Table
+from .scaling import Floats, Scaling, Table
 from .settings import Settings
 
 ENCODE_VALUES = 1 << 18  # values scaled and quantized at a time
@@ -115,6 +117,7 @@ class Start:
     epochs: int
     whole: bool  # over all rows; otherwise one epoch over some
     ends_epoch: bool
+    levels: LevelTable | None = None
 
     def job(self, plan: Plan, state: State) -> Job:
         """The job that goes on from `state`. Only what ends an epoch decays.
@@ -135,6 +138,7 @@ class Start:
             epochs=self.epochs,
             settings=settings if self.ends_epoch else replace(settings, decay=NO_DECAY),
             snapshots=plan.snapshots and self.whole,
+            levels=self.levels,
         )
 
 
@@ -153,7 +157,7 @@ def _starts_of_epochs(plan: Plan, samples: Samples) -> Iterator[Start]:
         sets = [(first + i) % plan.sets for i in range(min(plan.sets, epochs))]
         base = shared or [samples.base(geometry, 0, samples.generator(k)) for k in sets]
         draws = [samples.draws(geometry, 0, samples.generator(k)) for k in sets] if geometry.draws else []
-        yield Start(geometry, base, draws, epochs, whole=True, ends_epoch=True)
+        yield Start(geometry, base, draws, epochs, whole=True, ends_epoch=True, levels=samples.levels)
 
 
 def _starts_of_rows(plan: Plan, samples: Samples) -> Iterator[Start]:
@@ -164,7 +168,8 @@ def _starts_of_rows(plan: Plan, samples: Samples) -> Iterator[Start]:
             geometry = replace(plan.geometry, rows=min(plan.part_rows, rows - first))
             draws = [samples.draws(geometry, first, rng)] if geometry.draws else []
             base = [samples.base(geometry, first, rng)]
-            yield Start(geometry, base, draws, 1, whole=False, ends_epoch=first + geometry.rows == rows)
+            ends = first + geometry.rows == rows
+            yield Start(geometry, base, draws, 1, whole=False, ends_epoch=ends, levels=samples.levels)
 
 
 def generator(seed: int, purpose: int) -> np.random.Generator:
@@ -181,6 +186,7 @@ class Samples:
     scaling: of both, `scaling.values` with as many columns as the geometry has features.
     precision: of the stored samples.
     seed: of the draws.
+    levels: of each feature, where the precision has a table.
     """
 
     def __init__(
@@ -190,7 +196,9 @@ class Samples:
         scaling: Scaling,
         precision: Precision,
         seed: int,
+        levels: LevelTable | None = None,
     ):
+        self.levels = levels
         self._X = X
         self._y = y
         self._scaling = scaling
@@ -205,7 +213,7 @@ class Samples:
         """The base region of this geometry, whose rows are those from `first` on; rng for naive sampling alone."""
         pieces = []
         for groups, rows in self._pieces(geometry, first):
-            codes = base_codes(self._scaling.values(self._X[rows]), self._precision, rng)
+            codes = self._base_codes(self._scaling.values(self._X[rows]), rng)
             pieces.append(pack_base(codes, self._scaling.labels(self._y[rows]), geometry, groups))
         return np.concatenate(pieces)
 
@@ -213,9 +221,19 @@ class Samples:
         """The draw region of the same rows."""
         pieces = []
         for groups, rows in self._pieces(geometry, first):
-            codes = draw_codes(self._scaling.values(self._X[rows]), self._precision, rng)
+            codes = self._draw_codes(self._scaling.values(self._X[rows]), rng)
             pieces.append(pack_draws(codes, geometry, groups))
         return np.concatenate(pieces)
+
+    def _base_codes(self, values: Floats, rng: np.random.Generator | None) -> NDArray[np.uint32]:
+        if self.levels is not None:
+            return table_codes(values, self.levels)
+        return base_codes(values, self._precision, rng)
+
+    def _draw_codes(self, values: Floats, rng: np.random.Generator) -> NDArray[np.uint8]:
+        if self.levels is not None:
+            return table_draws(values, self.levels, rng)
+        return draw_codes(values, self._precision, rng)
 
     def _pieces(self, geometry: Geometry, first: int) -> Iterator[tuple[range, slice]]:
         """Groups that begin at label words and hold about `ENCODE_VALUES` values, and their rows of the table."""

@@ -66,7 +66,7 @@ def run_record(
 
 def _geometry(run: Run) -> dict[str, Any]:
     asked = run.settings
-    precision = Precision(asked["bits"], asked["sampling"])
+    precision = Precision(asked["bits"], asked["sampling"], asked["table"])
     shape = Geometry(
         asked["features"],
         asked["rows"],
@@ -75,6 +75,8 @@ def _geometry(run: Run) -> dict[str, Any]:
         asked["batch_size"],
         asked["columns"],
         asked["outputs"],
+        precision.half,
+        precision.table,
     )
     return {
         "features": shape.features,
@@ -135,6 +137,8 @@ def _arrays(model: SGDRegressor | SGDClassifier, table: Table) -> dict[str, Any]
     }
     if isinstance(model, SGDClassifier):
         arrays["classes"] = model.classes_
+    if model.run_.levels is not None:
+        arrays["levels"] = model.run_.levels
     return arrays
 
 
@@ -142,6 +146,7 @@ def run_summary(record: Record) -> str:
     """A training as text: what was trained on what, how well, and what it cost."""
     settings, data, end = record.header["settings"], record.header["data"], record.end
     label = curve_label(settings["sampling"], settings["bits"], settings["staleness"])
+    levels = f", {settings['levels']} levels" if settings["table"] else ""
     final = float(np.mean(record.lines[-1]["true_loss"]))
     loss = f"{LOSS_NAMES[settings['loss']]} on the training rows, {LOSS_UNITS[settings['loss']]}"
     kind = "R squared" if data["task"] == "regression" else "accuracy"
@@ -157,7 +162,7 @@ def run_summary(record: Record) -> str:
             f"{data['name']}: {data['rows']:,} rows, {data['features']} features, target {data['target']}",
         ),
         ("task", data["task"] + models),
-        ("samples", f"{label} a feature, draws: {settings['draws']}"),
+        ("samples", f"{label} a feature{levels}, draws: {settings['draws']}"),
         (
             "schedule",
             f"{settings['epochs']} epochs, batch {settings['batch_size']}, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from .conveyor import Conveyor
 from .devices.protocol import Device
 from .errors import DataError
 from .layout import Geometry, master_weights
+from .levels.tables import level_table
 from .objective import Bounds, ClassWeights, Objective
 from .quantize import Precision
 from .runs import OnEpoch, Run, Totals
@@ -34,6 +36,7 @@ def train(
     *,
     precision: Precision,
     device: Device,
+    levels: str = "uniform",
     draws: str | int = "epoch",
     epochs: int = 20,
     batch_size: int = 16,
@@ -67,7 +70,8 @@ def train(
     X: integers or floats [rows, n], finite, not all columns constant.
     y: integers or floats [rows] or [rows, targets], finite; -1 and 1 for hinge and log_loss.
     precision: of the stored samples.
-    device: an open device.
+    device: an open device; with a table, of table lanes.
+    levels: "uniform", or, of a precision with a table, "optimal": see `levels.tables.level_table`.
     draws: random sets that the epochs go through in turn: "once" (1), "epoch" (a new one each) or a number.
         Set k is drawn from `SeedSequence(seed, spawn_key=(k,))`. Nearest and full sampling draw nothing.
     epochs, batch_size: 1 or more. A partial last batch steps by its share of a batch.
@@ -105,6 +109,8 @@ def train(
     options = Options(
         bits=precision.bits,
         sampling=precision.sampling,
+        levels=levels,
+        table=precision.table,
         draws=draws,
         batch_size=_whole("batch_size", batch_size, MAX_ROWS),
         learning_rate=float(learning_rate),
@@ -137,6 +143,8 @@ def train(
             batch=options.batch_size,
             columns=accelerator.columns,
             outputs=accelerator.outputs,
+            half=precision.half,
+            table=precision.table,
         ),
         epochs=epochs,
         sets=sets,
@@ -146,6 +154,8 @@ def train(
         first_epoch=first.epoch,
     )
     accelerator.check(plan.geometry, options.staleness)
+    if resume is None:
+        first = replace(first, levels=level_table(X, first.scaling, precision, levels))
     if shuffle:
         order = generator(options.seed, ROW_ORDER).permutation(len(X))
         X, targets = X[order], targets[order]
@@ -224,7 +234,8 @@ def _train_pass(
     labels[:, : len(targets)] = y[:, targets]
     master = master_weights(np.zeros((outputs, plan.geometry.features)))
     master[: len(targets)] = first.master[targets]
-    samples = Samples(X, labels, first.scaling.of(targets, outputs), first.options.precision, first.options.seed)
+    scaling, options = first.scaling.of(targets, outputs), first.options
+    samples = Samples(X, labels, scaling, options.precision, options.seed, first.levels)
     state = State(master, first.settings[targets[0]])
     totals.begin(targets)
     with Conveyor(accelerator, starts(plan, samples), plan.ahead) as conveyor:

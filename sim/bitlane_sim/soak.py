@@ -16,9 +16,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bitlane.accelerator import Accelerator, Job, Outcome
-from bitlane.contract import BOUND, CHUNK, LABEL, MASTER, MAX_DIGITS, Loss, Prox
+from bitlane.contract import BOUND, CHUNK, LABEL, LEVEL, MASTER, MAX_DIGITS, TABLE_BITS, Loss, Prox, level_slots
 from bitlane.cycles import MemoryTiming, predict
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.fixed import NO_DECAY
@@ -32,12 +33,13 @@ from .harness import Disturbance
 Random = np.random.Generator
 
 
-def _small(width: int, outputs: int) -> AcceleratorConfig:
+def _small(width: int, outputs: int, level_slots: int = 0) -> AcceleratorConfig:
     """Whose largest model a random run soon meets."""
-    return AcceleratorConfig(width, outputs, max_features=512, row_buffer_beats=512)
+    return AcceleratorConfig(width, outputs, max_features=512, row_buffer_beats=512, level_slots=level_slots)
 
 
 SMALL = _small(64, 1)
+SMALL_TABLE = _small(64, 1, level_slots=128)  # tables for 512 features of up to five levels, 256 of nine
 TESTED = (SMALL, _small(64, 3), AcceleratorConfig(512))  # by `make test`, which has no time to build more
 CONFIGS = (*TESTED, _small(128, 2), _small(256, 1))
 CAPACITY = 16 << 20
@@ -64,10 +66,12 @@ def random_job(
     batch: rows of a mini-batch; any when None.
     """
     columns = config.columns
-    features = min(features, config.max_features)
+    base_bits = int(chosen.choice(TABLE_BITS)) if config.table else 0
+    room = config.level_slots // level_slots(base_bits) * CHUNK if config.table else config.max_features
+    features = min(features, config.max_features, room)
     features = _size(chosen, features, (1, 31, 32, 33, 64, 65, (features + 1) // 2, features))
-    draws = bool(chosen.random() < 0.6)
-    digits = _size(chosen, MAX_DIGITS, (1, 2, 3, 4, MAX_DIGITS))
+    draws = config.table or bool(chosen.random() < 0.6)
+    digits = base_bits // 2 + 1 if config.table else _size(chosen, MAX_DIGITS, (1, 2, 3, 4, MAX_DIGITS))
     most = columns * (EPOCH_BEATS // (-(-features // CHUNK) * digits))
     most = min(most, 40 * (columns + 1) if rows is None else rows)
     rows = _size(chosen, most, (1, 2, 3, 4, 5, 8, columns, 4 * columns, 4 * columns + 1, most))
@@ -79,12 +83,14 @@ def random_job(
         batch=batch or _size(chosen, 2 * rows, (1, 2, columns, columns + 1, 2 * columns, rows)),
         columns=columns,
         outputs=config.outputs,
+        half=base_bits % 2 == 1,
+        table=config.table,
     )
     shape = (geometry.rows, geometry.features)
     largest_label = 1 << int(chosen.integers(LABEL.bits))
 
     def base() -> Words:
-        codes = chosen.integers(0, 4**geometry.base_digits, shape).astype(np.uint32)
+        codes = chosen.integers(0, 1 << geometry.base_bits, shape).astype(np.uint32)
         labels = chosen.integers(-largest_label, largest_label, (geometry.rows, geometry.outputs))
         return pack_base(codes, labels.astype(np.int16), geometry)
 
@@ -101,7 +107,18 @@ def random_job(
         epochs=int(chosen.integers(1, epochs, endpoint=True)),
         settings=random_settings(chosen, two_models=2 * geometry.chunks <= config.max_chunks),
         snapshots=bool(chosen.integers(2)),
+        levels=random_levels(chosen, geometry) if config.table else None,
     )
+
+
+def random_levels(chosen: Random, geometry: Geometry) -> NDArray[np.int32]:
+    """Tables int32 [levels, n], sorted: levels anywhere, in a few places, close to zero, or at both ends."""
+    shape = (geometry.levels, geometry.features)
+    reach = 1 << int(chosen.choice([LEVEL.bits - 1, LEVEL.fraction, 4]))
+    levels = chosen.integers(-reach, reach, shape)
+    if chosen.random() < 0.3:
+        levels = chosen.choice([LEVEL.minimum, -1, 0, LEVEL.maximum], shape)
+    return np.sort(levels, axis=0).astype(np.int32)
 
 
 def random_settings(chosen: Random, two_models: bool) -> Settings:
@@ -169,6 +186,7 @@ class Bench:
                 capacity_bytes,
                 width=config.width,
                 outputs=config.outputs,
+                level_slots=config.level_slots,
             )
             for config in configs
         }

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from bitlane.accelerator import Accelerator, Job
-from bitlane.contract import MASTER_OFFSET, ROW_GAP, update_latency
-from bitlane.cycles import MemoryTiming, predict
+from bitlane.contract import MASTER_OFFSET
+from bitlane.cycles import MemoryTiming, group_gap, predict, publish_latency
 from bitlane.errors import DeviceError
 from bitlane.layout import Geometry
 from bitlane.settings import Settings
@@ -90,10 +90,10 @@ def measured_cycles(device: RtlDevice, geometry: Geometry, staleness: int, timin
 
 def why_slow(geometry: Geometry, staleness: int) -> str:
     """What an epoch below the goal waits for."""
-    gap = geometry.digits + ROW_GAP
+    gap = group_gap(geometry)
     if geometry.row_words < gap:
         return f"a row has {geometry.row_words} beats, and {gap} cycles go by between two"
-    latency = update_latency(geometry.columns) + geometry.digits - 1
+    latency = publish_latency(geometry)
     batch = geometry.batch_groups * geometry.row_words
     if staleness == 0:
         return f"a batch of {batch} beats, then {latency - 1} cycles until its model can be read"

@@ -42,16 +42,22 @@ def random_job(
     outputs=1,
     epochs=4,
     snapshots=False,
+    table_bits=None,
     **settings,
 ):
-    """A job with random data, and its samples as `run_epochs` takes them: one a set."""
-    geometry = Geometry(features, rows, base_digits, draws, batch, columns, outputs)
+    """A job with random data, and its samples as `run_epochs` takes them: one a set.
+
+    With table_bits each feature has random levels of its own, and a base code of so many bits.
+    """
+    table = table_bits is not None
+    digits, half = divmod(table_bits, 2) if table else (base_digits, 0)
+    geometry = Geometry(features, rows, digits, draws, batch, columns, outputs, bool(half), table)
     shape = (rows, features)
     labels = rng.integers(-32767, 32768, (rows, outputs)).astype(np.int16)
-    shared = rng.integers(0, 1 << 2 * base_digits, shape).astype(np.uint32)
+    shared = rng.integers(0, 1 << geometry.base_bits, shape).astype(np.uint32)
     samples = []
     for _ in range(sets):
-        codes = shared if draws else rng.integers(0, 1 << 2 * base_digits, shape).astype(np.uint32)
+        codes = shared if draws else rng.integers(0, 1 << geometry.base_bits, shape).astype(np.uint32)
         drawn = rng.integers(0, 4, shape).astype(np.uint8) if draws else None
         samples.append((codes, drawn, labels))
     job = Job(
@@ -62,6 +68,9 @@ def random_job(
         epochs=epochs,
         settings=random_settings(rng, **settings),
         snapshots=snapshots,
+        levels=np.sort(rng.integers(-(1 << 16), 1 << 16, (geometry.levels, features)), axis=0).astype(np.int32)
+        if table
+        else None,
     )
     return job, samples
 

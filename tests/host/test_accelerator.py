@@ -15,7 +15,7 @@ from .machines import Recorded, random_job
 
 def expected_epochs(job, samples):
     rows = (samples[epoch % job.sets] for epoch in range(job.epochs))
-    return list(run_epochs(rows, job.geometry, job.settings, job.master))
+    return list(run_epochs(rows, job.geometry, job.settings, job.master, job.levels))
 
 
 @pytest.mark.parametrize("draws", [True, False])
@@ -45,6 +45,21 @@ def test_a_run_gives_what_the_reference_gives(seed, draws, snapshots, columns, o
     assert not device.read(0x24) & STATUS_DONE, "not acknowledged"
 
 
+@pytest.mark.parametrize("table_bits", [1, 2, 3])
+@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (4, 3)])
+def test_a_run_with_tables_gives_what_the_reference_gives(seed, table_bits, columns, outputs):
+    """Three chunks: the half digits of the last one are alone in their word."""
+    rng = np.random.default_rng(seed)
+    job, samples = random_job(rng, features=70, table_bits=table_bits, columns=columns, outputs=outputs)
+    device = Recorded(width=64 * columns, outputs=outputs, level_slots=64)
+    outcome = Accelerator(device).run(job)
+    epochs = expected_epochs(job, samples)
+    assert outcome.loss.tolist() == [epoch.loss.tolist() for epoch in epochs]
+    assert outcome.master.tolist() == epochs[-1].master.tolist()
+    assert outcome.counters.saturations == epochs[-1].saturations
+    assert device.allocated == 0
+
+
 def test_going_on_is_the_same_as_not_stopping(seed):
     rng = np.random.default_rng(seed)
     job, _ = random_job(rng, sets=2, epochs=4)
@@ -62,14 +77,16 @@ def test_loss_units():
     assert loss_value(3 << 31) == 1.5
 
 
-@pytest.mark.parametrize("draws", [True, False])
+@pytest.mark.parametrize(
+    "samples", [{"rows": 600}, {"rows": 600, "draws": False}, {"rows": 30, "features": 140, "table_bits": 3}]
+)
 @pytest.mark.parametrize("snapshots", [True, False])
 @pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (8, 3)])
-def test_job_bytes_is_what_a_job_takes(seed, draws, snapshots, columns, outputs):
-    shape = {"rows": 600, "columns": columns, "outputs": outputs}
-    job, _ = random_job(np.random.default_rng(seed), draws=draws, snapshots=snapshots, epochs=300, **shape)
+def test_job_bytes_is_what_a_job_takes(seed, samples, snapshots, columns, outputs):
+    shape = {"columns": columns, "outputs": outputs} | samples
+    job, _ = random_job(np.random.default_rng(seed), snapshots=snapshots, epochs=300, **shape)
     needed = job_bytes(job.geometry, 300, len(job.base), len(job.draws), snapshots)
-    hardware = {"width": 64 * columns, "outputs": outputs}
+    hardware = {"width": 64 * columns, "outputs": outputs, "level_slots": 128 if job.geometry.table else 0}
     Accelerator(Recorded(capacity_bytes=needed, **hardware)).run(job)
     device = Recorded(capacity_bytes=needed - 4096, **hardware)
     with pytest.raises(DeviceError, match="no room"):
@@ -100,6 +117,44 @@ def test_rows_too_long_for_the_hardware(seed):
         Accelerator(Recorded(max_features=32)).run(job)
     with pytest.raises(DataError, match=r"takes 8 words, but emulator buffers 7: lower bits to 6"):
         Accelerator(Recorded(max_row_words=7)).run(job)
+
+
+def test_tables_need_table_lanes_and_these_need_tables(seed):
+    rng = np.random.default_rng(seed)
+    uniform, table = random_job(rng)[0], random_job(rng, table_bits=3)[0]
+    device, lanes = Recorded(), Recorded(level_slots=64)
+    assert (Accelerator(device).table, Accelerator(lanes).table) == (False, True)
+    with pytest.raises(DataError, match=r"levels of their own, but emulator has no tables .*level_slots=4096"):
+        Accelerator(device).run(table)
+    with pytest.raises(DataError, match=r"uniform levels, but emulator takes levels from tables .*level_slots=0"):
+        Accelerator(lanes).run(uniform)
+    assert not device.written and not lanes.written
+
+
+def test_tables_too_large_for_the_hardware(seed):
+    job, _ = random_job(np.random.default_rng(seed), table_bits=3, features=70)
+    message = "X has 70 features, but of 9 levels each emulator holds 64: leave some out, lower bits, .*level_slots=64"
+    with pytest.raises(DataError, match=message):
+        Accelerator(Recorded(level_slots=32)).run(job)
+    Accelerator(Recorded(level_slots=64)).run(job)
+    with pytest.raises(DataError, match="takes 8 words, but emulator buffers 7: lower bits to 4 or below"):
+        Accelerator(Recorded(level_slots=64, max_row_words=7)).run(job)
+
+
+def test_levels_must_be_those_of_the_geometry(seed):
+    rng = np.random.default_rng(seed)
+    uniform, table = random_job(rng)[0], random_job(rng, table_bits=2)[0]
+    with pytest.raises(DataError, match=r"levels has shape None, but the geometry says \(5, 40\)"):
+        replace(table, levels=None)
+    with pytest.raises(DataError, match=r"shape \(4, 40\), but the geometry says \(5, 40\)"):
+        replace(table, levels=table.levels[:4])
+    with pytest.raises(DataError, match=r"shape \(5, 40\), but the geometry says None"):
+        replace(uniform, levels=table.levels)
+    for level, name in ((-(1 << 17) - 1, "from -131073 "), (1 << 17, " to 131072,")):
+        levels = table.levels.copy()
+        levels[3, 7] = level
+        with pytest.raises(DataError, match=f"{name}.*keep them within -131072 and 131071"):
+            replace(table, levels=levels)
 
 
 def test_staleness_needs_room_for_two_models(seed):

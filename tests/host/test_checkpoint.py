@@ -44,6 +44,8 @@ def same(resumed, whole, epoch):
             3,
         ),
         ({"precision": Precision(6, "nearest"), "draws": "once", "shuffle": True, "fit_intercept": False}, 2, 2),
+        ({"precision": Precision(3, table=True), "levels": "optimal", "shuffle": True, "staleness": 1}, 2, 3),
+        ({"precision": Precision(5, table=True), "loss": "hinge", "draws": 2}, 1, 1),
     ],
     ids=lambda value: ",".join(map(str, value)) if isinstance(value, dict) else str(value),
 )
@@ -53,7 +55,8 @@ def test_stopped_after_each_epoch_and_resumed(seed, tmp_path, options, outputs, 
     options = {**DOUBLE, "seed": seed, "snapshots": True, **options}
 
     def run(**more):
-        return train(X, y, device=EmulatorDevice(outputs=outputs, width=128), **{**options, **more})
+        device = EmulatorDevice(outputs=outputs, width=128, level_slots=options["precision"].level_slots)
+        return train(X, y, device=device, **{**options, **more})
 
     whole = run()
     for epoch in range(1, 5):
@@ -108,6 +111,9 @@ def test_what_must_stay_as_it_was(seed):
     assert "differ from the data" in refused(y=y + 1)
     assert "learning_rate=0.1, but the checkpoint is of a training with 0.3" in refused(learning_rate=0.1)
     assert "bits=6" in refused(precision=Precision(6))
+    lanes = {"precision": Precision(4, table=True)}
+    assert "table=True, but the checkpoint is of a training with False" in refused(**lanes)
+    assert "levels='optimal', but the checkpoint is of a training with 'uniform'" in refused(levels="optimal", **lanes)
     assert "sampling='nearest'" in refused(precision=Precision(4, "nearest"))
     assert "alpha=0.1" in refused(alpha=0.1)
     assert "seed=1" in refused(seed=1)
@@ -132,6 +138,22 @@ def test_a_file_holds_it_all(seed, tmp_path):
     for field in dataclasses.fields(checkpoint.scaling):
         assert np.array_equal(getattr(loaded.scaling, field.name), getattr(checkpoint.scaling, field.name))
     assert [path.name for path in tmp_path.iterdir()] == ["c.npz"]
+
+
+def test_levels_are_those_of_the_beginning(seed, tmp_path, monkeypatch):
+    """They are taken from the file, in whole units, and not chosen again."""
+    X, y = table(seed, rows=50, n=3)
+    options = {**DOUBLE, "precision": Precision(4, table=True), "levels": "optimal", "fit_intercept": False}
+    whole = train(X, y, device=EmulatorDevice(level_slots=64), snapshots=True, **options)
+    whole.checkpoint(2).save(tmp_path / "c.npz")
+    loaded = Checkpoint.load(tmp_path / "c.npz")
+    assert loaded.levels.dtype == np.int32 and np.array_equal(loaded.levels, whole.checkpoint().levels)
+    monkeypatch.setattr("bitlane.training.level_table", None)
+    same(train(X, y, device=EmulatorDevice(level_slots=64), snapshots=True, resume=loaded, **options), whole, 2)
+    for levels in (None, loaded.levels.astype(np.int64), loaded.levels[:, 1:], loaded.levels[1:]):
+        dataclasses.replace(loaded, levels=levels).save(tmp_path / "d.npz")
+        with pytest.raises(DataError, match="damaged"):
+            Checkpoint.load(tmp_path / "d.npz")
 
 
 @pytest.fixture
@@ -172,7 +194,7 @@ def rewritten(path, change):
         (lambda path: path.write_bytes(path.read_bytes()[:-30]), "damaged"),
         (lambda path: path.write_bytes(b"PK\3\4" + bytes(99)), "damaged"),
         (lambda path: np.savez(path, coef=np.ones(3)), "no checkpoint"),
-        (lambda path: rewritten(path, lambda header, _: header.update(format=9)), "has format 9, this bitlane reads 1"),
+        (lambda path: rewritten(path, lambda header, _: header.update(format=9)), "has format 9, this bitlane reads 2"),
         (lambda path: rewritten(path, lambda header, _: header.pop("options")), "damaged"),
         (lambda path: rewritten(path, lambda header, _: header["options"].update(bytes=1)), "damaged"),
         (lambda path: rewritten(path, lambda header, _: header["settings"][0].update(loss=7)), "damaged"),

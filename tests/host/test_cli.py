@@ -145,6 +145,19 @@ def test_train_within_bounds(prices: Path, capsys: pytest.CaptureFixture[str]) -
     assert (record.arrays["coef"] * scale >= -0.2501).all()
 
 
+def test_train_with_optimal_levels(prices: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = ["train", str(prices), "--target", "price", *QUICK]
+    assert main([*source, "--levels", "optimal", "--bits", "3", "--out", "a"]) == 0
+    assert "double, 3 bits a feature, optimal levels, draws: epoch" in capsys.readouterr().out
+    record = records.read_record("a")
+    assert record.header["settings"]["levels"] == "optimal" and record.header["geometry"]["row_words"] == 2
+    levels = record.arrays["levels"]
+    assert levels.shape == (3, 2) and levels[[0, 2], 0] == pytest.approx([1, 8], abs=1e-3)
+    assert main([*source, "--out", "b"]) == 0
+    assert "4 bits a feature, draws: epoch" in capsys.readouterr().out
+    assert "levels" not in records.read_record("b").arrays
+
+
 # --- going on ------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "options",
@@ -152,6 +165,7 @@ def test_train_within_bounds(prices: Path, capsys: pytest.CaptureFixture[str]) -
         ["houses.csv", "--target", "district", "--loss", "log_loss", "--seed", "3", "--impute"],
         ["prices.csv", "--target", "price", "--penalty", "l2", "--alpha", "1e-2", "--bits", "8", "--draws", "2"],
         ["wine", "--class-weight", "balanced", "--bounds=-0.5,0.5", "--loss", "hinge", "--decay", "0.9"],
+        ["breast_cancer", "--levels", "optimal", "--bits", "3"],
     ],
     ids=lambda options: options[0],
 )
@@ -204,6 +218,7 @@ def test_what_cannot_be_resumed(
         return fails("train", str(file), "--device", "emulator", *resumed, *out)
 
     assert "--bits: a resumed training goes on as it began" in refused("--bits", "8")
+    assert "--levels: a resumed" in refused("--levels", "optimal")
     assert "--batch-size: a resumed" in refused("--batch-size", "8")
     assert "--loss: a resumed" in refused("--loss", "hinge")
     assert "--class-weight: a resumed" in refused("--class-weight", "balanced")
@@ -489,7 +504,11 @@ def test_bad_tables(here: Path, fails: Callable[..., str], command: str, text: s
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["--bits", "5"], "bits=5"),
+        (["--bits", "7"], "bits=7"),
+        (["--levels", "best"], "invalid choice: 'best'"),
+        (["--levels", "optimal", "--bits", "6"], "bits=6 has no table of levels: choose 3, 4, 5"),
+        (["--levels", "optimal", "--bits", "32"], "bits=32 has no table of levels"),
+        (["--levels", "optimal", "--sampling", "naive"], "choose 'double'"),
         (["--bits", "34"], "bits=34"),
         (["--bits", "0"], "bits=0"),
         (["--bits", "four"], "invalid int value: 'four'"),

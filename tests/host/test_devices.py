@@ -34,8 +34,9 @@ def test_the_emulator_is_a_device():
 
 @pytest.mark.parametrize("name", ["emulator", "auto"])
 def test_a_device_has_the_width_and_outputs_asked_for(no_simulator, recwarn, name):
-    device = open_device(name, width=256, outputs=3)
-    assert [device.read(REGISTERS[register].offset) for register in ("port_bits", "outputs")] == [256, 3]
+    device = open_device(name, width=256, outputs=3, level_slots=64)
+    registers = ("port_bits", "outputs", "level_slots")
+    assert [device.read(REGISTERS[register].offset) for register in registers] == [256, 3, 64]
 
 
 def test_the_simulator_is_built_as_asked_for(monkeypatch):
@@ -44,13 +45,18 @@ def test_the_simulator_is_built_as_asked_for(monkeypatch):
     device = SimpleNamespace(RtlDevice=lambda config: ("rtl", config))
     modules = {"bitlane_hw.config": config, "bitlane_sim.device": device}
     monkeypatch.setattr(importlib, "import_module", modules.__getitem__)
-    assert open_device("rtl", 512, 2) == ("rtl", {"width": 512, "outputs": 2})
-    assert open_device("auto") == ("rtl", {"width": 64, "outputs": 1})
+    assert open_device("rtl", 512, 2, 64) == ("rtl", {"width": 512, "outputs": 2, "level_slots": 64})
+    assert open_device("auto") == ("rtl", {"width": 64, "outputs": 1, "level_slots": 0})
 
 
 @pytest.mark.parametrize(
     ("sizes", "message"),
-    [({"width": 32}, "width=32 must be one of 64, 128, 256, 512"), ({"outputs": 16}, "outputs=16 must be 1 to 15")],
+    [
+        ({"width": 32}, "width=32 must be one of 64, 128, 256, 512"),
+        ({"outputs": 16}, "outputs=16 must be 1 to 15"),
+        ({"level_slots": 8}, "level_slots=8 must be 0, or a power of two, 16 at least"),
+        ({"level_slots": 48}, "level_slots=48 must be 0"),
+    ],
 )
 @pytest.mark.parametrize("name", ["emulator", "auto"])
 def test_hardware_that_nobody_builds(no_simulator, recwarn, name, sizes, message):
@@ -59,7 +65,7 @@ def test_hardware_that_nobody_builds(no_simulator, recwarn, name, sizes, message
 
 
 def test_what_the_simulators_configuration_refuses(monkeypatch):
-    def refuse(width, outputs):
+    def refuse(width, **others):
         raise ValueError(f"width={width} must be even")
 
     modules = {"bitlane_hw.config": SimpleNamespace(AcceleratorConfig=refuse), "bitlane_sim.device": None}

@@ -20,7 +20,7 @@ from bitlane.contract import (
 from bitlane.cycles import predict
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import DataError, DeviceError
-from bitlane.layout import pack_master
+from bitlane.layout import pack_levels, pack_master
 from bitlane.reference import run_epochs
 
 from .machines import random_job
@@ -50,6 +50,7 @@ def filled(device, *regions):
 def prepare(device, job):
     """Writes a job's registers by hand; the buffers for models and trace."""
     geometry, settings = job.geometry, job.settings
+    levels = [pack_levels(job.levels)] if geometry.table else []
     models = device.allocate(job.epochs * geometry.model_bytes)
     trace = device.allocate(job.epochs * 8 * geometry.record_words)
     values = {
@@ -58,14 +59,14 @@ def prepare(device, job):
         "batch_groups": geometry.batch_groups,
         "batch_tail": geometry.tails[0],
         "epoch_tail": geometry.tails[1],
-        "base_digits": geometry.base_digits,
+        "base_digits": geometry.base_bits if geometry.table else geometry.base_digits,
         "draws": int(geometry.draws),
         "sets": job.sets,
         "base_address": filled(device, *job.base).device_address,
         "base_stride": 8 * geometry.base_words if len(job.base) > 1 else 0,
         "draw_address": filled(device, *job.draws).device_address if job.draws else 0,
         "draw_stride": 8 * geometry.draw_words,
-        "model_in": filled(device, pack_master(job.master)).device_address,
+        "model_in": filled(device, pack_master(job.master), *levels).device_address,
         "model_out": models.device_address,
         "trace": trace.device_address,
     }
@@ -94,13 +95,18 @@ def start(device):
 
 
 def test_identity_and_capabilities():
-    device = EmulatorDevice(max_features=64, max_row_words=100, width=256, outputs=3)
+    device = EmulatorDevice(max_features=64, max_row_words=100, width=256, outputs=3, level_slots=32)
     assert (read(device, "identity"), read(device, "version")) == (IDENTITY, VERSION)
     assert (read(device, "max_features"), read(device, "max_row_words")) == (64, 100)
-    assert (read(device, "port_bits"), read(device, "outputs")) == (256, 3)
+    assert (read(device, "port_bits"), read(device, "outputs"), read(device, "level_slots")) == (256, 3, 32)
+    assert read(EmulatorDevice(), "level_slots") == 0
 
 
-@pytest.mark.parametrize("sizes", [{"width": 96}, {"width": 1024}, {"outputs": 0}, {"outputs": 16}])
+@pytest.mark.parametrize(
+    "sizes",
+    [{"width": 96}, {"width": 1024}, {"outputs": 0}, {"outputs": 16}]
+    + [{"level_slots": slots} for slots in (1, 8, 24, 4095)],
+)
 def test_hardware_that_nobody_builds(sizes):
     with pytest.raises(DataError, match=f"{next(iter(sizes))}="):
         EmulatorDevice(**sizes)
@@ -152,6 +158,24 @@ def test_results_lie_where_the_design_says(seed, draws, snapshots, columns, outp
     assert read(device, "saturations") == last.saturations
     for name in ("step", "step_negative", "rate", "phase"):
         assert read(device, f"{name}_now") == getattr(last.settings, name)
+    assert (read(device, "cycles"), read(device, "beats")) == (counts.cycles, counts.beats)
+
+
+@pytest.mark.parametrize("table_bits", [1, 2, 3])
+@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (2, 3), (8, 1)])
+def test_levels_lie_behind_the_models(seed, table_bits, columns, outputs):
+    rng = np.random.default_rng(seed)
+    features = int(rng.integers(1, 100))
+    job, samples = random_job(rng, table_bits=table_bits, features=features, columns=columns, outputs=outputs)
+    device = EmulatorDevice(width=64 * columns, outputs=outputs, level_slots=64)
+    models, _ = prepare(device, job)
+    assert start(device) == ErrorCode.NONE
+    device.invalidate(models)
+    rows = (samples[epoch % job.sets] for epoch in range(job.epochs))
+    *_, last = run_epochs(rows, job.geometry, job.settings, job.master, job.levels)
+    assert models.array[: job.geometry.model_words].tolist() == pack_master(last.master).tolist()
+    assert read(device, "saturations") == last.saturations
+    counts = predict(job.geometry, job.epochs, False, job.settings.staleness)
     assert (read(device, "cycles"), read(device, "beats")) == (counts.cycles, counts.beats)
 
 
@@ -230,6 +254,31 @@ def test_configurations_that_the_hardware_refuses(seed, name, value):
     assert read(device, "epoch") == 0
     write(device, name, before)
     assert start(device) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("base_digits", bits) for bits in (0, 3, 4, 16)] + [("draws", 0), ("features", 129)]
+)
+def test_tables_that_the_hardware_refuses(seed, name, value):
+    """Four chunks of 5 levels fill the tables; neither a fifth chunk nor 9 levels would fit, though the memory does."""
+    job, _ = random_job(np.random.default_rng(seed), table_bits=2, features=128, staleness=0)
+    device = EmulatorDevice(max_features=256, level_slots=32)
+    prepare(device, job)
+    before = read(device, name)
+    write(device, name, value)
+    assert start(device) == ErrorCode.CONFIGURATION
+    write(device, name, before)
+    assert start(device) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(("table_bits", "words"), [(1, 8), (2, 10), (3, 13)])
+def test_half_words_count_in_a_row(seed, table_bits, words):
+    """Five chunks."""
+    job, _ = random_job(np.random.default_rng(seed), table_bits=table_bits, features=130)
+    for max_row_words, code in ((words - 1, ErrorCode.CONFIGURATION), (words, ErrorCode.NONE)):
+        device = EmulatorDevice(max_row_words=max_row_words, level_slots=128)
+        prepare(device, job)
+        assert start(device) == code
 
 
 def test_staleness_halves_the_model_memory(seed):

@@ -274,6 +274,31 @@ def test_bounds_and_staleness(seed):
     assert stale.coef_.tolist() != regressor().fit(X, y).coef_.tolist() and stale.score(X, y) > 0.8
 
 
+@pytest.mark.parametrize(
+    ("bits", "levels"), [(3, "optimal"), (4, "optimal"), (5, "optimal"), (3, "uniform"), (5, "uniform")]
+)
+def test_levels_of_their_own(seed, bits, levels):
+    X, y = table(seed)
+    model = regressor(bits=bits, levels=levels, decay=0.9).fit(X, y)
+    assert model.score(X, y) > 0.95
+    own = model.run_.levels
+    assert own.shape == (2 ** (bits - 2) + 1, 5) and model.run_.settings["levels"] == levels
+    near = 1e-9 * model.run_.scaling.scale
+    assert (own[0] <= X.min(axis=0) + near).all() and (own[-1] >= X.max(axis=0) - near).all()
+    if levels == "optimal":
+        assert (np.abs(own[0] - X.min(axis=0)) <= 2.0**-16 * model.run_.scaling.scale + near).all()
+    X, labels = three(seed)
+    for loss in ("squared_error", "log_loss"):
+        model = classifier(bits=bits, levels=levels, loss=loss).fit(X, labels)
+        together = classifier(bits=bits, levels=levels, loss=loss, device=EmulatorDevice(outputs=3, level_slots=64))
+        assert model.score(X, labels) > 0.9 and model.run_.passes == 3
+        assert together.fit(X, labels).coef_.tolist() == model.coef_.tolist() and together.run_.passes == 1
+
+
+def test_digits_where_levels_are_uniform(seed):
+    assert regressor().fit(*table(seed)).run_.levels is None
+
+
 def test_progress_and_snapshots(seed):
     X, y = table(seed)
     seen = []
@@ -326,7 +351,7 @@ def test_sorted_rows_are_shuffled(seed):
 @pytest.mark.parametrize("kind", BOTH)
 def test_parameters(kind):
     model = kind(bits=8)
-    assert model.get_params()["bits"] == 8 and len(model.get_params()) == 17 + (kind is SGDClassifier)
+    assert model.get_params()["bits"] == 8 and len(model.get_params()) == 18 + (kind is SGDClassifier)
     assert model.set_params(epochs=3, penalty="l2") is model and model.epochs == 3
     assert kind(**model.get_params()).get_params() == model.get_params()
     assert repr(model) == f"{kind.__name__}(bits=8, epochs=3, penalty='l2')"
@@ -387,7 +412,13 @@ def test_labels_that_cannot_be_used(seed):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"bits": 3}, "bits=3"),
+        ({"bits": 7}, "bits=7"),
+        ({"bits": 3, "sampling": "naive"}, "bits=3"),
+        ({"levels": "best"}, "levels='best' is unknown: choose one of uniform, optimal"),
+        ({"levels": "optimal", "bits": 6}, "bits=6 has no table of levels: choose 3, 4, 5"),
+        ({"levels": "optimal", "sampling": "nearest"}, "sampling='nearest' has no table of levels: choose 'double'"),
+        ({"levels": "optimal", "device": EmulatorDevice()}, "open the device with level_slots="),
+        ({"device": EmulatorDevice(level_slots=64)}, "open the device with level_slots=0"),
         ({"sampling": "best"}, "sampling='best'"),
         ({"loss": "hinge"}, "loss='hinge': choose one of 'squared_error'"),
         ({"penalty": "elasticnet"}, "penalty='elasticnet'"),

@@ -11,6 +11,7 @@ from bitlane.layout import (
     master_weights,
     pack_base,
     pack_draws,
+    pack_levels,
     pack_master,
     unpack_base,
     unpack_draws,
@@ -26,11 +27,16 @@ def word(digits):
     return sum(int(digit) << 2 * j for j, digit in enumerate(digits))
 
 
-def packed_row(codes, digits):
-    """Words of a row: for each chunk, each digit of up to 32 codes, the most significant first."""
+def packed_row(codes, digits, half=False):
+    """Words of a row: for each chunk, each digit of up to 32 codes, the most significant first.
+
+    In front of every second chunk a word of the bits that its codes and the next chunk's have above their digits.
+    """
     words = []
     for first in range(0, len(codes), 32):
         chunk = codes[first : first + 32]
+        if half and first % 64 == 0:
+            words.append(sum((code >> 2 * digits) << j for j, code in enumerate(codes[first : first + 64])))
         words += [word([code >> 2 * k & 3 for code in chunk]) for k in reversed(range(digits))]
     return words
 
@@ -58,8 +64,8 @@ def label_beat(groups, labels, columns):
     ]
 
 
-def packed_base(codes, labels, digits, groups, columns):
-    rows = [packed_row(code, digits) for code in codes]
+def packed_base(codes, labels, digits, groups, columns, half):
+    rows = [packed_row(code, digits, half) for code in codes]
     words = []
     for number, group in enumerate(groups):
         if number % 4 == 0:
@@ -69,10 +75,15 @@ def packed_base(codes, labels, digits, groups, columns):
     return words
 
 
+def table_geometry(features, rows, base_bits, batch, columns=1, outputs=1):
+    digits, half = divmod(base_bits, 2)
+    return Geometry(features, rows, digits, True, batch, columns, outputs, half=bool(half), table=True)
+
+
 def random_data(seed, geometry):
     rng = np.random.default_rng(seed)
     shape = (geometry.rows, geometry.features)
-    codes = rng.integers(0, 1 << 2 * geometry.base_digits, shape, dtype=np.uint64).astype(np.uint32)
+    codes = rng.integers(0, 1 << geometry.base_bits, shape, dtype=np.uint64).astype(np.uint32)
     labels = rng.integers(-32768, 32768, (geometry.rows, geometry.outputs)).astype(np.int16)
     draws = rng.integers(0, 4, shape).astype(np.uint8)
     return codes, labels, draws
@@ -85,7 +96,8 @@ def check_words(seed, geometry):
     base = pack_base(codes, labels, geometry)
     drawn = pack_draws(draws, geometry)
     assert base.dtype == drawn.dtype == np.uint64
-    assert base.tolist() == packed_base(codes.tolist(), labels.tolist(), geometry.base_digits, groups, columns)
+    digits, half = geometry.base_digits, geometry.half
+    assert base.tolist() == packed_base(codes.tolist(), labels.tolist(), digits, groups, columns, half)
     rows = [packed_row(row, 1) for row in draws.tolist()]
     assert drawn.tolist() == [word for group in groups for word in side_by_side(group, rows, columns)]
     assert (len(base), len(drawn)) == (geometry.base_words, geometry.draw_words)
@@ -102,13 +114,22 @@ def test_words_are_those_of_the_layout(seed, rows, n, digits):
     check_words(seed, Geometry(n, rows, digits, True, 3))
 
 
+@pytest.mark.parametrize(("rows", "n"), [*SHAPES, (3, 64), (6, 65)])
+@pytest.mark.parametrize("base_bits", [1, 2, 3])
+def test_words_of_codes_for_tables(seed, rows, n, base_bits):
+    """Half digits apart; with two bits the words of uniform levels."""
+    check_words(seed, table_geometry(n, rows, base_bits, 3))
+
+
+@pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize("columns", [1, 2, 4, 8])
 @pytest.mark.parametrize("outputs", [1, 2, 15])
-def test_rows_side_by_side(seed, columns, outputs):
+def test_rows_side_by_side(seed, columns, outputs, half):
     rng = np.random.default_rng(seed)
     for _ in range(30):
-        rows, n, digits = int(rng.integers(1, 70)), int(rng.integers(1, 70)), int(rng.integers(4))
-        check_words(seed, Geometry(n, rows, digits, True, int(rng.integers(1, rows + 5)), columns, outputs))
+        rows, n, digits = int(rng.integers(1, 70)), int(rng.integers(1, 140)), int(rng.integers(2 if half else 4))
+        batch = int(rng.integers(1, rows + 5))
+        check_words(seed, Geometry(n, rows, digits, True, batch, columns, outputs, half, table=half))
 
 
 def test_groups_of_a_geometry(seed):
@@ -135,11 +156,12 @@ def test_groups_of_a_geometry(seed):
         assert geometry.slots(some).tolist() == slots
 
 
+@pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize("columns", [1, 2, 8])
 @pytest.mark.parametrize("batch", [3, 16, 100])
-def test_parts_of_a_region(seed, monkeypatch, columns, batch):
+def test_parts_of_a_region(seed, monkeypatch, columns, batch, half):
     """Blocks join at label words; a part is what the whole has there."""
-    geometry = Geometry(40, 290, 3, True, batch, columns, 2)
+    geometry = Geometry(40, 290, 1 if half else 3, True, batch, columns, 2, half, table=half)
     codes, labels, draws = random_data(seed, geometry)
     whole, drawn = pack_base(codes, labels, geometry), pack_draws(draws, geometry)
     monkeypatch.setattr("bitlane.layout.BLOCK_ROWS", 4 * columns)
@@ -178,6 +200,29 @@ def test_model_words(seed):
     assert pack_master(master[0]).tolist() == words[:32].tolist()
 
 
+def test_level_words(seed):
+    """Each level like one more model; missing features have level 0."""
+    levels = np.random.default_rng(seed).integers(-(1 << 17), 1 << 17, (5, 37)).astype(np.int32)
+    words = pack_levels(levels)
+    geometry = table_geometry(37, 1, 2, 1, outputs=3)
+    assert geometry.model_words + len(words) == geometry.load_words == 8 * 2 * 16
+    padded = [value & 0xFFFFFFFF for level in levels.tolist() for value in [*level, *[0] * 27]]
+    assert words.tolist() == [low | high << 32 for low, high in zip(padded[::2], padded[1::2], strict=True)]
+    assert unpack_master(words, 37).tolist() == levels.tolist()
+
+
+@pytest.mark.parametrize(
+    ("base_bits", "row_words", "slots"), [(1, (2, 3, 5, 6), 4), (2, (2, 4, 6, 8), 8), (3, (3, 5, 8, 10), 16)]
+)
+def test_sizes_with_tables(base_bits, row_words, slots):
+    for chunks, words in enumerate(row_words, start=1):
+        geometry = table_geometry(32 * chunks, 10, base_bits, 4)
+        assert geometry.row_words == words and geometry.level_slots == chunks * slots
+        assert geometry.stored_bits == base_bits + 2
+        assert geometry.raw_bound == 10 * (32 * chunks * (base_bits + 2) + 16) / 64
+        assert geometry.layout_bound == 10 * (64 * words + 16) / 64
+
+
 @pytest.mark.parametrize(("outputs", "columns", "words"), [(1, 1, 2), (2, 1, 4), (3, 4, 4), (1, 8, 8), (15, 2, 16)])
 def test_record_words(outputs, columns, words):
     assert Geometry(3, 1, 1, False, 1, columns, outputs).record_words == words
@@ -214,6 +259,10 @@ def test_weights_are_what_the_dot_product_reads(seed):
         ({"columns": 16}, "16 columns"),
         ({"outputs": 0}, "0 outputs"),
         ({"outputs": 16}, "16 outputs"),
+        ({"half": True}, "3 base bits, .*table=False are no precision"),
+        ({"table": True, "base_digits": 2}, "4 base bits, .*table=True are no precision"),
+        ({"table": True, "base_digits": 0}, "0 base bits, .*table=True are no precision"),
+        ({"table": True, "draws": False}, "2 base bits, draws=False, table=True are no precision"),
     ],
 )
 def test_geometries_that_are_none(change, message):
@@ -239,8 +288,17 @@ def test_a_typical_table_takes_less_than_a_second(seed, columns):
 
     def encode():
         began = time.perf_counter()
-        for precision in (Precision(4), Precision(8), Precision(32, "full")):
-            geometry = Geometry(90, 50_000, precision.base_digits, precision.draws, 30, columns)
+        for precision in (Precision(4), Precision(8), Precision(32, "full"), Precision(5, table=True)):
+            geometry = Geometry(
+                90,
+                50_000,
+                precision.base_digits,
+                precision.draws,
+                30,
+                columns,
+                half=precision.half,
+                table=precision.table,
+            )
             pack_base(base_codes(values, precision), labels, geometry)
             if precision.draws:
                 pack_draws(draw_codes(values, precision, np.random.default_rng(seed)), geometry)

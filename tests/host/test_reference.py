@@ -6,7 +6,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from bitlane import reference
+from bitlane import blocks, reference
 from bitlane.contract import RATE_FRACTION, STEP_FRACTION, Loss, Prox
 from bitlane.fixed import NO_DECAY, mantissa_exponent
 from bitlane.layout import Geometry, master_weights, weight_values
@@ -23,7 +23,7 @@ COLUMNS = (1, 2, 4, 8)
 
 def random_rows(rng, geometry):
     shape = (geometry.rows, geometry.features)
-    codes = rng.integers(0, 1 << 2 * geometry.base_digits, shape, dtype=np.uint64).astype(np.uint32)
+    codes = rng.integers(0, 1 << geometry.base_bits, shape, dtype=np.uint64).astype(np.uint32)
     draws = rng.integers(0, 4, shape).astype(np.uint8) if geometry.draws else None
     return codes, draws, rng.integers(-32767, 32768, (geometry.rows, geometry.outputs)).astype(np.int16)
 
@@ -34,18 +34,23 @@ def random_step(rng):
     return int(rng.integers(0, 1 << 16)) | int(exponent) << 16
 
 
-def random_run(rng, loss=None, prox=None, staleness=None, columns=None):
+def random_run(rng, loss=None, prox=None, staleness=None, columns=None, table=False):
     """A configuration from all corners: small shapes, weights at their limits; what is None is random too."""
     extreme = rng.random() < 0.1  # two copies that differ much, and the largest step: coefficients saturate
-    draws = extreme or bool(rng.integers(2))
+    draws = table or extreme or bool(rng.integers(2))
+    base_bits = int(rng.integers(1, 4)) if table else 0
     geometry = Geometry(
         features=int(rng.integers(1, 40)),
         rows=int(rng.integers(1, 60)),
-        base_digits=0 if extreme else int(rng.integers(0 if draws else 1, 17 if rng.random() < 0.7 else 3)),
+        base_digits=base_bits // 2
+        if table or extreme
+        else int(rng.integers(0 if draws else 1, 17 if rng.random() < 0.7 else 3)),
         draws=draws,
         batch=int(rng.choice([rng.integers(1, 64), rng.integers(1, 9)])),
         columns=columns or int(rng.choice(COLUMNS)),
         outputs=int(rng.integers(1, 4)),
+        half=bool(base_bits % 2),
+        table=table,
     )
     step = 0xFFFF if extreme else random_step(rng)
     low, high = sorted(int(end) for end in rng.integers(-(1 << 15), 1 << 15, 2) >> rng.integers(16))
@@ -68,6 +73,15 @@ def random_run(rng, loss=None, prox=None, staleness=None, columns=None):
     return geometry, settings, master
 
 
+def random_levels(rng, geometry):
+    """Tables, sorted, of levels that lie anywhere, at the ends, or together."""
+    span = 1 << int(rng.choice([4, 16, 17]))
+    levels = rng.integers(-span, span, (geometry.levels, geometry.features))
+    if rng.random() < 0.3:
+        levels = np.where(levels < 0, -span, span - 1)
+    return np.sort(levels, axis=0).astype(np.int32)
+
+
 def parts(register):
     """Mantissa and exponent."""
     return register & 0xFFFF, register >> 16
@@ -77,7 +91,7 @@ def register(parts):
     return parts[0] | parts[1] << 16
 
 
-def textbooks(geometry, settings, master):
+def textbooks(geometry, settings, master, levels=None):
     """One for each output."""
     return [
         Textbook(
@@ -96,6 +110,7 @@ def textbooks(geometry, settings, master):
             free=settings.free,
             staleness=settings.staleness,
             master=of_output,
+            levels=None if levels is None else levels.T.tolist(),
         )
         for of_output in master.tolist()
     ]
@@ -119,20 +134,24 @@ def check_epoch(epoch, books, rows):
         ]
 
 
+@pytest.mark.parametrize("table", [False, True], ids=["digits", "table"])
 @pytest.mark.parametrize("loss", Loss)
-def test_every_bit_is_the_textbooks(seed, monkeypatch, loss):
+def test_every_bit_is_the_textbooks(seed, monkeypatch, loss, table):
     rng = np.random.default_rng(seed)
     seen = set()
     for prox, staleness, columns, _ in product(Prox, (0, 1), COLUMNS, range(ROUNDS)):
         monkeypatch.setattr(reference, "BLOCK", int(rng.choice([1, 100, 1 << 16])))
-        geometry, settings, master = random_run(rng, loss, prox, staleness, columns)
+        geometry, settings, master = random_run(rng, loss, prox, staleness, columns, table)
+        levels = random_levels(rng, geometry) if table else None
         samples = [random_rows(rng, geometry) for _ in range(EPOCHS)]
-        books = textbooks(geometry, settings, master)
-        for rows, epoch in zip(samples, run_epochs(samples, geometry, settings, master), strict=True):
+        books = textbooks(geometry, settings, master, levels)
+        for rows, epoch in zip(samples, run_epochs(samples, geometry, settings, master, levels), strict=True):
             check_epoch(epoch, books, rows)
         seen |= set().union(*(book.seen for book in books))
-    values = {"z", "r", "s", "d", "w"} if loss == Loss.SQUARES else {"s", "d", "w"}
-    assert seen == values | {"l2", "l1", "box"}, "not everything was met: the test is too weak"
+    values = {"s", "d", "w", "l2", "l1", "box"}
+    values |= {"z", "r"} if loss == Loss.SQUARES else set()
+    values |= {"c"} if table else set()
+    assert seen == values, "not everything was met: the test is too weak"
 
 
 @pytest.mark.parametrize(("base_digits", "draws"), [(16, False), (15, True), (16, True), (8, False), (9, True)])
@@ -160,7 +179,7 @@ def test_the_dot_product_of_the_widest_row_is_exact(seed):
         codes[0] = (1 << 2 * base_digits) - 1
         weights = rng.integers(-(1 << 23), 1 << 23, (16384, 2))
         weights[:8000] = -(1 << 23)
-        block = reference._Block(codes, None, base_digits)
+        block = blocks.DigitBlock(codes, None, base_digits)
         bits = 2 * base_digits
         exact = [
             [
@@ -171,6 +190,25 @@ def test_the_dot_product_of_the_widest_row_is_exact(seed):
         ]
         rounded = [[(dot + (1 << (bits - 1))) >> bits for dot in dots] for dots in exact]
         assert block.rounded_dots(slice(0, 2), weights.astype(np.float64))[0].tolist() == rounded
+
+
+def test_the_dot_product_of_the_widest_row_of_levels_is_exact(seed):
+    """16,384 features with levels and weights at their ends: more than 2**53, and a unit below what is rounded up."""
+    rng = np.random.default_rng(seed)
+    levels = np.tile(np.array([[-(1 << 17)], [0], [(1 << 17) - 1]]), 16384)
+    weights = np.full((16384, 1), -(1 << 23))
+    weights[:: 1 << 10] += rng.integers(1, 1 << 20, (16, 1))
+    levels[:, 0], weights[0] = 1, (1 << 15) - 1
+    codes = np.zeros((3, 16384), np.uint32)
+    draws = np.zeros((3, 16384), np.uint8)
+    codes[1], draws[1] = 1, 3
+    codes[2], draws[2] = rng.integers(0, 2, 16384), rng.integers(0, 4, 16384)
+    block = blocks.TableBlock(codes, draws, levels.astype(np.float64))
+    dots = block.rounded_dots(slice(0, 3), weights.astype(np.float64))
+    for found, bits in zip(dots, (draws >> 1, draws & 1), strict=True):
+        chosen = np.take_along_axis(levels, (codes + bits).astype(np.intp), axis=0).tolist()
+        exact = [sum(a * x for a, x in zip(row, weights[:, 0].tolist(), strict=True)) for row in chosen]
+        assert found[:, 0].tolist() == [(dot + (1 << 15)) >> 16 for dot in exact]
 
 
 def test_pieces_of_an_epoch_do_not_matter(seed):

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from bitlane.accelerator import Accelerator, job_bytes
-from bitlane.contract import MASTER_OFFSET
+from bitlane.contract import DEFAULT_LEVEL_SLOTS, MASTER_OFFSET
 from bitlane.conveyor import Conveyor
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import DataError
 from bitlane.fixed import NO_DECAY
 from bitlane.layout import Geometry, unpack_base, unpack_draws
+from bitlane.levels.tables import level_table
 from bitlane.quantize import Precision
 from bitlane.scaling import fit_scaling
 from bitlane.starts import Plan, Samples, State, generator, starts
@@ -26,6 +27,8 @@ PRECISIONS = [
     (Precision(4, "naive"), 2),
     (Precision(6, "nearest"), 1),
     (Precision(32, "full"), 1),
+    (Precision(3, table=True), 5),
+    (Precision(5, table=True), 2),
 ]
 
 
@@ -35,11 +38,23 @@ def table(seed, rows=701, n=40, outputs=1):
 
 
 def samples_of(X, y, precision, seed):
-    return Samples(X, y, fit_scaling(X, y, True, precision.limit), precision, seed)
+    scaling = fit_scaling(X, y, True, precision.limit)
+    levels = level_table(X, scaling, precision, "optimal" if precision.table else "uniform")
+    return Samples(X, y, scaling, precision, seed, levels)
 
 
 def plan_of(X, y, precision, sets, columns=1, batch=9, **changes):
-    geometry = Geometry(X.shape[1], len(X), precision.base_digits, precision.draws, batch, columns, y.shape[1])
+    geometry = Geometry(
+        features=X.shape[1],
+        rows=len(X),
+        base_digits=precision.base_digits,
+        draws=precision.draws,
+        batch=batch,
+        columns=columns,
+        outputs=y.shape[1],
+        half=precision.half,
+        table=precision.table,
+    )
     plan = Plan(
         geometry=geometry,
         epochs=5,
@@ -56,7 +71,12 @@ class Trained:
 
     def __init__(self, plan, samples, state):
         geometry = plan.geometry
-        device = EmulatorDevice(capacity_bytes=plan.capacity, width=64 * geometry.columns, outputs=geometry.outputs)
+        device = EmulatorDevice(
+            capacity_bytes=plan.capacity,
+            width=64 * geometry.columns,
+            outputs=geometry.outputs,
+            level_slots=DEFAULT_LEVEL_SLOTS if geometry.table else 0,
+        )
         accelerator = Accelerator(device)
         self.starts = self.saturations = 0
         self.losses, self.models = [], []
@@ -163,7 +183,7 @@ def test_staleness_goes_on_too_but_not_in_parts(seed):
         Trained(replace(plan, capacity=20 << 10), samples, state)
 
 
-@pytest.mark.parametrize("precision", [Precision(4), Precision(4, "naive")], ids=str)
+@pytest.mark.parametrize("precision", [Precision(4), Precision(4, "naive"), Precision(5, table=True)], ids=str)
 def test_a_row_gets_the_same_bits_in_every_column(seed, monkeypatch, precision):
     """Whatever the columns, the batch and the pieces in which a table is encoded."""
     X, y = table(seed, rows=203, outputs=2)

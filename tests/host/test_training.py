@@ -7,6 +7,7 @@ import pytest
 
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import DataError
+from bitlane.layout import Geometry, unpack_base, unpack_draws
 from bitlane.quantize import Precision
 from bitlane.training import passes, train
 
@@ -301,6 +302,45 @@ def test_what_a_run_reports(seed):
     assert run.stalls.memory >= 0 and run.stalls.model >= 0
 
 
+@pytest.mark.parametrize(("bits", "levels"), [(3, "uniform"), (3, "optimal"), (4, "optimal"), (5, "optimal")])
+def test_samples_are_read_as_their_levels(seed, bits, levels):
+    """What lies in memory, decoded with `Run.levels`, is the table but for what draws add, without bias."""
+    X, y = table(seed, rows=2000, n=40)
+    X[:, 5], X[:, 7] = 3.5, np.round(X[:, 7])
+    device, written = EmulatorDevice(level_slots=64), {}
+
+    def keep(buffer, flush=device.flush):
+        written[len(buffer.array)] = np.array(buffer.array)
+        flush(buffer)
+
+    device.flush = keep
+    precision = Precision(bits, table=True)
+    with pytest.warns(UserWarning, match="constant"):
+        run = train(X, y, precision=precision, device=device, levels=levels, draws="once", epochs=1, batch_size=16)
+    geometry = Geometry(39, 2000, precision.base_digits, True, 16, half=precision.half, table=True)
+    codes, _ = unpack_base(written[geometry.base_words], geometry)
+    drawn = unpack_draws(written[geometry.draw_words], geometry)
+    assert run.levels.shape == (precision.levels, 40) and (run.levels[:, 5] == 3.5).all()
+    own = np.delete(run.levels, 5, axis=1)
+    first, second = (own[codes + u, np.arange(39)] for u in (drawn >> 1, drawn & 1))
+    exact = np.delete(X, 5, axis=1)
+    spread = np.diff(own, axis=0).max(axis=0)
+    assert (np.abs(first - exact) <= spread + 1e-9).all() and (first != second).any()
+    assert (np.abs(((first + second) / 2 - exact).mean(axis=0)) <= 6 * spread / np.sqrt(2000)).all()
+
+
+def test_uniform_levels_in_a_table_give_what_digits_do(seed):
+    """The same samples and draws; the weights differ by how the lanes round."""
+    X, y = table(seed, n=40)
+    options = {"epochs": 3, "learning_rate": 0.05, "seed": seed, "shuffle": True}
+    digits = train(X, y, precision=Precision(4), device=EmulatorDevice(), **options)
+    tables = train(X, y, precision=Precision(4, table=True), device=EmulatorDevice(level_slots=64), **options)
+    assert digits.levels is None and tables.levels is not None
+    assert tables.loss == pytest.approx(digits.loss, rel=1e-4)
+    assert tables.weights == pytest.approx(digits.weights, abs=1e-4)
+    assert tables.bytes_read - digits.bytes_read == 5 * 64 * 4  # the tables, once
+
+
 @pytest.mark.parametrize("width", [128, 512])
 def test_wider_ports_give_the_same_bits_in_fewer_cycles(seed, width):
     X, y = table(seed, n=40)
@@ -380,6 +420,7 @@ def test_quiet_when_all_is_well(seed):
         ({"staleness": 2}, "staleness=2"),
         ({"bounds": (1, 0)}, "bounds"),
         ({"class_weight": (1.0, -1.0)}, "class_weight"),
+        ({"levels": "optimal"}, "levels='optimal' have no place"),
         ({"class_weight": [(1.0, 1.0), (1.0, 1.0)]}, "class_weight"),
     ],
 )

@@ -20,7 +20,7 @@ class Textbook:
 
     base_digits: b / 2. draws: whether double sampling. columns: rows of a group. step, step_negative, rate:
     (mantissa, exponent). loss: "squares", "hinge" or "logistic". prox: "none", "l2", "l1" or "box".
-    master: stored weights, one for each feature.
+    master: stored weights, one for each feature. levels: of table lanes, for each feature its own; None without.
     """
 
     base_digits: int
@@ -38,6 +38,7 @@ class Textbook:
     free: bool
     staleness: int
     master: list[int]
+    levels: list[list[int]] | None = None
     saturations: int = 0
     seen: set[str] = field(default_factory=set)  # which values were ever clipped, and what a prox ever changed
 
@@ -110,13 +111,15 @@ class Textbook:
 
     def row(self, code: list[int], draw: list[int], label: int, weights: list[int]) -> tuple[int, list[int]]:
         """The row's loss, and what it takes from each weight."""
-        b = 2 * self.base_digits
-        dot = sum((2 * i + 1 - 2**b) * x for i, x in zip(code, weights, strict=True))
-        dots = [dot, dot]
-        if self.draws:
-            dots[0] += sum((1 if u & 2 else -1) * x for u, x in zip(draw, weights, strict=True))
-            dots[1] += sum((1 if u & 1 else -1) * x for u, x in zip(draw, weights, strict=True))
-        dots = [round_half_up(dot, b) for dot in dots]
+        chosen = None
+        if self.levels is None:
+            dots = self.dots_of_digits(code, draw, weights)
+        else:
+            chosen = [
+                [levels[i + (u >> 1)] for levels, i, u in zip(self.levels, code, draw, strict=True)],
+                [levels[i + (u & 1)] for levels, i, u in zip(self.levels, code, draw, strict=True)],
+            ]
+            dots = [round_half_up(sum(a * x for a, x in zip(copy, weights, strict=True)), 16) for copy in chosen]
         if self.loss == "squares":
             (r1, loss1), (r2, loss2) = (self.residual(dot, label) for dot in dots)
             loss = round_half_up(r1 * r2, 8)
@@ -127,6 +130,12 @@ class Textbook:
         mantissa, exponent = self.step if label >= 0 else self.step_negative
         s = self.clip(round_half_up((r1 + r2) * mantissa, exponent + 4), 32, "s")
         d = self.clip(round_half_up((r2 - r1) * mantissa, exponent + 4), 32, "d")
+        if chosen is not None:
+            c1 = self.clip(round_half_up(s - d, 6), 25, "c")
+            c2 = self.clip(round_half_up(s + d, 6), 25, "c")
+            return loss, [
+                round_half_up(a1 * c2, 13) + round_half_up(a2 * c1, 13) for a1, a2 in zip(*chosen, strict=True)
+            ]
         taken = []
         for j in range(len(weights)):
             t = 0
@@ -138,6 +147,16 @@ class Textbook:
                 t += self.pick(draw[j], round_half_up(s, 2 * k + 2), round_half_up(d, 2 * k + 2))
             taken.append(t)
         return loss, taken
+
+    def dots_of_digits(self, code: list[int], draw: list[int], weights: list[int]) -> list[int]:
+        """Both copies' dot products with odd integers, rounded."""
+        b = 2 * self.base_digits
+        dot = sum((2 * i + 1 - 2**b) * x for i, x in zip(code, weights, strict=True))
+        dots = [dot, dot]
+        if self.draws:
+            dots[0] += sum((1 if u & 2 else -1) * x for u, x in zip(draw, weights, strict=True))
+            dots[1] += sum((1 if u & 1 else -1) * x for u, x in zip(draw, weights, strict=True))
+        return [round_half_up(dot, b) for dot in dots]
 
     def residual(self, dot: int, label: int) -> tuple[int, int]:
         return self.clip(self.clip(dot, 24, "z") - (label << 5), 24, "r"), 0

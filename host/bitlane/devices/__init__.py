@@ -14,13 +14,13 @@ from .protocol import Buffer, Device
 __all__ = ["Availability", "Buffer", "Device", "available_devices", "open_device"]
 
 
-def _open_emulator(width: int, outputs: int) -> Device:
+def _open_emulator(width: int, outputs: int, level_slots: int) -> Device:
     from .emulator import EmulatorDevice
 
-    return EmulatorDevice(width=width, outputs=outputs)
+    return EmulatorDevice(width=width, outputs=outputs, level_slots=level_slots)
 
 
-def _open_rtl(width: int, outputs: int) -> Device:
+def _open_rtl(width: int, outputs: int, level_slots: int) -> Device:
     try:
         module = importlib.import_module("bitlane_sim.device")
         config = importlib.import_module("bitlane_hw.config")
@@ -29,20 +29,20 @@ def _open_rtl(width: int, outputs: int) -> Device:
             f"the simulated device needs the package's extra: pip install 'bitlane[sim]' ({error})"
         ) from error
     try:
-        sizes = config.AcceleratorConfig(width=width, outputs=outputs)
+        sizes = config.AcceleratorConfig(width=width, outputs=outputs, level_slots=level_slots)
     except ValueError as error:
         raise DataError(str(error)) from error
     device: Device = module.RtlDevice(sizes)
     return device
 
 
-def _open_pynq(width: int, outputs: int) -> Device:
+def _open_pynq(width: int, outputs: int, level_slots: int) -> Device:
     from .pynq import open_board
 
     return open_board()
 
 
-_OPENERS: dict[str, Callable[[int, int], Device]] = {
+_OPENERS: dict[str, Callable[[int, int, int], Device]] = {
     "emulator": _open_emulator,
     "rtl": _open_rtl,
     "pynq": _open_pynq,
@@ -59,7 +59,7 @@ class Availability:
     reason: str = ""
 
 
-def open_device(spec: str | Device, width: int = WORD_BITS, outputs: int = 1) -> Device:
+def open_device(spec: str | Device, width: int = WORD_BITS, outputs: int = 1, level_slots: int = 0) -> Device:
     """The device that `spec` names, opened; a `Device` is returned as it is.
 
     Parameters
@@ -69,27 +69,29 @@ def open_device(spec: str | Device, width: int = WORD_BITS, outputs: int = 1) ->
         network, port after a colon), or a `Device`.
     width: of the memory port of a device made here, in bits: `contract.PORT_WIDTHS`. A board's is what it is.
     outputs: models that it trains at a time, 1 to `contract.MAX_OUTPUTS`; likewise.
+    level_slots: levels that each lane's table holds, `contract.DEFAULT_LEVEL_SLOTS` where features have levels of
+        their own; 0 for digit lanes, which have no tables. Likewise.
 
     Raises
     ------
-    DataError: a name that is not known, a width or outputs that no hardware has.
+    DataError: a name that is not known, a width, outputs or level slots that no hardware has.
     DeviceError: a device that cannot be opened; the message says what is missing.
     """
     if not isinstance(spec, str):
         return spec
     if spec == "auto":
         try:
-            return _open_rtl(width, outputs)
+            return _open_rtl(width, outputs, level_slots)
         except DeviceError as error:
             warnings.warn(f"using the emulator, which gives the same results: {error}", stacklevel=2)
-            return _open_emulator(width, outputs)
+            return _open_emulator(width, outputs, level_slots)
     if spec.startswith(REMOTE) and spec != REMOTE:
         from .pynq import open_board
 
         return open_board(spec.removeprefix(REMOTE))
     if spec not in _OPENERS:
         raise DataError(f"device={spec!r} is unknown: choose one of {', '.join([*_OPENERS, REMOTE + 'HOST', 'auto'])}")
-    return _OPENERS[spec](width, outputs)
+    return _OPENERS[spec](width, outputs, level_slots)
 
 
 def available_devices() -> list[Availability]:
@@ -97,7 +99,7 @@ def available_devices() -> list[Availability]:
     found = []
     for name, opener in _OPENERS.items():
         try:
-            opener(WORD_BITS, 1).close()
+            opener(WORD_BITS, 1, 0).close()
         except DeviceError as error:
             found.append(Availability(name, False, str(error)))
         else:

@@ -15,6 +15,7 @@ from ..contract import (
     CONTROL_ACKNOWLEDGE,
     CONTROL_START,
     DECAY_RANGE,
+    DIGIT_BITS,
     IDENTITY,
     LABELS_PER_WORD,
     MAX_DIGITS,
@@ -26,6 +27,7 @@ from ..contract import (
     STATUS_BUSY,
     STATUS_DONE,
     STATUS_ERROR_SHIFT,
+    TABLE_BITS,
     VERSION,
     WORD_BITS,
     WORD_BYTES,
@@ -34,6 +36,7 @@ from ..contract import (
     Prox,
     record_words,
 )
+from ..contract import level_slots as slots_of
 from ..cycles import predict
 from ..errors import DataError, DeviceError
 from ..layout import Geometry, pack_master, unpack_base, unpack_draws, unpack_master
@@ -92,10 +95,11 @@ class EmulatorDevice:
     capacity_bytes: size of its memory.
     width: of its memory port, in bits: `contract.PORT_WIDTHS`.
     outputs: models that it trains at a time, 1 to `contract.MAX_OUTPUTS`.
+    level_slots: levels that a table lane holds; 0 for digit lanes.
 
     Raises
     ------
-    DataError: a width or a number of outputs that no hardware has.
+    DataError: a width, or a number of outputs or of level slots, that no hardware has.
     """
 
     def __init__(
@@ -105,11 +109,15 @@ class EmulatorDevice:
         capacity_bytes: int = 128 << 20,
         width: int = 64,
         outputs: int = 1,
+        level_slots: int = 0,
     ):
         if width not in PORT_WIDTHS:
             raise DataError(f"width={width} must be one of {', '.join(map(str, PORT_WIDTHS))}")
         if not 1 <= outputs <= MAX_OUTPUTS:
             raise DataError(f"outputs={outputs} must be 1 to {MAX_OUTPUTS}")
+        fewest = slots_of(max(TABLE_BITS))
+        if level_slots and (level_slots < fewest or level_slots & level_slots - 1):
+            raise DataError(f"level_slots={level_slots} must be 0, or a power of two, {fewest} at least")
         self.name = "emulator"
         self.capacity_bytes = capacity_bytes
         self._memory = np.zeros(-(-capacity_bytes // WORD_BYTES), np.uint64)
@@ -126,6 +134,7 @@ class EmulatorDevice:
             "port_bits": width,
             "address_bits": ADDRESS_BITS,
             "outputs": outputs,
+            "level_slots": level_slots,
         }
 
     # --- registers ---
@@ -237,8 +246,9 @@ class EmulatorDevice:
         at = values | REGISTERS["mode"].unpack(values["mode"])
         geometry, settings = _checked(at)
         values |= _now(settings)
-        master = unpack_master(self._load(at["model_in"], geometry.model_words), geometry.features)
-        reference = Reference(geometry, settings, master)
+        loaded = unpack_master(self._load(at["model_in"], geometry.load_words), geometry.features)
+        master, levels = loaded[: geometry.outputs], loaded[geometry.outputs :]
+        reference = Reference(geometry, settings, master, levels if geometry.table else None)
         counts = predict(geometry, at["epochs"], bool(at["snapshots"]), settings.staleness)
         for number in range(at["epochs"]):
             self._feed(reference, geometry, at, number % at["sets"])
@@ -312,9 +322,8 @@ def _checked(at: dict[str, int]) -> tuple[Geometry, Settings]:
         any(not 1 <= at[name] <= limit for name, limit in limits.items())
         or any(at[name] % multiple or at[name] >> at["address_bits"] for name, multiple in multiples.items())
         or any(not 1 <= rows <= columns for rows in (tail, last_tail))
-        or not 1 <= at["base_digits"] + at["draws"] <= MAX_DIGITS
+        or not _is_precision(at)
         or not DECAY_RANGE[0] <= at["decay"] <= DECAY_RANGE[1]
-        or chunks * (at["base_digits"] + at["draws"]) > at["max_row_words"]
         or at["loss"] not in list(Loss)
         or bounds[0] > bounds[1]
         or (at["staleness"] and 2 * chunks > at["max_features"] // CHUNK)
@@ -326,15 +335,21 @@ def _checked(at: dict[str, int]) -> tuple[Geometry, Settings]:
     if full and last > batch:
         raise _Fault(ErrorCode.CONFIGURATION)
     rows = full * batch + last
+    table = at["level_slots"] > 0
+    digits, half = divmod(at["base_digits"], DIGIT_BITS) if table else (at["base_digits"], 0)
     geometry = Geometry(
         features=at["features"],
         rows=rows,
-        base_digits=at["base_digits"],
+        base_digits=digits,
         draws=bool(at["draws"]),
         batch=batch if full else rows,
         columns=columns,
         outputs=at["outputs"],
+        half=bool(half),
+        table=table,
     )
+    if geometry.row_words > at["max_row_words"] or geometry.level_slots > at["level_slots"]:
+        raise _Fault(ErrorCode.CONFIGURATION)
     settings = Settings(
         step=at["step"],
         step_negative=at["step_negative"],
@@ -348,6 +363,13 @@ def _checked(at: dict[str, int]) -> tuple[Geometry, Settings]:
         staleness=at["staleness"],
     )
     return geometry, settings
+
+
+def _is_precision(at: dict[str, int]) -> bool:
+    """Whether the lanes read such samples; with tables `base_digits` counts bits."""
+    if at["level_slots"]:
+        return at["base_digits"] in TABLE_BITS and bool(at["draws"])
+    return 1 <= at["base_digits"] + at["draws"] <= MAX_DIGITS
 
 
 def _signed(field: int) -> int:

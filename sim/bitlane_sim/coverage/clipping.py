@@ -10,6 +10,7 @@ from unittest.mock import patch
 import numpy as np
 
 from bitlane import reference
+from bitlane.blocks import Int64s
 from bitlane.contract import COEFFICIENT, RESIDUAL, Fixed, Loss, Prox
 from bitlane.fixed import saturate
 from bitlane.settings import Settings
@@ -32,7 +33,7 @@ def watched(settings: Settings) -> Iterator[Counter[tuple[str, str]]]:
     calls: Counter[Fixed] = Counter()
     apply = reference._Prox.apply
 
-    def watch(x: reference.Int64s, fmt: Fixed) -> tuple[reference.Int64s, reference.Bools]:
+    def watch(x: Int64s, fmt: Fixed) -> tuple[Int64s, reference.Bools]:
         names = {RESIDUAL: residuals, COEFFICIENT: ("s", "d")}.get(fmt, ("master",))
         name = names[calls[fmt] % len(names)]
         calls[fmt] += 1
@@ -40,7 +41,7 @@ def watched(settings: Settings) -> Iterator[Counter[tuple[str, str]]]:
         seen[name, "high"] += int(np.count_nonzero(x > fmt.maximum))
         return saturate(x, fmt)
 
-    def watch_prox(self: reference._Prox, master: reference.Int64s) -> reference.Int64s:
+    def watch_prox(self: reference._Prox, master: Int64s) -> Int64s:
         after = apply(self, master)
         if self.settings.prox == Prox.L2:
             _count(seen, "L2 shrinks", after != master)

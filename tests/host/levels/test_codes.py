@@ -1,0 +1,97 @@
+"""Codes of levels in a table: right for certain values, unbiased for all, and independent of how rows come in."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from bitlane.contract import LEVEL
+from bitlane.levels.codes import table_codes, table_draws
+from bitlane.levels.tables import level_table
+from bitlane.quantize import Precision, base_codes, draw_codes
+from bitlane.scaling import fit_scaling
+
+ONE = 1 << LEVEL.fraction
+
+
+def levels_of(rng, base_bits, features):
+    """Random levels with many that are alike, at the ends and between."""
+    levels = np.sort(rng.integers(-ONE, ONE + 1, ((1 << base_bits) + 1, features)), axis=0)
+    some = rng.random(levels.shape) < 0.3
+    levels = np.maximum.accumulate(np.where(some, -ONE, levels), axis=0)
+    levels[:, 0] = ONE  # an intercept's
+    levels[1:, 1] = levels[-1, 1]  # of two values
+    return levels.astype(np.int32)
+
+
+def values_of(rng, levels, rows):
+    """Values inside, many of them levels."""
+    low, high = levels[0] / ONE, levels[-1] / ONE
+    values = low + rng.random((rows, levels.shape[1])) * (high - low)
+    chosen = rng.integers(0, len(levels), values.shape)
+    on_level = np.take_along_axis(levels, chosen, axis=0) / ONE
+    return np.where(rng.random(values.shape) < 0.5, on_level, np.clip(values, low, high))
+
+
+@pytest.mark.parametrize("base_bits", [1, 2, 3])
+def test_codes_are_intervals_that_are_not_empty(seed, base_bits):
+    rng = np.random.default_rng(seed)
+    levels = levels_of(rng, base_bits, 9)
+    values = values_of(rng, levels, 60)
+    codes = table_codes(values, levels)
+    assert codes.dtype == np.uint32
+    for j, own in enumerate(levels.T.tolist()):
+        for x, code in zip(values[:, j], codes[:, j].tolist(), strict=True):
+            low, high = own[code], own[code + 1]
+            assert low <= Fraction(x) * ONE <= high
+            assert low < high or own[0] == own[-1]
+
+
+@pytest.mark.parametrize("base_bits", [1, 2, 3])
+def test_draws_are_unbiased_and_independent(seed, base_bits):
+    count, rng = 40_000, np.random.default_rng(seed)
+    levels = levels_of(rng, base_bits, 8)
+    row = values_of(rng, levels, 1)
+    values = np.repeat(row, count, axis=0)
+    codes, draws = table_codes(row, levels)[0], table_draws(values, levels, rng)
+    assert draws.dtype == np.uint8 and draws.max() <= 3
+    read = levels[codes + np.stack([draws >> 1, draws & 1]), np.arange(8)] / ONE
+    low, high = (levels[codes + k, np.arange(8)] / ONE for k in (0, 1))
+    variance = (high - row[0]) * (row[0] - low)
+    error = read - values
+    assert (np.abs(error.mean(axis=1)) <= 6 * np.sqrt(variance / count) + 1e-6).all()
+    assert (np.abs((error**2).mean(axis=1) - variance) <= 6 * (high - low) ** 2 / np.sqrt(count) + 1e-6).all()
+    assert (np.abs((error[0] * error[1]).mean(axis=0)) <= 6 * variance / np.sqrt(count) + 1e-6).all()
+    assert not error[:, :, variance == 0].any() and (variance == 0).any()
+
+
+def test_four_bits_in_equal_intervals_are_the_codes_without_a_table(seed):
+    """Digit lanes read the same bits of the same values."""
+    X = np.random.default_rng(seed).normal(size=(200, 7))
+    scaling = fit_scaling(X, np.zeros((200, 1)), margins=True, one=1.0)
+    values, four = scaling.values(X), Precision(4)
+    levels = level_table(X, scaling, Precision(4, table=True), "uniform")
+    assert np.array_equal(table_codes(values, levels), base_codes(values, four))
+    draws = table_draws(values, levels, np.random.default_rng(seed))
+    assert np.array_equal(draws, draw_codes(values, four, np.random.default_rng(seed)))
+
+
+def test_blocks_of_rows_take_the_same_randomness(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    levels = levels_of(rng, 3, 5)
+    values, cut = values_of(rng, levels, 101), int(rng.integers(1, 100))
+
+    def codes(rows, rng):
+        return np.stack([table_codes(rows, levels), table_draws(rows, levels, rng)])
+
+    whole = codes(values, np.random.default_rng(seed))
+    monkeypatch.setattr("bitlane.quantize.BLOCK", 20)
+    rng = np.random.default_rng(seed)
+    assert np.array_equal(np.concatenate([codes(values[:cut], rng), codes(values[cut:], rng)], axis=1), whole)
+
+
+def test_values_out_of_range_are_clipped():
+    levels = np.array([[-ONE // 2, ONE], [0, ONE], [ONE // 2, ONE]], np.int32)
+    values = np.array([[-1.5, 0.0], [1.5, 2.0]])
+    assert table_codes(values, levels).tolist() == [[0, 0], [1, 0]]
+    assert table_draws(values, levels, np.random.default_rng(0))[:, 0].tolist() == [0, 3]
