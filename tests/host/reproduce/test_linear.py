@@ -1,10 +1,13 @@
 """Claims of linear models: what their verdicts rest on, on losses made up and on toy sizes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from bitlane.compare import SAMPLINGS
+from bitlane.compare import SAMPLINGS, Data
 from bitlane.devices import open_device
+from bitlane.quantize import Precision
 from bitlane.reproduce import batches, convergence, fewest, speed
 from bitlane.reproduce.claim import QUICK, Verdict
 from bitlane.reproduce.tasks import TAILS, Task, comparisons, real, synthetic, synthetic_data
@@ -44,23 +47,45 @@ def test_convergence_is_judged_by_pace():
     assert convergence.judge([found]).verdict is Verdict.FAILED
 
 
-def curves(*losses):
-    """Comparisons with these losses at 2, 4, 6 and 8 bits."""
-    marks = [("double", bits, each) for bits, each in zip(fewest.BITS, losses, strict=True)]
-    return comparison(("full", 32, GOOD), *marks)
+def curves(**few):
+    """A data set with these losses, the same in two seeds, by kind and bits: u5 are uniform ones at 5 bits."""
+    kinds = {"u": "uniform", "o": "optimal"}
+    losses = {(kinds[name[0]], int(name[1:])): np.array([each, each]) for name, each in few.items()}
+    missing = {method: np.array([GOOD, GOOD]) for method in fewest.METHODS if method not in losses}
+    return fewest.Curves(TASK, np.array([GOOD, GOOD]), {**losses, **missing})
+
+
+BAD, BUMPY = [4.0, 2.0, 1.0, 1.011], [4.0, 1.0, 1.02, 1.0]
 
 
 def test_smooth_is_near_32_bits_and_never_rises():
-    found = curves([4.0, 2.0, 1.0, 1.011], [4.0, 1.0, 1.02, 1.0], [4.0, 1.0, 1.009, 1.0], GOOD)
-    assert [fewest.smooth(found, 2 + place) for place in range(4)] == [False, False, True, True]
-    assert fewest.fewest([found, found]) == 6
-    bumpy = curves(GOOD, GOOD, [4.0, 1.0, 2.0, 1.0], GOOD)
-    assert fewest.fewest([found, bumpy]) == 8  # fewer bits that happen to be smooth do not count
-    assert fewest.fewest([curves(GOOD, GOOD, GOOD, [9.0, 9.0, 9.0, 9.0])]) is None
-    few = fewest.judge({"a": [found] * 2, "b": [found] * 2})
-    some = fewest.judge({"a": [found] * 2, "b": [bumpy] * 2})
-    none = fewest.judge({"b": [bumpy] * 2})
-    assert [few.verdict, some.verdict, none.verdict] == [Verdict.HELD, Verdict.PARTLY, Verdict.FAILED]
+    found = curves(u3=BAD, u4=BUMPY, u5=[4.0, 1.0, 1.009, 1.0], o4=BAD)
+    assert [found.smooth(("uniform", bits)) for bits in (3, 4, 5)] == [False, False, True]
+    assert found.fewest("uniform") == 5
+    assert found.fewest("optimal") == 5  # 3 bits that happen to be smooth do not count
+    assert curves(o5=BAD).fewest("optimal") is None
+    one_seed = curves()
+    one_seed.few["uniform", 8][1] = BUMPY
+    assert one_seed.fewest("uniform") is None
+
+
+def test_bits_saved_are_judged():
+    claimed, fewer, none = curves(u3=BAD, u4=BAD), curves(u3=BAD), curves()
+    worse, never = curves(o3=BAD), curves(u8=BAD, o5=BAD)
+    assert [each.saved for each in (claimed, fewer, none, worse, never)] == pytest.approx([5 / 3, 4 / 3, 1, 3 / 4, 0])
+    verdicts = [fewest.judge(each).verdict for each in ([claimed, none], [claimed, worse], [fewer], [none], [never])]
+    assert verdicts == [Verdict.HELD, Verdict.PARTLY, Verdict.PARTLY, Verdict.FAILED, Verdict.FAILED]
+    assert "more than 8" in fewest.judge([never]).reason
+
+
+def test_optimal_levels_are_trained_with():
+    """Values near 0, exact labels: nine levels of least variance leave less loss than nine equal steps."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (800, 4)) ** 5
+    task = Task("tails", Data(X, X @ [1.0, 2.0, -1.0, 0.5]), replace(TASK.schedule, epochs=6, learning_rate=2.0))
+    found = fewest.curves(task, 2, lambda _: None)
+    assert found.full[:, -1] == pytest.approx(1.0)
+    assert (found.few["optimal", 5][:, -1] < 0.75 * found.few["uniform", 5][:, -1]).all()
 
 
 def batch(size, full, *few):
@@ -95,7 +120,7 @@ def test_speed_is_judged_by_cycles_to_the_loss():
 # --- data ----------------------------------------------------------------------------------------
 def test_seeds_are_orders_and_draws_of_the_same_rows():
     device, said = open_device("emulator", 512), []
-    found = comparisons(synthetic(600, 2), [fewest.Precision(4)], 2, device, said.append)
+    found = comparisons(synthetic(600, 2), [Precision(4)], 2, device, said.append)
     assert [each.title for each in found] == ["synthetic 100, noise 0.1"] * 2 and len(said) == 2
     assert found[0].optimum == pytest.approx(found[1].optimum, rel=1e-9)
     assert found[0].results[1].loss != found[1].results[1].loss
