@@ -8,18 +8,17 @@ epoch, the loss in the end, and the cycles to the first epoch whose loss is with
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 
 import numpy as np
 
-from bitlane.compare import FULL, Comparison, Data, compare, signs, train_as
+from bitlane.compare import Comparison, Data, compare, signs
 from bitlane.datasets import load_dataset
 from bitlane.devices import Device
 from bitlane.devices.emulator import EmulatorDevice
-from bitlane.errors import BitlaneError, DeviceError
+from bitlane.errors import BitlaneError
 from bitlane.quantize import Precision
+from bitlane.reproduce.speed import check_on_rtl
 from bitlane.reproduce.tasks import DATA_SEED, Task, synthetic_data
-from bitlane.runs import Run
 from bitlane.schedules import Schedule
 from bitlane.summary import aligned
 
@@ -47,22 +46,6 @@ def synthetic(rows: int = 10_000, features: int = 1000, noise: float = 1.0) -> T
     """Uniform features, normal weights, and noise on the labels of `noise` times their standard deviation."""
     schedule = Schedule(epochs=15, batch_size=64, learning_rate=0.01, decay=0.9)
     return Task(f"synthetic, {features:,} features", synthetic_data(rows, features, noise), schedule)
-
-
-def one_epoch(task: Task, precision: Precision, device: Device) -> Run:
-    """The first epoch alone."""
-    return train_as(task.data, precision, replace(task.schedule, epochs=1), device)
-
-
-def check_on_rtl(task: Task, rtl: Device, emulator: Device) -> list[int]:
-    """Cycles of one epoch at 32 bits and at FEW, start-up and storing included. DeviceError where the two differ."""
-    cycles = []
-    for precision in (FULL, *FEW):
-        first, second = (one_epoch(task, precision, device) for device in (rtl, emulator))
-        if first.cycles != second.cycles or not np.array_equal(first.coef, second.coef):
-            raise DeviceError(f"{task.name}, {precision}: the RTL took {first.cycles} cycles, not {second.cycles}")
-        cycles.append(first.cycles)
-    return cycles
 
 
 def table(comparison: Comparison) -> str:
@@ -97,7 +80,7 @@ def report(task: Task, rtl: Device) -> None:
         f"{schedule.learning_rate:g}, decay {schedule.decay:g}, {schedule.epochs} epochs, fresh draws, staleness 0"
     )
     print(table(comparison), flush=True)
-    cycles = check_on_rtl(task, rtl, emulator)
+    cycles = check_on_rtl(task, FEW, rtl, emulator)
     ratios = ", ".join(f"{cycles[0] / each:.2f}" for each in cycles[1:])
     print(f"one epoch on the RTL: {', '.join(f'{each:,}' for each in cycles)} cycles, as predicted; ratios {ratios}")
 

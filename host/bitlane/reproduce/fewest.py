@@ -119,8 +119,8 @@ def judge(found: Sequence[Curves]) -> Claim:
             "YearPredictionMSD (90 features) cannot be had: millionsong_6719 has 12 of them and 6,719 rows.",
             "The noise of synthetic 100 is a tenth of the labels' standard deviation; its features are uniform, for "
             "which uniform levels are the optimal ones.",
-            "The rate stays what it is, so that what the draws add to the gradient's variance is seen; the paper divides it "
-            "by the epoch's number.",
+            "The rate stays what it is, so that what the draws add to the gradient's variance is seen; the paper "
+            "divides it by the epoch's number.",
         ),
         draw=lambda figure: _draw(figure, found),
     )

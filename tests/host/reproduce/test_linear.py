@@ -1,12 +1,14 @@
 """Claims of linear models: what their verdicts rest on, on losses made up and on toy sizes."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from bitlane.compare import SAMPLINGS, Data
+from bitlane.compare import SAMPLINGS, Data, train_as
 from bitlane.devices import open_device
+from bitlane.errors import DeviceError
 from bitlane.quantize import Precision
 from bitlane.reproduce import batches, convergence, fewest, speed
 from bitlane.reproduce.claim import QUICK, Verdict
@@ -111,10 +113,28 @@ def test_speed_is_judged_by_cycles_to_the_loss():
     never = [4.0, 3.0, 2.0, 1.5]
     assert race(GOOD, GOOD).best() == 8.0
     assert race(never, GOOD).best() == pytest.approx(32 / 6)
-    claims = [speed.judge([race(GOOD, GOOD)]), speed.judge([race(never, GOOD)])]
+    claims = [speed.judge([race(GOOD, GOOD)], False), speed.judge([race(never, GOOD)], True)]
     assert [each.verdict for each in claims] == [Verdict.HELD, Verdict.FAILED]
-    assert speed.judge([race(GOOD, GOOD), race(never, GOOD)]).verdict is Verdict.PARTLY
-    assert "predicted, as no RTL" in claims[0].measured and "never" in claims[1].measured
+    assert speed.judge([race(GOOD, GOOD), race(never, GOOD)], True).verdict is Verdict.PARTLY
+    assert "predicted, as no RTL" in claims[0].measured
+    assert "run on the RTL" in claims[1].measured and "never" in claims[1].measured
+
+
+@pytest.mark.parametrize("wrong", ["cycles", "coef"])
+def test_an_rtl_that_differs_is_told(monkeypatch, wrong):
+    emulator, rtl = open_device("emulator"), open_device("emulator")
+    assert len(speed.check_on_rtl(TASK, speed.FEW, rtl, emulator)) == 1 + len(speed.FEW)
+
+    def differs(data, precision, schedule, device):
+        run = train_as(data, precision, schedule, device)
+        found = SimpleNamespace(cycles=run.cycles, coef=run.coef)
+        if device is rtl:
+            setattr(found, wrong, getattr(found, wrong) + 1)
+        return found
+
+    monkeypatch.setattr(speed, "train_as", differs)
+    with pytest.raises(DeviceError, match=r"a set, Precision\(bits=32.*the RTL took"):
+        speed.check_on_rtl(TASK, speed.FEW, rtl, emulator)
 
 
 # --- data ----------------------------------------------------------------------------------------
