@@ -44,14 +44,20 @@ def test_every_layer_reads_five_levels_in_training_and_in_test(choice, monkeypat
     assert np.median(read) == LEVELS
 
 
+@pytest.mark.parametrize("choice", ["full", "optimal"])
+def test_it_learns(choice):
+    """In 40 steps, which are too few for uniform levels."""
+    found = train_network(pictures(3, 1000), pictures(4, 300), choice, 4, 0)
+    assert found.losses[-1] < 0.6 * found.losses[0]
+    assert found.accuracy > 0.4
+
+
 @pytest.mark.parametrize("choice", CHOICES)
-def test_it_learns_and_is_repeatable(choice):
-    seen, held_out = pictures(3, 1000), pictures(4, 300)
-    found = [train_network(seen, held_out, choice, 4, 0) for _ in range(2)]
-    assert found[0].losses[-1] < 0.6 * found[0].losses[0]
-    assert found[0].accuracy > 0.4
-    assert np.array_equal(found[0].losses, found[1].losses) and found[0].accuracy == found[1].accuracy
-    assert train_network(seen, held_out, choice, 1, 1).losses[0] != found[0].losses[0]
+def test_a_seed_makes_it_repeatable(choice):
+    seen, held_out = pictures(3, 200), pictures(4, 100)
+    once, again, other = (train_network(seen, held_out, choice, 1, seed) for seed in (0, 0, 1))
+    assert np.array_equal(once.losses, again.losses) and once.accuracy == again.accuracy
+    assert once.losses[0] != other.losses[0]
 
 
 def test_shapes_fit_an_image():

@@ -135,6 +135,7 @@ def judge(found: Mapping[str, Sequence[Training]], images: int) -> Claim:
             NAMES[choice],
             spread([each.losses[-1] for each in found[choice]]),
             spread([100 * each.accuracy for each in found[choice]]),
+            ", ".join(f"{100 * each.accuracy:.1f}" for each in found[choice]),
         ]
         for choice in CHOICES
     ]
@@ -148,7 +149,7 @@ def judge(found: Mapping[str, Sequence[Training]], images: int) -> Claim:
         f"{RATE} falling linearly to 0; {HELD_OUT:,} of the training images held out; mean and standard deviation of "
         f"{len(found['full'])} seeds. All weights are on five levels of their layer, nearest, found anew for each "
         "batch; biases and master weights are float32.\n\n"
-        + markdown_table(["weights", "training loss, last epoch", "held-out accuracy, %"], rows),
+        + markdown_table(["weights", "training loss, last epoch", "held-out accuracy, %", "of each seed"], rows),
         verdict=verdict,
         reason=f"Optimal levels end with a training loss of {loss['optimal']:.3f} against {loss['uniform']:.3f}, and "
         f"with {points:+.1f} points of held-out accuracy.",
