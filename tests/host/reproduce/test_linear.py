@@ -63,6 +63,7 @@ BAD, BUMPY = [4.0, 2.0, 1.0, 1.011], [4.0, 1.0, 1.02, 1.0]
 def test_smooth_is_near_32_bits_and_never_rises():
     found = curves(u3=BAD, u4=BUMPY, u5=[4.0, 1.0, 1.009, 1.0], o4=BAD)
     assert [found.smooth(("uniform", bits)) for bits in (3, 4, 5)] == [False, False, True]
+    assert [found.rise(("uniform", bits)) for bits in (3, 4, 5)] == pytest.approx([1.011, 1.02, 1.009])
     assert found.fewest("uniform") == 5
     assert found.fewest("optimal") == 5  # 3 bits that happen to be smooth do not count
     assert curves(o5=BAD).fewest("optimal") is None
