@@ -12,6 +12,7 @@ from ..compare import FULL, Data, train_as
 from ..devices import open_device
 from ..levels.tables import training_precision
 from ..measures import losses_of
+from ..plots import SPREAD
 from ..quantize import Precision
 from ..scaling import Floats
 from .claim import Claim, Say, Size, Verdict, markdown_table, spread
@@ -149,6 +150,8 @@ def _draw(figure: Any, found: Sequence[Curves]) -> None:
         for (levels, bits), dash in DRAWN.items():
             colour = "#D55E00" if levels == "uniform" else "#0072B2"
             axes.plot(epochs, each.few[levels, bits][0], dash, color=colour, label=f"{levels}, {bits} bits")
-        axes.set(yscale="log", xlabel="epoch", ylabel="loss over 32 bits' last", title=each.task.name)
+        scale = "log" if max(each.few[method][0].max() for method in DRAWN) > SPREAD else "linear"
+        axes.set(yscale=scale, xlabel="epoch", ylabel="loss over 32 bits' last", title=each.task.name)
         axes.grid(True, which="both", color="#E6E6E6", linewidth=0.7)
-    figure.axes[0].legend(frameon=False, fontsize=8)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
