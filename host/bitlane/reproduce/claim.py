@@ -78,7 +78,7 @@ def spread(values: Sequence[float], digits: int = 4) -> str:
     found = np.asarray(values, np.float64)
     if not np.isfinite(found).all():
         return "diverges"
-    return f"{found.mean():.{digits}g} ± {found.std(ddof=1):.1g}"
+    return f"{found.mean():.{digits}g} ± {float(f'{found.std(ddof=1):.1g}'):g}"
 
 
 def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

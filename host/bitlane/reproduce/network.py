@@ -128,6 +128,8 @@ def judge(found: Mapping[str, Sequence[Training]], images: int) -> Claim:
     loss = {choice: float(np.mean([each.losses[-1] for each in found[choice]])) for choice in CHOICES}
     accuracy = {choice: 100 * float(np.mean([each.accuracy for each in found[choice]])) for choice in CHOICES}
     points = accuracy["optimal"] - accuracy["uniform"]
+    pairs = zip(found["optimal"], found["uniform"], strict=True)
+    each_seed = ", ".join(f"{100 * (one.accuracy - other.accuracy):+.1f}" for one, other in pairs)
     lower = loss["optimal"] < loss["uniform"]
     verdict = Verdict.HELD if lower and points > POINTS else Verdict.PARTLY if lower and points > 0 else Verdict.FAILED
     rows = [
@@ -152,7 +154,7 @@ def judge(found: Mapping[str, Sequence[Training]], images: int) -> Claim:
         + markdown_table(["weights", "training loss, last epoch", "held-out accuracy, %", "of each seed"], rows),
         verdict=verdict,
         reason=f"Optimal levels end with a training loss of {loss['optimal']:.3f} against {loss['uniform']:.3f}, and "
-        f"with {points:+.1f} points of held-out accuracy.",
+        f"with {points:+.1f} points of held-out accuracy (of each seed {each_seed}).",
         differs=(
             f"The shape of Caffe's quick network with half its channels ({CHANNELS}, {CHANNELS}, {2 * CHANNELS}, dense "
             f"{2 * CHANNELS}), a few epochs, no augmentation, weights begun normal.",
@@ -176,7 +178,8 @@ def _draw(figure: Any, found: Mapping[str, Sequence[Training]]) -> None:
                 np.arange(1, len(each.losses) + 1), each.losses, "o-", markersize=3, color=COLOURS[choice], label=label
             )
             right.plot(place, 100 * each.accuracy, "o", color=COLOURS[choice])
-    left.set(xlabel="epoch", ylabel="training loss (nats)")
+    epochs = range(1, len(found["full"][0].losses) + 1)
+    left.set(xlabel="epoch", ylabel="training loss (nats)", xticks=epochs)
     left.legend(frameon=False, fontsize=8)
     right.set(ylabel="held-out accuracy (%)", xticks=range(len(CHOICES)), xlim=(-0.5, len(CHOICES) - 0.5))
     right.set_xticklabels([NAMES[choice].replace(" (", "\n(") for choice in CHOICES], fontsize=8)

@@ -150,6 +150,6 @@ def _draw(figure: Any, races: Sequence[Race]) -> None:
                 cycles, result.losses / first.results[1].loss, "o-", markersize=3, color=colour, label=result.label
             )
         axes.axhline(WITHIN, color="#777777", linewidth=0.8, linestyle=":")
-        axes.set(xscale="log", yscale="log", xlabel="cycles", ylabel="loss over 32 bits' last", title=race.task.name)
+        axes.set(xscale="log", xlabel="cycles", ylabel="loss over 32 bits' last", title=race.task.name)
         axes.grid(True, color="#E6E6E6", linewidth=0.7)
         axes.legend(frameon=False, fontsize=8)

@@ -76,7 +76,7 @@ def test_a_plot_that_fails_leaves_the_old_page(tmp_path):
 
 
 def test_spreads():
-    assert spread([1.0, 1.2]) == "1.1 ± 0.1"
+    assert spread([1.0, 1.2]) == "1.1 ± 0.1" and spread([10.0, 40.0]) == "25 ± 20"
     assert spread([1.0, np.inf]) == spread([np.nan, 1.0]) == "diverges"
 
 
