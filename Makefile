@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 # pynq stands still at libraries that Python 3.13 and later have left behind; there its tests are left out.
 PYNQ := $(shell $(PYTHON) -c 'import sys; print("$(VENV)-pynq-z7 $(VENV)-pynq-zu" * (sys.version_info < (3, 13)))')
+TORCH := $(VENV)-torch
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 OUT ?= runs/demo
@@ -11,7 +12,11 @@ MUTANTS ?= 500
 BOARD ?= pynq-z2
 
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
+.PHONY: help demo test network reproduce formal lint bench soak cov mutate synth netlist toolchain bitstream docs clean
+=======
 .PHONY: help demo test formal lint bench levels soak cov mutate synth netlist toolchain bitstream docs clean
+>>>>>>> 63c0aaeb9ffe9a82c448e806bedc6bd3a2ae73ed
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +29,12 @@ test: $(STAMP) $(PYNQ:%=%/installed) ## all tests, on two processes; those of bo
 	$(BIN)/pytest -n 2 --dist worksteal
 	@[ -n "$(PYNQ)" ] || echo "tests/pynq left out: pynq runs on Python 3.10 to 3.12 (make test PYTHON=python3.12)"
 	@for venv in $(PYNQ); do echo $$venv/bin/pytest tests/pynq; $$venv/bin/pytest tests/pynq || exit 1; done
+
+network: $(TORCH)/installed ## the tests that need torch, in an environment of their own
+	$(TORCH)/bin/pytest tests/torch
+
+reproduce: $(TORCH)/installed ## measure the claims of the ZipML paper: docs/zipml.md
+	$(TORCH)/bin/bitlane reproduce zipml --out docs/zipml.md
 
 formal: $(STAMP) ## prove the streams, the AXI ports and the order of the data, by induction
 	$(BIN)/python -m bitlane_sim.formal
@@ -70,7 +81,7 @@ docs: $(STAMP) ## write docs/registers.md from the register table
 	$(BIN)/python -m bitlane_hw.register_docs docs/registers.md
 
 clean: ## remove the environment and everything made, but the cache of built simulators
-	rm -rf $(VENV) $(PYNQ) build dist runs .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(TORCH) $(PYNQ) build dist runs .pytest_cache .mypy_cache .ruff_cache
 	find host hw sim tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pynq wants older versions of numpy and setuptools than the rest, so that it gets environments of its own.
@@ -78,6 +89,12 @@ $(PYNQ:%=%/installed): $(VENV)-%/installed: $(STAMP)
 	$(PYTHON) -m venv $(@D)
 	grep -v ^numpy constraints.txt > $(@D)/constraints.txt
 	$(@D)/bin/pip install --quiet --disable-pip-version-check -c $(@D)/constraints.txt -e '.[sim,$*]' pytest matplotlib
+	@touch $@
+
+# torch is large, so that only what needs it has it.
+$(TORCH)/installed: $(STAMP)
+	$(PYTHON) -m venv $(TORCH)
+	$(TORCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,fast,torch]' pytest
 	@touch $@
 
 $(STAMP): pyproject.toml constraints.txt

@@ -128,6 +128,18 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     names.add_parser("devices", help="list the devices").set_defaults(command=commands["devices"])
     names.add_parser("datasets", help="list the data sets").set_defaults(command=commands["datasets"])
 
+    paper = names.add_parser(
+        "reproduce",
+        help="measure every claim of the paper, and write a page",
+        description="Measure every claim of a paper on data at hand, and write a page with plots. Takes about "
+        "15 minutes of one core, and torch: pip install 'bitlane[torch]'.",
+    )
+    add = paper.add_argument
+    add("paper", choices=["zipml"])
+    add("--out", type=Path, default=Path("zipml.md"), metavar="FILE", help="the page; plots beside it (%(default)s)")
+    add("--quick", action="store_true", help="toy sizes, to see that all of it works: the verdicts mean nothing")
+    paper.set_defaults(command=commands["reproduce"])
+
     test = names.add_parser(
         "selftest",
         help="check every block of a device and print a report",

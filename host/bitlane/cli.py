@@ -1,4 +1,4 @@
-"""The command line, `bitlane`: train, compare, plot; levels; devices, datasets; selftest.
+"""The command line, `bitlane`: train, compare, plot; levels; devices, datasets; reproduce; selftest.
 
 Results go to stdout; progress (on a terminal), notes and errors to stderr. An expected error is one line and
 exit status 2, and nothing is written; a failed self test is exit status 1, Ctrl-C 130.
@@ -33,6 +33,8 @@ from .levels.tables import training_precision
 from .plots import curve_label, draw
 from .quantize import FULL_BITS, Precision
 from .records import CHECKPOINT_NAME, Record, check_folder, read_record, write_record
+from .reproduce.claim import FULL, QUICK
+from .reproduce.command import reproduce
 from .schedules import Schedule, suggest_learning_rate
 from .selftest import examine
 from .summary import aligned, comparison_summary, run_record, run_summary
@@ -324,6 +326,19 @@ def _datasets(_: argparse.Namespace) -> None:
     print(aligned(cells, left=4))
 
 
+# --- reproduce -----------------------------------------------------------------------------------
+def _reproduce(arguments: argparse.Namespace) -> None:
+    out: Path = arguments.out
+    _can_write(out)
+    if out.suffix != ".md":
+        raise DataError(f"--out {out}: the page is Markdown: give a name that ends with .md")
+    if out.with_suffix("").exists() and not out.with_suffix("").is_dir():
+        raise DataError(f"--out {out}: its plots go to {out.with_suffix('')}, which is not a folder")
+    size = QUICK if arguments.quick else FULL
+    for path in reproduce(out, size, say=lambda line: print(f"bitlane: {line}", file=sys.stderr, flush=True)):
+        print(path)
+
+
 # --- selftest ------------------------------------------------------------------------------------
 def _selftest(arguments: argparse.Namespace) -> None:
     out: Path | None = arguments.out
@@ -392,5 +407,6 @@ _COMMANDS = {
     "plot": _plot,
     "devices": _devices,
     "datasets": _datasets,
+    "reproduce": _reproduce,
     "selftest": _selftest,
 }

@@ -59,6 +59,16 @@ class Result:
         """Of the final model."""
         return float(self.losses[-1])
 
+    def epochs_to(self, loss: float) -> int | None:
+        """The first epoch, from 1, after which the loss is at most `loss`; None where there is none."""
+        reached = np.flatnonzero(self.losses <= loss)
+        return int(reached[0]) + 1 if len(reached) else None
+
+    def cycles_to(self, loss: float) -> float | None:
+        """Cycles until the loss is at most `loss`; None where it never is, or nothing counted them."""
+        epochs = self.epochs_to(loss)
+        return epochs * self.cycles_per_epoch if epochs and self.cycles_per_epoch else None
+
 
 @dataclass(frozen=True)
 class Comparison:

@@ -67,16 +67,29 @@ def loss_plot(
     pyplot = extra("matplotlib.pyplot", "plotting")
     figure, axes = pyplot.subplots(figsize=(9.0, 4.8), dpi=150, layout="constrained")
     try:
-        shown = [curve for curve in curves if over == "epochs" or curve.bytes_per_epoch is not None]
-        dashes = _dashes(shown)
-        low, top = _range(shown, ceiling)
-        for curve in shown:
-            _line(axes, curve, over, dashes[curve.bits], top)
-        _axes(axes, over, title, ylabel, low, top)
+        loss_panel(axes, curves, over=over, title=title, ylabel=ylabel, ceiling=ceiling)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, handlelength=3.2)
         figure.savefig(path, format="png")
     finally:
         pyplot.close(figure)
+
+
+def loss_panel(
+    axes: Any,
+    curves: Sequence[Curve],
+    *,
+    over: Literal["epochs", "bytes"],
+    title: str,
+    ylabel: str,
+    ceiling: float | None = None,
+) -> None:
+    """Draw `curves` on axes of matplotlib, as `loss_plot` does."""
+    shown = [curve for curve in curves if over == "epochs" or curve.bytes_per_epoch is not None]
+    dashes = _dashes(shown)
+    low, top = _range(shown, ceiling)
+    for curve in shown:
+        _line(axes, curve, over, dashes[curve.bits], top)
+    _axes(axes, over, title, ylabel, low, top)
 
 
 def _dashes(curves: Sequence[Curve]) -> dict[int, str]:

@@ -8,17 +8,17 @@ epoch, the loss in the end, and the cycles to the first epoch whose loss is with
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bitlane.compare import FULL, Comparison, Data, Result, compare, signs, train_as
+from bitlane.compare import Comparison, Data, compare, signs
 from bitlane.datasets import load_dataset
 from bitlane.devices import Device
 from bitlane.devices.emulator import EmulatorDevice
-from bitlane.errors import BitlaneError, DeviceError
+from bitlane.errors import BitlaneError
 from bitlane.quantize import Precision
-from bitlane.runs import Run
+from bitlane.reproduce.speed import check_on_rtl
+from bitlane.reproduce.tasks import DATA_SEED, Task, synthetic_data
 from bitlane.schedules import Schedule
 from bitlane.summary import aligned
 
@@ -27,20 +27,10 @@ from .device import RtlDevice
 FEW = (Precision(4), Precision(2))
 CAPACITY = 512 << 20  # all of MNIST at 32 bits in one start
 WITHIN = 1.01
-DATA_SEED = 2017  # not that of the draws
 HEADINGS = (
     *("", "cycles/epoch", "32 bits over it", "final loss", "over 32 bits"),
     *("epochs to within 1 %", "cycles to it", "32 bits over it"),
 )
-
-
-@dataclass(frozen=True)
-class Task:
-    """Data and the schedule that all precisions share."""
-
-    name: str
-    data: Data
-    schedule: Schedule
 
 
 def mnist() -> Task:
@@ -54,34 +44,8 @@ def mnist() -> Task:
 
 def synthetic(rows: int = 10_000, features: int = 1000, noise: float = 1.0) -> Task:
     """Uniform features, normal weights, and noise on the labels of `noise` times their standard deviation."""
-    chosen = np.random.default_rng(DATA_SEED)
-    X = chosen.uniform(-1, 1, (rows, features))
-    y = X @ chosen.normal(size=features) / np.sqrt(features)
-    y += chosen.normal(0, noise * y.std(), rows)
     schedule = Schedule(epochs=15, batch_size=64, learning_rate=0.01, decay=0.9)
-    return Task(f"synthetic, {features:,} features", Data(X, y), schedule)
-
-
-def one_epoch(task: Task, precision: Precision, device: Device) -> Run:
-    """The first epoch alone."""
-    return train_as(task.data, precision, replace(task.schedule, epochs=1), device)
-
-
-def check_on_rtl(task: Task, rtl: Device, emulator: Device) -> list[int]:
-    """Cycles of one epoch at 32 bits and at FEW, start-up and storing included. DeviceError where the two differ."""
-    cycles = []
-    for precision in (FULL, *FEW):
-        first, second = (one_epoch(task, precision, device) for device in (rtl, emulator))
-        if first.cycles != second.cycles or not np.array_equal(first.coef, second.coef):
-            raise DeviceError(f"{task.name}, {precision}: the RTL took {first.cycles} cycles, not {second.cycles}")
-        cycles.append(first.cycles)
-    return cycles
-
-
-def epochs_to(result: Result, loss: float) -> int | None:
-    """The first epoch, from 1, after which a training's loss is at most `loss`."""
-    reached = np.flatnonzero(result.losses <= loss)
-    return int(reached[0]) + 1 if len(reached) else None
+    return Task(f"synthetic, {features:,} features", synthetic_data(rows, features, noise), schedule)
 
 
 def table(comparison: Comparison) -> str:
@@ -89,9 +53,9 @@ def table(comparison: Comparison) -> str:
     full = comparison.results[1]
     goal = WITHIN * full.loss
     cells = [HEADINGS]
-    longest = cycles_to(full, goal)
+    longest = full.cycles_to(goal)
     for result in comparison.results[1:]:
-        mine = cycles_to(result, goal)
+        mine = result.cycles_to(goal)
         cells.append(
             (
                 result.label,
@@ -99,18 +63,12 @@ def table(comparison: Comparison) -> str:
                 f"{(full.cycles_per_epoch or 0) / (result.cycles_per_epoch or 1):.2f}",
                 f"{result.loss:.5g}",
                 f"{comparison.relative(result):.4f}",
-                str(epochs_to(result, goal) or "never"),
+                str(result.epochs_to(goal) or "never"),
                 f"{mine:,.0f}" if mine else "-",
                 f"{longest / mine:.2f}" if longest and mine else "-",
             )
         )
     return aligned(cells)
-
-
-def cycles_to(result: Result, loss: float) -> float | None:
-    """Cycles until the loss is at most `loss`."""
-    epochs = epochs_to(result, loss)
-    return epochs * result.cycles_per_epoch if epochs and result.cycles_per_epoch else None
 
 
 def report(task: Task, rtl: Device) -> None:
@@ -122,7 +80,7 @@ def report(task: Task, rtl: Device) -> None:
         f"{schedule.learning_rate:g}, decay {schedule.decay:g}, {schedule.epochs} epochs, fresh draws, staleness 0"
     )
     print(table(comparison), flush=True)
-    cycles = check_on_rtl(task, rtl, emulator)
+    cycles = check_on_rtl(task, FEW, rtl, emulator)
     ratios = ", ".join(f"{cycles[0] / each:.2f}" for each in cycles[1:])
     print(f"one epoch on the RTL: {', '.join(f'{each:,}' for each in cycles)} cycles, as predicted; ratios {ratios}")
 

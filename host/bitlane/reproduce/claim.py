@@ -1,0 +1,87 @@
+"""A claim of the paper, what was measured of it, and whether it held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+Say = Callable[[str], object]  # told what is being done, a line for each training
+
+
+class Verdict(Enum):
+    """Whether a claim held here."""
+
+    HELD = "held"
+    PARTLY = "held in part"
+    FAILED = "did not hold"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the page has of a claim; texts are Markdown.
+
+    Members
+    -------
+    name: of the plot's file, and the section's anchor.
+    title: of its section.
+    paper: what the paper says, with its section.
+    measured: tables and sentences.
+    verdict, reason: whether it held, and a sentence that says by what.
+    differs: where data or method are not the paper's.
+    draw: draws the plot on a figure of matplotlib.
+    """
+
+    name: str
+    title: str
+    paper: str
+    measured: str
+    verdict: Verdict
+    reason: str
+    differs: Sequence[str]
+    draw: Callable[[Any], None]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured.
+
+    Parameters
+    ----------
+    name: what the page calls it.
+    seeds: each is an order of the rows, draws, noise and initial weights.
+    rows: most rows of a data set.
+    epochs: of linear models.
+    images, image_epochs: of CIFAR-10 for training, and how often the network sees them.
+    pixels, scan_epochs: of a side of the reconstructed image, and passes over its rays.
+    """
+
+    name: str
+    seeds: int
+    rows: int
+    epochs: int
+    images: int
+    image_epochs: int
+    pixels: int
+    scan_epochs: int
+
+
+FULL = Size("full", 3, 20_000, 20, 45_000, 3, 64, 20)
+QUICK = Size("quick", 2, 600, 4, 400, 1, 16, 4)
+
+
+def spread(values: Sequence[float], digits: int = 4) -> str:
+    """Mean and sample standard deviation over seeds, as text; "diverges" where one is not finite."""
+    found = np.asarray(values, np.float64)
+    if not np.isfinite(found).all():
+        return "diverges"
+    return f"{found.mean():.{digits}g} ± {float(f'{found.std(ddof=1):.1g}'):g}"
+
+
+def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose first column is text and whose others are numbers."""
+    rule = ["---", *["---:"] * (len(heads) - 1)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, rule, *rows))
