@@ -12,11 +12,7 @@ MUTANTS ?= 500
 BOARD ?= pynq-z2
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help demo test network reproduce formal lint bench soak cov mutate synth netlist toolchain bitstream docs clean
-=======
-.PHONY: help demo test formal lint bench levels soak cov mutate synth netlist toolchain bitstream docs clean
->>>>>>> 63c0aaeb9ffe9a82c448e806bedc6bd3a2ae73ed
+.PHONY: help demo test network reproduce formal lint bench levels soak cov mutate synth netlist toolchain bitstream docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
