@@ -36,6 +36,7 @@ from .cycles import CycleCounts, predict
 from .devices.protocol import Buffer, Device
 from .errors import DataError, DeviceError
 from .layout import Geometry, Words, pack_master, unpack_master
+from .randomness import after_batches
 from .settings import Settings
 from .trace import OnEpoch, Trace
 
@@ -448,10 +449,16 @@ class Accelerator:
                 step_negative=self._read("step_negative_now"),
                 rate=self._read("rate_now"),
                 phase=self._read("phase_now"),
-                seed=self._read("seed_now") if self.random else job.settings.seed,
+                seed=self._seed_after(job),
             ),
             counters=self._counters(),
         )
+
+    def _seed_after(self, job: Job) -> int:
+        """As the hardware with random rounding counts it; what has none goes on as if it had."""
+        if self.random:
+            return self._read("seed_now")
+        return after_batches(job.settings.seed, job.epochs * job.geometry.batches)
 
     def _counters(self) -> Counters:
         """All of them; none but saturations exceeds the cycles, so upper halves are read where the cycles have one."""

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from bitlane.accelerator import Accelerator, job_bytes, loss_value
-from bitlane.contract import CONTROL_ABORT, CONTROL_START, FIELDS, REGISTERS, STATUS_BUSY, STATUS_DONE, ErrorCode
+from bitlane.contract import (
+    CONTROL_ABORT,
+    CONTROL_START,
+    FIELDS,
+    RANDOM_REGISTERS,
+    REGISTERS,
+    STATUS_BUSY,
+    STATUS_DONE,
+    ErrorCode,
+)
 from bitlane.errors import DataError, DeviceError
 from bitlane.reference import run_epochs
 
@@ -193,8 +202,19 @@ def test_every_setting_is_written(seed):
         assert written["snapshots"] == job.snapshots
         for name in ("step", "step_negative", "rate", "decay", "phase", "loss", "prox", "free", "staleness"):
             assert written[name] == getattr(job.settings, name)
-    writable = {register.name for register in REGISTERS.values() if register.writable}
+    writable = {register.name for register in REGISTERS.values() if register.writable} - {*RANDOM_REGISTERS}
     assert writable == set(written) - {None, *FIELDS}  # None: the high words of long registers
+
+
+def test_random_rounding_is_written_where_there_is_any(seed):
+    job, _ = random_job(np.random.default_rng(seed))
+    device = Recorded(random=True)
+    settings = replace(job.settings, model_cut=9, coefficient_cut=3, seed=seed % (1 << 32))
+    outcome = Accelerator(device).run(replace(job, settings=settings))
+    written = dict(device.written)
+    assert (written["cuts"], written["seed"]) == (9 | 3 << 5, seed % (1 << 32))
+    batches = job.epochs * job.geometry.batches
+    assert outcome.settings.seed == (seed + batches * 0x9E3779B9) % (1 << 32)
 
 
 def test_a_busy_device_is_left_alone(seed):

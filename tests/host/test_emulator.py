@@ -11,9 +11,11 @@ from bitlane.contract import (
     IDENTITY,
     MAX_EPOCHS,
     MAX_ROWS,
+    RANDOM_REGISTERS,
     REGISTERS,
     STATUS_BUSY,
     STATUS_DONE,
+    TABLE_REGISTERS,
     VERSION,
     ErrorCode,
 )
@@ -113,7 +115,7 @@ def test_hardware_that_nobody_builds(sizes):
 
 
 def test_registers_keep_their_bits_and_nothing_else():
-    device = EmulatorDevice()
+    device = EmulatorDevice(random=True)
     for register in REGISTERS.values():
         if register.name in ("control", "status"):
             continue
@@ -124,6 +126,13 @@ def test_registers_keep_their_bits_and_nothing_else():
     assert device.read(REGISTERS["model_out"].offset) == 0x9ABC_DEF0
     device.write(0xFFC, 1)
     assert device.read(0xFFC) == 0
+
+
+def test_what_a_build_has_not_reads_as_nothing():
+    device = EmulatorDevice()
+    for name in (*TABLE_REGISTERS, *RANDOM_REGISTERS):
+        write(device, name, 0x3FF)
+        assert read(device, name) == 0
 
 
 @pytest.mark.parametrize("draws", [True, False])

@@ -355,7 +355,7 @@ def test_sorted_rows_are_shuffled(seed):
 @pytest.mark.parametrize("kind", BOTH)
 def test_parameters(kind):
     model = kind(bits=8)
-    assert model.get_params()["bits"] == 8 and len(model.get_params()) == 18 + (kind is SGDClassifier)
+    assert model.get_params()["bits"] == 8 and len(model.get_params()) == 20 + (kind is SGDClassifier)
     assert model.set_params(epochs=3, penalty="l2") is model and model.epochs == 3
     assert kind(**model.get_params()).get_params() == model.get_params()
     assert repr(model) == f"{kind.__name__}(bits=8, epochs=3, penalty='l2')"

@@ -10,8 +10,9 @@ from bitlane.devices.emulator import EmulatorDevice
 
 
 def test_a_field_leaves_the_others_alone() -> None:
-    device = EmulatorDevice()
+    device = EmulatorDevice(random=True)
     registers.write(device, "mode", (1 << 21) - 1)
+    registers.write(device, "cuts", (1 << 10) - 1)
     for name, (home, field) in FIELDS.items():
         registers.write(device, name, 0)
         assert registers.read(device, home.name) == (1 << home.bits) - 1 & ~((1 << field.bits) - 1 << field.low)

@@ -34,7 +34,15 @@ from bitlane_sim.formal.proofs import PROOFS
 from bitlane_sim.formal.runner import Tools, Verdict, find, prove
 
 # Of the blocks' constructors, by name.
-ARGUMENTS = {"config": CONFIG, "output": 0, "columns": CONFIG.columns, "shape": 8, "hp": (0,), "table": False}
+ARGUMENTS = {
+    "config": CONFIG,
+    "output": 0,
+    "columns": CONFIG.columns,
+    "shape": 8,
+    "hp": (0,),
+    "table": False,
+    "random": False,
+}
 
 
 def make(kind: type) -> Any:

@@ -32,7 +32,11 @@ def cycles(report: Report) -> list[tuple[float, float]]:
     return [(float(measured), float(predicted)) for measured, predicted in pairs]
 
 
-@pytest.mark.parametrize("config", DIGIT_LANES, ids=lambda config: f"{config.width}x{config.outputs}")
+@pytest.mark.parametrize(
+    "config",
+    [config for config in DIGIT_LANES if not config.random],
+    ids=lambda config: f"{config.width}x{config.outputs}",
+)
 def test_the_rtl_passes_in_the_predicted_cycles(config: AcceleratorConfig, seed: int) -> None:
     for measured, predicted in cycles(examined(config, seed)):
         assert measured == predicted
