@@ -37,7 +37,7 @@ OFFERED = 0.75  # of the cycles have a beat, where the memory is short of them
 GOAL = 0.98
 MOST_ROWS = 512  # of the batches tried
 TABLE = AcceleratorConfig(max_features=2048, row_buffer_beats=512, level_slots=512)
-WIDE = AcceleratorConfig(512)  # as the tests build it
+WIDE = AcceleratorConfig(512)
 
 HEADINGS = (
     *("staleness", "features", "s", "batch", "rows", "cycles/epoch"),

@@ -11,8 +11,8 @@ from bitlane.fixed import round_at_random
 
 from . import textbook
 
-BATCHES, PLACES = 20_000, 5
-WORST = 6.5  # standard errors, of some 30,000 numbers each; 5 is the largest that is seen
+BATCHES, PLACES = 8_000, 3
+WORST = 6.5  # standard errors, of some 20,000 numbers each; 5 is the largest that is seen
 LANES = np.concatenate([randomness.model_lanes(), randomness.coefficient_lanes(8)])
 
 

@@ -101,7 +101,7 @@ def test_variances_are_those_of_the_formulas(seed):
     X, y = some_table(seed, rows=8, n=5)
     weights, rate = rng.uniform(-0.5, 0.5, 5), 0.1
     found = gradient_variance(
-        X, y, weights, model_bits=8, gradient_bits=6, batch=8, learning_rate=rate, batches=2, repeats=800, seed=seed
+        X, y, weights, model_bits=8, gradient_bits=6, batch=8, learning_rate=rate, batches=2, repeats=500, seed=seed
     )
 
     def variance(values: np.ndarray, unit: float) -> np.ndarray:
@@ -112,12 +112,12 @@ def test_variances_are_those_of_the_formulas(seed):
     a, label = scaling.values(X), scaling.labels(y.reshape(-1, 1))[:, 0] / 2**15
     second = a.T @ a / len(a)
     model = float((second**2 @ variance(weights, 2.0**-4)).sum())
-    assert found.model == pytest.approx(model, rel=0.25)
+    assert found.model == pytest.approx(model, rel=0.3)
 
     step = mantissa_exponent(rate / 8, STEP_FRACTION)
     unit = 2.0 ** (coefficient_cut(6, step) - 29)
     s = 2 * rate / 8 * (a @ weights - label)
     coefficient = float(((a**2).sum(axis=1) * variance(s, unit)).sum() / 4 / rate**2)
-    assert found.coefficient == pytest.approx(coefficient, rel=0.25)
+    assert found.coefficient == pytest.approx(coefficient, rel=0.3)
     assert found.bias < 5 * found.bias_error + 1e-7
     assert found.all > found.model + found.coefficient
