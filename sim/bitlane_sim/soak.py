@@ -57,11 +57,13 @@ SMALL = _small(64, 1)
 # Tables for 512 features of up to five levels, 256 of nine; and random rounding.
 SMALL_TABLE = _small(64, 1, level_slots=128, random=True)
 # By `make test`, which has no time to build more.
-TESTED = (SMALL, SMALL_TABLE, _small(64, 3), _small(256, 1))
+TESTED = (SMALL, SMALL_TABLE, _small(128, 2))
 DIGIT_LANES = tuple(config for config in TESTED if not config.table)
 CONFIGS = (
     *TESTED,
+    _small(64, 3),
     _small(128, 2, random=True),
+    _small(256, 1),
     AcceleratorConfig(512),
     _small(128, 2, level_slots=128),
     _small(512, 1, level_slots=128),

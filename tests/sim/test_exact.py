@@ -13,7 +13,7 @@ from bitlane.layout import Geometry, pack_base
 from bitlane_hw.config import AcceleratorConfig
 from bitlane_sim.soak import TESTED, Bench, Variant, random_job, random_settings
 
-RUNS = 300  # of each configuration
+RUNS = 400  # of each configuration
 
 
 def name(config: AcceleratorConfig) -> str:
