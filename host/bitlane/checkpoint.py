@@ -19,6 +19,7 @@ from .levels.tables import LevelTable
 from .objective import Bounds, ClassWeights, Objective
 from .quantize import Precision
 from .randomness import after_batches
+from .rounding import rounds
 from .scaling import Scaling, Table
 from .settings import Settings
 from .whole import whole
@@ -66,7 +67,7 @@ class Options:
     @property
     def random(self) -> bool:
         """Whether anything is rounded at random."""
-        return self.model_bits is not None or self.gradient_bits is not None
+        return rounds(self.model_bits, self.gradient_bits)
 
     @property
     def objective(self) -> Objective:

@@ -35,6 +35,7 @@ from .quantize import FULL_BITS, Precision
 from .records import CHECKPOINT_NAME, Record, check_folder, read_record, write_record
 from .reproduce.claim import FULL, QUICK
 from .reproduce.command import reproduce
+from .rounding import rounds
 from .schedules import Schedule, suggest_learning_rate
 from .selftest import examine
 from .summary import aligned, comparison_summary, run_record, run_summary
@@ -159,8 +160,8 @@ def _passes(table: Table, task: str, arguments: argparse.Namespace) -> int:
 def _device(arguments: argparse.Namespace, precision: Precision | None = None) -> Iterator[Device]:
     """The device asked for, open; with the lanes that the precision needs."""
     slots = 0 if precision is None else precision.level_slots
-    rounds = any(getattr(arguments, name, None) is not None for name in ("model_bits", "gradient_bits"))
-    device = open_device(arguments.device, arguments.width, arguments.outputs, slots, rounds)
+    random = rounds(*(getattr(arguments, name, None) for name in ("model_bits", "gradient_bits")))
+    device = open_device(arguments.device, arguments.width, arguments.outputs, slots, random)
     try:
         yield device
     finally:

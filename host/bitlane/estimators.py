@@ -16,6 +16,7 @@ from .devices import Device, open_device
 from .errors import DataError
 from .levels.tables import training_precision
 from .objective import Bounds, ClassWeights
+from .rounding import rounds
 from .runs import OnEpoch, Run
 from .scaling import Floats, Table
 from .training import ALIKE, train
@@ -169,8 +170,8 @@ class _LinearSGD:
             "coef_init": as_coefficients("coef_init", coef_init, targets.shape[1], table.shape[1]),
             "intercept_init": as_coefficients("intercept_init", intercept_init, targets.shape[1], None),
         }
-        rounds = self.model_bits is not None or self.gradient_bits is not None
-        device = open_device(self.device, level_slots=precision.level_slots, random=rounds)
+        random = rounds(self.model_bits, self.gradient_bits)
+        device = open_device(self.device, level_slots=precision.level_slots, random=random)
         try:
             return train(
                 table,

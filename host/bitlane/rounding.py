@@ -15,6 +15,11 @@ MODEL_BITS = (MASTER.bits - MAX_CUT, WEIGHT.bits - 1)
 GRADIENT_BITS = (2, COEFFICIENT.bits)
 
 
+def rounds(model_bits: int | None, gradient_bits: int | None) -> bool:
+    """Whether anything is rounded at random, so that a device has to be able to."""
+    return model_bits is not None or gradient_bits is not None
+
+
 def model_cut(bits: int | None) -> int:
     """The register of that name: low bits of a master weight that dot products do not see; 0 for None.
 

@@ -192,6 +192,19 @@ def _bounds(chosen: Random) -> tuple[int, int]:
     return choices[chosen.integers(len(choices))]
 
 
+def emulator_of(config: AcceleratorConfig, capacity_bytes: int = CAPACITY) -> EmulatorDevice:
+    """The reference as a device of this configuration."""
+    return EmulatorDevice(
+        config.max_features,
+        config.max_row_words,
+        capacity_bytes,
+        width=config.width,
+        outputs=config.outputs,
+        level_slots=config.level_slots,
+        random=config.random,
+    )
+
+
 @dataclass(frozen=True)
 class Variant:
     """Hardware, and a memory behind it."""
@@ -213,18 +226,7 @@ class Bench:
         self.rtl = {
             Variant(config, timing): device(config, capacity_bytes, timing) for config in configs for timing in timings
         }
-        self.emulators = {
-            config: EmulatorDevice(
-                config.max_features,
-                config.max_row_words,
-                capacity_bytes,
-                width=config.width,
-                outputs=config.outputs,
-                level_slots=config.level_slots,
-                random=config.random,
-            )
-            for config in configs
-        }
+        self.emulators = {config: emulator_of(config, capacity_bytes) for config in configs}
 
     def run(self, seed: int) -> str:
         """One random run; what was wrong, in words, or empty."""

@@ -19,7 +19,6 @@ import numpy as np
 
 from bitlane.accelerator import Accelerator, Job, Outcome
 from bitlane.cycles import MemoryTiming, predict
-from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import DeviceError
 from bitlane.layout import Geometry, pack_base, pack_draws
 from bitlane.settings import Settings
@@ -29,7 +28,7 @@ from . import toolchain
 from .build import build_verilog, fabric_verilog
 from .device import RtlDevice
 from .harness import Disturbance
-from .soak import CAPACITY, DISTURBED, difference, random_job
+from .soak import CAPACITY, DISTURBED, difference, emulator_of, random_job
 
 if TYPE_CHECKING:
     from bitlane_hw.config import AcceleratorConfig
@@ -66,9 +65,7 @@ class Pair:
         self.config = config
         self.timing = timing or MemoryTiming()
         self.rtl = zynq_device(config, timing=self.timing)
-        self.reference = EmulatorDevice(
-            config.max_features, config.max_row_words, CAPACITY, width=config.width, outputs=config.outputs
-        )
+        self.reference = emulator_of(config)
 
     def run(self, job: Job, disturbance: Disturbance = Disturbance()) -> tuple[Outcome, list[str]]:  # noqa: B008
         """The RTL's outcome, and which bits of it differ from the reference's."""

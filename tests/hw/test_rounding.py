@@ -28,6 +28,16 @@ def rounded(value: int, word: int, cut: int) -> int:
     return (value + word % (1 << cut)) >> cut << cut
 
 
+async def begin(ctx: Any, dut: ModelRounding | CoefficientRounding, seed: int, cut: int) -> None:
+    """What a run begins with."""
+    ctx.set(dut.seed, seed)
+    ctx.set(dut.cut, cut)
+    ctx.set(dut.begin, 1)
+    for _ in range(2):
+        await ctx.tick()
+    ctx.set(dut.begin, 0)
+
+
 def test_what_is_published(seed: int) -> None:
     """The initial model with the words of the seed, every batch's with those of the next; gaps, flags and banks."""
     dut = ModelRounding(config())
@@ -39,12 +49,7 @@ def test_what_is_published(seed: int) -> None:
         start, cut, chunks = rng.getrandbits(32), rng.choice((0, 1, 8, 20, 27)), rng.randint(1, CHUNKS)
 
         async def testbench(ctx: Any) -> None:
-            ctx.set(dut.seed, start)
-            ctx.set(dut.cut, cut)
-            ctx.set(dut.begin, 1)
-            for _ in range(2):
-                await ctx.tick()
-            ctx.set(dut.begin, 0)
+            await begin(ctx, dut, start, cut)
             ctx.set(dut.seed, rng.getrandbits(32))  # the registers' business any more
             due: list[tuple[int, dict[str, int], list[int]]] = []
             cycle = 0
@@ -105,12 +110,7 @@ def test_coefficients(seed: int, columns: int) -> None:
         start, cut = rng.getrandbits(32), rng.choice((0, 1, 12, 27))
 
         async def testbench(ctx: Any) -> None:
-            ctx.set(dut.seed, start)
-            ctx.set(dut.cut, cut)
-            ctx.set(dut.begin, 1)
-            for _ in range(2):
-                await ctx.tick()
-            ctx.set(dut.begin, 0)
+            await begin(ctx, dut, start, cut)
             for batch in range(4):
                 now = start + batch * SEED_STEP & 0xFFFFFFFF
                 groups = rng.randint(1, 5)

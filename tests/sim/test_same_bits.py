@@ -12,7 +12,7 @@ from bitlane.cli import main
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane_hw.config import AcceleratorConfig
 from bitlane_sim.device import RtlDevice
-from bitlane_sim.soak import DIGIT_LANES, SMALL_TABLE
+from bitlane_sim.soak import DIGIT_LANES, SMALL_TABLE, emulator_of
 
 
 def table(seed: int, rows: int = 300, n: int = 45) -> tuple[np.ndarray, np.ndarray]:
@@ -27,16 +27,7 @@ def classes(y: np.ndarray) -> np.ndarray:
 
 
 def devices(config: AcceleratorConfig, capacity: int) -> tuple[RtlDevice, EmulatorDevice]:
-    emulator = EmulatorDevice(
-        config.max_features,
-        config.max_row_words,
-        capacity,
-        width=config.width,
-        outputs=config.outputs,
-        level_slots=config.level_slots,
-        random=config.random,
-    )
-    return RtlDevice(config, capacity), emulator
+    return RtlDevice(config, capacity), emulator_of(config, capacity)
 
 
 def facts(model) -> dict[str, object]:

@@ -111,9 +111,9 @@ def open_device(
 def available_devices() -> list[Availability]:
     """Every named device, and whether it can be opened (each is opened and closed once)."""
     found = []
-    for name, opener in _OPENERS.items():
+    for name in _OPENERS:
         try:
-            opener({"width": WORD_BITS, "outputs": 1, "level_slots": 0, "random": False}).close()
+            open_device(name).close()
         except DeviceError as error:
             found.append(Availability(name, False, str(error)))
         else:

@@ -23,7 +23,6 @@ import numpy as np
 from bitlane.accelerator import Accelerator, Job
 from bitlane.contract import REGISTERS
 from bitlane.cycles import MemoryTiming
-from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import BitlaneError
 from bitlane.summary import aligned
 from bitlane_hw.config import ROW_BUFFER_MARGIN, AcceleratorConfig
@@ -31,7 +30,7 @@ from bitlane_hw.config import ROW_BUFFER_MARGIN, AcceleratorConfig
 from ..build import FABRIC_TOP, build_verilog, verilog
 from ..device import RtlDevice
 from ..harness import Disturbance
-from ..soak import CAPACITY, DISTURBED, TIMINGS, cycle_difference, difference, random_job
+from ..soak import CAPACITY, DISTURBED, TIMINGS, cycle_difference, difference, emulator_of, random_job
 from ..synthesis import ADDRESS_BITS
 from .board import fabric
 from .mapping import simulation, synthesise
@@ -107,9 +106,7 @@ def campaign(library: Path, runs: int, first: int, cycles: bool) -> list[Run]:
     """
     config = configuration(library)
     devices = {timing: opened(library, timing=timing) for timing in TIMINGS}
-    reference = EmulatorDevice(
-        config.max_features, config.max_row_words, CAPACITY, width=config.width, outputs=config.outputs
-    )
+    reference = emulator_of(config)
     done: list[Run] = []
     while len(done) < runs or (missing(run.job for run in done) and len(done) < MOST * runs):
         seed = first + len(done)
