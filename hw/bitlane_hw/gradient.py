@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from amaranth.hdl import Module, Mux, Signal, signed
-from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import wiring
 
 from .config import AcceleratorConfig
 from .contract import COEFFICIENT, WORD_BITS, Prox
 from .fixed import register
-from .payloads import Coefficients, GroupEnd, settings_layout
-from .terms import pass_layout
+from .payloads import GroupEnd
+from .terms import pass_members
 
 
 class GradientPass(wiring.Component):
@@ -35,17 +34,7 @@ class GradientPass(wiring.Component):
 
     def __init__(self, config: AcceleratorConfig):
         self._config = config
-        super().__init__(
-            {
-                "settings": In(settings_layout(config)),
-                "start": In(1),
-                "coefficients": In(Coefficients).array(config.columns),
-                "end": In(GroupEnd),
-                "prox": In(Prox),
-                "beats": In(stream.Signature(config.width)),
-                "passes": Out(stream.Signature(pass_layout(config), always_ready=True)),
-            }
-        )
+        super().__init__(pass_members(config))
 
     def elaborate(self, platform):
         m = Module()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from amaranth.hdl import Module, Mux, Signal, Value
-from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
 
 from .config import AcceleratorConfig
 from .contract import COEFFICIENT, LEVEL, LEVEL_COEFFICIENT, WORD_BITS, Prox
 from .fixed import delay, delay_valid, register, rounded
 from .levels import LevelLookup, level_port
-from .payloads import Coefficients, GroupEnd, settings_layout
-from .terms import LevelTerms, pass_layout
+from .payloads import GroupEnd
+from .terms import LevelTerms, pass_members
 
 
 class TablePass(wiring.Component):
@@ -42,14 +42,8 @@ class TablePass(wiring.Component):
         self._config = config
         super().__init__(
             {
-                "settings": In(settings_layout(config)),
-                "start": In(1),
-                "coefficients": In(Coefficients).array(config.columns),
-                "end": In(GroupEnd),
-                "prox": In(Prox),
-                "beats": In(stream.Signature(config.width)),
+                **pass_members(config),
                 "tables": Out(level_port(config)).array(config.columns),
-                "passes": Out(stream.Signature(pass_layout(config), always_ready=True)),
                 "clipped": Out(2 * config.columns),
             }
         )

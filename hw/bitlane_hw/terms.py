@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from amaranth.hdl import Const, Mux, Value, signed
-from amaranth.lib import data
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import In, Member, Out
 
 from .config import AcceleratorConfig
 from .contract import CHUNK, LEVEL, LEVEL_COEFFICIENT, MASTER, WORD_BITS, Prox
 from .fixed import inverted_if
-from .payloads import GroupEnd, digits_of_word
+from .payloads import Coefficients, GroupEnd, digits_of_word, settings_layout
 
 TERM = signed(MASTER.bits - 1)  # a row's term of one weight: |total| / 4 and its roundings
 
@@ -57,3 +58,16 @@ def pass_layout(config: AcceleratorConfig) -> data.StructLayout:
             "end": GroupEnd,
         }
     )
+
+
+def pass_members(config: AcceleratorConfig) -> dict[str, Member]:
+    """What every pass over a group's beats has: `GradientPass` says what they mean."""
+    return {
+        "settings": In(settings_layout(config)),
+        "start": In(1),
+        "coefficients": In(Coefficients).array(config.columns),
+        "end": In(GroupEnd),
+        "prox": In(Prox),
+        "beats": In(stream.Signature(config.width)),
+        "passes": Out(stream.Signature(pass_layout(config), always_ready=True)),
+    }
