@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 import torch
+
 from bitlane.reproduce import network
 from bitlane.reproduce.model_levels import CHOICES, LEVELS, on_levels
 from bitlane.reproduce.network import SHAPES, train_network

@@ -1,0 +1,26 @@
+"""Gradient compression for distributed training: codecs on numpy arrays, and compressors for `torch.distributed`.
+
+The compressors need torch (the `torch` extra); `linear`, `sign`, `wire` and the other codecs need numpy alone.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from ..extras import extra
+
+_WHERE = {
+    "DDPCompression": "hook",
+    "QSGD": "dense",
+    "EFSign": "dense",
+    "FixedBits": "policy",
+}
+__all__ = sorted(_WHERE)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    extra("torch", "gradient compression", "'bitlane[torch]'")
+    return getattr(import_module(f".{_WHERE[name]}", __name__), name)

@@ -1,0 +1,69 @@
+"""Evenly spaced levels: each group of values as one step, and a whole number of steps a value.
+
+    L = 2**(bits - 1) - 1,  scale = max |v| of the group,  step = scale / L,  q = v / step rounded,  v' = q * step
+
+Rounded to the nearest (ties to even), or at random without bias (QSGD: Alistarh et al., 2017, section 3, with the
+maximum for the norm, as its experiments have it). All is float32, in an order of operations that no fused multiply-add
+can change, so that every implementation makes the same bytes; this one is the plain one, in numpy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .groups import Groups
+from .packing import Bytes, pack, unpack
+from .randomness import words
+
+Values = NDArray[np.float32]
+
+BITS = range(2, 9)
+TINY = np.float32(2.0**-100)  # a group whose scale is less is sent as zeros
+FRACTION = 16  # bits behind the point of v / step where it is rounded at random
+
+
+def body_bytes(groups: Groups, bits: int) -> int:
+    """Bytes of a body: a float32 step for each group, then the codes."""
+    return 4 * len(groups) + int(groups.code_bytes(bits).sum())
+
+
+def encode(values: Values, groups: Groups, bits: int, residual: Values | None = None, seed: int | None = None) -> Bytes:
+    """The body uint8 [body_bytes] of `values`.
+
+    Parameters
+    ----------
+    values: float32 [groups.count], finite.
+    bits: 2 to 8.
+    residual: float32 of the same shape: is added first, and becomes what the codes do not say (error feedback).
+    seed: of random rounding; None rounds to the nearest.
+    """
+    whole = values if residual is None else values + residual
+    most = np.float32(2 ** (bits - 1) - 1)
+    scale = np.maximum.reduceat(np.abs(whole), groups.starts[:-1]) if len(groups) else np.zeros(0, np.float32)
+    scale = np.where(scale < TINY, np.float32(0), scale)
+    step = scale / most
+    with np.errstate(divide="ignore"):
+        inverse = np.where(scale > 0, most / scale, np.float32(0))
+    each = np.repeat(inverse, groups.lengths)
+    if seed is None:
+        steps = np.rint(whole * each)
+    else:
+        fixed = np.rint(whole * (each * np.float32(1 << FRACTION))).astype(np.int32)
+        drawn = (words(seed, np.arange(groups.count)) >> np.uint32(32 - FRACTION)).astype(np.int32)
+        steps = np.minimum((fixed + drawn) >> FRACTION, np.int32(most)).astype(np.float32)
+    if residual is not None:
+        residual[...] = whole - steps * np.repeat(step, groups.lengths)
+    codes = pack((steps + most).astype(np.uint8), groups, bits)
+    return np.concatenate([step.astype("<f4").view(np.uint8), codes])
+
+
+def decode(body: Bytes, groups: Groups, bits: int, out: Values, add: bool = False) -> None:
+    """Write, or add, the values of a body to `out` float32 [groups.count]."""
+    step = body[: 4 * len(groups)].view("<f4")
+    steps = unpack(body[4 * len(groups) :], groups, bits).astype(np.float32) - np.float32(2 ** (bits - 1) - 1)
+    values = steps * np.repeat(step, groups.lengths)
+    if add:
+        out += values
+    else:
+        out[...] = values

@@ -1,0 +1,89 @@
+"""A rank's end of the conversation: the round that agrees on a step, and exchanges whose lengths all know."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from ..errors import BitlaneError, DataError
+from .transport import Transport
+from .wire import HEADER_BYTES, Flag, Header
+
+
+class Link:
+    """What reducers send through.
+
+    Parameters
+    ----------
+    transport: how bytes go from rank to rank.
+    settings: everything that ranks have to agree on, as text that a person can compare.
+    """
+
+    def __init__(self, transport: Transport, settings: str):
+        self.transport = transport
+        self.rank, self.size, self.device = transport.rank, transport.size, transport.device
+        self.settings = settings
+
+    def agree(self, header: Header) -> Sequence[Header]:
+        """All ranks' headers of a step; a round of 32 bytes to each.
+
+        Raises
+        ------
+        DataError: settings, steps, counts or bits differ; every rank raises it, and it says whose.
+        BitlaneError: a rank raised, and says so by its flag; its own error tells why.
+        """
+        own = replace(header, settings=zlib.crc32(self.settings.encode()), step=header.step % 2**32)
+        packed = _tensor(own.pack(), self.device)
+        headers = [Header.unpack(_bytes(each)) for each in self.gather(packed, [HEADER_BYTES] * self.size)]
+        failed = [rank for rank, each in enumerate(headers) if Flag.FAILED in each.flags]
+        if self.rank not in failed and failed:
+            raise BitlaneError(f"rank {failed[0]} failed in step {header.step}: its own error says why")
+        if not failed:
+            self._compare(headers)
+        return headers
+
+    def _compare(self, headers: Sequence[Header]) -> None:
+        """Every rank comes to the same answer, and so to the same round that asks for the settings."""
+        if any(each.settings != headers[0].settings for each in headers):
+            texts = self.texts(self.settings)
+            odd = next(rank for rank, text in enumerate(texts) if text != texts[0])
+            raise DataError(f"ranks have different settings: rank 0 has {texts[0]}, rank {odd} has {texts[odd]}")
+        for name in ("step", "codec", "bits", "count"):
+            values = [getattr(each, name) for each in headers]
+            if any(value != values[0] for value in values):
+                odd = next(rank for rank, value in enumerate(values) if value != values[0])
+                raise DataError(
+                    f"ranks have different {name}: rank 0 has {values[0]}, rank {odd} has {values[odd]}; "
+                    "have all gone on from the same checkpoint?"
+                )
+
+    def texts(self, text: str) -> list[str]:
+        """Each rank's text."""
+        data = text.encode()
+        return [_bytes(each).decode() for each in self.gather(_tensor(data, self.device), self.lengths(len(data)))]
+
+    def lengths(self, length: int) -> list[int]:
+        """Each rank's number."""
+        packed = torch.tensor([length], dtype=torch.int64, device=self.device).view(torch.uint8)
+        return [int(each.cpu().view(torch.int64)) for each in self.gather(packed, [8] * self.size)]
+
+    def gather(self, body: Tensor, lengths: Sequence[int]) -> list[Tensor]:
+        """Give every rank `body` uint8 [lengths[rank]], and take theirs."""
+        return self.transport.exchange([body] * self.size, lengths)
+
+    def exchange(self, bodies: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
+        """Give rank j `bodies[j]`, and take `lengths[i]` bytes from rank i."""
+        return self.transport.exchange(bodies, lengths)
+
+
+def _tensor(data: bytes, device: torch.device) -> Tensor:
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8).to(device)
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    data: bytes = tensor.cpu().numpy().tobytes()
+    return data

@@ -1,0 +1,28 @@
+"""Which of two ways an average of codes takes, by what each costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class LinkModel:
+    """What it costs to send: `latency` seconds a round, `bandwidth` bytes a second, in and out at a time.
+
+    Every rank has to be given the same; `bitlane advise` measures it.
+    """
+
+    latency: float = 100e-6
+    bandwidth: float = 1e9
+
+    def gather_seconds(self, body: int, ranks: int) -> float:
+        """Everybody sends its codes to everybody: one round."""
+        return self.latency + (ranks - 1) * body / self.bandwidth
+
+    def owners_seconds(self, body: int, ranks: int) -> float:
+        """Each part goes to the rank that owns it, which averages, codes again and sends to everybody: two rounds."""
+        return 2 * self.latency + 2 * (ranks - 1) * body / ranks / self.bandwidth
+
+    def by_owners(self, body: int, ranks: int) -> bool:
+        """Whether owners are the quicker way for codes of `body` bytes; a tie goes to the single round."""
+        return self.owners_seconds(body, ranks) < self.gather_seconds(body, ranks)

@@ -1,0 +1,122 @@
+"""How bytes go from rank to rank. One operation, and a count of what it sends."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from ..errors import BitlaneError
+
+Result = TypeVar("Result")
+
+
+class Transport(Protocol):
+    """All ranks together.
+
+    Attributes
+    ----------
+    rank, size: this one's number, and how many there are.
+    device: where the bytes have to lie.
+    sent: bytes given to other ranks so far, which are all that this rank sends but the transport's own framing.
+    """
+
+    rank: int
+    size: int
+    device: torch.device
+    sent: int
+
+    def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
+        """Give part j to rank j, and take `lengths[i]` bytes from rank i; every rank calls it at the same point.
+
+        Parts are uint8 [n]. What goes from a rank to itself is handed over as it is.
+        """
+        ...
+
+
+class TorchTransport:
+    """A `torch.distributed` process group: gloo or NCCL. Raises BitlaneError where there is none."""
+
+    def __init__(self, group: dist.ProcessGroup | None = None):
+        if not dist.is_initialized():
+            raise BitlaneError("no process group: call torch.distributed.init_process_group first, under torchrun")
+        self.group = group if group is not None else dist.group.WORLD
+        self.rank, self.size = dist.get_rank(self.group), dist.get_world_size(self.group)
+        if self.rank < 0:
+            raise BitlaneError("this process is no member of the process group that it was given")
+        on_gpu = "nccl" in dist.get_backend(self.group)
+        self.device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
+        self.sent = 0
+
+    def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
+        own = parts[self.rank]
+        outgoing = [0 if rank == self.rank else len(part) for rank, part in enumerate(parts)]
+        incoming = [0 if rank == self.rank else length for rank, length in enumerate(lengths)]
+        others = [part.to(self.device) for rank, part in enumerate(parts) if rank != self.rank]
+        sent = torch.cat(others) if others else torch.empty(0, dtype=torch.uint8, device=self.device)
+        received = torch.empty(sum(incoming), dtype=torch.uint8, device=self.device)
+        dist.all_to_all_single(received, sent, incoming, outgoing, group=self.group)
+        self.sent += sum(outgoing)
+        found = list(received.split(incoming))
+        found[self.rank] = own
+        return found
+
+
+class MemoryTransport:
+    """A rank of a `together` call: threads of one process, for tests and for many ranks on one machine."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, rank: int, boxes: list[list[queue.Queue[Tensor | None]]], patience: float):
+        self.rank, self.size, self.sent = rank, len(boxes), 0
+        self._boxes, self._patience = boxes, patience
+
+    def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
+        for rank, part in enumerate(parts):
+            self._boxes[rank][self.rank].put(part.clone())
+            self.sent += len(part) if rank != self.rank else 0
+        return [self._taken(rank, length) for rank, length in enumerate(lengths)]
+
+    def _taken(self, rank: int, length: int) -> Tensor:
+        try:
+            part = self._boxes[self.rank][rank].get(timeout=self._patience)
+        except queue.Empty:
+            part = None
+        if part is None:
+            raise BitlaneError(f"rank {rank} sent nothing to rank {self.rank}")
+        if len(part) != length:
+            raise BitlaneError(f"rank {rank} sent {len(part)} bytes to rank {self.rank}, which expected {length}")
+        return part
+
+
+def together(size: int, work: Callable[[MemoryTransport], Result], patience: float = 60.0) -> list[Result]:
+    """`work` as `size` ranks, each a thread of this process; their results in order of rank.
+
+    The first error that a rank raised of itself is raised here; the others then get one, instead of waiting.
+    patience: seconds that a rank waits for another.
+    """
+    boxes: list[list[queue.Queue[Tensor | None]]] = [[queue.Queue() for _ in range(size)] for _ in range(size)]
+    results: dict[int, Result] = {}
+    errors: list[BaseException] = []
+
+    def run(rank: int) -> None:
+        try:
+            results[rank] = work(MemoryTransport(rank, boxes, patience))
+        except BaseException as error:
+            errors.append(error)
+            for box in boxes:
+                box[rank].put(None)
+
+    threads = [threading.Thread(target=run, args=(rank,), name=f"rank {rank}") for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return [results[rank] for rank in range(size)]
