@@ -1,4 +1,4 @@
-"""What needs torch: networks, gradient compression. In an environment of its own (`make network`), as torch is large."""
+"""What needs torch: networks, gradient compression. In an environment of its own (`make torch`), as torch is large."""
 
 from __future__ import annotations
 
