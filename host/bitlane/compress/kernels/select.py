@@ -15,7 +15,7 @@ WORD = u64(64)  # values that a word has bits of
 
 @kernel
 def select(values: Array, threshold: Any, begin: Any, places: Array, found: Array) -> Any:
-    """Writes places and values from values[begin] on, while there is room for a tile: how many, and where it stopped."""
+    """Writes places and values from values[begin] on, while a tile has room: how many, and where it stopped."""
     flags, masks = np.zeros(TILE // u64(8), np.uint64), np.empty(TILE // WORD, np.uint64)
     begin, count, size, room = u64(begin), ZERO, u64(len(values)), u64(len(places))
     while begin < size and count + TILE <= room:
