@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from ..errors import BitlaneError, DataError
 from ..summary import aligned
@@ -118,8 +121,8 @@ def _rows(name: str, kind: str, number: float, size: int, repeat: int, device: t
     share, error = None, None
     if kind == "select":
         threshold = float(torch.quantile(values[: 1 << 20].abs(), 1 - number))
-        work[name] = lambda: select(values.numpy(), threshold)
-        share = 12 * len(select(values.numpy(), threshold)[0]) / len(values)
+        work[name] = lambda: _select(values, threshold)
+        share = 12 * len(_select(values, threshold)[0]) / len(values)
     else:
         quantizer: Quantizer = Sign() if kind == "sign" else Linear(int(number), False)
         random: Quantizer = Sign() if kind == "sign" else Linear(int(number), True)
@@ -136,6 +139,13 @@ def _rows(name: str, kind: str, number: float, size: int, repeat: int, device: t
     seconds = _measured(list(work.values()), max(1, _LEAST // size), repeat, device)
     for what, each in list(zip(work, seconds, strict=True))[1:]:
         yield Row(what, size, each, seconds[0] / each, share, error)
+
+
+def _select(values: Tensor, threshold: float) -> tuple[Any, Any]:
+    if values.is_cuda:
+        on_gpu: tuple[Any, Any] = import_module(".gpu.select", __package__).select(values, threshold)
+        return on_gpu
+    return select(values.numpy(), threshold)
 
 
 def _measured(work: Sequence[Work], times: int, repeat: int, device: torch.device) -> list[float]:

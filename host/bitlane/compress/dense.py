@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..errors import DataError
+from ..extras import extra
 from . import linear, sign
 from .averaging import Averaging, Quantizer
 from .compressor import Layout, State, whole
@@ -30,12 +32,17 @@ class Linear:
         return linear.body_bytes(groups, self.bits)
 
     def encode(self, values: Tensor, groups: Groups, residual: Tensor | None, seed: int) -> Tensor:
+        drawn = seed if self.stochastic else None
+        if values.is_cuda:
+            return _gpu().encode(values, groups, self.bits, residual, drawn)
         kept = None if residual is None else residual.numpy()
-        body = linear.encode(values.numpy(), groups, self.bits, kept, seed if self.stochastic else None)
-        return torch.from_numpy(body)
+        return torch.from_numpy(linear.encode(values.numpy(), groups, self.bits, kept, drawn))
 
     def decode(self, body: Tensor, groups: Groups, out: Tensor, add: bool) -> None:
-        linear.decode(body.numpy(), groups, self.bits, out.numpy(), add)
+        if out.is_cuda:
+            _gpu().decode(body.to(out.device), groups, self.bits, out, add)
+        else:
+            linear.decode(body.numpy(), groups, self.bits, out.numpy(), add)
 
 
 @dataclass(frozen=True)
@@ -46,11 +53,21 @@ class Sign:
         return sign.body_bytes(groups)
 
     def encode(self, values: Tensor, groups: Groups, residual: Tensor | None, seed: int) -> Tensor:
+        if values.is_cuda:
+            return _gpu().encode(values, groups, 1, residual, None)
         kept = None if residual is None else residual.numpy()
         return torch.from_numpy(sign.encode(values.numpy(), groups, kept))
 
     def decode(self, body: Tensor, groups: Groups, out: Tensor, add: bool) -> None:
-        sign.decode(body.numpy(), groups, out.numpy(), add)
+        if out.is_cuda:
+            _gpu().decode(body.to(out.device), groups, 1, out, add)
+        else:
+            sign.decode(body.numpy(), groups, out.numpy(), add)
+
+
+def _gpu() -> Any:
+    extra("triton", "compression on a GPU", "'bitlane[torch,gpu]'")
+    return import_module(".gpu.codes", __package__)
 
 
 class DenseReducer:
