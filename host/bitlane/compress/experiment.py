@@ -1,0 +1,140 @@
+"""Training with a compressor, every rank a thread of this process: for studies, where only numbers matter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from .compressor import Compressor, Layout, Parameter, whole
+from .images import Images
+from .link import Link
+from .networks import network
+from .plan import LinkModel
+from .transport import MemoryTransport, together
+
+OnStep = Callable[[int, int], None]  # steps done, and in all
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a network is trained.
+
+    Attributes
+    ----------
+    network: a name of `networks.NETWORKS`. ranks, batch: each rank takes `batch` images a step.
+    rate, momentum: of SGD; the rate falls linearly to 0.
+    seed: of the first weights and of the order of the images.
+    """
+
+    network: str = "convolutional"
+    ranks: int = 4
+    batch: int = 32
+    epochs: int = 1
+    rate: float = 0.05
+    momentum: float = 0.9
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class History:
+    """What a training did.
+
+    losses: float64 [steps], mean cross-entropy of each step's batches, in nats. accuracy: of the held-out images.
+    bytes_sent: by all ranks, in all. volume: of what ring all-reduce of float32 would have sent.
+    """
+
+    losses: NDArray[np.float64]
+    accuracy: float
+    bytes_sent: int
+    volume: float
+
+
+def train(training: Training, compressor: Compressor | None, images: Images, on_step: OnStep | None = None) -> History:
+    """Train with `compressor`, or without: then ranks average in float32, and send what ring all-reduce would.
+
+    Ranks start from the same weights and end with the same, to the bit. on_step is called by rank 0.
+    """
+    _, channels, side, _ = images.pixels.shape
+    model = network(training.network, channels, side, training.seed)
+    replicas = [model, *(deepcopy(model) for _ in range(training.ranks - 1))]
+
+    def work(rank: MemoryTransport) -> tuple[list[float], int]:
+        return _rank(training, compressor, images, replicas[rank.rank], rank, on_step)
+
+    ranks = together(training.ranks, work, patience=600)
+    losses = np.mean([losses for losses, _ in ranks], axis=0)
+    ring = 2 * (training.ranks - 1) * 4 * sum(parameter.numel() for parameter in model.parameters()) * len(losses)
+    sent = sum(sent for _, sent in ranks) if compressor is not None else ring
+    return History(losses, accuracy(model, images), sent, sent / ring if ring else 0.0)
+
+
+def accuracy(model: nn.Module, images: Images) -> float:
+    """The share of the held-out images whose class the model gives."""
+    with torch.no_grad():
+        found = [model(part).argmax(1) for part in images.held_out_pixels.split(500)]
+    return float((torch.cat(found) == images.held_out_classes).double().mean())
+
+
+def layout_of(parameters: Sequence[Tensor]) -> Layout:
+    """Places in the vector of all gradients: as `DDPCompression` has them, the last parameter first."""
+    layout: list[Parameter] = []
+    for parameter in reversed(parameters):
+        layout.append(Parameter(whole(layout), tuple(parameter.shape)))
+    return layout
+
+
+def _rank(
+    training: Training,
+    compressor: Compressor | None,
+    images: Images,
+    model: nn.Module,
+    rank: MemoryTransport,
+    on_step: OnStep | None,
+) -> tuple[list[float], int]:
+    parameters = list(model.parameters())
+    layout = layout_of(parameters)
+    link = Link(rank, repr(compressor))
+    reducer = compressor.reducer(layout, link, LinkModel(), torch.device("cpu")) if compressor is not None else None
+    optimizer = torch.optim.SGD(parameters, training.rate, training.momentum)
+    batches = _batches(training, len(images.pixels), rank.rank)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, len(batches))
+    losses = []
+    for step, batch in enumerate(batches):
+        optimizer.zero_grad()
+        loss = cross_entropy(model(images.pixels[batch]), images.classes[batch])
+        loss.backward()
+        losses.append(loss.item())
+        vector = torch.cat([parameter.grad.flatten() for parameter in reversed(parameters)])
+        if reducer is not None:
+            reducer.average(vector, step)
+        else:
+            _float_average(vector, link)
+        for parameter, place in zip(reversed(parameters), layout, strict=True):
+            parameter.grad.copy_(vector[place.begin : place.end].view(place.shape))
+        optimizer.step()
+        schedule.step()
+        if on_step is not None and rank.rank == 0:
+            on_step(step + 1, len(batches))
+    return losses, rank.sent
+
+
+def _batches(training: Training, count: int, rank: int) -> list[Tensor]:
+    """A rank's batches: epoch for epoch all images in a new order, ranks taking turns."""
+    rng = np.random.default_rng(training.seed)
+    each = training.ranks * training.batch
+    steps = count // each
+    orders = [rng.permutation(count)[: steps * each].reshape(steps, each) for _ in range(training.epochs)]
+    mine = slice(rank * training.batch, (rank + 1) * training.batch)
+    return [torch.from_numpy(batch[mine]) for order in orders for batch in order]
+
+
+def _float_average(vector: Tensor, link: Link) -> None:
+    bodies = link.gather(vector.view(torch.uint8), [4 * len(vector)] * link.size)
+    vector.copy_(sum(body.view(torch.float32) for body in bodies) / link.size)
