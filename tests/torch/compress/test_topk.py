@@ -87,7 +87,7 @@ def test_small_vectors(seed, n, density):
 def test_zeros_are_not_sent():
     found = steps(TopK(0.5), np.zeros((3, 2, 100), np.float32))
     assert not found.averages.any()
-    assert found.sent == [3 * (8 + 8)] * 2
+    assert found.sent == [3 * (8 + 1)] * 2
 
 
 @pytest.mark.parametrize("density", [0, -0.1, 1.01, float("nan")])
