@@ -12,9 +12,12 @@ from ..extras import extra
 
 _WHERE = {
     "DDPCompression": "hook",
+    "DGC": "dgc",
     "QSGD": "dense",
     "EFSign": "dense",
     "FixedBits": "policy",
+    "MiCRO": "micro",
+    "TopK": "topk",
 }
 __all__ = sorted(_WHERE)
 
