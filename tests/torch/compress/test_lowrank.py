@@ -142,6 +142,14 @@ def test_codes_are_not_averaged(model, seed):
     assert np.linalg.norm(average - mean) < 0.03 * np.linalg.norm(mean)
 
 
+def test_a_rank_keeps_what_factors_cannot_say_and_nothing_else(seed):
+    """Gradients of all ranks in the span of the same columns: what is a rank's own went into the average."""
+    rng = np.random.default_rng(seed)
+    inputs = np.einsum("mr,skrn->skmn", rng.standard_normal((40, 2)), rng.standard_normal((3, 4, 2, 50)))
+    found = run(PowerSGD(2), inputs.reshape(3, 4, -1).astype(np.float32), layout_of([(40, 50)]))
+    assert all(np.abs(kept).max() < 1e-2 for _, kept, *_ in found)
+
+
 def columns_bytes(lengths, bits):
     """A scale and codes for each 512 values of each column."""
     cut = [min(512, length - begin) for length in lengths for begin in range(0, length, 512)]
