@@ -193,6 +193,27 @@ def test_a_state_goes_on_where_it_was(compressor, seed):
         assert averages.tobytes() == again.tobytes() and kept.tobytes() == kept_again.tobytes()
 
 
+@pytest.mark.parametrize("size", [1, 2, 5])
+@pytest.mark.parametrize("compressor", COMPRESSORS, ids=repr)
+def test_another_number_of_ranks_takes_over(compressor, size, seed):
+    inputs = gradients(seed, 4, 3)
+    states = [reducer.state_dict() for *_, reducer in run(compressor, inputs)]
+    taken = gradients(seed + 1, 1, size)[0]
+
+    def work(transport):
+        reducer = compressor.reducer(LAYOUT, Link(transport, ""), OWNERS, CPU)
+        reducer.take_over(states, torch.from_numpy(taken[transport.rank]))
+        kept, average = reducer.kept(), torch.zeros(COUNT)
+        start = reducer.state_dict()["start"]
+        reducer.average(average, 4)
+        return kept.numpy(), start, average.double() * size, reducer.kept().double()
+
+    kept, starts, applied, after = zip(*together(size, work), strict=True)
+    assert np.array_equal(kept, taken)
+    assert all(torch.equal(start, states[0]["start"]) for start in starts)
+    assert np.abs(taken.astype(np.float64).sum(axis=0) - (applied[0] + sum(after)).numpy()).max() < 2e-5 * size
+
+
 def test_a_saved_state_does_not_change_later(seed):
     inputs = gradients(seed, 2, 1)
     reducer = run(LQSGD(2), inputs[:1])[0][-1]
