@@ -18,6 +18,8 @@ _WHERE = {
     "FixedBits": "policy",
     "MiCRO": "micro",
     "TopK": "topk",
+    "LQSGD": "lowrank",
+    "PowerSGD": "lowrank",
 }
 __all__ = sorted(_WHERE)
 
