@@ -15,6 +15,8 @@ _WHERE = {
     "QSGD": "dense",
     "EFSign": "dense",
     "FixedBits": "policy",
+    "LQSGD": "lowrank",
+    "PowerSGD": "lowrank",
 }
 __all__ = sorted(_WHERE)
 
