@@ -100,6 +100,12 @@ class Averaging:
                 raise DataError(f"{name} of the saved state is {there}, and {tuple(own.shape)} is needed")
             own.copy_(state[name])
 
+    def take_over(self, kept: Tensor) -> None:
+        """Keep back `kept` float32 [groups.count], in units of this rank's own vector, and nothing else."""
+        assert self.residual is not None and self.owned_residual is not None
+        self.residual.copy_(kept)
+        self.owned_residual.zero_()
+
     def _gathered(self, vector: Tensor, quantizer: Quantizer, step: int) -> None:
         body = quantizer.encode(vector, self.groups, self.residual, self._seed(step, 0))
         bodies = self.link.gather(body, [len(body)] * self.link.size)
