@@ -16,7 +16,9 @@ _WHERE = {
     "QSGD": "dense",
     "EFSign": "dense",
     "FixedBits": "policy",
+    "LQSGD": "lowrank",
     "MiCRO": "micro",
+    "PowerSGD": "lowrank",
     "TopK": "topk",
 }
 __all__ = sorted(_WHERE)
