@@ -33,6 +33,7 @@ class MiCROReducer:
     Attributes
     ----------
     counts: places that each rank chose in the last step.
+    index_bytes: of the codes of this rank's own places, in the last step; they went to each of the others.
     """
 
     def __init__(self, count: int, settings: MiCRO, link: Link):
@@ -42,6 +43,7 @@ class MiCROReducer:
         self.choice: Choice = Quotas(wanted) if settings.controller == "quotas" else Scaling(wanted)
         self.cuts = [count * part // link.size for part in range(link.size + 1)]
         self.counts: list[int] = []
+        self.index_bytes = 0
 
     def average(self, vector: Tensor, step: int) -> None:
         held, average = self.memory["residual"].numpy(), vector.numpy()
@@ -62,6 +64,7 @@ class MiCROReducer:
         rank = self.link.rank
         own = self.choice.places(held[begins[rank] : begins[rank] + sizes[rank]], self.link)
         codes = torch.from_numpy(rice.encode(own, sizes[rank]))
+        self.index_bytes = len(codes)
         gathered = self.link.gather(codes, self.link.lengths(len(codes)))
         return [begin + rice.decode(each.numpy(), n) for begin, each, n in zip(begins, gathered, sizes, strict=True)]
 
