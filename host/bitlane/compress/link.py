@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -74,7 +75,7 @@ class Link:
     def lengths(self, length: int) -> list[int]:
         """Each rank's number."""
         packed = torch.tensor([length], dtype=torch.int64, device=self.device).view(torch.uint8)
-        return [int(each.cpu().view(torch.int64)) for each in self.gather(packed, [8] * self.size)]
+        return [int.from_bytes(_bytes(each), "little") for each in self.gather(packed, [8] * self.size)]
 
     def gather(self, body: Tensor, lengths: Sequence[int]) -> list[Tensor]:
         """Give every rank `body` uint8 [lengths[rank]], and take theirs."""
@@ -90,7 +91,7 @@ class Link:
 
 
 def _tensor(data: bytes, device: torch.device) -> Tensor:
-    return torch.frombuffer(bytearray(data), dtype=torch.uint8).to(device)
+    return torch.from_numpy(np.frombuffer(data, np.uint8).copy()).to(device)
 
 
 def _bytes(tensor: Tensor) -> bytes:
