@@ -77,6 +77,11 @@ class Link:
         packed = torch.tensor([length], dtype=torch.int64, device=self.device).view(torch.uint8)
         return [int.from_bytes(_bytes(each), "little") for each in self.gather(packed, [8] * self.size)]
 
+    def numbers(self, own: Sequence[float]) -> list[list[float]]:
+        """Each rank's numbers, float64; as many from every rank, 8 bytes each."""
+        packed = torch.tensor(list(own), dtype=torch.float64).view(torch.uint8).to(self.device)
+        return [each.cpu().view(torch.float64).tolist() for each in self.gather(packed, [len(packed)] * self.size)]
+
     def gather(self, body: Tensor, lengths: Sequence[int]) -> list[Tensor]:
         """Give every rank `body` uint8 [lengths[rank]], and take theirs."""
         return self.exchange([body] * self.size, lengths)
