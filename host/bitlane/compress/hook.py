@@ -10,12 +10,12 @@ from torch import Tensor
 from ..errors import DataError
 from .buckets import Buckets
 from .compressor import Compressor, Layout, Parameter, State
-from .float32 import Uncompressed
 from .plan import LinkModel
 from .states import check_identity, identity
 from .stats import Stats
 from .steps import NonFinite, Steps
 from .transport import TorchTransport
+from .uncompressed import Uncompressed
 
 
 class DDPCompression:

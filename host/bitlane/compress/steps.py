@@ -16,13 +16,13 @@ from torch import Tensor
 from ..errors import DataError
 from .checks import averaged_and_checked
 from .compressor import Compressor, Layout, Reducer, State, whole
-from .float32 import Uncompressed
 from .link import Link
 from .plan import LinkModel
 from .policy import Observed
 from .states import as_arrays, as_tensors, check_identity, identity
 from .stats import Moved, Stats, ring_bytes
 from .transport import Transport
+from .uncompressed import Uncompressed
 from .wire import NO_FLAGS, Flag, Header
 
 NonFinite = Literal["raise", "skip", "pass"]

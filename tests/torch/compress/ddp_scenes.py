@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from bitlane.compress import QSGD, DDPCompression
-from bitlane.compress.float32 import Uncompressed
+from bitlane.compress.uncompressed import Uncompressed
 from bitlane.errors import BitlaneError
 
 RANKS = 2
