@@ -12,11 +12,14 @@ from ..extras import extra
 
 _WHERE = {
     "DDPCompression": "hook",
+    "DGC": "dgc",
     "QSGD": "dense",
     "EFSign": "dense",
     "FixedBits": "policy",
     "LQSGD": "lowrank",
+    "MiCRO": "micro",
     "PowerSGD": "lowrank",
+    "TopK": "topk",
 }
 __all__ = sorted(_WHERE)
 
