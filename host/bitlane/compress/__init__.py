@@ -12,19 +12,17 @@ from typing import Any
 from ..extras import extra
 
 _WHERE = {
+    "Adaptive": "policies.adaptive",
     "DDPCompression": "hook",
     "DGC": "dgc",
-    "QSGD": "dense",
     "EFSign": "dense",
     "FixedBits": "policy",
-    "Adaptive": "policies.adaptive",
-    "MQGrad": "policies.mqgrad",
     "LQSGD": "lowrank",
     "MiCRO": "micro",
+    "MQGrad": "policies.mqgrad",
     "PowerSGD": "lowrank",
+    "QSGD": "dense",
     "TopK": "topk",
-    "LQSGD": "lowrank",
-    "PowerSGD": "lowrank",
 }
 _NUMPY_ALONE = ("policy", "policies.adaptive", "policies.mqgrad")
 __all__ = sorted(_WHERE)
