@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -89,6 +90,10 @@ class DenseReducer:
     def load_state_dict(self, state: State) -> None:
         self.averaging.load_state_dict(state)
 
+    def take_over(self, states: Sequence[State], kept: Tensor | None) -> None:
+        if kept is not None:
+            self.averaging.take_over(kept)
+
 
 @dataclass(frozen=True)
 class QSGD:
@@ -108,7 +113,7 @@ class QSGD:
     codec: CodecId = field(default=CodecId.LINEAR, init=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.bits, int) and self.bits not in linear.BITS:
+        if not set(self.policy.choices) <= set(linear.BITS):
             raise DataError(f"bits={self.bits}: QSGD has 2 to 8; EFSign has 1")
 
     @property

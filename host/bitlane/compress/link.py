@@ -5,13 +5,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
+from time import perf_counter
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import BitlaneError, DataError
-from .transport import Transport
+from ..errors import DataError
+from .transport import RankFailed, Transport
 from .wire import HEADER_BYTES, Flag, Header
 
 
@@ -22,12 +23,16 @@ class Link:
     ----------
     transport: how bytes go from rank to rank.
     settings: everything that ranks have to agree on, as text that a person can compare.
+
+    Attributes
+    ----------
+    seconds: spent in exchanges so far, waiting for other ranks included.
     """
 
     def __init__(self, transport: Transport, settings: str):
         self.transport = transport
         self.rank, self.size, self.device = transport.rank, transport.size, transport.device
-        self.settings = settings
+        self.settings, self.seconds = settings, 0.0
 
     def agree(self, header: Header) -> Sequence[Header]:
         """All ranks' headers of a step; a round of 32 bytes to each.
@@ -35,14 +40,14 @@ class Link:
         Raises
         ------
         DataError: settings, steps, counts or bits differ; every rank raises it, and it says whose.
-        BitlaneError: a rank raised, and says so by its flag; its own error tells why.
+        RankFailed: a rank raised, and says so by its flag; its own error tells why.
         """
         own = replace(header, settings=zlib.crc32(self.settings.encode()), step=header.step % 2**32)
         packed = _tensor(own.pack(), self.device)
         headers = [Header.unpack(_bytes(each)) for each in self.gather(packed, [HEADER_BYTES] * self.size)]
         failed = [rank for rank, each in enumerate(headers) if Flag.FAILED in each.flags]
         if self.rank not in failed and failed:
-            raise BitlaneError(f"rank {failed[0]} failed in step {header.step}: its own error says why")
+            raise RankFailed(f"rank {failed[0]} failed in step {header.step}: its own error says why")
         if not failed:
             self._compare(headers)
         return headers
@@ -72,13 +77,22 @@ class Link:
         packed = torch.tensor([length], dtype=torch.int64, device=self.device).view(torch.uint8)
         return [int.from_bytes(_bytes(each), "little") for each in self.gather(packed, [8] * self.size)]
 
+    def numbers(self, own: Sequence[float]) -> list[list[float]]:
+        """Each rank's numbers, float64; as many from every rank, 8 bytes each."""
+        packed = torch.tensor(list(own), dtype=torch.float64).view(torch.uint8).to(self.device)
+        return [each.cpu().view(torch.float64).tolist() for each in self.gather(packed, [len(packed)] * self.size)]
+
     def gather(self, body: Tensor, lengths: Sequence[int]) -> list[Tensor]:
         """Give every rank `body` uint8 [lengths[rank]], and take theirs."""
-        return self.transport.exchange([body] * self.size, lengths)
+        return self.exchange([body] * self.size, lengths)
 
     def exchange(self, bodies: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
         """Give rank j `bodies[j]`, and take `lengths[i]` bytes from rank i."""
-        return self.transport.exchange(bodies, lengths)
+        begun = perf_counter()
+        try:
+            return self.transport.exchange(bodies, lengths)
+        finally:
+            self.seconds += perf_counter() - begun
 
 
 def _tensor(data: bytes, device: torch.device) -> Tensor:
