@@ -98,7 +98,7 @@ def judge(found: Sequence[Runs]) -> Claim:
         verdict=verdict,
         reason=f"Below no compression MiCRO ends by {said}.",
         differs=(
-            "A small convolutional network on MNIST, few steps, ranks as threads; momentum is the optimiser's, or DGC's.",
+            "A small convolutional network on MNIST, few steps, ranks as threads; the optimiser's momentum, or DGC's.",
             "At equal density top-k and DGC average up to as many times the values as there are ranks, and the "
             "published scaling whatever its threshold lets through: the densities are in the table.",
         ),
