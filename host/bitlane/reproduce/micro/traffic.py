@@ -42,10 +42,10 @@ def judge(found: Found) -> Claim:
         title="Bytes of a step",
         paper="The published code reports, of a step, the 64-bit places that a rank chose, padded to the most that any "
         "rank chose, and the float32 values of all places.",
-        measured="KiB that a rank sends in a step, mean over ranks. Authors: their format, places go to all, values "
-        "by ring all-reduce, as it leaves a rank; counted: what their code reports of it. Here: as counted at the "
-        "transport, Golomb-Rice codes of places to all, values to their owner and back, with all lengths and tails. "
-        "Index: bytes of the codes over the entropy of the places.\n\n"
+        measured=f"{_values(found):,} values. KiB that a rank sends in a step, mean over ranks. Authors: their format, "
+        "places go to all, values by ring all-reduce, as it leaves a rank; counted: what their code reports of it. "
+        "Here: counted at the transport, Golomb-Rice codes of places to all, values to their owner and back, with all "
+        "lengths and tails. Index: bytes of the codes over the entropy of the places.\n\n"
         + markdown_table(
             ["density", "ranks", "counted", "authors", "here", "here over authors", "index"],
             [_row(name, outcome) for name, outcome in found.items()],
@@ -63,6 +63,11 @@ def counted(outcome: Outcome) -> int:
     """Bytes that the authors' code reports, of all ranks and steps."""
     ranks = outcome.counts.shape[1]
     return int(ranks * (8 * outcome.counts.max(axis=1) + 4 * outcome.counts.sum(axis=1)).sum())
+
+
+def _values(found: Found) -> int:
+    (density, _), outcome = next(iter(found.items()))
+    return round(outcome.wanted / density)
 
 
 def _least(found: Found) -> float:
