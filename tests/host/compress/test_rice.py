@@ -176,3 +176,30 @@ def test_many_places_are_claimed(claimed: int) -> None:
 def test_a_number_without_end() -> None:
     with pytest.raises(PayloadError, match="begin with their number"):
         rice.decode(np.full(100, 255, np.uint8), 2**40)
+
+
+def test_of_equal_parameters_the_least() -> None:
+    assert rice.best_parameter(np.array([2])) == 0
+    assert rice.best_parameter(np.zeros(0, np.int64)) == 0
+
+
+def test_bits_behind_the_last_place() -> None:
+    codes = rice.encode(np.array([100]), 1000)
+    _, parameter, begin = rice.fields(codes)
+    assert parameter < 8
+    codes[begin] |= 128
+    with pytest.raises(PayloadError, match="behind the last place"):
+        rice.decode(codes, 1000)
+
+
+@pytest.mark.parametrize(
+    "codes",
+    [
+        leb128(64 + 47) + bytes(6) + bytes(2**14) + b"\1",  # one gap of 2**17 times 2**47
+        leb128(64 * 2**16 + 47) + b"\xff" * (2**16 * 47 // 8) + b"\xaa" * 2**14,  # 2**16 gaps of 2**48 - 1
+    ],
+)
+def test_sums_that_would_overflow(codes: bytes) -> None:
+    """In 64 bits these come out as places again."""
+    with pytest.raises(PayloadError, match="beyond"):
+        rice.decode(np.frombuffer(codes, np.uint8), 2**48)

@@ -80,3 +80,9 @@ def test_damage(seed: int) -> None:
 def test_values_that_are_none(values: np.ndarray) -> None:
     with pytest.raises(DataError, match="one a place"):
         sparse.encode(np.arange(3), values, 10)
+
+
+def test_more_values_than_bytes() -> None:
+    body = sparse.encode(np.arange(20), np.zeros(20, np.float32), 20)
+    with pytest.raises(PayloadError, match="too short for 20 values"):
+        sparse.decode(body[:60], 20)

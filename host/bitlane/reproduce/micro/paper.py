@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...datasets import load_dataset
 from ..paper import Paper
+from . import buildup, fidelity, scaling, traffic
 from .sizes import FULL, QUICK
 
 
@@ -13,5 +14,10 @@ def check_needs() -> None:
 
 
 PAPER = Paper(
-    name="micro", title="MiCRO (Yoon, Oh; HiPC 2023)", check_needs=check_needs, measures=(), full=FULL, quick=QUICK
+    name="micro",
+    title="MiCRO (Yoon, Oh; HiPC 2023)",
+    check_needs=check_needs,
+    measures=tuple(module.measure for module in (buildup, scaling, traffic, fidelity)),
+    full=FULL,
+    quick=QUICK,
 )
