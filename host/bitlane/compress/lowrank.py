@@ -188,7 +188,8 @@ class LowRankReducer:
         self._right.take_over(of_right)
 
     def _check(self, state: State) -> None:
-        found = [tuple(each.shape) for each in (state.get("start", self._start[:0]), *state.get("matrices", ()))]
+        there = [state["start"], *state["matrices"]] if {"start", "matrices"} <= state.keys() else []
+        found = [tuple(each.shape) for each in there]
         needed = [tuple(each.shape) for each in (self._start, *(matrix.whole for matrix in self._matrices))]
         if found != needed:
             raise DataError(f"start and matrices of the saved state are {found}, and {needed} are needed")
