@@ -103,10 +103,10 @@ def _rank(
     link = Link(rank, repr(compressor))
     reducer = compressor.reducer(layout, link, LinkModel(), torch.device("cpu")) if compressor is not None else None
     optimizer = torch.optim.SGD(parameters, training.rate, training.momentum)
-    batches = _batches(training, len(images.pixels), rank.rank)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, len(batches))
+    own = batches(training, len(images.pixels), rank.rank)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, len(own))
     losses = []
-    for step, batch in enumerate(batches):
+    for step, batch in enumerate(own):
         optimizer.zero_grad()
         loss = cross_entropy(model(images.pixels[batch]), images.classes[batch])
         loss.backward()
@@ -121,11 +121,11 @@ def _rank(
         optimizer.step()
         schedule.step()
         if on_step is not None and rank.rank == 0:
-            on_step(step + 1, len(batches))
+            on_step(step + 1, len(own))
     return losses, rank.sent
 
 
-def _batches(training: Training, count: int, rank: int) -> list[Tensor]:
+def batches(training: Training, count: int, rank: int) -> list[Tensor]:
     """A rank's batches: epoch for epoch all images in a new order, ranks taking turns."""
     rng = np.random.default_rng(training.seed)
     each = training.ranks * training.batch
