@@ -68,9 +68,11 @@ def _summary(job: Job, ranks: Sequence[Outcome]) -> str:
         moved = outcome.moved
         cells = [f"{moved.bytes_sent / 1e6:.3f}", f"{moved.ratio:.4f}", f"{moved.density:.4f}", f"{moved.bits or '-'}"]
         rows.append([str(rank), *cells, f"{moved.codec_seconds:.2f}", f"{moved.communication_seconds:.2f}"])
-    last = ranks[0].losses[-1] if ranks[0].losses else float("nan")
-    steps = f"steps {ranks[0].begun + 1} to {ranks[0].begun + len(ranks[0].losses)}"
-    said = f"{steps}; loss of the last {last:.4f} nats; {ranks[0].accuracy:.2%} of the held-out images right"
+    begun, losses = ranks[0].begun, ranks[0].losses
+    steps = (
+        f"steps {begun + 1} to {begun + len(losses)}, the last with a loss of {losses[-1]:.4f} nats" if losses else ""
+    )
+    said = f"{steps or 'no steps were left'}; {ranks[0].accuracy:.2%} of the held-out images right"
     return f"{_title(job)}\n{said}\n\n{aligned(rows)}"
 
 
