@@ -12,7 +12,7 @@ MUTANTS ?= 500
 BOARD ?= pynq-z2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test network reproduce formal lint bench levels soak cov mutate synth netlist toolchain bitstream docs clean
+.PHONY: help demo test torch reproduce formal lint bench levels soak cov mutate synth netlist toolchain bitstream docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,7 +26,7 @@ test: $(STAMP) $(PYNQ:%=%/installed) ## all tests, on two processes; those of bo
 	@[ -n "$(PYNQ)" ] || echo "tests/pynq left out: pynq runs on Python 3.10 to 3.12 (make test PYTHON=python3.12)"
 	@for venv in $(PYNQ); do echo $$venv/bin/pytest tests/pynq; $$venv/bin/pytest tests/pynq || exit 1; done
 
-network: $(TORCH)/installed ## the tests that need torch, in an environment of their own
+torch: $(TORCH)/installed ## the tests that need torch: networks and gradient compression, in an environment of their own
 	$(TORCH)/bin/pytest tests/torch
 
 reproduce: $(TORCH)/installed ## measure the claims of the ZipML paper: docs/zipml.md

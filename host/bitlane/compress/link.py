@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -69,7 +70,7 @@ class Link:
     def lengths(self, length: int) -> list[int]:
         """Each rank's number."""
         packed = torch.tensor([length], dtype=torch.int64, device=self.device).view(torch.uint8)
-        return [int(each.cpu().view(torch.int64)) for each in self.gather(packed, [8] * self.size)]
+        return [int.from_bytes(_bytes(each), "little") for each in self.gather(packed, [8] * self.size)]
 
     def numbers(self, own: Sequence[float]) -> list[list[float]]:
         """Each rank's numbers, float64; as many from every rank, 8 bytes each."""
@@ -86,7 +87,7 @@ class Link:
 
 
 def _tensor(data: bytes, device: torch.device) -> Tensor:
-    return torch.frombuffer(bytearray(data), dtype=torch.uint8).to(device)
+    return torch.from_numpy(np.frombuffer(data, np.uint8).copy()).to(device)
 
 
 def _bytes(tensor: Tensor) -> bytes:

@@ -39,6 +39,7 @@ class Flag(IntFlag):
 
 
 NO_FLAGS = Flag(0)
+_UNKNOWN_FLAGS = 4
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,8 @@ class Header:
             raise PayloadError(
                 f"a payload of wire version {version}, and this bitlane reads {VERSION}: update the older"
             )
+        if flags >= _UNKNOWN_FLAGS:
+            raise PayloadError(f"a payload with unknown flags {flags}")
         try:
             return cls(CodecId(codec), bits, count, body, Flag(flags), settings, step)
         except ValueError as error:
