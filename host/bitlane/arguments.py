@@ -13,6 +13,7 @@ from .contract import PORT_WIDTHS, WORD_BITS
 from .errors import DataError
 from .levels.tables import CHOICES
 from .objective import LOSSES
+from .reproduce.paper import NAMES
 from .schedules import DECAY
 
 Command = Callable[[argparse.Namespace], None]
@@ -130,13 +131,13 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
 
     paper = names.add_parser(
         "reproduce",
-        help="measure every claim of the paper, and write a page",
-        description="Measure every claim of a paper on data at hand, and write a page with plots. Takes about "
-        "15 minutes of one core, and torch: pip install 'bitlane[torch]'.",
+        help="measure every claim of a paper, and write a page",
+        description="Measure every claim of a paper on data at hand, and write a page with plots. ZipML takes about "
+        "15 minutes of one core; all need torch: pip install 'bitlane[torch]'.",
     )
     add = paper.add_argument
-    add("paper", choices=["zipml"])
-    add("--out", type=Path, default=Path("zipml.md"), metavar="FILE", help="the page; plots beside it (%(default)s)")
+    add("paper", choices=NAMES)
+    add("--out", type=Path, metavar="FILE", help="the page; plots beside it (docs/PAPER.md)")
     add("--quick", action="store_true", help="toy sizes, to see that all of it works: the verdicts mean nothing")
     paper.set_defaults(command=commands["reproduce"])
 

@@ -33,8 +33,8 @@ from .levels.tables import training_precision
 from .plots import curve_label, draw
 from .quantize import FULL_BITS, Precision
 from .records import CHECKPOINT_NAME, Record, check_folder, read_record, write_record
-from .reproduce.claim import FULL, QUICK
 from .reproduce.command import reproduce
+from .reproduce.paper import default_page
 from .rounding import rounds
 from .schedules import Schedule, suggest_learning_rate
 from .selftest import examine
@@ -329,14 +329,17 @@ def _datasets(_: argparse.Namespace) -> None:
 
 # --- reproduce -----------------------------------------------------------------------------------
 def _reproduce(arguments: argparse.Namespace) -> None:
-    out: Path = arguments.out
+    out: Path = arguments.out or default_page(arguments.paper)
     _can_write(out)
     if out.suffix != ".md":
         raise DataError(f"--out {out}: the page is Markdown: give a name that ends with .md")
     if out.with_suffix("").exists() and not out.with_suffix("").is_dir():
         raise DataError(f"--out {out}: its plots go to {out.with_suffix('')}, which is not a folder")
-    size = QUICK if arguments.quick else FULL
-    for path in reproduce(out, size, say=lambda line: print(f"bitlane: {line}", file=sys.stderr, flush=True)):
+
+    def say(line: str) -> None:
+        print(f"bitlane: {line}", file=sys.stderr, flush=True)
+
+    for path in reproduce(arguments.paper, out, arguments.quick, say):
         print(path)
 
 

@@ -17,8 +17,8 @@ from bitlane.devices import Device
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import BitlaneError
 from bitlane.quantize import Precision
-from bitlane.reproduce.speed import check_on_rtl
-from bitlane.reproduce.tasks import DATA_SEED, Task, synthetic_data
+from bitlane.reproduce.zipml.speed import check_on_rtl
+from bitlane.reproduce.zipml.tasks import DATA_SEED, Task, synthetic_data
 from bitlane.schedules import Schedule
 from bitlane.summary import aligned
 

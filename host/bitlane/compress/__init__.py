@@ -18,6 +18,8 @@ _WHERE = {
     "FixedBits": "policy",
     "Adaptive": "policies.adaptive",
     "MQGrad": "policies.mqgrad",
+    "LQSGD": "lowrank",
+    "PowerSGD": "lowrank",
 }
 _NUMPY_ALONE = ("policy", "policies.adaptive", "policies.mqgrad")
 __all__ = sorted(_WHERE)

@@ -78,6 +78,14 @@ class Averaging:
         kept[own.begin : own.end] += self.owned_residual * self.link.size
         return kept
 
+    def release(self, count: int) -> Tensor:
+        """The first `count` values of `kept()`: the caller's from now on, and not added the next time."""
+        assert self.residual is not None and self.owned_residual is not None
+        released = self.kept()[:count]
+        self.residual[:count] = 0
+        self.owned_residual[: max(0, count - self.parts[self.link.rank].begin)] = 0
+        return released
+
     def state_dict(self) -> dict[str, Tensor]:
         """Residuals, copied; empty without feedback."""
         kept = {"residual": self.residual, "owned_residual": self.owned_residual}
@@ -91,6 +99,12 @@ class Averaging:
                 there = tuple(state[name].shape) if name in state else "none"
                 raise DataError(f"{name} of the saved state is {there}, and {tuple(own.shape)} is needed")
             own.copy_(state[name])
+
+    def take_over(self, kept: Tensor) -> None:
+        """Keep back `kept` float32 [groups.count], in units of this rank's own vector, and nothing else."""
+        assert self.residual is not None and self.owned_residual is not None
+        self.residual.copy_(kept)
+        self.owned_residual.zero_()
 
     def _gathered(self, vector: Tensor, quantizer: Quantizer, step: int) -> None:
         body = quantizer.encode(vector, self.groups, self.residual, self._seed(step, 0))

@@ -65,6 +65,14 @@ class Reducer(Protocol):
         """Go on from what `state_dict` gave; DataError where it is not this compressor's, or of other shapes."""
         ...
 
+    def take_over(self, states: Sequence[State], kept: Tensor | None) -> None:
+        """Go on from a run with another number of ranks, nothing kept back yet by this one.
+
+        states: those of all its ranks, in order, for what does not depend on their number (a warm start, a threshold).
+        kept: float32 [n], what `kept` has to give from now on; None where that means nothing.
+        """
+        ...
+
 
 class Compressor(Protocol):
     """Settings, as a frozen dataclass whose repr says them all: ranks compare it.

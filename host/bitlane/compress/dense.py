@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,6 +72,10 @@ class DenseReducer:
 
     def load_state_dict(self, state: State) -> None:
         self.averaging.load_state_dict(state)
+
+    def take_over(self, states: Sequence[State], kept: Tensor | None) -> None:
+        if kept is not None:
+            self.averaging.take_over(kept)
 
 
 @dataclass(frozen=True)

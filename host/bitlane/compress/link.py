@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
+from time import perf_counter
 
 import numpy as np
 import torch
@@ -22,12 +23,16 @@ class Link:
     ----------
     transport: how bytes go from rank to rank.
     settings: everything that ranks have to agree on, as text that a person can compare.
+
+    Attributes
+    ----------
+    seconds: spent in exchanges so far, waiting for other ranks included.
     """
 
     def __init__(self, transport: Transport, settings: str):
         self.transport = transport
         self.rank, self.size, self.device = transport.rank, transport.size, transport.device
-        self.settings = settings
+        self.settings, self.seconds = settings, 0.0
 
     def agree(self, header: Header) -> Sequence[Header]:
         """All ranks' headers of a step; a round of 32 bytes to each.
@@ -79,11 +84,15 @@ class Link:
 
     def gather(self, body: Tensor, lengths: Sequence[int]) -> list[Tensor]:
         """Give every rank `body` uint8 [lengths[rank]], and take theirs."""
-        return self.transport.exchange([body] * self.size, lengths)
+        return self.exchange([body] * self.size, lengths)
 
     def exchange(self, bodies: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
         """Give rank j `bodies[j]`, and take `lengths[i]` bytes from rank i."""
-        return self.transport.exchange(bodies, lengths)
+        begun = perf_counter()
+        try:
+            return self.transport.exchange(bodies, lengths)
+        finally:
+            self.seconds += perf_counter() - begun
 
 
 def _tensor(data: bytes, device: torch.device) -> Tensor:

@@ -1,1 +1,1 @@
-"""ZipML's claims, measured: `bitlane reproduce zipml`. A module a claim; `page` writes what they find."""
+"""Papers' claims, measured: `bitlane reproduce PAPER`. A package a paper, a module a claim."""

@@ -1,4 +1,4 @@
-"""A claim of the paper, what was measured of it, and whether it held."""
+"""A claim of a paper, what was measured of it, and whether it held."""
 
 from __future__ import annotations
 
@@ -47,30 +47,16 @@ class Claim:
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured.
+    """How much is measured; each paper adds what its claims go by.
 
     Parameters
     ----------
     name: what the page calls it.
-    seeds: each is an order of the rows, draws, noise and initial weights.
-    rows: most rows of a data set.
-    epochs: of linear models.
-    images, image_epochs: of CIFAR-10 for training, and how often the network sees them.
-    pixels, scan_epochs: of a side of the reconstructed image, and passes over its rays.
+    seeds: how often everything is measured, with other draws.
     """
 
     name: str
     seeds: int
-    rows: int
-    epochs: int
-    images: int
-    image_epochs: int
-    pixels: int
-    scan_epochs: int
-
-
-FULL = Size("full", 3, 20_000, 20, 45_000, 3, 64, 20)
-QUICK = Size("quick", 2, 600, 4, 400, 1, 16, 4)
 
 
 def spread(values: Sequence[float], digits: int = 4) -> str:

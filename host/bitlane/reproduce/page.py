@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ..extras import extra
 from ..whole import whole
 from .claim import Claim
+from .paper import Paper
 
-PAPER = "ZipML (Zhang, Li, Kara, Alistarh, Liu, Zhang; ICML 2017)"
 
-
-def page(claims: Sequence[Claim], plots: str, about: str) -> str:
+def page(paper: Paper[Any], claims: Sequence[Claim], plots: str, about: str) -> str:
     """The page as Markdown; `plots` is the folder of its plots as it is linked, `about` how it was measured."""
     rows = [f"| [{claim.title}](#{anchor(claim.title)}) | {claim.verdict.value} | {claim.reason} |" for claim in claims]
     sections = [_section(claim, plots) for claim in claims]
@@ -20,7 +20,7 @@ def page(claims: Sequence[Claim], plots: str, about: str) -> str:
         [
             "# What the paper claims, and what was measured here",
             "",
-            f"{PAPER}, claim by claim, on data at hand. Written by `bitlane reproduce zipml`: {about}",
+            f"{paper.title}, claim by claim, on data at hand. Written by `bitlane reproduce {paper.name}`: {about}",
             "",
             "| claim | | |",
             "| --- | --- | --- |",
@@ -57,7 +57,7 @@ def _section(claim: Claim, plots: str) -> str:
     )
 
 
-def write_page(claims: Sequence[Claim], out: Path, about: str) -> list[Path]:
+def write_page(paper: Paper[Any], claims: Sequence[Claim], out: Path, about: str) -> list[Path]:
     """Write the plots as PNGs in a folder beside `out`, of its name, then the page; returns all paths, the page's last.
 
     Each file appears whole or not at all, and the page after its plots.
@@ -69,7 +69,7 @@ def write_page(claims: Sequence[Claim], out: Path, about: str) -> list[Path]:
         with whole(path) as part:
             _plot(claim, part)
     with whole(out) as part:
-        part.write_text(page(claims, folder.name, about), encoding="utf-8")
+        part.write_text(page(paper, claims, folder.name, about), encoding="utf-8")
     return [*paths, out]
 
 

@@ -1,18 +1,31 @@
-"""Comparisons that were never trained, with losses as a test wants them."""
+"""A paper that makes three claims up."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
-
-from bitlane.compare import Comparison, Result
-from bitlane.schedules import Schedule
+from bitlane.reproduce.claim import Claim, Size, Verdict, markdown_table
+from bitlane.reproduce.paper import Paper
 
 
-def comparison(*losses: tuple[str, int, Sequence[float]], optimum: float = 1.0, cycles: float = 1000.0) -> Comparison:
-    """Of (sampling, bits, losses), 32 bits first; cycles an epoch are in proportion to the bits."""
-    results = [Result("float64", 64, np.array(losses[0][2]))]
-    results += [Result(name, bits, np.array(each), cycles_per_epoch=cycles * bits / 32) for name, bits, each in losses]
-    epochs = len(losses[0][2])
-    return Comparison("a set", "emulator", 64, Schedule(epochs=epochs), 10, 3, 8.0, optimum, tuple(results))
+def claim(name: str, verdict: Verdict = Verdict.HELD) -> Claim:
+    return Claim(
+        name=name,
+        title=f"The {name}'s claim, 5 or 6",
+        paper=f"{name} says so.",
+        measured=markdown_table(["", "a"], [[name, "1"]]),
+        verdict=verdict,
+        reason=f"{name} is 1.",
+        differs=(f"{name} is other.", "so is all."),
+        draw=lambda figure: figure.subplots().plot([0, 1]),
+    )
+
+
+CLAIMS = [claim("one"), claim("two", Verdict.FAILED), claim("three", Verdict.PARTLY)]
+
+PAPER = Paper(
+    name="made-up",
+    title="Somebody (2026)",
+    check_needs=lambda: None,
+    measures=[lambda *_, each=each: each for each in CLAIMS],
+    full=Size("full", 7),
+    quick=Size("quick", 5),
+)

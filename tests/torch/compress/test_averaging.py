@@ -134,3 +134,18 @@ def test_a_state_of_another_shape_is_refused():
 
     with pytest.raises(DataError, match=r"residual of the saved state is \(99,\), and \(100,\) is needed"):
         together(1, work)
+
+
+@pytest.mark.parametrize("count", [0, 700, 2000, COUNT])
+def test_what_is_released_is_kept_no_more(count, seed):
+    inputs = vectors(seed, 3)[0]
+
+    def work(transport):
+        averaging = Averaging(Groups.of(COUNT), Link(transport, ""), OWNERS, 7, True, torch.device("cpu"))
+        averaging.average(torch.from_numpy(inputs[transport.rank].copy()), Linear(3, False), 0)
+        before = averaging.kept()
+        return before, averaging.release(count), averaging.kept()
+
+    for before, released, after in together(3, work):
+        assert torch.equal(released, before[:count]) and before.count_nonzero() > COUNT / 2
+        assert not after[:count].any() and torch.equal(after[count:], before[count:])

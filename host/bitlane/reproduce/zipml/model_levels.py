@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..levels import optimal_levels
-from ..scaling import Floats
+from ...levels import optimal_levels
+from ...scaling import Floats
 
 LEVELS = 5
 CHOICES = ("full", "uniform", "optimal")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from bitlane.reproduce import network
-from bitlane.reproduce.model_levels import CHOICES, LEVELS, on_levels
-from bitlane.reproduce.network import SHAPES, train_network
+from bitlane.reproduce.zipml import network
+from bitlane.reproduce.zipml.model_levels import CHOICES, LEVELS, on_levels
+from bitlane.reproduce.zipml.network import SHAPES, train_network
 
 
 def pictures(seed, count):

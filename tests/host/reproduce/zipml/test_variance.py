@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from bitlane.reproduce.claim import Verdict
-from bitlane.reproduce.variance import judge, variances
+from bitlane.reproduce.zipml.variance import judge, variances
 
-from ..levels.oracle import cost_of
+from ...levels.oracle import cost_of
 
 
 def measured(seed, bits):

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cifar10 import load_cifar10
-from ..extras import extra
-from .claim import Claim, Say, Size, Verdict, markdown_table, spread
+from ...cifar10 import load_cifar10
+from ...extras import extra
+from ..claim import Claim, Say, Verdict, markdown_table, spread
 from .model_levels import CHOICES, LEVELS, on_levels
+from .sizes import Size
 
 NAMES = {"full": "full precision", "uniform": "five uniform (XNOR5)", "optimal": "five optimal (Optimal5)"}
 COLOURS = {"full": "#000000", "uniform": "#D55E00", "optimal": "#0072B2"}
@@ -48,7 +49,7 @@ def torch_or_error() -> Any:
     return torch
 
 
-def measure(size: Size, _: object, say: Say) -> Claim:
+def measure(size: Size, say: Say) -> Claim:
     """Full precision, uniform and optimal levels from the same initial weights and batches, once a seed."""
     images, labels = load_cifar10()
     found: dict[str, list[Training]] = {choice: [] for choice in CHOICES}

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..compare import Comparison
-from ..devices import Device
-from ..plots import Curve, loss_panel
-from ..quantize import Precision
-from .claim import Claim, Say, Size, Verdict, markdown_table, spread
-from .tasks import Task, comparisons, synthetic
+from ...compare import Comparison
+from ...devices import open_device
+from ...plots import Curve, loss_panel
+from ...quantize import Precision
+from ..claim import Claim, Say, Verdict, markdown_table, spread
+from .sizes import Size
+from .tasks import WIDTH, Task, comparisons, synthetic
 
 SMALL, LARGE = 16, 256
 FEW = (Precision(4), Precision(6))
@@ -37,14 +39,15 @@ class Batch:
         return [each.results[place].loss / (each.optimum or np.nan) for each in self.found]
 
 
-def measure(size: Size, device: Device, say: Say) -> Claim:
+def measure(size: Size, say: Say) -> Claim:
     """Both batch sizes on Synthetic 100, with one rate."""
     task = synthetic(size.rows, size.epochs)
     batches = []
-    for batch in (SMALL, LARGE):
-        schedule = replace(task.schedule, batch_size=batch, learning_rate=RATE)
-        named = Task(f"{task.name}, batch {batch}", task.data, schedule)
-        batches.append(Batch(batch, comparisons(named, FEW, size.seeds, device, say)))
+    with closing(open_device("emulator", WIDTH)) as device:
+        for batch in (SMALL, LARGE):
+            schedule = replace(task.schedule, batch_size=batch, learning_rate=RATE)
+            named = Task(f"{task.name}, batch {batch}", task.data, schedule)
+            batches.append(Batch(batch, comparisons(named, FEW, size.seeds, device, say)))
     return judge(*batches)
 
 

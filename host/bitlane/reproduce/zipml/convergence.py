@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..compare import SAMPLINGS, Comparison, Result, precisions_of
-from ..devices import Device
-from ..plots import Curve, loss_panel
-from .claim import Claim, Say, Size, Verdict, markdown_table, spread
-from .tasks import Task, comparisons, real, synthetic
+from ...compare import SAMPLINGS, Comparison, Result, precisions_of
+from ...devices import open_device
+from ...plots import Curve, loss_panel
+from ..claim import Claim, Say, Verdict, markdown_table, spread
+from .sizes import Size
+from .tasks import WIDTH, Task, comparisons, real, synthetic
 
 BITS = (4, 6, 8)
 JUDGED = 6  # the paper's 5 or 6
@@ -51,7 +53,7 @@ class Case:
         return float(np.mean(self.ratios(place))) <= SAME and pace <= PACE
 
 
-def measure(size: Size, device: Device, say: Say) -> Claim:
+def measure(size: Size, say: Say) -> Claim:
     """The paper's sets that can be had, of at most 10,000 rows for a9a, at 4 to 8 bits of every sampling."""
     tasks = [
         synthetic(size.rows, size.epochs),
@@ -61,7 +63,8 @@ def measure(size: Size, device: Device, say: Say) -> Claim:
         real("a9a", min(size.rows, 10_000), size.epochs),
     ]
     precisions = precisions_of(BITS, SAMPLINGS)
-    return judge([Case(task, comparisons(task, precisions, size.seeds, device, say)) for task in tasks])
+    with closing(open_device("emulator", WIDTH)) as device:
+        return judge([Case(task, comparisons(task, precisions, size.seeds, device, say)) for task in tasks])
 
 
 def judge(cases: Sequence[Case]) -> Claim:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..quantize import Precision, base_codes, draw_codes
-from ..scaling import Floats, fit_scaling
-from .claim import Claim, Say, Size, Verdict, markdown_table
+from ...quantize import Precision, base_codes, draw_codes
+from ...scaling import Floats, fit_scaling
+from ..claim import Claim, Say, Verdict, markdown_table
+from .sizes import Size
 from .tasks import synthetic_data
 
 BITS = (2, 4, 6, 8, 10, 12)
@@ -44,7 +45,7 @@ class Variances:
     bound: Floats
 
 
-def measure(size: Size, _: object, say: Say) -> Claim:
+def measure(size: Size, say: Say) -> Claim:
     """Rows of Synthetic 100, at three models between nothing and the optimum."""
     data = synthetic_data(min(size.rows, 10_000), 100, 0.1)
     scaling = fit_scaling(data.X, data.y[:, None])

@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from ..compare import FULL
-from ..devices import Device
-from ..devices.emulator import EmulatorDevice
-from ..plots import curve_label
-from ..quantize import Precision
-from ..scaling import Floats
-from ..schedules import suggest_learning_rate
-from ..training import train
-from .claim import Claim, Say, Size, Verdict, markdown_table, spread
+from ...compare import FULL
+from ...devices import Device
+from ...devices.emulator import EmulatorDevice
+from ...plots import curve_label
+from ...quantize import Precision
+from ...scaling import Floats
+from ...schedules import suggest_learning_rate
+from ...training import train
+from ..claim import Claim, Say, Verdict, markdown_table, spread
 from .phantom import head, rays
+from .sizes import Size
 
 FEW = (Precision(4), Precision(6), Precision(8))
 BATCH = 16
@@ -48,7 +49,7 @@ class Scan:
         return np.asarray(np.linalg.norm(self.images - truth, axis=(2, 3)) / np.linalg.norm(truth))
 
 
-def measure(size: Size, _: object, say: Say) -> Claim:
+def measure(size: Size, say: Say) -> Claim:
     """As many angles as the image has pixels a side; both scenes in one pass over the rays, on the emulator."""
     truth = head(size.pixels)
     device = EmulatorDevice(outputs=len(SCENES), capacity_bytes=CAPACITY)

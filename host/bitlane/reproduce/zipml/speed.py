@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ..compare import FULL, Comparison, train_as
-from ..contract import WORD_BITS
-from ..devices import Device, open_device
-from ..errors import DeviceError
-from ..plots import curve_label
-from ..quantize import Precision
-from .claim import Claim, Say, Size, Verdict, markdown_table, spread
+from ...compare import FULL, Comparison, train_as
+from ...contract import WORD_BITS
+from ...devices import Device, open_device
+from ...errors import DeviceError
+from ...plots import curve_label
+from ...quantize import Precision
+from ..claim import Claim, Say, Verdict, markdown_table, spread
+from .sizes import Size
 from .tasks import Task, comparisons, synthetic
 
 FEW = (Precision(4), Precision(6), Precision(8))
@@ -45,7 +46,7 @@ class Race:
         return max(float(np.mean(self.times(2 + place))) for place in range(len(FEW)))
 
 
-def measure(size: Size, _: object, say: Say) -> Claim:
+def measure(size: Size, say: Say) -> Claim:
     """Synthetic 100 with little and with much noise, on one 64-bit port.
 
     The emulator trains, whose cycles are predicted; an epoch of each precision runs on the RTL, where it can be built.

@@ -6,10 +6,11 @@ import pytest
 from bitlane.compare import FULL
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.quantize import Precision
-from bitlane.reproduce import tomography
-from bitlane.reproduce.claim import QUICK, Verdict
-from bitlane.reproduce.phantom import ELLIPSES, head, rays
-from bitlane.reproduce.tomography import SCENES, Scan, judge, reconstruct
+from bitlane.reproduce.claim import Verdict
+from bitlane.reproduce.zipml import tomography
+from bitlane.reproduce.zipml.phantom import ELLIPSES, head, rays
+from bitlane.reproduce.zipml.sizes import QUICK
+from bitlane.reproduce.zipml.tomography import SCENES, Scan, judge, reconstruct
 
 
 def walked(pixels, angles):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from bitlane.reproduce.model_levels import LEVELS, on_levels, weight_levels
+from bitlane.reproduce.zipml.model_levels import LEVELS, on_levels, weight_levels
 
-from ..levels.oracle import best_costs, cost_of
+from ...levels.oracle import best_costs, cost_of
 
 
 def weights(seed, shape):

@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..compare import Comparison, Data, compare
-from ..datasets import load_dataset
-from ..devices import Device
-from ..quantize import Precision
-from ..schedules import DECAY, Schedule, suggest_learning_rate
-from .claim import Say
+from ...compare import Comparison, Data, compare
+from ...datasets import load_dataset
+from ...devices import Device
+from ...quantize import Precision
+from ...schedules import DECAY, Schedule, suggest_learning_rate
+from ..claim import Say
 
 DATA_SEED = 2017  # not that of the draws
 BATCH = 64
+WIDTH = 512  # of the emulator's port: the same bits, sooner
 TAILS = (0.01, 0.99)
 REAL = ("cadata", "cpusmall", "cod-rna", "a9a", "millionsong_6719")
 

@@ -10,9 +10,10 @@ from bitlane.compare import SAMPLINGS, Data, train_as
 from bitlane.devices import open_device
 from bitlane.errors import DeviceError
 from bitlane.quantize import Precision
-from bitlane.reproduce import batches, convergence, fewest, speed
-from bitlane.reproduce.claim import QUICK, Verdict
-from bitlane.reproduce.tasks import TAILS, Task, comparisons, real, synthetic, synthetic_data
+from bitlane.reproduce.claim import Verdict
+from bitlane.reproduce.zipml import batches, convergence, fewest, speed
+from bitlane.reproduce.zipml.sizes import QUICK
+from bitlane.reproduce.zipml.tasks import TAILS, Task, comparisons, real, synthetic, synthetic_data
 
 from .support import comparison
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..scaling import Floats
+from ...scaling import Floats
 
 # Density added, half axes, centre, and angle in degrees; the image is [-1, 1] x [-1, 1]. The head of Shepp and Logan
 # (1974) with the contrasts of Toft (1996).

@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from ..compare import FULL, Data, train_as
-from ..devices import open_device
-from ..levels.tables import training_precision
-from ..measures import losses_of
-from ..plots import SPREAD
-from ..quantize import Precision
-from ..scaling import Floats
-from .claim import Claim, Say, Size, Verdict, markdown_table, spread
-from .tasks import Task, real, synthetic
+from ...compare import FULL, Data, train_as
+from ...devices import open_device
+from ...levels.tables import training_precision
+from ...measures import losses_of
+from ...plots import SPREAD
+from ...quantize import Precision
+from ...scaling import Floats
+from ..claim import Claim, Say, Verdict, markdown_table, spread
+from .sizes import Size
+from .tasks import WIDTH, Task, real, synthetic
 
 NAMES = ("millionsong_6719", "cadata", "cpusmall")
 UNIFORM = (3, 4, 5, 6, 8)
@@ -24,7 +25,6 @@ OPTIMAL = (3, 4, 5)
 RISE = 1.01  # of the loss over that of an earlier epoch, at most, in a smooth curve
 SAME = 1.01  # final loss over that of 32 bits
 SAVED = 5 / 3  # times the bits, the paper's "almost 1.7"
-WIDTH = 512  # of the emulator's port: the same bits, sooner
 
 Method = tuple[str, int]
 DRAWN = {("uniform", 3): "--", ("uniform", 5): "-", ("optimal", 3): "--", ("optimal", 5): "-"}
@@ -64,7 +64,7 @@ class Curves:
         return uniform / optimal if optimal else 0.0
 
 
-def measure(size: Size, _: object, say: Say) -> Claim:
+def measure(size: Size, say: Say) -> Claim:
     """The paper's kinds of sets, on the emulator: tables of levels need another device than digits do."""
     tasks = [*(real(name, size.rows, size.epochs) for name in NAMES), synthetic(size.rows, size.epochs)]
     steady = [replace(task, schedule=replace(task.schedule, decay=1.0)) for task in tasks]

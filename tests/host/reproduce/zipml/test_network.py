@@ -7,7 +7,7 @@ import pytest
 
 from bitlane.errors import BitlaneError
 from bitlane.reproduce.claim import Verdict
-from bitlane.reproduce.network import POINTS, Training, judge, torch_or_error
+from bitlane.reproduce.zipml.network import POINTS, Training, judge, torch_or_error
 
 
 def trainings(loss, accuracy):

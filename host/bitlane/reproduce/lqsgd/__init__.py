@@ -1,0 +1,1 @@
+"""LQ-SGD's claims, measured. A module a claim."""

@@ -1,0 +1,1 @@
+"""MiCRO's claims, measured. A module a claim."""

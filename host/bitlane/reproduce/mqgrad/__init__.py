@@ -1,0 +1,1 @@
+"""MQGrad's claims, measured. A module a claim."""

@@ -1,0 +1,1 @@
+"""ZipML's claims, measured. A module a claim."""
