@@ -21,6 +21,16 @@ def numba() -> Any:
         return None
 
 
+def machine_code(loop: Loop, **options: bool | str) -> Loop:
+    """`loop`, which numba compiles when first called and keeps on disk; options are those of `numba.njit`."""
+    function: Loop
+    try:
+        function = numba().njit(cache=True, **options)(loop)
+    except RuntimeError:  # no folder to keep it in
+        function = numba().njit(**options)(loop)
+    return function
+
+
 def compiled(loop: Loop) -> Loop:
     """`loop`, compiled when first called and kept on disk; without numba, run on lists, which Python indexes fastest.
 
@@ -29,18 +39,13 @@ def compiled(loop: Loop) -> Loop:
     """
 
     @cache
-    def machine_code() -> Loop:
-        function: Loop
-        try:
-            function = numba().njit(cache=True)(loop)
-        except RuntimeError:  # no folder to keep it in
-            function = numba().njit(loop)
-        return function
+    def function() -> Loop:
+        return machine_code(loop)
 
     @wraps(loop)
     def call(*arguments: Any) -> Any:
         if numba() is not None:
-            return machine_code()(*arguments)
+            return function()(*arguments)
         lists = [each.tolist() if isinstance(each, np.ndarray) else each for each in arguments]
         result = loop(*lists)
         for array, values in zip(arguments, lists, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -27,12 +28,12 @@ class Groups:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Values in all."""
         return int(self.lengths.sum())
 
-    @property
+    @cached_property
     def starts(self) -> NDArray[np.int64]:
         """int64 [groups + 1]: where each begins, and the end of the last."""
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.lengths)])
@@ -41,6 +42,14 @@ class Groups:
         """int64 [groups]: bytes of each group's codes; a group begins with a byte of its own."""
         sizes: NDArray[np.int64] = (self.lengths * bits + 7) // 8
         return sizes
+
+    def all_code_bytes(self, bits: int) -> int:
+        """Bytes of all groups' codes, of 0 to 8 bits."""
+        return self._all_code_bytes[bits]
+
+    @cached_property
+    def _all_code_bytes(self) -> list[int]:
+        return [int(self.code_bytes(bits).sum()) for bits in range(9)]
 
 
 @dataclass(frozen=True)

@@ -9,19 +9,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-_PLACE = 0x9E3779B9
-_FIRST, _SECOND = 0x7FEB352D, 0x846CA68B
+PLACE = 0x9E3779B9
+FIRST, SECOND = 0x7FEB352D, 0x846CA68B
 
 
 def words(seed: int, places: NDArray[np.int64]) -> NDArray[np.uint32]:
     """uint32 [n]: a random word for each place (modulo 2**32)."""
-    return mix(places.astype(np.uint32) * np.uint32(_PLACE) + np.uint32(seed))
+    return mix(places.astype(np.uint32) * np.uint32(PLACE) + np.uint32(seed))
 
 
 def mix(x: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """A bijection of 32-bit words in which every bit of x changes about half of the bits."""
-    x = (x ^ (x >> np.uint32(16))) * np.uint32(_FIRST)
-    x = (x ^ (x >> np.uint32(15))) * np.uint32(_SECOND)
+    x = (x ^ (x >> np.uint32(16))) * np.uint32(FIRST)
+    x = (x ^ (x >> np.uint32(15))) * np.uint32(SECOND)
     mixed: NDArray[np.uint32] = x ^ (x >> np.uint32(16))
     return mixed
 
@@ -30,5 +30,5 @@ def seed_of(*parts: int) -> int:
     """A seed, 32 bits, of several numbers: the user's, step, rank and stage, so that none draws twice."""
     seed = np.zeros(1, np.uint32)
     for part in parts:
-        seed = mix(seed * np.uint32(_PLACE) + np.uint32(part & 0xFFFFFFFF) + np.uint32(1))
+        seed = mix(seed * np.uint32(PLACE) + np.uint32(part & 0xFFFFFFFF) + np.uint32(1))
     return int(seed[0])
