@@ -17,6 +17,8 @@ from .networks import CLASSES, network
 from .plan import LinkModel
 from .wire import Header
 
+Clock = Callable[[], float]  # time.perf_counter, or time.process_time on a machine with other work, and one thread
+
 WARM = 2  # steps that are not counted: memory is allocated, and code compiled
 
 
@@ -56,7 +58,14 @@ class EchoTransport:
         return [own if len(own) == length else torch.zeros(length, dtype=torch.uint8) for length in lengths]
 
 
-def costs_of(compressor: Compressor | None, layout: Layout, ranks: int, model: LinkModel, steps: int = 5) -> Costs:
+def costs_of(
+    compressor: Compressor | None,
+    layout: Layout,
+    ranks: int,
+    model: LinkModel,
+    clock: Clock = time.perf_counter,
+    steps: int = 5,
+) -> Costs:
     """Of one of `ranks` ranks, as links like `model` have it average; the median of some steps.
 
     None: the average in float32 by a ring, whose additions are not counted.
@@ -73,32 +82,25 @@ def costs_of(compressor: Compressor | None, layout: Layout, ranks: int, model: L
     for step in range(WARM + steps):
         vector = gradient.clone()
         transport.sent = transport.rounds = transport.bytes = 0
-        began = time.perf_counter()
+        began = clock()
         link.agree(Header(compressor.codec, reducer.bits, count, 0, step=step))
         reducer.average(vector, step)
-        seconds.append(time.perf_counter() - began)
+        seconds.append(clock() - began)
     return Costs(median(seconds[WARM:]), transport.rounds, transport.bytes, transport.sent)
 
 
-def compute_seconds(name: str, channels: int, side: int, batch: int, steps: int = 7) -> float:
+def compute_seconds(name: str, channels: int, side: int, batch: int, clock: Clock = time.perf_counter, steps: int = 7) -> float:
     """Of a forward and a backward pass and a step of SGD with a network of `networks.NETWORKS`; the median."""
     model = network(name, channels, side, 0)
     optimizer = torch.optim.SGD(model.parameters(), 0.0, 0.9)
     pixels = torch.randn(batch, channels, side, side, generator=torch.Generator().manual_seed(0))
     classes = torch.arange(batch) % CLASSES
 
-    def work() -> None:
+    seconds = []
+    for _ in range(WARM + steps):
+        began = clock()
         optimizer.zero_grad()
         cross_entropy(model(pixels), classes).backward()
         optimizer.step()
-
-    return _median_seconds(work, steps)
-
-
-def _median_seconds(work: Callable[[], None], steps: int) -> float:
-    seconds = []
-    for _ in range(WARM + steps):
-        began = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - began)
+        seconds.append(clock() - began)
     return median(seconds[WARM:])
