@@ -89,7 +89,9 @@ def costs_of(
     return Costs(median(seconds[WARM:]), transport.rounds, transport.bytes, transport.sent)
 
 
-def compute_seconds(name: str, channels: int, side: int, batch: int, clock: Clock = time.perf_counter, steps: int = 7) -> float:
+def compute_seconds(
+    name: str, channels: int, side: int, batch: int, clock: Clock = time.perf_counter, steps: int = 7
+) -> float:
     """Of a forward and a backward pass and a step of SGD with a network of `networks.NETWORKS`; the median."""
     model = network(name, channels, side, 0)
     optimizer = torch.optim.SGD(model.parameters(), 0.0, 0.9)
