@@ -13,6 +13,7 @@ from ..extras import extra
 
 _WHERE = {
     "DDPCompression": "hook",
+    "DGC": "dgc",
     "QSGD": "dense",
     "EFSign": "dense",
     "FixedBits": "policy",
@@ -20,6 +21,8 @@ _WHERE = {
     "MQGrad": "policies.mqgrad",
     "LQSGD": "lowrank",
     "PowerSGD": "lowrank",
+    "MiCRO": "micro",
+    "TopK": "topk",
 }
 _NUMPY_ALONE = ("policy", "policies.adaptive", "policies.mqgrad")
 __all__ = sorted(_WHERE)

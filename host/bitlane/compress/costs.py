@@ -57,6 +57,9 @@ class EchoTransport:
         own = parts[0]
         return [own if len(own) == length else torch.zeros(length, dtype=torch.uint8) for length in lengths]
 
+    def leave(self) -> None:
+        """Nobody waits for it."""
+
 
 def costs_of(
     compressor: Compressor | None,

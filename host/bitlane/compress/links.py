@@ -114,3 +114,6 @@ class SlowTransport:
             over = began + self.model.latency + max(outgoing, incoming) / self.model.bandwidth
             time.sleep(max(0.0, over - time.perf_counter()))
         return received
+
+    def leave(self) -> None:
+        self.transport.leave()

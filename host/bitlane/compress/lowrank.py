@@ -16,6 +16,7 @@ start; uniform between -1 and 1 where the papers have a normal distribution, sin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -174,6 +175,17 @@ class LowRankReducer:
         self._start.copy_(state["start"])
         for matrix, residual in zip(self._matrices, state["matrices"], strict=True):
             matrix.residual().copy_(residual)
+
+    def take_over(self, states: Sequence[State], kept: Tensor | None) -> None:
+        assert kept is not None
+        self._check(states[0])
+        self._start.copy_(states[0]["start"])
+        for view, matrix in zip(self._views(kept), self._matrices, strict=True):
+            matrix.residual().copy_(view)
+        of_right = torch.zeros(self._right.groups.count, device=kept.device)
+        for place, part in self._others:
+            of_right[part] = kept[place]
+        self._right.take_over(of_right)
 
     def _check(self, state: State) -> None:
         found = [tuple(each.shape) for each in (state.get("start", self._start[:0]), *state.get("matrices", ()))]

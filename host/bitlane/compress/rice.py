@@ -8,15 +8,12 @@ cent more than the entropy log2 C(n, k) where they lie at random.
 
 | bytes | |
 | --- | --- |
-| 4 | k, the places |
-| 4 | r |
+| 1 to 8 | 64 k + r, seven bits a byte, the lowest first; all bytes but the last have their highest bit set (LEB128) |
 | (k r + 7) // 8 | low bits of each gap, the first gap's in the lowest bits, the least significant first |
 | the rest | the unary string, first bit lowest; its last byte holds the last one |
 """
 
 from __future__ import annotations
-
-import struct
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +24,8 @@ from .wire import PayloadError
 
 Places = NDArray[np.int64]
 
-_FIELDS = struct.Struct("<II")
-FIELD_BYTES = _FIELDS.size
 MOST = 2**48  # values that a vector can have: so that no sum of gaps overflows
+_FIELD_BYTES = 8  # at most: as many as 2**48 places need
 _PARAMETERS = range(48)
 
 
@@ -44,9 +40,11 @@ def encode(places: Places, n: int) -> Bytes:
     ones = np.cumsum((gaps >> parameter) + 1) - 1
     unary = np.zeros(int(ones[-1]) + 1 if len(ones) else 0, np.uint8)
     unary[ones] = 1
-    low = (gaps[:, None] >> np.arange(parameter) & 1).astype(np.uint8)
-    fields = np.frombuffer(_FIELDS.pack(len(places), parameter), np.uint8)
-    return np.concatenate([fields, np.packbits(low, bitorder="little"), np.packbits(unary, bitorder="little")])
+    low = np.empty((len(gaps), parameter), np.uint8)
+    for bit in range(parameter):
+        low[:, bit] = gaps >> bit & 1
+    strings = [np.packbits(bits, bitorder="little") for bits in (low, unary)]
+    return np.concatenate([_field(64 * len(places) + parameter), *strings])
 
 
 def decode(codes: Bytes, n: int) -> Places:
@@ -56,16 +54,16 @@ def decode(codes: Bytes, n: int) -> Places:
     ------
     PayloadError: what no `encode` for n values makes. Memory is a fixed multiple of the codes' bytes.
     """
-    places, parameter = fields(codes)
+    places, parameter, begin = fields(codes)
     if not 0 <= n <= MOST or parameter not in _PARAMETERS:
         raise PayloadError(f"no codes of places: parameter {parameter}, in a vector of {n} values")
-    cut = FIELD_BYTES + (places * parameter + 7) // 8
+    cut = begin + (places * parameter + 7) // 8
     unary = np.unpackbits(codes[cut:], bitorder="little")
     ones = np.flatnonzero(unary)
     end = int(ones[-1]) + 1 if len(ones) else 0
     if cut > len(codes) or len(ones) != places or (end + 7) // 8 != len(codes) - cut:
         raise PayloadError(f"codes of {places} places are cut short, or too long: {len(codes)} bytes")
-    gaps = _joined(np.diff(ones, prepend=-1) - 1, codes[FIELD_BYTES:cut], parameter, n)
+    gaps = _joined(np.diff(ones, prepend=-1) - 1, codes[begin:cut], parameter, n)
     if gaps.sum(dtype=np.float64) > n:  # and no sum below overflows
         raise _beyond(n)
     found: Places = np.cumsum(gaps + 1) - 1
@@ -74,12 +72,19 @@ def decode(codes: Bytes, n: int) -> Places:
     return found
 
 
-def fields(codes: Bytes) -> tuple[int, int]:
-    """Places and parameter that codes begin with; PayloadError where they are cut short."""
-    if len(codes) < FIELD_BYTES:
-        raise PayloadError(f"codes of places begin with {FIELD_BYTES} bytes, and there are {len(codes)}")
-    places, parameter = _FIELDS.unpack(codes[:FIELD_BYTES].tobytes())
-    return places, parameter
+def fields(codes: Bytes) -> tuple[int, int, int]:
+    """What codes begin with: places, parameter, and the bytes that say so. PayloadError where they are cut short."""
+    value = 0
+    for at, byte in enumerate(codes[:_FIELD_BYTES].tolist()):
+        value |= (byte & 127) << 7 * at
+        if byte < 128:
+            return value >> 6, value & 63, at + 1
+    raise PayloadError(f"codes of places do not begin with their number: {codes[:_FIELD_BYTES].tobytes().hex()!r}")
+
+
+def _field(value: int) -> Bytes:
+    groups = [value >> shift & 127 for shift in range(0, max(1, value.bit_length()), 7)]
+    return np.array([128 + group for group in groups[:-1]] + groups[-1:], np.uint8)
 
 
 def best_parameter(gaps: NDArray[np.int64]) -> int:

@@ -23,9 +23,9 @@ def encode(places: Places, values: Values, n: int) -> Bytes:
 
 def decode(body: Bytes, n: int) -> tuple[Places, Values]:
     """Places int64 [k] and values float32 [k] of a body; PayloadError for one that no `encode` for n values makes."""
-    count, _ = rice.fields(body)
+    count, _, begin = rice.fields(body)
     cut = len(body) - 4 * count
-    if cut < rice.FIELD_BYTES:
+    if cut < begin:
         raise PayloadError(f"a body of {len(body)} bytes is too short for {count} values")
     return rice.decode(body[:cut], n), np.frombuffer(body[cut:].tobytes(), "<f4").astype(np.float32)
 

@@ -62,6 +62,17 @@ def test_the_level_is_the_nearest_in_value(bits, seed):
     assert (np.abs(values - found) <= best + 2.0**-23 * scale).all()
 
 
+@pytest.mark.parametrize("bits", BITS)
+def test_half_way_goes_down(bits):
+    levels = [float(level) for level in textbook.magnitudes(bits, 10.0)]
+    middles = ((np.array(levels[:-1]) + levels[1:]) / 2).astype(np.float32)
+    values = np.concatenate([[1], middles, -middles, np.nextafter(middles, np.float32(1))]).astype(np.float32)
+    groups = Groups.of(len(values))
+    found = decoded(log.encode(values, groups, bits, 10.0), groups, bits, 10.0)
+    lower, upper = np.array(levels[:-1], np.float32), np.array(levels[1:], np.float32)
+    assert np.array_equal(found, np.concatenate([[1], lower, -lower, upper]).astype(np.float32))
+
+
 def test_the_largest_zero_and_levels_come_back_as_they_are(seed):
     rng = np.random.default_rng(seed)
     groups = Groups.of(255)

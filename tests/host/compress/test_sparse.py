@@ -36,7 +36,7 @@ def test_nothing_at_all() -> None:
     empty = sparse.to_payload(np.zeros(0, np.int64), np.zeros(0, np.float32), 0)
     places, values, n = sparse.from_payload(empty)
     assert len(places) == len(values) == n == 0
-    assert len(empty) == HEADER_BYTES + rice.FIELD_BYTES
+    assert len(empty) == HEADER_BYTES + 1
 
 
 def test_values_keep_every_bit() -> None:

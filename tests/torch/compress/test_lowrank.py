@@ -142,6 +142,14 @@ def test_codes_are_not_averaged(model, seed):
     assert np.linalg.norm(average - mean) < 0.03 * np.linalg.norm(mean)
 
 
+def test_a_rank_keeps_what_factors_cannot_say_and_nothing_else(seed):
+    """Gradients of all ranks in the span of the same columns: what is a rank's own went into the average."""
+    rng = np.random.default_rng(seed)
+    inputs = np.einsum("mr,skrn->skmn", rng.standard_normal((40, 2)), rng.standard_normal((3, 4, 2, 50)))
+    found = run(PowerSGD(2), inputs.reshape(3, 4, -1).astype(np.float32), layout_of([(40, 50)]))
+    assert all(np.abs(kept).max() < 1e-2 for _, kept, *_ in found)
+
+
 def columns_bytes(lengths, bits):
     """A scale and codes for each 512 values of each column."""
     cut = [min(512, length - begin) for length in lengths for begin in range(0, length, 512)]
@@ -183,6 +191,27 @@ def test_a_state_goes_on_where_it_was(compressor, seed):
     straight, resumed = run(compressor, inputs), run(compressor, inputs, spoil=restart)
     for (averages, kept, *_), (again, kept_again, *_) in zip(straight, resumed, strict=True):
         assert averages.tobytes() == again.tobytes() and kept.tobytes() == kept_again.tobytes()
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+@pytest.mark.parametrize("compressor", COMPRESSORS, ids=repr)
+def test_another_number_of_ranks_takes_over(compressor, size, seed):
+    inputs = gradients(seed, 4, 3)
+    states = [reducer.state_dict() for *_, reducer in run(compressor, inputs)]
+    taken = gradients(seed + 1, 1, size)[0]
+
+    def work(transport):
+        reducer = compressor.reducer(LAYOUT, Link(transport, ""), OWNERS, CPU)
+        reducer.take_over(states, torch.from_numpy(taken[transport.rank]))
+        kept, average = reducer.kept(), torch.zeros(COUNT)
+        start = reducer.state_dict()["start"]
+        reducer.average(average, 4)
+        return kept.numpy(), start, average.double() * size, reducer.kept().double()
+
+    kept, starts, applied, after = zip(*together(size, work), strict=True)
+    assert np.array_equal(kept, taken)
+    assert all(torch.equal(start, states[0]["start"]) for start in starts)
+    assert np.abs(taken.astype(np.float64).sum(axis=0) - (applied[0] + sum(after)).numpy()).max() < 2e-5 * size
 
 
 def test_a_saved_state_does_not_change_later(seed):

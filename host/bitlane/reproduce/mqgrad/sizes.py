@@ -15,5 +15,5 @@ class TrainingSize(Size):
     steps: int
 
 
-FULL = TrainingSize("full", 3, "wide", 300)
+FULL = TrainingSize("full", 3, "wide", 200)
 QUICK = TrainingSize("quick", 2, "perceptron", 40)
