@@ -22,6 +22,7 @@ _WHERE = {
     "MQGrad": "policies.mqgrad",
     "PowerSGD": "lowrank",
     "QSGD": "dense",
+    "TernGrad": "dense",
     "TopK": "topk",
 }
 _NUMPY_ALONE = ("policy", "policies.adaptive", "policies.mqgrad")

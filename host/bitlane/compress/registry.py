@@ -7,13 +7,15 @@ from dataclasses import fields
 from typing import Any
 
 from ..errors import DataError
-from . import DGC, LQSGD, QSGD, EFSign, MiCRO, MQGrad, PowerSGD, TopK
+from . import DGC, LQSGD, QSGD, EFSign, MiCRO, MQGrad, PowerSGD, TernGrad, TopK
 from .compressor import Compressor
 from .uncompressed import Uncompressed
 
 _NAMES: dict[str, Any] = {
     "none": Uncompressed,
     "qsgd": QSGD,
+    "terngrad": TernGrad,
+    "terngrad": TernGrad,
     "efsign": EFSign,
     "topk": TopK,
     "dgc": DGC,
@@ -23,7 +25,8 @@ _NAMES: dict[str, Any] = {
 }
 EXAMPLES = (
     *("none", "qsgd:bits=8", "qsgd:bits=4,error_feedback=True", "qsgd:bits=2,error_feedback=True", "qsgd:bits=mqgrad"),
-    *("efsign", "topk:density=0.05", "dgc:density=0.05", "micro:density=0.05", "powersgd:rank=8", "lqsgd:rank=32"),
+    *("terngrad", "efsign", "topk:density=0.05", "dgc:density=0.05", "micro:density=0.05", "powersgd:rank=8"),
+    "lqsgd:rank=32",
 )  # every compressor, and those widths whose volume is promised
 
 
