@@ -124,6 +124,7 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     add("--out", type=Path, default=None, metavar="PNG", help="draw them over the features' histograms, to 8 bits")
     levels.set_defaults(command=commands["levels"])
 
+    _train_ddp(names, commands["train-ddp"])
     plot = names.add_parser("plot", help="draw a run folder's plots again")
     plot.add_argument("folder", type=Path, metavar="RUN_DIR")
     plot.set_defaults(command=commands["plot"])
@@ -170,6 +171,35 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     add("--out", type=Path, metavar="FILE", help="write the report too: text, or JSON where the name ends with .json")
     test.set_defaults(command=commands["selftest"])
     return parser
+
+
+def _train_ddp(names: Any, command: Command) -> None:
+    parser = names.add_parser(
+        "train-ddp",
+        help="train a network on several processes, with compressed gradients",
+        description="Train a network on several processes of this machine, with compressed gradients. Needs torch: "
+        "pip install 'bitlane[torch]'.",
+        argument_default=argparse.SUPPRESS,
+    )
+    add = parser.add_argument
+    add("--data", help="mnist, fashion_mnist, cifar10 (mnist)")
+    add("--network", help="perceptron, convolutional, wide, resnet (convolutional)")
+    add("--workers", dest="ranks", type=_positive, help="processes (4)")
+    add(
+        "--compress",
+        metavar="NAME[:SETTINGS]",
+        help="none, qsgd, terngrad, efsign, topk, dgc, micro, powersgd, lqsgd; lqsgd:rank=2,bits=mqgrad (lqsgd)",
+    )
+    add("--epochs", type=_positive, help="(1)")
+    add("--batch-size", dest="batch", type=_positive, help="images of a step, of each worker (32)")
+    add("--learning-rate", dest="rate", type=float, metavar="RATE", help="falls to 0 in the end (0.05)")
+    add("--momentum", type=float, help="(0.9)")
+    add("--seed", type=_seed, help="of the weights and of the order of the images (0)")
+    add("--checkpoint", type=Path, default=None, metavar="DIR", help="write checkpoints to this folder")
+    add("--every", type=_positive, default=100, help="steps from one checkpoint to the next (%(default)s)")
+    add("--resume", type=Path, default=None, metavar="DIR", help="go on from the latest checkpoint, to the same bits")
+    add("--out", type=Path, default=None, metavar="DIR", help="write a run folder: run.jsonl, loss.png")
+    parser.set_defaults(command=command)
 
 
 def _shared(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""The command line, `bitlane`: train, compare, plot; levels; devices, datasets; reproduce; selftest; bench-compress.
+"""The command line, `bitlane`: train, compare, train-ddp, plot; levels; devices, datasets; reproduce, bench-compress; selftest.
 
 Results go to stdout; progress (on a terminal), notes and errors to stderr. An expected error is one line and
 exit status 2, and nothing is written; a failed self test is exit status 1, Ctrl-C 130.
@@ -303,6 +303,16 @@ def _can_write(out: Path) -> None:
         raise DataError(f"--out {out}: give the name of a file, in a folder that there is")
 
 
+# --- train-ddp -----------------------------------------------------------------------------------
+def _train_ddp(arguments: argparse.Namespace) -> None:
+    _writable(arguments.out)
+    extra("torch", "train-ddp", "'bitlane[torch]'")
+    from .compress.command import train_ddp  # torch is slow to import, and not everybody has it
+
+    summary, record = train_ddp(arguments)
+    _report(summary, record, arguments.out, lambda folder: draw(record, folder))
+
+
 # --- plot, devices, datasets ---------------------------------------------------------------------
 def _plot(arguments: argparse.Namespace) -> None:
     record = read_record(arguments.folder)
@@ -419,6 +429,7 @@ _COMMANDS = {
     "train": _train,
     "compare": _compare,
     "levels": _levels,
+    "train-ddp": _train_ddp,
     "plot": _plot,
     "devices": _devices,
     "datasets": _datasets,

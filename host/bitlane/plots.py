@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .compress.curve import draw_losses
 from .errors import DataError
 from .extras import extra
 from .measures import LOSS_NAMES, LOSS_UNITS
@@ -37,10 +38,14 @@ class Curve:
 
 
 def draw(record: Record, folder: str | Path) -> list[Path]:
-    """The plots of `record` as PNGs in `folder`: loss.png and loss-bytes.png; returns their paths.
+    """The plots of `record` as PNGs in `folder`: loss.png, and loss-bytes.png but for train-ddp; returns their paths.
 
     Raises DataError where the record lacks what the plots show.
     """
+    if record.kind == "distributed":
+        with _complete():
+            losses, begun, title = record.end["losses"], int(record.end["begun"]), str(record.header["title"])
+        return [draw_losses(losses, begun, Path(folder) / "loss.png", title)]
     curves, ceiling, title, ylabel = _comparison(record) if record.kind == "comparison" else _run(record)
     folder = Path(folder)
     paths = [folder / "loss.png", folder / "loss-bytes.png"]

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from .errors import DataError
 
 FORMAT = 2
-KINDS = ("run", "comparison")
+KINDS = ("run", "comparison", "distributed")
 LINES_NAME = "run.jsonl"
 MODEL_NAME = "model.npz"
 CHECKPOINT_NAME = "checkpoint.npz"
@@ -40,8 +40,8 @@ Line = Mapping[str, Any]
 class Record:
     """What a run folder holds.
 
-    `kind` is "run" or "comparison". `header` says what was asked (settings, data, geometry), `lines` what
-    happened, each with a "kind" of its own ("epoch", "result"), `end` the totals. `arrays` is the model.
+    `kind` is "run", "comparison" or "distributed". `header` says what was asked (settings, data, geometry), `lines`
+    what happened, each with a "kind" of its own ("epoch", "result", "worker"), `end` the totals. `arrays` is the model.
     Numbers that are not finite are written as null.
     """
 

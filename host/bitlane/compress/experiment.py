@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -17,9 +18,11 @@ from .images import Images
 from .link import Link
 from .networks import network
 from .plan import LinkModel
+from .policy import Observed
 from .transport import MemoryTransport, together
 
 OnStep = Callable[[int, int], None]  # steps done, and in all
+Clock = Callable[[int], float]  # seconds of a step with so many bits
 
 
 @dataclass(frozen=True)
@@ -48,31 +51,41 @@ class History:
 
     losses: float64 [steps], mean cross-entropy of each step's batches, in nats. accuracy: of the held-out images.
     bytes_sent: by all ranks, in all. volume: of what ring all-reduce of float32 would have sent.
+    bits: int64 [steps], bits a value of each step; 0 where that means nothing.
     """
 
     losses: NDArray[np.float64]
     accuracy: float
     bytes_sent: int
     volume: float
+    bits: NDArray[np.int64]
 
 
-def train(training: Training, compressor: Compressor | None, images: Images, on_step: OnStep | None = None) -> History:
+def train(
+    training: Training,
+    compressor: Compressor | None,
+    images: Images,
+    on_step: OnStep | None = None,
+    clock: Clock | None = None,
+) -> History:
     """Train with `compressor`, or without: then ranks average in float32, and send what ring all-reduce would.
 
-    Ranks start from the same weights and end with the same, to the bit. on_step is called by rank 0.
+    Ranks start from the same weights and end with the same, to the bit. on_step is called by rank 0. clock: what a bit
+    policy is told in place of the time that passed, as on other links.
     """
     _, channels, side, _ = images.pixels.shape
     model = network(training.network, channels, side, training.seed)
     replicas = [model, *(deepcopy(model) for _ in range(training.ranks - 1))]
 
-    def work(rank: MemoryTransport) -> tuple[list[float], int]:
-        return _rank(training, compressor, images, replicas[rank.rank], rank, on_step)
+    def work(rank: MemoryTransport) -> tuple[list[float], list[int], int]:
+        return _rank(training, compressor, images, replicas[rank.rank], rank, on_step, clock)
 
     ranks = together(training.ranks, work, patience=600)
-    losses = np.mean([losses for losses, _ in ranks], axis=0)
+    losses = np.mean([losses for losses, _, _ in ranks], axis=0)
     ring = 2 * (training.ranks - 1) * 4 * sum(parameter.numel() for parameter in model.parameters()) * len(losses)
-    sent = sum(sent for _, sent in ranks) if compressor is not None else ring
-    return History(losses, accuracy(model, images), sent, sent / ring if ring else 0.0)
+    sent = sum(sent for _, _, sent in ranks) if compressor is not None else ring
+    bits = np.array(ranks[0][1], np.int64)
+    return History(losses, accuracy(model, images), sent, sent / ring if ring else 0.0, bits)
 
 
 def accuracy(model: nn.Module, images: Images) -> float:
@@ -97,35 +110,60 @@ def _rank(
     model: nn.Module,
     rank: MemoryTransport,
     on_step: OnStep | None,
-) -> tuple[list[float], int]:
+    clock: Clock | None,
+) -> tuple[list[float], list[int], int]:
     parameters = list(model.parameters())
     layout = layout_of(parameters)
     link = Link(rank, repr(compressor))
-    reducer = compressor.reducer(layout, link, LinkModel(), torch.device("cpu")) if compressor is not None else None
+    average = _Average(compressor, layout, link, clock)
     optimizer = torch.optim.SGD(parameters, training.rate, training.momentum)
-    batches = _batches(training, len(images.pixels), rank.rank)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, len(batches))
-    losses = []
-    for step, batch in enumerate(batches):
+    own = batches(training, len(images.pixels), rank.rank)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, len(own))
+    losses, bits = [], []
+    for step, batch in enumerate(own):
         optimizer.zero_grad()
         loss = cross_entropy(model(images.pixels[batch]), images.classes[batch])
         loss.backward()
         losses.append(loss.item())
         vector = torch.cat([parameter.grad.flatten() for parameter in reversed(parameters)])
-        if reducer is not None:
-            reducer.average(vector, step)
-        else:
-            _float_average(vector, link)
+        bits.append(average.bits)
+        average.make(vector, step, losses[-1])
         for parameter, place in zip(reversed(parameters), layout, strict=True):
             parameter.grad.copy_(vector[place.begin : place.end].view(place.shape))
         optimizer.step()
         schedule.step()
         if on_step is not None and rank.rank == 0:
-            on_step(step + 1, len(batches))
-    return losses, rank.sent
+            on_step(step + 1, len(own))
+    return losses, bits, rank.sent
 
 
-def _batches(training: Training, count: int, rank: int) -> list[Tensor]:
+class _Average:
+    """What makes a rank's gradient the average: a compressor and its bit policy, or float32."""
+
+    def __init__(self, compressor: Compressor | None, layout: Layout, link: Link, clock: Clock | None):
+        cpu, policy = torch.device("cpu"), None if compressor is None else compressor.policy
+        self._reducer = None if compressor is None else compressor.reducer(layout, link, LinkModel(), cpu)
+        self._chooser = None if policy is None else policy.start()
+        self._link, self._clock, self._ended = link, clock, time.perf_counter()
+
+    @property
+    def bits(self) -> int:
+        return 0 if self._reducer is None else self._reducer.bits
+
+    def make(self, vector: Tensor, step: int, loss: float) -> None:
+        if self._reducer is None:
+            _float_average(vector, self._link)
+            return
+        self._reducer.average(vector, step)
+        if self._chooser is not None:
+            began, self._ended = self._ended, time.perf_counter()
+            seconds = self._ended - began if self._clock is None else self._clock(self.bits)
+            seen = Observed(loss, seconds, lambda: float(vector.square().mean().sqrt()))
+            self._chooser.after(seen, self._link.numbers)
+            self._reducer.bits = self._chooser.bits
+
+
+def batches(training: Training, count: int, rank: int) -> list[Tensor]:
     """A rank's batches: epoch for epoch all images in a new order, ranks taking turns."""
     rng = np.random.default_rng(training.seed)
     each = training.ranks * training.batch

@@ -77,7 +77,7 @@ class _Failure:
 
     text: str
     trace: str = ""
-    caused: bool = False  # by another rank
+    blame: int = 0  # whose failure explains the others' best, the least: 0 ended, 1 raised, 2 was failed by another
 
 
 @dataclass
@@ -130,7 +130,7 @@ def _raise(crew: Sequence[_Member], patience: float | None) -> None:
     """The error of the rank that failed by itself, where there is one."""
     failed = [(member.rank, member.outcome) for member in crew if isinstance(member.outcome, _Failure)]
     if failed:
-        rank, failure = min(failed, key=lambda each: each[1].caused)
+        rank, failure = min(failed, key=lambda each: each[1].blame)
         raise BitlaneError(f"rank {rank} {failure.text}") from (RuntimeError(failure.trace) if failure.trace else None)
     late = [str(member.rank) for member in crew if not member.finished]
     if late:
@@ -165,7 +165,7 @@ def _rank(
         outcome = work(lambda value: connection.send((False, value)), *arguments)
     except BaseException as error:
         text = str(error) if isinstance(error, BitlaneError) else f"{type(error).__name__}: {error}"
-        outcome = _Failure(f"failed: {text}", traceback.format_exc(), isinstance(error, RankFailed))
+        outcome = _Failure(f"failed: {text}", traceback.format_exc(), 2 if isinstance(error, RankFailed) else 1)
     connection.send((True, outcome))
     if not isinstance(outcome, _Failure):
         with suppress(EOFError, OSError):  # what others have yet to read goes with the connections: wait for all

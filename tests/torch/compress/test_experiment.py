@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from bitlane.compress import QSGD
+from bitlane.compress import QSGD, MQGrad
 from bitlane.compress.experiment import Training, _batches, accuracy, layout_of, train
 from bitlane.compress.images import Images
 from bitlane.compress.networks import NETWORKS, network
+from bitlane.compress.policy import Observed
 from bitlane.errors import DataError
 
 
@@ -52,6 +53,25 @@ def test_a_compressor_sends_less_and_learns(seed):
     found = train(Training("perceptron", 2, 16, 3, seed=seed % 1000), QSGD(4), pictures(seed))
     assert found.volume == pytest.approx(0.127, abs=0.001)
     assert found.losses[-1] < 0.5 * found.losses[0]
+
+
+def test_a_policy_goes_by_the_clock_and_its_bits_are_told(seed):
+    """What it chose is what a chooser by itself makes of the mean losses and the clock."""
+    policy = MQGrad(period=2, exploration=0.3, smoothing=0.5, scale=1.0)
+    asked = []
+
+    def clock(bits):
+        asked.append(bits)
+        return 1e6 if bits == 3 else 1.0
+
+    training, images = Training("perceptron", 2, 8, 2, seed=seed % 1000), pictures(seed)
+    found = train(training, QSGD(policy), images, clock=clock)
+    assert sorted(asked) == sorted([*found.bits, *found.bits])
+    assert len(set(found.bits.tolist())) > 1
+    chooser = policy.start()
+    for loss, bits in zip(found.losses, found.bits, strict=True):
+        assert chooser.bits == bits
+        chooser.after(Observed(loss, clock(bits), lambda: 1.0), lambda own: [own])
 
 
 def test_an_epoch_deals_every_image_once():

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..claim import Size
 
-FULL = Size("full", 3)
-QUICK = Size("quick", 2)
+
+@dataclass(frozen=True)
+class TrainingSize(Size):
+    """Parameters: network: a name of `networks.NETWORKS`; steps: of each training."""
+
+    network: str
+    steps: int
+
+
+FULL = TrainingSize("full", 3, "wide", 200)
+QUICK = TrainingSize("quick", 2, "perceptron", 40)
