@@ -53,6 +53,7 @@ AS_GIVEN = (
     *("levels", "draws", "epochs", "batch_size", "decay", "loss", "penalty", "alpha", "bounds", "staleness"),
     *("model_bits", "gradient_bits"),
 )
+BENCH_CODECS = ["linear-2", "linear-4", "linear-8", "sign", "select-0.001", "select-0.01"]
 AS_BEGUN = ("bits", "sampling", "learning_rate", "seed", "class_weight", "target", "task", "impute")
 
 
@@ -141,6 +142,20 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     add("--quick", action="store_true", help="toy sizes, to see that all of it works: the verdicts mean nothing")
     paper.set_defaults(command=commands["reproduce"])
 
+    speed = names.add_parser(
+        "bench-compress",
+        help="measure how fast gradient codecs are here",
+        description="Measure gradient codecs beside a plain copy of the same tensor. Needs torch: pip install "
+        "'bitlane[torch,fast]'; without the extra `fast` it is numpy that is measured.",
+    )
+    add = speed.add_argument
+    add("--codecs", type=_words, default=BENCH_CODECS, help="sign, linear-2 to linear-8, select-DENSITY (some of each)")
+    add("--size", type=_sizes, default=[2**19, 2**26], metavar="MIB", help="of the tensors (0.5,64)")
+    add("--threads", type=_positive, default=1, help="of the copy; a codec has one (%(default)s)")
+    add("--repeat", type=_positive, default=15, help="measurements, of which the median counts (%(default)s)")
+    add("--gpu", action="store_true", help="on the GPU")
+    speed.set_defaults(command=commands["bench-compress"])
+
     test = names.add_parser(
         "selftest",
         help="check every block of a device and print a report",
@@ -191,6 +206,17 @@ def _numbers(text: str) -> list[int]:
         return [int(word) for word in _words(text)]
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of whole numbers with commas between them") from None
+
+
+def _sizes(text: str) -> list[int]:
+    """Bytes of float32 tensors, from MiB."""
+    try:
+        sizes = [int(float(word) * 2**18) * 4 for word in _words(text)]
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of sizes in MiB with commas between them") from None
+    if min(sizes) < 4:
+        raise argparse.ArgumentTypeError(f"{text!r}: a tensor has at least a value, 4 bytes")
+    return sizes
 
 
 def _bounds(text: str) -> tuple[float | None, ...]:

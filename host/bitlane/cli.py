@@ -1,4 +1,4 @@
-"""The command line, `bitlane`: train, compare, plot; levels; devices, datasets; reproduce; selftest.
+"""The command line, `bitlane`: train, compare, plot; levels; devices, datasets; reproduce; selftest; bench-compress.
 
 Results go to stdout; progress (on a terminal), notes and errors to stderr. An expected error is one line and
 exit status 2, and nothing is written; a failed self test is exit status 1, Ctrl-C 130.
@@ -358,6 +358,17 @@ def _selftest(arguments: argparse.Namespace) -> None:
         raise SystemExit(1)
 
 
+# --- bench-compress ------------------------------------------------------------------------------
+def _bench_compress(arguments: argparse.Namespace) -> None:
+    extra("torch", "bitlane bench-compress", "'bitlane[torch,fast]'")
+    from .compress.bench import bench, table
+
+    chosen = (arguments.codecs, arguments.size, arguments.threads, arguments.repeat, arguments.gpu)
+    with _progress("measuring", len(arguments.codecs) * len(arguments.size), unit="codec") as advance:
+        rows = bench(*chosen, advance or (lambda: None))
+    print(table(rows))
+
+
 # --- what both trainings share -------------------------------------------------------------------
 def _load(arguments: argparse.Namespace) -> tuple[Table, str]:
     """The table and the task."""
@@ -413,4 +424,5 @@ _COMMANDS = {
     "datasets": _datasets,
     "reproduce": _reproduce,
     "selftest": _selftest,
+    "bench-compress": _bench_compress,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...compress.images import load_images
 from ...extras import extra
 from ..paper import Paper
-from . import privacy
+from . import overhead, privacy, tables
 from .inversion import SETS
 from .sizes import FULL, QUICK
 
@@ -21,7 +21,7 @@ PAPER = Paper(
     name="lqsgd",
     title="LQ-SGD (Li, Bai, Wu, Chadli, Mammar, Bouvry; 2025)",
     check_needs=check_needs,
-    measures=(privacy.measure,),
+    measures=(tables.measure, overhead.measure, privacy.measure),
     full=FULL,
     quick=QUICK,
 )
