@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...compress.privacy.attack import Attack
 from ..claim import Claim, Say, Verdict, markdown_table, spread
 from .inversion import CODECS, SETS, Attempt, Case, case, repeated
 from .sizes import Size
@@ -24,8 +23,7 @@ def measure(size: Size, say: Say) -> Claim:
     again = {}
     for each in cases[::2]:
         say(f"inversion: {each.name}, the same gradient {STEPS} times")
-        attack = Attack(steps=size.attack_steps)
-        again[each.name] = [repeated(each.target, _codec(name), STEPS, attack) for name in AGAIN]
+        again[each.name] = [repeated(each.target, CODECS[name], STEPS, size) for name in AGAIN]
     return judge(cases, again)
 
 
@@ -62,10 +60,6 @@ def judge(cases: Sequence[Case], again: Again) -> Claim:
     )
 
 
-def _codec(name: str) -> Any:
-    return CODECS[name]
-
-
 def _mean(attempt: Attempt) -> float:
     return float(attempt.scores.mean())
 
@@ -78,10 +72,11 @@ def _measured(cases: Sequence[Case], again: Again) -> str:
     count, steps = len(cases[0].target.images), cases[1].trained
     texts = [
         f"SSIM of {count} images and what an attacker made of the first payload of a rank that has this image, mean "
-        f"and standard deviation over images; 1 is the image itself. Naive: the decoded payload is taken for the "
-        "gradient (eq. 4). Knowing: a dummy's gradient is compared with the nearest one that has the same payload, "
-        "seeds of random rounding included, smoothness as served best on images of the attacker's own. Fresh: "
-        f"initial weights; trained: after {steps} steps. Bytes: what one of two ranks sends in a step."
+        "and standard deviation over images; 1 is the image itself. Naive: the decoded payload is taken for the "
+        "gradient (eq. 4), smoothness as served best without compression. Knowing: a dummy's gradient is compared with "
+        "the nearest one that has the same payload, seeds of random rounding included, where that served better on "
+        "images of the attacker's own, with the smoothness that served best. Fresh: initial weights; trained: after "
+        f"{steps} steps. Bytes: what one of two ranks sends in a step."
     ]
     for first, later in zip(cases[::2], cases[1::2], strict=True):
         heads = [first.name, "bytes", "fresh: naive", "knowing", "trained: naive", "knowing"]

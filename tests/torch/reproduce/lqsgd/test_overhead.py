@@ -43,7 +43,7 @@ def test_every_rank_is_timed_with_one_thread(monkeypatch):
     monkeypatch.setattr(overhead, "step_seconds", watched)
     try:
         torch.set_num_threads(2)
-        overhead.measure(Size("little", 2, 150, 1, 48, 3), lambda _: None)
+        overhead.measure(Size("little", 2, 150, 1, 48, 3, 2, 3, 1), lambda _: None)
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(threads)

@@ -11,7 +11,7 @@ from bitlane.reproduce.claim import Verdict
 from bitlane.reproduce.lqsgd import tables
 from bitlane.reproduce.lqsgd.sizes import Size
 
-LITTLE = Size("little", 2, 150, 1, 16, 1)
+LITTLE = Size("little", 2, 150, 1, 16, 1, 2, 3, 1)
 
 
 def pictures(count=200):
