@@ -26,14 +26,14 @@ class Attack:
     Attributes
     ----------
     steps: of Adam, from each start. rate: of the first steps, in units of the pixels.
-    smoothness: weight of the total variation.
+    smoothness: weight of the total variation; a tensor [k] has one for each image.
     restarts: random images from which it starts; what ends with the least objective counts.
     seed: of these images.
     """
 
     steps: int = 300
     rate: float = 0.1
-    smoothness: float = 1e-3
+    smoothness: float | Tensor = 1e-3
     restarts: int = 1
     seed: int = 0
 
@@ -65,7 +65,7 @@ def invert(victim: Victim, compare: Compare, classes: Tensor, pixels: Pixels, at
     return best
 
 
-def objective(victim: Victim, compare: Compare, classes: Tensor, images: Tensor, smoothness: float) -> Tensor:
+def objective(victim: Victim, compare: Compare, classes: Tensor, images: Tensor, smoothness: float | Tensor) -> Tensor:
     """float32 [k]: what is minimised over each of `images` float32 [k, channels, side, side]."""
     mine, seen = compare(victim.gradients(images, classes))
     return 1 - cosine_similarity(mine, seen, dim=1) + smoothness * total_variation(images)

@@ -36,14 +36,18 @@ def naive(seen: Tensor) -> Compare:
     return lambda gradients: (gradients, seen)
 
 
-def knowing(compressor: Compressor | None, layout: Layout, seen: Tensor) -> Compare:
-    """By what the codec tells of the gradient of a first step; `seen` float32 [k, n] is its payload, decoded."""
+def knowing(compressor: Compressor | None, layout: Layout, payloads: Tensor) -> Compare:
+    """By what the codec tells of the last gradient of which a payload was sent.
+
+    payloads: float32 [k, steps, n], decoded: all that each of k victims has sent, from the first step on.
+    """
+    seen, step = payloads[:, -1], payloads.shape[1] - 1
     if isinstance(compressor, QSGD):
-        return _nearest(*_intervals(compressor, seen))
+        return _nearest(*_intervals(compressor, seen, step))
     if isinstance(compressor, EFSign):
         return _signs(seen)
     if isinstance(compressor, (PowerSGD, LQSGD)):
-        return _products(compressor, layout, seen)
+        return _products(compressor, layout, payloads)
     if compressor is not None and compressor.codec is CodecId.SPARSE:
         return _nearest(*_bounds(seen))
     return naive(seen)
@@ -53,13 +57,13 @@ def _nearest(low: Tensor, high: Tensor) -> Compare:
     return lambda gradients: (gradients, torch.minimum(torch.maximum(gradients.detach(), low), high))
 
 
-def _intervals(settings: QSGD, seen: Tensor) -> tuple[Tensor, Tensor]:
-    """What is rounded to the levels `seen`, in the first step."""
+def _intervals(settings: QSGD, seen: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    """What is rounded to the levels `seen` in a step of this number."""
     most = _each(_grouped(seen).abs().amax(2), seen)
     step = most / (2 ** (settings.policy.start().bits - 1) - 1)
     below = 0.5
     if not settings.error_feedback:
-        drawn = words(seed_of(settings.seed, 0, 0, 0), np.arange(seen.shape[1]))
+        drawn = words(seed_of(settings.seed, number, 0, 0), np.arange(seen.shape[1]))
         below = torch.from_numpy((drawn / 2.0**32).astype(np.float32))
     low = seen - below * step
     return torch.maximum(low, -most), torch.minimum(low + step, most)
@@ -84,24 +88,20 @@ def _bounds(seen: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(there, seen, -least), torch.where(there, seen, least)
 
 
-def _products(settings: PowerSGD | LQSGD, layout: Layout, seen: Tensor) -> Compare:
+def _products(settings: PowerSGD | LQSGD, layout: Layout, payloads: Tensor) -> Compare:
     """M Q and M^T P of every matrix M that was sent as factors, and all else as it is.
 
-    Q is drawn from the seed. P is what the columns of `seen` span, and M Q = P P^T M Q.
+    P is what the columns of its payload span; Q, what the rows of the one before do, or drawn from the seed; and
+    M Q = P P^T M Q, so that both products follow from the payload.
     """
     sides: list[tuple[Tensor, Tensor] | None] = []
-    number = 0
     for place in layout:
-        if not _has_factors(place, settings):
+        if _has_factors(place, settings):
+            matrices = payloads[:, :, place.begin : place.end].unflatten(2, _shape(place))
+            number = sum(side is not None for side in sides)
+            sides.append((_columns(matrices[:, -1], settings.rank).mT, _right(settings, matrices, number)))
+        else:
             sides.append(None)
-            continue
-        m, n = _shape(place)
-        matrices = seen[:, place.begin : place.end].view(-1, m, n)
-        left = torch.linalg.svd(matrices, full_matrices=False)[0][:, :, : settings.rank]
-        drawn = [words(seed_of(settings.seed, 0, number, k), np.arange(n)) / 2.0**31 - 1 for k in range(settings.rank)]
-        right = orthonormal(torch.from_numpy(np.array(drawn, np.float32))).T
-        sides.append((left.mT, right))
-        number += 1
 
     def told(gradients: Tensor) -> Tensor:
         found = []
@@ -114,8 +114,23 @@ def _products(settings: PowerSGD | LQSGD, layout: Layout, seen: Tensor) -> Compa
                 found.append(values)
         return torch.cat(found, 1)
 
-    what = told(seen)
+    what = told(payloads[:, -1])
     return lambda gradients: (told(gradients), what)
+
+
+def _right(settings: PowerSGD | LQSGD, matrices: Tensor, number: int) -> Tensor:
+    """Q [n, r] or [k, n, r] of the last of a matrix's payloads [k, steps, m, n]; `number` counts the matrices."""
+    step, n = matrices.shape[1] - 1, matrices.shape[3]
+    if step and settings.warm_start:
+        return _columns(matrices[:, -2].mT, settings.rank)
+    seeds = [seed_of(settings.seed, step, number, column) for column in range(settings.rank)]
+    drawn = np.array([words(seed, np.arange(n)) / 2.0**31 - 1 for seed in seeds], np.float32)
+    return orthonormal(torch.from_numpy(drawn)).T
+
+
+def _columns(matrices: Tensor, rank: int) -> Tensor:
+    """[k, m, rank]: at right angles, they span the columns of matrices [k, m, n] of that rank."""
+    return torch.linalg.svd(matrices, full_matrices=False)[0][:, :, :rank]
 
 
 def _grouped(values: Tensor) -> Tensor:

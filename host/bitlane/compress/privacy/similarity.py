@@ -19,5 +19,6 @@ def similarity(images: Tensor, found: Tensor, span: float) -> NDArray[np.float64
         [
             metrics.structural_similarity(one.numpy(), other.numpy(), channel_axis=0, data_range=span)
             for one, other in zip(images, found, strict=True)
-        ]
+        ],
+        np.float64,
     )

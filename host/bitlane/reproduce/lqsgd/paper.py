@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from ...datasets import load_dataset
+from ...compress.images import load_images
+from ...extras import extra
 from ..paper import Paper
-from . import overhead, tables
+from . import overhead, privacy, tables
+from .inversion import SETS
 from .sizes import FULL, QUICK
 
 
 def check_needs() -> None:
-    """Fetch or find the images; DataError where they cannot be had."""
-    load_dataset("mnist")
+    """Fetch or find the images, DataError where they cannot be had; BitlaneError without scikit-image."""
+    extra("skimage.metrics", "SSIM", "'bitlane[privacy]'")
+    for name in SETS:
+        load_images(name)
 
 
 PAPER = Paper(
     name="lqsgd",
     title="LQ-SGD (Li, Bai, Wu, Chadli, Mammar, Bouvry; 2025)",
     check_needs=check_needs,
-    measures=(tables.measure, overhead.measure),
+    measures=(tables.measure, overhead.measure, privacy.measure),
     full=FULL,
     quick=QUICK,
 )

@@ -16,13 +16,18 @@ class Size(claim.Size):
     seeds: each is an order of the images, and initial weights.
     images, epochs: of MNIST for training, and how often the network sees them.
     side, steps: of the square gradient that steps are timed on, and how many.
+    attacked: images behind whose gradients the attackers are. attack_steps: of an attack.
+    victim_steps: of the training of the network that is attacked.
     """
 
     images: int
     epochs: int
     side: int
     steps: int
+    attacked: int
+    attack_steps: int
+    victim_steps: int
 
 
-FULL = Size("full", 3, 60_000, 2, 4096, 9)
-QUICK = Size("quick", 2, 1_280, 1, 256, 3)
+FULL = Size("full", 3, 60_000, 2, 4096, 9, 8, 200, 300)
+QUICK = Size("quick", 2, 1_280, 1, 256, 3, 2, 10, 3)
