@@ -1,4 +1,4 @@
-"""The command line, `bitlane`: train, compare, train-ddp, plot; levels; devices, datasets; reproduce, bench-compress; selftest.
+"""The command line, `bitlane`: train, compare, plot; levels; devices, datasets; reproduce; selftest; train-ddp and others.
 
 Results go to stdout; progress (on a terminal), notes and errors to stderr. An expected error is one line and
 exit status 2, and nothing is written; a failed self test is exit status 1, Ctrl-C 130.
