@@ -1,4 +1,4 @@
-"""The command line, `bitlane`: train, compare, plot; levels; devices, datasets; reproduce; selftest; train-ddp and others.
+"""The command line, `bitlane`: train and compare, levels, devices, data sets, papers, gradient compression, self test.
 
 Results go to stdout; progress (on a terminal), notes and errors to stderr. An expected error is one line and
 exit status 2, and nothing is written; a failed self test is exit status 1, Ctrl-C 130.
