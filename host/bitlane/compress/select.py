@@ -25,13 +25,16 @@ def select(values: Values, threshold: float) -> tuple[Places, Values]:
     if kernels() is None:
         places = np.flatnonzero(np.abs(values) >= least)
         return places, values[places]
-    parts: list[tuple[Places, Values]] = []
+    parts = [(np.empty(0, np.int64), np.empty(0, np.float32))]
     begin = 0
     while begin < len(values):
         room = _TILE + len(values) // _SHARE
         places, found = np.empty(room, np.int64), np.empty(room, np.float32)
         count, begin = kernels().select(values, least, begin, places, found)
-        parts.append((places[:count], found[:count]))
-    none = (np.empty(0, np.int64), np.empty(0, np.float32))
-    places, found = (np.concatenate(each) for each in zip(none, *parts, strict=True))
+        for array in (places, found):
+            array.resize(count, refcheck=False)  # gives memory back, and moves nothing
+        parts.append((places, found))
+    if len(parts) == 2:
+        return parts[1]
+    places, found = (np.concatenate(each) for each in zip(*parts, strict=True))
     return places, found
