@@ -44,7 +44,7 @@ class Quotas:
     def places(self, values: Values, link: Link) -> Places:
         near = largest(values, self.wanted)
         tail = torch.from_numpy(Tail.of(values[near], self.counts).pack())
-        tails = [Tail.unpack(each.numpy()) for each in link.gather(tail, [len(tail)] * link.size)]
+        tails = [Tail.unpack(each.cpu().numpy()) for each in link.gather(tail, [len(tail)] * link.size)]
         own = quotas(tails, self.counts, self.wanted)[link.rank]
         return near[largest(values[near], own)]
 

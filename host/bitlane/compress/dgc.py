@@ -23,7 +23,7 @@ from ..errors import DataError
 from .compressor import Layout, State, whole
 from .largest import largest
 from .link import Link
-from .memory import Memory
+from .memory import Memory, as_array
 from .plan import LinkModel
 from .select import Values
 from .topk import check_density, gathered_average, share
@@ -35,23 +35,23 @@ FIRST = 0.25  # density of the warm-up's first stage; each of the following has 
 class DGCReducer:
     """The reducer of `DGC`."""
 
-    def __init__(self, count: int, settings: DGC, link: Link):
+    def __init__(self, count: int, settings: DGC, link: Link, device: torch.device):
         self.bits = 0
         self.settings, self.link = settings, link
-        self.memory = Memory(count, "momentum", "velocity")
+        self.memory = Memory(count, device, "momentum", "velocity")
 
     def average(self, vector: Tensor, step: int) -> None:
-        gradient = vector.numpy()
-        momentum, velocity = (self.memory[name].numpy() for name in ("momentum", "velocity"))
-        self._clip(gradient)
-        momentum *= np.float32(self.settings.momentum)
-        momentum += gradient
-        velocity += momentum
-        places = largest(velocity, share(self.settings.density_at(step), len(velocity)))
-        chosen = velocity[places]
-        velocity[places] = 0
-        momentum[places] = 0
-        gathered_average(self.link, places, chosen, gradient)
+        momentum, velocity = self.memory.array("momentum"), self.memory.array("velocity")
+        with as_array(vector) as gradient:
+            self._clip(gradient)
+            momentum *= np.float32(self.settings.momentum)
+            momentum += gradient
+            velocity += momentum
+            places = largest(velocity, share(self.settings.density_at(step), len(velocity)))
+            chosen = velocity[places]
+            velocity[places] = 0
+            momentum[places] = 0
+            gathered_average(self.link, places, chosen, gradient)
 
     def _clip(self, gradient: Values) -> None:
         if self.settings.clip is not None:
@@ -108,4 +108,4 @@ class DGC:
         return max(self.density, FIRST ** (step // self.warmup + 1)) if self.warmup else self.density
 
     def reducer(self, layout: Layout, link: Link, model: LinkModel, device: torch.device) -> DGCReducer:
-        return DGCReducer(whole(layout), self, link)
+        return DGCReducer(whole(layout), self, link, device)

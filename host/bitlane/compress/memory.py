@@ -1,29 +1,49 @@
-"""What a sparse compressor's reducer keeps from step to step: vectors as long as the gradient."""
+"""What a sparse compressor's reducer keeps from step to step: vectors as long as the gradient, in the host's memory.
+
+Sparse codecs run on the host: a gradient on a GPU is copied there, and its average back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
 from ..errors import DataError
 from .compressor import State
+from .select import Values
+
+
+@contextmanager
+def as_array(vector: Tensor) -> Iterator[Values]:
+    """A vector float32 [n] on any device as an array; what is written to it arrives in `vector`."""
+    values = vector.cpu().numpy()
+    yield values
+    if not vector.is_cpu:
+        vector.copy_(torch.from_numpy(values))
 
 
 class Memory:
     """Named vectors float32 [count], zeros at first.
 
-    Attributes
+    Parameters
     ----------
-    tensors: by name.
+    device: of the gradients, and so of what `on_device` gives.
     """
 
-    def __init__(self, count: int, *names: str):
-        self.tensors = {name: torch.zeros(count) for name in names}
+    def __init__(self, count: int, device: torch.device, *names: str):
+        self.tensors, self.device = {name: torch.zeros(count) for name in names}, device
 
-    def __getitem__(self, name: str) -> Tensor:
-        return self.tensors[name]
+    def array(self, name: str) -> Values:
+        """The vector itself."""
+        values: Values = self.tensors[name].numpy()
+        return values
+
+    def on_device(self, name: str) -> Tensor:
+        """A copy beside the gradients."""
+        return self.tensors[name].to(self.device, copy=True)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Copies."""

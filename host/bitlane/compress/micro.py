@@ -20,7 +20,7 @@ from . import rice
 from .choices import Choice, Quotas, Scaling
 from .compressor import Layout, State, whole
 from .link import Link
-from .memory import Memory
+from .memory import Memory, as_array
 from .plan import LinkModel
 from .select import Places, Values
 from .topk import check_density, share
@@ -36,9 +36,9 @@ class MiCROReducer:
     index_bytes: of the codes of this rank's own places, in the last step; they went to each of the others.
     """
 
-    def __init__(self, count: int, settings: MiCRO, link: Link):
+    def __init__(self, count: int, settings: MiCRO, link: Link, device: torch.device):
         self.bits = 0
-        self.link, self.memory = link, Memory(count, "residual")
+        self.link, self.memory = link, Memory(count, device, "residual")
         wanted = share(settings.density, count)
         self.choice: Choice = Quotas(wanted) if settings.controller == "quotas" else Scaling(wanted)
         self.cuts = [count * part // link.size for part in range(link.size + 1)]
@@ -46,15 +46,16 @@ class MiCROReducer:
         self.index_bytes = 0
 
     def average(self, vector: Tensor, step: int) -> None:
-        held, average = self.memory["residual"].numpy(), vector.numpy()
-        held += average
-        places = self._places(held, step)
-        self.counts = [len(each) for each in places]
-        self.choice.chosen(sum(self.counts))
-        average[...] = 0
-        for each, mean in zip(places, self._means(held, places), strict=True):
-            average[each] = mean
-            held[each] = 0
+        held = self.memory.array("residual")
+        with as_array(vector) as average:
+            held += average
+            places = self._places(held, step)
+            self.counts = [len(each) for each in places]
+            self.choice.chosen(sum(self.counts))
+            average[...] = 0
+            for each, mean in zip(places, self._means(held, places), strict=True):
+                average[each] = mean
+                held[each] = 0
 
     def _places(self, held: Values, step: int) -> list[Places]:
         """The places that each rank has chosen."""
@@ -66,7 +67,9 @@ class MiCROReducer:
         codes = torch.from_numpy(rice.encode(own, sizes[rank]))
         self.index_bytes = len(codes)
         gathered = self.link.gather(codes, self.link.lengths(len(codes)))
-        return [begin + rice.decode(each.numpy(), n) for begin, each, n in zip(begins, gathered, sizes, strict=True)]
+        return [
+            begin + rice.decode(each.cpu().numpy(), n) for begin, each, n in zip(begins, gathered, sizes, strict=True)
+        ]
 
     def _means(self, held: Values, places: Sequence[Places]) -> list[Values]:
         """The averages at each rank's places, computed by that rank."""
@@ -80,7 +83,7 @@ class MiCROReducer:
         return [_values(each) for each in self.link.gather(_tensor(mean), [4 * len(each) for each in places])]
 
     def kept(self) -> Tensor:
-        return self.memory["residual"].clone()
+        return self.memory.on_device("residual")
 
     def state_dict(self) -> dict[str, Any]:
         return {**self.memory.state_dict(), **self.choice.state_dict()}
@@ -91,7 +94,7 @@ class MiCROReducer:
 
     def take_over(self, states: Sequence[State], kept: Tensor | None) -> None:
         assert kept is not None
-        self.memory["residual"].copy_(kept)
+        self.memory.load_state_dict({"residual": kept})
         self.choice.load_state_dict(states[0])
 
 
@@ -117,7 +120,7 @@ class MiCRO:
             raise DataError(f"controller={self.controller!r}: choose 'quotas' or 'published'")
 
     def reducer(self, layout: Layout, link: Link, model: LinkModel, device: torch.device) -> MiCROReducer:
-        return MiCROReducer(whole(layout), self, link)
+        return MiCROReducer(whole(layout), self, link, device)
 
 
 def _tensor(values: Values) -> Tensor:
@@ -125,5 +128,5 @@ def _tensor(values: Values) -> Tensor:
 
 
 def _values(data: Tensor) -> Values:
-    values: Values = data.numpy().view("<f4")
+    values: Values = data.cpu().numpy().view("<f4")
     return values

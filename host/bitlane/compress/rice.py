@@ -33,6 +33,8 @@ def encode(places: Places, n: int) -> Bytes:
     """The codes, uint8, of places int64 [k], rising, from 0 to n - 1. DataError for others, or n above 2**48."""
     if not 0 <= n <= MOST:
         raise DataError(f"n={n}: places lie in a vector of at most 2**48 values")
+    if places.dtype != np.int64 or places.ndim != 1:
+        raise DataError(f"places are {places.dtype} {places.shape}: int64 [k] is coded")
     gaps = np.diff(places, prepend=-1) - 1
     if len(places) and (gaps.min() < 0 or places[-1] >= n):
         raise DataError(f"places have to rise from 0 to at most {n - 1}, each once")

@@ -15,7 +15,7 @@ from . import sparse
 from .compressor import Layout, State, whole
 from .largest import largest
 from .link import Link
-from .memory import Memory
+from .memory import Memory, as_array
 from .plan import LinkModel
 from .select import Places, Values
 from .wire import CodecId
@@ -41,7 +41,7 @@ def gathered_average(link: Link, places: Places, values: Values, out: Values) ->
     bodies = link.gather(body, link.lengths(len(body)))
     out[...] = 0
     for each in bodies:
-        theirs, found = sparse.decode(each.numpy(), len(out))
+        theirs, found = sparse.decode(each.cpu().numpy(), len(out))
         out[theirs] += found
     out *= np.float32(1 / link.size)
 
@@ -49,23 +49,24 @@ def gathered_average(link: Link, places: Places, values: Values, out: Values) ->
 class TopKReducer:
     """The reducer of `TopK`. Without feedback it keeps nothing."""
 
-    def __init__(self, count: int, settings: TopK, link: Link):
+    def __init__(self, count: int, settings: TopK, link: Link, device: torch.device):
         self.bits = 0
-        self.wanted, self.link = share(settings.density, count), link
-        self.memory = Memory(count, "residual") if settings.error_feedback else Memory(count)
+        self.wanted, self.link, self.feedback = share(settings.density, count), link, settings.error_feedback
+        self.memory = Memory(count, device, *(["residual"] if self.feedback else []))
 
     def average(self, vector: Tensor, step: int) -> None:
-        values = vector.numpy()
-        if "residual" in self.memory.tensors:
-            values = self.memory["residual"].numpy()
-            values += vector.numpy()
-        places = largest(values, self.wanted)
-        chosen = values[places]
-        values[places] = 0
-        gathered_average(self.link, places, chosen, vector.numpy())
+        with as_array(vector) as average:
+            held = average
+            if self.feedback:
+                held = self.memory.array("residual")
+                held += average
+            places = largest(held, self.wanted)
+            chosen = held[places]
+            held[places] = 0
+            gathered_average(self.link, places, chosen, average)
 
     def kept(self) -> Tensor | None:
-        return self.memory["residual"].clone() if "residual" in self.memory.tensors else None
+        return self.memory.on_device("residual") if self.feedback else None
 
     def state_dict(self) -> dict[str, Any]:
         return self.memory.state_dict()
@@ -75,7 +76,7 @@ class TopKReducer:
 
     def take_over(self, states: Sequence[State], kept: Tensor | None) -> None:
         if kept is not None:
-            self.memory["residual"].copy_(kept)
+            self.memory.load_state_dict({"residual": kept})
 
 
 @dataclass(frozen=True)
@@ -99,4 +100,4 @@ class TopK:
         check_density(self.density)
 
     def reducer(self, layout: Layout, link: Link, model: LinkModel, device: torch.device) -> TopKReducer:
-        return TopKReducer(whole(layout), self, link)
+        return TopKReducer(whole(layout), self, link, device)

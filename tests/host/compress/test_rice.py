@@ -129,6 +129,12 @@ def test_places_that_are_none(places: list[int], n: int) -> None:
         rice.encode(np.array(places), n)
 
 
+@pytest.mark.parametrize("places", [np.zeros(1), np.zeros(1, np.uint64), np.zeros((1, 1), np.int64)])
+def test_arrays_that_are_no_places(places: np.ndarray) -> None:
+    with pytest.raises(DataError, match="int64"):
+        rice.encode(places, 10)
+
+
 def test_cut_short_or_too_long(seed: int) -> None:
     rng = np.random.default_rng(seed)
     codes = rice.encode(random_places(rng, 5000, 60), 5000)
