@@ -1,4 +1,5 @@
-"""The command line, `bitlane`: train, compare, train-ddp, plot; levels; devices, datasets; reproduce, bench-compress; selftest.
+"""The command line, `bitlane`: train, compare, train-ddp, plot; levels; devices, datasets; reproduce; selftest; and
+bench-compress.
 
 Results go to stdout; progress (on a terminal), notes and errors to stderr. An expected error is one line and
 exit status 2, and nothing is written; a failed self test is exit status 1, Ctrl-C 130.

@@ -14,7 +14,7 @@ from .plan import LinkModel
 from .states import check_identity, identity
 from .stats import Stats
 from .steps import NonFinite, Steps
-from .transport import TorchTransport
+from .transport import TorchTransport, Transport
 from .uncompressed import Uncompressed
 
 
@@ -56,7 +56,7 @@ class DDPCompression:
             raise DataError(f"nonfinite={nonfinite!r}: choose one of {', '.join(get_args(NonFinite))}")
         self.compressor, self.nonfinite, self.debug = compressor, nonfinite, debug
         self.link_model = link_model or LinkModel()
-        self.transport = TorchTransport(process_group, patience)
+        self.transport: Transport = TorchTransport(process_group, patience)
         self.stats = Stats()
         self._buckets = Buckets()
         self._steps: Steps | None = None

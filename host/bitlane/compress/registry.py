@@ -15,7 +15,6 @@ _NAMES: dict[str, Any] = {
     "none": Uncompressed,
     "qsgd": QSGD,
     "terngrad": TernGrad,
-    "terngrad": TernGrad,
     "efsign": EFSign,
     "topk": TopK,
     "dgc": DGC,
