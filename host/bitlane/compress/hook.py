@@ -26,8 +26,9 @@ class DDPCompression:
     nothing, a bucket's size changes no bit, and compressors see the whole gradient, as their papers have it.
 
     It is made on every rank at the same point, and registered before the first step. Gradients are float32, bfloat16 or
-    float16, averaged in float32; rounding the average to its type is not fed back. With static_graph=True DDP does not
-    tell in the first step which bucket is the last: that step goes bucket by bucket, in float32.
+    float16, averaged in float32; rounding the average to its type is not fed back. With static_graph=True and
+    gradients of several types DDP does not tell in the first step which bucket is the last: it goes bucket by bucket,
+    in float32.
 
     Parameters
     ----------
