@@ -195,6 +195,7 @@ def _train_ddp(names: Any, command: Command) -> None:
     add("--learning-rate", dest="rate", type=float, metavar="RATE", help="falls to 0 in the end (0.05)")
     add("--momentum", type=float, help="(0.9)")
     add("--seed", type=_seed, help="of the weights and of the order of the images (0)")
+    add("--link", default=None, metavar="RATE", help="over links as slow as this, emulated: 100mbit, 1gbit,0.5ms")
     add("--checkpoint", type=Path, default=None, metavar="DIR", help="write checkpoints to this folder")
     add("--every", type=_positive, default=100, help="steps from one checkpoint to the next (%(default)s)")
     add("--resume", type=Path, default=None, metavar="DIR", help="go on from the latest checkpoint, to the same bits")

@@ -17,6 +17,7 @@ from . import checkpoints
 from .distributed import Job, Outcome, train_on_processes
 from .experiment import Training
 from .images import NAMES
+from .links import parse_link
 from .networks import NETWORKS
 from .registry import named
 
@@ -46,7 +47,10 @@ def _job(arguments: argparse.Namespace) -> Job:
     settings = {**was, **given}
     data, compress = settings.pop("data"), settings.pop("compress")
     _check(data, settings["network"], compress)
-    return Job(Training(**settings), data, compress, arguments.checkpoint or arguments.resume, arguments.every, resume)
+    if arguments.link is not None:
+        parse_link(arguments.link)
+    folder = arguments.checkpoint or arguments.resume
+    return Job(Training(**settings), data, compress, folder, arguments.every, resume, arguments.link)
 
 
 def _check(data: str, network: str, compress: str) -> None:
@@ -58,7 +62,8 @@ def _check(data: str, network: str, compress: str) -> None:
 
 
 def _title(job: Job) -> str:
-    return f"{job.data}, {job.training.network}, {job.training.ranks} workers, {job.compress}"
+    link = f", links of {job.link}" if job.link else ""
+    return f"{job.data}, {job.training.network}, {job.training.ranks} workers, {job.compress}{link}"
 
 
 def _summary(job: Job, ranks: Sequence[Outcome]) -> str:

@@ -17,6 +17,7 @@ from .experiment import Training, accuracy, batches
 from .hook import DDPCompression
 from .images import load_images
 from .launch import Report, launch
+from .links import SlowLinks, parse_link, slow_links
 from .networks import network
 from .registry import named
 from .stats import Moved
@@ -33,6 +34,7 @@ class Job:
     data: a name of `images.NAMES`. compress: a compressor as `registry.named` takes it.
     checkpoint: a folder to write checkpoints to, every `every` steps and at the end; None for none.
     resume: a checkpoint of the same training to go on from.
+    link: words for `links.parse_link`, to train over links as slow as that; None for the machine's own.
     """
 
     training: Training
@@ -41,6 +43,7 @@ class Job:
     checkpoint: Path | None = None
     every: int = 100
     resume: Path | None = None
+    link: str | None = None
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -62,23 +65,24 @@ class Outcome:
     moved: Moved
 
 
-def train_on_processes(
-    job: Job, on_step: Callable[[int, int], None], enter: Callable[[int], None] | None = None
-) -> list[Outcome]:
-    """Train; every rank's outcome. BitlaneError where one failed.
+def train_on_processes(job: Job, on_step: Callable[[int, int], None]) -> list[Outcome]:
+    """Train; every rank's outcome. BitlaneError where one failed. `on_step` is called with steps done, and in all."""
+    ranks = job.training.ranks
+    if job.link is None:
+        return launch(train_rank, ranks, job, None, hear=lambda rank, told: on_step(*told))
+    with slow_links(ranks, parse_link(job.link)) as links:
+        return launch(train_rank, ranks, job, links, enter=links.enter, hear=lambda rank, told: on_step(*told))
 
-    on_step: called with steps done, and in all. enter: as `launch` has it, for links that are emulated.
-    """
-    return launch(train_rank, job.training.ranks, job, enter=enter, hear=lambda rank, told: on_step(*told))
 
-
-def train_rank(report: Report, job: Job) -> Outcome:
+def train_rank(report: Report, job: Job, links: SlowLinks | None) -> Outcome:
     """A rank's share; `report` is given steps done and in all, by rank 0."""
     rank, training, images = dist.get_rank(), job.training, load_images(job.data)
     _, channels, side, _ = images.pixels.shape
     model = network(training.network, channels, side, training.seed)
     ddp = DistributedDataParallel(model, bucket_cap_mb=MEGABYTES)
-    compression = DDPCompression(named(job.compress))
+    compression = DDPCompression(named(job.compress), link_model=parse_link(job.link) if job.link else None)
+    if links is not None:
+        compression.transport = links.slow(compression.transport)
     ddp.register_comm_hook(compression, DDPCompression.hook)
     optimizer = torch.optim.SGD(model.parameters(), training.rate, training.momentum)
     todo = batches(training, len(images.pixels), rank)

@@ -14,7 +14,7 @@ from .plan import LinkModel
 from .states import check_identity, identity
 from .stats import Stats
 from .steps import NonFinite, Steps
-from .transport import TorchTransport
+from .transport import TorchTransport, Transport
 from .uncompressed import Uncompressed
 
 
@@ -26,8 +26,9 @@ class DDPCompression:
     nothing, a bucket's size changes no bit, and compressors see the whole gradient, as their papers have it.
 
     It is made on every rank at the same point, and registered before the first step. Gradients are float32, bfloat16 or
-    float16, averaged in float32; rounding the average to its type is not fed back. With static_graph=True DDP does not
-    tell in the first step which bucket is the last: that step goes bucket by bucket, in float32.
+    float16, averaged in float32; rounding the average to its type is not fed back. With static_graph=True and
+    gradients of several types DDP does not tell in the first step which bucket is the last: it goes bucket by bucket,
+    in float32.
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ class DDPCompression:
             raise DataError(f"nonfinite={nonfinite!r}: choose one of {', '.join(get_args(NonFinite))}")
         self.compressor, self.nonfinite, self.debug = compressor, nonfinite, debug
         self.link_model = link_model or LinkModel()
-        self.transport = TorchTransport(process_group, patience)
+        self.transport: Transport = TorchTransport(process_group, patience)
         self.stats = Stats()
         self._buckets = Buckets()
         self._steps: Steps | None = None

@@ -143,12 +143,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     for text in arguments.compressors:
         named(text)
-    rows, texts, steps = [HEADINGS], list(arguments.compressors), arguments.steps
+    texts, steps, holds = list(arguments.compressors), arguments.steps, True
     for ranks in map(int, arguments.ranks.split(",")):
         found = launch(attempt, ranks, texts, arguments.values, steps, patience=arguments.patience, hear=_hear)
-        rows += [row(text, steps, [rank[number] for rank in found]) for number, text in enumerate(texts)]
-    print(aligned(rows, left=2))
-    return int(any(line[-1] != "holds" for line in rows[1:]))
+        rows = [row(text, steps, [rank[number] for rank in found]) for number, text in enumerate(texts)]
+        print(aligned([HEADINGS, *rows], left=2), flush=True)
+        holds = holds and all(line[-1] == "holds" for line in rows)
+    return int(not holds)
 
 
 def _hear(rank: int, text: str) -> None:

@@ -47,14 +47,15 @@ def endless(report, started):
 
 
 def sends(report, sizes):
-    """Bytes that the kernel counts for exchanges of known sizes, beside those that the transport counts."""
+    """Bytes that the kernel counts for exchanges, beside those that the transport counts; rank r sends r + 1 sizes."""
     transport = TorchTransport()
-    counted = []
+    counted, rank = [], dist.get_rank()
     for size in sizes:
         dist.barrier()
         time.sleep(0.3)
         before, sent = acknowledged(), transport.sent
-        transport.exchange([torch.zeros(size, dtype=torch.uint8)] * transport.size, [size] * transport.size)
+        own = torch.zeros((rank + 1) * size, dtype=torch.uint8)
+        transport.exchange([own] * transport.size, [(other + 1) * size for other in range(transport.size)])
         time.sleep(0.3)
         counted.append((acknowledged() - before, transport.sent - sent))
     return counted

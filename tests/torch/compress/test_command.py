@@ -45,6 +45,7 @@ def test_trains_reports_and_goes_on(data_dir, tmp_path, capsys):
         (["--compress", "zip"], "no compressor named 'zip'"),
         (["--data", "faces"], "--data faces: choose one of mnist"),
         (["--network", "deep"], "--network deep: choose one of perceptron"),
+        (["--link", "fast"], "link 'fast': write a rate"),
         (["--resume", "/nowhere"], "/nowhere holds no checkpoint"),
     ],
 )

@@ -16,9 +16,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /
 
 def test_exchanges_are_seen_by_the_kernel():
     sizes = (100_000, 3_000_000)
-    for rank in launch(crews.sends, 3, sizes, patience=100):
-        for size, (seen, sent) in zip(sizes, rank, strict=True):
-            assert sent == 2 * size
+    for rank, counted in enumerate(launch(crews.sends, 3, sizes, patience=100)):
+        for size, (seen, sent) in zip(sizes, counted, strict=True):
+            assert sent == 2 * (rank + 1) * size
             assert sent <= seen <= 1.02 * sent
 
 
