@@ -96,7 +96,7 @@ class QSGD:
     codec: CodecId = field(default=CodecId.LINEAR, init=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.bits, int) and self.bits not in linear.BITS:
+        if not set(self.policy.choices) <= set(linear.BITS):
             raise DataError(f"bits={self.bits}: QSGD has 2 to 8; EFSign has 1")
 
     @property

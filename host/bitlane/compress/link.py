@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import BitlaneError, DataError
-from .transport import Transport
+from ..errors import DataError
+from .transport import RankFailed, Transport
 from .wire import HEADER_BYTES, Flag, Header
 
 
@@ -40,14 +40,14 @@ class Link:
         Raises
         ------
         DataError: settings, steps, counts or bits differ; every rank raises it, and it says whose.
-        BitlaneError: a rank raised, and says so by its flag; its own error tells why.
+        RankFailed: a rank raised, and says so by its flag; its own error tells why.
         """
         own = replace(header, settings=zlib.crc32(self.settings.encode()), step=header.step % 2**32)
         packed = _tensor(own.pack(), self.device)
         headers = [Header.unpack(_bytes(each)) for each in self.gather(packed, [HEADER_BYTES] * self.size)]
         failed = [rank for rank, each in enumerate(headers) if Flag.FAILED in each.flags]
         if self.rank not in failed and failed:
-            raise BitlaneError(f"rank {failed[0]} failed in step {header.step}: its own error says why")
+            raise RankFailed(f"rank {failed[0]} failed in step {header.step}: its own error says why")
         if not failed:
             self._compare(headers)
         return headers
@@ -76,6 +76,11 @@ class Link:
         """Each rank's number."""
         packed = torch.tensor([length], dtype=torch.int64, device=self.device).view(torch.uint8)
         return [int.from_bytes(_bytes(each), "little") for each in self.gather(packed, [8] * self.size)]
+
+    def numbers(self, own: Sequence[float]) -> list[list[float]]:
+        """Each rank's numbers, float64; as many from every rank, 8 bytes each."""
+        packed = torch.tensor(list(own), dtype=torch.float64).view(torch.uint8).to(self.device)
+        return [each.cpu().view(torch.float64).tolist() for each in self.gather(packed, [len(packed)] * self.size)]
 
     def gather(self, body: Tensor, lengths: Sequence[int]) -> list[Tensor]:
         """Give every rank `body` uint8 [lengths[rank]], and take theirs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Protocol, TypeVar
 
 import torch
@@ -14,6 +15,10 @@ from torch import Tensor
 from ..errors import BitlaneError
 
 Result = TypeVar("Result")
+
+
+class RankFailed(BitlaneError):
+    """Another rank failed, ended, or did not answer in time."""
 
 
 class Transport(Protocol):
@@ -38,29 +43,59 @@ class Transport(Protocol):
         """
         ...
 
+    def leave(self) -> None:
+        """Take no further part: ranks that wait for this one get an error."""
+        ...
+
 
 class TorchTransport:
-    """A `torch.distributed` process group: gloo or NCCL. Raises BitlaneError where there is none."""
+    """The members of a `torch.distributed` process group, gloo or NCCL. Raises BitlaneError where there is none.
 
-    def __init__(self, group: dist.ProcessGroup | None = None):
+    They form a group of their own, so that a rank can leave it: all members have to make one at the same point.
+
+    Parameters
+    ----------
+    group: None for the default group.
+    patience: seconds that a rank waits for another.
+    """
+
+    def __init__(self, group: dist.ProcessGroup | None = None, patience: float = 600.0):
         if not dist.is_initialized():
             raise BitlaneError("no process group: call torch.distributed.init_process_group first, under torchrun")
-        self.group = group if group is not None else dist.group.WORLD
-        self.rank, self.size = dist.get_rank(self.group), dist.get_world_size(self.group)
+        group = group if group is not None else dist.group.WORLD
+        self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         if self.rank < 0:
             raise BitlaneError("this process is no member of the process group that it was given")
-        on_gpu = "nccl" in dist.get_backend(self.group)
+        backend = dist.get_backend(group)
+        on_gpu = "nccl" in backend
         self.device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
         self.sent = 0
+        members = dist.get_process_group_ranks(group)
+        self._group = dist.new_group(
+            members, timedelta(seconds=patience), backend, use_local_synchronization=len(members) > 1
+        )
+
+    def leave(self) -> None:
+        if self._group is not None:
+            group, self._group = self._group, None
+            dist.destroy_process_group(group)
 
     def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
+        if self._group is None:
+            raise BitlaneError(f"rank {self.rank} has left the others after an error: go on from a checkpoint")
         own = parts[self.rank]
         outgoing = [0 if rank == self.rank else len(part) for rank, part in enumerate(parts)]
         incoming = [0 if rank == self.rank else length for rank, length in enumerate(lengths)]
         others = [part.to(self.device) for rank, part in enumerate(parts) if rank != self.rank]
         sent = torch.cat(others) if others else torch.empty(0, dtype=torch.uint8, device=self.device)
         received = torch.empty(sum(incoming), dtype=torch.uint8, device=self.device)
-        dist.all_to_all_single(received, sent, incoming, outgoing, group=self.group)
+        try:
+            dist.all_to_all_single(received, sent, incoming, outgoing, group=self._group)
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            raise RankFailed(
+                f"rank {self.rank} waited in vain for another rank, which failed, ended or hangs: {reason}"
+            ) from error
         self.sent += sum(outgoing)
         found = list(received.split(incoming))
         found[self.rank] = own
@@ -82,13 +117,17 @@ class MemoryTransport:
             self.sent += len(part) if rank != self.rank else 0
         return [self._taken(rank, length) for rank, length in enumerate(lengths)]
 
+    def leave(self) -> None:
+        for box in self._boxes:
+            box[self.rank].put(None)
+
     def _taken(self, rank: int, length: int) -> Tensor:
         try:
             part = self._boxes[self.rank][rank].get(timeout=self._patience)
         except queue.Empty:
             part = None
         if part is None:
-            raise BitlaneError(f"rank {rank} sent nothing to rank {self.rank}")
+            raise RankFailed(f"rank {rank} sent nothing to rank {self.rank}")
         if len(part) != length:
             raise BitlaneError(f"rank {rank} sent {len(part)} bytes to rank {self.rank}, which expected {length}")
         return part
@@ -105,12 +144,12 @@ def together(size: int, work: Callable[[MemoryTransport], Result], patience: flo
     errors: list[BaseException] = []
 
     def run(rank: int) -> None:
+        transport = MemoryTransport(rank, boxes, patience)
         try:
-            results[rank] = work(MemoryTransport(rank, boxes, patience))
+            results[rank] = work(transport)
         except BaseException as error:
             errors.append(error)
-            for box in boxes:
-                box[rank].put(None)
+            transport.leave()
 
     threads = [threading.Thread(target=run, args=(rank,), name=f"rank {rank}") for rank in range(size)]
     for thread in threads:

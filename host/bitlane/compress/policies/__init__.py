@@ -1,0 +1,1 @@
+"""Policies that choose the bits while a training runs. They need numpy alone."""
