@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError
+from .arrays import check_body, check_values, not_finite
 from .groups import Groups
 from .linear import BITS, TINY, Values
 from .linear import body_bytes as body_bytes  # a scale in place of a step
@@ -37,12 +38,22 @@ def encode(values: Values, groups: Groups, bits: int, alpha: float, residual: Va
 
     Parameters
     ----------
-    values: float32 [groups.count], finite.
+    values: float32 [groups.count], contiguous, finite.
     bits, alpha: 2 to 8, and the curve of the levels; positive.
     residual: float32 of the same shape: is added first, and becomes what the codes do not say (error feedback).
+
+    Raises
+    ------
+    DataError: other types or shapes, or numbers that are not finite.
     """
-    whole = values if residual is None else values + residual
+    check_values(values, groups.count)
+    if residual is not None:
+        check_values(residual, groups.count, "residuals")
+    with np.errstate(over="ignore", invalid="ignore"):
+        whole = values if residual is None else values + residual
     scale = np.maximum.reduceat(np.abs(whole), groups.starts[:-1]) if len(groups) else np.zeros(0, np.float32)
+    if not np.isfinite(scale).all():
+        raise not_finite(int(np.argmin(np.isfinite(scale))))
     scale = np.where(scale < TINY, np.float32(0), scale)
     each = np.repeat(np.where(scale > 0, scale, np.float32(np.inf)), groups.lengths)
     level = np.searchsorted(_thresholds(bits, alpha), np.abs(whole) / each)
@@ -53,7 +64,9 @@ def encode(values: Values, groups: Groups, bits: int, alpha: float, residual: Va
 
 
 def decode(body: Bytes, groups: Groups, bits: int, alpha: float, out: Values, add: bool = False) -> None:
-    """Write, or add, the values of a body to `out` float32 [groups.count]."""
+    """Write, or add, the values of a body to `out` float32 [groups.count]; PayloadError for a body of other length."""
+    check_body(body, body_bytes(groups, bits))
+    check_values(out, groups.count)
     scale = body[: 4 * len(groups)].view("<f4")
     codes = unpack(body[4 * len(groups) :], groups, bits)
     values = levels(bits, alpha)[codes] * np.repeat(scale, groups.lengths)

@@ -8,6 +8,7 @@ import pytest
 
 from bitlane.compress import log
 from bitlane.compress.groups import Groups
+from bitlane.compress.wire import PayloadError
 from bitlane.errors import DataError
 
 from . import textbook_log as textbook
@@ -129,3 +130,24 @@ def test_nothing_and_next_to_nothing():
 def test_settings_that_make_no_levels(bits, alpha):
     with pytest.raises(DataError, match="bits=" if bits != 8 else "alpha="):
         log.check(bits, alpha)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.arange(4), "values are int64"),
+        (np.ones(3, np.float32), r"the shape \(3,\), and their groups \(4,\)"),
+        (np.ones(8, np.float32)[::2], "not contiguous"),
+        (np.float32([1, 2, np.nan, 4]), "group 0 of the values has a NaN"),
+        (np.float32([3e38, np.inf, 0, 0]), "group 0 of the values has a NaN or an infinity"),
+    ],
+)
+def test_values_that_are_no_values(values, message):
+    with pytest.raises(DataError, match=message):
+        log.encode(values, Groups.of(4), 8, 10.0)
+
+
+def test_a_body_cut_short():
+    body = log.encode(np.ones(4, np.float32), Groups.of(4), 8, 10.0)
+    with pytest.raises(PayloadError, match="cut"):
+        log.decode(body[:-1], Groups.of(4), 8, 10.0, np.empty(4, np.float32))

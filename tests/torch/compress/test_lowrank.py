@@ -236,6 +236,18 @@ def test_a_state_of_another_model_is_refused(missing, seed):
         other.load_state_dict(own)
 
 
+def test_a_model_without_matrices(seed):
+    layout, inputs = layout_of([(7,), (2, 2)]), gradients(seed, 2, 3, 11)
+    (averages, _, sent, reducer), *_ = run(LQSGD(2), inputs, layout)
+    mean = inputs.astype(np.float64).mean(axis=1)
+    assert np.abs(averages - mean).max() < 0.3 and sent < 2 * 2 * 2 * (11 + 2 * 4)
+    state = reducer.state_dict()
+    reducer.load_state_dict(state)
+    del state["start"]
+    with pytest.raises(DataError, match="of the saved state"):
+        reducer.load_state_dict(state)
+
+
 @pytest.mark.parametrize("compressor", COMPRESSORS, ids=repr)
 def test_zero_gradients_and_then_others(compressor, seed):
     inputs = gradients(seed, 8, 2)

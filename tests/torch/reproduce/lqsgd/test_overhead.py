@@ -1,11 +1,13 @@
 """The times of `bitlane reproduce lqsgd`: all ranks of factors are timed, and what is said of them."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from bitlane.reproduce.claim import Verdict
 from bitlane.reproduce.lqsgd import overhead
-from bitlane.reproduce.lqsgd.sizes import Size
+from bitlane.reproduce.lqsgd.sizes import QUICK
 
 
 def judged(*lq):
@@ -43,7 +45,7 @@ def test_every_rank_is_timed_with_one_thread(monkeypatch):
     monkeypatch.setattr(overhead, "step_seconds", watched)
     try:
         torch.set_num_threads(2)
-        overhead.measure(Size("little", 2, 150, 1, 48, 3, 2, 3, 1), lambda _: None)
+        overhead.measure(replace(QUICK, side=48, steps=3), lambda _: None)
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(threads)

@@ -1,5 +1,7 @@
 """The tables of `bitlane reproduce lqsgd`: what is measured, and what is said of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,9 +11,9 @@ from bitlane.compress.experiment import History, Training, train
 from bitlane.compress.images import Images
 from bitlane.reproduce.claim import Verdict
 from bitlane.reproduce.lqsgd import tables
-from bitlane.reproduce.lqsgd.sizes import Size
+from bitlane.reproduce.lqsgd.sizes import QUICK
 
-LITTLE = Size("little", 2, 150, 1, 16, 1, 2, 3, 1)
+LITTLE = replace(QUICK, seeds=2, images=150, epochs=1)
 
 
 def pictures(count=200):
