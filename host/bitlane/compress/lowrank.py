@@ -119,11 +119,11 @@ class LowRankReducer:
         self, settings: PowerSGD | LQSGD, bits: int, layout: Layout, link: Link, model: LinkModel, device: torch.device
     ):
         self.settings, self.bits, self.count = settings, bits, whole(layout)
-        self._places = [each for each in layout if _has_factors(each, settings)]
-        self._matrices = [Matrix(*_shape(each), settings.rank, device) for each in self._places]
+        self._places = [each for each in layout if has_factors(each, settings)]
+        self._matrices = [Matrix(*matrix_shape(each), settings.rank, device) for each in self._places]
         lefts = [len(matrix.whole) for matrix in self._matrices for _ in range(settings.rank)]
         rights = [matrix.whole.shape[1] for matrix in self._matrices for _ in range(settings.rank)]
-        others = [each for each in layout if not _has_factors(each, settings)]
+        others = [each for each in layout if not has_factors(each, settings)]
         lengths = [each.end - each.begin for each in others]
         self._left = Averaging(Groups.of(*lefts), link, model, settings.seed, False, device)
         self._right = Averaging(Groups.of(*rights, *lengths), link, model, settings.seed, True, device)
@@ -198,7 +198,7 @@ class LowRankReducer:
 
     def _views(self, vector: Tensor) -> list[Tensor]:
         """The matrices of a vector of all values."""
-        return [vector[each.begin : each.end].view(_shape(each)) for each in self._places]
+        return [vector[each.begin : each.end].view(matrix_shape(each)) for each in self._places]
 
     def _factors(self, values: Tensor, side: int) -> list[Tensor]:
         """Views [rank, m] (side 0) or [rank, n] (side 1) of each matrix's factor, from values that begin with them."""
@@ -223,12 +223,14 @@ def _check_settings(rank: int, min_compression: float) -> None:
         raise DataError(f"min_compression={min_compression}: 1 or more; factors larger than the matrix save nothing")
 
 
-def _shape(parameter: Parameter) -> tuple[int, int]:
+def matrix_shape(parameter: Parameter) -> tuple[int, int]:
+    """Rows and columns of a parameter of two or more dimensions as a matrix."""
     return parameter.shape[0], prod(parameter.shape[1:])
 
 
-def _has_factors(parameter: Parameter, settings: PowerSGD | LQSGD) -> bool:
+def has_factors(parameter: Parameter, settings: PowerSGD | LQSGD) -> bool:
+    """Whether a parameter is sent as factors."""
     if len(parameter.shape) < 2:
         return False
-    m, n = _shape(parameter)
+    m, n = matrix_shape(parameter)
     return m * n > settings.min_compression * settings.rank * (m + n)

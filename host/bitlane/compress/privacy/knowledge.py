@@ -19,10 +19,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from ...errors import DataError
 from ..compressor import Compressor, Layout
 from ..dense import QSGD, EFSign
 from ..groups import GROUP
-from ..lowrank import LQSGD, PowerSGD, _has_factors, _shape
+from ..lowrank import LQSGD, PowerSGD, has_factors, matrix_shape
 from ..orthonormal import orthonormal
 from ..randomness import seed_of, words
 from ..wire import CodecId
@@ -39,7 +40,8 @@ def naive(seen: Tensor) -> Compare:
 def knowing(compressor: Compressor | None, layout: Layout, payloads: Tensor) -> Compare:
     """By what the codec tells of the last gradient of which a payload was sent.
 
-    payloads: float32 [k, steps, n], decoded: all that each of k victims has sent, from the first step on.
+    payloads: float32 [k, steps, n], decoded: all that each of k victims has sent, from the first step on. DataError for
+    bits that a policy chooses.
     """
     seen, step = payloads[:, -1], payloads.shape[1] - 1
     if isinstance(compressor, QSGD):
@@ -59,8 +61,10 @@ def _nearest(low: Tensor, high: Tensor) -> Compare:
 
 def _intervals(settings: QSGD, seen: Tensor, number: int) -> tuple[Tensor, Tensor]:
     """What is rounded to the levels `seen` in a step of this number."""
+    if not isinstance(settings.bits, int):
+        raise DataError(f"bits={settings.bits!r}: the width of a payload's codes has to be known; give a number")
     most = _each(_grouped(seen).abs().amax(2), seen)
-    step = most / (2 ** (settings.policy.start().bits - 1) - 1)
+    step = most / (2 ** (settings.bits - 1) - 1)
     below = 0.5
     if not settings.error_feedback:
         drawn = words(seed_of(settings.seed, number, 0, 0), np.arange(seen.shape[1]))
@@ -96,8 +100,8 @@ def _products(settings: PowerSGD | LQSGD, layout: Layout, payloads: Tensor) -> C
     """
     sides: list[tuple[Tensor, Tensor] | None] = []
     for place in layout:
-        if _has_factors(place, settings):
-            matrices = payloads[:, :, place.begin : place.end].unflatten(2, _shape(place))
+        if has_factors(place, settings):
+            matrices = payloads[:, :, place.begin : place.end].unflatten(2, matrix_shape(place))
             number = sum(side is not None for side in sides)
             sides.append((_columns(matrices[:, -1], settings.rank).mT, _right(settings, matrices, number)))
         else:
@@ -108,7 +112,7 @@ def _products(settings: PowerSGD | LQSGD, layout: Layout, payloads: Tensor) -> C
         for place, side in zip(layout, sides, strict=True):
             values = gradients[:, place.begin : place.end]
             if side is not None:
-                matrices = values.view(-1, *_shape(place))
+                matrices = values.view(-1, *matrix_shape(place))
                 found += [(side[0] @ matrices).flatten(1), (matrices @ side[1]).flatten(1)]
             else:
                 found.append(values)

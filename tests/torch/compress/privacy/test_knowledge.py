@@ -3,10 +3,11 @@
 import pytest
 import torch
 
-from bitlane.compress import LQSGD, QSGD, EFSign, PowerSGD
+from bitlane.compress import LQSGD, QSGD, EFSign, FixedBits, PowerSGD
 from bitlane.compress.groups import GROUP
 from bitlane.compress.privacy.knowledge import knowing, naive
 from bitlane.compress.privacy.victim import sent
+from bitlane.errors import DataError
 
 from .support import CLASSES, blobs, victim
 
@@ -84,6 +85,11 @@ def test_gradients_that_agree_are_left_alone_and_others_move_least(seed):
         for value, level, found in zip(*some, strict=True):
             low, high = max(level - scale / 2, -scale), min(level + scale / 2, scale)
             assert found == pytest.approx(min(max(value, low), high), rel=1e-5, abs=1e-12)
+
+
+def test_bits_of_a_policy_are_refused():
+    with pytest.raises(DataError, match=r"bits=FixedBits\(bits=3\): the width"):
+        knowing(QSGD(FixedBits(3)), [], torch.zeros(1, 1, 8))
 
 
 def test_the_naive_attacker_takes_the_payload_for_the_gradient(seed):

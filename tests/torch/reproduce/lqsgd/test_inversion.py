@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,9 +12,9 @@ from bitlane.compress import QSGD, EFSign, TopK
 from bitlane.compress.images import Images
 from bitlane.compress.privacy.attack import Attack
 from bitlane.reproduce.lqsgd import inversion
-from bitlane.reproduce.lqsgd.sizes import Size
+from bitlane.reproduce.lqsgd.sizes import QUICK
 
-LITTLE = Size("little", 2, 150, 1, 16, 1, attacked=2, attack_steps=30, victim_steps=2)
+LITTLE = replace(QUICK, attacked=2, attack_steps=30, victim_steps=2)
 
 
 def pictures(count=200, side=12):
