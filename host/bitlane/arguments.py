@@ -80,7 +80,7 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         "train", help="train one model", description="Train one model.", argument_default=argparse.SUPPRESS
     )
     add = train.add_argument
-    add("--bits", type=int, help="stored bits a feature, even, 2 to 32, or 3 or 5 (4)")
+    add("--bits", type=_bits, help="stored bits a feature, even, 2 to 32, or 3 or 5, or mqgrad: chosen each epoch (4)")
     add("--sampling", choices=[*SAMPLINGS, "full"], help="how they are drawn (double; full for 32 bits)")
     add("--levels", choices=CHOICES, help="optimal: of least variance for each feature, with 3 to 5 bits (uniform)")
     _shared(train)
@@ -203,6 +203,12 @@ def _words(text: str) -> list[str]:
     if not all(words):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of words with commas between them")
     return words
+
+
+def _bits(text: str) -> str | int:
+    if text != "mqgrad" and not text.lstrip("-").isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor mqgrad")
+    return text if text == "mqgrad" else int(text)
 
 
 def _draws(text: str) -> str | int:
