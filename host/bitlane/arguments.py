@@ -141,6 +141,21 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     add("--quick", action="store_true", help="toy sizes, to see that all of it works: the verdicts mean nothing")
     paper.set_defaults(command=commands["reproduce"])
 
+    advice = names.add_parser(
+        "advise",
+        help="say which gradient compressor a model and a link call for",
+        description="Measure a model and the compressors on this machine, and the link between processes of it unless "
+        "one is given, and say which compressor makes a step quickest, or none. Needs torch.",
+    )
+    add = advice.add_argument
+    what = advice.add_mutually_exclusive_group(required=True)
+    what.add_argument("--network", help="perceptron, convolutional, wide or resnet: computing is measured too")
+    what.add_argument("--parameters", type=_positive, metavar="N", help="values of one matrix, of any model")
+    add("--ranks", type=_positive, default=4, help="(%(default)s)")
+    add("--link", metavar="RATE", help="of a network: 100mbit, 1gbit, 1gbit,0.5ms (measured on this machine)")
+    add("--compute", type=float, metavar="SECONDS", help="of a step's computing, where you have measured it")
+    advice.set_defaults(command=commands["advise"])
+
     test = names.add_parser(
         "selftest",
         help="check every block of a device and print a report",

@@ -409,7 +409,18 @@ def _progress(what: str, total: int, unit: str = "epoch") -> Iterator[Callable[.
         yield lambda *_: bar.update()
 
 
+def _advise(arguments: argparse.Namespace) -> None:
+    extra("torch", "bitlane advise", "'bitlane[torch]'")
+    from .compress import advise, links
+
+    layout, compute = advise.model_of(arguments.network, arguments.parameters)
+    compute = compute if arguments.compute is None else arguments.compute
+    model = links.parse_link(arguments.link) if arguments.link else advise.loopback(arguments.ranks)
+    print(advise.advice_text(advise.advise(layout, compute, model, arguments.ranks)))
+
+
 _COMMANDS = {
+    "advise": _advise,
     "train": _train,
     "compare": _compare,
     "levels": _levels,
