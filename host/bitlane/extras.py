@@ -7,7 +7,7 @@ from typing import Any
 
 from .errors import BitlaneError
 
-_PACKAGES = {"sklearn": "scikit-learn"}  # where the package has another name than the module
+_PACKAGES = {"sklearn": "scikit-learn", "skimage": "scikit-image"}  # where the package has another name than the module
 
 
 def extra(module: str, purpose: str, install: str = "'bitlane[cli]'") -> Any:

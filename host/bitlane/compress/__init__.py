@@ -12,16 +12,16 @@ from typing import Any
 from ..extras import extra
 
 _WHERE = {
+    "Adaptive": "policies.adaptive",
     "DDPCompression": "hook",
     "DGC": "dgc",
-    "QSGD": "dense",
     "EFSign": "dense",
     "FixedBits": "policy",
-    "Adaptive": "policies.adaptive",
-    "MQGrad": "policies.mqgrad",
     "LQSGD": "lowrank",
-    "PowerSGD": "lowrank",
     "MiCRO": "micro",
+    "MQGrad": "policies.mqgrad",
+    "PowerSGD": "lowrank",
+    "QSGD": "dense",
     "TopK": "topk",
 }
 _NUMPY_ALONE = ("policy", "policies.adaptive", "policies.mqgrad")

@@ -2,5 +2,6 @@
 
 from .decode import decode
 from .encode import encode
+from .select import select
 
-__all__ = ["decode", "encode"]
+__all__ = ["decode", "encode", "select"]

@@ -43,6 +43,18 @@ def masks(bits: Any) -> Any:
 
 
 @part
+def squeeze(words: Array, count: Any, bits: Any, to: Array) -> None:
+    """Makes words of eight bytes, with so many bits each, words of as many bits side by side."""
+    one, two, four = masks(bits)
+    by = EIGHT - bits
+    for i in range(count):
+        x = words[i]
+        x = (x & one) | ((x >> by) & (one << bits))
+        x = (x & two) | ((x >> (u64(2) * by)) & (two << (u64(2) * bits)))
+        to[i] = (x & four) | ((x >> (u64(4) * by)) & (four << (u64(4) * bits)))
+
+
+@part
 def levels(bits: Any) -> Any:
     """What a code is multiplied with, and what is taken from it, to be a number of steps."""
     if bits == ONE:

@@ -12,8 +12,25 @@ import numpy as np
 
 from ..linear import FRACTION, TINY
 from ..randomness import FIRST, PLACE, SECOND
-from .common import EIGHT, FULL, ONE, TILE_WORDS, ZERO, Array, f32, i32, kernel, levels, masks, part, tile, u8, u32, u64
-from .prefetch import prefetch
+from .common import (
+    EIGHT,
+    FULL,
+    ONE,
+    TILE_WORDS,
+    ZERO,
+    Array,
+    f32,
+    i32,
+    kernel,
+    levels,
+    part,
+    squeeze,
+    tile,
+    u8,
+    u32,
+    u64,
+)
+from .instructions import prefetch
 
 MAGNITUDE, INFINITY = u32(0x7FFFFFFF), u32(0x7F800000)
 AHEAD = u64(2) * FULL  # as far as memory is asked for before it is needed
@@ -165,29 +182,18 @@ def _pack(codes: Array, count: Any, bits: Any, packed: Array, out: Array, at: An
     """Writes `count` codes of a tile, words of eight, to out[at:], and returns where they end."""
     words = (count + u64(7)) >> u64(3)
     if bits == ONE:
-        _squeeze(codes, words, ONE, packed.view(np.uint8))
+        squeeze(codes, words, ONE, packed.view(np.uint8))
     elif bits == u64(2):
-        _squeeze(codes, words, u64(2), packed.view(np.uint16))
+        squeeze(codes, words, u64(2), packed.view(np.uint16))
     elif bits == u64(4):
-        _squeeze(codes, words, u64(4), packed.view(np.uint32))
+        squeeze(codes, words, u64(4), packed.view(np.uint32))
     else:
-        _squeeze(codes, words, bits, packed)
+        squeeze(codes, words, bits, packed)
         _join(packed, words, bits)
     source, size = packed.view(np.uint8), (count * bits + u64(7)) >> u64(3)
     for i in range(size):
         out[at + i] = source[i]
     return at + size
-
-
-@part
-def _squeeze(words: Array, count: Any, bits: Any, to: Array) -> None:
-    one, two, four = masks(bits)
-    by = EIGHT - bits
-    for i in range(count):
-        x = words[i]
-        x = (x & one) | ((x >> by) & (one << bits))
-        x = (x & two) | ((x >> (u64(2) * by)) & (two << (u64(2) * bits)))
-        to[i] = (x & four) | ((x >> (u64(4) * by)) & (four << (u64(4) * bits)))
 
 
 @part

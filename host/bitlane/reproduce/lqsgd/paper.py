@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...datasets import load_dataset
 from ..paper import Paper
+from . import overhead, tables
 from .sizes import FULL, QUICK
 
 
@@ -16,7 +17,7 @@ PAPER = Paper(
     name="lqsgd",
     title="LQ-SGD (Li, Bai, Wu, Chadli, Mammar, Bouvry; 2025)",
     check_needs=check_needs,
-    measures=(),
+    measures=(tables.measure, overhead.measure),
     full=FULL,
     quick=QUICK,
 )

@@ -1,4 +1,4 @@
-"""Asking for memory before it is needed, which numba has no word for: an instruction, and no change of any value."""
+"""Instructions that numba has no word for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _READ, _KEEP, _DATA = 0, 3, 1  # what the instruction is told: LLVM's reference 
 
 
 def _prefetch(_: Any, array: Any, place: Any) -> Any:
-    """`prefetch(array, place)` in a kernel: the line of the cache that holds array[place]; the place has to exist."""
+    """`prefetch(array, place)` asks for the line of memory that holds array[place], and waits for nothing."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -29,3 +29,15 @@ def _prefetch(_: Any, array: Any, place: Any) -> Any:
 
 
 prefetch = intrinsic(_prefetch)
+
+
+def _lowest(_: Any, word: Any) -> Any:
+    """`lowest(word)`: the place of the lowest bit that is 1 in a word that has one."""
+
+    def code(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.IntType(1)(1))
+
+    return word(word), code
+
+
+lowest = intrinsic(_lowest)
