@@ -81,7 +81,7 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         "train", help="train one model", description="Train one model.", argument_default=argparse.SUPPRESS
     )
     add = train.add_argument
-    add("--bits", type=int, help="stored bits a feature, even, 2 to 32, or 3 or 5 (4)")
+    add("--bits", type=_bits, help="stored bits a feature, even, 2 to 32, or 3 or 5, or mqgrad: chosen each epoch (4)")
     add("--sampling", choices=[*SAMPLINGS, "full"], help="how they are drawn (double; full for 32 bits)")
     add("--levels", choices=CHOICES, help="optimal: of least variance for each feature, with 3 to 5 bits (uniform)")
     _shared(train)
@@ -156,6 +156,21 @@ def make_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     add("--repeat", type=_positive, default=15, help="measurements, of which the median counts (%(default)s)")
     add("--gpu", action="store_true", help="on the GPU")
     speed.set_defaults(command=commands["bench-compress"])
+
+    advice = names.add_parser(
+        "advise",
+        help="say which gradient compressor a model and a link call for",
+        description="Measure a model and the compressors on this machine, and the link between processes of it unless "
+        "one is given, and say which compressor makes a step quickest, or none. Needs torch.",
+    )
+    add = advice.add_argument
+    what = advice.add_mutually_exclusive_group(required=True)
+    what.add_argument("--network", help="perceptron, convolutional, wide or resnet: computing is measured too")
+    what.add_argument("--parameters", type=_positive, metavar="N", help="values of one matrix, of any model")
+    add("--ranks", type=_positive, default=4, help="(%(default)s)")
+    add("--link", metavar="RATE", help="of a network: 100mbit, 1gbit, 1gbit,0.5ms (measured on this machine)")
+    add("--compute", type=float, metavar="SECONDS", help="of a step's computing, where you have measured it")
+    advice.set_defaults(command=commands["advise"])
 
     test = names.add_parser(
         "selftest",
@@ -260,6 +275,12 @@ def _words(text: str) -> list[str]:
     if not all(words):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of words with commas between them")
     return words
+
+
+def _bits(text: str) -> str | int:
+    if text != "mqgrad" and not text.lstrip("-").isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor mqgrad")
+    return text if text == "mqgrad" else int(text)
 
 
 def _draws(text: str) -> str | int:

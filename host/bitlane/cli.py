@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from .arguments import AS_BEGUN, AS_GIVEN, COMPARE, LEVELS, TRAIN, fill, make_parser
+from .bit_policies import policy_of
 from .checkpoint import Checkpoint
 from .compare import Data, compare, one_against_rest, precisions_of, signs
 from .datasets import list_datasets, load_dataset, where
@@ -105,7 +106,7 @@ def _train(arguments: argparse.Namespace) -> None:
     if rate is None:
         rate = suggest_learning_rate(table.X, arguments.batch_size, precision, loss=arguments.loss)
     parameters = {
-        "bits": precision.bits,
+        "bits": arguments.bits if policy_of(arguments.bits) else precision.bits,
         "sampling": precision.sampling,
         "learning_rate": rate,
         "random_state": arguments.seed,
@@ -142,6 +143,8 @@ def _resumed(arguments: argparse.Namespace) -> tuple[Checkpoint, Record]:
     checkpoint = Checkpoint.load(arguments.resume / CHECKPOINT_NAME)
     try:
         data, settings = earlier.header["data"], earlier.header["settings"]
+        if "bit_policy" in settings:
+            raise DataError(f"{arguments.resume}: a training whose bits a policy chose cannot be resumed")
         was = {"task": data["task"], "class_weight": settings["class_weight"], **data["source"]}
     except (KeyError, TypeError) as error:
         raise DataError(f"{arguments.resume} lacks what resuming needs ({error}): run it again") from error
@@ -169,7 +172,9 @@ def _device(arguments: argparse.Namespace, precision: Precision | None = None) -
 
 
 def _precision(arguments: argparse.Namespace) -> Precision:
-    sampling = arguments.sampling
+    sampling, policy = arguments.sampling, policy_of(arguments.bits)
+    if policy is not None:  # the fewest bits are the noisiest: a learning rate that suits them suits all
+        return training_precision(policy.choices[0], sampling or "double", arguments.levels)
     if arguments.bits == FULL_BITS and sampling is None and arguments.levels == "uniform":
         sampling = "full"
     return training_precision(arguments.bits, sampling or "double", arguments.levels)
@@ -425,7 +430,18 @@ def _progress(what: str, total: int, unit: str = "epoch") -> Iterator[Callable[.
         yield lambda *_: bar.update()
 
 
+def _advise(arguments: argparse.Namespace) -> None:
+    extra("torch", "bitlane advise", "'bitlane[torch]'")
+    from .compress import advise, links
+
+    layout, compute = advise.model_of(arguments.network, arguments.parameters)
+    compute = compute if arguments.compute is None else arguments.compute
+    model = links.parse_link(arguments.link) if arguments.link else advise.loopback(arguments.ranks)
+    print(advise.advice_text(advise.advise(layout, compute, model, arguments.ranks)))
+
+
 _COMMANDS = {
+    "advise": _advise,
     "train": _train,
     "compare": _compare,
     "levels": _levels,

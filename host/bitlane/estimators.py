@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .bit_policies import policy_of, train_by_policy
 from .checkpoint import Checkpoint
+from .compress.policy import BitPolicy
 from .conventions import not_fitted
 from .devices import Device, open_device
 from .errors import DataError
@@ -40,7 +42,8 @@ Classifier = TypeVar("Classifier", bound="SGDClassifier")
 _PARAMETERS = """
     Parameters
     ----------
-    bits: stored bits a feature, even, 2 to 32; with double sampling 3 or 5 too.
+    bits: stored bits a feature, even, 2 to 32; with double sampling 3 or 5 too. Or "mqgrad", or a policy such as
+        `bitlane.compress.MQGrad(choices=(2, 4, 8))`, which chooses them for each epoch, and cannot be resumed.
     sampling: "double" (unbiased: two draws of each sample), "nearest", "naive" (biased), or "full" (bits=32).
     levels: what samples are rounded to. "uniform": equal intervals; "optimal": those of least variance for each
         feature, with double sampling and 3, 4 or 5 bits. These, and 3 or 5 bits, need a device of table lanes.
@@ -75,7 +78,7 @@ class _LinearSGD:
     _estimator_type = ""
     _losses: tuple[str, ...] = ()
 
-    bits: int
+    bits: int | str | BitPolicy
     sampling: str
     levels: str
     draws: str | int
@@ -155,7 +158,9 @@ class _LinearSGD:
         snapshots: bool,
     ) -> Run:
         """One run of all targets, float64 [rows, targets]."""
-        precision = training_precision(self.bits, self.sampling, self.levels)
+        policy = policy_of(self.bits)
+        if policy is not None and resume is not None:
+            raise DataError("a training whose bits a policy chooses cannot be resumed: what it learned is not kept")
         if self.loss not in self._losses:
             raise DataError(f"loss={self.loss!r}: choose one of {', '.join(map(repr, self._losses))}")
         seed = resume.options.seed if resume is not None and self.random_state is None else as_seed(self.random_state)
@@ -171,12 +176,16 @@ class _LinearSGD:
             "intercept_init": as_coefficients("intercept_init", intercept_init, targets.shape[1], None),
         }
         random = rounds(self.model_bits, self.gradient_bits)
-        device = open_device(self.device, level_slots=precision.level_slots, random=random)
+        bits: dict[str, Any] = {"policy": policy, "sampling": self.sampling}
+        if policy is None:
+            number: Any = self.bits
+            bits = {"precision": training_precision(number, self.sampling, self.levels), "resume": resume}
+        slots = bits["precision"].level_slots if policy is None else 0
+        device = open_device(self.device, level_slots=slots, random=random)
         try:
-            return train(
+            return (train if policy is None else train_by_policy)(
                 table,
                 targets,
-                precision=precision,
                 device=device,
                 levels=self.levels,
                 draws=self.draws,
@@ -191,9 +200,9 @@ class _LinearSGD:
                 fit_intercept=self.fit_intercept,
                 shuffle=self.shuffle,
                 seed=seed,
-                resume=resume,
                 on_epoch=on_epoch,
                 snapshots=snapshots,
+                **bits,
                 **parameters,
             )
         finally:
@@ -229,7 +238,7 @@ class SGDRegressor(_LinearSGD):  # noqa: D101 - its docstring is made below
 
     def __init__(
         self,
-        bits: int = 4,
+        bits: int | str | BitPolicy = 4,
         sampling: str = "double",
         levels: str = "uniform",
         draws: str | int = "epoch",
@@ -312,7 +321,7 @@ class SGDClassifier(_LinearSGD):  # noqa: D101 - its docstring is made below
 
     def __init__(
         self,
-        bits: int = 4,
+        bits: int | str | BitPolicy = 4,
         sampling: str = "double",
         levels: str = "uniform",
         draws: str | int = "epoch",

@@ -48,6 +48,8 @@ class Run:
     loss: float64 [epochs, targets], mean loss while the epoch ran: squared residuals in the label's units
         squared, hinge loss, or log loss. Double sampling estimates the squared residual of the unquantized samples
         without bias, so a value may be below 0.
+    bits: int64 [epochs], stored bits of a feature in each epoch.
+    epoch_bytes: int64 [epochs], bytes read in each.
     cycles: clock cycles of all starts.
     epoch_cycles: int64 [epochs], clock cycles from the beginning to the end of each epoch.
     beats: words of the memory port's width read.
@@ -61,6 +63,8 @@ class Run:
     """
 
     loss: Floats
+    bits: NDArray[np.int64]
+    epoch_bytes: NDArray[np.int64]
     cycles: int
     epoch_cycles: NDArray[np.int64]
     beats: int
@@ -220,6 +224,8 @@ class Totals:
         epochs = len(self._loss) * self._passes
         return Run(
             loss=self._loss[:, 0] if len(settings) == 1 else self._loss,
+            bits=np.full(len(self._loss), first.options.bits),
+            epoch_bytes=np.full(len(self._loss), counters.beats * geometry.columns * WORD_BYTES // len(self._loss)),
             cycles=counters.cycles,
             epoch_cycles=self._epoch_cycles,
             beats=counters.beats,

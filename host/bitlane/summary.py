@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -98,13 +99,14 @@ def _epochs(run: Run, table: Table, targets: Sequence[NDArray[np.float64]]) -> l
         coefficients, intercepts = coefficients[:, None], intercepts[:, None]
     loss = str(run.settings["loss"])
     true = [losses_of(table.X, y, coefficients[:, i], intercepts[:, i], loss) for i, y in enumerate(targets)]
-    read = run.bytes_read // len(run.loss)
     spent = np.diff(run.epoch_cycles, prepend=0)  # counted from the start of the run
     estimates = run.loss.reshape(len(run.loss), -1).tolist()
-    columns = zip(estimates, np.transpose(true).tolist(), spent.tolist(), strict=True)
+    names = ("loss", "true_loss", "cycles", "bytes", "bits")
+    numbers = (spent.tolist(), run.epoch_bytes.tolist(), run.bits.tolist())
+    columns = zip(estimates, np.transpose(true).tolist(), *numbers, strict=True)
     return [
-        {"kind": "epoch", "epoch": epoch, "loss": loss, "true_loss": exact, "cycles": cycles, "bytes": read}
-        for epoch, (loss, exact, cycles) in enumerate(columns, run.first_epoch)
+        {"kind": "epoch", "epoch": epoch, **dict(zip(names, values, strict=True))}
+        for epoch, values in enumerate(columns, run.first_epoch)
     ]
 
 
@@ -163,6 +165,7 @@ def run_summary(record: Record) -> str:
         ),
         ("task", data["task"] + models),
         ("samples", f"{label} a feature{levels}, draws: {settings['draws']}"),
+        *([("bits", _runs_of(line["bits"] for line in record.lines))] if "bit_policy" in settings else []),
         (
             "schedule",
             f"{settings['epochs']} epochs, batch {settings['batch_size']}, "
@@ -184,6 +187,11 @@ def run_summary(record: Record) -> str:
     ]
     width = max(len(name) for name, _ in pairs)
     return "\n".join(f"{name.ljust(width)}  {value}" for name, value in pairs)
+
+
+def _runs_of(bits: Iterable[int]) -> str:
+    """Bits of each epoch as text, as in "2 (5 epochs), 4 (3 epochs)"."""
+    return ", ".join(f"{value} ({len(list(alike))} epochs)" for value, alike in groupby(bits))
 
 
 def _objective(settings: Mapping[str, Any]) -> str:

@@ -158,6 +158,17 @@ def test_train_with_optimal_levels(prices: Path, capsys: pytest.CaptureFixture[s
     assert "levels" not in records.read_record("b").arrays
 
 
+def test_train_with_bits_that_mqgrad_chooses(prices: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", str(prices), "--target", "price", *QUICK, "--bits", "mqgrad", "--out", "a"]) == 0
+    told = capsys.readouterr().out
+    record = records.read_record("a")
+    bits = [line["bits"] for line in record.lines]
+    assert set(bits) <= {2, 4, 6, 8} and f"{bits[0]} (" in told
+    assert "MQGrad(" in record.header["settings"]["bit_policy"]
+    assert main(["train", str(prices), "--resume", "a", "--epochs", "9"]) == 2
+    assert "cannot be resumed" in capsys.readouterr().err
+
+
 # --- going on ------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "options",
@@ -511,7 +522,7 @@ def test_bad_tables(here: Path, fails: Callable[..., str], command: str, text: s
         (["--levels", "optimal", "--sampling", "naive"], "choose 'double'"),
         (["--bits", "34"], "bits=34"),
         (["--bits", "0"], "bits=0"),
-        (["--bits", "four"], "invalid int value: 'four'"),
+        (["--bits", "four"], "'four' is neither a number nor mqgrad"),
         (["--bits", "4", "--sampling", "full"], "contradicts"),
         (["--sampling", "tripple"], "invalid choice: 'tripple'"),
         (["--draws", "sometimes"], "--draws"),
