@@ -53,6 +53,8 @@ def judge(cases: Sequence[Case], again: Again) -> Claim:
             "The paper attacks ResNet-18; here a network of three convolutions with tanh, one image a gradient and its "
             "label known: the easiest case for an attacker, so that what is hidden here is hidden by the codec.",
             "The paper's attacker takes what was sent for the gradient, and does not use what the codec tells of it.",
+            "An attacker with more steps, starts or images to rehearse with finds more: what is found shows what is "
+            "not hidden; what is not found may yet be.",
             "SSIM is that of scikit-image: windows of 7 x 7, data_range from the least to the largest pixel, "
             "channel_axis=0. No pixel is rounded to 8 bits.",
         ),

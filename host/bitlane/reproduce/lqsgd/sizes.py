@@ -29,5 +29,5 @@ class Size(claim.Size):
     victim_steps: int
 
 
-FULL = Size("full", 3, 60_000, 2, 4096, 9, 8, 200, 300)
+FULL = Size("full", 3, 60_000, 2, 4096, 9, 8, 600, 300)
 QUICK = Size("quick", 2, 1_280, 1, 256, 3, 2, 10, 3)
