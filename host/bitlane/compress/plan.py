@@ -9,11 +9,12 @@ from dataclasses import dataclass
 class LinkModel:
     """What it costs to send: `latency` seconds a round, `bandwidth` bytes a second, in and out at a time.
 
+    That of a gigabit network where nothing is given, as who has more rarely compresses.
     Every rank has to be given the same; `bitlane advise` measures it.
     """
 
     latency: float = 100e-6
-    bandwidth: float = 1e9
+    bandwidth: float = 125e6
 
     def gather_seconds(self, body: int, ranks: int) -> float:
         """Everybody sends its codes to everybody: one round."""

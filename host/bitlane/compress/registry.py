@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from ..errors import DataError
-from . import DGC, LQSGD, QSGD, EFSign, MiCRO, MQGrad, PowerSGD, TernGrad, TopK
+from . import DGC, LQSGD, QSGD, Adaptive, EFSign, MiCRO, MQGrad, PowerSGD, TernGrad, TopK
 from .compressor import Compressor
 from .uncompressed import Uncompressed
 
@@ -22,6 +22,7 @@ _NAMES: dict[str, Any] = {
     "powersgd": PowerSGD,
     "lqsgd": LQSGD,
 }
+_POLICIES: dict[str, Any] = {"mqgrad": MQGrad, "adaptive": Adaptive}
 EXAMPLES = (
     *("none", "qsgd:bits=8", "qsgd:bits=4,error_feedback=True", "qsgd:bits=2,error_feedback=True", "qsgd:bits=mqgrad"),
     *("terngrad", "efsign", "topk:density=0.05", "dgc:density=0.05", "micro:density=0.05", "powersgd:rank=8"),
@@ -30,7 +31,7 @@ EXAMPLES = (
 
 
 def named(text: str) -> Compressor:
-    """The compressor that `text` names: `lqsgd`, or with settings `lqsgd:rank=2,bits=4`; `bits=mqgrad` for that policy.
+    """The compressor that `text` names: `lqsgd`, or with settings `lqsgd:rank=2,bits=4`; `bits=mqgrad` or `bits=adaptive` for a policy.
 
     Raises DataError for a name or a setting that there is not, and as the compressor does for a bad value.
     """
@@ -46,8 +47,10 @@ def _setting(name: str, text: str) -> tuple[str, Any]:
     known = [each.name for each in fields(_NAMES[name]) if each.init]
     if not equals or key not in known:
         raise DataError(f"{name}:{text}: settings of {name} are {', '.join(known) or 'none'}, each as name=value")
-    if value == "mqgrad":
-        return key, MQGrad()
+    if value in _POLICIES:
+        return key, _POLICIES[value]()
+    if key == "controller":
+        return key, value
     try:
         return key, literal_eval(value)
     except (ValueError, SyntaxError):

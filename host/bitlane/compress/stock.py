@@ -1,4 +1,7 @@
-"""PowerSGD beside the communication hook that comes with PyTorch: seconds of a step of both, in the same run."""
+"""PowerSGD beside the communication hook that comes with PyTorch: seconds of a step of both, in the same run.
+
+python -m bitlane.compress.stock        one thread, a gradient of 4096 x 4096, ranks 1, 4 and 16
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as stock
 
+from ..summary import aligned
 from .compressor import Parameter
 from .link import Link
 from .lowrank import LQSGD, PowerSGD
@@ -77,3 +81,18 @@ def _ours(compressor: PowerSGD | LQSGD, gradient: Tensor) -> Callable[[Tensor, i
     layout = [Parameter(0, tuple(gradient.shape))]
     reducer = compressor.reducer(layout, Link(TorchTransport(), ""), LinkModel(), torch.device("cpu"))
     return lambda values, step: reducer.average(values.view(-1), step)
+
+
+def main() -> None:
+    """Print what `step_seconds` finds."""
+    torch.set_num_threads(1)
+    table = [["rank", "PyTorch's hook, ms", "PowerSGD, ms", "LQ-SGD, ms", "PowerSGD / hook"]]
+    for rank in (1, 4, 16):
+        seconds = step_seconds(4096, 4096, rank)
+        table.append([f"{rank}", *(f"{1e3 * each:.1f}" for each in seconds.values())])
+        table[-1].append(f"{seconds['PowerSGD'] / seconds['stock']:.3f}")
+    print(aligned(table))
+
+
+if __name__ == "__main__":
+    main()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Protocol, TypeVar
 
@@ -83,13 +84,7 @@ class TorchTransport:
     def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
         if self._group is None:
             raise BitlaneError(f"rank {self.rank} has left the others after an error: go on from a checkpoint")
-        try:
-            found = self._all_to_all(parts, lengths) if self._on_gpu else self._by_pairs(parts, lengths)
-        except RuntimeError as error:
-            reason = str(error).splitlines()[0]
-            raise RankFailed(
-                f"rank {self.rank} waited in vain for another rank, which failed, ended or hangs: {reason}"
-            ) from error
+        found = self._all_to_all(parts, lengths) if self._on_gpu else self._by_pairs(parts, lengths)
         self.sent += sum(len(part) for rank, part in enumerate(parts) if rank != self.rank)
         found[self.rank] = parts[self.rank]
         return found
@@ -100,7 +95,8 @@ class TorchTransport:
         others = [part.to(self.device) for rank, part in enumerate(parts) if rank != self.rank]
         sent = torch.cat(others) if others else torch.empty(0, dtype=torch.uint8, device=self.device)
         received = torch.empty(sum(incoming), dtype=torch.uint8, device=self.device)
-        dist.all_to_all_single(received, sent, incoming, outgoing, group=self._group)
+        with self._talking():
+            dist.all_to_all_single(received, sent, incoming, outgoing, group=self._group)
         return list(received.split(incoming))
 
     def _by_pairs(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
@@ -111,11 +107,23 @@ class TorchTransport:
         outgoing = [part.cpu() for part in parts]
         others = [(self.rank + distance) % self.size for distance in range(1, self.size)]
         place = {rank: dist.get_global_rank(self._group, rank) for rank in others}
-        waiting = [dist.irecv(received[rank], place[rank], self._group) for rank in others if lengths[rank]]
-        waiting += [dist.isend(outgoing[rank], place[rank], self._group) for rank in others if len(parts[rank])]
-        for each in waiting:
-            each.wait()
+        with self._talking():
+            waiting = [dist.irecv(received[rank], place[rank], self._group) for rank in others if lengths[rank]]
+            waiting += [dist.isend(outgoing[rank], place[rank], self._group) for rank in others if len(parts[rank])]
+            for each in waiting:
+                each.wait()
         return received
+
+    @contextmanager
+    def _talking(self) -> Iterator[None]:
+        """What fails here is another rank's failure."""
+        try:
+            yield
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            raise RankFailed(
+                f"rank {self.rank} waited in vain for another rank, which failed, ended or hangs: {reason}"
+            ) from error
 
 
 class MemoryTransport:

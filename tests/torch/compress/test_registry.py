@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import bitlane.compress
-from bitlane.compress import LQSGD, QSGD, MQGrad
+from bitlane.compress import LQSGD, QSGD, Adaptive, MiCRO, MQGrad
 from bitlane.compress.registry import EXAMPLES, named
 from bitlane.compress.uncompressed import Uncompressed
 from bitlane.errors import DataError
@@ -16,6 +16,8 @@ def test_names_and_settings():
     assert named("lqsgd") == LQSGD()
     assert named("lqsgd:rank=3,bits=4,alpha=2.5") == LQSGD(rank=3, bits=4, alpha=2.5)
     assert named("qsgd:bits=mqgrad,error_feedback=True") == QSGD(bits=MQGrad(), error_feedback=True)
+    assert named("qsgd:bits=adaptive") == QSGD(bits=Adaptive())
+    assert named("micro:controller=published") == MiCRO(controller="published")
 
 
 @pytest.mark.parametrize(
