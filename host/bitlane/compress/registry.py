@@ -31,7 +31,7 @@ EXAMPLES = (
 
 
 def named(text: str) -> Compressor:
-    """The compressor that `text` names: `lqsgd`, or with settings `lqsgd:rank=2,bits=4`; `bits=mqgrad` or `bits=adaptive` for a policy.
+    """The compressor that `text` names: `lqsgd`, or with settings `lqsgd:rank=2,bits=4`; a policy as `bits=mqgrad`.
 
     Raises DataError for a name or a setting that there is not, and as the compressor does for a bad value.
     """

@@ -8,7 +8,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from bitlane.compress import QSGD, MQGrad
-from bitlane.compress.experiment import Training, _batches, accuracy, layout_of, train
+from bitlane.compress.experiment import Training, accuracy, batches, layout_of, train
 from bitlane.compress.images import Images
 from bitlane.compress.networks import NETWORKS, network
 from bitlane.compress.policy import Observed
@@ -33,11 +33,11 @@ def test_float_ranks_do_what_one_process_does(seed):
     found = train(training, None, images)
     model = network("perceptron", 1, 28, training.seed)
     optimizer = torch.optim.SGD(model.parameters(), 0.05, 0.9)
-    batches = [_batches(training, len(images.pixels), rank) for rank in range(3)]
+    dealt = [batches(training, len(images.pixels), rank) for rank in range(3)]
     losses = []
-    for step, parts in enumerate(zip(*batches, strict=True)):
+    for step, parts in enumerate(zip(*dealt, strict=True)):
         for group in optimizer.param_groups:
-            group["lr"] = 0.05 * (1 - step / len(batches[0]))
+            group["lr"] = 0.05 * (1 - step / len(dealt[0]))
         optimizer.zero_grad()
         loss = cross_entropy(model(images.pixels[torch.cat(parts)]), images.classes[torch.cat(parts)])
         loss.backward()
@@ -76,7 +76,7 @@ def test_a_policy_goes_by_the_clock_and_its_bits_are_told(seed):
 
 def test_an_epoch_deals_every_image_once():
     training = Training(ranks=3, batch=5, epochs=2, seed=4)
-    dealt = [torch.cat(_batches(training, 62, rank)) for rank in range(3)]
+    dealt = [torch.cat(batches(training, 62, rank)) for rank in range(3)]
     first, second = (torch.cat([each.chunk(2)[epoch] for each in dealt]) for epoch in range(2))
     assert len(first.unique()) == len(second.unique()) == 60
     assert not torch.equal(first, second)

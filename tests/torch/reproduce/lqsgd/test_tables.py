@@ -25,7 +25,10 @@ def pictures(count=200):
 
 
 def runs(accuracy, sent, seconds):
-    return [tables.Run(History(np.ones(4), accuracy + each, sent, 0.1), seconds) for each in (-0.001, 0.001)]
+    return [
+        tables.Run(History(np.ones(4), accuracy + each, sent, 0.1, np.zeros(4, np.int64)), seconds)
+        for each in (-0.001, 0.001)
+    ]
 
 
 def judged(accuracy=0.97, sent=26, seconds=1.2):
