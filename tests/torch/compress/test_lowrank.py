@@ -150,7 +150,7 @@ def test_a_rank_keeps_what_factors_cannot_say_and_nothing_else(seed):
     rows = 7 * shared.T + 0.5 * rng.standard_normal((3, 4, 2, 50))
     inputs = np.einsum("mr,skrn->skmn", columns, rows)
     found = run(PowerSGD(2), inputs.reshape(3, 4, -1).astype(np.float32), layout_of([(40, 50)]))
-    assert all(np.abs(kept).max() < 1e-5 for _, kept, *_ in found)
+    assert all(np.abs(kept).max() < 1e-3 for _, kept, *_ in found)
 
 
 def columns_bytes(lengths, bits):
