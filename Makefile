@@ -10,9 +10,10 @@ OUT ?= runs/demo
 MINUTES ?= 10
 MUTANTS ?= 500
 BOARD ?= pynq-z2
+PAPER ?= zipml
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test torch reproduce formal lint bench levels soak cov mutate synth netlist toolchain bitstream docs clean
+.PHONY: help demo test torch reproduce formal lint bench levels compression soak cov mutate synth netlist toolchain bitstream docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,8 +30,8 @@ test: $(STAMP) $(PYNQ:%=%/installed) ## all tests, on two processes; those of bo
 torch: $(TORCH)/installed ## the tests that need torch: networks and gradient compression, in an environment of their own
 	$(TORCH)/bin/pytest tests/torch
 
-reproduce: $(TORCH)/installed ## measure the claims of the ZipML paper: docs/zipml.md
-	$(TORCH)/bin/bitlane reproduce zipml --out docs/zipml.md
+reproduce: $(TORCH)/installed ## measure the claims of PAPER (zipml; lqsgd, micro, mqgrad): docs/PAPER.md
+	$(TORCH)/bin/bitlane reproduce $(PAPER) --out docs/$(PAPER).md
 
 formal: $(STAMP) ## prove the streams, the AXI ports and the order of the data, by induction
 	$(BIN)/python -m bitlane_sim.formal
@@ -50,6 +51,13 @@ bench: $(STAMP) ## cycles against the bounds, time to the loss of 32 bits, stale
 
 levels: $(STAMP) ## what optimal levels save in training, on nine data sets: about half an hour
 	$(BIN)/python -m bitlane_sim.levels_training
+
+compression: $(TORCH)/installed ## every gradient compressor on 2 to 8 processes: bytes at the socket, no hang, codecs against a copy
+	$(TORCH)/bin/python -m bitlane.compress.trial
+	$(TORCH)/bin/python -m bitlane.compress.trial --values 600000 --steps 200
+	$(TORCH)/bin/python -m bitlane.compress.density --controllers quotas
+	$(TORCH)/bin/bitlane bench-compress
+	$(TORCH)/bin/python -m bitlane.compress.stock
 
 soak: $(STAMP) ## random runs, RTL against numpy reference, for MINUTES (10)
 	$(BIN)/python -m bitlane_sim.soak --minutes $(MINUTES)
