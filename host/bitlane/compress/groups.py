@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+TINY = np.float32(2.0**-100)  # a group whose scale is less is sent as zeros
 GROUP = 512  # values a group has at most: 4 bytes of scale are 1/16 bit a value
 
 

@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 
 from .arrays import check_body, check_values, not_finite
 from .compiled import kernels
-from .groups import Groups
+from .groups import TINY, Groups
 from .packing import Bytes, pack, unpack
-from .randomness import words
+from .randomness import FRACTION, words
 
 Values = NDArray[np.float32]
 
 BITS = range(2, 9)
-TINY = np.float32(2.0**-100)  # a group whose scale is less is sent as zeros
-FRACTION = 16  # bits behind the point of v / step where it is rounded at random
 _NONE = np.empty(0, np.float32)
 
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from ..errors import DataError
 from .arrays import check_body, check_values, not_finite
-from .groups import Groups
-from .linear import BITS, TINY, Values
+from .groups import TINY, Groups
+from .linear import BITS, Values
 from .linear import body_bytes as body_bytes  # a scale in place of a step
 from .packing import Bytes, pack, unpack
 

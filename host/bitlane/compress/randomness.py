@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+FRACTION = 16  # bits of a word that stochastic rounding takes: those behind the point of what is rounded
 PLACE = 0x9E3779B9
 FIRST, SECOND = 0x7FEB352D, 0x846CA68B
 

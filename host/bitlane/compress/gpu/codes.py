@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from ...errors import DataError
-from ..groups import GROUP, Groups
-from ..linear import FRACTION, TINY
-from ..randomness import FIRST, PLACE, SECOND
+from ..groups import GROUP, TINY, Groups
+from ..randomness import FIRST, FRACTION, PLACE, SECOND
 from ..wire import PayloadError
 
 triton: Any = import_module("triton")

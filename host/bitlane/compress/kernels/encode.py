@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..linear import FRACTION, TINY
-from ..randomness import FIRST, PLACE, SECOND
+from ..groups import TINY
+from ..randomness import FIRST, FRACTION, PLACE, SECOND
 from .common import (
     EIGHT,
     FULL,
