@@ -53,11 +53,11 @@ levels: $(STAMP) ## what optimal levels save in training, on nine data sets: abo
 	$(BIN)/python -m bitlane_sim.levels_training
 
 compression: $(TORCH)/installed ## every gradient compressor on 2 to 8 processes: bytes at the socket, no hang, codecs against a copy
-	$(TORCH)/bin/python -m bitlane.compress.trial
-	$(TORCH)/bin/python -m bitlane.compress.trial --values 600000 --steps 200
-	$(TORCH)/bin/python -m bitlane.compress.density --controllers quotas
+	$(TORCH)/bin/python -m bitlane.compress.studies.trial
+	$(TORCH)/bin/python -m bitlane.compress.studies.trial --values 600000 --steps 200
+	$(TORCH)/bin/python -m bitlane.compress.studies.density --controllers quotas
 	$(TORCH)/bin/bitlane bench-compress
-	$(TORCH)/bin/python -m bitlane.compress.stock
+	$(TORCH)/bin/python -m bitlane.compress.studies.stock
 
 soak: $(STAMP) ## random runs, RTL against numpy reference, for MINUTES (10)
 	$(BIN)/python -m bitlane_sim.soak --minutes $(MINUTES)

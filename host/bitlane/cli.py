@@ -312,7 +312,7 @@ def _can_write(out: Path) -> None:
 def _train_ddp(arguments: argparse.Namespace) -> None:
     _writable(arguments.out)
     extra("torch", "train-ddp", "'bitlane[torch]'")
-    from .compress.command import train_ddp  # torch is slow to import, and not everybody has it
+    from .compress.train.command import train_ddp  # torch is slow to import, and not everybody has it
 
     summary, record = train_ddp(arguments)
     _report(summary, record, arguments.out, lambda folder: draw(record, folder))
@@ -376,7 +376,7 @@ def _selftest(arguments: argparse.Namespace) -> None:
 # --- bench-compress ------------------------------------------------------------------------------
 def _bench_compress(arguments: argparse.Namespace) -> None:
     extra("torch", "bitlane bench-compress", "'bitlane[torch,fast]'")
-    from .compress.bench import bench, table
+    from .compress.studies.bench import bench, table
 
     chosen = (arguments.codecs, arguments.size, arguments.threads, arguments.repeat, arguments.gpu)
     with _progress("measuring", len(arguments.codecs) * len(arguments.size), unit="codec") as advance:
@@ -432,7 +432,8 @@ def _progress(what: str, total: int, unit: str = "epoch") -> Iterator[Callable[.
 
 def _advise(arguments: argparse.Namespace) -> None:
     extra("torch", "bitlane advise", "'bitlane[torch]'")
-    from .compress import advise, links
+    from .compress.ranks import links
+    from .compress.studies import advise
 
     layout, compute = advise.model_of(arguments.network, arguments.parameters)
     compute = compute if arguments.compute is None else arguments.compute

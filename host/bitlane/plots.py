@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .compress.curve import draw_losses
+from .compress.train.curve import draw_losses
 from .errors import DataError
 from .extras import extra
 from .measures import LOSS_NAMES, LOSS_UNITS

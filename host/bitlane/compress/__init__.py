@@ -13,17 +13,17 @@ from ..extras import extra
 
 _WHERE = {
     "Adaptive": "policies.adaptive",
-    "DDPCompression": "hook",
-    "DGC": "dgc",
-    "EFSign": "dense",
+    "DDPCompression": "ddp.hook",
+    "DGC": "compressors.dgc",
+    "EFSign": "compressors.dense",
     "FixedBits": "policy",
-    "LQSGD": "lowrank",
-    "MiCRO": "micro",
+    "LQSGD": "compressors.lowrank",
+    "MiCRO": "compressors.micro",
     "MQGrad": "policies.mqgrad",
-    "PowerSGD": "lowrank",
-    "QSGD": "dense",
-    "TernGrad": "dense",
-    "TopK": "topk",
+    "PowerSGD": "compressors.lowrank",
+    "QSGD": "compressors.dense",
+    "TernGrad": "compressors.dense",
+    "TopK": "compressors.topk",
 }
 _NUMPY_ALONE = ("policy", "policies.adaptive", "policies.mqgrad")
 __all__ = sorted(_WHERE)

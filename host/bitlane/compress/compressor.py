@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from .link import Link
-from .plan import LinkModel
+from .codecs.wire import CodecId
 from .policy import BitPolicy
-from .wire import CodecId
+from .ranks.link import Link
+from .ranks.plan import LinkModel
 
 State = Mapping[str, Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import DataError
 from . import DGC, LQSGD, QSGD, Adaptive, EFSign, MiCRO, MQGrad, PowerSGD, TernGrad, TopK
 from .compressor import Compressor
-from .uncompressed import Uncompressed
+from .compressors.uncompressed import Uncompressed
 
 _NAMES: dict[str, Any] = {
     "none": Uncompressed,

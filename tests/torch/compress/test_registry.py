@@ -6,8 +6,8 @@ import pytest
 
 import bitlane.compress
 from bitlane.compress import LQSGD, QSGD, Adaptive, MiCRO, MQGrad
+from bitlane.compress.compressors.uncompressed import Uncompressed
 from bitlane.compress.registry import EXAMPLES, named
-from bitlane.compress.uncompressed import Uncompressed
 from bitlane.errors import DataError
 
 

@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError
+from ..codecs.randomness import seed_of
 from ..policy import Observed, Share
-from ..randomness import seed_of
 from .choices import ALL, check_choices, check_period, check_state
 from .period import Period
 from .qnetwork import Floats, QNetwork

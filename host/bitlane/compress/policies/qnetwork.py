@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..randomness import words
+from ..codecs.randomness import words
 from .choices import check_state
 
 Floats = NDArray[np.float64]

@@ -20,13 +20,13 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ...errors import DataError
+from ..codecs.groups import GROUP
+from ..codecs.randomness import seed_of, words
+from ..codecs.wire import CodecId
 from ..compressor import Compressor, Layout
-from ..dense import QSGD, EFSign
-from ..groups import GROUP
-from ..lowrank import LQSGD, PowerSGD, has_factors, matrix_shape
-from ..orthonormal import orthonormal
-from ..randomness import seed_of, words
-from ..wire import CodecId
+from ..compressors.dense import QSGD, EFSign
+from ..compressors.lowrank import LQSGD, PowerSGD, has_factors, matrix_shape
+from ..compressors.orthonormal import orthonormal
 
 Compare = Callable[[Tensor], tuple[Tensor, Tensor]]
 """From gradients of dummies, float32 [k, n]: what is compared of them, and with what; both float32 [k, any]."""

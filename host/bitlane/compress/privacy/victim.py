@@ -10,11 +10,11 @@ from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy
 
 from ..compressor import Compressor, Layout
-from ..experiment import layout_of
-from ..link import Link
-from ..networks import CLASSES
-from ..plan import LinkModel
-from ..transport import MemoryTransport, together
+from ..ranks.link import Link
+from ..ranks.plan import LinkModel
+from ..ranks.transport import MemoryTransport, together
+from ..studies.experiment import layout_of
+from ..studies.networks import CLASSES
 
 WIDTH = 12  # channels of each convolution
 

@@ -12,15 +12,15 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ...compress.compressor import Compressor
-from ...compress.dense import QSGD, EFSign
-from ...compress.images import Images, load_images
-from ...compress.lowrank import LQSGD, PowerSGD
-from ...compress.micro import MiCRO
+from ...compress.compressors.dense import QSGD, EFSign
+from ...compress.compressors.lowrank import LQSGD, PowerSGD
+from ...compress.compressors.micro import MiCRO
+from ...compress.compressors.topk import TopK
 from ...compress.privacy.attack import Attack, Pixels, invert
 from ...compress.privacy.knowledge import Compare, knowing, naive
 from ...compress.privacy.similarity import similarity
 from ...compress.privacy.victim import Victim, bytes_sent, sent, smooth_network
-from ...compress.topk import TopK
+from ...compress.studies.images import Images, load_images
 from ..claim import Say
 from .sizes import Size
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...compress.stock import step_seconds
+from ...compress.studies.stock import step_seconds
 from ..claim import Claim, Say, Verdict, markdown_table
 from .sizes import Size
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...compress.images import load_images
+from ...compress.studies.images import load_images
 from ...extras import extra
 from ..paper import Paper
 from . import overhead, privacy, tables

@@ -11,8 +11,8 @@ import numpy as np
 
 from ...compress import LQSGD, PowerSGD, TopK
 from ...compress.compressor import Compressor
-from ...compress.experiment import History, Training, train
-from ...compress.images import Images, load_images
+from ...compress.studies.experiment import History, Training, train
+from ...compress.studies.images import Images, load_images
 from ..claim import Claim, Say, Verdict, markdown_table, spread
 from .sizes import Size
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compress.compressor import Compressor
-from ...compress.experiment import Training
-from ...compress.micro import MiCRO
-from ...compress.topk import TopK
+from ...compress.compressors.micro import MiCRO
+from ...compress.compressors.topk import TopK
+from ...compress.studies.experiment import Training
 from ..claim import Claim, Say, Verdict, markdown_table, spread
 from .sizes import Size
 from .watch import pictures, watched

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compress.compressor import Compressor
-from ...compress.dgc import DGC
-from ...compress.experiment import History, Training, train
-from ...compress.images import Images
-from ...compress.micro import MiCRO
-from ...compress.topk import TopK
+from ...compress.compressors.dgc import DGC
+from ...compress.compressors.micro import MiCRO
+from ...compress.compressors.topk import TopK
+from ...compress.studies.experiment import History, Training, train
+from ...compress.studies.images import Images
 from ..claim import Claim, Say, Verdict, markdown_table, spread
 from .sizes import Size
 from .watch import pictures, watched

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...compress.density.gradients import Gradients
-from ...compress.density.study import SETTLING, Outcome, run
-from ...compress.micro import MiCRO
+from ...compress.compressors.micro import MiCRO
+from ...compress.studies.density.gradients import Gradients
+from ...compress.studies.density.study import SETTLING, Outcome, run
 from ..claim import Claim, Say, Verdict, markdown_table
 from .sizes import Size
 

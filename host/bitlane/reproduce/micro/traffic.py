@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...compress.density.gradients import Gradients
-from ...compress.density.study import Outcome, run
-from ...compress.micro import MiCRO
+from ...compress.compressors.micro import MiCRO
+from ...compress.studies.density.gradients import Gradients
+from ...compress.studies.density.study import Outcome, run
 from ..claim import Claim, Say, Verdict, markdown_table
 from .sizes import Size
 

@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...compress.codecs.wire import CodecId
 from ...compress.compressor import Compressor, Layout, Reducer, State, whole
-from ...compress.experiment import History, Training, train
-from ...compress.images import Images, load_images
-from ...compress.link import Link
-from ...compress.plan import LinkModel
 from ...compress.policy import BitPolicy
-from ...compress.wire import CodecId
+from ...compress.ranks.link import Link
+from ...compress.ranks.plan import LinkModel
+from ...compress.studies.experiment import History, Training, train
+from ...compress.studies.images import Images, load_images
 
 
 def pictures(count: int) -> Images:

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import torch
 
-from ...compress.costs import compute_seconds, costs_of
-from ...compress.dense import QSGD
-from ...compress.experiment import layout_of
-from ...compress.links import parse_link
-from ...compress.networks import network
+from ...compress.compressors.dense import QSGD
 from ...compress.policies.choices import ALL
+from ...compress.ranks.links import parse_link
+from ...compress.studies.costs import compute_seconds, costs_of
+from ...compress.studies.experiment import layout_of
+from ...compress.studies.networks import network
 
 RANKS, BATCH = 4, 32
 CHANNELS, SIDE = 3, 32

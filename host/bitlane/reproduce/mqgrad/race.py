@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...compress.dense import QSGD
-from ...compress.experiment import History, Training, train
-from ...compress.images import Images, load_images
+from ...compress.compressors.dense import QSGD
 from ...compress.policies.adaptive import Adaptive
 from ...compress.policies.mqgrad import MQGrad
 from ...compress.policy import BitPolicy, FixedBits
+from ...compress.studies.experiment import History, Training, train
+from ...compress.studies.images import Images, load_images
 from ..claim import Claim, Say, Verdict, markdown_table, spread
 from .pace import BATCH, RANKS, Pace, paces
 from .sizes import TrainingSize

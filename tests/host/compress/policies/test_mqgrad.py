@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from bitlane.compress import MQGrad
+from bitlane.compress.codecs.randomness import seed_of
 from bitlane.compress.policies.mqgrad import HIDDEN
 from bitlane.compress.policies.qnetwork import QNetwork
-from bitlane.compress.randomness import seed_of
 from bitlane.errors import DataError
 
 from .shares import alone, step

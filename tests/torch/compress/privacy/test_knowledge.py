@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bitlane.compress import LQSGD, QSGD, EFSign, FixedBits, PowerSGD
-from bitlane.compress.groups import GROUP
+from bitlane.compress.codecs.groups import GROUP
 from bitlane.compress.privacy.knowledge import knowing, naive
 from bitlane.compress.privacy.victim import sent
 from bitlane.errors import DataError

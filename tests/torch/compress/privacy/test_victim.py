@@ -5,10 +5,11 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from bitlane.compress import QSGD, EFSign, PowerSGD, linear
-from bitlane.compress.groups import Groups
+from bitlane.compress import QSGD, EFSign, PowerSGD
+from bitlane.compress.codecs import linear
+from bitlane.compress.codecs.groups import Groups
+from bitlane.compress.codecs.randomness import seed_of
 from bitlane.compress.privacy.victim import Victim, bytes_sent, sent, smooth_network
-from bitlane.compress.randomness import seed_of
 
 from .support import CLASSES, PIXELS, blobs, victim
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from bitlane.compress import QSGD, EFSign, TopK
-from bitlane.compress.images import Images
 from bitlane.compress.privacy.attack import Attack
+from bitlane.compress.studies.images import Images
 from bitlane.reproduce.lqsgd import inversion
 from bitlane.reproduce.lqsgd.sizes import QUICK
 

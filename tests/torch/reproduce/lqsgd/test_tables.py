@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from bitlane.compress import TopK
-from bitlane.compress.experiment import History, Training, train
-from bitlane.compress.images import Images
+from bitlane.compress.studies.experiment import History, Training, train
+from bitlane.compress.studies.images import Images
 from bitlane.reproduce.claim import Verdict
 from bitlane.reproduce.lqsgd import tables
 from bitlane.reproduce.lqsgd.sizes import QUICK

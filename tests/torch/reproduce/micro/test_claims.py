@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bitlane.compress import MiCRO
-from bitlane.compress.density.gradients import Gradients
-from bitlane.compress.density.study import Outcome, run
+from bitlane.compress.studies.density.gradients import Gradients
+from bitlane.compress.studies.density.study import Outcome, run
 from bitlane.reproduce.claim import Verdict
 from bitlane.reproduce.micro import buildup, fidelity, scaling, traffic
 

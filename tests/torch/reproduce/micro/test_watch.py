@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from bitlane.compress import MiCRO, TopK
-from bitlane.compress.experiment import Training, train
-from bitlane.compress.images import Images
+from bitlane.compress.studies.experiment import Training, train
+from bitlane.compress.studies.images import Images
 from bitlane.reproduce.micro.watch import watched
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bitlane.compress.experiment import History
+from bitlane.compress.studies.experiment import History
 from bitlane.reproduce.claim import Verdict
 from bitlane.reproduce.mqgrad import controller
 from bitlane.reproduce.mqgrad.pace import Pace

@@ -1,0 +1,51 @@
+"""No compression: what other compressors are compared with, and what a step that cannot be compressed goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..codecs.groups import Groups
+from ..codecs.wire import CodecId
+from ..compressor import Layout, State, whole
+from ..ranks.averaging import Averaging
+from ..ranks.link import Link
+from ..ranks.plan import LinkModel
+from .factors import Float32
+
+
+class UncompressedReducer:
+    """The reducer of `Uncompressed`; it keeps nothing."""
+
+    def __init__(self, averaging: Averaging):
+        self.averaging, self.bits = averaging, 0
+
+    def average(self, vector: Tensor, step: int) -> None:
+        self.averaging.average(vector, Float32(), step)
+
+    def kept(self) -> Tensor | None:
+        return None
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: State) -> None:
+        """There is nothing to go on from."""
+
+    def take_over(self, states: Sequence[State], kept: Tensor | None) -> None:
+        """There is nothing to take over."""
+
+
+@dataclass(frozen=True)
+class Uncompressed:
+    """Float32 values, added in order of rank, so that every rank gets the same bytes."""
+
+    codec: CodecId = field(default=CodecId.FLOAT, init=False)
+    policy: None = field(default=None, init=False)
+
+    def reducer(self, layout: Layout, link: Link, model: LinkModel, device: torch.device) -> UncompressedReducer:
+        return UncompressedReducer(Averaging(Groups.of(whole(layout)), link, model, 0, False, device))

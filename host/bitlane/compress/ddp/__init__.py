@@ -1,0 +1,1 @@
+"""Compressors under DistributedDataParallel: buckets, steps, states, statistics."""

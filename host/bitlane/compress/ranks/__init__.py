@@ -1,0 +1,1 @@
+"""How ranks talk: links that agree, averages of codes, processes, emulated links."""

@@ -1,0 +1,1 @@
+"""What compressors cost and what they do: experiments, trials, timings, advice."""

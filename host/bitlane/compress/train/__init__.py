@@ -1,0 +1,1 @@
+"""`bitlane train-ddp`: several processes of this machine, with checkpoints of all or none."""

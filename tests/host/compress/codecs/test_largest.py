@@ -1,0 +1,53 @@
+"""The largest magnitudes, against a sort of Python numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bitlane.compress.codecs.largest import largest, sampled_threshold
+
+
+def by_sorting(values: np.ndarray, count: int) -> list[int]:
+    numbers = values.tolist()
+    order = sorted(range(len(numbers)), key=lambda place: (-abs(numbers[place]), place))
+    return sorted(place for place in order[:count] if numbers[place] != 0)
+
+
+def vectors(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+    sparse = rng.standard_normal(n) * (rng.random(n) < 0.02)
+    periodic = np.where(np.arange(n) % 7 == 0, 1000.0, 1.0) * rng.standard_normal(n)
+    return {
+        "normal": rng.standard_normal(n),
+        "heavy": rng.standard_t(1, n),
+        "ties": rng.integers(-3, 4, n),
+        "alike": np.full(n, -2.5),
+        "zeros": np.zeros(n),
+        "even": np.where(np.arange(n) % 2 == 0, 1000.0, 1.0) * rng.standard_normal(n),  # all that a sample sees
+        "odd": np.where(np.arange(n) % 2 == 1, 1000.0, 1.0) * rng.standard_normal(n),  # nothing that it sees
+        "sparse": sparse,
+        "periodic": periodic,
+        "denormal": rng.standard_normal(n) * 1e-44,
+        "sorted": np.sort(rng.standard_normal(n)),
+    }
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 100, 10_000])
+def test_what_a_sort_finds(seed: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    for name, vector in vectors(rng, n).items():
+        values = vector.astype(np.float32)
+        for count in {0, 1, n // 1000, n // 20, n // 3, n, n + 5}:
+            found = largest(values, count)
+            assert found.dtype == np.int64
+            assert found.tolist() == by_sorting(values, count), (name, count)
+
+
+def test_most_is_read_once(seed: int) -> None:
+    """The sample's threshold lets few more through than are wanted, and rarely fewer."""
+    rng = np.random.default_rng(seed)
+    passed = []
+    for _ in range(30):
+        values = rng.standard_t(3, 200_000).astype(np.float32)
+        passed.append(int((np.abs(values) >= sampled_threshold(values, 2000)).sum()))
+    assert max(passed) < 6000 and np.mean(np.array(passed) >= 2000) > 0.9

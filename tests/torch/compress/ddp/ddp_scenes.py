@@ -1,0 +1,250 @@
+"""What two ranks do in `test_hook.py`: scenes with real processes and DDP, each of which returns what is compared."""
+
+from __future__ import annotations
+
+import copy
+from contextlib import nullcontext
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from bitlane.compress import QSGD, DDPCompression
+from bitlane.compress.compressors.uncompressed import Uncompressed
+from bitlane.errors import BitlaneError
+
+RANKS = 2
+
+
+class Mixed(nn.Module):
+    """Parameters of three types; registered in another order than they are used in."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(17, 3)
+        self.low = nn.Linear(9, 17, dtype=torch.bfloat16)
+        self.scale = nn.Parameter(torch.ones(9, dtype=torch.float16))
+        self.first = nn.Linear(5, 9)
+        self.other = nn.Linear(9, 17)
+
+    def forward(self, x, use_low=True):
+        hidden = torch.tanh(self.first(x)) * self.scale.float()
+        hidden = self.low(hidden.bfloat16()).float() if use_low else self.other(hidden)
+        return self.last(torch.tanh(hidden))
+
+
+class AllUsed(Mixed):
+    def forward(self, x):
+        return super().forward(x, True) + super().forward(x, False)
+
+
+def build(kind, seed=0):
+    torch.manual_seed(seed)
+    return kind()
+
+
+def batch(rank, step, rows=4):
+    return torch.randn(rows, 5, generator=torch.Generator().manual_seed(100 * rank + step))
+
+
+def local_gradients(model, inputs, **options):
+    """Each rank's gradients without DDP, zeros where it has none: [rank][parameter]."""
+    found = []
+    for each in inputs:
+        twin = copy.deepcopy(model)
+        for x in each:
+            twin(x, **options).square().sum().backward()
+        found.append([torch.zeros_like(p) if p.grad is None else p.grad for p in twin.parameters()])
+    return found
+
+
+def expected(model, inputs, **options):
+    """The mean of all ranks' gradients by hand, in each parameter's type."""
+    columns = zip(*local_gradients(model, inputs, **options), strict=True)
+    return [mean(column).to(column[0].dtype) for column in columns]
+
+
+def wrapped(model, compressor=None, **options):
+    compression_options = {name: options.pop(name) for name in ("debug", "nonfinite") if name in options}
+    ddp = DistributedDataParallel(model, **options)
+    compression = DDPCompression(compressor or Uncompressed(), **compression_options)
+    ddp.register_comm_hook(compression, DDPCompression.hook)
+    return ddp, compression
+
+
+def same(found, wanted):
+    return all(f.dtype == w.dtype and torch.equal(f, w) for f, w in zip(found, wanted, strict=True))
+
+
+def mean(vectors):
+    """A sum in float32, in order of rank, divided by their number."""
+    total = torch.zeros_like(vectors[0], dtype=torch.float32)
+    for vector in vectors:
+        total = total + vector.float()
+    return total * (1 / len(vectors))
+
+
+def gradients(model):
+    return [p.grad for p in model.parameters()]
+
+
+def mixed_types(rank):
+    """Three steps; is each gradient the mean by hand, to the bit?"""
+    answers = []
+    for options in ({}, {"gradient_as_bucket_view": True}, {"static_graph": True}, {"bucket_cap_mb": 1e-4}):
+        model = build(AllUsed)
+        reference = copy.deepcopy(model)
+        ddp, _ = wrapped(model, debug=True, **options)
+        for step in range(3):
+            ddp.zero_grad()
+            ddp(batch(rank, step)).square().sum().backward()
+            answers.append(same(gradients(model), expected(reference, [[batch(r, step)] for r in range(RANKS)])))
+    return answers
+
+
+def accumulation(rank):
+    """Two passes without synchronisation, then one with it, twice over."""
+    model = build(AllUsed)
+    reference = copy.deepcopy(model)
+    ddp, compression = wrapped(model)
+    answers = []
+    for step in range(2):
+        ddp.zero_grad()
+        for part in range(3):
+            with ddp.no_sync() if part < 2 else nullcontext():
+                ddp(batch(rank, 3 * step + part)).square().sum().backward()
+        inputs = [[batch(r, 3 * step + part) for part in range(3)] for r in range(RANKS)]
+        answers.append(same(gradients(model), expected(reference, inputs)))
+    return answers, compression.stats.steps
+
+
+def unused(rank):
+    """One rank uses a layer that the other does not, then both leave it out."""
+    model = build(Mixed)
+    reference = copy.deepcopy(model)
+    ddp, _ = wrapped(model, find_unused_parameters=True)
+    answers = []
+    for uses in ((True, False), (False, True), (False, False)):
+        ddp.zero_grad()
+        ddp(batch(rank, 0), use_low=uses[rank]).square().sum().backward()
+        local = [local_gradients(reference, [[batch(r, 0)]], use_low=uses[r])[0] for r in range(RANKS)]
+        wanted = [mean(column).to(column[0].dtype) for column in zip(*local, strict=True)]
+        found = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
+        answers.append(same(found, wanted))
+    return answers
+
+
+def uneven(rank):
+    """One rank has three batches and the other one: those that are missing count as zeros."""
+    model = build(AllUsed)
+    reference = copy.deepcopy(model)
+    ddp, compression = wrapped(model)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    counts = (1, 3)
+    with ddp.join():
+        for step in range(counts[rank]):
+            optimizer.zero_grad()
+            ddp(batch(rank, step)).square().sum().backward()
+            optimizer.step()
+    by_hand = torch.optim.SGD(reference.parameters(), 0.01)
+    for step in range(max(counts)):
+        inputs = [[batch(r, step)] if step < counts[r] else [] for r in range(RANKS)]
+        for parameter, gradient in zip(reference.parameters(), expected(reference, inputs), strict=True):
+            parameter.grad = gradient
+        by_hand.step()
+    return same(list(model.parameters()), list(reference.parameters())), compression.stats.steps
+
+
+def trained(rank, steps, compressor, first_without_sync=False, **options):
+    model = build(AllUsed)
+    ddp, compression = wrapped(model, compressor, **options)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    if first_without_sync:
+        with ddp.no_sync():
+            ddp(batch(rank, 77)).square().sum().backward()
+    for step in range(steps):
+        optimizer.zero_grad()
+        ddp(batch(rank, step)).square().sum().backward()
+        optimizer.step()
+    return torch.cat([p.detach().double().flatten() for p in model.parameters()]), compression
+
+
+def bucket_sizes(rank):
+    """Parameters after six steps with four cuts: buckets are rebuilt after the first step, in the order of use."""
+    compressor = QSGD(bits=3)  # rounds at random: what a value is drawn depends on its place
+    one, _ = trained(rank, 6, compressor, bucket_cap_mb=25)
+    return [
+        torch.equal(one, trained(rank, 6, compressor, **options)[0])
+        for options in (
+            {"bucket_cap_mb": 1e-4},
+            {"bucket_cap_mb": 1e-3, "gradient_as_bucket_view": True},
+            {"bucket_cap_mb": 1e-4, "first_without_sync": True},
+            {"bucket_cap_mb": 1e-4, "find_unused_parameters": True},  # cut from the first step on
+        )
+    ]
+
+
+def resumed(rank):
+    """Five steps in one go, and five with a new process's objects after the second: the same parameters?"""
+    compressor = QSGD(bits=2, error_feedback=True)
+    whole, compression = trained(rank, 5, compressor)
+    model = build(AllUsed)
+    state = None
+    optimizer = None
+    for begin, end in ((0, 2), (2, 5)):
+        model = copy.deepcopy(model)
+        ddp, compression = wrapped(model, compressor, bucket_cap_mb=1e-4 if begin else 25)
+        if state is not None:
+            compression.load_state_dict(state)
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        for step in range(begin, end):
+            optimizer.zero_grad()
+            ddp(batch(rank, step)).square().sum().backward()
+            optimizer.step()
+        state = compression.state_dict()
+    return torch.equal(whole, torch.cat([p.detach().double().flatten() for p in model.parameters()]))
+
+
+def stats(rank):
+    _, compression = trained(rank, 3, QSGD(bits=8))
+    stats = compression.stats
+    return vars(stats), stats.ratio, stats.density, stats.total.ratio
+
+
+def said(work):
+    try:
+        work()
+    except BitlaneError as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing"
+
+
+def backward(model, x):
+    ddp, _ = wrapped(model)
+    return said(lambda: ddp(x).sum().backward())
+
+
+def refusals(rank):
+    """What is not compressed: the errors of all ranks, and whether the next model is any the worse for it."""
+    double = backward(nn.Linear(5, 2).double(), torch.ones(1, 5).double())
+    sparse = backward(nn.Embedding(4, 2, sparse=True), torch.tensor([rank]))
+    return double, sparse, backward(nn.Linear(5, 2), torch.ones(1, 5))
+
+
+def fsdp(rank):
+    """FSDP2's hook gets what has already been averaged."""
+    from torch.distributed.fsdp import fully_shard
+
+    model = fully_shard(nn.Linear(8, 8))
+    compression = DDPCompression(Uncompressed())
+    model.set_all_reduce_hook(compression.hook)
+    return said(lambda: model(torch.ones(2, 8)).sum().backward())
+
+
+SCENES = (mixed_types, accumulation, unused, uneven, bucket_sizes, resumed, stats, refusals, fsdp)
+
+
+def play(report):
+    """All scenes, one after the other: what each returns, or its error."""
+    return {scene.__name__: scene(dist.get_rank()) for scene in SCENES}
