@@ -5,7 +5,8 @@ python -m bitlane.compress.studies.stock        one thread, a gradient of 4096 x
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -23,6 +24,7 @@ from ..ranks.link import Link
 from ..ranks.plan import LinkModel
 from ..ranks.transport import TorchTransport
 
+_LEFT: list[Any] = []  # process groups that were left
 WARM = 2  # steps that are not counted: memory is new to them
 
 
@@ -32,8 +34,7 @@ def step_seconds(rows: int, columns: int, rank: int, steps: int = 7) -> dict[str
     One rank, which sends nothing, with as many threads as torch has; all three keep residuals and start warm. Needs a
     process without a process group, and leaves none.
     """
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    try:
+    with alone():
         gradient = torch.randn(rows, columns, generator=torch.Generator().manual_seed(0))
         ways = {
             "stock": _stock(rank),
@@ -48,6 +49,19 @@ def step_seconds(rows: int, columns: int, rank: int, steps: int = 7) -> dict[str
                 average(values, step)
                 seconds[name].append(perf_counter() - begun)
         return {name: float(np.median(found[WARM:])) for name, found in seconds.items()}
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """A process group of this process alone.
+
+    The group's object stays: the stock hook's callbacks hold it too, and where one of gloo's threads is the last to let
+    go of it, that thread waits for itself and the process is aborted.
+    """
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    _LEFT.append(dist.group.WORLD)
+    try:
+        yield
     finally:
         dist.destroy_process_group()
 
