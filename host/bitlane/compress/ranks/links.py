@@ -20,20 +20,20 @@ from .namespaces import Namespaces
 from .plan import LinkModel
 from .transport import Transport
 
+LATENCY = 100e-6  # seconds, of links whose words do not tell it
 _RATES = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 _TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _LINK = re.compile(r"(?P<rate>\d+(\.\d+)?)(?P<unit>[kmg]bit)(,(?P<latency>\d+(\.\d+)?)(?P<time>us|ms|s))?")
 
 
 def parse_link(text: str) -> LinkModel:
-    """The link that words such as "100mbit" or "1gbit,0.5ms" name: bits a second, and latency. DataError for others."""
+    """The link that words such as "100mbit" or "1gbit,0.5ms" name: rate, latency (100us). DataError for others."""
     found = _LINK.fullmatch(text)
     if not found or not float(found["rate"]):
         raise DataError(f"link {text!r}: write a rate, and a latency if you like: 100mbit, 1gbit, 1gbit,0.5ms")
     bandwidth = float(found["rate"]) * _RATES[found["unit"]] / 8
-    if not found["latency"]:
-        return LinkModel(bandwidth=bandwidth)
-    return LinkModel(float(found["latency"]) * _TIMES[found["time"]], bandwidth)
+    latency = float(found["latency"]) * _TIMES[found["time"]] if found["latency"] else LATENCY
+    return LinkModel(latency, bandwidth)
 
 
 class SlowLinks(Protocol):

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 class LinkModel:
     """What it costs to send: `latency` seconds a round, `bandwidth` bytes a second, in and out at a time.
 
-    That of a gigabit network where nothing is given, as who has more rarely compresses.
+    Where nothing is given bytes are dear: 100 Mb/s, and rounds that cost little. Who compresses has a slow link, and
+    the bytes are what was asked for. With a latency of milliseconds, small codes are better gathered: say so here.
     Every rank has to be given the same; `bitlane advise` measures it.
     """
 
-    latency: float = 100e-6
-    bandwidth: float = 125e6
+    latency: float = 20e-6
+    bandwidth: float = 12.5e6
 
     def gather_seconds(self, body: int, ranks: int) -> float:
         """Everybody sends its codes to everybody: one round."""
