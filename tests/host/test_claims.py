@@ -51,17 +51,18 @@ def test_four_bits_with_fresh_draws_reach_the_loss_of_32(cadata, seed, capsys):
 def test_optimal_levels_halve_what_draws_cost(cadata, seed, capsys):
     """s = 4 at a constant rate: what the final loss has above that of s = 32, against uniform levels' excess.
 
-    5,000 rows, batch 16, 10 epochs, losses on the unquantized rows, means of the last 5 epochs and two seeds.
+    5,000 rows, batch 16, 10 epochs, losses on the unquantized rows, means of the last 5 epochs and six samples of the
+    rows: of two, about one run in fourteen has uniform levels that happen to do well.
     """
-    order = np.random.default_rng(seed).permutation(len(cadata.y))[:5_000]
-    data = Data(cadata.X[order], cadata.y[order])
+    orders = [np.random.default_rng([seed, each]).permutation(len(cadata.y))[:5_000] for each in range(6)]
 
     def final(bits, sampling, levels):
         precision = training_precision(bits, sampling, levels)
         device = open_device("emulator", level_slots=precision.level_slots)
         losses = []
-        for each in (seed, seed + 1):
-            schedule = Schedule(epochs=10, learning_rate=1.0, seed=each)
+        for each, order in enumerate(orders):
+            data = Data(cadata.X[order], cadata.y[order])
+            schedule = Schedule(epochs=10, learning_rate=1.0, seed=seed + each)
             models = train_as(data, precision, schedule, device, levels=levels).models()
             losses.append(data.result(precision, models, schedule.loss).losses[-5:])
         return np.mean(losses)
