@@ -384,6 +384,18 @@ def _bench_compress(arguments: argparse.Namespace) -> None:
     print(table(rows))
 
 
+# --- advise --------------------------------------------------------------------------------------
+def _advise(arguments: argparse.Namespace) -> None:
+    extra("torch", "bitlane advise", "'bitlane[torch]'")
+    from .compress.ranks import links
+    from .compress.studies import advise
+
+    layout, compute = advise.model_of(arguments.network, arguments.parameters)
+    compute = compute if arguments.compute is None else arguments.compute
+    model = links.parse_link(arguments.link) if arguments.link else advise.loopback(arguments.ranks)
+    print(advise.advice_text(advise.advise(layout, compute, model, arguments.ranks)))
+
+
 # --- what both trainings share -------------------------------------------------------------------
 def _load(arguments: argparse.Namespace) -> tuple[Table, str]:
     """The table and the task."""
@@ -428,17 +440,6 @@ def _progress(what: str, total: int, unit: str = "epoch") -> Iterator[Callable[.
         return
     with extra("tqdm", "a progress bar").tqdm(total=total, desc=what, unit=unit, leave=False) as bar:
         yield lambda *_: bar.update()
-
-
-def _advise(arguments: argparse.Namespace) -> None:
-    extra("torch", "bitlane advise", "'bitlane[torch]'")
-    from .compress.ranks import links
-    from .compress.studies import advise
-
-    layout, compute = advise.model_of(arguments.network, arguments.parameters)
-    compute = compute if arguments.compute is None else arguments.compute
-    model = links.parse_link(arguments.link) if arguments.link else advise.loopback(arguments.ranks)
-    print(advise.advice_text(advise.advise(layout, compute, model, arguments.ranks)))
 
 
 _COMMANDS = {

@@ -44,12 +44,12 @@ def named(text: str) -> Compressor:
 
 def _setting(name: str, text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
-    known = [each.name for each in fields(_NAMES[name]) if each.init]
+    known = {each.name: each.default for each in fields(_NAMES[name]) if each.init}
     if not equals or key not in known:
         raise DataError(f"{name}:{text}: settings of {name} are {', '.join(known) or 'none'}, each as name=value")
     if value in _POLICIES:
         return key, _POLICIES[value]()
-    if key == "controller":
+    if isinstance(known[key], str):
         return key, value
     try:
         return key, literal_eval(value)

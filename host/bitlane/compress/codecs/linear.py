@@ -10,18 +10,15 @@ can change, so that every implementation makes the same bytes: that of numpy her
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .arrays import check_body, check_values, not_finite
+from . import compiled
+from .arrays import Values, added, check_body, check_input, check_values, put, scales
 from .compiled import kernels
-from .groups import TINY, Groups
+from .groups import Groups
 from .packing import Bytes, pack, unpack
 from .randomness import FRACTION, words
 
-Values = NDArray[np.float32]
-
 BITS = range(2, 9)
-_NONE = np.empty(0, np.float32)
 
 
 def body_bytes(groups: Groups, bits: int) -> int:
@@ -43,19 +40,10 @@ def encode(values: Values, groups: Groups, bits: int, residual: Values | None = 
     ------
     DataError: other types or shapes, or numbers that are not finite; the residual is then of no more use.
     """
-    check_values(values, groups.count)
-    if residual is not None:
-        check_values(residual, groups.count, "residuals")
+    check_input(values, residual, groups.count)
     if kernels() is None:
         return _encode(values, groups, bits, residual, seed)
-    body = np.empty(body_bytes(groups, bits), np.uint8)
-    steps, codes = body[: 4 * len(groups)].view(np.float32), body[4 * len(groups) :]
-    kept, source = (_NONE, values) if residual is None else (residual, residual)
-    feedback, random = residual is not None, seed is not None
-    bad = kernels().encode(values, source, kept, feedback, groups.lengths, bits, random, seed or 0, steps, codes)
-    if bad >= 0:
-        raise not_finite(bad)
-    return body
+    return compiled.encode(values, groups, bits, residual, seed)
 
 
 def decode(body: Bytes, groups: Groups, bits: int, out: Values, add: bool = False) -> None:
@@ -66,17 +54,13 @@ def decode(body: Bytes, groups: Groups, bits: int, out: Values, add: bool = Fals
     if kernels() is None:
         _decode(codes, steps, groups, bits, out, add)
     else:
-        kernels().decode(codes, np.array(steps, np.float32), groups.lengths, bits, out, add)
+        compiled.decode(codes, steps, groups, bits, out, add)
 
 
 def _encode(values: Values, groups: Groups, bits: int, residual: Values | None, seed: int | None) -> Bytes:
-    with np.errstate(over="ignore", invalid="ignore"):
-        whole = values if residual is None else values + residual
+    whole = added(values, residual)
     most = np.float32(2 ** (bits - 1) - 1)
-    scale = np.maximum.reduceat(np.abs(whole), groups.starts[:-1]) if len(groups) else np.zeros(0, np.float32)
-    if not np.isfinite(scale).all():
-        raise not_finite(int(np.argmin(np.isfinite(scale))))
-    scale = np.where(scale < TINY, np.float32(0), scale)
+    scale = scales(whole, groups)
     step = scale / most
     with np.errstate(divide="ignore"):
         inverse = np.where(scale > 0, most / scale, np.float32(0))
@@ -95,8 +79,4 @@ def _encode(values: Values, groups: Groups, bits: int, residual: Values | None, 
 
 def _decode(codes: Bytes, step: Values, groups: Groups, bits: int, out: Values, add: bool) -> None:
     steps = unpack(codes, groups, bits).astype(np.float32) - np.float32(2 ** (bits - 1) - 1)
-    values = steps * np.repeat(step, groups.lengths)
-    if add:
-        out += values
-    else:
-        out[...] = values
+    put(steps * np.repeat(step, groups.lengths), out, add)

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DataError
-from .arrays import check_body, check_values, not_finite
-from .groups import TINY, Groups
-from .linear import BITS, Values
+from .arrays import Values, added, check_body, check_input, check_values, put, scales
+from .groups import Groups
+from .linear import BITS
 from .linear import body_bytes as body_bytes  # a scale in place of a step
 from .packing import Bytes, pack, unpack
 
@@ -46,15 +46,9 @@ def encode(values: Values, groups: Groups, bits: int, alpha: float, residual: Va
     ------
     DataError: other types or shapes, or numbers that are not finite.
     """
-    check_values(values, groups.count)
-    if residual is not None:
-        check_values(residual, groups.count, "residuals")
-    with np.errstate(over="ignore", invalid="ignore"):
-        whole = values if residual is None else values + residual
-    scale = np.maximum.reduceat(np.abs(whole), groups.starts[:-1]) if len(groups) else np.zeros(0, np.float32)
-    if not np.isfinite(scale).all():
-        raise not_finite(int(np.argmin(np.isfinite(scale))))
-    scale = np.where(scale < TINY, np.float32(0), scale)
+    check_input(values, residual, groups.count)
+    whole = added(values, residual)
+    scale = scales(whole, groups)
     each = np.repeat(np.where(scale > 0, scale, np.float32(np.inf)), groups.lengths)
     level = np.searchsorted(_thresholds(bits, alpha), np.abs(whole) / each)
     codes = np.where(whole < 0, _most(bits) - level, _most(bits) + level).astype(np.uint8)
@@ -69,11 +63,7 @@ def decode(body: Bytes, groups: Groups, bits: int, alpha: float, out: Values, ad
     check_values(out, groups.count)
     scale = body[: 4 * len(groups)].view("<f4")
     codes = unpack(body[4 * len(groups) :], groups, bits)
-    values = levels(bits, alpha)[codes] * np.repeat(scale, groups.lengths)
-    if add:
-        out += values
-    else:
-        out[...] = values
+    put(levels(bits, alpha)[codes] * np.repeat(scale, groups.lengths), out, add)
 
 
 @lru_cache

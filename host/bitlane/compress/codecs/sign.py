@@ -6,15 +6,12 @@ The mean is summed as a tree, each half of 512 onto the other, so that every imp
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .arrays import check_body, check_values, not_finite
+from . import compiled
+from .arrays import Values, added, check_body, check_input, check_values, not_finite, put
 from .compiled import kernels
 from .groups import GROUP, Groups
 from .packing import Bytes, pack, unpack
-
-Values = NDArray[np.float32]
-_NONE = np.empty(0, np.float32)
 
 
 def body_bytes(groups: Groups) -> int:
@@ -24,19 +21,10 @@ def body_bytes(groups: Groups) -> int:
 
 def encode(values: Values, groups: Groups, residual: Values | None = None) -> Bytes:
     """The body of `values` float32 [groups.count]; `residual` and errors as in `linear.encode`. A zero is positive."""
-    check_values(values, groups.count)
-    if residual is not None:
-        check_values(residual, groups.count, "residuals")
+    check_input(values, residual, groups.count)
     if kernels() is None:
         return _encode(values, groups, residual)
-    body = np.empty(body_bytes(groups), np.uint8)
-    means, codes = body[: 4 * len(groups)].view(np.float32), body[4 * len(groups) :]
-    kept, source = (_NONE, values) if residual is None else (residual, residual)
-    feedback = residual is not None
-    bad = kernels().encode(values, source, kept, feedback, groups.lengths, 1, False, 0, means, codes)
-    if bad >= 0:
-        raise not_finite(bad)
-    return body
+    return compiled.encode(values, groups, 1, residual, None)
 
 
 def decode(body: Bytes, groups: Groups, out: Values, add: bool = False) -> None:
@@ -47,12 +35,12 @@ def decode(body: Bytes, groups: Groups, out: Values, add: bool = False) -> None:
     if kernels() is None:
         _decode(codes, means, groups, out, add)
     else:
-        kernels().decode(codes, np.array(means, np.float32), groups.lengths, 1, out, add)
+        compiled.decode(codes, means, groups, 1, out, add)
 
 
 def _encode(values: Values, groups: Groups, residual: Values | None) -> Bytes:
+    whole = added(values, residual)
     with np.errstate(over="ignore", invalid="ignore"):
-        whole = values if residual is None else values + residual
         mean = _sums(np.abs(whole), groups) / groups.lengths.astype(np.float32)
     if not np.isfinite(mean).all():
         raise not_finite(int(np.argmin(np.isfinite(mean))))
@@ -65,11 +53,7 @@ def _encode(values: Values, groups: Groups, residual: Values | None) -> Bytes:
 
 def _decode(codes: Bytes, mean: Values, groups: Groups, out: Values, add: bool) -> None:
     each = np.repeat(mean, groups.lengths)
-    values = np.where(unpack(codes, groups, 1) == 1, each, -each)
-    if add:
-        out += values
-    else:
-        out[...] = values
+    put(np.where(unpack(codes, groups, 1) == 1, each, -each), out, add)
 
 
 def _sums(magnitudes: Values, groups: Groups) -> Values:

@@ -211,9 +211,8 @@ class LowRankReducer:
         return found
 
     def _drawn(self, step: int, matrix: int, length: int, column: int) -> Tensor:
-        """float32 [length], between -1 and 1: the same on every rank."""
-        drawn = words(seed_of(self.settings.seed, step, matrix, column), np.arange(length))
-        return torch.from_numpy((drawn / 2.0**31 - 1).astype(np.float32)).to(self._start.device)
+        """As `drawn_column`, beside the gradients."""
+        return drawn_column(self.settings.seed, step, matrix, column, length).to(self._start.device)
 
 
 def _check_settings(rank: int, min_compression: float) -> None:
@@ -221,6 +220,12 @@ def _check_settings(rank: int, min_compression: float) -> None:
         raise DataError(f"rank={rank}: factors have one column or more")
     if not min_compression >= 1:
         raise DataError(f"min_compression={min_compression}: 1 or more; factors larger than the matrix save nothing")
+
+
+def drawn_column(seed: int, step: int, matrix: int, column: int, length: int) -> Tensor:
+    """float32 [length], between -1 and 1: what a column of Q begins with, the same on every rank."""
+    drawn = words(seed_of(seed, step, matrix, column), np.arange(length))
+    return torch.from_numpy((drawn / 2.0**31 - 1).astype(np.float32))
 
 
 def matrix_shape(parameter: Parameter) -> tuple[int, int]:

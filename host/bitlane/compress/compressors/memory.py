@@ -11,9 +11,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from ...errors import DataError
 from ..codecs.select import Values
-from ..compressor import State
+from ..compressor import State, restore
 
 
 @contextmanager
@@ -51,12 +50,7 @@ class Memory:
 
     def load_state_dict(self, state: State) -> None:
         """Go on from what `state_dict` gave; DataError where a vector is missing, or of another length."""
-        for name, own in self.tensors.items():
-            if name not in state or state[name].shape != own.shape:
-                there = tuple(state[name].shape) if name in state else "none"
-                raise DataError(f"{name} of the saved state is {there}, and {tuple(own.shape)} is needed")
-        for name, own in self.tensors.items():
-            own.copy_(state[name])
+        restore(self.tensors, state)
 
     def take_mean(self, states: Sequence[State]) -> None:
         """Each rank of a new number takes the mean of all old ranks' vectors: then sums over ranks, by ranks, stay."""

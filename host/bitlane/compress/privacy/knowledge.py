@@ -25,7 +25,7 @@ from ..codecs.randomness import seed_of, words
 from ..codecs.wire import CodecId
 from ..compressor import Compressor, Layout
 from ..compressors.dense import QSGD, EFSign
-from ..compressors.lowrank import LQSGD, PowerSGD, has_factors, matrix_shape
+from ..compressors.lowrank import LQSGD, PowerSGD, drawn_column, has_factors, matrix_shape
 from ..compressors.orthonormal import orthonormal
 
 Compare = Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -127,9 +127,8 @@ def _right(settings: PowerSGD | LQSGD, matrices: Tensor, number: int) -> Tensor:
     step, n = matrices.shape[1] - 1, matrices.shape[3]
     if step and settings.warm_start:
         return _columns(matrices[:, -2].mT, settings.rank)
-    seeds = [seed_of(settings.seed, step, number, column) for column in range(settings.rank)]
-    drawn = np.array([words(seed, np.arange(n)) / 2.0**31 - 1 for seed in seeds], np.float32)
-    return orthonormal(torch.from_numpy(drawn)).T
+    drawn = [drawn_column(settings.seed, step, number, column, n) for column in range(settings.rank)]
+    return orthonormal(torch.stack(drawn)).T
 
 
 def _columns(matrices: Tensor, rank: int) -> Tensor:

@@ -14,9 +14,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ...errors import DataError
 from ..codecs.groups import Groups, owned
 from ..codecs.randomness import seed_of
+from ..compressor import restore
 from .link import Link
 from .plan import LinkModel
 
@@ -88,17 +88,15 @@ class Averaging:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Residuals, copied; empty without feedback."""
-        kept = {"residual": self.residual, "owned_residual": self.owned_residual}
-        return {name: tensor.clone() for name, tensor in kept.items() if tensor is not None}
+        return {name: tensor.clone() for name, tensor in self._residuals().items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state_dict` gave."""
-        for name in self.state_dict():
-            own = getattr(self, name)
-            if name not in state or state[name].shape != own.shape:
-                there = tuple(state[name].shape) if name in state else "none"
-                raise DataError(f"{name} of the saved state is {there}, and {tuple(own.shape)} is needed")
-            own.copy_(state[name])
+        """Go on from what `state_dict` gave; DataError where a residual is missing, or of another length."""
+        restore(self._residuals(), state)
+
+    def _residuals(self) -> dict[str, Tensor]:
+        kept = {"residual": self.residual, "owned_residual": self.owned_residual}
+        return {name: tensor for name, tensor in kept.items() if tensor is not None}
 
     def take_over(self, kept: Tensor) -> None:
         """Keep back `kept` float32 [groups.count], in units of this rank's own vector, and nothing else."""

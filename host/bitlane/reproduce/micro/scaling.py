@@ -24,7 +24,7 @@ Found = Mapping[tuple[Controller, str, float], Outcome]  # of a controller, a ki
 
 
 def measure(size: Size, say: Say) -> Claim:
-    """Both controllers on made-up gradients of four kinds and four scales."""
+    """Both controllers on made-up gradients of four kinds and three scales."""
     found: dict[tuple[Controller, str, float], Outcome] = {}
     for controller in CONTROLLERS:
         for kind in KINDS:
