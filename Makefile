@@ -24,11 +24,11 @@ demo: $(STAMP) ## train on handwritten digits at several precisions, on the simu
 
 test: $(STAMP) $(PYNQ:%=%/installed) ## all tests, on two processes; those of boards with both versions of pynq
 	$(BIN)/pytest -n 2 --dist worksteal
-	@[ -n "$(PYNQ)" ] || echo "tests/pynq left out: pynq runs on Python 3.10 to 3.12 (make test PYTHON=python3.12)"
-	@for venv in $(PYNQ); do echo $$venv/bin/pytest tests/pynq; $$venv/bin/pytest tests/pynq || exit 1; done
+	@[ -n "$(PYNQ)" ] || echo "tests of boards left out: pynq runs on Python 3.10 to 3.12 (make test PYTHON=python3.12)"
+	@for venv in $(PYNQ); do echo $$venv/bin/pytest -m pynq; $$venv/bin/pytest -m pynq || exit 1; done
 
 torch: $(TORCH)/installed ## the tests that need torch: networks and gradient compression, in an environment of their own
-	$(TORCH)/bin/pytest tests/torch
+	$(TORCH)/bin/pytest -m torch
 
 reproduce: $(TORCH)/installed ## measure the claims of PAPER (zipml; lqsgd, micro, mqgrad): docs/PAPER.md
 	$(TORCH)/bin/bitlane reproduce $(PAPER) --out docs/$(PAPER).md
@@ -43,46 +43,46 @@ lint: $(STAMP) ## style and types
 
 bench: $(STAMP) ## cycles against the bounds, time to the loss of 32 bits, staleness, simulated cycles a second, levels
 	@date -u +'measured %Y-%m-%d'
-	$(BIN)/python -m bitlane_sim.throughput --wide
-	$(BIN)/python -m bitlane_sim.time_to_loss
-	$(BIN)/python -m bitlane_sim.staleness docs/staleness.svg
-	$(BIN)/python -m bitlane_sim.bench
-	$(BIN)/python -m bitlane_sim.levels
+	$(BIN)/python -m bitlane_sim.benchmarks.throughput --wide
+	$(BIN)/python -m bitlane_sim.benchmarks.time_to_loss
+	$(BIN)/python -m bitlane.studies.staleness docs/staleness.svg
+	$(BIN)/python -m bitlane_sim.benchmarks.sim_speed
+	$(BIN)/python -m bitlane.studies.levels_speed
 
 levels: $(STAMP) ## what optimal levels save in training, on nine data sets: about half an hour
-	$(BIN)/python -m bitlane_sim.levels_training
+	$(BIN)/python -m bitlane.studies.levels_training
 
 compression: $(TORCH)/installed ## every gradient compressor on 2 to 8 processes: bytes at the socket, no hang, codecs against a copy
-	$(TORCH)/bin/python -m bitlane.compress.studies.trial
-	$(TORCH)/bin/python -m bitlane.compress.studies.trial --values 600000 --steps 200 --patience 1800
-	$(TORCH)/bin/python -m bitlane.compress.studies.density --controllers quotas
+	$(TORCH)/bin/python -m bitlane.studies.compression.wire_bytes
+	$(TORCH)/bin/python -m bitlane.studies.compression.wire_bytes --values 600000 --steps 200 --patience 1800
+	$(TORCH)/bin/python -m bitlane.studies.compression.density --controllers quotas
 	$(TORCH)/bin/bitlane bench-compress
-	$(TORCH)/bin/python -m bitlane.compress.studies.stock
+	$(TORCH)/bin/python -m bitlane.studies.compression.stock
 
 soak: $(STAMP) ## random runs, RTL against numpy reference, for MINUTES (10)
-	$(BIN)/python -m bitlane_sim.soak --minutes $(MINUTES)
+	$(BIN)/python -m bitlane_sim.equivalence.soak --minutes $(MINUTES)
 
 cov: $(STAMP) ## which declared bins, and which lines and branches of the RTL, random runs reach: about 10 minutes
 	$(BIN)/python -m bitlane_sim.coverage
 
 synth: $(STAMP) ## area and speed by open tools, into the README's table
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[synth]'
-	$(BIN)/python -m bitlane_sim.synthesis
+	$(BIN)/python -m bitlane_sim.implementation.area_and_timing
 
 netlist: $(STAMP) ## random runs of the synthesised netlist, cell by cell, against the numpy reference
-	$(BIN)/python -m bitlane_sim.netlist
+	$(BIN)/python -m bitlane_sim.implementation.netlist
 
 mutate: $(STAMP) ## MUTANTS (500) small changes of the RTL, and which of them the tests notice: docs/mutation.md
 	$(BIN)/python -m bitlane_sim.mutation --count $(MUTANTS)
 
 toolchain: $(STAMP) ## Debian's Yosys, nextpnr and project X-Ray into the cache, where the system has none: for bitstreams
-	$(BIN)/python -m bitlane_sim.bitstream.install
+	$(BIN)/python -m bitlane_sim.implementation.bitstream.install
 
 bitstream: $(STAMP) ## bitstreams/BOARD (pynq-z2) with open tools alone: half an hour
-	$(BIN)/python -m bitlane_sim.bitstream $(BOARD)
+	$(BIN)/python -m bitlane_sim.implementation.bitstream $(BOARD)
 
 docs: $(STAMP) ## write docs/registers.md from the register table
-	$(BIN)/python -m bitlane_hw.register_docs docs/registers.md
+	$(BIN)/python -m bitlane_hw.export.register_docs docs/registers.md
 
 clean: ## remove the environment and everything made, but the cache of built simulators
 	rm -rf $(VENV) $(TORCH) $(PYNQ) build dist runs .pytest_cache .mypy_cache .ruff_cache

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 SEED = pytest.StashKey[int]()
+LIBRARIES = ("torch", "pynq")  # a file marked with one of these is collected where that library is installed
+MARKED = re.compile(rf"^pytestmark = .*?pytest\.mark\.({'|'.join(LIBRARIES)})\b", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the files of a library that is not installed; with `-m torch` or `-m pynq`, all other files."""
+    if collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+        return None
+    found = MARKED.search(collection_path.read_text())
+    asked = config.option.markexpr
+    if asked in LIBRARIES:
+        return found is None or found[1] != asked
+    return True if found is not None and find_spec(found[1]) is None else None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -6,14 +6,13 @@ import ast
 import sys
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from pathlib import Path
+
+from tests.helpers.places import ROOT
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-ROOT = Path(__file__).parents[1]
 
 
 def all_tests() -> set[str]:

@@ -9,27 +9,27 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .errors import BitlaneError, DataError, DeviceError
-    from .estimators import SGDClassifier, SGDRegressor
-    from .levels import optimal_levels
+    from bitlane.errors import BitlaneError, DataError, DeviceError
+    from bitlane.estimators.sgd import SGDClassifier, SGDRegressor
+    from bitlane.levels import optimal_levels
 
 __version__ = "0.1.0"
 __all__ = ["BitlaneError", "DataError", "DeviceError", "SGDClassifier", "SGDRegressor", "__version__", "optimal_levels"]
 
 _HOMES = {
-    "BitlaneError": ".errors",
-    "DataError": ".errors",
-    "DeviceError": ".errors",
-    "SGDClassifier": ".estimators",
-    "SGDRegressor": ".estimators",
-    "optimal_levels": ".levels",
+    "BitlaneError": "bitlane.errors",
+    "DataError": "bitlane.errors",
+    "DeviceError": "bitlane.errors",
+    "SGDClassifier": "bitlane.estimators.sgd",
+    "SGDRegressor": "bitlane.estimators.sgd",
+    "optimal_levels": "bitlane.levels",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name], __name__), name)
+    return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -1,8 +1,6 @@
-"""What bitlane raises."""
+"""The exceptions that bitlane raises."""
 
 from __future__ import annotations
-
-from .contract import ErrorCode
 
 
 class BitlaneError(Exception):
@@ -10,7 +8,7 @@ class BitlaneError(Exception):
 
 
 class DataError(BitlaneError, ValueError):
-    """A value or a table from the user that cannot be used; the message says which and what to do."""
+    """A value or a table from the user that cannot be used; the message names the value and says what to do."""
 
 
 class DeviceError(BitlaneError, RuntimeError):
@@ -18,9 +16,10 @@ class DeviceError(BitlaneError, RuntimeError):
 
     Attributes
     ----------
-    code: the error code that the hardware gave; `ErrorCode.NONE` where it gave none.
+    code : int
+        The `bitlane.contract.modes.ErrorCode` that the hardware reported, or 0 if it reported none.
     """
 
-    def __init__(self, message: str, code: ErrorCode = ErrorCode.NONE):
+    def __init__(self, message: str, code: int = 0):
         super().__init__(message)
         self.code = code

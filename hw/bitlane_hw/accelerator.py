@@ -6,11 +6,9 @@ from amaranth.hdl import Module, Mux, ResetInserter, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from .axi import AXI4Lite, AXI4Read, AXI4Write
-from .checks import configuration_errors
-from .config import AcceleratorConfig
-from .contract import (
-    CHUNK,
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.layout import CHUNK
+from bitlane.contract.registers import (
     CONTROL_ABORT,
     CONTROL_ACKNOWLEDGE,
     CONTROL_START,
@@ -20,13 +18,16 @@ from .contract import (
     STATUS_ERROR_SHIFT,
     VERSION,
 )
-from .control import Control
-from .engine import Engine
-from .fixed import register
-from .payloads import settings_layout
-from .regions import RegionSizes
-from .registers import ADDRESS_BITS, Registers, fields_of
-from .requester import BASE, DRAW
+from bitlane_hw.build_digest import build_digest
+from bitlane_hw.common.fixed_point import register
+from bitlane_hw.common.payloads import settings_layout
+from bitlane_hw.control.checks import configuration_errors
+from bitlane_hw.control.control import Control
+from bitlane_hw.control.registers import ADDRESS_BITS, Registers, fields_of
+from bitlane_hw.engine import Engine
+from bitlane_hw.memory.axi import AXI4Lite, AXI4Read, AXI4Write
+from bitlane_hw.memory.burst_generator import BASE, DRAW
+from bitlane_hw.memory.regions import RegionSizes
 
 
 class Accelerator(wiring.Component):
@@ -37,10 +38,15 @@ class Accelerator(wiring.Component):
     s_axi: In, AXI4Lite, the registers (`docs/registers.md`).
     m_axi: Out, the memory port, `width` bits; read and write half.
     irq: Out(1), high while a run is done, not acknowledged, and enabled.
+
+    Parameters
+    ----------
+    config: sizes. build: what the register of that name reads; `build_digest` of the configuration when None.
     """
 
-    def __init__(self, config: AcceleratorConfig):
+    def __init__(self, config: AcceleratorConfig, build: int | None = None):
         self._config = config
+        self._build = build_digest(config) if build is None else build
         super().__init__(
             {
                 "s_axi": In(AXI4Lite(ADDRESS_BITS)),
@@ -160,7 +166,7 @@ class Accelerator(wiring.Component):
             registers.locked.eq(control.busy),
             registers.identity.eq(IDENTITY),
             registers.version.eq(VERSION),
-            registers.build.eq(config.digest),
+            registers.build.eq(self._build),
             registers.max_features.eq(config.max_features),
             registers.max_row_words.eq(config.max_row_words),
             registers.port_bits.eq(config.width),

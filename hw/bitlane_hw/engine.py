@@ -6,22 +6,22 @@ from amaranth.hdl import Array, Module, Signal
 from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from .axi import AXI4Read, AXI4Write
-from .config import AcceleratorConfig
-from .contract import SEED_BITS
-from .fixed import delay_valid, register
-from .head import Head
-from .levels import LevelTables
-from .loader import Loader
-from .payloads import Objective, Scale, base_bits, request_layout, settings_layout
-from .reader import Reader
-from .requester import region_layout
-from .rounding import RANDOM_SETTINGS
-from .schedule import RATE_BITS, SCALES, Schedule
-from .sequencer import Sequencer
-from .storer import Storer
-from .update import THRESHOLD_BITS, lanes_latency
-from .writer import Writer
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.prng import SEED_BITS
+from bitlane_hw.common.fixed_point import delay_valid, register
+from bitlane_hw.common.payloads import Objective, Scale, base_bits, request_layout, settings_layout
+from bitlane_hw.control.schedule import RATE_BITS, SCALES, Schedule
+from bitlane_hw.control.sequencer import Sequencer
+from bitlane_hw.datapath.levels import LevelTables
+from bitlane_hw.datapath.model_core import Head
+from bitlane_hw.datapath.rounding import RANDOM_SETTINGS
+from bitlane_hw.datapath.update import THRESHOLD_BITS, lanes_latency
+from bitlane_hw.memory.axi import AXI4Read, AXI4Write
+from bitlane_hw.memory.burst_generator import region_layout
+from bitlane_hw.memory.loader import Loader
+from bitlane_hw.memory.reader import Reader
+from bitlane_hw.memory.storer import Storer
+from bitlane_hw.memory.writer import Writer
 
 
 class Engine(wiring.Component):

@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pytest
 from amaranth.hdl import Module
+from tests.helpers.places import ROOT
 
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.registers import REGISTERS, VLNV
 from bitlane_hw.accelerator import Accelerator
-from bitlane_hw.config import AcceleratorConfig
-from bitlane_hw.contract import REGISTERS, VLNV
-from bitlane_hw.ipxact_tcl import tcl
-from bitlane_hw.verilog import TOP, to_verilog
+from bitlane_hw.build_digest import build_digest
+from bitlane_hw.export.ipxact_tcl import tcl
+from bitlane_hw.export.verilog import TOP, to_verilog
 
 tkinter = pytest.importorskip("tkinter", reason="needs a Tcl interpreter: Python's tkinter")
 
-RECIPES = Path(__file__).parents[2] / "bitstreams"
+RECIPES = ROOT / "bitstreams"
 BOARDS = ("zcu104", "kv260")
 CONFIG = AcceleratorConfig(128)
 
@@ -48,7 +50,7 @@ def folder(verilog: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def vivado():
-    from .vivado import Vivado
+    from tests.helpers.vivado import Vivado
 
     return Vivado()
 
@@ -111,7 +113,7 @@ def test_the_driver_finds_its_facts(vivado, board: str, folder: Path) -> None:
     build(vivado, board, folder)
     facts = {name: properties["value"] for name, properties in vivado.facts.items()}
     assert facts == {
-        "BUILD": str(CONFIG.digest),
+        "BUILD": str(build_digest(CONFIG)),
         "WIDTH": "128",
         "OUTPUTS": "1",
         "BOARD": board.upper(),

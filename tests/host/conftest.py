@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bitlane import jit
+from bitlane.support import jit
 
 
 @pytest.fixture(params=["numba", "python"])

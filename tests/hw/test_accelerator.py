@@ -6,18 +6,23 @@ import functools
 
 import numpy as np
 import pytest
+from tests.helpers.slow_device import CAPACITY, SlowDevice
 
-from bitlane.accelerator import Accelerator, Job
-from bitlane.contract import CONTROL_ABORT, CONTROL_START, MASTER, REGISTERS, ErrorCode
-from bitlane.cycles import MemoryTiming, predict
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.cycles import MemoryTiming, predict
+from bitlane.contract.formats import MASTER
+from bitlane.contract.geometry import Geometry
+from bitlane.contract.modes import ErrorCode
+from bitlane.contract.packing import pack_base
+from bitlane.contract.registers import CONTROL_ABORT, CONTROL_START, REGISTERS
+from bitlane.contract.settings import Settings
 from bitlane.devices.emulator import EmulatorDevice
+from bitlane.driver.driver import Accelerator
+from bitlane.driver.job import Job
 from bitlane.errors import DeviceError
-from bitlane.layout import Geometry, pack_base
-from bitlane.settings import Settings
-from bitlane_hw.config import AcceleratorConfig
-from bitlane_sim.soak import cycle_difference, difference, random_job
-
-from .slow_device import CAPACITY, SlowDevice
+from bitlane_hw.build_digest import build_digest
+from bitlane_sim.equivalence.random_jobs import random_job
+from bitlane_sim.equivalence.rig import cycle_difference, difference
 
 TIMING = MemoryTiming(read_latency=13, write_latency=7)
 NARROW, WIDE, TABLE = (
@@ -47,15 +52,7 @@ def some_job(rng: np.random.Generator, config: AcceleratorConfig) -> Job:
 
 
 def reference(job: Job, config: AcceleratorConfig):
-    emulator = EmulatorDevice(
-        config.max_features,
-        config.max_row_words,
-        CAPACITY,
-        width=config.width,
-        outputs=config.outputs,
-        level_slots=config.level_slots,
-    )
-    return Accelerator(emulator).run(job)
+    return Accelerator(EmulatorDevice(config, CAPACITY)).run(job)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +115,7 @@ def test_errors(code, seed):
 def test_what_it_says_of_itself(config):
     device = device_of(config)
     driver = Accelerator(device)
-    assert driver.build == config.digest
+    assert driver.build == build_digest(config)
     assert (driver.max_features, driver.max_row_words) == (config.max_features, config.max_row_words)
     assert (driver.port_bits, driver.outputs, driver.level_slots) == (config.width, config.outputs, config.level_slots)
     assert device.read(REGISTERS["address_bits"].offset) == config.address_bits

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.helpers.places import HELPERS
 
-from bitlane_sim.build import build_verilog
+from bitlane_sim.rtl.build import build_verilog
 
 Mischief = Callable[[int], Path]
 
@@ -18,7 +19,7 @@ def mischief(tmp_path_factory: pytest.TempPathFactory) -> Mischief:
     """mischief(width): the simulator of the small master that breaks rules on request."""
     if not any(shutil.which(name) for name in ("g++", "c++", "clang++")):
         pytest.skip("needs a C++ compiler")
-    template = Path(__file__).with_name("mischief.v").read_text()
+    template = (HELPERS / "mischief.v").read_text()
     assert "WIDTH = 64" in template
 
     def build(width: int) -> Path:

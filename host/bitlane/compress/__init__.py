@@ -9,29 +9,28 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from ..extras import extra
+from bitlane.support.optional import extra
 
 _WHERE = {
-    "Adaptive": "policies.adaptive",
-    "DDPCompression": "ddp.hook",
-    "DGC": "compressors.dgc",
-    "EFSign": "compressors.dense",
-    "FixedBits": "policy",
-    "LQSGD": "compressors.lowrank",
-    "MiCRO": "compressors.micro",
-    "MQGrad": "policies.mqgrad",
-    "PowerSGD": "compressors.lowrank",
-    "QSGD": "compressors.dense",
-    "TernGrad": "compressors.dense",
-    "TopK": "compressors.topk",
+    "Adaptive": "bitlane.policies.adaptive",
+    "DDPCompression": "bitlane.compress.ddp.hook",
+    "DGC": "bitlane.compress.compressors.dgc",
+    "EFSign": "bitlane.compress.compressors.dense",
+    "FixedBits": "bitlane.policies.protocol",
+    "LQSGD": "bitlane.compress.compressors.lowrank",
+    "MiCRO": "bitlane.compress.compressors.micro",
+    "MQGrad": "bitlane.policies.mqgrad",
+    "PowerSGD": "bitlane.compress.compressors.lowrank",
+    "QSGD": "bitlane.compress.compressors.dense",
+    "TernGrad": "bitlane.compress.compressors.dense",
+    "TopK": "bitlane.compress.compressors.topk",
 }
-_NUMPY_ALONE = ("policy", "policies.adaptive", "policies.mqgrad")
 __all__ = sorted(_WHERE)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if _WHERE[name] not in _NUMPY_ALONE:
+    if _WHERE[name].startswith("bitlane.compress."):
         extra("torch", "gradient compression", "'bitlane[torch]'")
-    return getattr(import_module(f".{_WHERE[name]}", __name__), name)
+    return getattr(import_module(_WHERE[name]), name)

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from ..errors import DataError
+from bitlane.policies.protocol import BitPolicy
+
 from .codecs.wire import CodecId
-from .policy import BitPolicy
-from .ranks.link import Link
-from .ranks.plan import LinkModel
+from .collectives.cost_model import LinkModel
+from .collectives.link import Link
 
 State = Mapping[str, Any]
 
@@ -93,16 +93,6 @@ class Compressor(Protocol):
     def reducer(self, layout: Layout, link: Link, model: LinkModel, device: torch.device) -> Reducer:
         """A rank's reducer for a model with such parameters, nothing kept back yet."""
         ...
-
-
-def restore(own: Mapping[str, Tensor], state: State) -> None:
-    """Copy saved tensors into those of the same names; DataError where one is missing, or of another shape."""
-    for name, tensor in own.items():
-        if name not in state or state[name].shape != tensor.shape:
-            there = tuple(state[name].shape) if name in state else "none"
-            raise DataError(f"{name} of the saved state is {there}, and {tuple(tensor.shape)} is needed")
-    for name, tensor in own.items():
-        tensor.copy_(state[name])
 
 
 def whole(layout: Layout) -> int:

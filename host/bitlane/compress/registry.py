@@ -6,7 +6,8 @@ from ast import literal_eval
 from dataclasses import fields
 from typing import Any
 
-from ..errors import DataError
+from bitlane.errors import DataError
+
 from . import DGC, LQSGD, QSGD, Adaptive, EFSign, MiCRO, MQGrad, PowerSGD, TernGrad, TopK
 from .compressor import Compressor
 from .compressors.uncompressed import Uncompressed

@@ -1,4 +1,4 @@
-"""The accelerator without hardware: its registers and memory in front of `bitlane.reference`."""
+"""The accelerator without hardware: its registers and memory in front of `bitlane.reference.machine`."""
 
 from __future__ import annotations
 
@@ -7,50 +7,47 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ..contract import (
-    BOUND,
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.cycles import predict
+from bitlane.contract.formats import BOUND, DECAY_RANGE
+from bitlane.contract.geometry import Geometry
+from bitlane.contract.layout import (
     CHUNK,
     CHUNK_MODEL_BYTES,
+    DIGIT_BITS,
+    LABELS_PER_WORD,
+    MAX_DIGITS,
+    MAX_EPOCHS,
+    MAX_ROWS,
+    TABLE_BITS,
+    WORD_BITS,
+    WORD_BYTES,
+    record_words,
+)
+from bitlane.contract.modes import ErrorCode, Loss, Prox
+from bitlane.contract.packing import pack_master, unpack_base, unpack_draws, unpack_master
+from bitlane.contract.prng import MAX_CUT
+from bitlane.contract.registers import (
     CONTROL_ABORT,
     CONTROL_ACKNOWLEDGE,
     CONTROL_START,
-    DECAY_RANGE,
-    DIGIT_BITS,
     IDENTITY,
-    LABELS_PER_WORD,
-    MAX_CUT,
-    MAX_DIGITS,
-    MAX_EPOCHS,
-    MAX_OUTPUTS,
-    MAX_ROWS,
-    PORT_WIDTHS,
     RANDOM_REGISTERS,
     REGISTERS,
     STATUS_BUSY,
     STATUS_DONE,
     STATUS_ERROR_SHIFT,
-    TABLE_BITS,
     VERSION,
-    WORD_BITS,
-    WORD_BYTES,
-    ErrorCode,
-    Loss,
-    Prox,
-    record_words,
 )
-from ..contract import level_slots as slots_of
-from ..cycles import predict
-from ..errors import DataError, DeviceError
-from ..layout import Geometry, pack_master, unpack_base, unpack_draws, unpack_master
-from ..reference import Reference
-from ..settings import Settings
+from bitlane.contract.settings import Settings
+from bitlane.errors import DeviceError
+from bitlane.reference.machine import Reference
+
 from .protocol import Buffer
 
 PAGE = 4096
 MEMORY_BASE = 0x1000_0000  # where the memory begins on the bus; below it nothing answers
 UNPACK_VALUES = 1 << 20  # digits unpacked at a time
-ROW_WORDS = 4032  # of the default build
-ADDRESS_BITS = 40  # likewise
 
 _REGISTER_WORDS = {
     register.offset + 4 * word: (register, 32 * word)
@@ -89,39 +86,18 @@ class _Fault(Exception):
 class EmulatorDevice:
     """The whole accelerator as seen from its bus; every read of STATUS runs one epoch.
 
-    Cycles, beats and stalls are those that `bitlane.cycles` predicts for the hardware.
+    Cycles, beats and stalls are those that `bitlane.contract.cycles` predicts for the hardware.
 
     Parameters
     ----------
-    max_features, max_row_words: capabilities that its registers report and its checks apply.
-    capacity_bytes: size of its memory.
-    width: of its memory port, in bits: `contract.PORT_WIDTHS`.
-    outputs: models that it trains at a time, 1 to `contract.MAX_OUTPUTS`.
-    level_slots: levels that a table lane holds; 0 for digit lanes.
-    random: whether it has random rounding.
-
-    Raises
-    ------
-    DataError: a width, or a number of outputs or of level slots, that no hardware has.
+    config : AcceleratorConfig, optional
+        Options of the build that it stands for; `AcceleratorConfig()` when None.
+    capacity_bytes : int, default=128 MiB
+        Size of its memory.
     """
 
-    def __init__(
-        self,
-        max_features: int = 16384,
-        max_row_words: int = ROW_WORDS,
-        capacity_bytes: int = 128 << 20,
-        width: int = 64,
-        outputs: int = 1,
-        level_slots: int = 0,
-        random: bool = False,
-    ):
-        if width not in PORT_WIDTHS:
-            raise DataError(f"width={width} must be one of {', '.join(map(str, PORT_WIDTHS))}")
-        if not 1 <= outputs <= MAX_OUTPUTS:
-            raise DataError(f"outputs={outputs} must be 1 to {MAX_OUTPUTS}")
-        fewest = slots_of(max(TABLE_BITS))
-        if level_slots and (level_slots < fewest or level_slots & level_slots - 1):
-            raise DataError(f"level_slots={level_slots} must be 0, or a power of two, {fewest} at least")
+    def __init__(self, config: AcceleratorConfig | None = None, capacity_bytes: int = 128 << 20):
+        config = config or AcceleratorConfig()
         self.name = "emulator"
         self.capacity_bytes = capacity_bytes
         self._memory = np.zeros(-(-capacity_bytes // WORD_BYTES), np.uint64)
@@ -133,15 +109,15 @@ class EmulatorDevice:
         self._values |= {
             "identity": IDENTITY,
             "version": VERSION,
-            "max_features": max_features,
-            "max_row_words": max_row_words,
-            "port_bits": width,
-            "address_bits": ADDRESS_BITS,
-            "outputs": outputs,
-            "level_slots": level_slots,
-            "random": int(random),
+            "max_features": config.max_features,
+            "max_row_words": config.max_row_words,
+            "port_bits": config.width,
+            "address_bits": config.address_bits,
+            "outputs": config.outputs,
+            "level_slots": config.level_slots,
+            "random": int(config.random),
         }
-        self._absent = () if random else RANDOM_REGISTERS
+        self._absent = () if config.random else RANDOM_REGISTERS
 
     # --- registers ---
     def read(self, offset: int) -> int:

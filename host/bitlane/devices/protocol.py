@@ -26,7 +26,7 @@ class Buffer(Protocol):
 
 @runtime_checkable
 class Device(Protocol):
-    """An accelerator, whatever it is made of. The driver, `bitlane.accelerator`, knows nothing else of it.
+    """An accelerator, whatever it is made of. The driver, `bitlane.driver.driver`, knows nothing else of it.
 
     On a simulated device that nobody waits for, time passes when STATUS is read, some thousands of cycles a read.
     """

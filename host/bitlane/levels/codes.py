@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..contract import LEVEL
-from ..quantize import blocks, draw_ends
-from ..scaling import Floats
-from .tables import LevelTable
+from bitlane.contract.formats import LEVEL
+from bitlane.quantization.quantize import blocks, draw_ends
+from bitlane.quantization.scaling import Floats
+
+from .codebooks import LevelTable
 
 
 def table_codes(values: Floats, levels: LevelTable) -> NDArray[np.uint32]:

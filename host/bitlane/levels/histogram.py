@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ..jit import compiled
+from bitlane.support.jit import compiled
+
 from .bins import Bins
 from .curve import Floats
 

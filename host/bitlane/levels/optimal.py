@@ -8,7 +8,8 @@ from typing import Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import DataError
+from bitlane.errors import DataError
+
 from .bins import Bins
 from .curve import Curve, Floats
 from .histogram import histogram

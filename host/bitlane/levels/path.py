@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..jit import compiled
+from bitlane.support.jit import compiled
+
 from .curve import Curve, Floats
 
 Places = NDArray[np.int32]

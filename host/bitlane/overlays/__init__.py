@@ -12,9 +12,9 @@ import lzma
 import os
 from pathlib import Path
 
-from ..cache import cache_folder
-from ..errors import DeviceError
-from ..whole import whole
+from bitlane.errors import DeviceError
+from bitlane.support.atomic import whole
+from bitlane.support.cache import cache_folder
 
 FOLDER = Path(__file__).parent
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..accelerator import Accelerator
-from ..contract import BOUND, CHUNK, DIGIT_BITS, MASTER, MAX_DIGITS, Loss, Prox
-from ..fixed import NO_DECAY
-from ..quantize import FULL_BITS, Precision
+from bitlane.contract.fixed_point import NO_DECAY
+from bitlane.contract.formats import BOUND, MASTER
+from bitlane.contract.layout import CHUNK, DIGIT_BITS, MAX_DIGITS
+from bitlane.contract.modes import Loss, Prox
+from bitlane.driver.driver import Accelerator
+from bitlane.quantization.precision import FULL_BITS, Precision
+
 from .bench import Bench, Check
 from .cases import STEP, Case
 from .report import Figures

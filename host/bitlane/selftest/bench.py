@@ -8,10 +8,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..accelerator import Accelerator
-from ..contract import RANDOM_REGISTERS, REGISTERS, TABLE_REGISTERS, Register
-from ..devices.protocol import Device
-from ..errors import BitlaneError
+from bitlane.contract.registers import RANDOM_REGISTERS, REGISTERS, TABLE_REGISTERS, Register
+from bitlane.devices.protocol import Device
+from bitlane.driver.driver import Accelerator
+from bitlane.errors import BitlaneError
+
 from .report import Figures
 
 

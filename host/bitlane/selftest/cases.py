@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..accelerator import Job, Outcome
-from ..contract import LABEL, MASTER
-from ..cycles import MemoryTiming, predict
-from ..layout import Geometry, pack_base, pack_draws
-from ..quantize import Precision, base_codes, draw_codes
-from ..reference import Epoch, Rows, run_epochs
-from ..settings import Settings
+from bitlane.contract.cycles import MemoryTiming, predict
+from bitlane.contract.formats import LABEL, MASTER
+from bitlane.contract.geometry import Geometry
+from bitlane.contract.packing import pack_base, pack_draws
+from bitlane.contract.settings import Settings
+from bitlane.driver.job import Job, Outcome
+from bitlane.quantization.precision import Precision
+from bitlane.quantization.quantize import base_codes, draw_codes
+from bitlane.reference.machine import Epoch, Rows, run_epochs
+
 from .bench import Bench, CheckFailed
 from .report import Figures
 

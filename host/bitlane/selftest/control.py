@@ -9,20 +9,16 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..accelerator import ADDRESSES, Accelerator, Job
-from ..contract import (
-    DECAY_RANGE,
-    MAX_EPOCHS,
-    MAX_ROWS,
-    REGISTERS,
-    STATUS_BUSY,
-    STATUS_ERROR_SHIFT,
-    ErrorCode,
-    Loss,
-)
-from ..devices.protocol import Device
-from ..errors import DeviceError
-from ..quantize import FULL_BITS, Precision
+from bitlane.contract.formats import DECAY_RANGE
+from bitlane.contract.layout import MAX_EPOCHS, MAX_ROWS
+from bitlane.contract.modes import ErrorCode, Loss
+from bitlane.contract.registers import REGISTERS, STATUS_BUSY, STATUS_ERROR_SHIFT
+from bitlane.devices.protocol import Device
+from bitlane.driver.driver import ADDRESSES, Accelerator
+from bitlane.driver.job import Job
+from bitlane.errors import DeviceError
+from bitlane.quantization.precision import FULL_BITS, Precision
+
 from .bench import Behind, Bench, Check, CheckFailed, expect
 from .cases import Case, reference_epochs
 from .registers import WORD, WRITABLE, kept

@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable
 from importlib import metadata
 
-from .. import __version__
-from ..accelerator import Accelerator
-from ..contract import REGISTERS
-from ..devices.protocol import Device
-from ..starts import generator
+from bitlane import __version__
+from bitlane.contract.registers import REGISTERS
+from bitlane.devices.protocol import Device
+from bitlane.driver.driver import Accelerator
+from bitlane.support.rng import generator
+
 from . import arithmetic, control, memory, registers, speed
 from .bench import Bench, Check
 from .report import Figures, Report, Result, head

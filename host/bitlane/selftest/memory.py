@@ -8,12 +8,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..accelerator import PAGE
-from ..contract import DIGIT_BITS, WORD_BYTES
-from ..devices.protocol import Buffer
-from ..errors import DeviceError
-from ..layout import Words
-from ..quantize import Precision
+from bitlane.contract.layout import DIGIT_BITS, WORD_BYTES
+from bitlane.contract.packing import Words
+from bitlane.devices.protocol import Buffer
+from bitlane.driver.job import PAGE
+from bitlane.errors import DeviceError
+from bitlane.quantization.precision import Precision
+
 from .bench import Bench, Check, expect
 from .cases import Case
 from .report import Figures

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..contract import CONTROL_ABORT, CONTROL_ACKNOWLEDGE, CONTROL_START, REGISTERS, STATUS_BUSY
-from ..devices.protocol import Device
+from bitlane.contract.registers import CONTROL_ABORT, CONTROL_ACKNOWLEDGE, CONTROL_START, REGISTERS, STATUS_BUSY
+from bitlane.devices.protocol import Device
+
 from .bench import Bench, Check, RegisterWord, expect, register_words
 from .report import Figures
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..whole import whole
+from bitlane.support.atomic import whole
 
 Figures = Mapping[str, int | float | str]
 

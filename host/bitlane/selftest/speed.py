@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from ..accelerator import Job, Outcome
-from ..contract import MAX_EPOCHS
-from ..cycles import MemoryTiming
-from ..quantize import Precision
+from bitlane.contract.cycles import MemoryTiming
+from bitlane.contract.layout import MAX_EPOCHS
+from bitlane.driver.job import Job, Outcome
+from bitlane.quantization.precision import Precision
+
 from .bench import Bench, Check, CheckFailed
 from .cases import Case, predicted_cycles, wrong_counts
 from .report import Figures

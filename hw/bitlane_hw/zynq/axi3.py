@@ -1,8 +1,8 @@
 """Signatures of the AXI3 ports of a Zynq-7000's processing system, and what its high-performance ports are told.
 
-Seen from the side that starts transfers, like `bitlane_hw.axi`. Signals, their widths and, in lower case, their names
-are those of the PS7 primitive (UG585, chapter 5; Arm IHI 0022): AXI3 has bursts of at most 16 beats, and data that
-names its burst (`wid`).
+Seen from the side that starts transfers, like `bitlane_hw.memory.axi`. Signals, their widths and, in lower case, their
+names are those of the PS7 primitive (UG585, chapter 5; Arm IHI 0022): AXI3 has bursts of at most 16 beats, and data
+that names its burst (`wid`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out, Signature
 
-from ..axi import INCR, full_size
+from bitlane_hw.memory.axi import INCR, full_size
 
 BUFFERABLE = 0b0011  # AxCACHE: normal memory, which no cache looks up
 FIXED, WRAP = 0b00, 0b10  # AxBURST, besides `INCR`

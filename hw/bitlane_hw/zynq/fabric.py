@@ -6,8 +6,10 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from ..accelerator import Accelerator
-from ..config import AcceleratorConfig
+from bitlane.contract.config import AcceleratorConfig
+from bitlane_hw.accelerator import Accelerator
+from bitlane_hw.build_digest import build_digest
+
 from .axi3 import HP_DATA_BITS, gp_signature, hp_signature
 from .memory_port import MemoryPort
 from .port_pair import PortPair
@@ -50,7 +52,7 @@ class ZynqFabric(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         names = hp_names(self._config)
-        m.submodules.accelerator = accelerator = Accelerator(self._config)
+        m.submodules.accelerator = accelerator = Accelerator(self._config, build_digest(self._config, zynq=True))
         m.submodules.registers = registers = RegisterPort()
         m.submodules.memory = memory = MemoryPort() if len(names) == 1 else PortPair()
         connect(m, flipped(self.gp0), registers.gp)

@@ -6,7 +6,8 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..axi import AXI4Read, AXI4Write
+from bitlane_hw.memory.axi import AXI4Read, AXI4Write
+
 from .axi3 import (
     ANSWER,
     HP_DATA_BITS,

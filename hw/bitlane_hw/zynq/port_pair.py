@@ -6,7 +6,8 @@ from amaranth.hdl import Cat, Module
 from amaranth.lib import fifo, wiring
 from amaranth.lib.wiring import In, Out, connect
 
-from ..axi import AXI4Read, AXI4Write
+from bitlane_hw.memory.axi import AXI4Read, AXI4Write
+
 from .axi3 import (
     ADDRESS,
     ANSWER,
@@ -20,9 +21,9 @@ from .axi3 import (
     whole_words,
     write_layout,
 )
-from .joining import BEAT, BurstJoiner, WordJoiner
+from .downsizer import BURST, BeatSplitter, BurstSplitter
 from .register_slice import RegisterSlice
-from .splitting import BURST, BeatSplitter, BurstSplitter
+from .upsizer import BEAT, BurstJoiner, WordJoiner
 
 BURSTS = 32  # under way: covers a latency of as many cycles even where each burst has one beat
 BEATS = 16  # of a port that wait for those of the other: a burst has 8 of each, and half of them come meanwhile

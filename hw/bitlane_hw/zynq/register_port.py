@@ -6,8 +6,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..axi import INCR, AXI4Lite
-from ..registers import ADDRESS_BITS
+from bitlane_hw.control.registers import ADDRESS_BITS
+from bitlane_hw.memory.axi import INCR, AXI4Lite
+
 from .axi3 import FIXED, gp_signature
 
 

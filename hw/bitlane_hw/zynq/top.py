@@ -8,8 +8,9 @@ from amaranth.hdl import ClockDomain, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import connect
 
-from ..config import AcceleratorConfig
-from ..verilog import to_verilog
+from bitlane.contract.config import AcceleratorConfig
+from bitlane_hw.export.verilog import to_verilog
+
 from .fabric import ZynqFabric, hp_names
 from .ps7 import ProcessingSystem
 

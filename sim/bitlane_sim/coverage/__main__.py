@@ -16,11 +16,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from bitlane.cycles import MemoryTiming
-from bitlane_hw.config import AcceleratorConfig
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.cycles import MemoryTiming
+from bitlane_sim.equivalence.random_jobs import SMALL
+from bitlane_sim.equivalence.rig import CAPACITY, Bench
+from bitlane_sim.rtl.build import build, build_verilog
 
-from ..build import build, build_verilog
-from ..soak import CAPACITY, SMALL, Bench
 from .bins import Bins
 from .device import WatchedDevice
 from .functional import GROUP_POINTS, declared, observe_bus

@@ -9,11 +9,12 @@ from unittest.mock import patch
 
 import numpy as np
 
-from bitlane import reference
-from bitlane.blocks import Int64s
-from bitlane.contract import COEFFICIENT, RESIDUAL, Fixed, Loss, Prox
-from bitlane.fixed import saturate
-from bitlane.settings import Settings
+from bitlane.contract.fixed_point import saturate
+from bitlane.contract.formats import COEFFICIENT, RESIDUAL, Fixed
+from bitlane.contract.modes import Loss, Prox
+from bitlane.contract.settings import Settings
+from bitlane.reference import machine as reference
+from bitlane.reference.blocks import Int64s
 
 SIDES = ("low", "high")
 CLIPPED = ("z", "r", "s", "d", "master")

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bitlane import registers
-from bitlane.accelerator import Job
-from bitlane.contract import CONTROL_ABORT, CONTROL_START, REGISTERS
-
-from ..device import RtlDevice
-from ..harness import Moment, Monitor
+from bitlane.contract.registers import CONTROL_ABORT, CONTROL_START, REGISTERS
+from bitlane.driver import registers
+from bitlane.driver.job import Job
+from bitlane_sim.rtl.device import RtlDevice
+from bitlane_sim.rtl.harness import Moment, Monitor
 
 CONTROL, TRACE = (REGISTERS[name].offset for name in ("control", "trace"))
 PHASES = ("loading", "training", "storing", "record", "draining")

@@ -9,22 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bitlane.contract import (
-    BURST_BEATS,
-    CHUNK,
-    DECAY_RANGE,
-    MAX_DIGITS,
-    MAX_EPOCHS,
-    MAX_ROWS,
-    REGISTERS,
-    ErrorCode,
-    Loss,
-    Prox,
-)
-from bitlane.fixed import NO_DECAY
-from bitlane_hw.config import AcceleratorConfig
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.fixed_point import NO_DECAY
+from bitlane.contract.formats import DECAY_RANGE
+from bitlane.contract.layout import BURST_BEATS, CHUNK, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS
+from bitlane.contract.modes import ErrorCode, Loss, Prox
+from bitlane.contract.registers import REGISTERS
+from bitlane_sim.rtl.harness import CHANNELS, Monitor
 
-from ..harness import CHANNELS, Monitor
 from .bins import Bins
 from .clipping import CLIPPED, EFFECTS, SIDES
 from .device import PHASES

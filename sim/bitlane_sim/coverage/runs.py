@@ -11,24 +11,26 @@ from typing import Literal
 
 import numpy as np
 
-from bitlane import registers
-from bitlane.accelerator import Accelerator, Job
-from bitlane.contract import (
-    BURST_BEATS,
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.cycles import predict
+from bitlane.contract.layout import BURST_BEATS
+from bitlane.contract.modes import ErrorCode
+from bitlane.contract.registers import (
     CONTROL_ACKNOWLEDGE,
     CONTROL_START,
     FIELDS,
     REGISTERS,
     STATUS_DONE,
     STATUS_ERROR_SHIFT,
-    ErrorCode,
 )
-from bitlane.cycles import predict
+from bitlane.driver import registers
+from bitlane.driver.driver import Accelerator
+from bitlane.driver.job import Job
 from bitlane.errors import DeviceError
-from bitlane_hw.config import AcceleratorConfig
+from bitlane_sim.equivalence.random_jobs import Random, random_job
+from bitlane_sim.equivalence.rig import Bench, Variant
+from bitlane_sim.rtl.harness import Disturbance, Moment
 
-from ..harness import Disturbance, Moment
-from ..soak import Bench, Random, Variant, random_job
 from .bins import Bins
 from .clipping import watched
 from .device import CONTROL, WatchedDevice, write_bursts
@@ -254,7 +256,7 @@ class Runs:
         try:
             Accelerator(device).run(job)
         except DeviceError as error:
-            return error.code
+            return ErrorCode(error.code)
         finally:
             device.on_start = None
         return ErrorCode.NONE

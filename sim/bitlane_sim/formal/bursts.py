@@ -7,9 +7,9 @@ from typing import Any
 
 from amaranth.hdl import Cat, Mux
 
-from bitlane_hw.contract import BURST_BEATS
-from bitlane_hw.payloads import Kind
-from bitlane_hw.requester import Requester, StreamCursor
+from bitlane.contract.layout import BURST_BEATS
+from bitlane_hw.common.payloads import Kind
+from bitlane_hw.memory.burst_generator import Requester, StreamCursor
 
 from .bench import Bench, implies
 from .proof import CONFIG, FAIR, Proof

@@ -6,12 +6,14 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Mux
 
-from bitlane_hw.contract import LABEL, LABELS_PER_WORD, MAX_DIGITS, ROW_GAP, WORD_BITS
-from bitlane_hw.gradient import GradientPass
-from bitlane_hw.payloads import Kind
-from bitlane_hw.requester import BASE, DRAW
-from bitlane_hw.sequencer import Sequencer
-from bitlane_hw.table_pass import TablePass
+from bitlane.contract.formats import LABEL
+from bitlane.contract.latencies import ROW_GAP
+from bitlane.contract.layout import LABELS_PER_WORD, MAX_DIGITS, WORD_BITS
+from bitlane_hw.common.payloads import Kind
+from bitlane_hw.control.sequencer import Sequencer
+from bitlane_hw.datapath.gradient import GradientPass
+from bitlane_hw.datapath.table_pass import TablePass
+from bitlane_hw.memory.burst_generator import BASE, DRAW
 
 from .bench import Bench, implies, same
 from .order import pass_settled, valid_run, walker_in_range

@@ -6,8 +6,8 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Mux
 
-from bitlane_hw.axi import INCR
-from bitlane_hw.registers import ADDRESS_BITS
+from bitlane_hw.control.registers import ADDRESS_BITS
+from bitlane_hw.memory.axi import INCR
 from bitlane_hw.zynq.axi3 import FIXED, WRAP
 from bitlane_hw.zynq.register_port import RegisterPort
 

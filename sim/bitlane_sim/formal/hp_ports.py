@@ -7,14 +7,14 @@ from typing import Any
 from amaranth.hdl import Cat, Mux
 from amaranth.lib import data
 
-from bitlane_hw.axi import INCR, full_size
-from bitlane_hw.contract import BURST_BEATS
+from bitlane.contract.layout import BURST_BEATS
+from bitlane_hw.memory.axi import INCR, full_size
 from bitlane_hw.zynq.axi3 import BUFFERABLE, HP_DATA_BITS
-from bitlane_hw.zynq.joining import BurstJoiner, WordJoiner
+from bitlane_hw.zynq.downsizer import BeatSplitter, BurstSplitter
 from bitlane_hw.zynq.memory_port import MemoryPort
 from bitlane_hw.zynq.port_pair import PortPair
 from bitlane_hw.zynq.register_slice import RegisterSlice
-from bitlane_hw.zynq.splitting import BeatSplitter, BurstSplitter
+from bitlane_hw.zynq.upsizer import BurstJoiner, WordJoiner
 
 from .bench import Bench, implies, same
 from .proof import FAIR, Proof

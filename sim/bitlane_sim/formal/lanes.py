@@ -7,9 +7,9 @@ from typing import Any
 
 from amaranth.hdl import Mux
 
+from bitlane_hw.common.payloads import GroupEnd
+from bitlane_hw.datapath.model_core import Head, start_latency
 from bitlane_hw.engine import Engine
-from bitlane_hw.head import Head, start_latency
-from bitlane_hw.payloads import GroupEnd
 
 from .bench import Bench, implies
 from .order import pass_settled, valid_run, walker_in_range, walker_places

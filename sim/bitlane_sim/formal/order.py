@@ -6,10 +6,10 @@ from typing import Any
 
 from amaranth.hdl import Cat, Mux
 
-from bitlane_hw.config import AcceleratorConfig
-from bitlane_hw.contract import MAX_DIGITS
-from bitlane_hw.payloads import Kind
-from bitlane_hw.walker import Walker
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.layout import MAX_DIGITS
+from bitlane_hw.common.payloads import Kind
+from bitlane_hw.memory.address_generator import Walker
 
 from .bench import Bench, implies
 from .proof import CONFIG, Proof

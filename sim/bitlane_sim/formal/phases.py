@@ -6,8 +6,9 @@ from typing import Any
 
 from amaranth.hdl import Cat, Mux
 
-from bitlane_hw.contract import BURST_BEATS, CHUNK_MODEL_BYTES, ErrorCode
-from bitlane_hw.control import Control
+from bitlane.contract.layout import BURST_BEATS, CHUNK_MODEL_BYTES
+from bitlane.contract.modes import ErrorCode
+from bitlane_hw.control.control import Control
 
 from .bench import Bench, implies
 from .proof import CONFIG, FAIR, Proof

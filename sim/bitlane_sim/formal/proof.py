@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bitlane_hw.config import AcceleratorConfig
+from bitlane.contract.config import AcceleratorConfig
 
 from .bench import Bench
 

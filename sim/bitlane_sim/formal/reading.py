@@ -9,7 +9,7 @@ from amaranth.hdl import Cat, Module, Mux
 from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from bitlane_hw.reader import Reader
+from bitlane_hw.memory.reader import Reader
 
 from .bench import Bench, implies, same
 from .bursts import Requested, requests

@@ -7,8 +7,8 @@ from typing import Any
 
 from amaranth.hdl import Cat, Mux, Value
 
-from bitlane_hw.axi import INCR, OKAY, full_size
-from bitlane_hw.contract import BURST_BEATS
+from bitlane.contract.layout import BURST_BEATS
+from bitlane_hw.memory.axi import INCR, OKAY, full_size
 
 from .bench import Bench, implies, same
 

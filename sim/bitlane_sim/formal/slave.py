@@ -7,8 +7,8 @@ from typing import Any
 
 from amaranth.hdl import Const, Mux
 
-from bitlane_hw.contract import REGISTERS
-from bitlane_hw.registers import Registers
+from bitlane.contract.registers import REGISTERS
+from bitlane_hw.control.registers import Registers
 
 from .bench import Bench, implies, same
 from .proof import FAIR, Proof

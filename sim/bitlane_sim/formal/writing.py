@@ -6,10 +6,10 @@ from typing import Any
 
 from amaranth.hdl import Cat, Mux
 
-from bitlane_hw.contract import BURST_BEATS
-from bitlane_hw.loader import Loader
-from bitlane_hw.storer import Storer
-from bitlane_hw.writer import Writer
+from bitlane.contract.layout import BURST_BEATS
+from bitlane_hw.memory.loader import Loader
+from bitlane_hw.memory.storer import Storer
+from bitlane_hw.memory.writer import Writer
 
 from .bench import Bench, implies, same
 from .proof import CONFIG, FAIR, Proof

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from . import record
 from .campaign import Sampled, Tried, campaign, sampled
-from .ladder import NO_HARDWARE, Ladder
+from .ladder import Ladder, is_hardware
 from .operators import mutants
 from .trial import Sandbox
 
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         importlib.import_module(name)
     with tempfile.TemporaryDirectory(prefix="mutation.") as folder:
         sandbox = Sandbox(ROOT, Path(folder))
-        found = {name: mutants(name, text) for name, text in sandbox.sources().items() if name not in NO_HARDWARE}
+        found = {name: mutants(name, text) for name, text in sandbox.sources().items() if is_hardware(name)}
         print(f"{sum(map(len, found.values()))} mutants of {len(found)} modules; seed {seed}", flush=True)
         print("all tests without a mutant ...", flush=True)
         ladder = Ladder.of(sandbox, found)

@@ -11,20 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .operators import Mutant
-from .trial import PACKAGE, Sandbox, Stage, Verdict, measured, run_tests
+from .trial import PACKAGE, Sandbox, Stage, Verdict, measured, run_tests, sources
 
 if TYPE_CHECKING:
-    from bitlane_hw.config import AcceleratorConfig
+    from bitlane.contract.config import AcceleratorConfig
 
 # Modules that are no hardware, or whose numbers the reference takes from the same place.
-NO_HARDWARE = ("__init__", "config", "contract", "pins", "register_docs", "verilog")
-LEFT_OUT = ("test_register_docs", "test_verilog")  # no hardware; the same blocks again, slowly
+NO_HARDWARE = ("__init__", "build_digest", "export")
+HELPERS = "helpers"  # the folder of the tests' helpers, which reach the RTL too
+LEFT_OUT = ("export/test_",)  # no hardware, or the same blocks again, slowly
 # The whole accelerator, as small as it can be without losing a mode: (width, outputs).
 SHAPES = ((64, 1), (128, 2))
 WHOLE = (
-    "tests/sim/test_exact.py::test_random_runs",
-    "tests/sim/test_faults.py::test_interrupted_at_any_cycle",
-    "tests/sim/test_faults.py::test_error_response",
+    "tests/sim/equivalence/test_exact.py::test_random_runs",
+    "tests/sim/rtl/test_faults.py::test_interrupted_at_any_cycle",
+    "tests/sim/rtl/test_faults.py::test_error_response",
 )
 BUILD_SECONDS = 30.0  # of this process, for a simulator that is not there yet
 PATIENCE = 3.0  # seconds that the driver gives a simulator that does not go on
@@ -32,38 +33,52 @@ PATIENCE = 3.0  # seconds that the driver gives a simulator that does not go on
 
 def small(shape: tuple[int, int]) -> AcceleratorConfig:
     """The configuration of a shape."""
-    from bitlane_hw.config import AcceleratorConfig
+    from bitlane.contract.config import AcceleratorConfig
 
     width, outputs = shape
     return AcceleratorConfig(width, outputs, max_features=128, row_buffer_beats=128)
 
 
+def is_hardware(module: str) -> bool:
+    """Whether a module of the package, such as "datapath/dot", describes hardware."""
+    return not any(part in NO_HARDWARE for part in module.split("/"))
+
+
 def reaching(sandbox: Sandbox) -> dict[str, list[str]]:
     """For each module of the RTL the files of `tests/hw` that reach it: its own first, then the others."""
-    sources = sandbox.sources()
-    tests = {path.stem: path.read_text() for path in sorted((sandbox.root / "tests" / "hw").glob("*.py"))}
-    needs = {name: set(imported(text)) for name, text in {**tests, **sources}.items()}
+    modules = sandbox.sources()
+    tests = sources(sandbox.root / "tests" / "hw")
+    helpers = {f"{HELPERS}/{name}": text for name, text in sources(sandbox.root / "tests" / HELPERS).items()}
+    needs = {name: set(imported(text, name)) for name, text in {**modules, **helpers}.items()}
     reached = {
-        f"tests/hw/{name}.py": closure({name}, needs) for name in tests if name[:5] == "test_" and name not in LEFT_OUT
+        f"tests/hw/{name}.py": closure(set(imported(text, "")), needs)
+        for name, text in tests.items()
+        if name.rpartition("/")[2].startswith("test_") and not name.startswith(LEFT_OUT)
     }
-    return {
-        module: sorted(
-            (test for test, modules in reached.items() if module in modules),
-            key=lambda test, own=f"tests/hw/test_{module}.py": test != own,  # type: ignore[misc]
-        )
-        for module in sources
-    }
+    return {module: _own_first(module, (test for test in reached if module in reached[test])) for module in modules}
 
 
-def imported(source: str) -> Iterator[str]:
-    """The modules of the RTL, or of the same folder, that a file imports."""
+def _own_first(module: str, tests: Iterable[str]) -> list[str]:
+    own = f"tests/hw/{own_test(module)}.py"
+    return sorted(tests, key=lambda test: test != own)
+
+
+def own_test(module: str) -> str:
+    """The file of tests that mirrors a module: "datapath/test_dot" for "datapath/dot"."""
+    folder, slash, name = module.rpartition("/")
+    return f"{folder}{slash}test_{name}"
+
+
+def imported(source: str, module: str) -> Iterator[str]:
+    """The modules of the RTL, as paths below the package, and the helpers that the source of `module` imports."""
+    folder = [PACKAGE, *module.split("/")[:-1]]
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom):
-            package, _, module = (node.module or "").rpartition(".")
-            if package == (PACKAGE if node.level == 0 else ""):
-                yield module
-            if node.module == PACKAGE:
-                yield from (alias.name for alias in node.names)
+            package = folder[: len(folder) - node.level + 1] if node.level else []
+            path = [*package, *(node.module or "").split(".")] if node.module else package
+            if path[:1] == [PACKAGE] or path[:2] == ["tests", HELPERS]:
+                yield "/".join(path[1:])
+                yield from ("/".join([*path[1:], alias.name]) for alias in node.names)
 
 
 def closure(modules: set[str], needs: dict[str, set[str]]) -> set[str]:
@@ -163,20 +178,16 @@ def refusal(shape: tuple[int, int]) -> str:
 def netlist(shape: tuple[int, int]) -> str:
     """The accelerator in Verilog, but for the number that its sources have."""
     from bitlane_hw.accelerator import Accelerator
-    from bitlane_hw.config import AcceleratorConfig
-    from bitlane_hw.verilog import TOP, to_verilog
+    from bitlane_hw.export.verilog import TOP, to_verilog
 
-    digest, AcceleratorConfig.digest = AcceleratorConfig.digest, 0
-    try:
-        return str(to_verilog(Accelerator(small(shape)), TOP))
-    finally:
-        AcceleratorConfig.digest = digest
+    return str(to_verilog(Accelerator(small(shape), build=0), TOP))
 
 
 def reduce(shape: tuple[int, int], verilog: Path) -> None:
     """Let the tests of the whole accelerator use one small configuration, this Verilog, compiled in little time."""
-    import bitlane.accelerator
-    from bitlane_sim import build, soak
+    from bitlane.driver import driver
+    from bitlane_sim.equivalence import random_jobs, rig
+    from bitlane_sim.rtl import build
 
     vars(build).update(
         VERILATOR_FLAGS=tuple("100000" if flag == "8000" else flag for flag in build.VERILATOR_FLAGS),
@@ -184,5 +195,6 @@ def reduce(shape: tuple[int, int], verilog: Path) -> None:
         JOBS=1,
         verilog=lambda config=None: verilog,
     )
-    vars(soak).update(TESTED=(small(shape),), CONFIGS=(small(shape),))
-    bitlane.accelerator.Accelerator.__init__.__defaults__ = (PATIENCE,)
+    vars(random_jobs).update(TESTED=(small(shape),), CONFIGS=(small(shape),))
+    vars(rig).update(CONFIGS=(small(shape),))
+    driver.Accelerator.__init__.__defaults__ = (PATIENCE,)

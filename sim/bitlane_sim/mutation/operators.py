@@ -34,7 +34,7 @@ class Mutant:
 
     Attributes
     ----------
-    module: name of the file, without `.py`. place: the class and function that the change is in.
+    module: path of the file below the package, without `.py`. place: the class and function that the change is in.
     line: of the file, from 1. change: what it is, in words.
     start, end: the bytes of the file that are replaced. text: by what.
     """

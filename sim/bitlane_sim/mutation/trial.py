@@ -54,6 +54,13 @@ class Stage:
     seconds: float = LEAST_SECONDS
 
 
+def sources(package: Path) -> dict[str, str]:
+    """The text of each Python file below `package`, by its path without `.py`, such as "datapath/dot"."""
+    return {
+        path.relative_to(package).with_suffix("").as_posix(): path.read_text() for path in sorted(package.rglob("*.py"))
+    }
+
+
 class Sandbox:
     """A copy of a project, in which the RTL is changed and tests run; the project itself is never touched.
 
@@ -72,8 +79,8 @@ class Sandbox:
         shutil.copy(project / "pyproject.toml", self.root)
 
     def sources(self) -> dict[str, str]:
-        """The text of each file of the RTL, by its name without `.py`."""
-        return {path.stem: path.read_text() for path in sorted((self.root / "hw" / PACKAGE).glob("*.py"))}
+        """The text of each file of the RTL, by its path below the package, without `.py`."""
+        return sources(self.root / "hw" / PACKAGE)
 
     def place(self, mutant: Mutant, name: str) -> Path:
         """A folder with a copy of the RTL in which this is changed."""

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from tests.helpers.levels_data import bins_of
+from tests.helpers.levels_oracle import cost_of
 
 from bitlane.levels.curve import outwards
-
-from .oracle import cost_of
-from .support import bins_of
 
 
 def test_costs_are_those_of_the_values(seed):

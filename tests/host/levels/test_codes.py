@@ -5,11 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from bitlane.contract import LEVEL
+from bitlane.contract.formats import LEVEL
+from bitlane.levels.codebooks import level_table
 from bitlane.levels.codes import table_codes, table_draws
-from bitlane.levels.tables import level_table
-from bitlane.quantize import Precision, base_codes, draw_codes
-from bitlane.scaling import fit_scaling
+from bitlane.quantization.precision import Precision
+from bitlane.quantization.quantize import base_codes, draw_codes
+from bitlane.quantization.scaling import fit_scaling
 
 ONE = 1 << LEVEL.fraction
 
@@ -85,7 +86,7 @@ def test_blocks_of_rows_take_the_same_randomness(seed, monkeypatch):
         return np.stack([table_codes(rows, levels), table_draws(rows, levels, rng)])
 
     whole = codes(values, np.random.default_rng(seed))
-    monkeypatch.setattr("bitlane.quantize.BLOCK", 20)
+    monkeypatch.setattr("bitlane.quantization.quantize.BLOCK", 20)
     rng = np.random.default_rng(seed)
     assert np.array_equal(np.concatenate([codes(values[:cut], rng), codes(values[cut:], rng)], axis=1), whole)
 

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from tests.helpers.levels_data import DATA
 
-from bitlane import jit
 from bitlane.levels.histogram import _cut, histogram
-
-from .support import DATA
+from bitlane.support import jit
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
+from tests.helpers.levels_data import DATA
+from tests.helpers.levels_oracle import best_costs
 
 from bitlane.levels.bins import Bins
 from bitlane.levels.merge import merge
 from bitlane.levels.search import search
-
-from .oracle import best_costs
-from .support import DATA
 
 
 @pytest.mark.parametrize("name", DATA)

@@ -4,14 +4,14 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from tests.helpers.levels_data import DATA, bins_of, levels_of
+from tests.helpers.levels_oracle import best_costs, cost_of
 
 import bitlane
-from bitlane import DataError, jit, optimal_levels
+from bitlane import DataError, optimal_levels
 from bitlane.levels.optimal import _bound
 from bitlane.levels.search import search
-
-from .oracle import best_costs, cost_of
-from .support import DATA, bins_of, levels_of
+from bitlane.support import jit
 
 
 @pytest.mark.parametrize("name", DATA)

@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
+from tests.helpers.levels_data import DATA
+from tests.helpers.levels_oracle import best_costs
 
 from bitlane.levels import search as searching
 from bitlane.levels.bins import Bins
 from bitlane.levels.path import lightest_path
 from bitlane.levels.search import search
-
-from .oracle import best_costs
-from .support import DATA
 
 
 def curve_of(values):

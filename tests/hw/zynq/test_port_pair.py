@@ -5,11 +5,20 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from tests.helpers.axi3_ports import (
+    DECERR,
+    SLVERR,
+    HpPort,
+    Memory,
+    Reads,
+    Writes,
+    expected_reads,
+    simulate,
+    some_bursts,
+)
+from tests.helpers.blocks import Bench
 
 from bitlane_hw.zynq.port_pair import PortPair
-
-from ..support import Bench
-from .ports import DECERR, SLVERR, HpPort, Memory, Reads, Writes, expected_reads, simulate, some_bursts
 
 BEAT = 16  # bytes
 WORDS = 2

@@ -8,11 +8,10 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.helpers.axi3_ports import SLVERR, Stable
+from tests.helpers.blocks import Bench
 
 from bitlane_hw.zynq.register_port import RegisterPort
-
-from ..support import Bench
-from .ports import SLVERR, Stable
 
 FIXED, INCR, WRAP = range(3)
 WINDOW = 4096

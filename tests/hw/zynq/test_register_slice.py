@@ -6,10 +6,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.helpers.blocks import Bench
 
 from bitlane_hw.zynq.register_slice import RegisterSlice
-
-from ..support import Bench
 
 
 @pytest.mark.parametrize("rates", [(1, 1), (1, 0.5), (0.5, 1), (0.6, 0.6)])

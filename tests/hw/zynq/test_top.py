@@ -12,8 +12,8 @@ import pytest
 from amaranth.hdl import ClockDomain, Module, UnusedElaboratable
 from amaranth.lib.wiring import connect
 
-from bitlane_hw.config import AcceleratorConfig
-from bitlane_hw.verilog import to_verilog
+from bitlane.contract.config import AcceleratorConfig
+from bitlane_hw.export.verilog import to_verilog
 from bitlane_hw.zynq import top
 from bitlane_hw.zynq.ps7 import ProcessingSystem, input_bits
 from bitlane_hw.zynq.register_port import RegisterPort

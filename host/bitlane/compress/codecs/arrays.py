@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import DataError
+from bitlane.errors import DataError
+
 from .groups import TINY, Groups
 from .wire import PayloadError
 

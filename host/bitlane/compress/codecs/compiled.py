@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ... import jit
+from bitlane.support import jit
+
 from .arrays import Values, not_finite
 from .groups import Groups
 from .packing import Bytes

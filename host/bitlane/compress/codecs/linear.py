@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from bitlane.support.hashing import FRACTION, words
+
 from . import compiled
 from .arrays import Values, added, check_body, check_input, check_values, put, scales
 from .compiled import kernels
 from .groups import Groups
 from .packing import Bytes, pack, unpack
-from .randomness import FRACTION, words
 
 BITS = range(2, 9)
 

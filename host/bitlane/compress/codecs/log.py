@@ -17,11 +17,12 @@ from math import isfinite
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import DataError
+from bitlane.errors import DataError
+
 from .arrays import Values, added, check_body, check_input, check_values, put, scales
 from .groups import Groups
 from .linear import BITS
-from .linear import body_bytes as body_bytes  # a scale in place of a step
+from .linear import body_bytes as body_bytes
 from .packing import Bytes, pack, unpack
 
 

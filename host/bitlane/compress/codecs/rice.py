@@ -18,7 +18,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import DataError
+from bitlane.errors import DataError
+
 from .packing import Bytes
 from .wire import PayloadError
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import DataError
+from bitlane.errors import DataError
+
 from . import rice
 from .packing import Bytes
 from .rice import Places

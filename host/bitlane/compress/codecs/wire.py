@@ -9,7 +9,7 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
-from ...errors import DataError
+from bitlane.errors import DataError
 
 MAGIC = b"BLGC"
 VERSION = 1

@@ -11,11 +11,12 @@ from typing import Any, Protocol
 
 import torch
 
-from ...errors import DataError
+from bitlane.errors import DataError
+
 from ..codecs.largest import largest
 from ..codecs.select import Places, Values, select
+from ..collectives.link import Link
 from ..compressor import State
-from ..ranks.link import Link
 from .quotas import Tail, counts_told, quotas
 
 

@@ -11,16 +11,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...errors import DataError
-from ...extras import extra
+from bitlane.errors import DataError
+from bitlane.policies.protocol import BitPolicy, FixedBits
+from bitlane.support.optional import extra
+
 from ..codecs import linear, sign
 from ..codecs.groups import Groups
 from ..codecs.wire import CodecId
+from ..collectives.averaging import Averaging, Quantizer
+from ..collectives.cost_model import LinkModel
+from ..collectives.link import Link
 from ..compressor import Layout, State, whole
-from ..policy import BitPolicy, FixedBits
-from ..ranks.averaging import Averaging, Quantizer
-from ..ranks.link import Link
-from ..ranks.plan import LinkModel
 
 TERNARY = 2  # bits of the linear codec whose levels are -1, 0 and 1
 

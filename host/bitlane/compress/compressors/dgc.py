@@ -19,13 +19,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...errors import DataError
+from bitlane.errors import DataError
+
 from ..codecs.largest import largest
 from ..codecs.select import Values
 from ..codecs.wire import CodecId
+from ..collectives.cost_model import LinkModel
+from ..collectives.link import Link
 from ..compressor import Layout, State, whole
-from ..ranks.link import Link
-from ..ranks.plan import LinkModel
 from .memory import Memory, as_array
 from .topk import check_density, gathered_average, share
 

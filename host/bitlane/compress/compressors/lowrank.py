@@ -27,16 +27,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...errors import DataError
+from bitlane.errors import DataError
+from bitlane.policies.protocol import BitPolicy, FixedBits
+from bitlane.support.hashing import seed_of, words
+
 from ..codecs import log
 from ..codecs.groups import Groups
-from ..codecs.randomness import seed_of, words
 from ..codecs.wire import CodecId
+from ..collectives.averaging import Averaging, Quantizer
+from ..collectives.cost_model import LinkModel
+from ..collectives.link import Link
 from ..compressor import Layout, Parameter, State, whole
-from ..policy import BitPolicy, FixedBits
-from ..ranks.averaging import Averaging, Quantizer
-from ..ranks.link import Link
-from ..ranks.plan import LinkModel
 from .factors import Float32, Log
 from .matrix import Matrix
 from .orthonormal import orthonormal

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from ..codecs.restore import restore
 from ..codecs.select import Values
-from ..compressor import State, restore
+from ..compressor import State
 
 
 @contextmanager

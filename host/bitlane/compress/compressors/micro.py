@@ -15,13 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...errors import DataError
+from bitlane.errors import DataError
+
 from ..codecs import rice
 from ..codecs.select import Places, Values
 from ..codecs.wire import CodecId
+from ..collectives.cost_model import LinkModel
+from ..collectives.link import Link
 from ..compressor import Layout, State, whole
-from ..ranks.link import Link
-from ..ranks.plan import LinkModel
 from .choices import Choice, Quotas, Scaling
 from .memory import Memory, as_array
 from .topk import check_density, share

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import BitlaneError
+from bitlane.errors import BitlaneError
+
 from ..codecs.packing import Bytes
 from ..codecs.select import Values
 

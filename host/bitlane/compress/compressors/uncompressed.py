@@ -11,10 +11,10 @@ from torch import Tensor
 
 from ..codecs.groups import Groups
 from ..codecs.wire import CodecId
+from ..collectives.averaging import Averaging
+from ..collectives.cost_model import LinkModel
+from ..collectives.link import Link
 from ..compressor import Layout, State, whole
-from ..ranks.averaging import Averaging
-from ..ranks.link import Link
-from ..ranks.plan import LinkModel
 from .factors import Float32
 
 

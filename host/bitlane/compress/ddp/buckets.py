@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...errors import DataError
+from bitlane.errors import DataError
+
 from ..compressor import Layout, Parameter, whole
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)

@@ -11,10 +11,11 @@ from hashlib import blake2b
 import torch
 from torch import Tensor
 
-from ...errors import BitlaneError
+from bitlane.errors import BitlaneError
+
 from ..codecs.groups import Groups, owned
+from ..collectives.link import Link
 from ..compressor import Layout, Reducer
-from ..ranks.link import Link
 
 TOLERANCE = 1e-6  # of the norm of all that came in and went out of a parameter; rounding in float32 is about 4e-8
 

@@ -7,11 +7,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ...errors import DataError
+from bitlane.errors import DataError
+
+from ..collectives.cost_model import LinkModel
+from ..collectives.transport import TorchTransport, Transport
 from ..compressor import Compressor, Layout, Parameter, State
 from ..compressors.uncompressed import Uncompressed
-from ..ranks.plan import LinkModel
-from ..ranks.transport import TorchTransport, Transport
 from .buckets import Buckets
 from .states import check_identity, identity
 from .stats import Stats

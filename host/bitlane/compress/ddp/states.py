@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...errors import DataError
+from bitlane.errors import DataError
+
+from ..collectives.cost_model import LinkModel
+from ..collectives.link import Link
+from ..collectives.transport import MemoryTransport
 from ..compressor import Compressor, Layout, Parameter, Reducer, State, whole
-from ..ranks.link import Link
-from ..ranks.plan import LinkModel
-from ..ranks.transport import MemoryTransport
 
 FORMAT = 1
 

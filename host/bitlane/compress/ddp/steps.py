@@ -13,14 +13,15 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ...errors import DataError
+from bitlane.errors import DataError
+from bitlane.policies.protocol import Observed
+
 from ..codecs.wire import NO_FLAGS, Flag, Header
+from ..collectives.cost_model import LinkModel
+from ..collectives.link import Link
+from ..collectives.transport import Transport
 from ..compressor import Compressor, Layout, Reducer, State, whole
 from ..compressors.uncompressed import Uncompressed
-from ..policy import Observed
-from ..ranks.link import Link
-from ..ranks.plan import LinkModel
-from ..ranks.transport import Transport
 from .checks import averaged_and_checked
 from .states import as_arrays, as_tensors, check_identity, identity
 from .stats import Moved, Stats, ring_bytes

@@ -6,14 +6,13 @@ import itertools
 
 import numpy as np
 import pytest
+from tests.helpers import codec_textbook as textbook
 
-from bitlane import jit
 from bitlane.compress.codecs import linear, sign
 from bitlane.compress.codecs.groups import Groups
 from bitlane.compress.codecs.wire import PayloadError
 from bitlane.errors import DataError
-
-from . import textbook
+from bitlane.support import jit
 
 WIDTHS = range(1, 9)
 SCALES = [1.0, 1e-30, 2.0**-100, 1e-38, 1e-44, 1e30, 3e38]

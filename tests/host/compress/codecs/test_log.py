@@ -1,19 +1,18 @@
 """Levels of logarithms: the textbook's bytes, the nearest level, and residuals that say the rest."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.helpers import log_codec_textbook as textbook
+from tests.helpers.places import GOLDEN
 
 from bitlane.compress.codecs import log
 from bitlane.compress.codecs.groups import Groups
 from bitlane.compress.codecs.wire import PayloadError
 from bitlane.errors import DataError
 
-from . import textbook_log as textbook
-
-GOLDEN = json.loads((Path(__file__).parent / "log_golden.json").read_text())
+GOLDEN_CASES = json.loads((GOLDEN / "log_codec.json").read_text())
 BITS = range(2, 9)
 
 
@@ -31,7 +30,7 @@ def decoded(body, groups, bits, alpha):
     return out
 
 
-@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: f"{case['bits']} bits")
+@pytest.mark.parametrize("case", GOLDEN_CASES, ids=lambda case: f"{case['bits']} bits")
 def test_golden_vectors(case):
     groups, bits, alpha = Groups(np.array(case["lengths"])), case["bits"], case["alpha"]
     values = np.frombuffer(bytes.fromhex(case["values"]), "<f4")

@@ -9,14 +9,13 @@ import struct
 
 import numpy as np
 import pytest
+from tests.helpers import codec_textbook as textbook
 
 from bitlane.compress.codecs.payload import from_payload, to_payload
 from bitlane.compress.codecs.wire import HEADER_BYTES, PayloadError
 from bitlane.errors import DataError
 
-from . import textbook
-
-GOLDEN = json.loads(textbook.GOLDEN.read_text())
+GOLDEN = json.loads(textbook.GOLDEN_FILE.read_text())
 CASES = [pytest.param(case, id=f"{case['bits']} bits, feedback {case['feedback']}") for case in GOLDEN["cases"]]
 
 

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ....errors import DataError
+from bitlane.errors import DataError
+from bitlane.support.hashing import FIRST, FRACTION, PLACE, SECOND
+
 from ..groups import GROUP, TINY, Groups
-from ..randomness import FIRST, FRACTION, PLACE, SECOND
 from ..wire import PayloadError
 
 triton: Any = import_module("triton")

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....jit import machine_code
+from bitlane.support.jit import machine_code
+
 from ..groups import GROUP
 
 Array = NDArray[Any]

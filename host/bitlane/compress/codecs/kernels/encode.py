@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from bitlane.support.hashing import FIRST, FRACTION, PLACE, SECOND
+
 from ..groups import TINY
-from ..randomness import FIRST, FRACTION, PLACE, SECOND
 from .common import (
     EIGHT,
     FULL,

@@ -1,6 +1,0 @@
-"""`python -m bitlane`."""
-
-from .cli import main
-
-if __name__ == "__main__":
-    raise SystemExit(main())

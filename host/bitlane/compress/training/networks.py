@@ -1,0 +1,91 @@
+"""Networks to measure compressors on, from small to what a link feels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import torch
+from torch import nn
+
+from bitlane.errors import DataError
+
+CLASSES = 10
+_Make = Callable[[int, int], nn.Module]  # of the channels and the side of an image
+
+
+def network(name: str, channels: int, side: int, seed: int) -> nn.Module:
+    """A network for images [channels, side, side] in ten classes, its weights drawn from `seed`.
+
+    No layer looks at other samples of the batch, so that ranks need no statistics of one another. DataError for an
+    unknown name. The global random state of torch stays what it was.
+    """
+    if name not in NETWORKS:
+        raise DataError(f"no network named {name!r}: choose one of {', '.join(NETWORKS)}")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return NETWORKS[name](channels, side)
+
+
+def _perceptron(channels: int, side: int) -> nn.Module:
+    """Two hidden layers of 256."""
+    sizes = (channels * side * side, 256, 256)
+    hidden = [layer for m, n in pairwise(sizes) for layer in (nn.Linear(m, n), nn.ReLU())]
+    return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(sizes[-1], CLASSES))
+
+
+def _convolutional(channels: int, side: int) -> nn.Module:
+    """Two convolutions of 5 x 5, each with a pool, and two full layers: LeNet's shape."""
+    small = side // 4
+    return nn.Sequential(
+        *(nn.Conv2d(channels, 16, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(16, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Flatten(), nn.Linear(32 * small * small, 128), nn.ReLU(), nn.Linear(128, CLASSES)),
+    )
+
+
+def _wide(channels: int, side: int) -> nn.Module:
+    """Two convolutions and two full layers that hold nearly all weights: MQGrad's network, a third as wide."""
+    small = side // 4
+    return nn.Sequential(
+        *(nn.Conv2d(channels, 16, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(16, 16, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Flatten(), nn.Linear(16 * small * small, 768), nn.ReLU(), nn.Linear(768, 1280), nn.ReLU()),
+        nn.Linear(1280, CLASSES),
+    )
+
+
+class _Block(nn.Module):  # type: ignore[misc]  # torch has no types here
+    """Two convolutions and a way around them (He et al., 2016)."""
+
+    def __init__(self, inside: int, outside: int, stride: int):
+        super().__init__()
+        self.around: nn.Module = nn.Identity()
+        if stride > 1 or inside != outside:
+            self.around = nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), nn.GroupNorm(4, outside))
+        self.through = nn.Sequential(
+            *(nn.Conv2d(inside, outside, 3, stride, 1, bias=False), nn.GroupNorm(4, outside), nn.ReLU()),
+            *(nn.Conv2d(outside, outside, 3, 1, 1, bias=False), nn.GroupNorm(4, outside)),
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.through(x) + self.around(x))
+
+
+def _resnet(channels: int, side: int, width: int = 16) -> nn.Module:
+    """ResNet-18's shape at a quarter of its width, with group normalisation."""
+    blocks = []
+    inside = width
+    for stage, outside in enumerate((width, 2 * width, 4 * width, 8 * width)):
+        blocks += [_Block(inside, outside, 1 if stage == 0 else 2), _Block(outside, outside, 1)]
+        inside = outside
+    first = (nn.Conv2d(channels, width, 3, 1, 1, bias=False), nn.GroupNorm(4, width), nn.ReLU())
+    return nn.Sequential(*first, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inside, CLASSES))
+
+
+NETWORKS: dict[str, _Make] = {
+    "perceptron": _perceptron,
+    "convolutional": _convolutional,
+    "wide": _wide,
+    "resnet": _resnet,
+}

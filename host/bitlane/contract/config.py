@@ -1,0 +1,107 @@
+"""What is fixed when the accelerator is built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bitlane.errors import DataError
+
+from .layout import (
+    BURST_BEATS,
+    CHUNK,
+    CHUNK_MODEL_WORDS,
+    MAX_OUTPUTS,
+    PORT_WIDTHS,
+    TABLE_BITS,
+    WORD_BITS,
+    level_count,
+    level_slots,
+    record_words,
+)
+
+ROW_BUFFER_MARGIN = 64  # beats that may be in flight between the dot lanes and the gradient lanes
+
+
+@dataclass(frozen=True)
+class AcceleratorConfig:
+    """Widths and sizes of memories; everything else is a run-time register.
+
+    Parameters
+    ----------
+    width: bits of the memory port: 64, 128, 256 or 512. A beat is `columns` words, each of a row of its own.
+    outputs: models trained at a time on the same samples, 1 to 15.
+    max_features: features that a model memory holds; 64 at least, a power of two.
+    row_buffer_beats: beats of samples kept between the two uses of a row; a row may be `max_row_words` long.
+    fifo_beats: beats prefetched a stream; must cover the read latency (see `reader`).
+    address_bits: width of the addresses on the memory port.
+    level_slots: 0 for digit lanes; else table lanes, each of which holds so many levels: a power of two, a chunk of
+        features with b base bits takes `2 << b` of them.
+    random: whether model and coefficients can be rounded at random (`rounding`).
+    """
+
+    width: int = 64
+    outputs: int = 1
+    max_features: int = 16384
+    row_buffer_beats: int = 4096
+    fifo_beats: int = 256
+    address_bits: int = 40
+    level_slots: int = 0
+    random: bool = False
+
+    def __post_init__(self) -> None:
+        if self.width not in PORT_WIDTHS:
+            raise DataError(f"width={self.width} must be one of {', '.join(map(str, PORT_WIDTHS))}")
+        if not 1 <= self.outputs <= MAX_OUTPUTS:
+            raise DataError(f"outputs={self.outputs} must be 1 to {MAX_OUTPUTS}")
+        if self.max_features < 2 * CHUNK or self.max_features & self.max_features - 1:
+            raise DataError(f"max_features={self.max_features} must be a power of two, {2 * CHUNK} at least")
+        if self.row_buffer_beats <= ROW_BUFFER_MARGIN:
+            raise DataError(f"row_buffer_beats={self.row_buffer_beats} must exceed {ROW_BUFFER_MARGIN}")
+        if self.fifo_beats < 4 * BURST_BEATS:
+            raise DataError(f"fifo_beats={self.fifo_beats} must be {4 * BURST_BEATS} at least")
+        if not 32 <= self.address_bits <= 64:
+            raise DataError(f"address_bits={self.address_bits} must be 32 to 64")
+        fewest = level_slots(max(TABLE_BITS))
+        if self.level_slots and (self.level_slots < fewest or self.level_slots & self.level_slots - 1):
+            raise DataError(f"level_slots={self.level_slots} must be 0, or a power of two, {fewest} at least")
+
+    @property
+    def columns(self) -> int:
+        """Words of a beat: rows side by side."""
+        return self.width // WORD_BITS
+
+    @property
+    def table(self) -> bool:
+        """Whether the lanes look levels up in tables."""
+        return self.level_slots > 0
+
+    @property
+    def loads(self) -> int:
+        """Models, and levels of the tables each laid out like one, that may be read before the samples."""
+        return self.outputs + (level_count(max(TABLE_BITS)) if self.table else 0)
+
+    @property
+    def beat_bytes(self) -> int:
+        return self.width // 8
+
+    @property
+    def max_chunks(self) -> int:
+        return self.max_features // CHUNK
+
+    @property
+    def max_row_words(self) -> int:
+        return self.row_buffer_beats - ROW_BUFFER_MARGIN
+
+    @property
+    def chunk_beats(self) -> int:
+        """Beats of a chunk of a model."""
+        return CHUNK_MODEL_WORDS // self.columns
+
+    @property
+    def record_beats(self) -> int:
+        """Beats of a trace record."""
+        return record_words(self.outputs, self.columns) // self.columns
+
+    @property
+    def record_bytes(self) -> int:
+        return self.record_beats * self.beat_bytes

@@ -1,0 +1,293 @@
+"""How many clock cycles a run takes: the exact count when the memory never stalls.
+
+The schedule is that of `docs/design.md`, worked out without simulating a cycle. The memory's latency shows in
+the first groups only: afterwards prefetching is further ahead than any burst is late. From then on a batch's
+end follows from the ends of the two batches before it, which repeats itself after a few batches. Holds for
+regions that begin at multiples of a burst and for read latencies that the prefetch buffers cover.
+
+A *token* is a beat in the order in which beats are taken, a *slot* the cycle of a token in a sequencer that waits for
+nothing but its lanes: one a token, except that table lanes take two cycles for a draw word.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from .geometry import Geometry
+from .latencies import DRAW_CYCLES, PUBLISH_LATENCY, ROW_GAP, update_latency
+from .layout import BURST_BEATS, CHUNK_MODEL_WORDS, LABELS_PER_WORD
+
+REQUEST_TO_ADDRESS = 1  # a walked token to its burst on the address channel
+DATA_TO_TOKEN = 2  # a beat on the data channel to the cycle in which the sequencer can take it
+CHECK_CYCLES = 1  # the register check, beyond a cycle for each bit of the largest factor
+WRITE_OVERHEAD = 3  # a burst on the write port beyond its beats: request, address, end
+LOAD_CYCLES = 5  # from the last beat of the models and the tables to the first digit, one row a beat
+NEXT_CYCLES = 2  # from a written record to the next epoch's first digit
+FINISH_CYCLES = 1  # from the last write response to done
+PERIOD = LABELS_PER_WORD * BURST_BEATS  # groups after which bursts and groups begin together again
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class MemoryTiming:
+    """A memory that never stalls, in cycles.
+
+    read_latency: from a read address accepted to its first beat; later beats follow one a cycle, bursts in order.
+    write_latency: from the last beat of a write burst accepted to its response.
+    """
+
+    read_latency: int = 60
+    write_latency: int = 20
+
+
+@dataclass(frozen=True)
+class CycleCounts:
+    """The counters after a run: cycles from start to done, epoch_cycles[e] at the end of epoch e, and the rest."""
+
+    cycles: int
+    epoch_cycles: Int64s
+    beats: int
+    stall_memory: int
+    stall_model: int
+
+
+def group_gap(geometry: Geometry) -> int:
+    """Cycles from a group's last beat to the next one's, at least."""
+    return (DRAW_CYCLES if geometry.table else geometry.digits) + ROW_GAP
+
+
+def publish_latency(geometry: Geometry, random: bool = False) -> int:
+    """Cycles from a batch's last beat to the first read of the updated model; random: with random rounding."""
+    return update_latency(geometry.columns, geometry.table, random) + _first_chunk(geometry) - 1
+
+
+def _first_chunk(geometry: Geometry) -> int:
+    """Words of a row's first chunk."""
+    return geometry.half + geometry.digits
+
+
+def predict(
+    geometry: Geometry,
+    epochs: int,
+    snapshots: bool,
+    staleness: int = 0,
+    timing: MemoryTiming = MemoryTiming(),
+    random: bool = False,
+) -> CycleCounts:
+    """Counters of a run of `epochs` epochs, each of whose batches reads the model of `1 + staleness` batches before.
+
+    random: whether the hardware has random rounding, which takes its time whether it is used or not.
+    """
+    schedule = _Schedule(geometry, staleness, random)
+    largest_factor = max(geometry.base_row_words, geometry.chunks)
+    begin = CHECK_CYCLES + largest_factor.bit_length()
+    model_beats = geometry.load_beats
+    to_epoch_done = schedule.to_publish + schedule.row - _first_chunk(geometry)
+    chunk_beats = CHUNK_MODEL_WORDS // geometry.columns
+    store = geometry.outputs * geometry.chunks * (chunk_beats + WRITE_OVERHEAD)
+    record = geometry.record_words // geometry.columns + WRITE_OVERHEAD
+
+    clock, stall_memory = schedule.while_latency_shows(begin, model_beats, timing)
+    taken = schedule.end_of_epoch(clock)
+    stall_model = taken - (begin - 1) - model_beats - geometry.beats - stall_memory
+
+    # Every later epoch finds all its beats there; before its first digit only labels are taken.
+    later = _Clock()
+    schedule.reach(later, 1, schedule.row - 1)
+    length = schedule.end_of_epoch(later)
+    epoch_cycles = np.empty(epochs, np.int64)
+    for epoch in range(epochs):
+        done = taken + to_epoch_done
+        epoch_cycles[epoch] = done
+        last = epoch == epochs - 1
+        written = done + (store if snapshots or last else 0) + record
+        if not last:
+            stall_model -= taken + geometry.beats
+            taken = written + NEXT_CYCLES + length
+            stall_model += taken
+    return CycleCounts(
+        cycles=written + max(timing.write_latency, NEXT_CYCLES) + FINISH_CYCLES,
+        epoch_cycles=epoch_cycles,
+        beats=model_beats + epochs * geometry.beats,
+        stall_memory=stall_memory,
+        stall_model=stall_model,
+    )
+
+
+@dataclass
+class _Clock:
+    """How far an epoch has come.
+
+    group: the next one. taken: cycle of the last beat taken. ends: of the last beats of the batches behind it.
+    """
+
+    group: int = 0
+    taken: int = 0
+    ends: list[int] = field(default_factory=list)
+
+
+class _Tokens:
+    """The tokens of four groups that share their label beats; all fours of an epoch are alike.
+
+    Members
+    -------
+    count: of the four groups.
+    row: slots of a group, labels apart.
+    base, draw: the tokens that are taken from each of the streams, in order.
+    slots: of each token.
+    """
+
+    def __init__(self, geometry: Geometry):
+        outputs = geometry.outputs
+        chunk = [False] * geometry.base_digits + [True] * geometry.draws
+        pair = [False] * geometry.half + 2 * chunk  # a half word is two chunks'
+        is_draw = np.array(pair * -(-geometry.chunks // 2), np.bool_)[: geometry.row_words]
+        waits = geometry.table * (DRAW_CYCLES - 1) * (is_draw[1:] & is_draw[:-1])
+        slots = np.arange(len(is_draw)) + np.concatenate([[0], np.cumsum(waits)])
+        self.row = int(slots[-1]) + 1
+
+        def of_four(positions: npt.NDArray[np.intp], length: int) -> Int64s:
+            return outputs + (np.arange(LABELS_PER_WORD)[:, np.newaxis] * length + positions).reshape(-1)
+
+        labels = np.arange(outputs)
+        self.count = outputs + LABELS_PER_WORD * len(is_draw)
+        self.base = np.concatenate([labels, of_four(np.flatnonzero(~is_draw), len(is_draw))])
+        self.draw = of_four(np.flatnonzero(is_draw), len(is_draw))
+        self.slots = np.concatenate([labels, of_four(slots, self.row)])
+
+    def first_of_bursts(self, stream: Int64s, beats: int) -> Int64s:
+        """The tokens, counted from the first label, that begin the bursts of so many beats of a stream of four."""
+        four, place = np.divmod(np.arange(0, beats, BURST_BEATS), max(len(stream), 1))
+        return four * self.count + stream[place]
+
+    def slots_of(self, tokens: Int64s) -> Int64s:
+        """Of tokens counted from the first label."""
+        four, place = np.divmod(tokens, self.count)
+        slots: Int64s = four * (self.slots[-1] + 1) + self.slots[place]
+        return slots
+
+
+class _Schedule:
+    """When the last beats of groups are taken."""
+
+    def __init__(self, geometry: Geometry, staleness: int, random: bool):
+        self._geometry = geometry
+        self._staleness = staleness
+        self._gap = group_gap(geometry)
+        self._tokens = _Tokens(geometry)
+        self.row = self._tokens.row
+        self.to_publish = publish_latency(geometry, random) - 1
+        rounded = random and not geometry.table  # tables come behind the models, and take longer than these are rounded
+        self.to_load = LOAD_CYCLES + (geometry.columns - 1).bit_length() + PUBLISH_LATENCY * rounded
+
+    def reach(self, clock: _Clock, group: int, taken: int) -> None:
+        """The groups up to `group`, not beyond the batch of the clock's, have been taken."""
+        clock.group, clock.taken = group, taken
+        if group % self._geometry.batch_groups == 0 or group == self._geometry.groups:
+            clock.ends.append(taken)
+
+    def end_of_epoch(self, clock: _Clock) -> int:
+        """The cycle of the epoch's last beat, from any group on, when no beat comes late."""
+        groups, size = self._geometry.groups, self._geometry.batch_groups
+        seen: dict[tuple[int, int], tuple[int, int]] = {}
+        while clock.group < groups:
+            release = self._release(clock)
+            if release is not None:  # what comes depends on this alone, and has come before
+                state = clock.group % LABELS_PER_WORD, clock.taken - release
+                if state in seen:
+                    group, taken = seen.pop(state)
+                    times = (groups - clock.group) // (clock.group - group)
+                    cycles = times * (clock.taken - taken)
+                    clock.group += times * (clock.group - group)
+                    clock.taken += cycles
+                    clock.ends = [end + cycles for end in clock.ends]
+                    continue
+                seen[state] = clock.group, clock.taken
+            stop = min(clock.group - clock.group % size + size, groups)
+            end = clock.taken + self._span(clock.group, stop)
+            if release is not None:
+                end = max(end, release + self.row - 1 + self._span(clock.group + 1, stop))
+            self.reach(clock, stop, end)
+        return clock.taken
+
+    def while_latency_shows(self, begin: int, model_beats: int, timing: MemoryTiming) -> tuple[_Clock, int]:
+        """The models and the first groups, until no beat can be late any more; and the cycles waited for memory.
+
+        A burst's first beat is the only one that may come late: its other beats follow one a cycle. So the
+        tokens run a slot a cycle, and every wait pushes all that follow it as far back.
+        """
+        geometry, clock = self._geometry, _Clock()
+        looked_at = min(geometry.groups, PERIOD)
+        slots, late = self._late_bursts(looked_at, model_beats, timing)
+        behind, stall = 0, 0  # the token of slot t is taken in cycle begin + t + behind
+
+        def wait_for_memory(first: int, stop: int) -> None:
+            nonlocal behind, stall
+            some = slice(*np.searchsorted(slots, [first, stop]))
+            wait = max(0, int(late[some].max(initial=0)) - behind)
+            behind += wait
+            stall += wait
+
+        wait_for_memory(0, model_beats)
+        slot = model_beats
+        loaded = begin + model_beats - 1 + behind + self.to_load
+        for group in range(looked_at):
+            labels = geometry.outputs if group % LABELS_PER_WORD == 0 else 0
+            release = self._release(clock) if group else loaded
+            wait_for_memory(slot, slot + labels)
+            slot += labels
+            if release is not None:
+                behind = max(behind, release - begin - slot)
+            last = slot + self.row - 1
+            wait_for_memory(slot, last)
+            if group:
+                behind = max(behind, clock.taken + self._gap - begin - last)
+            wait_for_memory(last, last + 1)
+            self.reach(clock, group + 1, begin + last + behind)
+            slot = last + 1
+            if behind >= late.max():
+                break
+        return clock, stall
+
+    def _release(self, clock: _Clock) -> int | None:
+        """The first cycle in which a batch's first digit may be taken; None inside a batch, and without a limit."""
+        if clock.group % self._geometry.batch_groups or len(clock.ends) <= self._staleness:
+            return None
+        return clock.ends[-1 - self._staleness] + self.to_publish + 1
+
+    def _span(self, first: int, stop: int) -> int:
+        """Cycles from the last beat before some groups of a batch to their last."""
+        outputs = self._geometry.outputs
+        labelled = -(-stop // LABELS_PER_WORD) - -(-first // LABELS_PER_WORD)
+        with_labels, without = (max(beats, self._gap) for beats in (self.row + outputs, self.row))
+        return labelled * with_labels + (stop - first - labelled) * without
+
+    def _late_bursts(self, groups: int, model_beats: int, timing: MemoryTiming) -> tuple[Int64s, Int64s]:
+        """Of the bursts of the models and the first groups: their first slots, and by how many cycles these are late.
+
+        Late for a sequencer that took a token in every slot. A token is walked a cycle; bursts come in the order
+        of their tokens.
+        """
+        geometry, fours = self._geometry, -(-groups // LABELS_PER_WORD)
+        label_beats = fours * geometry.outputs
+        model = np.arange(0, model_beats, BURST_BEATS)
+        base = self._tokens.first_of_bursts(self._tokens.base, label_beats + groups * geometry.base_row_words)
+        draw = self._tokens.first_of_bursts(self._tokens.draw, groups * geometry.chunks * geometry.draws)
+        tokens = np.concatenate([model, base + model_beats, draw + model_beats])
+        slots = np.concatenate([model, *(self._tokens.slots_of(each) + model_beats for each in (base, draw))])
+        lengths = np.concatenate(
+            [
+                np.minimum(beats - BURST_BEATS * np.arange(len(bursts)), BURST_BEATS)
+                for bursts, beats in ((model, model_beats), (base, geometry.base_beats), (draw, geometry.draw_beats))
+            ]
+        )
+        order = np.argsort(tokens, kind="stable")
+        tokens, slots, lengths = tokens[order], slots[order], lengths[order]
+        before = np.cumsum(lengths) - lengths
+        asked = tokens + REQUEST_TO_ADDRESS
+        arrival = np.maximum.accumulate(asked + timing.read_latency - before) + before
+        return slots, arrival + DATA_TO_TOKEN - slots

@@ -1,0 +1,253 @@
+"""The shape of a stored data set: rows, batches, beats and words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.errors import DataError
+
+from .formats import LABEL
+from .layout import (
+    CHUNK,
+    CHUNK_MODEL_BYTES,
+    CHUNK_MODEL_WORDS,
+    DIGIT_BITS,
+    LABELS_PER_WORD,
+    MAX_DIGITS,
+    MAX_OUTPUTS,
+    PORT_WIDTHS,
+    TABLE_BITS,
+    WORD_BITS,
+    level_count,
+    level_slots,
+    record_words,
+)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The shape of a stored data set.
+
+    An epoch's rows are cut into batches, each batch into groups of `columns` rows; the last batch may be
+    shorter, and the last group of each batch. A beat of the memory port serves the rows of one group.
+
+    Parameters
+    ----------
+    features: features of a row, without padding.
+    rows: rows of an epoch.
+    base_digits: radix-4 base digits a feature, 0 to 16.
+    draws: whether a draw digit follows them.
+    batch: rows of a mini-batch; may be more than there are.
+    columns: words side by side in a beat: 1, 2, 4 or 8.
+    outputs: models trained at a time, each with a label of its own.
+    half: whether a base code has a bit in front of its digits; a word of them is two chunks'. With a table alone.
+    table: whether features have levels of their own, for table lanes: double sampling, 1 to 3 base bits.
+
+    Raises
+    ------
+    DataError: a size below one, too many digits, or none; columns or outputs that no hardware has.
+    """
+
+    features: int
+    rows: int
+    base_digits: int
+    draws: bool
+    batch: int
+    columns: int = 1
+    outputs: int = 1
+    half: bool = False
+    table: bool = False
+
+    def __post_init__(self) -> None:
+        if self.features < 1 or self.rows < 1:
+            raise DataError(f"a table of {self.rows} rows and {self.features} features holds no sample")
+        if not 0 <= self.base_digits <= MAX_DIGITS or not self.digits:
+            raise DataError(f"{self.base_digits} base digits and {self.draws:d} draw digits are no precision")
+        if self.half > self.table or (self.table and not (self.draws and self.base_bits in TABLE_BITS)):
+            raise DataError(f"{self.base_bits} base bits, draws={self.draws}, table={self.table} are no precision")
+        if self.batch < 1:
+            raise DataError(f"a batch of {self.batch} rows holds no sample")
+        if self.columns * WORD_BITS not in PORT_WIDTHS:
+            raise DataError(f"{self.columns} columns: a port has 1, 2, 4 or 8")
+        if not 1 <= self.outputs <= MAX_OUTPUTS:
+            raise DataError(f"{self.outputs} outputs: the hardware trains 1 to {MAX_OUTPUTS} at a time")
+
+    # --- rows, batches and groups ---
+    @property
+    def batches(self) -> int:
+        """Batches an epoch."""
+        return -(-self.rows // self.batch)
+
+    @property
+    def batch_groups(self) -> int:
+        """Groups of a whole batch."""
+        return -(-min(self.batch, self.rows) // self.columns)
+
+    @property
+    def groups(self) -> int:
+        """Groups an epoch."""
+        last = self.rows - (self.batches - 1) * self.batch
+        return (self.batches - 1) * self.batch_groups - (-last // self.columns)
+
+    @property
+    def tails(self) -> tuple[int, int]:
+        """Rows in the last group of a whole batch, and of the epoch."""
+        last = self.rows - (self.batches - 1) * self.batch
+        whole = min(self.batch, self.rows)
+        return (whole - 1) % self.columns + 1, (last - 1) % self.columns + 1
+
+    def first_row(self, group: int) -> int:
+        """The row in column 0 of a group; all rows where there is no such group any more."""
+        batch, place = divmod(group, self.batch_groups)
+        return min(batch * self.batch + place * self.columns, self.rows)
+
+    def group_start(self, row: int) -> int:
+        """The first row of the group that holds `row`; all rows for the end of the epoch."""
+        return row if row == self.rows else row - row % self.batch % self.columns
+
+    def rows_of(self, groups: range) -> slice:
+        """The rows of consecutive groups."""
+        return slice(self.first_row(groups.start), self.first_row(groups.stop))
+
+    def slots(self, groups: range) -> NDArray[np.intp]:
+        """Where the rows of consecutive groups lie among their columns, group after group: int [rows]."""
+        rows = self.rows_of(groups)
+        batch, place = np.divmod(np.arange(rows.start, rows.stop), self.batch)
+        group, column = np.divmod(place, self.columns)
+        slots: NDArray[np.intp] = (batch * self.batch_groups + group - groups.start) * self.columns + column
+        return slots
+
+    # --- beats and words ---
+    @property
+    def chunks(self) -> int:
+        """Chunks of 32 features a row."""
+        return -(-self.features // CHUNK)
+
+    @property
+    def base_bits(self) -> int:
+        """Bits of a base code."""
+        return DIGIT_BITS * self.base_digits + self.half
+
+    @property
+    def digits(self) -> int:
+        """Beats a chunk, half digits apart."""
+        return self.base_digits + self.draws
+
+    @property
+    def stored_bits(self) -> int:
+        """Bits that a feature is stored in."""
+        return self.base_bits + DIGIT_BITS * self.draws
+
+    @property
+    def base_row_words(self) -> int:
+        """Words of a row in the base region; with half digits every second chunk, from the first on, has one more."""
+        return self.chunks * self.base_digits + self.half_words
+
+    @property
+    def row_words(self) -> int:
+        """Words a row, and beats a group, labels apart."""
+        return self.base_row_words + self.chunks * self.draws
+
+    @property
+    def levels(self) -> int:
+        """Levels of a feature in its table; 0 without one."""
+        return level_count(self.base_bits) if self.table else 0
+
+    @property
+    def level_slots(self) -> int:
+        """Places that the levels of all chunks take in a lane; 0 without tables."""
+        return self.chunks * level_slots(self.base_bits) if self.table else 0
+
+    @property
+    def half_words(self) -> int:
+        """Words of half digits a row."""
+        return self.half * -(-self.chunks // 2)
+
+    @property
+    def label_beats(self) -> int:
+        """Label beats an epoch."""
+        return -(-self.groups // LABELS_PER_WORD) * self.outputs
+
+    @property
+    def base_beats(self) -> int:
+        """Beats of a base region: labels and base digits."""
+        return self.label_beats + self.groups * self.base_row_words
+
+    @property
+    def draw_beats(self) -> int:
+        """Beats of a draw region."""
+        return self.groups * self.chunks * self.draws
+
+    @property
+    def base_words(self) -> int:
+        """Words of a base region."""
+        return self.base_beats * self.columns
+
+    @property
+    def draw_words(self) -> int:
+        """Words of a draw region."""
+        return self.draw_beats * self.columns
+
+    @property
+    def model_words(self) -> int:
+        """Words of the models of all outputs."""
+        return self.outputs * self.chunks * CHUNK_MODEL_WORDS
+
+    @property
+    def load_words(self) -> int:
+        """Words that are read before the samples: the models, and each level of the tables like one more model."""
+        return (self.outputs + self.levels) * self.chunks * CHUNK_MODEL_WORDS
+
+    @property
+    def load_beats(self) -> int:
+        """Beats of them."""
+        return self.load_words // self.columns
+
+    @property
+    def model_bytes(self) -> int:
+        """Bytes of the models of all outputs."""
+        return self.outputs * self.chunks * CHUNK_MODEL_BYTES
+
+    @property
+    def record_words(self) -> int:
+        """Words of an epoch's trace record."""
+        return record_words(self.outputs, self.columns)
+
+    @property
+    def beats(self) -> int:
+        """Beats that an epoch reads."""
+        return self.base_beats + self.draw_beats
+
+    @property
+    def raw_bound(self) -> float:
+        """Cycles an epoch if nothing but the stored bits of features and labels moved, one beat a cycle."""
+        return self.rows * (self.features * self.stored_bits + self._label_bits) / self._beat_bits
+
+    @property
+    def layout_bound(self) -> float:
+        """Cycles an epoch at one beat a cycle, with the padding of the last chunk."""
+        return self.rows * (CHUNK * self.row_words * DIGIT_BITS + self._label_bits) / self._beat_bits
+
+    def base_span(self, groups: range) -> slice:
+        """The words of a base region that hold some groups, from a multiple of four on."""
+        labels = (-(-group // LABELS_PER_WORD) * self.outputs for group in (groups.start, groups.stop))
+        return self._span(groups, self.base_row_words, *labels)
+
+    def draw_span(self, groups: range) -> slice:
+        """The words of a draw region that hold some groups."""
+        return self._span(groups, self.chunks * self.draws)
+
+    def _span(self, groups: range, group_beats: int, before: int = 0, until: int = 0) -> slice:
+        start, stop = groups.start * group_beats + before, groups.stop * group_beats + until
+        return slice(start * self.columns, stop * self.columns)
+
+    @property
+    def _label_bits(self) -> int:
+        return self.outputs * LABEL.bits
+
+    @property
+    def _beat_bits(self) -> int:
+        return self.columns * WORD_BITS

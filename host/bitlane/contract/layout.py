@@ -1,0 +1,36 @@
+"""The memory layout in numbers: words, chunks, digits, and the largest sizes."""
+
+from __future__ import annotations
+
+WORD_BITS = 64
+WORD_BYTES = WORD_BITS // 8
+PORT_WIDTHS = (64, 128, 256, 512)  # a beat is 1, 2, 4 or 8 words side by side, its columns, each of a row of its own
+CHUNK = 32  # features whose digits share one word
+DIGIT_BITS = 2  # a radix-4 digit; 32 of them fill a word
+MAX_DIGITS = 16  # 32 stored bits a feature
+TABLE_BITS = (1, 2, 3)  # base bits of a feature whose levels are in a table: 3, 5 or 9 levels
+DEFAULT_LEVEL_SLOTS = 4096  # of a build with table lanes: 16,384 features of 5 levels
+LABELS_PER_WORD = 4
+BURST_BEATS = 16  # longest AXI burst; both Zynq families cut longer ones
+CHUNK_MODEL_WORDS = CHUNK * 32 // WORD_BITS
+CHUNK_MODEL_BYTES = CHUNK_MODEL_WORDS * WORD_BYTES
+MAX_OUTPUTS = 15  # their losses and the cycles fit a record of 16 words
+
+
+def level_count(base_bits: int) -> int:
+    """Levels of a feature in a table of so many base bits."""
+    return (1 << base_bits) + 1
+
+
+def level_slots(base_bits: int) -> int:
+    """Places that a chunk's levels take in a lane's table: a power of two."""
+    return 2 << base_bits
+
+
+def record_words(outputs: int, columns: int) -> int:
+    """Words of an epoch's trace record: the cycles, each output's loss, zeros up to a power of two and a whole beat."""
+    return max(1 << outputs.bit_length(), columns)
+
+
+MAX_ROWS = (1 << 24) - 1
+MAX_EPOCHS = (1 << 16) - 1

@@ -1,0 +1,196 @@
+"""Codes, labels and weights as the 64-bit words that lie in the accelerator's memory.
+
+A row is `chunks` chunks of 32 features; a word holds one radix-4 digit of each feature of a chunk, feature j
+in bits `2j+1 .. 2j`. The bit that an odd code has in front of its digits lies in a word of its own, one for two
+chunks. A beat is `columns` words side by side, each of a row of its own: the rows of a group.
+Words are numpy uint64 of a little-endian host, which all supported hosts are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.errors import DataError
+
+from .digits import pack_digits, pack_halves, unpack_digits, unpack_halves
+from .formats import MASTER, MASTER_OFFSET, WEIGHT
+from .geometry import Geometry
+from .layout import (
+    CHUNK,
+    DIGIT_BITS,
+    LABELS_PER_WORD,
+)
+
+BLOCK_ROWS = 1024  # rows packed at a time, a multiple of LABELS_PER_WORD groups: what a cache holds
+CUT_BITS = MASTER.fraction - WEIGHT.fraction  # of a master weight, that the dot product does not read
+
+Words = NDArray[np.uint64]
+
+
+def pack_base(
+    codes: NDArray[np.uint32], labels: NDArray[np.int16], geometry: Geometry, groups: range | None = None
+) -> Words:
+    """A base region, or a part of it.
+
+    Parameters
+    ----------
+    codes: uint32 [rows, n], base codes below `2**base_bits`.
+    labels: int16 [rows, outputs], in units of `2**-15`.
+    geometry: of the whole region.
+    groups: that these rows fill, all when None; they begin and end at a multiple of four, or at the end.
+
+    Returns
+    -------
+    uint64, `geometry.base_span(groups)` of the region.
+
+    Raises
+    ------
+    DataError: arrays of another shape.
+    """
+    groups = range(geometry.groups) if groups is None else groups
+    slots = geometry.slots(groups)
+    _expect(codes, (len(slots), geometry.features), "codes")
+    _expect(labels, (len(slots), geometry.outputs), "labels")
+    columns, outputs, row_words = geometry.columns, geometry.outputs, geometry.base_row_words
+    fours = -(-len(groups) // LABELS_PER_WORD)
+    beats = np.zeros((fours, outputs + LABELS_PER_WORD * row_words, columns), np.uint64)
+
+    padded = np.zeros((fours * LABELS_PER_WORD * columns, outputs), np.int16)
+    padded[slots] = labels
+    fields = padded.reshape(fours, LABELS_PER_WORD, columns, outputs).transpose(0, 3, 2, 1)
+    beats[:, :outputs] = np.ascontiguousarray(fields).view(np.uint64)[..., 0]
+    if row_words:
+        step = BLOCK_ROWS // columns
+        for first in range(0, len(groups), step):
+            words = _pack_rows(codes, slots, range(first * columns, (first + step) * columns), geometry)
+            some = beats[first // LABELS_PER_WORD : (first + step) // LABELS_PER_WORD, outputs:]
+            turned = words.reshape(-1, LABELS_PER_WORD, columns, row_words).transpose(0, 1, 3, 2)
+            some[:] = turned.reshape(-1, LABELS_PER_WORD * row_words, columns)[: len(some)]
+    span = geometry.base_span(groups)
+    return beats.reshape(-1)[: span.stop - span.start]
+
+
+def unpack_base(
+    words: Words, geometry: Geometry, groups: range | None = None
+) -> tuple[NDArray[np.uint32], NDArray[np.int16]]:
+    """Codes uint32 [rows, n] and labels int16 [rows, outputs] of a base region: the inverse of `pack_base`."""
+    groups = range(geometry.groups) if groups is None else groups
+    span = geometry.base_span(groups)
+    _expect(words, (span.stop - span.start,), "words")
+    columns, outputs, row_words = geometry.columns, geometry.outputs, geometry.base_row_words
+    fours = -(-len(groups) // LABELS_PER_WORD)
+    beats = np.zeros((fours, outputs + LABELS_PER_WORD * row_words, columns), np.uint64)
+    beats.reshape(-1)[: len(words)] = words
+    slots = geometry.slots(groups)
+    fields = np.ascontiguousarray(beats[:, :outputs, :, None]).view(np.int16)
+    labels = fields.transpose(0, 3, 2, 1).reshape(-1, outputs)[slots]
+    turned = beats[:, outputs:].reshape(fours * LABELS_PER_WORD, row_words, columns).transpose(0, 2, 1)
+    return _unpack_rows(turned.reshape(fours * LABELS_PER_WORD * columns, row_words)[slots], geometry), labels
+
+
+def pack_draws(codes: NDArray[np.uint8], geometry: Geometry, groups: range | None = None) -> Words:
+    """A draw region, or some groups of it.
+
+    codes uint8 [rows, n], `2 * u1 + u2`; the words are `geometry.draw_span(groups)`. DataError otherwise.
+    """
+    groups = range(geometry.groups) if groups is None else groups
+    slots = geometry.slots(groups)
+    _expect(codes, (len(slots), geometry.features), "codes")
+    columns = geometry.columns
+    words = np.zeros((len(groups) * columns, geometry.chunks, 1), np.uint64)
+    for first in range(0, len(words), BLOCK_ROWS):
+        _pack_slots(pack_digits, codes, slots, first, words[first : first + BLOCK_ROWS])
+    turned: Words = words.reshape(-1, columns, geometry.chunks).transpose(0, 2, 1)
+    return turned.reshape(-1)
+
+
+def unpack_draws(words: Words, geometry: Geometry, groups: range | None = None) -> NDArray[np.uint8]:
+    """Draw codes uint8 [rows, n] of a draw region: the inverse of `pack_draws`."""
+    groups = range(geometry.groups) if groups is None else groups
+    columns = geometry.columns
+    _expect(words, (len(groups) * geometry.chunks * columns,), "words")
+    turned = words.reshape(-1, geometry.chunks, columns).transpose(0, 2, 1)
+    digits = turned.reshape(-1, geometry.chunks, 1)[geometry.slots(groups)]
+    return unpack_digits(digits, geometry.features).astype(np.uint8)
+
+
+def master_weights(weights: NDArray[np.float64]) -> NDArray[np.int32]:
+    """Scaled weights, float64 of any shape, as stored: int32 in units of `2**-28`, nearest of those read, clipped."""
+    units = np.clip(np.rint(np.ldexp(weights, WEIGHT.fraction)), WEIGHT.minimum, WEIGHT.maximum).astype(np.int32)
+    master: NDArray[np.int32] = (units << CUT_BITS) + np.int32(MASTER_OFFSET)
+    return master
+
+
+def weight_values(master: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Scaled weights, float64, that the dot product reads of stored int32 ones of any shape."""
+    return np.ldexp((master >> CUT_BITS).astype(np.float64), -WEIGHT.fraction)
+
+
+def pack_master(master: NDArray[np.int32]) -> Words:
+    """Master weights, or levels k, int32 [..., n]: two a word, the even feature low; 0 where there is none."""
+    features = master.shape[-1]
+    padded = np.zeros((*master.shape[:-1], -(-features // CHUNK) * CHUNK), np.int32)
+    padded[..., :features] = master
+    return padded.reshape(-1).view(np.uint64)
+
+
+def unpack_master(words: Words, features: int) -> NDArray[np.int32]:
+    """Int32 [models, features] of models, or levels, stored one after the other: the packing undone."""
+    chunks = -(-features // CHUNK)
+    models: NDArray[np.int32] = np.array(words).view(np.int32).reshape(-1, chunks * CHUNK)
+    return models[:, :features]
+
+
+def _pack_rows(codes: NDArray[np.uint32], slots: NDArray[np.intp], some: range, geometry: Geometry) -> Words:
+    """The base words of some slots, [slots, base_row_words], 0 where no row lies."""
+    chunks = 2 * geometry.half_words if geometry.half else geometry.chunks
+    digits = np.zeros((len(some), chunks, geometry.base_digits), np.uint64)
+    if geometry.base_digits:
+        _pack_slots(pack_digits, codes, slots, some.start, digits)
+    if not geometry.half:
+        return digits.reshape(len(some), -1)
+    halves = np.zeros((len(some), geometry.half_words), np.uint64)
+    _pack_slots(partial(pack_halves, digits=geometry.base_digits), codes, slots, some.start, halves)
+    of_pairs = digits.reshape(*halves.shape, 2 * geometry.base_digits)
+    words = np.concatenate([halves[..., np.newaxis], of_pairs], axis=2)
+    return words.reshape(len(some), -1)[:, : geometry.base_row_words]
+
+
+def _unpack_rows(words: Words, geometry: Geometry) -> NDArray[np.uint32]:
+    """Codes uint32 [rows, features] of base words [rows, base_row_words]."""
+    rows, features, digits = len(words), geometry.features, geometry.base_digits
+    if not geometry.half:
+        return unpack_digits(words.reshape(rows, geometry.chunks, digits), features)
+    padded = np.zeros((rows, geometry.half_words * (1 + 2 * digits)), np.uint64)
+    padded[:, : geometry.base_row_words] = words
+    pairs = padded.reshape(rows, geometry.half_words, 1 + 2 * digits)
+    codes = unpack_digits(pairs[..., 1:].reshape(rows, 2 * geometry.half_words, digits), features)
+    codes |= unpack_halves(pairs[..., 0], features).astype(np.uint32) << np.uint32(DIGIT_BITS * digits)
+    return codes
+
+
+def _pack_slots(
+    pack: Callable[[NDArray[np.unsignedinteger], Words], None],
+    codes: NDArray[np.unsignedinteger],
+    slots: NDArray[np.intp],
+    first: int,
+    words: Words,
+) -> None:
+    """Fills words [slots, ...], the slots from `first` on, with what `pack` makes of the rows that lie there."""
+    start, stop = np.searchsorted(slots, [first, first + len(words)])
+    if stop > start and slots[stop - 1] - slots[start] == stop - 1 - start:  # nothing missing between
+        at = slots[start] - first
+        pack(codes[start:stop], words[at : at + stop - start])
+        return
+    packed = np.zeros((stop - start, *words.shape[1:]), np.uint64)
+    pack(codes[start:stop], packed)
+    words[slots[start:stop] - first] = packed
+
+
+def _expect(array: NDArray[np.generic], shape: tuple[int, ...], name: str) -> None:
+    if array.shape != shape:
+        raise DataError(f"{name} has shape {array.shape}, but the geometry says {shape}")

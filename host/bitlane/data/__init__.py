@@ -1,0 +1,1 @@
+"""Data sets by name, tables from files, and checks of arrays."""

@@ -1,0 +1,106 @@
+"""Checks of the arrays that users hand over: one clear line each, and arrays of the kind that is promised."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bitlane.errors import DataError
+from bitlane.quantization.scaling import Floats, Table
+from bitlane.support.sklearn_compat import conversion_warning
+
+
+def as_table(X: ArrayLike, least: int = 0) -> Table:
+    """X as integers or floats [rows, n], finite, with `least` rows."""
+    if hasattr(X, "toarray"):
+        raise DataError(f"X is a sparse {type(X).__name__}: only dense tables are taken, such as X.toarray()")
+    table = np.asarray(X, order="C")  # sums in one order, whatever the layout of X
+    if table.ndim != 2:
+        raise DataError(
+            f"X has {table.ndim} dimension(s): it must be a dense table of two, rows and features. Reshape your data:"
+            " X.reshape(1, -1) is one row, X.reshape(-1, 1) one feature"
+        )
+    if least and len(table) == 0:
+        raise DataError("X has 0 rows: there is nothing to learn from")
+    if len(table) < least:
+        raise DataError(f"X has {len(table)} sample(s): at least {least} are needed")
+    if table.shape[1] == 0:
+        raise DataError(
+            f"X has 0 feature(s) (shape={table.shape}) while a minimum of 1 is required: there is nothing to learn from"
+        )
+    return finite(numbers(table, "X"), "X")
+
+
+def as_targets(y: ArrayLike | None, rows: int) -> Floats:
+    """y as float64 [rows] or, of several columns, [rows, targets], finite."""
+    targets = _given(y)
+    if targets.ndim == 2 and targets.shape[1] == 0:
+        raise DataError("y has 0 columns: there is nothing to learn")
+    targets = _of_rows(targets, rows)
+    columns = targets if targets.ndim == 2 else _one_dimension(targets)
+    return finite(numbers(columns, "y").astype(np.float64), "y")
+
+
+def as_labels(y: ArrayLike | None, rows: int) -> NDArray[Any]:
+    """y as an array [rows] of class labels, without missing values."""
+    given = _given(y)
+    labels = _one_dimension(_of_rows(given, rows))
+    if labels.ndim < given.ndim:
+        message = "A column-vector y was passed when a 1d array was expected: y.ravel() is one"
+        warnings.warn(message, conversion_warning(), stacklevel=3)
+    if labels.dtype.kind == "f":
+        fractions = np.count_nonzero(finite(labels, "y") % 1)
+        if fractions:
+            raise DataError(
+                f"Unknown label type: continuous; {fractions} value(s) of y are not whole. SGDRegressor takes them"
+            )
+    return labels
+
+
+def _given(y: ArrayLike | None) -> NDArray[Any]:
+    if y is None:
+        raise DataError("training and scoring requires y to be passed, but the target y is None")
+    return np.asarray(y)
+
+
+def _one_dimension(y: NDArray[Any]) -> NDArray[Any]:
+    if y.ndim != 1:
+        raise DataError(f"y has {y.ndim} dimension(s): it must have one value a row")
+    return y
+
+
+def _of_rows(y: NDArray[Any], rows: int) -> NDArray[Any]:
+    """y without a second axis that has one element; DataError unless it has so many rows."""
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim and len(y) != rows:
+        raise DataError(f"X has {rows} rows, but y has {len(y)} values")
+    return y
+
+
+def numbers(array: NDArray[Any], name: str) -> Table:
+    """The array if it holds integers, float32 or float64; other numbers as float64."""
+    if array.dtype in (np.float32, np.float64) or array.dtype.kind in "iu":
+        return array
+    if array.dtype.kind == "c":
+        raise DataError(f"Complex data not supported: {name} holds {array.dtype} values, and a model has real ones")
+    try:
+        if array.dtype.kind not in "bfO":
+            raise TypeError
+        return np.asarray(array.astype(np.float64))
+    except (TypeError, ValueError):
+        raise DataError(f"{name} holds {array.dtype} values: it must hold numbers; encode text first") from None
+
+
+_AnyArray = TypeVar("_AnyArray", bound=NDArray[Any])
+
+
+def finite(array: _AnyArray, name: str) -> _AnyArray:
+    """The array; DataError, which calls it `name`, if a value is NaN or infinite."""
+    bad = int(array.size - np.count_nonzero(np.isfinite(array)))
+    if bad:
+        raise DataError(f"{name} holds {bad} NaN or infinite value(s): drop or fill them")
+    return array

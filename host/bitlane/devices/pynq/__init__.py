@@ -1,0 +1,1 @@
+"""PYNQ boards, here or on the network."""

@@ -1,0 +1,54 @@
+"""A board on the network, through the client of PYNQ.remote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+from pynq.pl_server.remote_device import PYNQ_PORT, RemoteDevice
+from pynq.remote import buffer_pb2_grpc, mmio_pb2_grpc, remote_device_pb2_grpc
+
+from bitlane.errors import DataError
+
+from .errors import telling
+
+CALL_SECONDS = 5.0  # that a board may take to answer; a cable that was pulled answers nothing
+STREAM_SECONDS = 300.0  # the same for a whole buffer
+RETRY = [(f"grpc.{name}_reconnect_backoff_ms", 500) for name in ("initial", "min", "max")]  # of a lost connection
+
+
+def connect(address: str) -> RemoteDevice:
+    """The board at host or host:port, whose calls end after some seconds even where nobody answers.
+
+    Raises
+    ------
+    DataError: a port that is no number.
+    DeviceError: nobody answers there.
+    """
+    host, _, port = address.partition(":")
+    if port and not port.isdigit():
+        raise DataError(f"device='pynq://{address}': the port {port!r} is no number")
+    with telling(f"pynq://{address}", "connecting"):
+        board = RemoteDevice(0, ip_addr=host, port=int(port or PYNQ_PORT))
+        board.client.channel.close()
+        board.client.channel = grpc.insecure_channel(f"{host}:{port or PYNQ_PORT}", options=RETRY)
+        channel = grpc.intercept_channel(board.client.channel, _Deadline())
+        board._stub = {
+            "device": remote_device_pb2_grpc.RemoteDeviceStub(channel),
+            "mmio": mmio_pb2_grpc.MmioStub(channel),
+            "buffer": buffer_pb2_grpc.RemoteBufferStub(channel),
+        }
+        return board
+
+
+class _Deadline(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor, grpc.StreamUnaryClientInterceptor):
+    """Gives every call a deadline, until which a lost board may come back; pynq's own would wait for ever."""
+
+    def intercept_unary_unary(self, call: Any, details: Any, request: Any) -> Any:
+        return call(details._replace(timeout=CALL_SECONDS, wait_for_ready=True), request)
+
+    def intercept_unary_stream(self, call: Any, details: Any, request: Any) -> Any:
+        return call(details._replace(timeout=STREAM_SECONDS, wait_for_ready=True), request)
+
+    def intercept_stream_unary(self, call: Any, details: Any, requests: Any) -> Any:
+        return call(details._replace(timeout=STREAM_SECONDS, wait_for_ready=True), requests)

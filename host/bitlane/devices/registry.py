@@ -1,0 +1,120 @@
+"""Devices by name."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.devices.protocol import Device
+from bitlane.errors import DataError, DeviceError
+
+Opener = Callable[[AcceleratorConfig], Device]
+
+GROUP = "bitlane.devices"  # entry points: a name, and a function that opens such a device for an AcceleratorConfig
+REMOTE = "pynq://"
+
+
+def _open_emulator(config: AcceleratorConfig) -> Device:
+    from bitlane.devices.emulator import EmulatorDevice
+
+    return EmulatorDevice(config)
+
+
+def _open_board(address: str) -> Device:
+    board = import_module("bitlane.devices.pynq.board")
+    device: Device = board.open_board(address)
+    return device
+
+
+_BUILT_IN: dict[str, Opener] = {"emulator": _open_emulator, "pynq": lambda config: _open_board("")}
+RTL = "rtl"  # an entry point of this distribution, whose package needs the extra `sim`
+
+
+def _names() -> list[str]:
+    """The built-in devices and those of entry points, the simulated RTL first of these."""
+    plugins = sorted({point.name for point in entry_points(group=GROUP)} - {RTL})
+    return [*_BUILT_IN, RTL, *plugins]
+
+
+def _open_plugin(name: str, config: AcceleratorConfig) -> Device:
+    """The device of an entry point."""
+    hint = "pip install 'bitlane[sim]'" if name == RTL else "reinstall the package that brings it"
+    points = entry_points(group=GROUP, name=name)
+    try:
+        opener: Opener = next(iter(points)).load()
+    except (ImportError, StopIteration) as error:
+        raise DeviceError(f"device={name!r} is not installed: {hint} ({error or 'no entry point'})") from error
+    return opener(config)
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether a named device can be opened here, and if not, why."""
+
+    name: str
+    available: bool
+    reason: str = ""
+
+
+def open_device(spec: str | Device, config: AcceleratorConfig | None = None) -> Device:
+    """Open the device that `spec` names. A `Device` is returned as it is.
+
+    Parameters
+    ----------
+    spec : str or Device
+        - ``"emulator"``: the numpy reference;
+        - ``"rtl"``: the simulated hardware (extra ``sim`` and a C++ compiler);
+        - ``"auto"``: ``"rtl"`` if it can be opened, otherwise ``"emulator"`` and a warning;
+        - ``"pynq"``: the PYNQ board that this program runs on;
+        - ``"pynq://HOST"`` or ``"pynq://HOST:PORT"``: a board on the network.
+    config : AcceleratorConfig, optional
+        Options of the build, for a device that is made here; `AcceleratorConfig()` when None. A board has the build of
+        its bitstream.
+
+    Raises
+    ------
+    DataError
+        The name is unknown.
+    DeviceError
+        The device cannot be opened. The message says what is missing.
+
+    Examples
+    --------
+    >>> from bitlane.contract.config import AcceleratorConfig
+    >>> device = open_device("emulator", AcceleratorConfig(width=128, outputs=2))
+    >>> device.name
+    'emulator'
+    """
+    if not isinstance(spec, str):
+        return spec
+    config = config or AcceleratorConfig()
+    if spec == "auto":
+        try:
+            return _open_plugin(RTL, config)
+        except DeviceError as error:
+            warnings.warn(f"using the emulator, which gives the same results: {error}", stacklevel=2)
+            return _open_emulator(config)
+    if spec.startswith(REMOTE) and spec != REMOTE:
+        return _open_board(spec.removeprefix(REMOTE))
+    if spec in _BUILT_IN:
+        return _BUILT_IN[spec](config)
+    if spec not in _names():
+        raise DataError(f"device={spec!r} is unknown: choose one of {', '.join([*_names(), REMOTE + 'HOST', 'auto'])}")
+    return _open_plugin(spec, config)
+
+
+def available_devices() -> list[Availability]:
+    """Return every named device, and whether it can be opened. Each is opened and closed once."""
+    found = []
+    for name in _names():
+        try:
+            open_device(name).close()
+        except DeviceError as error:
+            found.append(Availability(name, False, str(error)))
+        else:
+            found.append(Availability(name, True))
+    return found

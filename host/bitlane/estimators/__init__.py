@@ -1,0 +1,1 @@
+"""Linear models with scikit-learn's conventions."""

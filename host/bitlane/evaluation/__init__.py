@@ -1,0 +1,1 @@
+"""What models are worth, and how they compare: losses, baselines, schedules."""

@@ -1,0 +1,42 @@
+"""Mini-batch SGD in float64, on the data and with the schedule of the accelerator: what there is to compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from bitlane.quantization.scaling import Floats, fit_scaling
+
+from .schedules import Schedule
+
+SLOPES: dict[str, Callable[[Floats, Floats], Floats]] = {  # derivatives of the losses by the score
+    "squared_error": lambda scores, labels: scores - labels,
+    "hinge": lambda scores, labels: np.where(labels * scores < 1, -labels, 0.0),
+    "log_loss": lambda scores, labels: -labels * np.exp(-np.logaddexp(0.0, labels * scores)),
+}
+
+
+def float_models(X: Floats, y: Floats, schedule: Schedule) -> tuple[Floats, Floats]:
+    """The models after each epoch: coefficients float64 [epochs, n] and intercepts [epochs], user units.
+
+    X float64 [rows, n], taken in the order of the rows; y float64 [rows], -1 and 1 for hinge and log_loss. A
+    training that diverges ends with infinities.
+    """
+    margins = schedule.loss != "squared_error"
+    scaling = fit_scaling(X, y[:, None], schedule.fit_intercept, margins=margins, one=float(margins))
+    values = scaling.values(X)
+    unit = scaling.label_unit[0]
+    labels = (y - scaling.label_center[0]) / unit if unit else np.zeros(len(y))
+    slope, rate = SLOPES[schedule.loss], schedule.learning_rate
+    weights, models = np.zeros(values.shape[1]), []
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(schedule.epochs):
+            for start in range(0, len(values), schedule.batch_size):
+                batch = slice(start, start + schedule.batch_size)
+                v = values[batch]
+                weights = weights - rate / schedule.batch_size * (slope(v @ weights, labels[batch]) @ v)
+            rate *= schedule.decay
+            models.append(weights)
+        coefficients, intercepts = scaling.coefficients(np.array(models)[:, None])
+    return coefficients[:, 0], intercepts[:, 0]

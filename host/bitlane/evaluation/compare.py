@@ -1,0 +1,267 @@
+"""Comparisons: the same data, order and schedule at several precisions, beside float64."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.contract.layout import WORD_BITS
+from bitlane.devices import Device, open_device
+from bitlane.errors import DataError
+from bitlane.quantization.labels import curve_label
+from bitlane.quantization.precision import FULL_BITS, Precision
+from bitlane.quantization.scaling import Floats
+from bitlane.training.result import OnEpoch, Run
+from bitlane.training.train import train
+
+from .baseline import float_models
+from .metrics import accuracies_of, constant_loss, least_loss, losses_of
+from .schedules import Schedule
+
+FULL = Precision(FULL_BITS, "full")
+SAMPLINGS = ("double", "nearest", "naive")
+
+
+@dataclass(frozen=True)
+class Result:
+    """One training. Losses are means on the unquantized rows, squared residuals in label units squared.
+
+    losses float64[epochs], of the model after each epoch. accuracy, held_out: of the final model, the share of rows
+    classified right among those trained on and among others; None where there is nothing to classify. What the
+    accelerator counted is None for float64: bytes and cycles an epoch, cycles over the layout bound and over the
+    raw bound, saturations of the run.
+    """
+
+    sampling: str
+    bits: int
+    losses: Floats
+    staleness: int = 0
+    accuracy: float | None = None
+    held_out: float | None = None
+    bytes_per_epoch: float | None = None
+    cycles_per_epoch: float | None = None
+    over_layout: float | None = None
+    over_raw: float | None = None
+    saturations: int | None = None
+
+    @property
+    def label(self) -> str:
+        return curve_label(self.sampling, self.bits, self.staleness)
+
+    @property
+    def loss(self) -> float:
+        """Of the final model."""
+        return float(self.losses[-1])
+
+    def epochs_to(self, loss: float) -> int | None:
+        """The first epoch, from 1, after which the loss is at most `loss`; None where there is none."""
+        reached = np.flatnonzero(self.losses <= loss)
+        return int(reached[0]) + 1 if len(reached) else None
+
+    def cycles_to(self, loss: float) -> float | None:
+        """Cycles until the loss is at most `loss`; None where it never is, or nothing counted them."""
+        epochs = self.epochs_to(loss)
+        return epochs * self.cycles_per_epoch if epochs and self.cycles_per_epoch else None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Results of the same schedule at several precisions; the first is float64, the second full precision.
+
+    constant: the least loss of a model that says the same of every row. optimum: the least that a linear model
+    can have; None but for squared errors.
+    """
+
+    title: str
+    device: str
+    width: int  # of its memory port, bits
+    schedule: Schedule
+    rows: int
+    features: int
+    constant: float
+    optimum: float | None
+    results: tuple[Result, ...]
+
+    def relative(self, result: Result) -> float:
+        """Loss over that of full precision on the same device."""
+        return result.loss / self.results[1].loss if self.results[1].loss else float("nan")
+
+
+@dataclass(frozen=True)
+class Data:
+    """What is trained on: X float64 [rows, n], y float64 [rows]; where y is -1 and 1, accuracy is told too.
+
+    held_out: an X and a y that are not trained on, or None.
+    """
+
+    X: Floats
+    y: Floats
+    held_out: tuple[Floats, Floats] | None = None
+
+    def result(self, precision: Precision | None, models: tuple[Floats, Floats], loss: str, **counted: Any) -> Result:
+        """What the models after each epoch, coefficients [epochs, n] and intercepts [epochs], are worth."""
+        last = tuple(each[-1:] for each in models)
+        accuracy = held_out = None
+        if np.isin(self.y, (-1, 1)).all():
+            accuracy = float(accuracies_of(self.X, self.y, *last)[0])
+            if self.held_out is not None:
+                held_out = float(accuracies_of(*self.held_out, *last)[0])
+        named = ("float64", 64) if precision is None else (precision.sampling, precision.bits)
+        losses = losses_of(self.X, self.y, *models, loss)
+        return Result(*named, losses, accuracy=accuracy, held_out=held_out, **counted)
+
+
+def compare(
+    data: Data,
+    precisions: Sequence[Precision],
+    schedule: Schedule,
+    *,
+    staleness: Sequence[int] = (0,),
+    device: str | Device = "rtl",
+    title: str = "comparison",
+    on_epoch: OnEpoch | None = None,
+) -> Comparison:
+    """Train in float64, at full precision, and at each of `precisions`, the latter two with each staleness.
+
+    `on_epoch(epoch, loss)` is called after each epoch on the device.
+    Raises DataError for data that cannot be trained on, DeviceError where the device fails.
+    """
+    opened = open_device(device)
+    width, results = WORD_BITS, []
+    try:
+        with _labelled_warnings() as labelled:
+            for stale in staleness:
+                for precision in [FULL, *(p for p in precisions if p != FULL)]:
+                    with labelled(curve_label(precision.sampling, precision.bits, stale)):
+                        run = train_as(data, precision, schedule, opened, stale, on_epoch)
+                    width = WORD_BITS * run.columns
+                    results.append(_result(data, precision, schedule, run))
+    finally:
+        if opened is not device:
+            opened.close()
+    results.insert(0, data.result(None, float_models(data.X, data.y, schedule), schedule.loss))
+    return Comparison(
+        title=title,
+        device=opened.name,
+        width=width,
+        schedule=schedule,
+        rows=data.X.shape[0],
+        features=data.X.shape[1],
+        constant=constant_loss(data.y, schedule.loss),
+        optimum=least_loss(data.X, data.y, schedule.fit_intercept) if schedule.loss == "squared_error" else None,
+        results=tuple(results),
+    )
+
+
+@contextlib.contextmanager
+def _labelled_warnings() -> Iterator[Callable[[str], contextlib.AbstractContextManager[None]]]:
+    """Gives `labelled(label)`, a context that keeps its warnings.
+
+    Each comes at the end, once; one that not all labels gave says which did.
+    """
+    heard: dict[str, list[str]] = {}
+    labels: list[str] = []
+
+    @contextlib.contextmanager
+    def labelled(label: str) -> Iterator[None]:
+        labels.append(label)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            yield
+        for warning in caught:
+            heard.setdefault(str(warning.message), []).append(label)
+
+    yield labelled
+    for message, whose in heard.items():
+        some = "" if len(whose) == len(labels) else f"{', '.join(whose)}: "
+        warnings.warn(some + message, stacklevel=4)
+
+
+def train_as(
+    data: Data,
+    precision: Precision,
+    schedule: Schedule,
+    device: Device,
+    staleness: int = 0,
+    on_epoch: OnEpoch | None = None,
+    levels: str = "uniform",
+) -> Run:
+    """One training of a comparison, with its models of each epoch; see `training.train`."""
+    return train(
+        data.X,
+        data.y,
+        precision=precision,
+        device=device,
+        levels=levels,
+        draws=schedule.draws,
+        epochs=schedule.epochs,
+        batch_size=schedule.batch_size,
+        learning_rate=schedule.learning_rate,
+        decay=schedule.decay,
+        loss=schedule.loss,
+        staleness=staleness,
+        fit_intercept=schedule.fit_intercept,
+        seed=schedule.seed,
+        on_epoch=on_epoch,
+        snapshots=True,
+    )
+
+
+def _result(data: Data, precision: Precision, schedule: Schedule, run: Run) -> Result:
+    return data.result(
+        precision,
+        run.models(),
+        schedule.loss,
+        staleness=run.settings["staleness"],
+        bytes_per_epoch=run.bytes_read / schedule.epochs,
+        cycles_per_epoch=run.cycles / schedule.epochs,
+        over_layout=run.cycles / run.bound.layout,
+        over_raw=run.cycles / run.bound.raw,
+        saturations=run.saturations,
+    )
+
+
+def precisions_of(bits: Sequence[int], samplings: Sequence[str]) -> list[Precision]:
+    """Every sampling at every number of stored bits, without repeats; 32 bits are full precision, once.
+
+    Raises DataError for a precision that does not exist.
+    """
+    found: dict[Precision, None] = {}
+    for sampling in samplings:
+        for stored in sorted(bits):
+            found[FULL if stored == FULL_BITS else Precision(stored, sampling)] = None
+    return [precision for precision in found if precision != FULL]
+
+
+def one_against_rest(y: NDArray[Any], positive: str | None) -> tuple[Floats, str]:
+    """Class labels as -1 and +1, float64[rows], and the name of the positive class.
+
+    Of two classes the second is positive, of several the first, unless `positive` names one.
+    Raises DataError where there is one class only, or no class of that name.
+    """
+    classes = np.unique(y)
+    names = [class_name(value) for value in classes]
+    if len(classes) < 2:
+        raise DataError(f"all labels are {names[0]}; two classes are needed")
+    if positive is None:
+        positive = names[1] if len(classes) == 2 else names[0]
+    if positive not in names:
+        raise DataError(f"no class {positive!r}; the classes are {', '.join(names[:10])}")
+    return signs(y, positive), positive
+
+
+def signs(y: NDArray[Any], positive: str) -> Floats:
+    """1 where class labels have this name, -1 elsewhere: float64[rows]."""
+    return np.where(np.isin(y, [value for value in np.unique(y) if class_name(value) == positive]), 1.0, -1.0)
+
+
+def class_name(value: object) -> str:
+    """A class label as people write it: 3 rather than 3.0."""
+    number = isinstance(value, (float, np.floating)) and float(value).is_integer()
+    return str(int(float(value))) if number else str(value)  # type: ignore[arg-type]

@@ -1,0 +1,108 @@
+"""What levels of least variance would save against the uniform ones that training uses, feature by feature."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.data.arrays import as_table
+from bitlane.errors import DataError
+from bitlane.levels.curve import Floats
+from bitlane.levels.optimal import optimal_levels
+from bitlane.quantization.precision import Precision
+from bitlane.quantization.quantize import base_codes
+from bitlane.quantization.scaling import Scaling, fit_scaling
+
+EXACT = 1 << 17  # different values up to which levels are exact: a third of a second, without numba
+FEW = 256  # intervals up to which the approximate ones are close
+
+
+@dataclass(frozen=True, eq=False)
+class Savings:
+    """The variance of a draw of each of s features, mean over the rows, in scaled units squared.
+
+    Members
+    -------
+    uniform: float64 [s], with uniform levels at `bits` stored bits.
+    optimal: float64 [s, bits / 2], with levels of least variance at 2, 4, ... `bits` stored bits.
+    """
+
+    uniform: Floats
+    optimal: Floats
+
+    @property
+    def bits(self) -> int:
+        return 2 * int(self.optimal.shape[1])
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """The features, int [s], from what saves most to what saves least."""
+        return np.argsort(self.optimal[:, -1] - self.uniform, kind="stable")
+
+    @property
+    def enough(self) -> int:
+        """The fewest stored bits at which optimal levels have no more variance, in sum, than uniform ones at `bits`."""
+        held = self.optimal.sum(axis=0) <= self.uniform.sum()
+        return 2 + 2 * int(np.argmax(np.append(held[:-1], True)))
+
+
+def column_scaling(X: NDArray[np.floating]) -> Scaling:
+    """The scaling of the columns [rows, n] that training with double sampling uses; that of labels is left at 1.
+
+    Notes how many columns are constant. The feature of an intercept is always on a level, and is left out.
+
+    Raises
+    ------
+    DataError: every column is constant, or their range overflows.
+    """
+    X = as_table(X)
+    scaling = fit_scaling(X, np.zeros((len(X), 1)), margins=True)
+    constant = X.shape[1] - len(scaling.active)
+    if constant == X.shape[1]:
+        raise DataError("every column of X is constant: there is nothing to choose levels for")
+    if constant:
+        warnings.warn(f"{constant} column(s) of X are constant: they are not stored", stacklevel=2)
+    return scaling
+
+
+def savings(values: Floats, bits: int, on_feature: Callable[[], object] | None = None) -> Savings:
+    """The variances of scaled values float64 [rows, s] at `bits`, which `Precision` must take for double sampling.
+
+    `on_feature` is called after each feature. Takes what `optimal_levels` takes, bits / 2 times a feature.
+    """
+    precisions = [Precision(fewer) for fewer in range(2, bits, 2)] + [Precision(bits)]
+    uniform, optimal = np.empty(values.shape[1]), np.empty((values.shape[1], len(precisions)))
+    for j, column in enumerate(values.T):
+        distinct, counts = np.unique(column, return_counts=True)
+        uniform[j] = _uniform_variance(distinct, counts, precisions[-1])
+        optimal[j] = [_optimum(distinct, counts, precision)[1] for precision in precisions]
+        if on_feature is not None:
+            on_feature()
+    return Savings(uniform, optimal)
+
+
+def feature_levels(column: Floats, bits: int) -> Floats:
+    """The levels that `savings` finds for scaled values [rows] at `bits`: float64, ascending, each once."""
+    return _optimum(*np.unique(column, return_counts=True), Precision(bits))[0]
+
+
+def _uniform_variance(distinct: Floats, counts: NDArray[np.int64], precision: Precision) -> float:
+    """The mean of `(b - x)(x - a)`, where a and b are the ends of the interval that x is stored in."""
+    width = 2.0 ** (1 - precision.base_bits)
+    below = distinct - (base_codes(distinct[:, None], precision)[:, 0] * width - 1.0)
+    np.clip(below, 0.0, width, out=below)  # a value just below a level may be stored above it
+    return float(np.average(below * (width - below), weights=counts))
+
+
+def _optimum(distinct: Floats, counts: NDArray[np.int64], precision: Precision) -> tuple[Floats, float]:
+    """Levels of least variance for two or more values, and that variance. No more levels than values."""
+    intervals = min(precision.levels, len(distinct)) - 1
+    method = "exact" if len(distinct) <= EXACT or intervals > FEW else "approximate"
+    if method == "approximate":
+        warnings.warn(f"features of more than {EXACT:,} different values: their levels are approximate", stacklevel=3)
+    levels, info = optimal_levels(distinct, intervals, method, counts, return_info=True)
+    return levels, info.cost / float(counts.sum())

@@ -1,0 +1,36 @@
+"""What the settings of policies have in common, and the states that their choosers save."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bitlane.errors import DataError
+
+MOST_BITS = 32
+ALL = tuple(range(2, 9))  # what an evenly spaced code can have
+
+
+def check_choices(choices: Sequence[int]) -> None:
+    """DataError unless they are whole numbers from 1 to 32, ascending, two or more."""
+    if len(choices) < 2 or sorted(set(choices)) != list(choices) or not 1 <= choices[0] <= choices[-1] <= MOST_BITS:
+        raise DataError(f"choices={choices!r}: give two or more bits from 1 to {MOST_BITS}, ascending")
+
+
+def check_period(period: int, least: int) -> None:
+    """DataError unless it is a number of steps that is large enough."""
+    if period < least:
+        raise DataError(f"period={period!r}: it must be {least} steps or more")
+
+
+def check_state(state: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    """DataError unless a saved state has the names and shapes of this chooser's own."""
+    for name, value in own.items():
+        if name not in state:
+            raise DataError(f"the saved state of the bit policy has no {name}: was it saved by another policy?")
+        if np.shape(state[name]) != np.shape(value):
+            raise DataError(
+                f"{name} of the saved bit policy has shape {np.shape(state[name])}, and {np.shape(value)} is needed"
+            )

@@ -1,0 +1,63 @@
+"""The steps between two choices: what a rank saw of them, and what all ranks saw together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bitlane.errors import DataError
+
+from .choices import check_state
+from .protocol import Observed, Share
+
+
+class Period:
+    """Collects `length` steps. A round of 8 bytes for each, and 8 for their time, goes to every other rank."""
+
+    def __init__(self, length: int):
+        self._steps = 0
+        self._losses = np.full(length, np.nan)
+        self._untold = 0  # steps whose loss nobody told
+        self._seconds = 0.0
+
+    @property
+    def complete(self) -> bool:
+        return self._steps == len(self._losses)
+
+    def add(self, observed: Observed) -> None:
+        self._losses[self._steps] = np.nan if observed.loss is None else observed.loss
+        self._untold += observed.loss is None
+        self._steps += 1
+        self._seconds += observed.seconds
+
+    def exchange(self, share: Share) -> tuple[Sequence[float], float]:
+        """Losses, the mean over ranks, and seconds, the largest; the next period begins.
+
+        DataError, on every rank alike, where some rank's losses were not told.
+        """
+        seconds = -1.0 if self._untold else self._seconds
+        told = share([*self._losses.tolist(), seconds])
+        self._steps, self._untold, self._seconds = 0, 0, 0.0
+        for rank, numbers in enumerate(told):
+            if numbers[-1] < 0:
+                raise DataError(
+                    f"rank {rank} did not tell the loss of every step, and MQGrad chooses bits by it: "
+                    "call compression.observe(loss) before each backward()"
+                )
+        losses = [sum(numbers[step] for numbers in told) / len(told) for step in range(len(self._losses))]
+        return losses, max(numbers[-1] for numbers in told)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "steps": self._steps,
+            "losses": self._losses.copy(),
+            "untold": self._untold,
+            "seconds": self._seconds,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        check_state(state, self.state_dict())
+        self._losses[...] = state["losses"]
+        self._steps, self._untold, self._seconds = int(state["steps"]), int(state["untold"]), float(state["seconds"])

@@ -1,0 +1,1 @@
+"""The numpy reference, which equals the RTL bit for bit."""

@@ -1,0 +1,326 @@
+"""The accelerator's arithmetic as integers: every weight bit, loss and saturation count is the hardware's.
+
+What is computed is defined in `docs/design.md`, "Arithmetic, exactly"; the names are the same. It is fast
+because the sums over features and rows are those of `blocks`, and it stays exact because the sum of a block of
+groups replaces one update after the other only for weights that no order of these updates could saturate. The
+other weights take the groups one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.contract.fixed_point import round_at_random, round_half_up, saturate, split
+from bitlane.contract.formats import (
+    BOUND,
+    COEFFICIENT,
+    LABEL,
+    LEVEL_COEFFICIENT,
+    LOSS,
+    MASTER,
+    RATE_FRACTION,
+    RESIDUAL,
+    SHRINK_SHIFT,
+    STEP_FRACTION,
+    Fixed,
+)
+from bitlane.contract.geometry import Geometry
+from bitlane.contract.modes import Loss, Prox
+from bitlane.contract.packing import CUT_BITS
+from bitlane.contract.prng import after_batches, coefficient_lanes, model_lanes, words
+from bitlane.contract.settings import Settings
+from bitlane.contract.sigmoid_lut import TABLE, TABLE_ADDRESS_BITS, logistic_table
+
+from .blocks import Block, Change, DigitBlock, Floats, Int64s, TableBlock
+
+BLOCK = 1 << 16  # digits kept as floats at a time
+PHASE_BITS = 32
+ONE = 1 << RESIDUAL.fraction
+LOSS_SHIFT = 2 * RESIDUAL.fraction - LOSS.fraction
+HALF_LOSS_SHIFT = LOSS.fraction - RESIDUAL.fraction - 1  # of each of the two copies' losses
+STEP_SHIFT = RESIDUAL.fraction + STEP_FRACTION - COEFFICIENT.fraction
+LEVEL_COEFFICIENT_SHIFT = COEFFICIENT.fraction - LEVEL_COEFFICIENT.fraction
+CELL_BITS = RESIDUAL.bits - 1 - TABLE_ADDRESS_BITS  # of a dot product, inside a cell of the logistic table
+TABLE_SHIFT = RESIDUAL.fraction - TABLE.fraction
+BOUND_SHIFT = MASTER.fraction - BOUND.fraction
+THRESHOLD_SHIFT = PHASE_BITS - MASTER.fraction
+
+Bools = NDArray[np.bool_]
+Rows = tuple[NDArray[np.unsignedinteger], NDArray[np.unsignedinteger] | None, NDArray[np.int16]]
+
+_TABLE: Int64s = np.array(logistic_table(), np.int64).T << TABLE_SHIFT  # sigmoid(-u), log(1 + exp(-u)), as RESIDUAL
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """State after an epoch.
+
+    Parameters
+    ----------
+    loss: int64 [outputs], sum over its rows in units of 2**-32; see `losses`.
+    saturations: values clipped since the start of the run.
+    master: int32 [outputs, n], the master weights as stored.
+    settings: with steps and rate as decayed so far, phase, and seed.
+    """
+
+    loss: Int64s
+    saturations: int
+    master: NDArray[np.int32]
+    settings: Settings
+
+
+class Reference:
+    """One run of the accelerator, fed with rows in any number of pieces.
+
+    Parameters
+    ----------
+    geometry: of an epoch.
+    settings: at the start.
+    master: int32 [outputs, n], stored master weights at the start.
+    levels: int32 [levels, n], the features' tables in units of 2**-16, within LEVEL; None without.
+    """
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        settings: Settings,
+        master: NDArray[np.int32],
+        levels: NDArray[np.int32] | None = None,
+    ):
+        self._geometry = geometry
+        self._levels = None if levels is None else levels.astype(np.float64)
+        self._settings = settings
+        self._master = master.astype(np.int64)
+        self._row = 0
+        self._loss = np.zeros(geometry.outputs, np.int64)
+        self._saturations = 0
+        self._begin_epoch()
+
+    def feed(
+        self,
+        codes: NDArray[np.unsignedinteger],
+        draws: NDArray[np.unsignedinteger] | None,
+        labels: NDArray[np.int16],
+    ) -> None:
+        """The next rows of this epoch: base codes [m, n], draw codes [m, n] (None without), labels [m, outputs].
+
+        ValueError where they end inside a group.
+        """
+        geometry, first = self._geometry, self._row
+        end = first + len(labels)
+        if geometry.group_start(end) != end:
+            raise ValueError(f"these rows end at row {end}, inside a group of {geometry.columns} columns")
+        step = max(geometry.columns, BLOCK // geometry.features)
+        while self._row < end:
+            stop = geometry.group_start(min(self._row + step, end))
+            rows = slice(self._row - first, stop - first)
+            block = self._block_of(codes[rows], None if draws is None else draws[rows])
+            self._block(block, labels[rows].astype(np.int64))
+
+    def end_epoch(self) -> Epoch:
+        """Ends the epoch that all `geometry.rows` rows were fed of, decays steps and rate, and reports."""
+        if self._row != self._geometry.rows:
+            raise ValueError(f"the epoch has {self._geometry.rows} rows, but {self._row} were fed")
+        self._settings = self._settings.after_epoch()
+        epoch = Epoch(self._loss, self._saturations, self._master.astype(np.int32), self._settings)
+        self._row = 0
+        self._loss = np.zeros_like(self._loss)
+        self._begin_epoch()
+        return epoch
+
+    def _begin_epoch(self) -> None:
+        """All that is queued for later batches is the model as it is now."""
+        self._published = [self._read()] * (1 + self._settings.staleness)
+
+    def _read(self) -> Floats:
+        """X: what the dot product reads, cut from the master weights: [n, outputs]."""
+        seen = self._master
+        if cut := self._settings.model_cut:
+            random = words(self._settings.seed, range(self._geometry.chunks), model_lanes())
+            seen, _ = saturate(round_at_random(seen, random.reshape(-1)[: self._geometry.features], cut), MASTER)
+        return np.ascontiguousarray((seen >> CUT_BITS).T, np.float64)
+
+    def _block_of(self, codes: NDArray[np.unsignedinteger], draws: NDArray[np.unsignedinteger] | None) -> Block:
+        if self._levels is None:
+            return DigitBlock(codes, draws, self._geometry.base_digits)
+        assert draws is not None
+        return TableBlock(codes, draws, self._levels)
+
+    def _block(self, block: Block, labels: Int64s) -> None:
+        """Rows of one or more batches, the first and last of which may be partial."""
+        start = 0
+        while start < len(labels):
+            place = self._row % self._geometry.batch
+            stop = min(len(labels), start + self._geometry.batch - place)
+            rows = slice(start, stop)
+            self._row += stop - start
+            ends = self._row % self._geometry.batch == 0 or self._row == self._geometry.rows
+            coefficients = self._scalars(block.rounded_dots(rows, self._published[0]), labels[rows], place)
+            self._update(block.change(rows, *coefficients), stop - start, self._end_batch() if ends else None)
+            if ends:
+                self._published = [*self._published[1:], self._read()]
+            start = stop
+
+    def _end_batch(self) -> _Prox | None:
+        """Advances seed and phase at a batch's end; what is then done to the weights, if anything."""
+        settings = replace(self._settings, seed=after_batches(self._settings.seed, 1))
+        mantissa, exponent = split(settings.rate)
+        rate = (mantissa << PHASE_BITS - RATE_FRACTION) >> exponent
+        phase = settings.phase + rate
+        self._settings = replace(settings, phase=phase % (1 << PHASE_BITS))
+        proximal = self._geometry.features - settings.free
+        if settings.prox == Prox.L2 and phase >> PHASE_BITS:
+            return _Prox(settings, 0, proximal)
+        if settings.prox == Prox.L1 and rate >> THRESHOLD_SHIFT:
+            return _Prox(settings, rate >> THRESHOLD_SHIFT, proximal)
+        if settings.prox == Prox.BOX:
+            return _Prox(settings, 0, proximal)
+        return None
+
+    def _scalars(self, dots: list[Int64s], labels: Int64s, place: int) -> tuple[Int64s, Int64s]:
+        """The scalar stage: s and d, or c_1 and c_2, of rounded dot products, all [m, outputs]; adds up losses.
+
+        place: of the first row in its batch.
+        """
+        slopes, loss, clipped = losses(self._settings.loss, dots, labels)
+        self._loss = self._loss + loss.sum(axis=0)
+        self._saturations += clipped
+        mantissa, exponent = split(self._settings.step)
+        shift: int | Int64s = exponent + STEP_SHIFT
+        factor: int | Int64s = mantissa
+        if self._settings.step_negative != self._settings.step:
+            mantissa, exponent = split(self._settings.step_negative)
+            factor = np.where(labels >= 0, factor, mantissa)
+            shift = np.where(labels >= 0, shift, exponent + STEP_SHIFT)
+        s = self._saturate(round_half_up((slopes[0] + slopes[1]) * factor, shift), COEFFICIENT)
+        d = self._saturate(round_half_up((slopes[1] - slopes[0]) * factor, shift), COEFFICIENT)
+        if cut := self._settings.coefficient_cut:
+            random = self._random_of_rows(place, len(labels))
+            s, d = (
+                self._saturate(round_at_random(x, random[:, i, np.newaxis], cut), COEFFICIENT)
+                for i, x in enumerate((s, d))
+            )
+        if self._levels is None:
+            return s, d
+        c_1, c_2 = (
+            self._saturate(round_half_up(c, LEVEL_COEFFICIENT_SHIFT), LEVEL_COEFFICIENT) for c in (s - d, s + d)
+        )
+        return c_1, c_2
+
+    def _random_of_rows(self, place: int, rows: int) -> NDArray[np.uint32]:
+        """Random words for s and d of rows of a batch from a group's first on: uint32 [rows, 2]."""
+        columns = self._geometry.columns
+        groups = range(place // columns, -(-(place + rows) // columns))
+        return words(self._settings.seed, groups, coefficient_lanes(columns)).reshape(-1, 2)[:rows]
+
+    def _saturate(self, x: Int64s, fmt: Fixed) -> Int64s:
+        values, clipped = saturate(x, fmt)
+        self._saturations += int(np.count_nonzero(clipped))
+        return values
+
+    def _update(self, change: Change, rows: int, prox: _Prox | None) -> None:
+        """Takes t of each of these rows from the master weights, and with the last group applies the prox."""
+        tight = np.abs(self._master) + np.reshape(change.largest, (-1, 1)) > MASTER.maximum
+        stepwise = [
+            (output, columns, self._one_by_one(change, output, columns, prox))
+            for output in range(len(tight))
+            if (columns := np.flatnonzero(tight[output])).size
+        ]
+        if prox is None:
+            self._master -= change.total(slice(0, rows))
+        else:
+            last = rows - self._row + self._geometry.group_start(self._row - 1)
+            for some in (slice(0, last), slice(last, rows)):
+                self._master -= change.total(some)
+            self._master[:, : prox.features] = prox.apply(self._master[:, : prox.features])
+        for output, columns, master in stepwise:
+            self._master[output, columns] = master
+
+    def _one_by_one(self, change: Change, output: int, columns: NDArray[np.intp], prox: _Prox | None) -> Int64s:
+        """The master weights of some columns of an output after these rows, saturated after each group."""
+        master: Int64s = self._master[output, columns]
+        for of_group in change.of_groups(output, columns, self._geometry.columns):
+            master, clipped = saturate(master - of_group, MASTER)
+            self._saturations += int(np.count_nonzero(clipped))
+        if prox is not None:
+            master = np.where(clipped | (columns >= prox.features), master, prox.apply(master))
+        return master
+
+
+@dataclass(frozen=True)
+class _Prox:
+    """What is done at the end of a batch to the first `features` weights."""
+
+    settings: Settings
+    threshold: int
+    features: int
+
+    def apply(self, master: Int64s) -> Int64s:
+        """The master weights afterwards, of any shape."""
+        if self.settings.prox == Prox.L2:
+            return master - (master >> SHRINK_SHIFT)
+        if self.settings.prox == Prox.L1:
+            return np.where(master > 0, np.maximum(master - self.threshold, 0), np.minimum(master + self.threshold, 0))
+        low, high = self.settings.bounds
+        units = master >> BOUND_SHIFT
+        return np.where(units >= high, high << BOUND_SHIFT, np.where(units < low, low << BOUND_SHIFT, master))
+
+
+def losses(loss: Loss, dots: list[Int64s], labels: Int64s) -> tuple[list[Int64s], Int64s, int]:
+    """What the scalar stage makes of rounded dot products.
+
+    Parameters
+    ----------
+    loss: which.
+    dots: of both copies, int64 of any shape, in units of 2**-20; clipped here.
+    labels: int64 of the same shape, in units of 2**-15.
+
+    Returns
+    -------
+    The slopes r of both copies, in units of 2**-20; the loss of each row, in units of 2**-32; values clipped
+    that count.
+    """
+    clipped = 0
+    slopes, values = [], []
+    positive = labels >= 0
+    for dot in dots:
+        z, clipped_z = saturate(dot, RESIDUAL)
+        if loss == Loss.SQUARES:
+            r, clipped_r = saturate(z - (labels << (RESIDUAL.fraction - LABEL.fraction)), RESIDUAL)
+            clipped += int(np.count_nonzero(clipped_z)) + int(np.count_nonzero(clipped_r))
+        elif loss == Loss.HINGE:
+            v = ONE - np.where(positive, z, -z)
+            r = np.where(v > 0, np.where(positive, -ONE, ONE), 0)
+            values.append(np.maximum(v, 0))
+        else:
+            tail, logarithm = _TABLE[:, np.where(z >= 0, z, ~z) >> CELL_BITS]
+            r = np.where(z >= 0, ONE - tail, tail) - np.where(positive, ONE, 0)
+            values.append(np.maximum(np.where(positive, -z, z), 0) + logarithm)
+        slopes.append(r)
+    if loss == Loss.SQUARES:
+        return slopes, round_half_up(slopes[0] * slopes[1], LOSS_SHIFT), clipped
+    return slopes, (values[0] + values[1]) << HALF_LOSS_SHIFT, clipped
+
+
+def run_epochs(
+    samples: Iterable[Rows],
+    geometry: Geometry,
+    settings: Settings,
+    master: NDArray[np.int32],
+    levels: NDArray[np.int32] | None = None,
+) -> Iterator[Epoch]:
+    """The state after each epoch of a run.
+
+    Parameters
+    ----------
+    samples: for each epoch (base codes [rows, n], draw codes [rows, n] or None, labels int16 [rows, outputs]).
+    geometry, settings, master, levels: as for `Reference`.
+    """
+    reference = Reference(geometry, settings, master, levels)
+    for rows in samples:
+        reference.feed(*rows)
+        yield reference.end_epoch()

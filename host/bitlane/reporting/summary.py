@@ -1,0 +1,290 @@
+"""Results as records and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.contract.geometry import Geometry
+from bitlane.contract.layout import WORD_BITS
+from bitlane.data.tables import Table
+from bitlane.estimators.sgd import SGDClassifier, SGDRegressor
+from bitlane.evaluation.compare import Comparison, Result, class_name, one_against_rest
+from bitlane.evaluation.metrics import LOSS_NAMES, LOSS_UNITS, constant_loss, losses_of
+from bitlane.quantization.labels import curve_label
+from bitlane.quantization.precision import Precision
+from bitlane.support.text import aligned
+from bitlane.training.result import Run
+
+from .records import Record
+
+
+# --- one training --------------------------------------------------------------------------------
+def run_record(
+    model: SGDRegressor | SGDClassifier,
+    table: Table,
+    task: str,
+    name: str,
+    earlier: Record | None = None,
+    **source: Any,
+) -> Record:
+    """A model fitted with snapshots as a run folder holds it: settings, data, epochs, counters, the model.
+
+    `earlier` is the record of the training that this one resumed: its epochs and counters are included. `source`
+    says how the table was read.
+    """
+    run = model.run_
+    classes = [class_name(label) for label in model.classes_] if isinstance(model, SGDClassifier) else []
+    positive = (classes if len(classes) > 2 else classes[1:]) or [""]
+    targets = [one_against_rest(table.y, label)[0] if label else table.y for label in positive]
+    loss = str(run.settings["loss"])
+    header = {
+        "device": run.device,
+        "settings": {**run.settings, "class_weight": getattr(model, "class_weight", None)},
+        "data": {
+            "name": name,
+            "target": table.target,
+            "task": task,
+            "rows": table.rows,
+            "features": table.features,
+            "classes": classes,
+            "constant": max(constant_loss(y, loss) for y in targets),
+            "source": source,
+        },
+        "geometry": _geometry(run),
+    }
+    lines, end = [*_epochs(run, table, targets)], {"models": len(targets), **_counters(run)}
+    if earlier is not None:
+        lines = [*map(dict, earlier.lines), *lines]
+        end |= {key: end[key] + earlier.end[key] for key in _counters(run)}
+    scores = {"score_train": model.score(table.X, table.y)}
+    if table.held_out is not None:
+        scores["score_held_out"] = model.score(*table.held_out)
+    return Record("run", header, lines, {**end, **scores}, _arrays(model, table))
+
+
+def _geometry(run: Run) -> dict[str, Any]:
+    asked = run.settings
+    precision = Precision(asked["bits"], asked["sampling"], asked["table"])
+    shape = Geometry(
+        asked["features"],
+        asked["rows"],
+        precision.base_digits,
+        precision.draws,
+        asked["batch_size"],
+        asked["columns"],
+        asked["outputs"],
+        precision.half,
+        precision.table,
+    )
+    return {
+        "features": shape.features,
+        "chunks": shape.chunks,
+        "digits": shape.digits,
+        "row_words": shape.row_words,
+        "groups": shape.groups,
+        "columns": shape.columns,
+        "outputs": shape.outputs,
+        "sets": asked["sets"],
+        "model_bytes": shape.model_bytes,
+    }
+
+
+def _epochs(run: Run, table: Table, targets: Sequence[NDArray[np.float64]]) -> list[dict[str, Any]]:
+    """A line an epoch, losses in it of each model: `loss` the device's estimate in the epoch, `true_loss` after it."""
+    coefficients, intercepts = run.models()
+    if len(targets) == 1:
+        coefficients, intercepts = coefficients[:, None], intercepts[:, None]
+    loss = str(run.settings["loss"])
+    true = [losses_of(table.X, y, coefficients[:, i], intercepts[:, i], loss) for i, y in enumerate(targets)]
+    spent = np.diff(run.epoch_cycles, prepend=0)  # counted from the start of the run
+    estimates = run.loss.reshape(len(run.loss), -1).tolist()
+    names = ("loss", "true_loss", "cycles", "bytes", "bits")
+    numbers = (spent.tolist(), run.epoch_bytes.tolist(), run.bits.tolist())
+    columns = zip(estimates, np.transpose(true).tolist(), *numbers, strict=True)
+    return [
+        {"kind": "epoch", "epoch": epoch, **dict(zip(names, values, strict=True))}
+        for epoch, values in enumerate(columns, run.first_epoch)
+    ]
+
+
+def _counters(run: Run) -> dict[str, Any]:
+    return {
+        "passes": run.passes,
+        "cycles": run.cycles,
+        "beats": run.beats,
+        "bytes_read": run.bytes_read,
+        "stall_memory": run.stalls.memory,
+        "stall_model": run.stalls.model,
+        "bound_layout": run.bound.layout,
+        "bound_raw": run.bound.raw,
+        "saturations": run.saturations,
+        "starts": run.starts,
+        "seconds": run.seconds,
+    }
+
+
+def _arrays(model: SGDRegressor | SGDClassifier, table: Table) -> dict[str, Any]:
+    scaling = model.run_.scaling
+    arrays: dict[str, Any] = {
+        "coef": model.coef_,
+        "intercept": model.intercept_,
+        "feature_names": np.array(table.feature_names, dtype=np.str_),
+        "center": scaling.center,
+        "scale": scaling.scale,
+        "label_center": scaling.label_center,
+        "label_scale": scaling.label_scale,
+    }
+    if isinstance(model, SGDClassifier):
+        arrays["classes"] = model.classes_
+    if model.run_.levels is not None:
+        arrays["levels"] = model.run_.levels
+    return arrays
+
+
+def run_summary(record: Record) -> str:
+    """A training as text: what was trained on what, how well, and what it cost."""
+    settings, data, end = record.header["settings"], record.header["data"], record.end
+    label = curve_label(settings["sampling"], settings["bits"], settings["staleness"])
+    levels = f", {settings['levels']} levels" if settings["table"] else ""
+    final = float(np.mean(record.lines[-1]["true_loss"]))
+    loss = f"{LOSS_NAMES[settings['loss']]} on the training rows, {LOSS_UNITS[settings['loss']]}"
+    kind = "R squared" if data["task"] == "regression" else "accuracy"
+    models = ""
+    if end["models"] > 1:
+        models = f", {end['models']} models (one class against the rest), {settings['outputs']} in a pass"
+    scores = f"{end['score_train']:.4f} on the training rows"
+    if "score_held_out" in end:
+        scores += f", {end['score_held_out']:.4f} on held-out rows"
+    pairs = [
+        (
+            "data",
+            f"{data['name']}: {data['rows']:,} rows, {data['features']} features, target {data['target']}",
+        ),
+        ("task", data["task"] + models),
+        ("samples", f"{label} a feature{levels}, draws: {settings['draws']}"),
+        *([("bits", _runs_of(line["bits"] for line in record.lines))] if "bit_policy" in settings else []),
+        (
+            "schedule",
+            f"{settings['epochs']} epochs, batch {settings['batch_size']}, "
+            f"learning rate {settings['learning_rate']:g}, decay {settings['decay']:g}, "
+            f"seed {settings['seed']}",
+        ),
+        ("objective", _objective(settings)),
+        ("device", f"{record.header['device']}, {WORD_BITS * settings['columns']} bits wide"),
+        ("loss", f"{final:.5g}, {loss}"),
+        (kind, scores),
+        ("read", f"{end['bytes_read']:,} bytes"),
+        (
+            "time",
+            f"{end['cycles']:,} cycles, {end['cycles'] / end['bound_layout']:.3f} of the layout bound, "
+            f"{end['cycles'] / end['bound_raw']:.3f} of the raw bound",
+        ),
+        ("stalls", f"{end['stall_memory']:,} cycles for memory, {end['stall_model']:,} for the model"),
+        ("saturations", f"{end['saturations']:,}"),
+    ]
+    width = max(len(name) for name, _ in pairs)
+    return "\n".join(f"{name.ljust(width)}  {value}" for name, value in pairs)
+
+
+def _runs_of(bits: Iterable[int]) -> str:
+    """Bits of each epoch as text, as in "2 (5 epochs), 4 (3 epochs)"."""
+    return ", ".join(f"{value} ({len(list(alike))} epochs)" for value, alike in groupby(bits))
+
+
+def _objective(settings: Mapping[str, Any]) -> str:
+    text = str(settings["loss"])
+    if settings["penalty"]:
+        text += f", penalty {settings['penalty']}, alpha {settings['alpha']:g}"
+    if settings["bounds"]:
+        text += ", bounds " + ", ".join("none" if end is None else f"{end:g}" for end in settings["bounds"])
+    return text + (f", class weights {settings['class_weight']}" if settings["class_weight"] else "")
+
+
+# --- a comparison --------------------------------------------------------------------------------
+def comparison_record(comparison: Comparison, name: str, unit: str = "label units") -> Record:
+    """A comparison as a run folder holds it."""
+    header = {
+        "title": comparison.title,
+        "unit": unit,
+        "device": comparison.device,
+        "width": comparison.width,
+        "settings": asdict(comparison.schedule),
+        "data": {
+            "name": name,
+            "rows": comparison.rows,
+            "features": comparison.features,
+            "constant": comparison.constant,
+            "optimum": comparison.optimum,
+        },
+    }
+    lines = [
+        {"kind": "result", **asdict(result), "loss": result.loss, "relative": comparison.relative(result)}
+        for result in comparison.results
+    ]
+    return Record("comparison", header, lines, {"results": len(comparison.results)})
+
+
+def comparison_summary(comparison: Comparison) -> str:
+    """A comparison as text: what was trained, and a table of results with units."""
+    schedule = comparison.schedule
+    marks = f"{comparison.constant:.5g} for a constant"
+    if comparison.optimum is not None:
+        marks = f"{comparison.optimum:.5g} at the optimum, {marks}"
+    return "\n".join(
+        [
+            f"{comparison.title}; {comparison.rows:,} rows, {comparison.features} features; "
+            f"device {comparison.device}, {comparison.width} bits wide",
+            f"{schedule.epochs} epochs, batch {schedule.batch_size}, learning rate "
+            f"{schedule.learning_rate:g}, decay {schedule.decay:g}, draws: {schedule.draws}, "
+            f"seed {schedule.seed}",
+            f"loss: {LOSS_NAMES[schedule.loss]} of the final model on the unquantized training rows, "
+            f"{LOSS_UNITS[schedule.loss]} ({marks})",
+            "",
+            text_table(comparison),
+        ]
+    )
+
+
+def text_table(comparison: Comparison) -> str:
+    """The results as aligned text, units in the second line; a column that no result fills is left out."""
+    short = {"squared_error": "residual^2", "hinge": "hinge", "log_loss": "log loss"}[comparison.schedule.loss]
+    columns: list[tuple[str, str, Callable[[Result], str]]] = [
+        ("", "", lambda result: result.label),
+        ("loss", short, lambda result: f"{result.loss:.5g}" if np.isfinite(result.loss) else "diverges"),
+        ("loss over", "full 32", lambda result: _times(comparison.relative(result))),
+        ("accuracy", "trained on", lambda result: _share(result.accuracy)),
+        ("accuracy", "held out", lambda result: _share(result.held_out)),
+        ("read", "bytes/epoch", lambda result: _count(result.bytes_per_epoch)),
+        ("time", "cycles/epoch", lambda result: _count(result.cycles_per_epoch)),
+        ("cycles over", "layout bound", lambda result: _ratio(result.over_layout)),
+        ("cycles over", "raw bound", lambda result: _ratio(result.over_raw)),
+        ("saturations", "in the run", lambda result: _count(result.saturations)),
+    ]
+    cells = [[name, unit, *map(show, comparison.results)] for name, unit, show in columns]
+    filled = [column for column in cells if any(cell != _NOTHING for cell in column[2:])]
+    return aligned([list(row) for row in zip(*filled, strict=True)], header=2)
+
+
+_NOTHING = "-"
+
+
+def _count(value: float | None) -> str:
+    return _NOTHING if value is None else f"{value:,.0f}"
+
+
+def _ratio(value: float | None) -> str:
+    return _NOTHING if value is None else f"{value:.3f}"
+
+
+def _share(value: float | None) -> str:
+    return _NOTHING if value is None else f"{value:.2%}"
+
+
+def _times(value: float) -> str:
+    return f"{value:.4f}" if value < 100 else f"{value:.1e}"

@@ -1,0 +1,182 @@
+"""What each rounding adds to the variance of a gradient: `python -m bitlane.studies.gradient_variance DATA`.
+
+End-to-end low precision (ZipML, eq. 2) rounds samples, model and gradient, all at random and without bias. Here the
+accelerator's arithmetic makes the gradients of the same batches of rows at the same model many times, with each
+rounding alone and with all of them. Variance is E|g - E g|^2, of scaled weights; beside it stands that of the choice of
+the batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bitlane.contract.fixed_point import register_value
+from bitlane.contract.formats import MASTER, STEP_FRACTION
+from bitlane.contract.geometry import Geometry
+from bitlane.contract.packing import master_weights
+from bitlane.contract.prng import SEED_BITS
+from bitlane.contract.settings import Settings
+from bitlane.data.datasets import load_dataset
+from bitlane.evaluation.schedules import suggest_learning_rate
+from bitlane.quantization.precision import FULL_BITS, Precision
+from bitlane.quantization.quantize import base_codes, draw_codes
+from bitlane.quantization.scaling import Floats, Table, fit_scaling
+from bitlane.quantization.stochastic import coefficient_cut, model_cut
+from bitlane.reference.machine import Reference
+from bitlane.support.text import aligned
+from bitlane.training.objective import Objective
+
+FULL = Precision(FULL_BITS, "full")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Variances of a batch's mean gradient in scaled units, each rounding alone and all together.
+
+    batch: of the choice of the rows, with no rounding. gradient: of E g, the squared norm, to compare with.
+    bias: the squared norm of how far the mean with all roundings lies from that without, less what chance makes of it.
+    bias_error: its standard error.
+    """
+
+    samples: float
+    model: float
+    coefficient: float
+    all: float
+    batch: float
+    gradient: float
+    bias: float
+    bias_error: float
+
+
+def gradient_variance(
+    X: Table,
+    y: Table,
+    weights: Floats,
+    *,
+    bits: int = 4,
+    model_bits: int | None = 8,
+    gradient_bits: int | None = 8,
+    batch: int = 16,
+    learning_rate: float = 0.1,
+    batches: int = 20,
+    repeats: int = 100,
+    seed: int = 0,
+) -> Terms:
+    """The terms at a model, for squared errors.
+
+    Parameters
+    ----------
+    X: [rows, n], y: [rows], in user units. weights: float64 [n], of the columns that vary, scaled.
+    bits: of double sampling. model_bits, gradient_bits: see `rounding`.
+    batch, learning_rate: as in training; the latter sets the unit of the coefficients.
+    batches, repeats: different ones that the variances are the mean of, and gradients of each; 2 at least.
+    """
+    rng = np.random.default_rng(seed)
+    scaling = fit_scaling(X, y.reshape(-1, 1))
+    settings = Objective("squared_error").settings(learning_rate, batch, 1.0)
+    rounded = replace(
+        settings, model_cut=model_cut(model_bits), coefficient_cut=coefficient_cut(gradient_bits, settings.step)
+    )
+    master = master_weights(weights.reshape(1, -1))
+    double = Precision(bits, "double")
+    kinds: dict[str, tuple[Precision, Settings]] = {
+        "samples": (double, settings),
+        "model": (FULL, replace(rounded, coefficient_cut=0)),
+        "coefficient": (FULL, replace(rounded, model_cut=0)),
+        "all": (double, rounded),
+    }
+    variance = dict.fromkeys(kinds, 0.0)
+    exact, biases = [], []
+    for _ in range(batches):
+        rows = rng.choice(len(X), batch, replace=False)
+        values, labels = scaling.values(X[rows]), scaling.labels(y[rows].reshape(-1, 1))
+        exact.append(_gradient(values, labels, FULL, settings, master, rng))
+        for name, (precision, each) in kinds.items():
+            found = np.array([_gradient(values, labels, precision, each, master, rng) for _ in range(repeats)])
+            spread = float(found.var(axis=0, ddof=1).sum())
+            variance[name] += spread / batches
+            if name == "all":
+                away = float(((found.mean(axis=0) - exact[-1]) ** 2).sum())
+                biases.append(away - spread / repeats)
+    chosen = np.array(exact)
+    return Terms(
+        **variance,
+        batch=float(chosen.var(axis=0, ddof=1).sum()),
+        gradient=float((chosen.mean(axis=0) ** 2).sum()),
+        bias=float(np.mean(biases)),
+        bias_error=float(np.std(biases, ddof=1) / np.sqrt(batches)),
+    )
+
+
+def _gradient(
+    values: Floats,
+    labels: np.ndarray,
+    precision: Precision,
+    settings: Settings,
+    master: np.ndarray,
+    rng: np.random.Generator,
+) -> Floats:
+    """A batch's mean gradient, as one step of the accelerator has it, with fresh draws and a fresh seed: [n]."""
+    rows, features = values.shape
+    geometry = Geometry(features, rows, precision.base_digits, precision.draws, batch=rows)
+    settings = replace(settings, seed=int(rng.integers(1 << SEED_BITS)))
+    reference = Reference(geometry, settings, master)
+    draws = draw_codes(values, precision, rng) if precision.draws else None
+    reference.feed(base_codes(values, precision), draws, labels)
+    change = master.astype(np.int64) - reference.end_epoch().master
+    rate = register_value(settings.step, STEP_FRACTION) * rows
+    gradient: Floats = np.ldexp(change[0].astype(np.float64), -MASTER.fraction) / rate
+    return gradient
+
+
+def table(terms: Terms, bits: int, model_bits: int | None, gradient_bits: int | None) -> str:
+    """The terms as text."""
+    rows = [
+        (f"samples, {bits} bits, two draws", terms.samples),
+        (f"model, {model_bits or 24} bits", terms.model),
+        (f"gradient, {gradient_bits or 32} bits", terms.coefficient),
+        ("all three", terms.all),
+        ("the choice of the batch", terms.batch),
+    ]
+    cells = [["variance of", "", "over |E g|^2"]]
+    cells += [[name, f"{value:.3g}", f"{value / terms.gradient:.3g}"] for name, value in rows]
+    bias, error = terms.bias / terms.gradient, terms.bias_error / terms.gradient
+    return "\n".join([aligned(cells), "", f"bias squared over |E g|^2: {bias:.2g}, standard error {error:.2g}"])
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Print the terms of a data set half way to its least squares."""
+    parser = argparse.ArgumentParser(prog="python -m bitlane.studies.gradient_variance", description=__doc__)
+    parser.add_argument("data", help="a data set; see bitlane datasets")
+    parser.add_argument("--bits", type=int, default=4, help="stored bits a feature (%(default)s)")
+    parser.add_argument("--model-bits", type=int, default=8, help="(%(default)s)")
+    parser.add_argument("--gradient-bits", type=int, default=8, help="(%(default)s)")
+    parser.add_argument("--batch-size", type=int, default=16, help="(%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="(%(default)s)")
+    asked = parser.parse_args(argv)
+    data = load_dataset(asked.data)
+    X, y = np.asarray(data.X), np.asarray(data.y, np.float64)
+    scaling = fit_scaling(X, y.reshape(-1, 1))
+    labels = scaling.labels(y.reshape(-1, 1))[:, 0] * 2.0**-15
+    best = np.linalg.lstsq(scaling.values(X), labels, rcond=None)[0]
+    terms = gradient_variance(
+        X,
+        y,
+        best / 2,
+        bits=asked.bits,
+        model_bits=asked.model_bits,
+        gradient_bits=asked.gradient_bits,
+        batch=asked.batch_size,
+        learning_rate=suggest_learning_rate(X, asked.batch_size, Precision(asked.bits)),
+        seed=asked.seed,
+    )
+    print(f"{asked.data}: gradients of {asked.batch_size} rows at half of the least-squares weights, scaled units\n")
+    print(table(terms, asked.bits, asked.model_bits, asked.gradient_bits))
+
+
+if __name__ == "__main__":
+    main()

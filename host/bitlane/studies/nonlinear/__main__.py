@@ -1,0 +1,44 @@
+"""Chebyshev polynomials and refetching against plain rounding: `python -m bitlane.studies.nonlinear --data cod-rna`.
+
+Logistic regression and a linear SVM are trained with each method at each number of stored bits, all with the order, the
+steps and the epochs of full precision. One table for each loss, and what it says of the paper's finding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from bitlane.errors import BitlaneError
+
+from . import load_task, schedule_of, study, table, verdict
+from .tasks import SYNTHETIC
+
+
+def main() -> int:
+    """The command: 0, or 1 and one line on stderr."""
+    parser = argparse.ArgumentParser(prog="python -m bitlane.studies.nonlinear", description=__doc__.split("\n")[0])
+    parser.add_argument("--data", default="cod-rna", help=f"a data set of two classes, or {SYNTHETIC} (cod-rna)")
+    parser.add_argument("--bits", type=int, nargs="+", default=[4, 8, 12], help="stored bits a feature, even (4 8 12)")
+    parser.add_argument("--seeds", type=int, default=3, help="trainings of each method (3)")
+    arguments = parser.parse_args()
+    try:
+        task = load_task(arguments.data)
+        for loss in ("log_loss", "hinge"):
+            schedule = schedule_of(task, loss)
+            outcomes = study(task, schedule, arguments.bits, range(arguments.seeds), _tell)
+            _tell("")
+            print(table(task, schedule, outcomes), verdict(outcomes), sep="\n\n", end="\n\n", flush=True)
+    except BitlaneError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _tell(training: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[K{training}", end="\r", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

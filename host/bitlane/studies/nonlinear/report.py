@@ -1,0 +1,86 @@
+"""A study as a table, and what it says of the paper's finding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bitlane.evaluation.metrics import LOSS_NAMES
+from bitlane.evaluation.schedules import Schedule
+from bitlane.support.text import aligned
+
+from .study import Outcome
+from .tasks import Task
+
+ALIKE = 0.001  # of full precision's loss: what is no further below counts as the same
+PLAIN = 8  # bits, of the rounding that the paper found as good
+
+
+def table(task: Task, schedule: Schedule, outcomes: Sequence[Outcome]) -> str:
+    """One line an outcome, the first that of full precision."""
+    full = outcomes[0]
+    cells = [
+        ["", "bits", "bytes/row", "final loss", "spread", "over full", "held out", "refetched", "bias", "noise"],
+        *(_cells(outcome, full, task.rows) for outcome in outcomes),
+    ]
+    return "\n".join(
+        [
+            f"{task.name}: {task.rows:,} rows, {task.features} features, {LOSS_NAMES[schedule.loss]}; "
+            f"{schedule.epochs} epochs, batches of {schedule.batch_size}, learning rate {schedule.learning_rate:g}, "
+            f"decay {schedule.decay:g}, {len(full.losses)} seeds",
+            "",
+            aligned(cells),
+        ]
+    )
+
+
+def _cells(outcome: Outcome, full: Outcome, rows: int) -> list[str]:
+    diverged = not np.isfinite(outcome.loss)
+    return [
+        outcome.name,
+        str(outcome.bits),
+        f"{outcome.bytes / rows:.1f}",
+        "diverged" if diverged else f"{outcome.loss:.5f}",
+        "-" if diverged else f"{outcome.losses.std():.5f}",
+        "-" if diverged else f"{outcome.loss / full.loss:.4f}",
+        f"{outcome.accuracy:.2%}",
+        f"{outcome.refetched:.2%}",
+        f"{outcome.bias:.4f}",
+        f"{outcome.noise:.3f}",
+    ]
+
+
+def verdict(outcomes: Sequence[Outcome]) -> str:
+    """Whether plain rounding does as well as the unbiased methods, moving no more bytes; ZipML, section 6, says so.
+
+    outcomes: as `study` gives them.
+    """
+    full, *others = outcomes
+    plain = [each for each in others if each.kind == "plain"]
+    better = [each for each in others if each.kind == "unbiased" and all(_beats(each, rival, full) for rival in plain)]
+    lines = [
+        f"{each.name}, {PLAIN} bits: {each.loss / full.loss:.4f} times full precision's loss"
+        for each in plain
+        if each.bits == PLAIN
+    ]
+    if better:
+        named = ", ".join(f"{each.name} with {each.bits} bits" for each in better)
+        lines.append(f"the paper's finding does not hold throughout: nothing plain of as few bytes matches {named}")
+    else:
+        lines.append("the paper's finding holds: plain rounding of no more bytes matches every unbiased method")
+    return "\n".join(lines)
+
+
+def _beats(careful: Outcome, plain: Outcome, full: Outcome) -> bool:
+    """Whether the first needs fewer bytes than the second, or ends lower by more than chance and `ALIKE`.
+
+    What ends below full precision ends there by steps that happen to suit it, and counts as full precision.
+    """
+    if careful.bytes < plain.bytes:
+        return True
+    if not np.isfinite(careful.loss) or not np.isfinite(plain.loss):
+        return bool(np.isfinite(careful.loss))
+    lower = np.maximum(plain.losses, full.losses) - np.maximum(careful.losses, full.losses)
+    chance = lower.std(ddof=1) / np.sqrt(len(lower)) if len(lower) > 1 else 0.0
+    return bool(lower.mean() > max(2 * chance, ALIKE * full.loss))

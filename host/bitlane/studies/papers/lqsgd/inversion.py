@@ -1,0 +1,149 @@
+"""Gradient inversion against every codec: what the two attackers find of the same images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from bitlane.compress.compressor import Compressor
+from bitlane.compress.compressors.dense import QSGD, EFSign
+from bitlane.compress.compressors.lowrank import LQSGD, PowerSGD
+from bitlane.compress.compressors.micro import MiCRO
+from bitlane.compress.compressors.topk import TopK
+from bitlane.compress.training.images import Images, load_images
+from bitlane.studies.privacy.attack import Attack, Pixels, invert
+from bitlane.studies.privacy.knowledge import Compare, knowing, naive
+from bitlane.studies.privacy.similarity import similarity
+from bitlane.studies.privacy.victim import Victim, bytes_sent, sent, smooth_network
+
+from ..claim import Say
+from .sizes import Size
+
+CODECS: dict[str, Compressor | None] = {
+    "none": None,
+    "QSGD, 8 bits": QSGD(8),
+    "QSGD, 4 bits": QSGD(4),
+    "QSGD, 2 bits": QSGD(2),
+    "EFSign": EFSign(),
+    "TopK, 10 %": TopK(0.1),
+    "TopK, 1 %": TopK(0.01),
+    "MiCRO, 1 %": MiCRO(0.01),
+    "PowerSGD, rank 1": PowerSGD(1),
+    "PowerSGD, rank 2": PowerSGD(2),
+    "PowerSGD, rank 4": PowerSGD(4),
+    "LQ-SGD, rank 1": LQSGD(1),
+    "LQ-SGD, rank 2": LQSGD(2),
+    "LQ-SGD, rank 4": LQSGD(4),
+}
+SETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
+SMOOTHNESS = (1e-3, 1e-2, 3e-2)  # that are rehearsed
+REHEARSED = 3  # images
+BATCH, RATE = 32, 0.1  # of the victim's training
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What an attacker found. scores: float64 [images], SSIM. found: float32 [images, channels, side, side]."""
+
+    scores: NDArray[np.float64]
+    found: Tensor
+
+
+@dataclass(frozen=True)
+class Target:
+    """Images that are attacked, [k], behind one network's gradients, and images that the attacker rehearses with."""
+
+    victim: Victim
+    pixels: Pixels
+    images: Tensor
+    classes: Tensor
+    rehearsal: Tensor
+    rehearsal_classes: Tensor
+
+    def payloads(self, compressor: Compressor | None, steps: int = 1) -> Tensor:
+        """float32 [k, steps, n]: of a rank that has the same image in every step."""
+        return _payloads(self.victim, compressor, self.images, self.classes, steps)
+
+    def attempt(self, compare: Compare, attack: Attack) -> Attempt:
+        found = invert(self.victim, compare, self.classes, self.pixels, attack)
+        return Attempt(similarity(self.images, found, self.pixels.most - self.pixels.least), found)
+
+
+def target(name: str, trained: int, size: Size) -> Target:
+    """The first images of a set, behind a network that saw other images in `trained` steps."""
+    images = load_images(name)
+    _, channels, side, _ = images.pixels.shape
+    network = smooth_network(channels, side, seed=0)
+    attacked, own = slice(0, size.attacked), slice(size.attacked, size.attacked + REHEARSED)
+    _train(network, images, size.attacked + REHEARSED, trained)
+    pixels = Pixels(channels, side, float(images.pixels.min()), float(images.pixels.max()))
+    parts = [part for each in (attacked, own) for part in (images.pixels[each], images.classes[each])]
+    return Target(Victim(network), pixels, *parts)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A set, behind a network; of each codec the bytes of a step, and what the naive and the knowing attacker found."""
+
+    name: str
+    trained: int
+    target: Target
+    sent: dict[str, int]
+    naive: dict[str, Attempt]
+    knowing: dict[str, Attempt]
+
+
+def case(name: str, trained: int, size: Size, say: Say) -> Case:
+    """Every codec's payload of a first step, attacked twice; the naive attacker has rehearsed without compression."""
+    aim = target(name, trained, size)
+    _, attack = rehearsed(aim, None, Attack(steps=size.attack_steps))
+    pair = aim.victim.gradients(aim.rehearsal, aim.rehearsal_classes)[:2]
+    found = Case(SETS[name], trained, aim, {}, {}, {})
+    for label, compressor in CODECS.items():
+        say(f"inversion: {SETS[name]}, network trained for {trained} steps, {label}")
+        payloads = aim.payloads(compressor)
+        found.sent[label] = bytes_sent(compressor, aim.victim.layout, list(pair))
+        found.naive[label] = aim.attempt(naive(payloads[:, -1]), attack)
+        way, best = rehearsed(aim, compressor, attack)
+        compare = knowing(compressor, aim.victim.layout, payloads) if way else naive(payloads[:, -1])
+        found.knowing[label] = aim.attempt(compare, best)
+    return found
+
+
+def repeated(aim: Target, compressor: Compressor | None, steps: int, size: Size) -> Attempt:
+    """The naive attack on the mean of `steps` payloads of the same gradient."""
+    _, attack = rehearsed(aim, None, Attack(steps=size.attack_steps))
+    return aim.attempt(naive(aim.payloads(compressor, steps).mean(1)), attack)
+
+
+def rehearsed(aim: Target, compressor: Compressor | None, attack: Attack) -> tuple[bool, Attack]:
+    """What serves best on images of the attacker's own: whether to use the codec's knowledge, and the smoothness."""
+    times = len(SMOOTHNESS)
+    payloads = _payloads(aim.victim, compressor, aim.rehearsal, aim.rehearsal_classes, 1).repeat(times, 1, 1)
+    own = replace(aim, images=aim.rehearsal.repeat(times, 1, 1, 1), classes=aim.rehearsal_classes.repeat(times))
+    tried = replace(attack, smoothness=torch.tensor(SMOOTHNESS).repeat_interleave(len(aim.rehearsal)))
+    ways = (naive(payloads[:, -1]), knowing(compressor, aim.victim.layout, payloads))
+    scores = np.array([own.attempt(way, tried).scores.reshape(times, -1).mean(1) for way in ways])
+    way, best = np.unravel_index(scores.argmax(), scores.shape)
+    return bool(way), replace(attack, smoothness=SMOOTHNESS[best])
+
+
+def _payloads(victim: Victim, compressor: Compressor | None, images: Tensor, classes: Tensor, steps: int) -> Tensor:
+    each: Sequence[Tensor] = victim.gradients(images, classes)
+    return torch.stack([sent(compressor, victim.layout, [gradient] * steps) for gradient in each])
+
+
+def _train(network: nn.Module, images: Images, first: int, steps: int) -> None:
+    """SGD on images from number `first` on, in their order."""
+    optimizer = torch.optim.SGD(network.parameters(), RATE)
+    for step in range(steps):
+        batch = slice(first + step * BATCH, first + (step + 1) * BATCH)
+        optimizer.zero_grad()
+        cross_entropy(network(images.pixels[batch]), images.classes[batch]).backward()
+        optimizer.step()

@@ -1,0 +1,143 @@
+"""Linear regression and LS-SVM at equal stored bits (ZipML, section 4.1, figure 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.devices import open_device
+from bitlane.evaluation.compare import SAMPLINGS, Comparison, Result, precisions_of
+from bitlane.reporting.plots import Curve, loss_panel
+
+from ..claim import Claim, Say, Verdict, markdown_table, spread
+from .sizes import Size
+from .tasks import WIDTH, Task, comparisons, real, synthetic
+
+BITS = (4, 6, 8)
+JUDGED = 6  # the paper's 5 or 6
+SAME = 1.01  # final loss over that of 32 bits
+PACE = 1.5  # epochs over those of 32 bits
+DRAWN = {("full", 32), *(("double", bits) for bits in BITS), ("nearest", 4), ("naive", 4)}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A data set and its comparisons, one a seed: float64, full precision, then samplings by bits."""
+
+    task: Task
+    found: Sequence[Comparison]
+
+    def ratios(self, place: int) -> list[float]:
+        """Of each seed: the final loss of the result at `place`, over that of 32 bits."""
+        return [comparison.relative(comparison.results[place]) for comparison in self.found]
+
+    def epochs(self, place: int) -> list[float]:
+        """Of each seed: epochs to `SAME` times the final loss of 32 bits; infinite where it is never reached."""
+        return [
+            comparison.results[place].epochs_to(SAME * comparison.results[1].loss) or np.inf
+            for comparison in self.found
+        ]
+
+    def place(self, sampling: str, bits: int) -> int:
+        """Where the result of a sampling at so many bits is."""
+        results = self.found[0].results
+        return next(i for i, each in enumerate(results) if (each.sampling, each.bits) == (sampling, bits))
+
+    def holds(self) -> bool:
+        """Whether JUDGED bits of double sampling end with the loss of 32, in comparable time."""
+        place = self.place("double", JUDGED)
+        pace = float(np.mean(self.epochs(place))) / float(np.mean(self.epochs(1)))
+        return float(np.mean(self.ratios(place))) <= SAME and pace <= PACE
+
+
+def measure(size: Size, say: Say) -> Claim:
+    """The paper's sets that can be had, of at most 10,000 rows for a9a, at 4 to 8 bits of every sampling."""
+    tasks = [
+        synthetic(size.rows, size.epochs),
+        real("cadata", size.rows, size.epochs),
+        real("cpusmall", size.rows, size.epochs),
+        real("cod-rna", size.rows, size.epochs),
+        real("a9a", min(size.rows, 10_000), size.epochs),
+    ]
+    precisions = precisions_of(BITS, SAMPLINGS)
+    with closing(open_device("emulator", AcceleratorConfig(WIDTH))) as device:
+        return judge([Case(task, comparisons(task, precisions, size.seeds, device, say)) for task in tasks])
+
+
+def judge(cases: Sequence[Case]) -> Claim:
+    """What the comparisons say."""
+    held = [case.task.name for case in cases if case.holds()]
+    missed = [case.task.name for case in cases if not case.holds()]
+    verdict = Verdict.HELD if not missed else Verdict.PARTLY if held else Verdict.FAILED
+    reason = (
+        f"{JUDGED} bits end within {SAME - 1:.0%} of the loss of 32 bits, and come there in at most {PACE:g} times the "
+        f"epochs, on {', '.join(held) or 'no set'}" + (f"; not on {', '.join(missed)}." if missed else ".")
+    )
+    return Claim(
+        name="convergence",
+        title="Linear regression and LS-SVM converge at 5 or 6 bits",
+        paper='Section 4.1: "using 5- or 6-bit is always enough to converge to the same solution with comparable '
+        'convergence rate" as 32 bits; one sample used twice (naive) is biased (section 2.2).',
+        measured=_tables(cases),
+        verdict=verdict,
+        reason=reason,
+        differs=(
+            "Stored bits of double sampling with uniform levels are even here: 6 stands for the paper's 5 or 6.",
+            "Samples alone have few bits; the paper's figure 4 quantizes model and gradient too.",
+            "The rate is multiplied by 0.8 after each epoch, where the paper divides it by the epoch's number. As "
+            "there, one initial rate, that of full precision, serves all.",
+            "Synthetic 100 is ours: 10,000 rows, uniform features, labels with noise of a tenth of their standard "
+            "deviation. gisette cannot be had; a9a (10,000 rows, 123 columns of 0 and 1) and cod-rna stand in for it. "
+            "Columns are scaled each by its own largest value, not rows by their norm; those of cod-rna are clipped to "
+            "their 1st and 99th percentile.",
+        ),
+        draw=lambda figure: _draw(figure, cases),
+    )
+
+
+def _tables(cases: Sequence[Case]) -> str:
+    schedule = cases[0].task.schedule
+    marks = [(sampling, bits) for sampling in SAMPLINGS for bits in BITS]
+    losses = [[case.task.name, *(spread(case.ratios(case.place(*mark))) for mark in marks)] for case in cases]
+    places = [("full", 32), *(("double", bits) for bits in BITS)]
+    epochs = [[case.task.name, *(_epochs(case.epochs(case.place(*mark))) for mark in places)] for case in cases]
+    return "\n\n".join(
+        [
+            f"Final loss on the training rows over that of 32 bits, after {schedule.epochs} epochs of batch "
+            f"{schedule.batch_size}, mean and standard deviation of {len(cases[0].found)} seeds:",
+            markdown_table(["", *(f"{sampling}, {bits} bits" for sampling, bits in marks)], losses),
+            f"Epochs to within {SAME - 1:.0%} of the loss that 32 bits end with:",
+            markdown_table(["", *(f"{sampling}, {bits} bits" for sampling, bits in places)], epochs),
+        ]
+    )
+
+
+def _epochs(values: Sequence[float]) -> str:
+    return spread(values, 3) if np.isfinite(values).all() else "never" if np.isinf(values).all() else "not in all seeds"
+
+
+def _draw(figure: Any, cases: Sequence[Case]) -> None:
+    """A panel a data set: loss over what 32 bits end with, of the first seed."""
+    figure.set_size_inches(9.0, 6.0)
+    grid = figure.subplots(2, 3).flat
+    for axes, case in zip(grid, cases, strict=False):
+        first = case.found[0]
+        curves = [_curve(result, first.results[1].loss) for result in first.results if _key(result) in DRAWN]
+        ceiling = first.constant / first.results[1].loss
+        loss_panel(axes, curves, over="epochs", title=case.task.name, ylabel="loss over 32 bits' last", ceiling=ceiling)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.axes[-1].set_axis_off()
+    figure.axes[-1].legend(handles, labels, loc="center", frameon=False, handlelength=3.2)
+
+
+def _key(result: Result) -> tuple[str, int]:
+    return result.sampling, result.bits
+
+
+def _curve(result: Result, unit: float) -> Curve:
+    return Curve(result.label, result.sampling, result.bits, result.losses / unit, None)

@@ -1,0 +1,36 @@
+"""Five levels for the weights of a network, and the weights on them (ZipML, section 3.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.levels import optimal_levels
+from bitlane.quantization.scaling import Floats
+
+LEVELS = 5
+CHOICES = ("full", "uniform", "optimal")
+
+Weights = NDArray[np.floating[Any]]
+
+
+def weight_levels(weights: Weights, choice: str) -> Floats:
+    """float64 [5], ascending, from the least weight to the largest: equally spaced, or of least variance.
+
+    `choice` is "uniform" (XNOR5) or "optimal" (Optimal5). Equal weights have five equal levels.
+    """
+    if choice == "uniform":
+        return np.linspace(float(weights.min()), float(weights.max()), LEVELS)
+    found = optimal_levels(weights.ravel(), LEVELS - 1)
+    return np.concatenate([found, np.full(LEVELS - len(found), found[-1])])
+
+
+def on_levels(weights: Weights, choice: str) -> NDArray[np.float32]:
+    """Each weight's nearest level, of the weights' shape; the upper one half way between two. "full": as they are."""
+    if choice == "full":
+        return np.asarray(weights, np.float32)
+    levels = weight_levels(weights, choice)
+    middles = 0.5 * (levels[1:] + levels[:-1])
+    return levels[np.searchsorted(middles, weights, side="right")].astype(np.float32)

@@ -1,0 +1,130 @@
+"""What staleness does to convergence: `python -m bitlane.studies.staleness docs/staleness.svg`.
+
+Trains on 10,000 rows of cadata and of MNIST (0 against the rest) with models that are up to date and with models one
+batch old, at several learning rates and batch sizes; prints the losses and draws them. The emulator trains: its bits
+are the RTL's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bitlane.data.datasets import load_dataset
+from bitlane.devices.emulator import EmulatorDevice
+from bitlane.evaluation.compare import Data, signs, train_as
+from bitlane.evaluation.metrics import constant_loss
+from bitlane.evaluation.schedules import Schedule, suggest_learning_rate
+from bitlane.quantization.precision import Precision
+from bitlane.support.optional import extra
+from bitlane.support.text import aligned
+
+PRECISION = Precision(8)
+EPOCHS = 8
+BATCHES = (16, 64, 256)
+TIMES = (0.5, 1.0, 2.0)  # the learning rate that `suggest_learning_rate` gives for the batch
+SHOWN = (1, 2, 4, 8)  # epochs
+ROWS = 10_000
+SIZE = (9.0, 5.2)  # inches
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Losses after each epoch, over that of a constant."""
+
+    name: str
+    batch: int
+    times: float
+    rate: float
+    staleness: int
+    losses: Sequence[float]
+
+
+def data_sets() -> dict[str, Data]:
+    """Rows in random order. DataError where a data set cannot be had."""
+    found = {}
+    for name in ("cadata", "mnist"):
+        table = load_dataset(name)
+        order = np.random.default_rng(0).permutation(table.rows)[:ROWS]
+        y = signs(table.y[order], "0") if name == "mnist" else table.y[order]
+        found[name] = Data(table.X[order], y)
+    return found
+
+
+def curves_of(name: str, data: Data) -> list[Curve]:
+    """Every batch size, learning rate and staleness."""
+    device, curves = EmulatorDevice(), []
+    for batch in BATCHES:
+        suggested = suggest_learning_rate(data.X, batch, PRECISION)
+        for times in TIMES:
+            schedule = Schedule(EPOCHS, batch, times * suggested)
+            for staleness in (0, 1):
+                run = train_as(data, PRECISION, schedule, device, staleness)
+                losses = data.result(PRECISION, run.models(), schedule.loss).losses / constant_loss(data.y)
+                curves.append(Curve(name, batch, times, schedule.learning_rate, staleness, losses.tolist()))
+    return curves
+
+
+def text(curves: Sequence[Curve]) -> str:
+    """A line for each batch size and learning rate, both values of staleness beside each other."""
+    epochs = [f"epoch {epoch}: {staleness}" for epoch in SHOWN for staleness in (0, 1)]
+    cells = [("data", "batch", "learning rate", *epochs)]
+    for fresh, stale in zip(curves[::2], curves[1::2], strict=True):
+        losses = [f"{curve.losses[epoch - 1]:.4g}" for epoch in SHOWN for curve in (fresh, stale)]
+        cells.append((fresh.name, str(fresh.batch), f"{fresh.rate:.3g}", *losses))
+    return aligned(cells)
+
+
+def draw(curves: Sequence[Curve], path: Path) -> None:
+    """One panel for each data set and batch size."""
+    pyplot = extra("matplotlib.pyplot", "plotting")
+    names = sorted({curve.name for curve in curves})
+    figure, axes = pyplot.subplots(len(names), len(BATCHES), figsize=SIZE, sharex=True, layout="constrained")
+    for row, name in zip(axes, names, strict=True):
+        for axis, batch in zip(row, BATCHES, strict=True):
+            for curve in curves:
+                if (curve.name, curve.batch) == (name, batch):
+                    axis.plot(
+                        range(1, EPOCHS + 1),
+                        curve.losses,
+                        color=f"C{TIMES.index(curve.times)}",
+                        linestyle="--" if curve.staleness else "-",
+                        label=f"{curve.times:g} x rate, staleness {curve.staleness}",
+                    )
+            shown = [loss for line in axis.lines for loss in line.get_ydata() if loss <= 1]
+            axis.set_ylim(0.98 * min(shown), 1.05 * max(shown))  # what diverges leaves the panel
+            axis.set_title(f"{name}, batch {batch}", fontsize="small")
+            axis.tick_params(labelsize="x-small", which="both")
+    figure.supxlabel("epoch", fontsize="small")
+    figure.supylabel("loss over that of a constant", fontsize="small")
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(TIMES), fontsize="x-small")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with pyplot.rc_context({"svg.fonttype": "none", "svg.hashsalt": "bitlane"}):  # small, and the same each time
+        figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def main() -> None:
+    """Print the table; draw it where a path is given."""
+    parser = argparse.ArgumentParser(description="What staleness does to convergence.")
+    parser.add_argument("out", type=Path, nargs="?", metavar="FILE.svg", help="the figure")
+    out: Path | None = parser.parse_args().out
+    curves: list[Curve] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # constant columns; trainings that are meant to diverge
+        for name, data in data_sets().items():
+            curves += curves_of(name, data)
+    print(f"s={PRECISION.bits}, fresh draws; loss over that of a constant, staleness 0 and 1")
+    print(text(curves))
+    if out is not None:
+        draw(curves, out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Checkpoints: all that a training needs to go on, bit for bit, as if it had never stopped."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.contract.fixed_point import split
+from bitlane.contract.formats import RATE_FRACTION
+from bitlane.contract.modes import Loss, Prox
+from bitlane.contract.prng import after_batches
+from bitlane.contract.settings import Settings
+from bitlane.errors import DataError
+from bitlane.levels.codebooks import LevelTable
+from bitlane.quantization.scaling import Scaling
+from bitlane.support.atomic import whole
+
+from .options import Options
+
+FORMAT = 2
+PHASE_BITS = 32
+
+_DAMAGE = (KeyError, TypeError, ValueError, EOFError, OSError, AttributeError, zipfile.BadZipFile)
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A training after one of its epochs.
+
+    Parameters
+    ----------
+    epoch: epochs that ended.
+    master: int32 [targets, s], the stored master weights.
+    settings: the registers to go on with, one a target.
+    options: see `Options`.
+    scaling: between scaled and user units.
+    fingerprint: of the data, see `fingerprint`.
+    levels: int32 [2**b + 1, s] in units of `2**-16`, the levels of each stored feature; None without a table.
+    """
+
+    epoch: int
+    master: NDArray[np.int32]
+    settings: tuple[Settings, ...]
+    options: Options
+    scaling: Scaling
+    fingerprint: str
+    levels: LevelTable | None = None
+
+    def check(self, options: Options, data: str, epochs: int) -> None:
+        """DataError unless a training of these options, data and epochs can go on from here."""
+        for field in fields(Options):
+            asked, was = getattr(options, field.name), getattr(self.options, field.name)
+            if asked != was:
+                raise DataError(f"{field.name}={asked!r}, but the checkpoint is of a training with {was!r}")
+        if data != self.fingerprint:
+            raise DataError("X or y differ from the data that the checkpoint was trained on: resume with the same")
+        if epochs <= self.epoch:
+            raise DataError(f"epochs={epochs}: the checkpoint has {self.epoch} already: ask for more in all")
+
+    def save(self, path: str | Path) -> None:
+        """Writes an npz file, which appears whole or not at all; OSError where the disk is full."""
+        with whole(Path(path)) as part, part.open("wb") as file:
+            np.savez(file, **self._arrays())
+
+    def _arrays(self) -> dict[str, Any]:
+        header = {
+            "format": FORMAT,
+            "epoch": self.epoch,
+            "settings": [asdict(settings) for settings in self.settings],
+            "options": asdict(self.options),
+            "scaling": {name: getattr(self.scaling, name) for name in ("fit_intercept", "margins", "one")},
+            "fingerprint": self.fingerprint,
+        }
+        arrays = {name: getattr(self.scaling, name) for name in ("center", "scale", "label_center", "label_scale")}
+        if self.levels is not None:
+            arrays["levels"] = self.levels
+        return {"header": np.array(json.dumps(header)), "master": self.master, **arrays}
+
+    @classmethod
+    def load(cls, path: str | Path) -> Checkpoint:
+        """The checkpoint in a file; DataError where it is missing, damaged, or of another format."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            header = json.loads(str(arrays.pop("header")))
+            version = header["format"]
+            if version == FORMAT:
+                return cls._of(header, arrays)
+        except FileNotFoundError:
+            raise DataError(f"no checkpoint {path}") from None
+        except _DAMAGE as error:
+            raise DataError(f"{path} is damaged, or no checkpoint ({type(error).__name__})") from error
+        raise DataError(f"{path} has format {version!r}, this bitlane reads {FORMAT}")
+
+    @classmethod
+    def _of(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Checkpoint:
+        options = header["options"]
+        if options["bounds"] is not None:
+            options["bounds"] = tuple(options["bounds"])
+        options["class_weight"] = tuple(tuple(pair) for pair in options["class_weight"])
+        settings = []
+        for registers in header["settings"]:
+            typed = {"loss": Loss(registers["loss"]), "prox": Prox(registers["prox"])}
+            settings.append(Settings(**{**registers, **typed, "bounds": tuple(registers["bounds"])}))
+        typed_options = Options(**options)
+        master, levels = arrays.pop("master"), arrays.pop("levels", None)
+        scaling = Scaling(**{**arrays, **header["scaling"]})
+        _expect(master, (len(settings), scaling.stored), "master weights")
+        if typed_options.table:
+            _expect(levels, (typed_options.precision.levels, scaling.stored), "levels")
+        return cls(header["epoch"], master, tuple(settings), typed_options, scaling, header["fingerprint"], levels)
+
+
+def _expect(array: NDArray[Any] | None, shape: tuple[int, int], what: str) -> None:
+    if array is None or array.dtype != np.int32 or array.shape != shape:
+        raise ValueError(f"{what}: not int32 {shape}")
+
+
+def advanced(settings: Settings, epochs: int, batches: int) -> Settings:
+    """The registers after some epochs of so many batches each."""
+    for _ in range(epochs):
+        mantissa, exponent = split(settings.rate)
+        phase = settings.phase + batches * ((mantissa << PHASE_BITS - RATE_FRACTION) >> exponent)
+        seed = after_batches(settings.seed, batches)
+        settings = replace(settings.after_epoch(), phase=phase % (1 << PHASE_BITS), seed=seed)
+    return settings

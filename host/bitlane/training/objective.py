@@ -1,0 +1,162 @@
+"""What a training minimises, in the user's terms, and as the registers that the hardware takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bitlane.contract.fixed_point import mantissa_exponent
+from bitlane.contract.formats import (
+    BOUND,
+    DECAY_FRACTION,
+    DECAY_RANGE,
+    RATE_FRACTION,
+    SHRINK_SHIFT,
+    STEP_FRACTION,
+    WEIGHT,
+)
+from bitlane.contract.modes import Loss, Prox
+from bitlane.contract.settings import Settings
+from bitlane.errors import DataError
+
+LOSSES = {"squared_error": Loss.SQUARES, "hinge": Loss.HINGE, "log_loss": Loss.LOGISTIC}
+PENALTIES = {None: Prox.NONE, "l2": Prox.L2, "l1": Prox.L1}
+
+Bounds = tuple[float | None, float | None]
+ClassWeights = tuple[float, float]  # of rows whose label is negative, and of the others
+
+
+@dataclass(frozen=True)
+class Objective:
+    """`mean(loss) + alpha * R(w)`, w within `bounds`: weights, residuals and margins are scaled (`scaling.py`).
+
+    Parameters
+    ----------
+    loss: "squared_error", `1/2 residual**2`; "hinge", `max(0, 1 - margin)`; "log_loss", `log(1 + exp(-margin))`.
+    penalty: None; "l2", `R(w) = 1/2 |w|**2`; "l1", `R(w) = |w|_1`.
+    alpha: strength of the penalty, 0 or more; unused without one.
+    bounds: low and high end for every weight but a stored intercept, within [-8, 8), None or infinite for none;
+        rounded inwards to multiples of 2**-12. They exclude a penalty.
+
+    Raises
+    ------
+    DataError: a value outside of these.
+    """
+
+    loss: str = "squared_error"
+    penalty: str | None = None
+    alpha: float = 0.0
+    bounds: Bounds | None = None
+
+    def __post_init__(self) -> None:
+        if self.loss not in tuple(LOSSES):
+            raise DataError(f"loss={self.loss!r}: choose {_either(LOSSES)}")
+        if self.penalty not in tuple(PENALTIES):
+            raise DataError(f"penalty={self.penalty!r}: choose {_either(PENALTIES)}")
+        if self.penalty and not 0 <= self.alpha < math.inf:
+            raise DataError(f"alpha={self.alpha}: it must be a finite number, 0 or more")
+        if self.bounds is not None and self.penalty:
+            raise DataError(f"bounds={self.bounds!r} exclude a penalty: set penalty=None, or leave bounds out")
+        _box(self.bounds)
+
+    @property
+    def margins(self) -> bool:
+        """Whether the labels are signs, and what the model predicts is compared with 0 and not with them."""
+        return self.loss != "squared_error"
+
+    @property
+    def strength(self) -> float:
+        """alpha, or 0 without a penalty."""
+        return self.alpha if self.penalty else 0.0
+
+    def settings(
+        self,
+        learning_rate: float,
+        batch: int,
+        decay: float,
+        staleness: int = 0,
+        class_weight: ClassWeights = (1.0, 1.0),
+        free: bool = False,
+    ) -> Settings:
+        """The registers at the start of a run.
+
+        Parameters
+        ----------
+        learning_rate: of a batch's mean gradient.
+        batch: rows of a mini-batch.
+        decay: factor on the learning rate after each epoch.
+        staleness: 0 or 1.
+        class_weight: factors on the gradients of rows whose label is negative, and of the others.
+        free: whether the last feature is an intercept, which neither penalty nor bounds touch.
+
+        Raises
+        ------
+        DataError: a value that no register holds.
+        """
+        least, most = (limit * 2.0**-DECAY_FRACTION for limit in DECAY_RANGE)
+        if not least <= decay <= most:
+            raise DataError(f"decay={decay}: the hardware takes {least:g} to {most:g}")
+        if isinstance(staleness, bool) or staleness not in (0, 1):
+            raise DataError(f"staleness={staleness!r}: choose 0 or 1")
+        step = learning_rate / batch
+        if not step > 0:
+            raise DataError(f"learning_rate / batch_size is {step:g}: it must be above 0")
+        name = "learning_rate / batch_size" + (", times a class weight," if class_weight != (1, 1) else "")
+        negative, positive = (mantissa_exponent(step * weight, STEP_FRACTION, name) for weight in class_weight)
+        box = _box(self.bounds)
+        prox = Prox.BOX if box else PENALTIES[self.penalty] if self.strength else Prox.NONE
+        return Settings(
+            step=positive,
+            step_negative=negative,
+            rate=self._rate(prox, self.strength * learning_rate),
+            decay=round(decay * 2**DECAY_FRACTION),
+            loss=LOSSES[self.loss],
+            prox=prox,
+            bounds=box or (BOUND.minimum, BOUND.maximum),
+            free=free,
+            staleness=int(staleness),
+        )
+
+    @staticmethod
+    def _rate(prox: Prox, change: float) -> int:
+        """The rate register; `change` is what a batch takes of a weight (L2), or takes off it (L1)."""
+        shrink = 2.0**-SHRINK_SHIFT if prox == Prox.L2 else 1.0
+        if not change / shrink < 1 - 2.0 ** -(RATE_FRACTION + 1):  # as the register rounds it
+            what = "shrinks weights by a share" if prox == Prox.L2 else "takes a threshold off weights"
+            raise DataError(
+                f"alpha * learning_rate is {change:g}: the hardware {what} below {shrink:g} a batch: "
+                "lower alpha or learning_rate"
+            )
+        return mantissa_exponent(change / shrink, RATE_FRACTION, "alpha * learning_rate")
+
+
+def _box(bounds: Bounds | None) -> tuple[int, int] | None:
+    """The two integers of the bounds register; None where nothing is bounded."""
+    if bounds is None:
+        return None
+    try:
+        low, high = (float(end) for end in _ends(*bounds))
+    except (TypeError, ValueError):
+        raise DataError(f"bounds={bounds!r}: they must be None, or two numbers, low and high") from None
+    reach = -float(WEIGHT.minimum) * 2.0**-WEIGHT.fraction
+    if not (low == -math.inf or -reach <= low < reach) or not (high == math.inf or -reach <= high < reach):
+        raise DataError(f"bounds={bounds!r}: each end must be in [-{reach:g}, {reach:g}), or None")
+    if (low, high) == (-math.inf, math.inf):
+        return None
+    unit = 2.0**BOUND.fraction
+    box = (
+        BOUND.minimum if low == -math.inf else math.ceil(low * unit),
+        BOUND.maximum if high == math.inf else math.floor(high * unit),
+    )
+    if box[0] > box[1]:
+        raise DataError(f"bounds={bounds!r}: no multiple of 2**-{BOUND.fraction} lies between them")
+    return box
+
+
+def _ends(low: float | None, high: float | None) -> tuple[float, float]:
+    return -math.inf if low is None else low, math.inf if high is None else high
+
+
+def _either(names: Iterable[object]) -> str:
+    return ", ".join(repr(name) for name in names)

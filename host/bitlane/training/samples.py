@@ -1,0 +1,88 @@
+"""Rows of a data set, encoded as the words of the accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.contract.geometry import Geometry
+from bitlane.contract.layout import LABELS_PER_WORD
+from bitlane.contract.packing import Words, pack_base, pack_draws
+from bitlane.levels.codebooks import LevelTable
+from bitlane.levels.codes import table_codes, table_draws
+from bitlane.quantization.precision import Precision
+from bitlane.quantization.quantize import base_codes, draw_codes
+from bitlane.quantization.scaling import Floats, Scaling, Table
+from bitlane.support.rng import generator
+
+ENCODE_VALUES = 1 << 18  # values scaled and quantized at a time
+
+
+class Samples:
+    """Any rows of a table as words.
+
+    Parameters
+    ----------
+    X: [rows, n]; y: [rows, outputs], in user units.
+    scaling: of both, `scaling.values` with as many columns as the geometry has features.
+    precision: of the stored samples.
+    seed: of the draws.
+    levels: of each feature, where the precision has a table.
+    """
+
+    def __init__(
+        self,
+        X: Table,
+        y: Table,
+        scaling: Scaling,
+        precision: Precision,
+        seed: int,
+        levels: LevelTable | None = None,
+    ):
+        self.levels = levels
+        self._X = X
+        self._y = y
+        self._scaling = scaling
+        self._precision = precision
+        self._seed = seed
+
+    def generator(self, number: int) -> np.random.Generator:
+        """The randomness of a set, whatever else is drawn."""
+        return generator(self._seed, number)
+
+    def base(self, geometry: Geometry, first: int, rng: np.random.Generator | None) -> Words:
+        """The base region of this geometry, whose rows are those from `first` on; rng for naive sampling alone."""
+        pieces = []
+        for groups, rows in self._pieces(geometry, first):
+            codes = self._base_codes(self._scaling.values(self._X[rows]), rng)
+            pieces.append(pack_base(codes, self._scaling.labels(self._y[rows]), geometry, groups))
+        return np.concatenate(pieces)
+
+    def draws(self, geometry: Geometry, first: int, rng: np.random.Generator) -> Words:
+        """The draw region of the same rows."""
+        pieces = []
+        for groups, rows in self._pieces(geometry, first):
+            codes = self._draw_codes(self._scaling.values(self._X[rows]), rng)
+            pieces.append(pack_draws(codes, geometry, groups))
+        return np.concatenate(pieces)
+
+    def _base_codes(self, values: Floats, rng: np.random.Generator | None) -> NDArray[np.uint32]:
+        if self.levels is not None:
+            return table_codes(values, self.levels)
+        return base_codes(values, self._precision, rng)
+
+    def _draw_codes(self, values: Floats, rng: np.random.Generator) -> NDArray[np.uint8]:
+        if self.levels is not None:
+            return table_draws(values, self.levels, rng)
+        return draw_codes(values, self._precision, rng)
+
+    def _pieces(self, geometry: Geometry, first: int) -> Iterator[tuple[range, slice]]:
+        """Groups that begin at label words and hold about `ENCODE_VALUES` values, and their rows of the table."""
+        values = self._X.shape[1] * geometry.columns
+        step = max(1, ENCODE_VALUES // values // LABELS_PER_WORD) * LABELS_PER_WORD
+        for start in range(0, geometry.groups, step):
+            groups = range(start, min(start + step, geometry.groups))
+            rows = geometry.rows_of(groups)
+            yield groups, slice(first + rows.start, first + rows.stop)

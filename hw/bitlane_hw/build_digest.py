@@ -1,0 +1,87 @@
+"""The number that tells builds apart: a hash of the sources that a design is made of, and of its configuration."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+from bitlane.contract.config import AcceleratorConfig
+
+CORE, ZYNQ = "bitlane_hw.accelerator", "bitlane_hw.zynq.top"  # the modules of the two top components
+PACKAGES = ("bitlane", "bitlane_hw")
+
+
+def build_digest(config: AcceleratorConfig, zynq: bool = False) -> int:
+    """32 bits over a configuration and the sources of the RTL: the `build` register.
+
+    The sources are the modules that the top component imports, directly or not. Comments and docstrings do not count.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        Options of the build.
+    zynq : bool, default=False
+        Whether the accelerator is built with the AXI3 adapters of a Zynq-7000.
+    """
+    options = repr(sorted(asdict(config).items())).encode()
+    return int.from_bytes(hashlib.sha256(options + _sources(ZYNQ if zynq else CORE)).digest()[:4], "big")
+
+
+@cache
+def _sources(top: str) -> bytes:
+    """A hash of the module `top` and of all modules of PACKAGES that it imports."""
+    hasher = hashlib.sha256()
+    for name, path in sorted(source_files(top).items()):
+        hasher.update(f"{name}\0{_code(path)}\0".encode())
+    return hasher.digest()
+
+
+def source_files(top: str) -> dict[str, Path]:
+    """The source file of each module of PACKAGES that `top` imports, directly or not, and of `top` itself."""
+    found: dict[str, Path] = {}
+    waiting = [top]
+    while waiting:
+        name = waiting.pop()
+        path = _path(name)
+        if path is None or name in found:
+            continue
+        found[name] = path
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        waiting += _imports(ast.parse(path.read_text()), package)
+    return found
+
+
+def _path(name: str) -> Path | None:
+    """The source file of a module; None for a name that is no module of PACKAGES."""
+    if name.split(".")[0] not in PACKAGES:
+        return None
+    try:
+        spec = importlib.util.find_spec(name)
+    except ModuleNotFoundError:  # its parent is a module, so that it is a name in there
+        return None
+    return Path(spec.origin) if spec is not None and spec.origin else None
+
+
+def _imports(tree: ast.Module, package: str) -> list[str]:
+    """The names that a module of `package` imports, as absolute names of modules, or of names in modules."""
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+            names += [module, *(f"{module}.{alias.name}" for alias in node.names)]
+    return names
+
+
+def _code(path: Path) -> str:
+    """A module without comments and docstrings, as the text of its syntax tree."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    return ast.dump(tree)

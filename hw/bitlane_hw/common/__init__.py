@@ -1,0 +1,1 @@
+"""Payloads of streams, rounding and other small arithmetic, for every block."""

@@ -1,1 +1,0 @@
-../../host/bitlane/contract.py

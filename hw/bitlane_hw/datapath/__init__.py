@@ -1,0 +1,1 @@
+"""Samples to gradients to weights: dot lanes, scalar stage, gradient and update lanes."""

@@ -1,0 +1,1 @@
+"""The memory port: bursts, streams of samples, models in and out."""

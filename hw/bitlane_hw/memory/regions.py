@@ -1,0 +1,69 @@
+"""How many beats a set has, worked out before a run without a multiplier."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.layout import LABELS_PER_WORD
+from bitlane_hw.common.payloads import settings_layout
+
+
+class RegionSizes(wiring.Component):
+    """base_beats = groups * chunks * base_digits + outputs * ceil(groups / 4), draw_beats = groups * chunks.
+
+    Adds shifted copies of groups, a bit of the factors a cycle: `done` rises after as many cycles as the larger
+    factor has bits, plus one.
+
+    Members
+    -------
+    start: In(1). settings: In, and base_words: chunks * base_digits; stable from then on.
+    base_beats, draw_beats: Out, right when `done`.
+    done: Out(1), idle or ready; low from the cycle after `start` until the sums are complete.
+    """
+
+    def __init__(self, config: AcceleratorConfig):
+        size = config.address_bits - 3
+        self._outputs = config.outputs
+        self._factor_bits = config.max_row_words.bit_length() + 5
+        super().__init__(
+            {
+                "start": In(1),
+                "settings": In(settings_layout(config)),
+                "base_words": In(self._factor_bits),
+                "base_beats": Out(size),
+                "draw_beats": Out(size),
+                "done": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        settings = self.settings
+        groups = Signal.like(self.base_beats)
+        label_beats = (settings.groups + (LABELS_PER_WORD - 1)) // LABELS_PER_WORD
+        base_factor = Signal(self._factor_bits)
+        draw_factor = Signal(self._factor_bits)
+        with m.If(self.start):
+            m.d.sync += [
+                groups.eq(settings.groups),
+                base_factor.eq(self.base_words),
+                draw_factor.eq(settings.chunks),
+                self.base_beats.eq(label_beats * self._outputs),
+                self.draw_beats.eq(0),
+                self.done.eq(0),
+            ]
+        with m.Else():
+            m.d.sync += [
+                groups.eq(groups << 1),
+                base_factor.eq(base_factor >> 1),
+                draw_factor.eq(draw_factor >> 1),
+                self.done.eq(~base_factor[1:].any() & ~draw_factor[1:].any()),
+            ]
+            with m.If(base_factor[0]):
+                m.d.sync += self.base_beats.eq(self.base_beats + groups)
+            with m.If(draw_factor[0]):
+                m.d.sync += self.draw_beats.eq(self.draw_beats + groups)
+        return m

@@ -1,0 +1,78 @@
+"""The AXI4 write master: models and trace records to memory."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.layout import BURST_BEATS
+from bitlane_hw.common.payloads import request_layout
+
+from .axi import INCR, OKAY, AXI4Write, full_size
+
+
+class Writer(wiring.Component):
+    """Writes bursts of 1 to 16 beats, one after the other, responses outstanding.
+
+    A request is taken when the last one's beats are gone; its address goes first, then its beats, one a cycle.
+    A request never crosses 4 KiB: the caller's are aligned to their size. `idle` says that all is written and
+    answered.
+
+    Members
+    -------
+    requests: In, stream of address and beats.
+    beats: In, stream of beats, as many as asked for.
+    response: Out(2), the last response that was not OKAY, or OKAY.
+    idle: Out(1).
+    axi: Out, AXI4Write.
+    """
+
+    def __init__(self, config: AcceleratorConfig):
+        self._width = config.width
+        super().__init__(
+            {
+                "requests": In(stream.Signature(request_layout(config))),
+                "beats": In(stream.Signature(config.width, always_valid=True)),
+                "response": Out(2),
+                "idle": Out(1),
+                "axi": Out(AXI4Write(config.address_bits, config.width)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        axi, request = self.axi, self.requests.payload
+        sending = Signal()
+        left = Signal(range(BURST_BEATS + 1))
+        outstanding = Signal(16)
+        m.d.comb += [
+            self.requests.ready.eq(~axi.awvalid & ~sending),
+            self.idle.eq(self.requests.ready & (outstanding == 0)),
+            axi.awsize.eq(full_size(self._width)),
+            axi.awburst.eq(INCR),
+            axi.wdata.eq(self.beats.payload),
+            axi.wstrb.eq((1 << self._width // 8) - 1),
+            axi.wvalid.eq(sending & ~axi.awvalid),
+            self.beats.ready.eq(axi.wvalid & axi.wready),
+            axi.bready.eq(1),
+        ]
+        taken = self.requests.valid & self.requests.ready
+        with m.If(taken):
+            m.d.sync += [
+                axi.awvalid.eq(1),
+                axi.awaddr.eq(request.address),
+                axi.awlen.eq(request.beats - 1),
+                axi.wlast.eq(request.beats == 1),
+                left.eq(request.beats),
+                sending.eq(1),
+            ]
+        with m.If(axi.awvalid & axi.awready):
+            m.d.sync += axi.awvalid.eq(0)
+        with m.If(self.beats.ready):
+            m.d.sync += [left.eq(left - 1), axi.wlast.eq(left == 2), sending.eq(~axi.wlast)]
+        m.d.sync += outstanding.eq(outstanding + Mux(taken == axi.bvalid, 0, Mux(taken, 1, -1)))
+        with m.If(axi.bvalid & (axi.bresp != OKAY)):
+            m.d.sync += self.response.eq(axi.bresp)
+        return m

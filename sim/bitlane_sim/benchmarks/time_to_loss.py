@@ -1,0 +1,101 @@
+"""How much sooner fewer bits reach the loss of 32: `python -m bitlane_sim.benchmarks.time_to_loss`.
+
+Trains with one schedule at 32, 4 and 2 bits. Losses and cycles are the emulator's, which are the RTL's; one epoch of
+each is trained on the RTL as well, and a cycle or a weight that differs ends the program. Told are the cycles of an
+epoch, the loss in the end, and the cycles to the first epoch whose loss is within 1 % of what 32 bits end with.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+
+from bitlane.data.datasets import load_dataset
+from bitlane.devices import Device
+from bitlane.devices.emulator import EmulatorDevice
+from bitlane.errors import BitlaneError
+from bitlane.evaluation.compare import Comparison, Data, compare, signs
+from bitlane.evaluation.schedules import Schedule
+from bitlane.quantization.precision import Precision
+from bitlane.studies.papers.zipml.speed import check_on_rtl
+from bitlane.studies.papers.zipml.tasks import DATA_SEED, Task, synthetic_data
+from bitlane.support.text import aligned
+from bitlane_sim.rtl.device import RtlDevice
+
+FEW = (Precision(4), Precision(2))
+CAPACITY = 512 << 20  # all of MNIST at 32 bits in one start
+WITHIN = 1.01
+HEADINGS = (
+    *("", "cycles/epoch", "32 bits over it", "final loss", "over 32 bits"),
+    *("epochs to within 1 %", "cycles to it", "32 bits over it"),
+)
+
+
+def mnist() -> Task:
+    """Digit 0 against the rest, 60,000 rows of 717 columns that vary. BitlaneError where MNIST cannot be had."""
+    table = load_dataset("mnist")
+    order = np.random.default_rng(DATA_SEED).permutation(table.rows)
+    data = Data(table.X[order], signs(table.y[order], "0"))
+    schedule = Schedule(epochs=15, batch_size=64, learning_rate=0.01, decay=0.9)
+    return Task("MNIST, 0 against the rest", data, schedule)
+
+
+def synthetic(rows: int = 10_000, features: int = 1000, noise: float = 1.0) -> Task:
+    """Uniform features, normal weights, and noise on the labels of `noise` times their standard deviation."""
+    schedule = Schedule(epochs=15, batch_size=64, learning_rate=0.01, decay=0.9)
+    return Task(f"synthetic, {features:,} features", synthetic_data(rows, features, noise), schedule)
+
+
+def table(comparison: Comparison) -> str:
+    """One line a precision, those of the accelerator."""
+    full = comparison.results[1]
+    goal = WITHIN * full.loss
+    cells = [HEADINGS]
+    longest = full.cycles_to(goal)
+    for result in comparison.results[1:]:
+        mine = result.cycles_to(goal)
+        cells.append(
+            (
+                result.label,
+                f"{result.cycles_per_epoch:,.0f}",
+                f"{(full.cycles_per_epoch or 0) / (result.cycles_per_epoch or 1):.2f}",
+                f"{result.loss:.5g}",
+                f"{comparison.relative(result):.4f}",
+                str(result.epochs_to(goal) or "never"),
+                f"{mine:,.0f}" if mine else "-",
+                f"{longest / mine:.2f}" if longest and mine else "-",
+            )
+        )
+    return aligned(cells)
+
+
+def report(task: Task, rtl: Device) -> None:
+    """Train, and print what came of it."""
+    schedule, emulator = task.schedule, EmulatorDevice(capacity_bytes=CAPACITY)
+    comparison = compare(task.data, FEW, schedule, device=emulator)
+    print(
+        f"\n{task.name}: {comparison.rows:,} rows; squared error, batch {schedule.batch_size}, learning rate "
+        f"{schedule.learning_rate:g}, decay {schedule.decay:g}, {schedule.epochs} epochs, fresh draws, staleness 0"
+    )
+    print(table(comparison), flush=True)
+    cycles = check_on_rtl(task, FEW, rtl, emulator)
+    ratios = ", ".join(f"{cycles[0] / each:.2f}" for each in cycles[1:])
+    print(f"one epoch on the RTL: {', '.join(f'{each:,}' for each in cycles)} cycles, as predicted; ratios {ratios}")
+
+
+def main() -> None:
+    """Print both tables."""
+    argparse.ArgumentParser(description="Cycles to the loss of 32 bits.").parse_args()
+    with RtlDevice(capacity_bytes=CAPACITY) as rtl:
+        report(synthetic(), rtl)
+        try:
+            task = mnist()
+        except BitlaneError as error:
+            print(f"\nMNIST not measured: {error}")
+            return
+        report(task, rtl)
+
+
+if __name__ == "__main__":
+    main()

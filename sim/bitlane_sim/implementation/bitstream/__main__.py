@@ -1,0 +1,86 @@
+"""Build a board's bitstream: `make bitstream BOARD=pynq-z2`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from bitlane.errors import BitlaneError
+
+from . import flow, tools, verilog
+from .boards import BOARDS, Board, board_named
+from .hwh import ZYNQ, hwh
+from .manifest import manifest
+
+DESIGN = "bitlane"
+SEED = 4  # the best of the first four
+
+
+def build(board: Board, seed: int, folder: Path) -> None:
+    """Fill `folder`: bitlane.bit, and as .xz, .hwh, netlist (.json), manifest.json. BitlaneError where it fails."""
+    programs = tools.find()
+    with tempfile.TemporaryDirectory(prefix="bitstream.") as name:
+        work = Path(name)
+        say(f"{board.name}: writing Verilog, {board.width} bits behind {' and '.join(board.ports)} ...")
+        verilog.write(board, work / f"{DESIGN}.v")
+        rtl = verilog.digest(work / f"{DESIGN}.v", board.build)
+        say("synthesis by Yosys (a minute or two) ...")
+        area = flow.synthesise(work / f"{DESIGN}.v", verilog.TOP, programs, work)
+        say(f"place and route by nextpnr, seed {seed} (half an hour) ...")
+        routed = flow.place_and_route(board, programs, work, seed)
+        routed.require(board.clock_mhz)
+        say("FASM to bitstream and back ...")
+        database = flow.pack(DESIGN, board, programs, work)
+        shutil.copyfile(work / "top.bit", folder / f"{DESIGN}.bit")
+        shutil.copyfile(work / "top.json", folder / f"{DESIGN}.json")
+    bitstream, handoff = folder / f"{DESIGN}.bit", folder / f"{DESIGN}.hwh"
+    handoff.write_text(hwh(ZYNQ, board.config(), board.pynq_name, board.divisors, board.clock_mhz, board.build))
+    compressed = folder / f"{DESIGN}.bit.xz"
+    compressed.write_bytes(lzma.compress(bitstream.read_bytes()))
+    versions = {**programs.versions(), "prjxray-database": f"sha256 {database.digest}"}
+    text = json.dumps(manifest(board, rtl, area, routed, seed, versions, [bitstream, compressed, handoff]), indent=1)
+    (folder / "manifest.json").write_text(text + "\n")
+    say(
+        f"{routed.fmax_mhz:.1f} MHz by static timing (clock: {board.clock_mhz:.1f} MHz), {area.lut:,} LUT, "
+        f"{area.ff:,} FF, {area.bram36:g} BRAM36, {area.dsp} DSP; not run on silicon"
+    )
+
+
+def say(message: str) -> None:
+    """One line of progress."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Build what the command line asks for; the results appear whole or not at all. Exit status 1 where it fails."""
+    parser = argparse.ArgumentParser(prog="python -m bitlane_sim.implementation.bitstream", description=__doc__)
+    parser.add_argument("board", metavar="BOARD", help=f"({', '.join(BOARDS)})")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the results (default bitstreams/BOARD)")
+    parser.add_argument("--seed", type=int, default=SEED, help=f"of the placement (default {SEED})")
+    arguments = parser.parse_args(argv)
+    out: Path = arguments.out or Path("bitstreams", arguments.board)
+    try:
+        board = board_named(arguments.board)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f"{out.name}.", dir=out.parent) as name:
+            made = Path(name, out.name)
+            made.mkdir()
+            build(board, arguments.seed, made)
+            if out.exists():
+                out.rename(Path(name, "before"))
+            made.rename(out)
+    except (BitlaneError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(*sorted(out.iterdir()), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,200 @@
+"""The hardware handoff (HWH) that pynq reads beside a bitstream, from the register table and a configuration.
+
+It holds what pynq's parser asks for: the processing system with its PL clocks, the accelerator at its address
+with every register and field, and the interrupt through an AXI interrupt controller where an overlay has one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from xml.etree import ElementTree as xml
+
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.registers import REGISTERS, VLNV, Register
+
+INSTANCE = "bitlane_0"
+AXIMM = "xilinx.com:interface:aximm:1.0"
+CLOCKS = 4  # PL clocks of either processing system
+RANGE = 0x10000  # bytes of address space of an IP
+
+
+@dataclass(frozen=True)
+class System:
+    """A processing system: what its handoff calls things.
+
+    Parameters
+    ----------
+    module, vlnv: its IP. master: its port to the registers. interrupt: its interrupt input.
+    enable, divisor, source, frequency: names of the parameters of PL clock `i` (and divisor `d`), and what feeds it.
+    base, controller: addresses of the accelerator and of the interrupt controller.
+    """
+
+    module: str
+    vlnv: str
+    master: str
+    interrupt: str
+    enable: str
+    divisor: str
+    source: tuple[str, str]
+    frequency: str
+    base: int
+    controller: int
+
+
+ZYNQ = System(
+    module="processing_system7",
+    vlnv="xilinx.com:ip:processing_system7:5.5",
+    master="M_AXI_GP0",
+    interrupt="IRQ_F2P",
+    enable="PCW_FPGA_FCLK{i}_ENABLE",
+    divisor="PCW_FCLK{i}_PERIPHERAL_DIVISOR{d}",
+    source=("PCW_FCLK{i}_PERIPHERAL_CLKSRC", "IO PLL"),
+    frequency="PCW_ACT_FPGA{i}_PERIPHERAL_FREQMHZ",
+    base=0x43C0_0000,
+    controller=0x4180_0000,
+)
+ZYNQ_ULTRASCALE = System(
+    module="zynq_ultra_ps_e",
+    vlnv="xilinx.com:ip:zynq_ultra_ps_e:3.5",
+    master="M_AXI_HPM0_FPD",
+    interrupt="pl_ps_irq0",
+    enable="PSU__FPGA_PL{i}_ENABLE",
+    divisor="PSU__CRL_APB__PL{i}_REF_CTRL__DIVISOR{d}",
+    source=("PSU__CRL_APB__PL{i}_REF_CTRL__SRCSEL", "IOPLL"),
+    frequency="PSU__CRL_APB__PL{i}_REF_CTRL__ACT_FREQMHZ",
+    base=0xA000_0000,
+    controller=0xA080_0000,
+)
+
+
+def hwh(
+    system: System,
+    config: AcceleratorConfig,
+    board: str,
+    divisors: tuple[int, int],
+    clock_mhz: float,
+    build: int,
+    interrupt: bool = False,
+) -> str:
+    """The handoff's XML.
+
+    Parameters
+    ----------
+    system: ZYNQ or ZYNQ_ULTRASCALE.
+    config: of the accelerator.
+    board: as pynq names it, such as "Pynq-Z2"; the driver refuses the overlay on another.
+    divisors: of the PLL that feeds PL clock 0, which is the accelerator's only clock; the others are off.
+    clock_mhz: what they make of it.
+    build: what the build register reads.
+    interrupt: whether irq goes through an AXI interrupt controller; else the overlay is polled.
+    """
+    root = xml.Element("EDKSYSTEM", EDWVERSION="1.2", VIVADOVERSION="0")
+    xml.SubElement(root, "SYSTEMINFO", NAME="bitlane", BOARD=board)
+    xml.SubElement(root, "EXTERNALPORTS")
+    xml.SubElement(root, "EXTERNALINTERFACES")
+    modules = xml.SubElement(root, "MODULES")
+    processor = _module(modules, "ps_0", system.module, system.vlnv, _clocks(system, divisors, clock_mhz))
+    _interface(processor, system.master, "MASTER")
+    memory = xml.SubElement(processor, "MEMORYMAP")
+    _range(memory, system, INSTANCE, "s_axi", system.base)
+
+    facts = {
+        "BOARD": board,
+        "BUILD": build,
+        "WIDTH": config.width,
+        "OUTPUTS": config.outputs,
+        "CLOCK_MHZ": clock_mhz,
+    }
+    accelerator = _module(modules, INSTANCE, "bitlane_accelerator", VLNV, facts)
+    _interface(accelerator, "s_axi", "SLAVE")
+    blocks = xml.SubElement(accelerator, "ADDRESSBLOCKS")
+    block = xml.SubElement(blocks, "ADDRESSBLOCK", INTERFACE="s_axi", NAME="reg0", USAGE="register")
+    registers = xml.SubElement(block, "REGISTERS")
+    for register in REGISTERS.values():
+        for word in range(register.words):
+            _register(registers, register, word)
+    if interrupt:
+        controller = _module(modules, "axi_intc_0", "axi_intc", "xilinx.com:ip:axi_intc:4.1", {})
+        _interface(controller, "s_axi", "SLAVE")
+        _range(memory, system, "axi_intc_0", "s_axi", system.controller)
+        _wire(controller, "irq", "O", processor, system.interrupt)
+        _wire(accelerator, "irq", "O", controller, "intr")
+    xml.indent(root)
+    return xml.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _clocks(system: System, divisors: tuple[int, int], clock_mhz: float) -> dict[str, object]:
+    parameters: dict[str, object] = {}
+    source, pll = system.source
+    for i in range(CLOCKS):
+        parameters[system.enable.format(i=i)] = int(i == 0)
+        parameters[source.format(i=i)] = pll
+        parameters[system.frequency.format(i=i)] = clock_mhz
+        for d, divisor in enumerate(divisors):
+            parameters[system.divisor.format(i=i, d=d)] = divisor
+    return parameters
+
+
+def _module(parent: xml.Element, name: str, kind: str, vlnv: str, parameters: dict[str, object]) -> xml.Element:
+    module = xml.SubElement(parent, "MODULE", FULLNAME=f"/{name}", INSTANCE=name, MODTYPE=kind, VLNV=vlnv)
+    block = xml.SubElement(module, "PARAMETERS")
+    for key, value in parameters.items():
+        xml.SubElement(block, "PARAMETER", NAME=key, VALUE=str(value))
+    xml.SubElement(module, "PORTS")
+    xml.SubElement(module, "BUSINTERFACES")
+    return module
+
+
+def _part(module: xml.Element, name: str) -> xml.Element:
+    part = module.find(name)
+    assert part is not None
+    return part
+
+
+def _interface(module: xml.Element, name: str, kind: str) -> None:
+    xml.SubElement(_part(module, "BUSINTERFACES"), "BUSINTERFACE", NAME=name, TYPE=kind, VLNV=AXIMM)
+
+
+def _range(memory: xml.Element, system: System, instance: str, interface: str, base: int) -> None:
+    xml.SubElement(
+        memory,
+        "MEMRANGE",
+        ADDRESSBLOCK="reg0",
+        BASEVALUE=f"0x{base:08X}",
+        HIGHVALUE=f"0x{base + RANGE - 1:08X}",
+        INSTANCE=instance,
+        MASTERBUSINTERFACE=system.master,
+        MEMTYPE="REGISTER",
+        SLAVEBUSINTERFACE=interface,
+    )
+
+
+def _wire(source: xml.Element, port: str, direction: str, target: xml.Element, other: str) -> None:
+    """Both ends of an interrupt line."""
+    for module, name, way, peer, far in (
+        (source, port, direction, target, other),
+        (target, other, "I", source, port),
+    ):
+        end = xml.SubElement(_part(module, "PORTS"), "PORT", DIR=way, NAME=name, SIGIS="INTERRUPT")
+        connections = xml.SubElement(end, "CONNECTIONS")
+        xml.SubElement(connections, "CONNECTION", INSTANCE=peer.attrib["INSTANCE"], PORT=far)
+
+
+def _register(parent: xml.Element, register: Register, word: int) -> None:
+    """A 32-bit word; the upper one of a long register is called NAME_high."""
+    access = "read-write" if register.writable else "read-only"
+    entry = xml.SubElement(parent, "REGISTER", NAME=register.name + ("_high" if word else ""))
+    properties = {
+        "DESCRIPTION": register.meaning,
+        "ADDRESS_OFFSET": str(register.offset + 4 * word),
+        "SIZE": "32",
+        "ACCESS": access,
+        "IS_ENABLED": "true",
+    }
+    for name, value in properties.items():
+        xml.SubElement(entry, "PROPERTY", NAME=name, VALUE=value)
+    fields = xml.SubElement(entry, "FIELDS")
+    for field in register.fields:
+        part = xml.SubElement(fields, "FIELD", NAME=field.name)
+        for name, value in (("ACCESS", access), ("BIT_OFFSET", str(field.low)), ("BIT_WIDTH", str(field.bits))):
+            xml.SubElement(part, "PROPERTY", NAME=name, VALUE=value)

@@ -1,0 +1,116 @@
+"""Install the bitstream tools where the distribution does not have them: `make toolchain`.
+
+Debian's packages, unpacked into a folder of the cache and run there with the libraries that they come with. Nothing
+is installed on the machine, no root is needed, and an attempt that is cut off leaves nothing that counts.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from bitlane.errors import BitlaneError, DeviceError
+from bitlane_sim.rtl.toolchain import run
+
+from . import tools
+from .tools import PACKAGES, PROGRAMS
+
+SUITE = "deb [signed-by={keyring}] http://deb.debian.org/debian sid main\n"
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+NEEDED = {"apt-get": "apt", "dpkg-deb": "dpkg"}
+# Read after the machine's own settings, so that its proxies count and its hooks do not.
+SETTINGS = """\
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+#clear APT::Default-Release;
+Dir::State "{folder}/state";
+Dir::State::status "{folder}/status";
+Dir::Cache "{folder}/cache";
+Dir::Etc::sourcelist "{folder}/sources.list";
+Dir::Etc::sourceparts "/dev/null";
+Dir::Etc::preferencesparts "/dev/null";
+Dir::Etc::preferences "/dev/null";
+APT::Install-Recommends "false";
+APT::Sandbox::User "root";
+Acquire::Languages "none";
+"""
+# /proc/self/exe is the loader then, beside which Yosys and nextpnr look for what belongs to them.
+LOADER = "ld.so"
+WRAPPER = """\
+#!/bin/sh
+usr=$(cd "$(dirname "$0")/.." && pwd)
+PYTHONHOME=$usr exec "$usr/bin/{loader}" --library-path "$usr/{libraries}" --argv0 "$0" "$usr/bin/{program}.elf" "$@"
+"""
+
+
+def install() -> Path:
+    """Fetch and unpack the packages with all that they depend on; returns the folder. It replaces one that is there.
+
+    Raises DeviceError where the machine has no apt, no key of Debian's archive, or a step fails.
+    """
+    if missing := [package for program, package in NEEDED.items() if shutil.which(program) is None]:
+        raise DeviceError(f"the tool chain comes from Debian's packages, for which this machine has no {missing[0]}")
+    if not KEYRING.exists():
+        raise DeviceError(f"{KEYRING} is missing, which Debian's packages are checked by: apt install {KEYRING.stem}")
+    target = tools.installed_folder().parent
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for left in target.parent.glob(f"{target.name}.*"):
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f"{target.name}.", dir=target.parent) as name:
+        root = Path(name, "root")
+        for package in _fetched(Path(name)):
+            run(["dpkg-deb", "-x", str(package), str(root)])
+        for program in (*PROGRAMS, "yosys-abc"):
+            _wrap(root / "usr", program)
+        shutil.rmtree(target, ignore_errors=True)
+        root.rename(target)
+    return target
+
+
+def _fetched(folder: Path) -> list[Path]:
+    """The packages and their dependencies, as apt chooses for a machine that has nothing."""
+    for part in ("state/lists/partial", "cache/archives/partial"):
+        (folder / part).mkdir(parents=True)
+    (folder / "status").touch()
+    (folder / "sources.list").write_text(SUITE.format(keyring=KEYRING))
+    (folder / "apt.conf").write_text(SETTINGS.format(folder=folder))
+    apt = ["apt-get", "--quiet", "--config-file", str(folder / "apt.conf")]
+    run([*apt, "update"])
+    run([*apt, "--yes", "--download-only", "install", *PACKAGES])
+    return sorted(folder.glob("cache/archives/*.deb"))
+
+
+def _wrap(usr: Path, program: str) -> None:
+    """Put a script in the place of a program, which starts it with the libraries beside it."""
+    (libraries,) = {path.parent for path in usr.glob("lib/*/ld-linux*.so.*")}
+    if not (usr / "bin" / LOADER).exists():
+        shutil.copy2(next(libraries.glob("ld-linux*.so.*")), usr / "bin" / LOADER)
+    script = usr / "bin" / program
+    script.rename(script.with_name(f"{program}.elf"))
+    script.write_text(WRAPPER.format(loader=LOADER, libraries=libraries.relative_to(usr), program=program))
+    script.chmod(0o755)
+
+
+def main() -> int:
+    """Install where there is nothing yet; exit status 1 where that cannot be."""
+    try:
+        found = tools.find()
+    except DeviceError:
+        print("fetching about 50 MB of Debian's packages (800 MB unpacked) ...", file=sys.stderr, flush=True)
+    else:
+        print(f"the tools are there: {found.yosys}, {found.nextpnr}, {found.frames2bit}, {found.bitread}")
+        return 0
+    try:
+        folder = install()
+        versions = tools.find().versions()
+    except (BitlaneError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(f"{folder}:", *versions.values(), sep="\n  ")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""The Verilog of a board's top: `python -m bitlane_sim.implementation.bitstream.verilog BOARD FILE`.
+
+A process of its own, so that PYTHONHASHSEED can be set: Amaranth's names follow the order of sets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+from bitlane_sim.rtl.toolchain import run
+
+from .boards import Board, board_named
+
+TOP = "bitlane_zynq"
+
+
+def write(board: Board, file: Path) -> None:
+    """Write the Verilog of `board`, top module `bitlane_zynq`; the same each time."""
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    run([sys.executable, "-m", __spec__.name, board.name, str(file)], environment)
+
+
+def digest(file: Path, build: int) -> str:
+    """SHA-256 of Verilog that `write` wrote, without its build number, which changes with every edit of any source."""
+    return hashlib.sha256(file.read_bytes().replace(b"32'd%d;" % build, b"32'd0;")).hexdigest()
+
+
+def main() -> None:
+    """Write the Verilog of the board and to the file on the command line."""
+    from bitlane_hw.zynq.top import generate_zynq
+
+    generate_zynq(board_named(sys.argv[1]).config(), Path(sys.argv[2]))
+
+
+if __name__ == "__main__":
+    main()

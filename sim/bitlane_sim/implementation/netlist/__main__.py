@@ -1,0 +1,169 @@
+"""Random runs of the synthesised netlist against the numpy reference, in bits and in cycles.
+
+    python -m bitlane_sim.implementation.netlist --runs 20
+    python -m bitlane_sim.implementation.netlist --board --netlist FILE.json
+
+The second one is the netlist that a bitstream was made of: the harness is the processing system, and bits alone are
+compared. Runs go on until every loss, prox, staleness and sampling and three precisions have been met. Exit status 1
+where anything differed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bitlane.contract.config import ROW_BUFFER_MARGIN, AcceleratorConfig
+from bitlane.contract.cycles import MemoryTiming
+from bitlane.contract.registers import REGISTERS
+from bitlane.devices.emulator import EmulatorDevice
+from bitlane.driver.driver import Accelerator
+from bitlane.driver.job import Job
+from bitlane.errors import BitlaneError
+from bitlane.support.text import aligned
+from bitlane_hw.build_digest import build_digest
+from bitlane_sim.equivalence.random_jobs import random_job
+from bitlane_sim.equivalence.rig import CAPACITY, DISTURBED, TIMINGS, cycle_difference, difference
+from bitlane_sim.rtl.build import FABRIC_TOP, build_verilog, verilog
+from bitlane_sim.rtl.device import RtlDevice
+from bitlane_sim.rtl.harness import Disturbance
+
+from ..area_and_timing import ADDRESS_BITS
+from .board import fabric
+from .mapping import simulation, synthesise
+from .modes import SAMPLING, bits, missing
+
+SYNTHESISED = AcceleratorConfig(address_bits=ADDRESS_BITS)
+HEADINGS = ("seed", "loss", "prox", "sampling", "bits", "staleness", "features", "rows", "epochs", "stalls", "cycles")
+SETTLING = 8  # cycles
+MOST = 10  # times the runs that were asked for, until all modes must have been met
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: what was done, the cycles that the netlist was simulated for, and what was wrong, or empty."""
+
+    seed: int
+    job: Job
+    disturbed: bool
+    cycles: int
+    wrong: str
+
+    @property
+    def row(self) -> list[str]:
+        """Cells of the table."""
+        settings, geometry = self.job.settings, self.job.geometry
+        return [
+            str(self.seed),
+            settings.loss.name.lower(),
+            settings.prox.name.lower(),
+            SAMPLING[geometry.draws],
+            *map(str, (bits(self.job), settings.staleness, geometry.features, geometry.rows, self.job.epochs)),
+            "random" if self.disturbed else "none",
+            f"{self.cycles:,}",
+            self.wrong or "equal",
+        ]
+
+
+def opened(library: Path, capacity_bytes: int = CAPACITY, timing: MemoryTiming | None = None) -> RtlDevice:
+    """A device of this simulator, some cycles after its reset: a board's own reset ends two cycles after that."""
+    device = RtlDevice(capacity_bytes=capacity_bytes, timing=timing, library=library)
+    device.run(SETTLING)
+    return device
+
+
+def configuration(library: Path, zynq: bool) -> AcceleratorConfig:
+    """What a simulator's own registers say that it is; the prefetch, which no register tells, is the default one."""
+    with opened(library, 1 << 12) as device:
+        accelerator = Accelerator(device)
+        config = AcceleratorConfig(
+            width=accelerator.port_bits,
+            outputs=accelerator.outputs,
+            max_features=accelerator.max_features,
+            row_buffer_beats=accelerator.max_row_words + ROW_BUFFER_MARGIN,
+            address_bits=device.read(REGISTERS["address_bits"].offset),
+        )
+    digest = build_digest(config, zynq=zynq)
+    if accelerator.build != digest:
+        print(f"note: the netlist is of build {accelerator.build:08x}, these sources would make {digest:08x}")
+    return config
+
+
+def simulator(netlist: Path, board: bool) -> Path:
+    """The library of a netlist's simulator: of the accelerator alone, or of a board's whole design."""
+    if not board:
+        return build_verilog(simulation(netlist))
+    exposed, hp_ports = fabric(netlist)
+    return build_verilog(simulation(exposed, FABRIC_TOP), hp_ports=hp_ports)
+
+
+def campaign(library: Path, runs: int, first: int, cycles: bool) -> list[Run]:
+    """At least so many random runs of a simulator, more until all modes are met; each has a seed of its own.
+
+    With `cycles` they are compared too, where nothing disturbs the buses.
+    """
+    config = configuration(library, zynq=not cycles)
+    devices = {timing: opened(library, timing=timing) for timing in TIMINGS}
+    reference = EmulatorDevice(config, CAPACITY)
+    done: list[Run] = []
+    while len(done) < runs or (missing(run.job for run in done) and len(done) < MOST * runs):
+        seed = first + len(done)
+        chosen = np.random.default_rng(seed)
+        timing = TIMINGS[chosen.integers(len(TIMINGS))]
+        job = random_job(chosen, config)
+        disturbed = bool(chosen.random() < DISTURBED)
+        device = devices[timing]
+        device.disturb(Disturbance.arbitrary(seed) if disturbed else Disturbance())
+        before = device.counters.cycles
+        got = Accelerator(device).run(job)
+        wrong = difference(got, Accelerator(reference).run(job))
+        if cycles and not disturbed:
+            wrong += cycle_difference(got, job, timing)
+        done.append(Run(seed, job, disturbed, device.counters.cycles - before, "; ".join(wrong)))
+        print(".", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    for device in devices.values():
+        device.close()
+    return done
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Synthesise, build, run; exit status 1 where anything differed or a mode was not met."""
+    parser = argparse.ArgumentParser(description="Random runs of the synthesised netlist against the numpy reference.")
+    parser.add_argument("--runs", type=int, default=20, help="at least (default 20)")
+    parser.add_argument("--netlist", type=Path, metavar="FILE", help="Yosys' JSON; when not given, Yosys makes it")
+    parser.add_argument("--board", action="store_true", help="FILE is of a whole Zynq design, with its PS7")
+    parser.add_argument("--seed", type=int, default=None, help="of the first run; fresh when not given")
+    arguments = parser.parse_args(argv)
+    first: int = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
+    if arguments.board and arguments.netlist is None:
+        parser.error("--board needs --netlist FILE")
+    started = time.monotonic()
+    try:
+        netlist = arguments.netlist or synthesise(verilog(SYNTHESISED))
+        library = simulator(netlist, arguments.board)
+    except BitlaneError as error:
+        parser.error(str(error))
+    built = time.monotonic()
+    done = campaign(library, arguments.runs, first, cycles=not arguments.board)
+    took = time.monotonic() - built
+    print(aligned([[*HEADINGS, "result"], *(run.row for run in done)]))
+    wrong, cycles = sum(bool(run.wrong) for run in done), sum(run.cycles for run in done)
+    print(
+        f"{len(done)} runs from seed {first}, {wrong} of them wrong; {len({bits(run.job) for run in done})} precisions"
+    )
+    print(f"{cycles:,} cycles, {cycles / took:,.0f} a second; built in {built - started:.0f} s")
+    for mode in (left := missing(run.job for run in done)):
+        print(f"not met: {mode}")
+    return int(bool(wrong or left))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

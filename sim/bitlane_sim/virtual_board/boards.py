@@ -1,0 +1,107 @@
+"""What kinds of board are simulated, and bitstreams for them."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.errors import DeviceError
+from bitlane_hw.build_digest import build_digest
+from bitlane_sim.implementation.bitstream.hwh import ZYNQ, ZYNQ_ULTRASCALE, System, hwh
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A board.
+
+    Parameters
+    ----------
+    name: as pynq has it. system: its processing system. arch: of its processor, as Linux names it.
+    pll_mhz: of the PLL that feeds the PL's clocks. clocks: processor registers that set it, address: value.
+    config: of the accelerator that its overlay holds.
+    """
+
+    name: str
+    system: System
+    arch: str
+    pll_mhz: float
+    clocks: dict[int, int]
+    config: AcceleratorConfig
+
+
+# The I/O PLL's feedback divisors: 33.333 MHz * 30 on Zynq-7000 (UG585), 33.333 MHz * 45 on UltraScale+ (UG1087).
+PYNQ_Z2 = Kind(
+    name="Pynq-Z2",
+    system=ZYNQ,
+    arch="armv7l",
+    pll_mhz=1000.0,
+    clocks={0xF800_0108: 30 << 12, **{0xF800_0170 + 0x10 * i: 1 << 20 | 10 << 8 for i in range(4)}},
+    config=AcceleratorConfig(address_bits=32),
+)
+ZCU104 = Kind(
+    name="ZCU104",
+    system=ZYNQ_ULTRASCALE,
+    arch="aarch64",
+    pll_mhz=1500.0,
+    clocks={0xFF5E_0020: 45 << 8, **{0xFF5E_00C0 + 4 * i: 1 << 24 | 1 << 16 | 15 << 8 for i in range(4)}},
+    config=AcceleratorConfig(width=128),
+)
+
+
+def write_overlay(
+    kind: Kind,
+    folder: Path,
+    divisors: tuple[int, int] = (10, 1),
+    name: str = "bitlane",
+    build: int | None = None,
+    interrupt: bool = False,
+) -> Path:
+    """A .bit for a simulated board, with its .hwh; returns the .bit.
+
+    Parameters
+    ----------
+    divisors: of the PLL, for the clock of the accelerator.
+    build: what the handoff says is in the bitstream; the truth when None.
+    interrupt: whether the handoff has an interrupt controller.
+    """
+    # With the build: pynq keeps what it knows of a bitstream under the hash of its content.
+    text = json.dumps({"build": build_digest(kind.config), "config": asdict(kind.config)}).encode()
+    words = text + b" " * (-len(text) % 4)
+    if build is None:
+        build = build_digest(kind.config)
+    bit = folder / f"{name}.bit"
+    bit.write_bytes(_bit_header(kind.name, len(words)) + words)
+    clock = kind.pll_mhz / divisors[0] / divisors[1]
+    bit.with_suffix(".hwh").write_text(hwh(kind.system, kind.config, kind.name, divisors, clock, build, interrupt))
+    return bit
+
+
+def config_in(content: bytes) -> AcceleratorConfig:
+    """The accelerator in a .bit of `write_overlay`, or in the bytes that pynq makes of it for the FPGA manager.
+
+    DeviceError for a real bitstream: it is for a real chip.
+    """
+    for data in (content, _swapped(content)):
+        start = data.find(b"{")
+        try:
+            return AcceleratorConfig(**json.loads(data[start:])["config"])
+        except (ValueError, KeyError, TypeError):
+            continue
+    raise DeviceError("this bitstream is not for a simulated board")
+
+
+def _bit_header(name: str, length: int) -> bytes:
+    """The fields before the data of a .bit: some constant bytes, four texts, the length."""
+    fields = b"".join(
+        key + struct.pack(">H", len(text) + 1) + text + b"\0"
+        for key, text in ((b"a", name.encode()), (b"b", b"simulated"), (b"c", b"-"), (b"d", b"-"))
+    )
+    return bytes.fromhex("0009 0ff0 0ff0 0ff0 0ff0 00 0001") + fields + b"e" + struct.pack(">I", length)
+
+
+def _swapped(content: bytes) -> bytes:
+    """The bytes of each 32-bit word in the other order."""
+    return b"".join(content[i : i + 4][::-1] for i in range(0, len(content), 4))

@@ -1,0 +1,252 @@
+"""A memory behind HP ports, and masters on the accelerator's side, with pauses everywhere."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pytest
+from tests.helpers.blocks import Bench
+
+OKAY, SLVERR, DECERR = 0b00, 0b10, 0b11
+PAGE = 4096
+CONSTANT = {"size": 3, "burst": 1, "lock": 0, "cache": 0b0011, "prot": 0, "qos": 0}
+WORD = 8  # bytes
+
+
+@dataclass
+class Memory:
+    """Words by address, each another; `responses` of those that fail."""
+
+    responses: dict[int, int] = field(default_factory=dict)
+    written: dict[int, int] = field(default_factory=dict)
+
+    def word(self, address: int) -> int:
+        return self.written.get(address, (address + 1) * 0x9E3779B97F4A7C15 & (1 << 64) - 1)
+
+    def beat(self, address: int, words: int) -> int:
+        """Some words, the first in the low bits."""
+        return sum(self.word(address + WORD * i) << 64 * i for i in range(words))
+
+    def response(self, address: int, words: int) -> int:
+        """The worst of some words'."""
+        return max(self.responses.get(address + WORD * i, OKAY) for i in range(words))
+
+
+class Stable:
+    """Complains of an offer that changes before it is taken."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, Any] = {}
+
+    def __call__(self, channel: str, valid: int, ready: int, payload: Any) -> bool:
+        """Whether the offer is taken in this cycle."""
+        if channel in self.held:
+            assert valid and payload == self.held[channel], f"{channel} changed while it waited"
+        self.held = {name: held for name, held in self.held.items() if name != channel}
+        if valid and not ready:
+            self.held[channel] = payload
+        return bool(valid and ready)
+
+
+class HpPort:
+    """An HP port with memory behind it: `drive` sets a cycle's inputs, `observe` looks at its outputs.
+
+    In order, `latency` cycles from an address to its first word at least; each channel is ready, or offers what is due,
+    with probability `rate`.
+    """
+
+    def __init__(self, rng: Random, port: Any, memory: Memory, latency: int = 1, rate: float = 1.0):
+        self.rng, self.port, self.memory = rng, port, memory
+        self.latency, self.rate = latency, rate
+        self.now = 0
+        self.reads: deque[tuple[int, int, int, bool]] = deque()  # due, id, address of a word, last
+        self.writes: deque[list[int]] = deque()  # id, address of the next word, words left
+        self.answers: deque[tuple[int, int]] = deque()  # id, response
+        self.bursts: list[tuple[int, int]] = []  # of reads: address, words
+        self.offered: dict[str, bool] = {"r": False, "b": False}
+        self.response = OKAY
+        self.stable = Stable()
+
+    def _may(self) -> bool:
+        return self.rng.random() < self.rate
+
+    def drive(self, ctx: Any) -> None:
+        port = self.port
+        self.ready = {name: self._may() for name in ("ar", "aw", "w")}
+        for name, ready in self.ready.items():
+            ctx.set(getattr(port, f"{name}ready"), ready)
+        if not self.offered["r"] and self.reads and self.reads[0][0] <= self.now and self._may():
+            _, tag, address, last = self.reads[0]
+            self.offered["r"] = True
+            ctx.set(port.rid, tag)
+            ctx.set(port.rdata, self.memory.word(address))
+            ctx.set(port.rresp, self.memory.responses.get(address, OKAY))
+            ctx.set(port.rlast, last)
+        if not self.offered["b"] and self.answers and self._may():
+            self.offered["b"] = True
+            ctx.set(port.bid, self.answers[0][0])
+            ctx.set(port.bresp, self.answers[0][1])
+        ctx.set(port.rvalid, self.offered["r"])
+        ctx.set(port.bvalid, self.offered["b"])
+
+    def observe(self, ctx: Any) -> None:
+        port = self.port
+        for name, queue in (("r", self.reads), ("b", self.answers)):
+            if self.offered[name] and ctx.get(getattr(port, f"{name}ready")):
+                self.offered[name] = False
+                queue.popleft()
+        if burst := self._address(ctx, "ar"):
+            tag, address, words = burst
+            self.bursts.append((address, words))
+            due = self.now + self.latency
+            self.reads.extend((due, tag, address + WORD * i, i == words - 1) for i in range(words))
+        if burst := self._address(ctx, "aw"):
+            self.writes.append(list(burst))
+        word = [ctx.get(getattr(port, name)) for name in ("wid", "wdata", "wstrb", "wlast")]
+        if self.stable("w", ctx.get(port.wvalid), self.ready["w"], word):
+            self._write(*word)
+        self.now += 1
+
+    def _address(self, ctx: Any, prefix: str) -> tuple[int, int, int] | None:
+        port = self.port
+        tag, address, length = (ctx.get(getattr(port, prefix + name)) for name in ("id", "addr", "len"))
+        valid = ctx.get(getattr(port, f"{prefix}valid"))
+        if valid:
+            assert {name: ctx.get(getattr(port, prefix + name)) for name in CONSTANT} == CONSTANT
+            assert address % WORD == 0
+            assert address % PAGE + WORD * (length + 1) <= PAGE, "a burst crosses 4 KiB"
+        taken = self.stable(prefix, valid, self.ready[prefix], (tag, address, length))
+        return (tag, address, length + 1) if taken else None
+
+    def _write(self, tag: int, word: int, strobes: int, last: int) -> None:
+        assert self.writes, "data before its address"
+        burst = self.writes[0]
+        assert (tag, strobes) == (burst[0], 0xFF)
+        assert last == (burst[2] == 1)
+        response = self.memory.responses.get(burst[1], OKAY)
+        self.response = max(self.response, response)
+        if response == OKAY:
+            self.memory.written[burst[1]] = word
+        burst[1:] = burst[1] + WORD, burst[2] - 1
+        if last:
+            self.answers.append((burst[0], self.response))
+            self.response = OKAY
+            self.writes.popleft()
+
+
+class Reads:
+    """Asks for bursts of (id, address, beats), takes the beats: (id, data, response, last)."""
+
+    def __init__(self, rng: Random, axi: Any, bursts: list[tuple[int, int, int]], rate: float = 1.0):
+        self.rng, self.axi, self.rate = rng, axi, rate
+        self.waiting = deque(bursts)
+        self.offered = False
+        self.beats: list[tuple[int, int, int, int]] = []
+        self.cycles: list[int] = []  # in which each came
+        self.now = 0
+        self.stable = Stable()
+
+    def drive(self, ctx: Any) -> None:
+        axi = self.axi
+        self.offered = self.offered or (bool(self.waiting) and self.rng.random() < self.rate)
+        ctx.set(axi.arvalid, self.offered)
+        if self.offered:
+            tag, address, beats = self.waiting[0]
+            ctx.set(axi.arid, tag)
+            ctx.set(axi.araddr, address)
+            ctx.set(axi.arlen, beats - 1)
+        self.ready = self.rng.random() < self.rate
+        ctx.set(axi.rready, self.ready)
+
+    def observe(self, ctx: Any) -> None:
+        axi = self.axi
+        if self.offered and ctx.get(axi.arready):
+            self.offered = False
+            self.waiting.popleft()
+        beat = tuple(ctx.get(getattr(axi, name)) for name in ("rid", "rdata", "rresp", "rlast"))
+        if self.stable("r", ctx.get(axi.rvalid), self.ready, beat):
+            self.beats.append(beat)
+            self.cycles.append(self.now)
+        self.now += 1
+
+
+class Writes:
+    """Writes bursts of (address, beats), each after the last's data, as the accelerator does; takes the answers."""
+
+    def __init__(self, rng: Random, axi: Any, bursts: list[tuple[int, list[int]]], rate: float = 1.0):
+        self.rng, self.axi, self.rate = rng, axi, rate
+        self.waiting = deque(bursts)
+        self.data: deque[tuple[int, bool]] = deque()
+        self.offered = {"aw": False, "w": False}
+        self.answers: list[tuple[int, int]] = []
+        self.stable = Stable()
+
+    def drive(self, ctx: Any) -> None:
+        axi = self.axi
+        may = self.rng.random() < self.rate
+        self.offered["aw"] |= bool(self.waiting) and not self.data and may
+        self.offered["w"] |= bool(self.data) and may
+        ctx.set(axi.awvalid, self.offered["aw"])
+        ctx.set(axi.wvalid, self.offered["w"])
+        if self.offered["aw"]:
+            ctx.set(axi.awaddr, self.waiting[0][0])
+            ctx.set(axi.awlen, len(self.waiting[0][1]) - 1)
+        if self.offered["w"]:
+            ctx.set(axi.wdata, self.data[0][0])
+            ctx.set(axi.wlast, self.data[0][1])
+            ctx.set(axi.wstrb, (1 << len(axi.wstrb)) - 1)
+        self.ready = self.rng.random() < self.rate
+        ctx.set(axi.bready, self.ready)
+
+    def observe(self, ctx: Any) -> None:
+        axi = self.axi
+        if self.offered["w"] and ctx.get(axi.wready):
+            self.offered["w"] = False
+            self.data.popleft()
+        if self.offered["aw"] and ctx.get(axi.awready):
+            self.offered["aw"] = False
+            _, beats = self.waiting.popleft()
+            self.data.extend((beat, i == len(beats) - 1) for i, beat in enumerate(beats))
+        answer = ctx.get(axi.bid), ctx.get(axi.bresp)
+        if self.stable("b", ctx.get(axi.bvalid), self.ready, answer):
+            self.answers.append(answer)
+
+
+def some_bursts(rng: Random, count: int, beat_bytes: int, most: int = 16) -> list[tuple[int, int]]:
+    """(address, beats) of bursts of any length within 4 KiB, often against its end."""
+    bursts = []
+    for _ in range(count):
+        beats = rng.choice((1, 2, 3, most, rng.randint(1, most)))
+        slots = PAGE // beat_bytes - beats
+        place = rng.choice((0, slots, rng.randint(0, slots)))
+        bursts.append((PAGE * rng.randrange(1, 1 << 20) + place * beat_bytes, beats))
+    return bursts
+
+
+def expected_reads(memory: Memory, bursts: list[tuple[int, int, int]], words: int) -> list[tuple[int, int, int, int]]:
+    """The beats of (id, address, beats), of some words each."""
+    return [
+        (tag, memory.beat(at, words), memory.response(at, words), int(i == beats - 1))
+        for tag, address, beats in bursts
+        for i, at in enumerate(range(address, address + WORD * words * beats, WORD * words))
+    ]
+
+
+def simulate(bench: Bench, parts: list[Any], done: Any, limit: int) -> None:
+    """Runs until done(), at most `limit` cycles."""
+
+    async def testbench(ctx: Any) -> None:
+        for _ in range(limit):
+            if done():
+                return
+            for part in parts:
+                part.drive(ctx)
+            for part in parts:
+                part.observe(ctx)
+            await ctx.tick()
+        pytest.fail("not done")
+
+    bench.run(testbench)

@@ -1,0 +1,73 @@
+"""Steps of a compressor, every rank a thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from bitlane.compress.collectives.cost_model import LinkModel
+from bitlane.compress.collectives.link import Link
+from bitlane.compress.collectives.transport import together
+from bitlane.compress.compressor import Parameter
+
+
+@dataclass(frozen=True)
+class Steps:
+    """averages: float32 [steps, ranks, n]. states: of each rank after the last step. sent: bytes of each rank."""
+
+    averages: np.ndarray
+    states: list[dict]
+    kept: np.ndarray  # float32 [steps, ranks, n], NaN where a reducer has none
+    sent: list[int]
+
+
+def make(compressor, count, transport):
+    return compressor.reducer([Parameter(0, (count,))], Link(transport, ""), LinkModel(), torch.device("cpu"))
+
+
+def steps(compressor, inputs, begin=0, states=None):
+    """`inputs` float32 [steps, ranks, n], from step `begin` on, and from `states` if there are any."""
+
+    def work(transport):
+        reducer = make(compressor, inputs.shape[2], transport)
+        if states is not None:
+            reducer.load_state_dict(states[transport.rank])
+        averages, kept = [], []
+        for step, vector in enumerate(inputs[:, transport.rank], start=begin):
+            average = torch.from_numpy(vector.copy())
+            reducer.average(average, step)
+            averages.append(average.numpy())
+            now = reducer.kept()
+            kept.append(np.full(len(vector), np.nan, np.float32) if now is None else now.numpy())
+        return np.array(averages), np.array(kept), reducer.state_dict(), transport.sent
+
+    averages, kept, last, sent = zip(*together(inputs.shape[1], work), strict=True)
+    return Steps(np.stack(averages, 1), list(last), np.stack(kept, 1), list(sent))
+
+
+def alike(averages):
+    """Whether all ranks have the same bytes."""
+    return all(averages[:, 0].tobytes() == averages[:, rank].tobytes() for rank in range(averages.shape[1]))
+
+
+def integers(seed, steps, ranks, n, most=1000):
+    """Gradients whose sums float32 has exactly: float32 [steps, ranks, n]."""
+    return np.random.default_rng(seed).integers(-most, most + 1, (steps, ranks, n)).astype(np.float32)
+
+
+def top_mask(values, count):
+    """bool [n]: the `count` largest magnitudes that are not zero, the first of equals; float64 and a stable sort."""
+    order = np.argsort(-np.abs(values.astype(np.float64)), kind="stable")[:count]
+    mask = np.zeros(len(values), bool)
+    mask[order] = values[order] != 0
+    return mask
+
+
+def summed(vectors):
+    """Float32, in order of rank, one value after the other; then divided."""
+    total = np.zeros_like(vectors[0])
+    for vector in vectors:
+        total = total + vector
+    return total * np.float32(1 / len(vectors))

@@ -1,0 +1,61 @@
+"""What the processes of `test_launch.py` and `test_sockets.py` do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import torch
+import torch.distributed as dist
+
+from bitlane.compress.collectives.sockets import acknowledged
+from bitlane.compress.collectives.transport import TorchTransport
+from bitlane.errors import DataError
+
+
+def numbers(report, factor):
+    """Every rank's number times `factor`, as a sum over ranks tells it."""
+    report(("at work", factor))
+    total = torch.tensor([dist.get_rank() * factor])
+    dist.all_reduce(total)
+    return dist.get_rank(), dist.get_world_size(), int(total)
+
+
+def bad_data(report):
+    """Rank 1 raises; the others wait for it."""
+    if dist.get_rank() == 1:
+        raise DataError("column 3 is empty")
+    TorchTransport().exchange([torch.zeros(1, dtype=torch.uint8)] * 3, [1] * 3)
+
+
+def bug(report):
+    if dist.get_rank() == 0:
+        raise KeyError("speed")
+
+
+def killed(report):
+    if dist.get_rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.barrier()
+
+
+def endless(report, started):
+    (started / str(os.getpid())).touch()
+    if dist.get_rank() == 1:
+        time.sleep(1000)
+
+
+def sends(report, sizes):
+    """Bytes that the kernel counts for exchanges, beside those that the transport counts; rank r sends r + 1 sizes."""
+    transport = TorchTransport()
+    counted, rank = [], dist.get_rank()
+    for size in sizes:
+        dist.barrier()
+        time.sleep(0.3)
+        before, sent = acknowledged(), transport.sent
+        own = torch.zeros((rank + 1) * size, dtype=torch.uint8)
+        transport.exchange([own] * transport.size, [(other + 1) * size for other in range(transport.size)])
+        time.sleep(0.3)
+        counted.append((acknowledged() - before, transport.sent - sent))
+    return counted

@@ -1,0 +1,84 @@
+"""A training of several models at once that is killed, in `test_resume.py`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from bitlane.compress import DDPCompression
+from bitlane.compress.registry import EXAMPLES, named
+from bitlane.compress.training import checkpoints
+from bitlane.errors import DataError
+
+COMPRESSORS = [text.replace("rank=32", "rank=2") for text in EXAMPLES if "mqgrad" not in text]
+STEPS, EVERY = 8, 3
+
+
+class Trained:
+    """A model, its compression and its optimizer."""
+
+    def __init__(self, text):
+        torch.manual_seed(5)
+        self.model = nn.Sequential(nn.Linear(20, 40), nn.Tanh(), nn.Linear(40, 30), nn.Tanh(), nn.Linear(30, 3))
+        self.ddp = DistributedDataParallel(self.model, bucket_cap_mb=0.002)
+        self.compression = DDPCompression(named(text))
+        self.ddp.register_comm_hook(self.compression, DDPCompression.hook)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), 0.02, momentum=0.9)
+
+    def step(self, x):
+        self.optimizer.zero_grad()
+        self.ddp(x).square().mean().backward()
+        self.optimizer.step()
+
+
+def train(report, folder: Path, victim: int | None, at: int, moment: str):
+    """All steps that are left; all models' parameters in the end. The victim kills itself in step `at`, if any."""
+    rank = dist.get_rank()
+    crew = [Trained(text) for text in COMPRESSORS]
+    begun = resume(folder, crew, rank)
+    for step in range(begun, STEPS):
+        doomed = rank == victim and step == at
+        if doomed and moment == "backward":
+            crew[-1].model[0].weight.register_hook(lambda gradient: die())
+        if doomed and moment == "between":
+            die()
+        x = torch.randn(8, 20, generator=torch.Generator().manual_seed(100 * step + rank))
+        began = time.monotonic()
+        try:
+            for each in crew:
+                each.step(x)
+        except Exception as error:
+            (folder / f"error-{rank}.txt").write_text(f"{type(error).__name__} {time.monotonic() - began:.1f}")
+            raise
+        if (step + 1) % EVERY == 0:
+            if doomed and moment == "saving":
+                checkpoints._write = lambda value, path: die()
+            shared = {"step": step + 1, "models": [each.model.state_dict() for each in crew]}
+            shared["optimizers"] = [each.optimizer.state_dict() for each in crew]
+            checkpoints.save(folder, step + 1, [each.compression.state_dict() for each in crew], shared)
+    return begun, torch.cat([p.detach().flatten() for each in crew for p in each.model.parameters()])
+
+
+def resume(folder, crew, rank):
+    try:
+        checkpoint = checkpoints.latest(folder)
+    except DataError:
+        return 0
+    shared = checkpoints.shared(checkpoint)
+    states = checkpoints.own(checkpoint, rank)
+    for each, model, optimizer, state in zip(crew, shared["models"], shared["optimizers"], states, strict=True):
+        each.model.load_state_dict(model)
+        each.optimizer.load_state_dict(optimizer)
+        each.compression.load_state_dict(state)
+    return shared["step"]
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)

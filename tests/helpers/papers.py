@@ -1,0 +1,31 @@
+"""A paper that makes three claims up."""
+
+from __future__ import annotations
+
+from bitlane.studies.papers.claim import Claim, Size, Verdict, markdown_table
+from bitlane.studies.papers.paper import Paper
+
+
+def claim(name: str, verdict: Verdict = Verdict.HELD) -> Claim:
+    return Claim(
+        name=name,
+        title=f"The {name}'s claim, 5 or 6",
+        paper=f"{name} says so.",
+        measured=markdown_table(["", "a"], [[name, "1"]]),
+        verdict=verdict,
+        reason=f"{name} is 1.",
+        differs=(f"{name} is other.", "so is all."),
+        draw=lambda figure: figure.subplots().plot([0, 1]),
+    )
+
+
+CLAIMS = [claim("one"), claim("two", Verdict.FAILED), claim("three", Verdict.PARTLY)]
+
+PAPER = Paper(
+    name="made-up",
+    title="Somebody (2026)",
+    check_needs=lambda: None,
+    measures=[lambda *_, each=each: each for each in CLAIMS],
+    full=Size("full", 7),
+    quick=Size("quick", 5),
+)

@@ -1,0 +1,27 @@
+"""Images that nobody has to fetch, and a network that is attacked in no time."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from bitlane.studies.privacy.attack import Pixels
+from bitlane.studies.privacy.victim import Victim, smooth_network
+
+PIXELS = Pixels(1, 12, -1.0, 1.0)
+CLASSES = torch.tensor([3, 7, 1])
+
+
+def victim(seed):
+    return Victim(smooth_network(PIXELS.channels, PIXELS.side, seed))
+
+
+def blobs(seed):
+    """float32 [3, 1, 12, 12], in [-1, 1]: an image a class, each of two bright spots."""
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[: PIXELS.side, : PIXELS.side]
+    images = np.zeros((len(CLASSES), 1, PIXELS.side, PIXELS.side))
+    for image in images:
+        for at in rng.uniform(2, PIXELS.side - 3, (2, 2)):
+            image[0] += np.exp(-((x - at[0]) ** 2 + (y - at[1]) ** 2) / 4)
+    return torch.from_numpy(2 * np.clip(images, 0, 1) - 1).float()

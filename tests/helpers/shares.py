@@ -1,0 +1,13 @@
+"""What the tests of policies share: steps, and the exchange of a rank without others."""
+
+from __future__ import annotations
+
+from bitlane.policies.protocol import Observed
+
+
+def alone(numbers):
+    return [list(numbers)]
+
+
+def step(loss=None, seconds=1.0, rms=1.0):
+    return Observed(loss, seconds, lambda: rms)

@@ -1,0 +1,78 @@
+"""`bitlane train-ddp`: a table, a run folder, a checkpoint to go on from; one line for an error."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from bitlane.cli.main import main
+from bitlane.compress.training import checkpoints
+from bitlane.reporting.records import read_record
+
+pytestmark = pytest.mark.torch
+
+SMALL = ["train-ddp", "--workers", "2", "--network", "perceptron", "--batch-size", "3000", "--compress", "lqsgd:rank=2"]
+
+
+def test_trains_reports_and_goes_on(data_dir, tmp_path, capsys):
+    run, folder = tmp_path / "run", tmp_path / "checkpoint"
+    assert main([*SMALL, "--checkpoint", str(folder), "--every", "4", "--out", str(run)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "mnist, perceptron, 2 workers, lqsgd:rank=2"
+    assert lines[1].startswith("steps 1 to 10, the last with a loss of ") and "of the held-out images right" in lines[1]
+    headings = ["worker", "MB sent", "of float32", "density", "bits", "codec s", "communication s"]
+    assert lines[3].split() == " ".join(headings).split()
+    record = read_record(run)
+    assert record.kind == "distributed" and len(record.lines) == 2
+    assert record.end["losses"][-1] < record.end["losses"][0] and record.end["accuracy"] > 0.2
+    assert {path.name for path in run.iterdir()} == {"run.jsonl", "loss.png"}
+    sent, ratio = lines[5].split()[1:3]
+    assert float(sent) == pytest.approx(record.lines[0]["bytes_sent"] / 1e6, abs=1e-3) and float(ratio) < 0.01
+    before = checkpoints.shared(checkpoints.latest(folder))
+    assert before["step"] == 10
+
+    assert main(["train-ddp", "--resume", str(folder), "--workers", "2"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith("no steps were left; ")
+    assert main(["plot", str(run)]) == 0
+    assert main(["train-ddp", "--resume", str(folder), "--workers", "3"]) == 2
+    assert "ranks was 2 when" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--compress", "zip"], "no compressor named 'zip'"),
+        (["--data", "faces"], "--data faces: choose one of mnist"),
+        (["--network", "deep"], "--network deep: choose one of perceptron"),
+        (["--link", "fast"], "link 'fast': write a rate"),
+        (["--resume", "/nowhere"], "/nowhere holds no checkpoint"),
+    ],
+)
+def test_bad_input_is_one_line_before_anything_starts(options, says, capsys):
+    assert main(["train-ddp", *options]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("bitlane: error: ") and says in error and error.count("\n") == 1
+
+
+def test_a_worker_that_fails_is_one_line(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("BITLANE_DATA", str(tmp_path))
+    assert main([*SMALL, "--data", "cifar10", "--out", str(tmp_path / "run")]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("bitlane: error: rank ") and error.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_command_line_starts_without_torch():
+    code = "import sys, bitlane.cli.main as cli; cli.main(['train-ddp', '--help']); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, timeout=60).returncode == 0
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    (tmp_path / "all.pt").write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(checkpoints.DataError, match=r"all\.pt cannot be read"):
+        checkpoints.shared(tmp_path)
+    torch.save({"x": 1}, tmp_path / "all.pt")
+    assert checkpoints.shared(tmp_path) == {"x": 1}

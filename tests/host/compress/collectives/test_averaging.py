@@ -1,0 +1,153 @@
+"""Averages of codes: alike on all ranks, what float64 says up to the codes' error, and nothing lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+
+from bitlane.compress.codecs.groups import Groups
+from bitlane.compress.collectives.averaging import Averaging
+from bitlane.compress.collectives.cost_model import LinkModel
+from bitlane.compress.collectives.link import Link
+from bitlane.compress.collectives.transport import together
+from bitlane.compress.compressors.dense import Linear, Sign
+from bitlane.errors import DataError
+
+pytestmark = pytest.mark.torch
+
+GATHERED, OWNERS = LinkModel(latency=1e9, bandwidth=1.0), LinkModel(latency=0.0, bandwidth=1.0)
+COUNT = 3000
+RANKS = [1, 2, 3, 4, 8]
+
+
+def vectors(seed, size, steps=1):
+    """float32 [steps, ranks, COUNT]: different on every rank, scales far apart from group to group."""
+    rng = np.random.default_rng(seed)
+    scales = np.repeat(10.0 ** rng.uniform(-3, 3, COUNT // 100), 100)
+    return (rng.standard_normal((steps, size, COUNT)) * scales).astype(np.float32)
+
+
+def group_maxima(values):
+    """Each value's group's largest."""
+    groups = Groups.of(COUNT)
+    return np.repeat(np.maximum.reduceat(values, groups.starts[:-1]), groups.lengths)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    averages: np.ndarray  # float32 [steps, ranks, COUNT]
+    kept: np.ndarray  # float32 [ranks, COUNT]
+    sent: int
+
+
+def averaged(inputs, quantizer, model, feedback=True, begin=0):
+    """Every step's average on every rank."""
+
+    def work(transport):
+        groups = Groups.of(COUNT)
+        averaging = Averaging(groups, Link(transport, ""), model, 7, feedback, torch.device("cpu"))
+        found = []
+        for step, vector in enumerate(inputs[:, transport.rank], start=begin):
+            average = torch.from_numpy(vector.copy())
+            averaging.average(average, quantizer, step)
+            found.append(average.numpy())
+        return np.array(found), averaging.kept().numpy() if feedback else None, transport.sent
+
+    found = together(inputs.shape[1], work)
+    averages, kept, sent = zip(*found, strict=True)
+    return Outcome(np.stack(averages, axis=1), np.array(kept), sum(sent))
+
+
+@pytest.mark.parametrize("model", [GATHERED, OWNERS], ids=["gathered", "owners"])
+@pytest.mark.parametrize("size", RANKS)
+@pytest.mark.parametrize("quantizer", [Linear(8, True), Linear(2, False), Sign()], ids=["random8", "nearest2", "sign"])
+def test_ranks_end_alike_and_nothing_is_lost(quantizer, size, model, seed):
+    inputs = vectors(seed, size, steps=12)
+    found = averaged(inputs, quantizer, model)
+    assert all(np.array_equal(found.averages[:, 0], found.averages[:, rank]) for rank in range(size))
+    came_in = inputs.astype(np.float64).sum(axis=(0, 1))
+    went_out = size * found.averages[:, 0].astype(np.float64).sum(axis=0) + found.kept.astype(np.float64).sum(axis=0)
+    size_of_terms = np.abs(inputs).sum(axis=(0, 1)) + np.abs(found.averages).sum(axis=(0, 1))
+    assert (np.abs(came_in - went_out) <= 1e-6 * group_maxima(size_of_terms)).all()
+
+
+@pytest.mark.parametrize("model", [GATHERED, OWNERS], ids=["gathered", "owners"])
+@pytest.mark.parametrize("size", [2, 3, 8])
+def test_eight_bits_give_the_mean_of_different_vectors(size, model, seed):
+    inputs = vectors(seed, size)
+    found = averaged(inputs, Linear(8, False), model)
+    mean = inputs[0].astype(np.float64).mean(axis=0)
+    largest = group_maxima(np.abs(inputs[0]).max(axis=0))
+    assert (np.abs(found.averages[0, 0] - mean) <= 1.01 * largest / 127).all()  # half a step there, half a step back
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 8])
+def test_bytes_are_those_of_the_plan(size, seed):
+    quantizer = Linear(4, False)
+    body = quantizer.body_bytes(Groups.of(COUNT))
+    gathered = averaged(vectors(seed, size), quantizer, GATHERED)
+    owners = averaged(vectors(seed, size), quantizer, OWNERS)
+    assert gathered.sent == size * (size - 1) * body
+    assert owners.sent == 2 * (size - 1) * body
+
+
+def test_without_feedback_the_mean_of_many_draws_is_unbiased(seed):
+    inputs = np.repeat(vectors(seed, 2), 400, axis=0)
+    found = averaged(inputs, Linear(2, True), OWNERS, feedback=False)
+    mean = inputs[0].astype(np.float64).mean(axis=0)
+    scale = group_maxima(np.abs(inputs[0]).max(axis=0))  # the step of two bits
+    error = (found.averages[:, 0].astype(np.float64).mean(axis=0) - mean) / scale
+    deviation = 1.0  # of one draw, at most: that of a rank, then that of the owner
+    assert (np.abs(error) <= 6 * deviation / np.sqrt(400)).all()
+    assert abs((error * np.sign(mean)).mean()) <= 6 * deviation / np.sqrt(400 * COUNT)
+
+
+def test_a_state_goes_on_where_it_was(seed):
+    inputs = vectors(seed, 3, steps=6)
+
+    def work(transport, split):
+        def fresh():
+            return Averaging(Groups.of(COUNT), Link(transport, ""), OWNERS, 7, True, torch.device("cpu"))
+
+        averaging, found = fresh(), []
+        for step in range(6):
+            if split and step == 3:
+                state, averaging = averaging.state_dict(), fresh()
+                averaging.load_state_dict(state)
+            average = torch.from_numpy(inputs[step, transport.rank].copy())
+            averaging.average(average, Linear(3, True), step)
+            found.append(average)
+        return torch.stack(found)
+
+    straight = together(3, lambda transport: work(transport, False))
+    resumed = together(3, lambda transport: work(transport, True))
+    assert all(torch.equal(a, b) for a, b in zip(straight, resumed, strict=True))
+
+
+def test_a_state_of_another_shape_is_refused():
+    def work(transport):
+        def of(count):
+            return Averaging(Groups.of(count), Link(transport, ""), OWNERS, 0, True, torch.device("cpu"))
+
+        of(100).load_state_dict(of(99).state_dict())
+
+    with pytest.raises(DataError, match=r"residual of the saved state is \(99,\), and \(100,\) is needed"):
+        together(1, work)
+
+
+@pytest.mark.parametrize("count", [0, 700, 2000, COUNT])
+def test_what_is_released_is_kept_no_more(count, seed):
+    inputs = vectors(seed, 3)[0]
+
+    def work(transport):
+        averaging = Averaging(Groups.of(COUNT), Link(transport, ""), OWNERS, 7, True, torch.device("cpu"))
+        averaging.average(torch.from_numpy(inputs[transport.rank].copy()), Linear(3, False), 0)
+        before = averaging.kept()
+        return before, averaging.release(count), averaging.kept()
+
+    for before, released, after in together(3, work):
+        assert torch.equal(released, before[:count]) and before.count_nonzero() > COUNT / 2
+        assert not after[:count].any() and torch.equal(after[count:], before[count:])

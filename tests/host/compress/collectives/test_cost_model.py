@@ -1,0 +1,27 @@
+"""The way an average takes: the one of fewer seconds, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from bitlane.compress.collectives.cost_model import LinkModel
+
+
+@pytest.mark.parametrize(
+    ("body", "ranks", "owners"),
+    [
+        (10**6, 2, False),  # equal bytes, and a round more
+        (10**6, 3, True),  # 2 MB in a round, or 1.33 MB in two: 667 us less, 100 us more
+        (10**5, 3, False),  # 67 us less, 100 us more
+        (10**5, 8, True),  # 525 us less
+        (10**9, 1, False),
+    ],
+)
+def test_the_quicker_way(body, ranks, owners):
+    assert LinkModel(latency=100e-6, bandwidth=1e9).by_owners(body, ranks) is owners
+
+
+def test_seconds_are_rounds_and_bytes():
+    link = LinkModel(latency=0.5, bandwidth=100.0)
+    assert link.gather_seconds(200, 5) == 0.5 + 8.0
+    assert link.owners_seconds(200, 5) == 1.0 + 3.2

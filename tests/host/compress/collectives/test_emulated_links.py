@@ -1,0 +1,118 @@
+"""Slow links: as slow as they say, in both directions at a time, and gone afterwards, whatever happens inside."""
+
+import subprocess
+import time
+
+import pytest
+import torch
+
+from bitlane.compress.collectives.cost_model import LinkModel
+from bitlane.compress.collectives.emulated_links import SlowTransport, parse_link, slow_links
+from bitlane.compress.collectives.launch import launch
+from bitlane.compress.collectives.transport import TorchTransport, together
+from bitlane.errors import DataError
+
+pytestmark = pytest.mark.torch
+
+
+def seconds_of(transport, count, rounds=1):
+    """Of rounds that give `count` bytes to each rank, and take as many."""
+    parts = [torch.full((count,), transport.rank, dtype=torch.uint8) for _ in range(transport.size)]
+    transport.exchange([part[:1] for part in parts], [1] * transport.size)
+    began = time.perf_counter()
+    for _ in range(rounds):
+        for rank, part in enumerate(transport.exchange(parts, [count] * transport.size)):
+            assert bool((part == rank).all())
+    return time.perf_counter() - began
+
+
+def best(transport, count, rounds=1):
+    """The least of ten: on a busy machine ranks wait for their turn too."""
+    return min(seconds_of(transport, count, rounds) for _ in range(10))
+
+
+def in_process(_, links, count):
+    return best(links.slow(TorchTransport()), count)
+
+
+def interfaces():
+    return subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
+
+
+def namespaces():
+    return subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def shaped():
+    """Skips where namespaces cannot be had."""
+    with slow_links(1, LinkModel()) as links:
+        if not hasattr(links, "namespaces"):
+            pytest.skip(links.how)
+
+
+def test_a_transfer_in_namespaces_takes_bytes_over_rate(shaped):
+    """Both ways at a time: a link that takes turns needs twice as long. Headers are 1 %."""
+    model = parse_link("100mbit")
+    with slow_links(2, model) as links:
+        times = launch(in_process, 2, links, 2_500_000, enter=links.enter, patience=120)
+    assert all(0.19 < seconds < 0.22 for seconds in times), times
+
+
+def test_nothing_of_the_machine_is_touched_and_nothing_stays(shaped):
+    before = interfaces(), namespaces()
+    for error in (KeyboardInterrupt, ValueError):
+        with pytest.raises(error), slow_links(3, LinkModel()) as links:
+            assert interfaces() == before[0]
+            assert namespaces().count(links.namespaces.prefix) == 4
+            raise error
+        assert (interfaces(), namespaces()) == before
+
+
+def test_names_are_of_one_run(shaped):
+    with slow_links(1, LinkModel()) as one, slow_links(1, LinkModel()) as other:
+        assert one.namespaces.prefix != other.namespaces.prefix
+        assert one.namespaces.prefix in namespaces()
+
+
+def test_without_namespaces_a_token_bucket_which_says_so(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with slow_links(2, LinkModel()) as links:
+        assert "token bucket" in links.how
+        assert "iproute2" in links.how
+        links.enter(0)
+        slowed = together(2, links.slow)
+    assert all(isinstance(each, SlowTransport) for each in slowed)
+
+
+def test_a_transfer_through_the_bucket_takes_latency_and_bytes_over_rate():
+    model = LinkModel(0.01, 1e7)
+    times = together(3, lambda transport: best(SlowTransport(transport, model), 200_000, rounds=2))
+    expected = 2 * (0.01 + 2 * 200_000 / 1e7)
+    assert all(expected <= seconds < 1.1 * expected for seconds in times), times
+
+
+def test_what_goes_nowhere_takes_no_time():
+    [seconds] = together(1, lambda transport: seconds_of(SlowTransport(transport, LinkModel(1.0, 1.0)), 1000))
+    assert seconds < 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "latency", "bandwidth"),
+    [
+        ("100mbit", 100e-6, 12.5e6),
+        ("1gbit", 100e-6, 125e6),
+        ("2.5gbit,50us", 50e-6, 312.5e6),
+        ("800kbit,0.5ms", 5e-4, 1e5),
+        ("1gbit,1s", 1.0, 125e6),
+    ],
+)
+def test_words_for_links(text, latency, bandwidth):
+    model = parse_link(text)
+    assert (model.latency, model.bandwidth) == pytest.approx((latency, bandwidth), rel=1e-12)
+
+
+@pytest.mark.parametrize("text", ["", "fast", "100", "0mbit", "-1gbit", "1gbit,", "1gbit,5", "1Gbit", "1gbit 5ms"])
+def test_words_for_no_link(text):
+    with pytest.raises(DataError, match="write a rate"):
+        parse_link(text)

@@ -1,0 +1,27 @@
+"""Bytes that the kernel counts: those that a transport says it sends, and little more."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from tests.helpers import crews
+
+from bitlane.compress.collectives.launch import launch
+from bitlane.compress.collectives.sockets import acknowledged
+
+pytestmark = [pytest.mark.torch, pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /proc")]
+
+
+def test_exchanges_are_seen_by_the_kernel():
+    sizes = (100_000, 3_000_000)
+    for rank, counted in enumerate(launch(crews.sends, 3, sizes, patience=100)):
+        for size, (seen, sent) in zip(sizes, counted, strict=True):
+            assert sent == 2 * (rank + 1) * size
+            assert sent <= seen <= 1.02 * sent
+
+
+def test_what_is_no_connection_counts_nothing(tmp_path):
+    with (tmp_path / "file").open("w"):
+        before = acknowledged()
+        assert before == acknowledged()

@@ -1,0 +1,327 @@
+"""PowerSGD and LQ-SGD: the best approximation there is, nothing lost, ranks alike, bytes by a formula."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+
+import numpy as np
+import pytest
+import torch
+
+from bitlane.compress import LQSGD, PowerSGD
+from bitlane.compress.collectives.cost_model import LinkModel
+from bitlane.compress.collectives.link import Link
+from bitlane.compress.collectives.transport import together
+from bitlane.compress.compressor import Parameter, whole
+from bitlane.errors import DataError
+from bitlane.policies.protocol import FixedBits
+
+pytestmark = pytest.mark.torch
+
+CPU = torch.device("cpu")
+MODELS = {"gathered": LinkModel(latency=1e9, bandwidth=1.0), "owners": LinkModel(latency=0.0, bandwidth=1.0)}
+OWNERS = MODELS["owners"]
+COMPRESSORS = [PowerSGD(2), PowerSGD(1, warm_start=False), LQSGD(1, 8), LQSGD(3, 3)]
+SHAPES = [(10,), (10, 60), (60,), (60, 16, 3, 3), (2, 2), (16,), (16, 90)]
+
+
+def layout_of(shapes):
+    layout = []
+    for shape in shapes:
+        layout.append(Parameter(whole(layout), shape))
+    return layout
+
+
+LAYOUT = layout_of(SHAPES)
+COUNT = whole(LAYOUT)
+FACTORED = [place for place in LAYOUT if len(place.shape) > 1 and place.shape != (2, 2)]
+
+
+def gradients(seed, steps, ranks, count=COUNT):
+    """float32 [steps, ranks, count]: what ranks share, and as much again of their own."""
+    rng = np.random.default_rng(seed)
+    shared = rng.standard_normal((steps, 1, count))
+    return (shared + rng.standard_normal((steps, ranks, count))).astype(np.float32)
+
+
+def run(compressor, inputs, layout=LAYOUT, model=OWNERS, spoil=lambda step, reducer: reducer):
+    """Of each rank: averages float32 [steps, n], kept float32 [steps, n], bytes sent, the reducer.
+
+    spoil: gives the reducer that goes on before a step.
+    """
+
+    def work(transport):
+        def fresh():
+            return compressor.reducer(layout, Link(transport, ""), model, CPU)
+
+        reducer, averages, kept = fresh(), [], []
+        for step, vector in enumerate(inputs[:, transport.rank]):
+            reducer = spoil(step, reducer) if spoil is not restart else restart(step, reducer, fresh)
+            average = torch.from_numpy(vector.copy())
+            reducer.average(average, step)
+            averages.append(average.numpy())
+            kept.append(reducer.kept().numpy())
+        return np.array(averages), np.array(kept), transport.sent, reducer
+
+    return together(inputs.shape[1], work)
+
+
+def restart(step, reducer, fresh):
+    """In the middle, a reducer that knows the other's state alone."""
+    if step != 3:
+        return reducer
+    state, reducer = reducer.state_dict(), fresh()
+    reducer.load_state_dict(state)
+    return reducer
+
+
+def forgetful(step, reducer):
+    """Without what is kept, so that every step is one more of the power iteration on the same matrix."""
+    state = reducer.state_dict()
+    state["matrices"] = [torch.zeros_like(each) for each in state["matrices"]]
+    reducer.load_state_dict(state)
+    return reducer
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("compressor", COMPRESSORS, ids=repr)
+def test_ranks_end_alike_and_nothing_is_lost(compressor, size, model, seed):
+    inputs = gradients(seed, 12, size)
+    found = run(compressor, inputs, model=model)
+    averages = found[0][0]
+    assert all(averages.tobytes() == each[0].tobytes() for each in found)
+    before = np.zeros(inputs.shape[-1])
+    for step, average in enumerate(averages):
+        after = sum(kept[step].astype(np.float64) for _, kept, _, _ in found)
+        came_in = inputs[step].astype(np.float64).sum(axis=0) + before
+        assert np.abs(came_in - size * average.astype(np.float64) - after).max() < 2e-5 * size
+        before = after
+
+
+@pytest.mark.parametrize(("compressor", "off"), [(PowerSGD(3), 1e-3), (LQSGD(3, 8), 0.02)], ids=repr)
+def test_a_warm_start_comes_to_the_best_factors(compressor, off, seed):
+    """Those of the singular value decomposition of the mean of different gradients."""
+    rng = np.random.default_rng(seed)
+    left, right = (np.linalg.qr(rng.standard_normal((n, 30)))[0] for n in (50, 40))
+    mean = left * (2.0 ** -np.arange(30)) @ right.T
+    own = rng.standard_normal((4, 50, 40)) * 0.02
+    vectors = (mean + own - own.mean(axis=0)).astype(np.float32)
+    best = np.sqrt(((2.0 ** -np.arange(3, 30)) ** 2).sum())
+    inputs = np.repeat(vectors.reshape(1, 4, -1), 8, axis=0)
+    averages = run(compressor, inputs, layout_of([(50, 40)]), spoil=forgetful)[0][0]
+    errors = [np.linalg.norm(each.reshape(50, 40) - mean) for each in averages]
+    assert errors[-1] < (1 + off) * best < errors[0]
+    cold = run(replace(compressor, warm_start=False), inputs, layout_of([(50, 40)]), spoil=forgetful)[0][0]
+    assert max(np.linalg.norm(each.reshape(50, 40) - mean) for each in cold) > 1.2 * best
+
+
+@pytest.mark.parametrize("compressor", COMPRESSORS, ids=repr)
+def test_what_is_kept_arrives_later(compressor, seed):
+    """The mean of the averages of constant gradients becomes that of the gradients, of all their ranks."""
+    inputs = np.repeat(gradients(seed, 1, 3), 100, axis=0)
+    averages = run(compressor, inputs)[0][0]
+    mean = inputs[0].astype(np.float64).mean(axis=0)
+    for place in LAYOUT:
+        far = np.linalg.norm((averages.mean(axis=0) - mean)[place.begin : place.end])
+        share = 0.5 if place in FACTORED else 0.02  # one of 60 directions a step; three bits
+        assert far < share * np.linalg.norm(mean[place.begin : place.end])
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+def test_codes_are_not_averaged(model, seed):
+    """Gradients that differ from rank to rank by signs and decades, of one rank together.
+
+    Eight bits are off by a percent. Averages of the same codes would be off by a third and more.
+    """
+    rng = np.random.default_rng(seed)
+    right = rng.standard_normal(80)
+    lefts = rng.standard_normal((4, 120)) * np.array([1, 0.3, 0.1, 0.03])[:, None]
+    inputs = np.array([np.outer(left, right).ravel() for left in lefts], np.float32)[None]
+    average = run(LQSGD(1, 8), inputs, layout_of([(120, 80)]), model)[0][0][0]
+    mean = inputs[0].mean(axis=0)
+    assert np.linalg.norm(average - mean) < 0.03 * np.linalg.norm(mean)
+
+
+def test_a_rank_keeps_what_factors_cannot_say_and_nothing_else(seed):
+    """Gradients of all ranks in the span of the same columns: what is a rank's own went into the average."""
+    rng = np.random.default_rng(seed)
+    columns, _ = np.linalg.qr(rng.standard_normal((40, 2)))
+    shared, _ = np.linalg.qr(rng.standard_normal((50, 2)))  # so that what a step begins with is far from dependent
+    rows = 7 * shared.T + 0.5 * rng.standard_normal((3, 4, 2, 50))
+    inputs = np.einsum("mr,skrn->skmn", columns, rows)
+    found = run(PowerSGD(2), inputs.reshape(3, 4, -1).astype(np.float32), layout_of([(40, 50)]))
+    assert all(np.abs(kept).max() < 1e-3 for _, kept, *_ in found)
+
+
+def columns_bytes(lengths, bits):
+    """A scale and codes for each 512 values of each column."""
+    cut = [min(512, length - begin) for length in lengths for begin in range(0, length, 512)]
+    return sum(4 + ceil(length * bits / 8) for length in cut)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 8])
+@pytest.mark.parametrize("compressor", [PowerSGD(2), LQSGD(2, 8), LQSGD(1, 3)], ids=repr)
+def test_bytes_are_a_formula(compressor, size, seed):
+    rank = compressor.rank
+    p = [place.shape[0] for place in FACTORED for _ in range(rank)]
+    q = [int(np.prod(place.shape[1:])) for place in FACTORED for _ in range(rank)]
+    others = [place.end - place.begin for place in LAYOUT if place not in FACTORED]
+    if isinstance(compressor, PowerSGD):
+        body = 4 * sum(p + q + others)
+    else:
+        body = columns_bytes(p + q + others, compressor.bits)
+    inputs = gradients(seed, 3, size)
+    for name, each in (("gathered", size * (size - 1)), ("owners", 2 * (size - 1))):
+        assert sum(sent for *_, sent, _ in run(compressor, inputs, model=MODELS[name])) == 3 * each * body
+
+
+@pytest.mark.parametrize("rank", [1, 4])
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+def test_eight_bits_are_a_quarter_of_float32(rank, model, seed):
+    """At equal rank, on a network of two convolutions and three full layers."""
+    layout = layout_of([(10,), (10, 400), (400,), (400, 784), (784,), (784, 16, 25), (16,), (16, 16, 5, 5), (16, 25)])
+    inputs = gradients(seed, 1, 4, whole(layout))
+    low, float32 = (
+        sum(sent for *_, sent, _ in run(compressor, inputs, layout, model))
+        for compressor in (LQSGD(rank, 8), PowerSGD(rank))
+    )
+    assert 0.25 < low / float32 <= 0.27
+
+
+@pytest.mark.parametrize("compressor", COMPRESSORS, ids=repr)
+def test_a_state_goes_on_where_it_was(compressor, seed):
+    inputs = gradients(seed, 6, 3)
+    straight, resumed = run(compressor, inputs), run(compressor, inputs, spoil=restart)
+    for (averages, kept, *_), (again, kept_again, *_) in zip(straight, resumed, strict=True):
+        assert averages.tobytes() == again.tobytes() and kept.tobytes() == kept_again.tobytes()
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+@pytest.mark.parametrize("compressor", COMPRESSORS, ids=repr)
+def test_another_number_of_ranks_takes_over(compressor, size, seed):
+    inputs = gradients(seed, 4, 3)
+    states = [reducer.state_dict() for *_, reducer in run(compressor, inputs)]
+    taken = gradients(seed + 1, 1, size)[0]
+
+    def work(transport):
+        reducer = compressor.reducer(LAYOUT, Link(transport, ""), OWNERS, CPU)
+        reducer.take_over(states, torch.from_numpy(taken[transport.rank]))
+        kept, average = reducer.kept(), torch.zeros(COUNT)
+        start = reducer.state_dict()["start"]
+        reducer.average(average, 4)
+        return kept.numpy(), start, average.double() * size, reducer.kept().double()
+
+    kept, starts, applied, after = zip(*together(size, work), strict=True)
+    assert np.array_equal(kept, taken)
+    assert all(torch.equal(start, states[0]["start"]) for start in starts)
+    assert np.abs(taken.astype(np.float64).sum(axis=0) - (applied[0] + sum(after)).numpy()).max() < 2e-5 * size
+
+
+def test_a_saved_state_does_not_change_later(seed):
+    inputs = gradients(seed, 2, 1)
+    reducer = run(LQSGD(2), inputs[:1])[0][-1]
+    state = reducer.state_dict()
+    copies = [state["start"].clone(), *(each.clone() for each in state["matrices"])]
+    reducer.average(torch.from_numpy(inputs[1, 0].copy()), 1)
+    assert all(torch.equal(a, b) for a, b in zip(copies, [state["start"], *state["matrices"]], strict=True))
+    assert not torch.equal(reducer.state_dict()["start"], state["start"])
+
+
+@pytest.mark.parametrize("missing", ["start", "matrices", "residual"])
+def test_a_state_of_another_model_is_refused(missing, seed):
+    state = run(PowerSGD(2), gradients(seed, 1, 1))[0][-1].state_dict()
+    other = run(PowerSGD(2), gradients(seed, 1, 1, 700), layout_of([(20, 35)]))[0][-1]
+    with pytest.raises(DataError, match="of the saved state"):
+        other.load_state_dict(state)
+    own = other.state_dict()
+    del own[missing]
+    with pytest.raises(DataError, match="of the saved state"):
+        other.load_state_dict(own)
+
+
+def test_a_model_without_matrices(seed):
+    layout, inputs = layout_of([(7,), (2, 2)]), gradients(seed, 2, 3, 11)
+    (averages, _, sent, reducer), *_ = run(LQSGD(2), inputs, layout)
+    mean = inputs.astype(np.float64).mean(axis=1)
+    assert np.abs(averages - mean).max() < 0.3 and sent < 2 * 2 * 2 * (11 + 2 * 4)
+    state = reducer.state_dict()
+    reducer.load_state_dict(state)
+    del state["start"]
+    with pytest.raises(DataError, match="of the saved state"):
+        reducer.load_state_dict(state)
+
+
+@pytest.mark.parametrize("compressor", COMPRESSORS, ids=repr)
+def test_zero_gradients_and_then_others(compressor, seed):
+    inputs = gradients(seed, 8, 2)
+    inputs[:3] = 0
+    averages = run(compressor, inputs)[0][0]
+    assert not averages[:3].any() and np.isfinite(averages).all()
+    for place in LAYOUT:
+        assert averages[3, place.begin : place.end].any()
+
+
+@pytest.mark.parametrize(("compressor", "off"), [(PowerSGD(4), 1e-5), (LQSGD(4, 8), 0.03)], ids=repr)
+def test_a_lower_rank_is_met_and_a_higher_one_again(compressor, off, seed):
+    """Columns that a gradient of rank one leaves without a meaning serve the next gradients."""
+    rng = np.random.default_rng(seed)
+    one = np.repeat(np.outer(rng.standard_normal(40), rng.standard_normal(50))[None], 3, axis=0)
+    four = np.repeat((rng.standard_normal((40, 4)) @ rng.standard_normal((4, 50)))[None], 5, axis=0)
+    inputs = np.concatenate([one, four]).reshape(8, 1, -1).astype(np.float32)
+    averages = run(compressor, np.repeat(inputs, 2, axis=1), layout_of([(40, 50)]), spoil=forgetful)[0][0]
+    far = np.linalg.norm(averages - inputs[:, 0], axis=1) / np.linalg.norm(inputs[:, 0], axis=1)
+    assert (far[[0, 1, 2, 5, 6, 7]] < off).all()
+
+
+def test_other_parameters_are_averaged_in_order_of_rank(seed):
+    inputs = gradients(seed, 1, 4)
+    averages = run(PowerSGD(2), inputs)[0][0]
+    total = inputs[0, 0]
+    for vector in inputs[0, 1:]:
+        total = total + vector
+    for place in LAYOUT:
+        alike = np.array_equal(averages[0, place.begin : place.end], (total / 4)[place.begin : place.end])
+        assert alike == (place not in FACTORED)
+
+
+def test_min_compression_leaves_matrices_as_they_are(seed):
+    inputs = gradients(seed, 1, 2)
+    averages = run(PowerSGD(1, min_compression=1000.0), inputs)[0][0]
+    assert np.array_equal(averages[0], (inputs[0, 0] + inputs[0, 1]) / 2)
+
+
+def test_bits_of_a_step_are_the_reducers(seed):
+    """The hook sets what a policy chooses."""
+
+    def set_bits(step, reducer):
+        reducer.bits = [3, 8][step]
+        return reducer
+
+    inputs = gradients(seed, 2, 2)
+    both = sum(sent for *_, sent, _ in run(LQSGD(1, FixedBits(5)), inputs, spoil=set_bits))
+    each = [sum(sent for *_, sent, _ in run(LQSGD(1, bits), inputs[:1])) for bits in (3, 8)]
+    assert both == sum(each)
+
+
+def test_no_global_generator_is_touched(seed):
+    torch_state, numpy_state = torch.random.get_rng_state(), np.random.get_state()[1].copy()
+    run(LQSGD(2), gradients(seed, 2, 2))
+    assert torch.equal(torch.random.get_rng_state(), torch_state)
+    assert np.array_equal(np.random.get_state()[1], numpy_state)
+
+
+@pytest.mark.parametrize("make", [PowerSGD, LQSGD])
+def test_bad_settings_are_told(make):
+    with pytest.raises(DataError, match="rank=0"):
+        make(rank=0)
+    with pytest.raises(DataError, match=r"min_compression=0\.5"):
+        make(min_compression=0.5)
+
+
+def test_bad_levels_are_told():
+    with pytest.raises(DataError, match="bits=1:"):
+        LQSGD(bits=1)
+    with pytest.raises(DataError, match=r"alpha=0\.0"):
+        LQSGD(alpha=0.0)

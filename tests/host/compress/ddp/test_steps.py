@@ -1,0 +1,264 @@
+"""A rank's steps, with threads for ranks: what happens where a value is not finite, a rank fails, or ranks differ."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import torch
+
+from bitlane.compress import QSGD, TopK
+from bitlane.compress.collectives.cost_model import LinkModel
+from bitlane.compress.collectives.transport import RankFailed, together
+from bitlane.compress.compressor import Parameter
+from bitlane.compress.compressors.uncompressed import Uncompressed
+from bitlane.compress.ddp.stats import Stats
+from bitlane.compress.ddp.steps import Steps
+from bitlane.errors import BitlaneError, DataError
+
+pytestmark = pytest.mark.torch
+
+LAYOUT = [Parameter(0, (600,)), Parameter(600, (20, 20))]
+N = 1000
+CPU = torch.device("cpu")
+
+
+def steps_of(transport, compressor, nonfinite="raise", debug=False, layout=LAYOUT):
+    return Steps(compressor, transport, LinkModel(), layout, CPU, Stats(), nonfinite, debug)
+
+
+def gradient(seed, rank, step):
+    return torch.from_numpy(np.random.default_rng([seed, rank, step]).standard_normal(N).astype(np.float32))
+
+
+def said(work):
+    try:
+        work()
+    except BitlaneError as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing"
+
+
+@dataclass(frozen=True)
+class Failing:
+    """QSGD with error feedback whose rank 1 fails in step 1, before, between or after exchanges."""
+
+    when: str
+    codec: int = field(default=QSGD().codec, init=False)
+    policy: None = field(default=None, init=False)
+
+    def reducer(self, layout, link, model, device):
+        inner = QSGD(8, error_feedback=True).reducer(layout, link, model, device)
+        return FailingReducer(inner, link, self.when)
+
+
+class FailingReducer:
+    bits = 8
+
+    def __init__(self, inner, link, when):
+        self.inner, self.link, self.when = inner, link, when
+
+    def average(self, vector, step):
+        if self.when == "before" and step == 1 and self.link.rank == 1:
+            raise MemoryError("no room for codes")
+        self.inner.average(vector, step)
+        if self.when == "different" and self.link.rank == 1:
+            vector[5] += 1
+        if self.when == "lost":
+            self.inner.averaging.residual[700:] = 0
+        if self.when == "between" and step == 1:
+            if self.link.rank == 1:
+                raise MemoryError("no room for codes")
+            self.link.gather(vector[:1].view(torch.uint8), [4] * self.link.size)
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+
+def test_what_is_skipped_changes_nothing_that_is_kept(seed):
+    """Steps 0, 1 (a NaN on one rank), 2 give what steps 0 and 2 give without step 1."""
+
+    def work(transport, with_nan):
+        steps = steps_of(transport, QSGD(2, error_feedback=True), "skip")
+        found = []
+        for step in (0, 1, 2):
+            vector = gradient(seed, transport.rank, step)
+            if step == 1:
+                if not with_nan:
+                    steps.step += 1
+                    continue
+                vector[7] = torch.nan if transport.rank == 2 else 1.0
+            before = steps._reducer.kept() if step else None
+            found.append(steps.average(lambda vector=vector: vector).clone())
+            if step == 1:
+                assert torch.equal(before, steps._reducer.kept())
+        return found, steps.stats.skipped
+
+    with_nan = together(3, lambda transport: work(transport, True))
+    without = together(3, lambda transport: work(transport, False))
+    for (found, skipped), (wanted, _) in zip(with_nan, without, strict=True):
+        assert skipped == 1
+        assert torch.equal(found[1], torch.zeros(N))
+        assert torch.equal(found[0], wanted[0]) and torch.equal(found[2], wanted[1])
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_what_is_passed_on_is_not_compressed(bad, seed):
+    def work(transport):
+        steps = steps_of(transport, QSGD(2, error_feedback=True), "pass")
+        steps.average(lambda: gradient(seed, transport.rank, 0))
+        kept = steps._reducer.kept()
+        vector = gradient(seed, transport.rank, 1)
+        vector[7] = bad if transport.rank == 1 else 1.0
+        average = steps.average(lambda: vector)
+        assert torch.equal(kept, steps._reducer.kept())
+        return average, steps.stats.uncompressed
+
+    ranks = [gradient(seed, rank, 1) for rank in range(3)]
+    wanted = (ranks[0] + ranks[1] + ranks[2]) * (1 / 3)
+    wanted[7] = bad
+    for average, uncompressed in together(3, work):
+        assert uncompressed == 1
+        assert torch.equal(average.nan_to_num(), wanted.nan_to_num()) and not torch.isfinite(average[7])
+
+
+def test_a_value_that_is_not_finite_is_an_error_on_every_rank_and_the_next_step_is_fine(seed):
+    def work(transport):
+        steps = steps_of(transport, QSGD(8))
+        first = torch.full((N,), torch.inf) if transport.rank == 1 else torch.ones(N)
+        text = said(lambda: steps.average(lambda: first))
+        return text, steps.average(lambda: torch.ones(N)).tolist(), steps.step
+
+    for text, after, step in together(3, work):
+        assert text.startswith("DataError: step 0: the gradient of rank 1 has NaN or infinite values")
+        assert after == [1.0] * N and step == 1
+
+
+def test_large_values_whose_sum_overflows_are_finite():
+    def work(transport):
+        steps = steps_of(transport, Uncompressed())
+        return float(steps.average(lambda: torch.full((N,), 1e38))[0])
+
+    assert together(2, work) == [float(torch.tensor(1e38))] * 2
+
+
+def test_a_rank_without_a_gradient_tells_the_others_and_the_next_step_is_fine():
+    def broken():
+        raise MemoryError("no room for the gradient")
+
+    def work(transport):
+        steps = steps_of(transport, QSGD(8))
+        try:
+            steps.average(broken if transport.rank == 1 else lambda: torch.ones(N))
+        except (MemoryError, RankFailed) as error:
+            text = f"{type(error).__name__}: {error}"
+        return text, steps.average(lambda: torch.ones(N)).tolist()
+
+    told = "RankFailed: rank 1 failed in step 0: its own error says why"
+    texts = [told, "MemoryError: no room for the gradient", told]
+    assert together(3, work) == [(text, [1.0] * N) for text in texts]
+
+
+@pytest.mark.parametrize("when", ["before", "between"])
+def test_a_rank_that_fails_in_the_compressor_does_not_leave_the_others_waiting(when, seed):
+    errors = {}
+
+    def work(transport):
+        steps = steps_of(transport, Failing(when))
+        steps.average(lambda: gradient(seed, transport.rank, 0))
+        try:
+            steps.average(lambda: gradient(seed, transport.rank, 1))
+        except Exception as error:
+            errors[transport.rank] = type(error)
+
+    began = time.monotonic()
+    together(3, work, patience=60)
+    assert time.monotonic() - began < 30
+    assert errors == {0: RankFailed, 1: MemoryError, 2: RankFailed}
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        ({"compressor": QSGD(4)}, "rank 0 has QSGD(bits=8"),
+        ({"nonfinite": "skip"}, "nonfinite='skip'"),
+        ({"layout": [Parameter(0, (10, 100))]}, "(10, 100)"),
+    ],
+)
+def test_ranks_that_differ_all_say_so(other, says):
+    def work(transport):
+        own = {"compressor": QSGD(8), **(other if transport.rank == 2 else {})}
+        steps = steps_of(transport, **own)
+        return said(lambda: steps.average(lambda: torch.ones(N)))
+
+    found = together(3, work)
+    assert len(set(found)) == 1
+    assert found[0].startswith("DataError: ranks have different settings") and says in found[0]
+
+
+def test_ranks_at_different_steps_all_say_so():
+    def work(transport):
+        steps = steps_of(transport, QSGD(8))
+        steps.step = 5 if transport.rank == 1 else 4
+        return said(lambda: steps.average(lambda: torch.ones(N)))
+
+    found = together(2, work)
+    assert found[0] == found[1] and "different step: rank 0 has 4, rank 1 has 5" in found[0]
+
+
+@pytest.mark.parametrize("compressor", [QSGD(2, error_feedback=True), TopK(0.01), QSGD(8)])
+def test_debug_has_nothing_to_say_of_a_compressor_that_is_right(compressor, seed):
+    def work(transport):
+        steps = steps_of(transport, compressor, debug=True)
+        scales = torch.cat([torch.full((600,), 1e-5), torch.full((400,), 10.0)])
+        for step in range(5):
+            steps.average(lambda step=step: gradient(seed, transport.rank, step) * scales)
+        return steps.step
+
+    assert together(3, work) == [5] * 3
+
+
+@pytest.mark.parametrize(
+    ("when", "says"),
+    [
+        ("different", "step 0: the average of rank 1 differs from that of rank 0"),
+        ("lost", "step 0: parameter 1 of shape (20, 20) is not conserved"),
+    ],
+)
+def test_debug_finds_what_is_wrong_on_every_rank(when, says, seed):
+    def work(transport):
+        steps = steps_of(transport, Failing(when), debug=True)
+        return said(lambda: steps.average(lambda: gradient(seed, transport.rank, 0)))
+
+    found = together(3, work)
+    assert len(set(found)) == 1 and found[0].startswith(f"BitlaneError: {says}")
+
+
+def test_a_saved_state_of_another_model_is_an_error_on_every_rank():
+    def work(transport):
+        saved = steps_of(transport, QSGD(8, error_feedback=True))
+        saved.average(lambda: torch.ones(N))
+        fresh = steps_of(transport, QSGD(8, error_feedback=True), layout=[Parameter(0, (N,))])
+        if transport.rank == 1:
+            fresh.load_state_dict(saved.state_dict())
+        return said(lambda: fresh.average(lambda: torch.ones(N)))
+
+    found = together(2, work)
+    assert found[0].startswith("RankFailed: rank 1 failed in step 0")
+    assert found[1].startswith("DataError: shapes of the saved state is [[600], [20, 20]], and [[1000]] is needed")
+
+
+def test_nothing_to_save_before_the_first_step():
+    def work(transport):
+        return said(steps_of(transport, QSGD(8)).state_dict)
+
+    assert together(1, work) == ["DataError: nothing to save before the first step"]
+
+
+def test_nonfinite_is_checked_in_the_hook():
+    from bitlane.compress import DDPCompression
+
+    with pytest.raises(DataError, match="nonfinite='ignore': choose one of raise, skip, pass"):
+        DDPCompression(QSGD(8), nonfinite="ignore")

@@ -1,0 +1,43 @@
+"""Compressors by name: each with its settings, and one line for what there is not."""
+
+from __future__ import annotations
+
+import pytest
+
+import bitlane.compress
+from bitlane.compress import LQSGD, QSGD, Adaptive, MiCRO, MQGrad
+from bitlane.compress.compressors.uncompressed import Uncompressed
+from bitlane.compress.registry import EXAMPLES, named
+from bitlane.errors import DataError
+
+pytestmark = pytest.mark.torch
+
+
+def test_names_and_settings():
+    assert named("none") == Uncompressed()
+    assert named("lqsgd") == LQSGD()
+    assert named("lqsgd:rank=3,bits=4,alpha=2.5") == LQSGD(rank=3, bits=4, alpha=2.5)
+    assert named("qsgd:bits=mqgrad,error_feedback=True") == QSGD(bits=MQGrad(), error_feedback=True)
+    assert named("qsgd:bits=adaptive") == QSGD(bits=Adaptive())
+    assert named("micro:controller=published") == MiCRO(controller="published")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("lzma", "no compressor named 'lzma': choose one of none, qsgd"),
+        ("lqsgd:speed=3", "settings of lqsgd are rank, bits"),
+        ("lqsgd:rank", "each as name=value"),
+        ("qsgd:bits=many", "'many' is no number, True or False"),
+        ("none:bits=3", "settings of none are none"),
+        ("qsgd:bits=9", "bits=9"),
+    ],
+)
+def test_what_there_is_not(text, says):
+    with pytest.raises(DataError, match=says):
+        named(text)
+
+
+def test_examples_are_of_all_that_is_exported():
+    exported = {name for name in bitlane.compress.__all__ if hasattr(getattr(bitlane.compress, name), "reducer")}
+    assert exported == {type(named(text)).__name__ for text in EXAMPLES} - {"Uncompressed"}

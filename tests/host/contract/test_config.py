@@ -1,0 +1,74 @@
+"""The build-time configuration: refused values are named, sizes follow from it, and every choice has its own digest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bitlane.contract.config import AcceleratorConfig
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *({"width": width} for width in (0, 32, 63, 65, 192, 1024)),
+        *({"outputs": outputs} for outputs in (-1, 0, 16)),
+        {"max_features": 32},
+        {"max_features": 100},
+        {"max_features": 0},
+        {"row_buffer_beats": 64},
+        {"fifo_beats": 63},
+        {"address_bits": 31},
+        {"address_bits": 65},
+    ],
+    ids=str,
+)
+def test_a_refused_value_is_named(bad: dict[str, Any]) -> None:
+    ((name, value),) = bad.items()
+    with pytest.raises(ValueError, match=f"{name}={value} must"):
+        AcceleratorConfig(**bad)
+
+
+@pytest.mark.parametrize(
+    "good",
+    [
+        *({"width": width} for width in (64, 128, 256, 512)),
+        *({"outputs": outputs} for outputs in (1, 15)),
+        {"max_features": 64},
+        {"row_buffer_beats": 65},
+        {"fifo_beats": 64},
+        {"address_bits": 32},
+        {"address_bits": 64},
+    ],
+    ids=str,
+)
+def test_limits_are_allowed(good: dict[str, Any]) -> None:
+    AcceleratorConfig(**good)
+
+
+def test_derived_sizes() -> None:
+    config = AcceleratorConfig(max_features=128, row_buffer_beats=200)
+    assert config.max_chunks == 4
+    assert config.max_row_words == 136
+
+
+@pytest.mark.parametrize(
+    ("width", "columns", "chunk_beats", "record_beats"),
+    [
+        # a chunk is 16 words; a record is the first power of two above the outputs, but a beat at least
+        (64, 1, 16, {1: 2, 2: 4, 3: 4, 4: 8, 7: 8, 8: 16, 15: 16}),
+        (128, 2, 8, {1: 1, 2: 2, 3: 2, 4: 4, 15: 8}),
+        (256, 4, 4, {1: 1, 3: 1, 4: 2, 15: 4}),
+        (512, 8, 2, {1: 1, 7: 1, 8: 2, 15: 2}),
+    ],
+)
+def test_a_beat(width: int, columns: int, chunk_beats: int, record_beats: dict[int, int]) -> None:
+    for outputs, beats in record_beats.items():
+        config = AcceleratorConfig(width=width, outputs=outputs)
+        assert config.columns == columns
+        assert config.beat_bytes == 8 * columns
+        assert config.chunk_beats == chunk_beats
+        assert config.record_beats == beats
+        assert config.record_bytes == beats * 8 * columns
+        assert beats * columns >= 1 + outputs, "cycles and losses fit"

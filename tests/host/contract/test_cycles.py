@@ -1,0 +1,227 @@
+"""Predicted cycles against a simulation of the schedule, cycle by cycle, and what holds of every prediction.
+
+That every prediction equals the RTL's count is tested in `tests/sim/test_exact.py`.
+"""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from bitlane.contract.cycles import MemoryTiming, group_gap, predict, publish_latency
+from bitlane.contract.geometry import Geometry
+from bitlane.contract.latencies import update_latency
+from bitlane.contract.layout import record_words
+
+
+def loads_of(geometry):
+    """Beats of the models and of the levels."""
+    return (geometry.outputs + geometry.levels) * geometry.chunks * 16 // geometry.columns
+
+
+def tokens_of(geometry, epochs):
+    """The beats of a run in order: (stream, is a digit, ends its group, its batch, its epoch)."""
+    tokens = [(0, False, False, False, False)] * loads_of(geometry)
+    for _ in range(epochs):
+        for group in range(geometry.groups):
+            if group % 4 == 0:
+                tokens += [(0, False, False, False, False)] * geometry.outputs
+            row = []
+            for chunk in range(geometry.chunks):
+                row += [0] * (geometry.half and chunk % 2 == 0) + [0] * geometry.base_digits + [1] * geometry.draws
+            epoch_ends = group == geometry.groups - 1
+            batch_ends = epoch_ends or (group + 1) % geometry.batch_groups == 0
+            tokens += [(stream, True, False, False, False) for stream in row[:-1]]
+            tokens.append((row[-1], True, True, batch_ends, epoch_ends))
+    return tokens
+
+
+def arrivals(tokens, geometry, begin, latency):
+    """When each beat can be taken: 16 of a stream are asked for when the first of them is walked, one a cycle."""
+    sizes = {0: geometry.base_beats, 1: geometry.draw_beats}
+    left = {0: loads_of(geometry), 1: 0}  # of the region, not yet asked for; models and tables come first
+    asked_for = {0: [], 1: []}
+    bus_free = 0
+    times = []
+    for number, (stream, *_) in enumerate(tokens):
+        if not asked_for[stream]:
+            left[stream] = left[stream] or sizes[stream]
+            beats = min(16, left[stream])
+            left[stream] -= beats
+            first = max(begin + number + 1 + latency, bus_free)
+            asked_for[stream] = [first + beat for beat in range(beats)]
+            bus_free = first + beats
+        times.append(asked_for[stream].pop(0) + 2)
+    return times
+
+
+def simulated(geometry, epochs, snapshots, staleness, timing):
+    """Counters of a run whose every cycle is gone through."""
+    chunks, table = geometry.chunks, geometry.table
+    begin = 1 + max(geometry.base_row_words, chunks).bit_length()
+    first_chunk = geometry.half + geometry.base_digits + geometry.draws
+    publish = update_latency(geometry.columns, table) + first_chunk - 1
+    gap = 4 if table else geometry.digits + 2
+    waits = chunks // 2 if geometry.base_bits == 1 else 0
+    tail = geometry.row_words + waits - first_chunk
+    chunk_beats = 16 // geometry.columns
+    loads = loads_of(geometry)
+    record_beats = record_words(geometry.outputs, geometry.columns) // geometry.columns
+    tokens = tokens_of(geometry, epochs)
+    ready = arrivals(tokens, geometry, begin, timing.read_latency)
+    number, cycle, gap_ends, draw_ends, go = 0, begin, 0, 0, 0
+    publications = []  # the first cycles in which a batch's update can be read
+    memory = model = 0
+    stamps = []
+    while number < len(tokens):
+        stream, digit, group_ends, batch_ends, epoch_ends = tokens[number]
+        draw = table and stream == 1
+        unpublished = sum(cycle < publication for publication in publications)
+        too_soon = (group_ends and cycle < gap_ends) or (draw and cycle < draw_ends)
+        if digit and (unpublished > staleness or cycle < go or too_soon):
+            model += 1
+        elif cycle < ready[number]:
+            memory += 1
+        else:
+            number += 1
+            if number == loads:
+                go = cycle + 5 + (geometry.columns - 1).bit_length()
+            if draw:
+                draw_ends = cycle + 2
+            if group_ends:
+                gap_ends = cycle + gap
+            if batch_ends:
+                publications.append(cycle + publish)
+            if epoch_ends:
+                stamps.append(cycle + publish - 1 + tail)
+                stored = geometry.outputs * chunks * (chunk_beats + 3)
+                stored *= snapshots or len(stamps) == epochs
+                go = stamps[-1] + stored + record_beats + 3 + 2
+        cycle += 1
+    return go - 2 + max(timing.write_latency, 2) + 1, stamps, len(tokens), memory, model
+
+
+def counted(counts):
+    return counts.cycles, counts.epoch_cycles.tolist(), counts.beats, counts.stall_memory, counts.stall_model
+
+
+def random_geometry(rng, most_rows=100, table_bits=0):
+    """Of uniform levels, or with tables and codes of so many bits."""
+    draws = table_bits > 0 or bool(rng.integers(2))
+    columns = int(rng.choice([1, 2, 4, 8]))
+    rows = int(rng.integers(1, most_rows))
+    batch = rng.choice([rng.integers(1, rows + 10), rng.integers(1, 3 * columns + 1)])
+    features = rng.choice([1, 33, rng.integers(1, 300)])
+    digits, half = divmod(table_bits, 2) if table_bits else (int(rng.choice([1, 2, rng.integers(not draws, 16)])), 0)
+    outputs = int(rng.choice([1, 2, 3, 15]))
+    return Geometry(
+        int(features), rows, digits, draws, int(batch), columns, outputs, half=bool(half), table=table_bits > 0
+    )
+
+
+@pytest.mark.parametrize("table_bits", [0, 1, 2, 3])
+def test_every_cycle_is_that_of_the_schedule(seed, table_bits):
+    rng = np.random.default_rng(seed)
+    for staleness, _ in product((0, 1), range(60)):
+        geometry = random_geometry(rng, table_bits=table_bits)
+        timing = MemoryTiming(int(rng.choice([1, 7, 60, 150])), int(rng.integers(1, 40)))
+        epochs, snapshots = int(rng.integers(1, 4)), bool(rng.integers(2))
+        counts = predict(geometry, epochs, snapshots, staleness, timing)
+        assert counted(counts) == simulated(geometry, epochs, snapshots, staleness, timing), geometry
+
+
+@pytest.mark.parametrize("columns", [1, 4])
+@pytest.mark.parametrize(
+    "words",
+    [{"base_digits": 1}, {"base_digits": 3}]
+    + [{"base_digits": bits // 2, "draws": True, "half": bits % 2 == 1, "table": True} for bits in (1, 2, 3)],
+    ids=["2 bits", "6 bits", "table of 1 bit", "table of 2 bits", "table of 3 bits"],
+)
+def test_many_short_batches(seed, columns, words):
+    """Enough batches for their pattern to repeat, whatever the labels' phase."""
+    rng = np.random.default_rng(seed)
+    for batch_groups, features in product((1, 2, 3, 5, 6), (3, 40)):
+        batch = batch_groups * columns - int(rng.integers(columns))
+        shape = {"rows": 60 * batch + int(rng.integers(batch)), "batch": batch, "columns": columns}
+        geometry = Geometry(features, **{"draws": False} | shape | words)
+        for staleness in (0, 1):
+            counts = predict(geometry, 2, False, staleness)
+            assert counted(counts) == simulated(geometry, 2, False, staleness, MemoryTiming()), geometry
+
+
+@pytest.mark.parametrize(
+    ("base_digits", "draws", "cycles"),
+    [(0, True, 256_335), (1, True, 506_516), (3, True, 1_006_880), (16, False, 4_009_042)],
+)
+def test_figures(base_digits, draws, cycles):
+    """10,000 rows of 784 features, batch 64, read latency 60 cycles."""
+    assert predict(Geometry(784, 10_000, base_digits, draws, 64), 1, False).cycles == cycles
+
+
+@pytest.mark.parametrize(("table_bits", "cycles_a_row"), [(1, 50), (2, 50), (3, 63)])
+def test_an_epoch_of_table_lanes(table_bits, cycles_a_row):
+    """25 chunks of 64 bits: with one base bit 13 half words, 25 draw words and a wait before each second of these."""
+    geometry = Geometry(784, 6400, table_bits // 2, True, 6400, half=table_bits % 2 == 1, table=True)
+    length = np.diff(predict(geometry, 2, False).epoch_cycles)[0]
+    assert 6400 * cycles_a_row + 1600 <= length < 6400 * cycles_a_row + 1600 + 150
+    assert geometry.layout_bound == 6400 * {1: 38, 2: 50, 3: 63}[table_bits] + 1600
+
+
+def test_epochs_after_the_first_are_alike(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(100):
+        geometry = random_geometry(rng)
+        counts = predict(geometry, 5, bool(rng.integers(2)), int(rng.integers(2)))
+        lengths = np.diff(counts.epoch_cycles)
+        assert len(set(lengths[:-1].tolist())) == 1
+        assert counts.cycles > counts.epoch_cycles[-1] > lengths[0] * 4
+
+
+def test_a_batch_costs_its_rows_and_one_update(seed):
+    """Halving the batch costs as many updates more, and nothing at all with staleness where an update is shorter."""
+    rng = np.random.default_rng(seed)
+    compared = 0
+    while compared < 50:
+        geometry = random_geometry(rng)
+        if geometry.row_words < group_gap(geometry):
+            continue
+        compared += 1
+        geometry = replace(geometry, rows=64 * geometry.columns, batch=64 * geometry.columns)
+        half = replace(geometry, batch=32 * geometry.columns)
+        one, two = (np.diff(predict(each, 2, False).epoch_cycles)[0] for each in (geometry, half))
+        bubble = publish_latency(geometry) - 1
+        assert two - one == bubble - geometry.outputs  # labels are taken meanwhile
+        stale = np.diff(predict(half, 2, False, staleness=1).epoch_cycles)[0]
+        assert stale == one
+
+
+def test_staleness_leaves_no_bubble(seed):
+    """From 64 features on an epoch takes its beats, the last update and the record."""
+    rng = np.random.default_rng(seed)
+    for _ in range(50):
+        geometry = replace(random_geometry(rng), features=int(rng.integers(65, 1000)))
+        if geometry.batch_groups * geometry.row_words <= publish_latency(geometry):
+            continue
+        counts = predict(geometry, 3, False, 1)
+        drain = update_latency(geometry.columns, table=False) - 1 + geometry.row_words - 1
+        record = record_words(geometry.outputs, geometry.columns) // geometry.columns + 3 + 2 - 1
+        labels = geometry.outputs  # are taken during the drain
+        assert np.diff(counts.epoch_cycles)[0] == geometry.beats - labels + drain + record
+
+
+def test_latency_shows_once(seed):
+    rng = np.random.default_rng(seed)
+    geometry, staleness = random_geometry(rng), int(rng.integers(2))
+    near, far = (predict(geometry, 4, False, staleness, MemoryTiming(latency, 20)) for latency in (10, 90))
+    assert far.cycles - near.cycles == 80
+    assert far.stall_memory - near.stall_memory == 80
+    slow = predict(geometry, 4, False, staleness, MemoryTiming(10, 50))
+    assert slow.cycles - near.cycles == 30
+
+
+def test_long_epochs_take_no_time_to_predict():
+    geometry = Geometry(30, (1 << 24) - 1, 1, False, 3)
+    for staleness in (0, 1):
+        counts = predict(geometry, 1000, False, staleness)
+        assert counts.stall_memory == predict(replace(geometry, rows=300), 1, False, staleness).stall_memory

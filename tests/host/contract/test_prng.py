@@ -1,0 +1,60 @@
+"""The random words of random rounding: the textbook's, even, and apart in every direction; and what rounding makes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.helpers import sgd_textbook as textbook
+
+from bitlane.contract import prng as randomness
+from bitlane.contract.fixed_point import round_at_random
+from bitlane.contract.prng import SEED_STEP
+
+BATCHES, PLACES = 8_000, 3
+WORST = 6.5  # standard errors, of some 20,000 numbers each; 5 is the largest that is seen
+LANES = np.concatenate([randomness.model_lanes(), randomness.coefficient_lanes(8)])
+
+
+def test_every_word_is_the_textbooks(seed):
+    rng = np.random.default_rng(seed)
+    for start in (0, (1 << 32) - 1, int(rng.integers(1 << 32))):
+        first = int(rng.integers(1 << 24))
+        words = randomness.words(start, range(first, first + 3), LANES)
+        expected = [[textbook.random_word(start, first + i, lane) for lane in range(len(LANES))] for i in range(3)]
+        assert words.tolist() == expected
+
+
+def test_the_seed_of_a_later_batch(seed):
+    assert randomness.after_batches(seed, 3) == (seed + 3 * SEED_STEP) % 2**32
+
+
+@pytest.mark.parametrize("bits", [1, 4, 12, 27])
+def test_words_are_even_and_apart(seed, bits):
+    """Of the low bits: means, and correlations between lanes, between places, and with the batches before."""
+    rng = np.random.default_rng(seed)
+    start, first = int(rng.integers(1 << 32)), int(rng.integers(1 << 10))
+    below = np.uint32((1 << bits) - 1)
+    words = np.empty((BATCHES, PLACES, len(LANES)), np.uint32)
+    for batch in range(BATCHES):
+        now = randomness.after_batches(start, batch)
+        words[batch] = randomness.words(now, range(first, first + PLACES), LANES) & below
+    values = words.reshape(BATCHES, -1).astype(np.float64)
+    values = (values - below / 2) / np.sqrt((4.0**bits - 1) / 12)
+    assert np.abs(values.mean(axis=0)).max() * np.sqrt(BATCHES) < WORST
+    for apart in (0, 1, 2, 3):
+        correlation = values[apart:].T @ values[: BATCHES - apart] / BATCHES
+        if not apart:
+            np.fill_diagonal(correlation, 0)
+        assert np.abs(correlation).max() * np.sqrt(BATCHES) < WORST, f"{apart} batches apart"
+
+
+def test_rounding_is_unbiased(seed):
+    """Over all the words that there are of so many bits the mean is the number itself; nothing off the grid is left."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.integers(-(1 << 31), 1 << 31, 50)
+    for cut in (1, 5, 12):
+        words = np.arange(1 << cut, dtype=np.uint32) | np.uint32(int(rng.integers(1 << 19)) << 12)
+        rounded = round_at_random(numbers[:, None], words, cut)
+        assert (rounded % (1 << cut) == 0).all() and (np.abs(rounded - numbers[:, None]) < 1 << cut).all()
+        assert (rounded.sum(axis=1) == numbers << cut).all()
+    assert round_at_random(numbers, np.uint32([~0 & 0xFFFFFFFF]), 0).tolist() == numbers.tolist()

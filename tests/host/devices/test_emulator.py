@@ -1,0 +1,375 @@
+"""The emulator as its bus sees it: registers, memory, checks, and where results are written."""
+
+import numpy as np
+import pytest
+from tests.helpers.emulators import emulator
+from tests.helpers.machines import random_job
+
+from bitlane.contract.cycles import predict
+from bitlane.contract.layout import MAX_EPOCHS, MAX_ROWS
+from bitlane.contract.modes import ErrorCode
+from bitlane.contract.packing import pack_master
+from bitlane.contract.registers import (
+    CONTROL_ABORT,
+    CONTROL_ACKNOWLEDGE,
+    CONTROL_START,
+    FIELDS,
+    IDENTITY,
+    RANDOM_REGISTERS,
+    REGISTERS,
+    STATUS_BUSY,
+    STATUS_DONE,
+    TABLE_REGISTERS,
+    VERSION,
+)
+from bitlane.devices.emulator import EmulatorDevice
+from bitlane.errors import DataError, DeviceError
+from bitlane.reference.machine import run_epochs
+
+
+def read(device, name):
+    register, field = FIELDS.get(name) or (REGISTERS[name], None)
+    value = sum(device.read(register.offset + 4 * i) << 32 * i for i in range(register.words))
+    return value >> field.low & (1 << field.bits) - 1 if field else value
+
+
+def write(device, name, value):
+    register, field = FIELDS.get(name) or (REGISTERS[name], None)
+    if field:
+        value = read(device, register.name) & ~((1 << field.bits) - 1 << field.low) | value << field.low
+    for i in range(register.words):
+        device.write(register.offset + 4 * i, value >> 32 * i & 0xFFFFFFFF)
+
+
+def filled(device, *regions):
+    buffer = device.allocate(8 * sum(map(len, regions)))
+    buffer.array[:] = np.concatenate(regions)
+    device.flush(buffer)
+    return buffer
+
+
+def prepare(device, job):
+    """Writes a job's registers by hand; the buffers for models and trace."""
+    geometry, settings = job.geometry, job.settings
+    levels = [pack_master(job.levels)] if geometry.table else []
+    models = device.allocate(job.epochs * geometry.model_bytes)
+    trace = device.allocate(job.epochs * 8 * geometry.record_words)
+    values = {
+        "features": geometry.features,
+        "groups": geometry.groups,
+        "batch_groups": geometry.batch_groups,
+        "batch_tail": geometry.tails[0],
+        "epoch_tail": geometry.tails[1],
+        "base_digits": geometry.base_bits if geometry.table else geometry.base_digits,
+        "draws": int(geometry.draws),
+        "sets": job.sets,
+        "base_address": filled(device, *job.base).device_address,
+        "base_stride": 8 * geometry.base_words if len(job.base) > 1 else 0,
+        "draw_address": filled(device, *job.draws).device_address if job.draws else 0,
+        "draw_stride": 8 * geometry.draw_words,
+        "model_in": filled(device, pack_master(job.master), *levels).device_address,
+        "model_out": models.device_address,
+        "trace": trace.device_address,
+    }
+    values |= {name: int(getattr(job, name)) for name in ("epochs", "snapshots")}
+    low, high = settings.bounds
+    values["bounds"] = low & 0xFFFF | (high & 0xFFFF) << 16
+    for name in ("step", "step_negative", "rate", "decay", "phase", "loss", "prox", "free", "staleness"):
+        values[name] = int(getattr(settings, name))
+    for name, value in values.items():
+        write(device, name, value)
+    return models, trace
+
+
+def finish(device):
+    """Polls until done; the error code."""
+    while True:
+        status = read(device, "status")
+        if status & STATUS_DONE:
+            assert not status & STATUS_BUSY
+            return ErrorCode(status >> 8)
+
+
+def start(device):
+    write(device, "control", CONTROL_START)
+    return finish(device)
+
+
+def test_identity_and_capabilities():
+    device = emulator(max_features=64, row_buffer_beats=164, width=256, outputs=3, level_slots=32)
+    assert (read(device, "identity"), read(device, "version")) == (IDENTITY, VERSION)
+    assert (read(device, "max_features"), read(device, "max_row_words")) == (64, 100)
+    assert (read(device, "port_bits"), read(device, "outputs"), read(device, "level_slots")) == (256, 3, 32)
+    assert read(EmulatorDevice(), "level_slots") == 0
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [{"width": 96}, {"width": 1024}, {"outputs": 0}, {"outputs": 16}]
+    + [{"level_slots": slots} for slots in (1, 8, 24, 4095)],
+)
+def test_hardware_that_nobody_builds(sizes):
+    with pytest.raises(DataError, match=f"{next(iter(sizes))}="):
+        emulator(**sizes)
+
+
+def test_registers_keep_their_bits_and_nothing_else():
+    device = emulator(random=True)
+    for register in REGISTERS.values():
+        if register.name in ("control", "status"):
+            continue
+        before = read(device, register.name)
+        write(device, register.name, 0xFFFF_FFFF_FFFF_FFFF)
+        assert read(device, register.name) == ((1 << register.bits) - 1 if register.writable else before)
+    write(device, "model_out", 0x1234_5678_9ABC_DEF0)
+    assert device.read(REGISTERS["model_out"].offset) == 0x9ABC_DEF0
+    device.write(0xFFC, 1)
+    assert device.read(0xFFC) == 0
+
+
+def test_what_a_build_has_not_reads_as_nothing():
+    device = EmulatorDevice()
+    for name in (*TABLE_REGISTERS, *RANDOM_REGISTERS):
+        write(device, name, 0x3FF)
+        assert read(device, name) == 0
+
+
+@pytest.mark.parametrize("draws", [True, False])
+@pytest.mark.parametrize("snapshots", [True, False])
+@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (2, 3), (4, 15), (8, 1)])
+def test_results_lie_where_the_design_says(seed, draws, snapshots, columns, outputs):
+    rng = np.random.default_rng(seed)
+    batch = int(rng.integers(1, 40))
+    job, samples = random_job(rng, draws=draws, snapshots=snapshots, columns=columns, outputs=outputs, batch=batch)
+    device = emulator(width=64 * columns, outputs=outputs)
+    models, trace = prepare(device, job)
+    assert start(device) == ErrorCode.NONE
+    device.invalidate(models)
+    device.invalidate(trace)
+
+    counts = predict(job.geometry, job.epochs, snapshots, job.settings.staleness)
+    rows = (samples[epoch % job.sets] for epoch in range(job.epochs))
+    epochs = list(run_epochs(rows, job.geometry, job.settings, job.master))
+    words = job.geometry.model_words
+    for number, epoch in enumerate(epochs):
+        record = trace.array.view(np.int64).reshape(job.epochs, -1)[number].tolist()
+        assert record[: 1 + outputs] == [counts.epoch_cycles[number], *epoch.loss]
+        assert len(record) >= columns and not any(record[1 + outputs :])
+        if snapshots:
+            stored = models.array[number * words : (number + 1) * words]
+            assert stored.tolist() == pack_master(epoch.master).tolist()
+    if not snapshots:
+        assert models.array[:words].tolist() == pack_master(epochs[-1].master).tolist()
+        assert not models.array[words:].any()
+    last = epochs[-1]
+    assert read(device, "epoch") == job.epochs
+    assert read(device, "saturations") == last.saturations
+    for name in ("step", "step_negative", "rate", "phase"):
+        assert read(device, f"{name}_now") == getattr(last.settings, name)
+    assert (read(device, "cycles"), read(device, "beats")) == (counts.cycles, counts.beats)
+
+
+@pytest.mark.parametrize("table_bits", [1, 2, 3])
+@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (2, 3), (8, 1)])
+def test_levels_lie_behind_the_models(seed, table_bits, columns, outputs):
+    rng = np.random.default_rng(seed)
+    features = int(rng.integers(1, 100))
+    job, samples = random_job(rng, table_bits=table_bits, features=features, columns=columns, outputs=outputs)
+    device = emulator(width=64 * columns, outputs=outputs, level_slots=64)
+    models, _ = prepare(device, job)
+    assert start(device) == ErrorCode.NONE
+    device.invalidate(models)
+    rows = (samples[epoch % job.sets] for epoch in range(job.epochs))
+    *_, last = run_epochs(rows, job.geometry, job.settings, job.master, job.levels)
+    assert models.array[: job.geometry.model_words].tolist() == pack_master(last.master).tolist()
+    assert read(device, "saturations") == last.saturations
+    counts = predict(job.geometry, job.epochs, False, job.settings.staleness)
+    assert (read(device, "cycles"), read(device, "beats")) == (counts.cycles, counts.beats)
+
+
+def test_every_status_read_is_an_epoch(seed):
+    job, _ = random_job(np.random.default_rng(seed), epochs=3)
+    device = EmulatorDevice()
+    prepare(device, job)
+    write(device, "control", CONTROL_START)
+    seen = []
+    for _ in range(3):
+        status = read(device, "status")
+        seen.append((read(device, "epoch"), status & 3))
+        write(device, "control", CONTROL_START)  # ignored while busy
+        if status & STATUS_DONE:
+            break
+        write(device, "batch_groups", 1)  # not looked at before the next start
+    assert seen == [(1, STATUS_BUSY), (2, STATUS_BUSY), (3, STATUS_DONE)]
+
+
+def test_acknowledge_and_start_again(seed):
+    job, _ = random_job(np.random.default_rng(seed))
+    device = EmulatorDevice()
+    models, _ = prepare(device, job)
+    assert start(device) == ErrorCode.NONE
+    device.invalidate(models)
+    first = models.array.copy()
+    write(device, "control", CONTROL_ACKNOWLEDGE)
+    assert read(device, "status") == 0
+    assert start(device) == ErrorCode.NONE
+    device.invalidate(models)
+    assert np.array_equal(models.array, first)
+
+
+def test_abort(seed):
+    job, _ = random_job(np.random.default_rng(seed))
+    device = EmulatorDevice()
+    prepare(device, job)
+    write(device, "control", CONTROL_ABORT)  # nothing runs
+    assert read(device, "status") == 0
+    write(device, "control", CONTROL_START)
+    read(device, "status")
+    write(device, "control", CONTROL_ABORT)
+    assert finish(device) == ErrorCode.ABORTED
+    assert read(device, "epoch") == 1
+    assert start(device) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("features", 0), ("features", 129), ("groups", 0), ("groups", MAX_ROWS + 1), ("epochs", 0)]
+    + [
+        ("epochs", MAX_EPOCHS + 1),
+        ("batch_groups", 0),
+        ("batch_groups", MAX_ROWS + 1),
+        ("sets", 0),
+        ("base_digits", 17),
+        ("base_digits", 5),
+        ("loss", 3),
+        ("bounds", 5 | 4 << 16),
+        ("bounds", 0 | 0xFFFF << 16),
+    ]
+    + [(name, rows) for name in ("batch_tail", "epoch_tail") for rows in (0, 3, 15)]
+    + [(name, 0x1000_0008) for name in ("base_address", "base_stride", "draw_address", "draw_stride")]
+    + [(name, 0x1000_0040) for name in ("model_in", "model_out")]
+    + [("trace", 0x1000_0010), ("decay", (1 << 15) - 1), ("decay", (1 << 16) + 1)]
+    + [(name, 1 << 40) for name in ("base_address", "draw_address", "model_in", "model_out", "trace")],
+)
+def test_configurations_that_the_hardware_refuses(seed, name, value):
+    """A port of two words, records of four; two chunks of four are taken with staleness too."""
+    job, _ = random_job(np.random.default_rng(seed), columns=2, outputs=3, staleness=1)
+    device = emulator(max_features=128, row_buffer_beats=64 + 2 * 5, width=128, outputs=3)
+    prepare(device, job)
+    before = read(device, name)
+    write(device, name, value)
+    assert start(device) == ErrorCode.CONFIGURATION
+    assert read(device, "epoch") == 0
+    write(device, name, before)
+    assert start(device) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("base_digits", bits) for bits in (0, 3, 4, 16)] + [("draws", 0), ("features", 129)]
+)
+def test_tables_that_the_hardware_refuses(seed, name, value):
+    """Four chunks of 5 levels fill the tables; neither a fifth chunk nor 9 levels would fit, though the memory does."""
+    job, _ = random_job(np.random.default_rng(seed), table_bits=2, features=128, staleness=0)
+    device = emulator(max_features=256, level_slots=32)
+    prepare(device, job)
+    before = read(device, name)
+    write(device, name, value)
+    assert start(device) == ErrorCode.CONFIGURATION
+    write(device, name, before)
+    assert start(device) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(("table_bits", "words"), [(1, 8), (2, 10), (3, 13)])
+def test_half_words_count_in_a_row(seed, table_bits, words):
+    """Five chunks."""
+    job, _ = random_job(np.random.default_rng(seed), table_bits=table_bits, features=130)
+    for max_row_words, code in ((words - 1, ErrorCode.CONFIGURATION), (words, ErrorCode.NONE)):
+        device = emulator(row_buffer_beats=64 + max_row_words, level_slots=128)
+        prepare(device, job)
+        assert start(device) == code
+
+
+def test_staleness_halves_the_model_memory(seed):
+    job, _ = random_job(np.random.default_rng(seed), features=65, staleness=1)
+    device = emulator(max_features=128)
+    prepare(device, job)
+    assert start(device) == ErrorCode.CONFIGURATION
+    write(device, "staleness", 0)
+    assert start(device) == ErrorCode.NONE
+
+
+def test_a_last_batch_that_is_longer_than_the_others(seed):
+    """No number of rows makes such registers: the hardware would take them, the emulator does not."""
+    job, _ = random_job(np.random.default_rng(seed), rows=32, batch=8, columns=4)
+    device = emulator(width=256)
+    prepare(device, job)
+    write(device, "batch_tail", 3)
+    write(device, "epoch_tail", 4)
+    assert start(device) == ErrorCode.CONFIGURATION
+    write(device, "batch_tail", 4)
+    write(device, "epoch_tail", 3)
+    assert start(device) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("columns", [1, 4])
+def test_a_batch_of_more_groups_than_there_are(seed, columns):
+    job, _ = random_job(np.random.default_rng(seed), rows=32, batch=33, columns=columns)
+    device = emulator(width=64 * columns)
+    models, _ = prepare(device, job)
+    assert start(device) == ErrorCode.NONE
+    device.invalidate(models)
+    expected = models.array.copy()
+    write(device, "batch_groups", 1000)
+    write(device, "batch_tail", 1)
+    write(device, "epoch_tail", columns)
+    assert start(device) == ErrorCode.NONE
+    device.invalidate(models)
+    assert np.array_equal(models.array, expected)
+
+
+def test_no_digits_at_all(seed):
+    job, _ = random_job(np.random.default_rng(seed), base_digits=0)
+    device = EmulatorDevice()
+    prepare(device, job)
+    assert start(device) == ErrorCode.NONE  # a draw digit alone is a precision
+    write(device, "draws", 0)
+    assert start(device) == ErrorCode.CONFIGURATION
+
+
+@pytest.mark.parametrize("address", [0, 0x1000_0000 + (1 << 20) - 8 * 16, 1 << 39])
+@pytest.mark.parametrize("name", ["base_address", "draw_address", "model_in", "model_out", "trace"])
+def test_addresses_without_memory(seed, name, address):
+    job, _ = random_job(np.random.default_rng(seed), epochs=10)
+    device = emulator(capacity_bytes=1 << 20)
+    prepare(device, job)
+    write(device, name, address)
+    writes = name in ("model_out", "trace")
+    assert start(device) == (ErrorCode.WRITE_DECODE if writes else ErrorCode.READ_DECODE)
+
+
+def test_what_is_not_flushed_is_not_there(seed):
+    device = EmulatorDevice()
+    buffer = device.allocate(20)
+    assert len(buffer.array) == 3
+    buffer.array[:] = 7
+    device.invalidate(buffer)
+    assert buffer.array.tolist() == [0, 0, 0]
+    buffer.array[:] = 7
+    device.flush(buffer)
+    buffer.array[:] = 0
+    device.invalidate(buffer)
+    assert buffer.array.tolist() == [7, 7, 7]
+
+
+def test_memory_is_given_back():
+    device = emulator(capacity_bytes=3 * 4096)
+    first, second, third = (device.allocate(size) for size in (1, 4096, 4000))
+    assert [b.device_address % 4096 for b in (first, second, third)] == [0, 0, 0]
+    with pytest.raises(DeviceError, match="no room"):
+        device.allocate(1)
+    second.free()
+    second.free()
+    assert device.allocated == 2
+    assert device.allocate(4096).device_address == second.device_address
+    device.close()
+    assert device.allocated == 0

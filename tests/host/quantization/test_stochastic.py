@@ -1,0 +1,124 @@
+"""End-to-end low precision: the registers, training that stops and goes on, and what it does to gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.helpers.emulators import emulator
+
+from bitlane import SGDClassifier, SGDRegressor
+from bitlane.contract.fixed_point import mantissa_exponent
+from bitlane.contract.formats import STEP_FRACTION
+from bitlane.devices.emulator import EmulatorDevice
+from bitlane.errors import DataError
+from bitlane.quantization.scaling import fit_scaling
+from bitlane.quantization.stochastic import coefficient_cut, model_cut
+from bitlane.studies.gradient_variance import gradient_variance
+
+BOTH = {"model_bits": 9, "gradient_bits": 8}
+
+
+def some_table(seed: int, rows: int = 90, n: int = 37) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, n))
+    return X, X @ rng.normal(size=n) + rng.normal(0, 0.1, rows)
+
+
+def bits_of(model: SGDRegressor | SGDClassifier) -> tuple[Any, ...]:
+    return model.coef_.tolist(), model.intercept_.tolist(), model.run_.loss.tolist()
+
+
+def test_cuts():
+    assert [model_cut(bits) for bits in (None, 5, 8, 23)] == [0, 27, 24, 9]
+    step = mantissa_exponent(2.0**-6, STEP_FRACTION)  # slopes of 1 give s = 2**-5, 2**24 units: 26 bits with the sign
+    assert [coefficient_cut(bits, step) for bits in (None, 32, 26, 25, 8, 2)] == [0, 0, 0, 1, 18, 24]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"model_bits": 4}, "model_bits=4: it must be None, or a whole number from 5 to 23"),
+        ({"model_bits": 24}, "model_bits=24"),
+        ({"gradient_bits": True}, "gradient_bits=True: it must be None, or a whole number from 2 to 32"),
+        ({"gradient_bits": 8.0}, "gradient_bits=8.0"),
+        ({"gradient_bits": 2, "batch_size": 1, "learning_rate": 7.0}, "gradient_bits=2 is too few for a step of 7"),
+    ],
+)
+def test_bits_that_there_are_not(asked, message):
+    X, y = some_table(0)
+    with pytest.raises(DataError, match=message):
+        SGDRegressor(device="emulator", **asked).fit(X, y)
+
+
+def test_a_device_without_rounding_says_so():
+    X, y = some_table(0)
+    device = EmulatorDevice()
+    with pytest.raises(DataError, match="emulator has no random rounding: open the device with random=True"):
+        SGDRegressor(device=device, **BOTH).fit(X, y)
+    assert device.allocated == 0
+
+
+@pytest.mark.parametrize("levels", ["uniform", "optimal"])
+def test_the_same_bits_however_it_is_cut(seed, levels):
+    """In one start, in parts of an epoch, and stopped after an epoch; and other bits with another seed, or none."""
+    X, y = some_table(seed, rows=900)
+    slots = 0 if levels == "uniform" else 64
+    asked: dict[str, Any] = {"bits": 4, "levels": levels, "epochs": 4, "random_state": seed, **BOTH}
+
+    def trained(capacity: int = 1 << 20, **others: Any) -> SGDRegressor:
+        device = emulator(capacity_bytes=capacity, level_slots=slots, random=True)
+        return SGDRegressor(device=device, **{**asked, **others}).fit(X, y)
+
+    whole = trained()
+    parts = trained(9 * 4096)
+    assert whole.run_.starts == 1 and parts.run_.starts > 4 and bits_of(parts) == bits_of(whole)
+
+    half = trained(epochs=2)
+    device = emulator(level_slots=slots, random=True)
+    resumed = SGDRegressor(device=device, **asked).fit(X, y, resume=half.run_.checkpoint())
+    assert (resumed.coef_.tolist(), resumed.intercept_.tolist()) == (whole.coef_.tolist(), whole.intercept_.tolist())
+
+    others: tuple[dict[str, Any], ...] = ({"random_state": seed + 1}, {"model_bits": None}, {"gradient_bits": None})
+    assert all(bits_of(trained(**other)) != bits_of(whole) for other in others)
+
+
+def test_by_name_the_device_has_rounding(seed):
+    """A classifier of three classes, each with random words of its own pass."""
+    X, y = some_table(seed)
+    labels = np.digitize(y, np.quantile(y, [1 / 3, 2 / 3]))
+    model = SGDClassifier(device="emulator", loss="log_loss", random_state=seed, epochs=3, **BOTH).fit(X, labels)
+    assert model.score(X, labels) > 0.5
+    assert model.run_.settings["model_bits"] == 9
+
+
+def test_variances_are_those_of_the_formulas(seed):
+    """Of the model: sum over k, j of M_kj^2 var X_j, M the mean of a a'; of the coefficients: of |a_i|^2 var s_i / 4.
+
+    In float64, for a single batch of all rows. Rounding at random has the variance u^2 p (1 - p), u its unit.
+    """
+    rng = np.random.default_rng(seed)
+    X, y = some_table(seed, rows=8, n=5)
+    weights, rate = rng.uniform(-0.5, 0.5, 5), 0.1
+    found = gradient_variance(
+        X, y, weights, model_bits=8, gradient_bits=6, batch=8, learning_rate=rate, batches=2, repeats=500, seed=seed
+    )
+
+    def variance(values: np.ndarray, unit: float) -> np.ndarray:
+        place = np.mod(values / unit, 1.0)
+        return np.asarray(unit**2 * place * (1 - place))
+
+    scaling = fit_scaling(X, y.reshape(-1, 1))
+    a, label = scaling.values(X), scaling.labels(y.reshape(-1, 1))[:, 0] / 2**15
+    second = a.T @ a / len(a)
+    model = float((second**2 @ variance(weights, 2.0**-4)).sum())
+    assert found.model == pytest.approx(model, rel=0.3)
+
+    step = mantissa_exponent(rate / 8, STEP_FRACTION)
+    unit = 2.0 ** (coefficient_cut(6, step) - 29)
+    s = 2 * rate / 8 * (a @ weights - label)
+    coefficient = float(((a**2).sum(axis=1) * variance(s, unit)).sum() / 4 / rate**2)
+    assert found.coefficient == pytest.approx(coefficient, rel=0.3)
+    assert found.bias < 5 * found.bias_error + 1e-7
+    assert found.all > found.model + found.coefficient

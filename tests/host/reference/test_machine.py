@@ -1,0 +1,498 @@
+"""The vectorised integer model against the textbook's, bit for bit, and against the mathematics."""
+
+from dataclasses import replace
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from tests.helpers.sgd_textbook import Textbook
+
+from bitlane.contract.fixed_point import NO_DECAY, mantissa_exponent
+from bitlane.contract.formats import RATE_FRACTION, STEP_FRACTION
+from bitlane.contract.geometry import Geometry
+from bitlane.contract.modes import Loss, Prox
+from bitlane.contract.packing import master_weights, weight_values
+from bitlane.contract.settings import Settings
+from bitlane.quantization.precision import Precision
+from bitlane.quantization.quantize import base_codes, draw_codes
+from bitlane.reference import blocks
+from bitlane.reference import machine as reference
+from bitlane.reference.machine import Reference, losses, run_epochs
+
+EPOCHS = 3
+ROUNDS = 5  # of every mode
+COLUMNS = (1, 2, 4, 8)
+
+
+def random_rows(rng, geometry):
+    shape = (geometry.rows, geometry.features)
+    codes = rng.integers(0, 1 << geometry.base_bits, shape, dtype=np.uint64).astype(np.uint32)
+    draws = rng.integers(0, 4, shape).astype(np.uint8) if geometry.draws else None
+    return codes, draws, rng.integers(-32767, 32768, (geometry.rows, geometry.outputs)).astype(np.int16)
+
+
+def random_step(rng):
+    """From nothing to far too large."""
+    exponent = rng.choice([0, rng.integers(0, 6), rng.integers(4, 32)], p=[0.15, 0.25, 0.6])
+    return int(rng.integers(0, 1 << 16)) | int(exponent) << 16
+
+
+def random_run(rng, loss=None, prox=None, staleness=None, columns=None, table=False):
+    """A configuration from all corners: small shapes, weights at their limits; what is None is random too."""
+    extreme = rng.random() < 0.1  # two copies that differ much, and the largest step: coefficients saturate
+    draws = table or extreme or bool(rng.integers(2))
+    base_bits = int(rng.integers(1, 4)) if table else 0
+    geometry = Geometry(
+        features=int(rng.integers(1, 40)),
+        rows=int(rng.integers(1, 60)),
+        base_digits=base_bits // 2
+        if table or extreme
+        else int(rng.integers(0 if draws else 1, 17 if rng.random() < 0.7 else 3)),
+        draws=draws,
+        batch=int(rng.choice([rng.integers(1, 64), rng.integers(1, 9)])),
+        columns=columns or int(rng.choice(COLUMNS)),
+        outputs=int(rng.integers(1, 4)),
+        half=bool(base_bits % 2),
+        table=table,
+    )
+    step = 0xFFFF if extreme else random_step(rng)
+    low, high = sorted(int(end) for end in rng.integers(-(1 << 15), 1 << 15, 2) >> rng.integers(16))
+    settings = Settings(
+        step=step,
+        step_negative=step if rng.random() < 0.5 else random_step(rng),
+        rate=int(rng.integers(0, 1 << 16)) | int(rng.integers(0, rng.choice([4, 32]))) << 16,
+        decay=int(rng.integers(1 << 15, NO_DECAY + 1)),
+        phase=int(rng.integers(1 << 32)),
+        loss=Loss(int(rng.integers(3))) if loss is None else loss,
+        prox=Prox(int(rng.integers(4))) if prox is None else prox,
+        bounds=(low, high),
+        free=bool(rng.integers(2)),
+        staleness=int(rng.integers(2)) if staleness is None else staleness,
+        model_cut=some_cut(rng),
+        coefficient_cut=some_cut(rng),
+        seed=int(rng.integers(1 << 32)),
+    )
+    span = 1 << int(28 if extreme else rng.choice([10, 20, 28, 31]))
+    master = rng.integers(-span, span, (geometry.outputs, geometry.features)).astype(np.int32)
+    if rng.random() < 0.2:
+        master[:, rng.integers(geometry.features)] = -(1 << 31)
+    return geometry, settings, master
+
+
+def some_cut(rng):
+    """Of random rounding: often none."""
+    return int(rng.choice([0, 0, rng.integers(1, 28)]))
+
+
+def random_levels(rng, geometry):
+    """Tables, sorted, of levels that lie anywhere, at the ends, or together."""
+    span = 1 << int(rng.choice([4, 16, 17]))
+    levels = rng.integers(-span, span, (geometry.levels, geometry.features))
+    if rng.random() < 0.3:
+        levels = np.where(levels < 0, -span, span - 1)
+    return np.sort(levels, axis=0).astype(np.int32)
+
+
+def parts(register):
+    """Mantissa and exponent."""
+    return register & 0xFFFF, register >> 16
+
+
+def register(parts):
+    return parts[0] | parts[1] << 16
+
+
+def textbooks(geometry, settings, master, levels=None):
+    """One for each output."""
+    return [
+        Textbook(
+            base_digits=geometry.base_digits,
+            draws=geometry.draws,
+            batch=geometry.batch,
+            columns=geometry.columns,
+            step=parts(settings.step),
+            step_negative=parts(settings.step_negative),
+            rate=parts(settings.rate),
+            decay=settings.decay,
+            phase=settings.phase,
+            loss=settings.loss.name.lower(),
+            prox=settings.prox.name.lower(),
+            bounds=settings.bounds,
+            free=settings.free,
+            staleness=settings.staleness,
+            master=of_output,
+            model_cut=settings.model_cut,
+            coefficient_cut=settings.coefficient_cut,
+            seed=settings.seed,
+            levels=None if levels is None else levels.T.tolist(),
+        )
+        for of_output in master.tolist()
+    ]
+
+
+def check_epoch(epoch, books, rows):
+    """The epoch that the reference made of these rows is the one that the textbooks make."""
+    codes, draws, labels = (None if part is None else part.tolist() for part in rows)
+    of_outputs = zip(*labels, strict=True)
+    loss = [
+        book.epoch(codes, draws or codes, list(of_output)) for book, of_output in zip(books, of_outputs, strict=True)
+    ]
+    assert epoch.loss.tolist() == loss
+    assert epoch.master.tolist() == [book.master for book in books]
+    assert epoch.saturations == sum(book.saturations for book in books)
+    after = epoch.settings
+    for book in books:
+        assert (after.phase, after.seed) == (book.phase, book.seed)
+        assert [after.step, after.step_negative, after.rate] == [
+            register(number) for number in (book.step, book.step_negative, book.rate)
+        ]
+
+
+@pytest.mark.parametrize("table", [False, True], ids=["digits", "table"])
+@pytest.mark.parametrize("loss", Loss)
+def test_every_bit_is_the_textbooks(seed, monkeypatch, loss, table):
+    rng = np.random.default_rng(seed)
+    seen = set()
+    for prox, staleness, columns, _ in product(Prox, (0, 1), COLUMNS, range(ROUNDS)):
+        monkeypatch.setattr(reference, "BLOCK", int(rng.choice([1, 100, 1 << 16])))
+        geometry, settings, master = random_run(rng, loss, prox, staleness, columns, table)
+        levels = random_levels(rng, geometry) if table else None
+        samples = [random_rows(rng, geometry) for _ in range(EPOCHS)]
+        books = textbooks(geometry, settings, master, levels)
+        for rows, epoch in zip(samples, run_epochs(samples, geometry, settings, master, levels), strict=True):
+            check_epoch(epoch, books, rows)
+        seen |= set().union(*(book.seen for book in books))
+    values = {"s", "d", "w", "l2", "l1", "box", "rounded"}
+    values |= {"z", "r"} if loss == Loss.SQUARES else set()
+    values |= {"c"} if table else set()
+    assert seen == values, "not everything was met: the test is too weak"
+
+
+@pytest.mark.parametrize(("base_digits", "draws"), [(16, False), (15, True), (16, True), (8, False), (9, True)])
+def test_the_widest_rows_are_exact(seed, base_digits, draws):
+    """16,384 features at the limits of code and weight, where a dot product takes 70 bits."""
+    rng = np.random.default_rng(seed)
+    geometry = Geometry(16384, 4, base_digits, draws, batch=3, columns=2)
+    rows = random_rows(rng, geometry)
+    codes = rows[0]
+    master = rng.integers(-(1 << 31), 1 << 31, 16384).astype(np.int32)
+    codes[0], master[:] = (1 << 2 * base_digits) - 1, np.where(rng.random(16384) < 0.499, 2**31 - 1, -(2**31))
+    codes[1] = np.where(master < 0, codes[1], (1 << 2 * base_digits) - 1 - codes[1])
+    step = mantissa_exponent(1e-6, STEP_FRACTION)
+    settings = Settings(step, step, rate=0x9000, prox=Prox.L1)
+    books = textbooks(geometry, settings, master[None])
+    (epoch,) = run_epochs([rows], geometry, settings, master[None])
+    check_epoch(epoch, books, rows)
+
+
+def test_the_dot_product_of_the_widest_row_is_exact(seed):
+    """Before saturation, which hides most of it."""
+    rng = np.random.default_rng(seed)
+    for base_digits in (8, 9, 16):
+        codes = rng.integers(0, 1 << 2 * base_digits, (2, 16384), dtype=np.uint64).astype(np.uint32)
+        codes[0] = (1 << 2 * base_digits) - 1
+        weights = rng.integers(-(1 << 23), 1 << 23, (16384, 2))
+        weights[:8000] = -(1 << 23)
+        block = blocks.DigitBlock(codes, None, base_digits)
+        bits = 2 * base_digits
+        exact = [
+            [
+                sum((2 * i + 1 - (1 << bits)) * x for i, x in zip(row, model, strict=True))
+                for model in weights.T.tolist()
+            ]
+            for row in codes.tolist()
+        ]
+        rounded = [[(dot + (1 << (bits - 1))) >> bits for dot in dots] for dots in exact]
+        assert block.rounded_dots(slice(0, 2), weights.astype(np.float64))[0].tolist() == rounded
+
+
+def test_the_dot_product_of_the_widest_row_of_levels_is_exact(seed):
+    """16,384 features with levels and weights at their ends: more than 2**53, and a unit below what is rounded up."""
+    rng = np.random.default_rng(seed)
+    levels = np.tile(np.array([[-(1 << 17)], [0], [(1 << 17) - 1]]), 16384)
+    weights = np.full((16384, 1), -(1 << 23))
+    weights[:: 1 << 10] += rng.integers(1, 1 << 20, (16, 1))
+    levels[:, 0], weights[0] = 1, (1 << 15) - 1
+    codes = np.zeros((3, 16384), np.uint32)
+    draws = np.zeros((3, 16384), np.uint8)
+    codes[1], draws[1] = 1, 3
+    codes[2], draws[2] = rng.integers(0, 2, 16384), rng.integers(0, 4, 16384)
+    block = blocks.TableBlock(codes, draws, levels.astype(np.float64))
+    dots = block.rounded_dots(slice(0, 3), weights.astype(np.float64))
+    for found, bits in zip(dots, (draws >> 1, draws & 1), strict=True):
+        chosen = np.take_along_axis(levels, (codes + bits).astype(np.intp), axis=0).tolist()
+        exact = [sum(a * x for a, x in zip(row, weights[:, 0].tolist(), strict=True)) for row in chosen]
+        assert found[:, 0].tolist() == [(dot + (1 << 15)) >> 16 for dot in exact]
+
+
+def test_pieces_of_an_epoch_do_not_matter(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(30):
+        geometry, settings, master = random_run(rng)
+        codes, draws, labels = random_rows(rng, geometry)
+        (whole,) = run_epochs([(codes, draws, labels)], geometry, settings, master)
+        pieces = Reference(geometry, settings, master)
+        cuts = sorted(geometry.group_start(int(row)) for row in rng.integers(0, geometry.rows + 1, 3))
+        for start, stop in pairwise([0, *cuts, geometry.rows]):
+            rows = slice(start, stop)
+            pieces.feed(codes[rows], None if draws is None else draws[rows], labels[rows])
+        epoch = pieces.end_epoch()
+        assert (epoch.loss.tolist(), epoch.saturations) == (whole.loss.tolist(), whole.saturations)
+        assert epoch.master.tolist() == whole.master.tolist()
+
+
+def test_a_piece_must_not_end_inside_a_group(seed):
+    geometry = Geometry(3, 10, 1, False, batch=5, columns=4)
+    codes, _, labels = random_rows(np.random.default_rng(seed), geometry)
+    for rows in (3, 6, 7):
+        with pytest.raises(ValueError, match="inside a group of 4"):
+            Reference(geometry, Settings(1, 1), np.zeros((1, 3), np.int32)).feed(codes[:rows], None, labels[:rows])
+
+
+def test_an_epoch_needs_all_its_rows():
+    geometry = Geometry(2, 5, 1, False, batch=1)
+    pieces = Reference(geometry, Settings(0, 0), np.zeros((1, 2), np.int32))
+    with pytest.raises(ValueError, match="5 rows, but 0"):
+        pieces.end_epoch()
+
+
+def test_columns_matter_to_nothing_but_clipping(seed):
+    """Sums over a group are exact: without saturation rows side by side give the bits of rows one by one."""
+    rng = np.random.default_rng(seed)
+    for _ in range(20):
+        geometry, settings, _ = random_run(rng, columns=1)
+        step = int(rng.integers(1 << 15, 1 << 16)) | 14 << 16
+        settings = replace(settings, step=step, step_negative=step, coefficient_cut=0)
+        master = rng.integers(-(1 << 27), 1 << 27, (geometry.outputs, geometry.features)).astype(np.int32)
+        samples = [random_rows(rng, geometry) for _ in range(2)]
+        narrow, *wide = (
+            list(run_epochs(samples, replace(geometry, columns=columns), settings, master)) for columns in COLUMNS
+        )
+        assert all(
+            epoch.master.tolist() == expected.master.tolist() and epoch.loss.tolist() == expected.loss.tolist()
+            for epochs in wide
+            for epoch, expected in zip(epochs, narrow, strict=True)
+            if expected.saturations == 0
+        )
+
+
+def test_outputs_are_runs_of_their_own(seed):
+    rng = np.random.default_rng(seed)
+    geometry, settings, _ = random_run(rng)
+    geometry = replace(geometry, outputs=5)
+    master = rng.integers(-(1 << 31), 1 << 31, (5, geometry.features)).astype(np.int32)
+    codes, draws, labels = random_rows(rng, geometry)
+    *_, together = run_epochs([(codes, draws, labels)] * 2, geometry, settings, master)
+    clipped = 0
+    for output in range(5):
+        one = (codes, draws, labels[:, output : output + 1])
+        alone = replace(geometry, outputs=1)
+        *_, epoch = run_epochs([one] * 2, alone, settings, master[output : output + 1])
+        assert epoch.loss[0] == together.loss[output]
+        assert epoch.master[0].tolist() == together.master[output].tolist()
+        clipped += epoch.saturations
+    assert clipped == together.saturations
+
+
+# --- the losses, over every dot product that there is ---
+def every_dot():
+    """Every z of 24 bits, some at a time, as float64 values and with both labels."""
+    for start in range(-(1 << 23), 1 << 23, 1 << 20):
+        z = np.arange(start, start + (1 << 20))
+        for label in (-1, 1):
+            yield z, z * 2.0**-20, label
+
+
+def slope_and_loss(loss, z, labels):
+    (r1, r2), value, clipped = losses(loss, [z, z], labels)
+    assert r1.tolist() == r2.tolist() and clipped == 0
+    return r1 * 2.0**-20, value * 2.0**-32
+
+
+def test_hinge_is_exact_everywhere():
+    for z, value, label in every_dot():
+        slope, loss = slope_and_loss(Loss.HINGE, z, np.full(len(z), 32767 * label))
+        assert np.array_equal(loss, np.maximum(0, 1 - label * value))
+        assert np.array_equal(slope, np.where(label * value < 1, -label, 0))
+
+
+def test_the_logistic_table_is_as_near_as_the_contract_says():
+    """2**-10 for the slope and 2**-9 for the loss, and half a unit of the table, over all 2**24 dot products."""
+    rounding = 2.0**-19
+    for z, value, label in every_dot():
+        slope, loss = slope_and_loss(Loss.LOGISTIC, z, np.full(len(z), label))
+        assert np.abs(slope - (1 / (1 + np.exp(-value)) - (label > 0))).max() <= 2.0**-10 + rounding
+        assert np.abs(loss - np.logaddexp(0, -label * value)).max() <= 2.0**-9 + rounding
+        assert (np.abs(slope) < 1).all() and (loss > 0).all()
+        assert (np.sign(slope) == -label).all()
+
+
+def test_squares_are_exact_everywhere(seed):
+    rng = np.random.default_rng(seed)
+    for z, value, _ in every_dot():
+        labels = rng.integers(-32768, 32768, len(z))
+        (r1, _), square, clipped = losses(Loss.SQUARES, [z, z], labels)
+        exact = value - labels / 32768
+        assert np.array_equal(r1 * 2.0**-20, np.clip(exact, -8, 8 - 2.0**-20))
+        assert clipped == 2 * np.count_nonzero(r1 * 2.0**-20 != exact)
+        assert np.abs(square * 2.0**-32 - (r1 * 2.0**-20) ** 2).max() <= 2.0**-33
+
+
+@pytest.mark.parametrize("loss", Loss)
+def test_what_is_beyond_is_clipped_to_the_end(loss):
+    far = np.array([-(1 << 40), -(1 << 23) - 1, 1 << 23, 1 << 40])
+    ends = np.clip(far, -(1 << 23), (1 << 23) - 1)
+    labels = np.array([32767, -1, 0, -32768])
+    slopes, values, clipped = losses(loss, [far, far], labels)
+    expected = losses(loss, [ends, ends], labels)
+    assert np.array_equal(slopes, expected[0]) and np.array_equal(values, expected[1])
+    assert clipped - expected[2] == (8 if loss == Loss.SQUARES else 0)
+
+
+# --- training, against float64 ---
+def float_sgd(X, y, batch, learning_rate, epochs, slope=lambda z, y: z - y, prox=lambda w: w, staleness=0):
+    """Mini-batch SGD in float64; the slope is the derivative of the loss after z."""
+    w = np.zeros(X.shape[1])
+    for _ in range(epochs):
+        models = [w] * (1 + staleness)
+        for start in range(0, len(X), batch):
+            rows = X[start : start + batch]
+            r = slope(rows @ models[-1 - staleness], y[start : start + batch])
+            w = prox(w - learning_rate / batch * rows.T @ r)
+            models.append(w)
+    return w
+
+
+def trained(X, labels, batch, epochs, learning_rate, **settings):
+    """Weights float64 [n] that the reference finds at full precision."""
+    precision = Precision(32, "full")
+    geometry = Geometry(X.shape[1], len(X), precision.base_digits, False, batch, columns=4)
+    step = mantissa_exponent(learning_rate / batch, STEP_FRACTION)
+    samples = [(base_codes(X, precision), None, labels[:, None])] * epochs
+    start = master_weights(np.zeros((1, X.shape[1])))
+    *_, last = run_epochs(samples, geometry, Settings(**{"step": step, "step_negative": step} | settings), start)
+    assert last.saturations == 0
+    return weight_values(last.master)[0]
+
+
+def regression(seed, n=20, rows=300):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (rows, n))
+    labels = np.rint(32767 * np.clip(X @ rng.normal(0, 0.15, n), -1, 1)).astype(np.int16)
+    return X, labels, labels / 32768
+
+
+@pytest.mark.parametrize("staleness", [0, 1])
+def test_full_precision_is_float_sgd(seed, staleness):
+    X, labels, y = regression(seed)
+    found = trained(X, labels, 16, 5, 0.2, staleness=staleness)
+    expected = float_sgd(X, y, 16, 0.2, 5, staleness=staleness)
+    assert np.abs(expected).max() > 0.05
+    assert found == pytest.approx(expected, abs=2e-5)
+    other = float_sgd(X, y, 16, 0.2, 5, staleness=1 - staleness)
+    assert np.abs(found - other).max() > 1e-4, "the test cannot tell one staleness from the other"
+
+
+def classes(seed, n=10, rows=400):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (rows, n))
+    y = np.where(X @ rng.normal(0, 1, n) + rng.normal(0, 0.5, rows) > 0, 1, -1)
+    return X, (y * rng.integers(1, 32768, rows)).astype(np.int16), y
+
+
+@pytest.mark.parametrize("weight", [1.0, 3.0])
+def test_hinge_is_float_sgd(seed, weight):
+    X, labels, y = classes(seed)
+    step = mantissa_exponent(weight * 0.2 / 16, STEP_FRACTION)
+    found = trained(X, labels, 16, 4, 0.2, loss=Loss.HINGE, step_negative=step)
+    expected = float_sgd(X, y, 16, 0.2, 4, lambda z, y: np.where(y * z < 1, -y, 0) * np.where(y > 0, 1, weight))
+    assert np.abs(expected).max() > 0.5
+    assert found == pytest.approx(expected, abs=0.05)  # some margin may lie within rounding of 1
+
+
+@pytest.mark.parametrize("weight", [1.0, 3.0])
+def test_logistic_is_float_sgd(seed, weight):
+    X, labels, y = classes(seed)
+    step = mantissa_exponent(weight * 0.2 / 16, STEP_FRACTION)
+    found = trained(X, labels, 16, 4, 0.2, loss=Loss.LOGISTIC, step_negative=step)
+    expected = float_sgd(X, y, 16, 0.2, 4, lambda z, y: (1 / (1 + np.exp(-z)) - (y > 0)) * np.where(y > 0, 1, weight))
+    assert np.abs(expected).max() > 0.3
+    assert found == pytest.approx(expected, abs=0.01)
+
+
+def test_shrinking_is_l2(seed):
+    X, labels, y = regression(seed, n=5, rows=2000)
+    alpha, learning_rate = 0.05, 0.1
+    rate = mantissa_exponent(alpha * learning_rate * 64, RATE_FRACTION)
+    found = trained(X, labels, 10, 4, learning_rate, rate=rate, prox=Prox.L2)
+    with_penalty = float_sgd(X, y, 10, learning_rate, 4, prox=lambda w: w * (1 - alpha * learning_rate))
+    without = float_sgd(X, y, 10, learning_rate, 4)
+    assert np.abs(with_penalty - without).max() > 0.01
+    assert found == pytest.approx(with_penalty, abs=0.005)
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_the_threshold_is_l1_and_gives_exact_zeros(seed, free):
+    X, _, _ = regression(seed, n=6, rows=2000)
+    labels = np.rint(32767 * np.clip(X @ [0.5, 0, -0.4, 0, 0, 0.01], -1, 1)).astype(np.int16)
+    alpha, learning_rate = 0.05, 0.5
+    rate = mantissa_exponent(alpha * learning_rate, RATE_FRACTION)
+    found = trained(X, labels, 200, 4, learning_rate, rate=rate, prox=Prox.L1, free=free)
+
+    def soft(w):
+        thresholded = np.sign(w) * np.maximum(np.abs(w) - alpha * learning_rate, 0)
+        return np.where(np.arange(6) < 6 - free, thresholded, w)
+
+    assert found == pytest.approx(float_sgd(X, labels / 32768, 200, learning_rate, 4, prox=soft), abs=1e-4)
+    assert found[[1, 3, 4]].tolist() == [0, 0, 0]
+    assert (found[5] != 0) == free
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_the_box_is_a_projection(seed, free):
+    X, labels, y = regression(seed)
+    low, high = -0.015625, 0.0078125
+    bounds = (int(low * 4096), int(high * 4096))
+    found = trained(X, labels, 16, 5, 0.2, prox=Prox.BOX, bounds=bounds, free=free)
+
+    def project(w):
+        return np.where(np.arange(len(w)) < len(w) - free, np.clip(w, low, high), w)
+
+    assert found == pytest.approx(float_sgd(X, y, 16, 0.2, 5, prox=project), abs=2e-5)
+    inside = found[: len(found) - free]
+    assert inside.min() == low and inside.max() == high
+
+
+def standard_errors(seed, precision, rounds=4000, n=6, batch=8):
+    """By how many standard errors the mean of quantized gradients of one batch misses the exact one.
+
+    Of the component along the weights: naive sampling's bias, each feature's variance times its weight (ZipML,
+    section 2.2), adds up there. The codes are fresh each round, the weights far from the optimum.
+    """
+    rng = np.random.default_rng(seed)
+    X = precision.limit * rng.uniform(-0.9, 0.9, (batch, n))
+    weights = rng.choice([-1.0, 1.0], n) * rng.uniform(0.5, 1.0, n)
+    labels = np.rint(32767 * rng.uniform(-1, 1, batch)).astype(np.int16)
+    geometry = Geometry(n, batch, precision.base_digits, precision.draws, batch)
+    step = 0.25
+    settings = Settings(*[mantissa_exponent(step, STEP_FRACTION)] * 2)
+    start = master_weights(weights[None])
+    found = np.empty(rounds)
+    for i in range(rounds):
+        codes = base_codes(X, precision, rng)
+        draws = draw_codes(X, precision, rng) if precision.draws else None
+        (epoch,) = run_epochs([(codes, draws, labels[:, None])], geometry, settings, start)
+        assert epoch.saturations == 0
+        found[i] = weights @ (start.astype(np.float64) - epoch.master)[0] / 2.0**28 / step
+    exact = weights @ X.T @ (X @ weights - labels / 32768)
+    return (found.mean() - exact) / (found.std() / np.sqrt(rounds))
+
+
+@pytest.mark.parametrize("bits", [2, 4])
+def test_double_sampling_is_unbiased(seed, bits):
+    assert abs(standard_errors(seed, Precision(bits, "double"))) < 4
+
+
+def test_naive_sampling_is_biased(seed):
+    """The same measure sees what double sampling cures."""
+    assert standard_errors(seed, Precision(2, "naive")) > 4

@@ -1,0 +1,59 @@
+"""The measurement of codecs: rows that are complete, errors as they should be, and one line for a bad option."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from bitlane.cli.main import main
+from bitlane.studies.compression.codec_speed import bench, table
+
+pytestmark = pytest.mark.torch
+
+
+def test_rows_tell_bytes_and_errors():
+    done = []
+    rows = bench(["linear-8", "linear-2", "sign", "select-0.01"], [1 << 16], 1, 1, False, lambda: done.append(1))
+    assert [row.what for row in rows[:4]] == [
+        "linear-8 encode",
+        "linear-8 encode at random, feedback",
+        "linear-8 decode",
+        "linear-8 decode and add",
+    ]
+    assert len(rows) == 13 and len(done) == 4
+    found = {row.what: row for row in rows}
+    assert found["linear-8 encode"].bytes_a_value == 1 + 4 / 512
+    assert found["sign encode"].bytes_a_value == 1 / 8 + 4 / 512
+    assert found["select-0.01"].bytes_a_value == pytest.approx(0.12, rel=0.05)
+    assert found["sign encode"].error == pytest.approx(math.sqrt(1 - 2 / math.pi), rel=0.02)  # of a normal's signs
+    assert found["linear-8 encode"].error < 0.01 < found["linear-2 encode"].error
+    assert all(row.seconds > 0 and row.copies > 0 for row in rows)
+    assert len(table(rows).splitlines()) == 15
+
+
+def test_a_table_from_the_command_line(capsys):
+    assert main(["bench-compress", "--size", "0.01", "--repeat", "1", "--codecs", "sign,select-0.1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 7 and lines[0].split()[:3] == ["operation", "MiB", "GB/s"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--codecs linear-9", "codec 'linear-9': give sign"),
+        ("--codecs linear", "codec 'linear': give sign"),
+        ("--codecs select-2", "codec 'select-2'"),
+        ("--codecs ,", "not a list"),
+        ("--size 0", "at least a value"),
+        ("--size x", "not a list of sizes"),
+        ("--size 1e400", "not a list of sizes"),
+        ("--size 99999999", "no memory for tensors of 1e+08 MiB"),
+        ("--threads 0", "1 or more"),
+        ("--repeat no", "invalid"),
+    ],
+)
+def test_an_unusable_option_is_one_line(options, message, capsys):
+    assert main(["bench-compress", *options.split()]) == 2
+    out, error = capsys.readouterr()
+    assert out == "" and message in error and len(error.splitlines()) == 1

@@ -1,0 +1,54 @@
+"""The times of `bitlane reproduce lqsgd`: all ranks of factors are timed, and what is said of them."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from bitlane.studies.papers.claim import Verdict
+from bitlane.studies.papers.lqsgd import overhead
+from bitlane.studies.papers.lqsgd.sizes import QUICK
+
+pytestmark = pytest.mark.torch
+
+
+def judged(*lq):
+    """Of LQ-SGD's milliseconds at each rank, where PowerSGD takes 10 and the hook 100."""
+    names = overhead.NAMES
+    found = {
+        rank: dict(zip(names, (0.1, 0.01, each / 1e3), strict=True))
+        for rank, each in zip(overhead.RANKS, lq, strict=True)
+    }
+    return overhead.judge(found, 64)
+
+
+@pytest.mark.parametrize(
+    ("times", "verdict"),
+    [((10, 11, 12, 12.5), Verdict.HELD), ((10, 11, 12, 13), Verdict.PARTLY), ((13, 13, 13, 13), Verdict.FAILED)],
+)
+def test_the_verdict_is_that_of_the_limit(times, verdict):
+    assert judged(*times).verdict is verdict
+
+
+def test_the_figures_are_told():
+    claim = judged(10, 11, 12, 13)
+    assert "takes 1.00 to 1.30 of PowerSGD's time; PowerSGD at rank 4 takes 0.10 of" in claim.reason
+    assert "| 2 | 100.0 | 10.0 | 11.0 | 1.10 | 0.10 |" in claim.measured
+
+
+def test_every_rank_is_timed_with_one_thread(monkeypatch):
+    threads, seen = torch.get_num_threads(), []
+    steps = overhead.step_seconds
+
+    def watched(rows, columns, rank, count):
+        seen.append((rows, columns, rank, count, torch.get_num_threads()))
+        return steps(rows, columns, rank, count)
+
+    monkeypatch.setattr(overhead, "step_seconds", watched)
+    try:
+        torch.set_num_threads(2)
+        overhead.measure(replace(QUICK, side=48, steps=3), lambda _: None)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+    assert seen == [(48, 48, rank, 3, 1) for rank in overhead.RANKS]

@@ -1,0 +1,95 @@
+"""MiCRO's claims: the verdict follows from what was measured, and the tables have all of it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from bitlane.compress import MiCRO
+from bitlane.studies.compression.density.gradients import Gradients
+from bitlane.studies.compression.density.study import Outcome, run
+from bitlane.studies.papers.claim import Verdict
+from bitlane.studies.papers.micro import buildup, fidelity, scaling, traffic
+
+pytestmark = pytest.mark.torch
+
+
+def drawn(claim):
+    """The plot is drawn: its axes."""
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    claim.draw(figure)
+    return figure.axes
+
+
+@pytest.mark.parametrize(
+    ("top", "micro", "verdict"),
+    [
+        ([1, 1.8, 3, 5], [1, 1, 1, 1], Verdict.HELD),
+        ([1, 1, 1, 1], [1, 1, 1, 1], Verdict.PARTLY),
+        ([1, 1.8, 3, 5], [1, 1, 1.2, 1], Verdict.PARTLY),
+        ([1, 1, 1, 1], [1, 1, 2, 1], Verdict.FAILED),
+    ],
+)
+def test_build_up(top, micro, verdict):
+    found = {"top-k": np.array([top, top], float), "MiCRO": np.array([micro, micro], float)}
+    claim = buildup.judge(found)
+    assert claim.verdict is verdict and "| MiCRO | 1" in claim.measured
+    assert len(drawn(claim)) == 1
+
+
+def outcome(ratio):
+    """A run whose every step sends `ratio` times the 100 places asked for."""
+    counts = np.full((40, 4), round(25 * ratio))
+    return Outcome(100, counts, 1000, 900.0, 50_000, 100_000)
+
+
+@pytest.mark.parametrize(
+    ("published", "verdict"), [([1, 1], Verdict.HELD), ([1, 2], Verdict.PARTLY), ([0.5, 2], Verdict.FAILED)]
+)
+def test_scaling(published, verdict):
+    found = {}
+    for name in scaling.CONTROLLERS:
+        for place, kind in enumerate(scaling.KINDS):
+            for scale in scaling.SCALES:
+                found[name, kind, scale] = outcome(1 if name == "quotas" else published[place % 2])
+    claim = scaling.judge(found)
+    assert claim.verdict is verdict
+    assert claim.measured.count("| published |") == claim.measured.count("| quotas |") == 12
+    assert "quotas for 12" in claim.reason
+    assert len(drawn(claim)) == 4
+
+
+def test_traffic(seed):
+    found = {
+        (density, ranks): run(MiCRO(density), Gradients("normal", 1.0, 5000, seed), ranks, 2)
+        for density in traffic.DENSITIES
+        for ranks in traffic.RANKS
+    }
+    claim = traffic.judge(found)
+    assert claim.verdict is Verdict.PARTLY  # with two ranks alone the count is near
+    assert len(claim.measured.splitlines()) == 4 + 9 and len(drawn(claim)) == 1
+
+
+def test_what_the_authors_code_counts():
+    """Of each rank and step: places, as many as the most, of 8 bytes; all values of 4."""
+    counts = np.array([[3, 1], [0, 2]])
+    assert traffic.counted(Outcome(4, counts, 0, 0.0, 0, 0)) == 2 * (8 * 3 + 4 * 4) + 2 * (8 * 2 + 4 * 2)
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "verdict"),
+    [([0.97, 0.965], Verdict.HELD), ([0.97, 0.9], Verdict.PARTLY), ([0.96, 0.9], Verdict.FAILED)],
+)
+def test_fidelity(accuracies, verdict):
+    def runs(name, density, accuracy):
+        histories = [SimpleNamespace(losses=np.linspace(2, 0.1, 50), accuracy=accuracy, volume=density)] * 2
+        return fidelity.Runs(name, density, histories, np.array([density, density]))
+
+    found = [runs("none", 1.0, 0.974)]
+    for density, accuracy in zip(fidelity.DENSITIES, accuracies, strict=True):
+        found += [runs(name, density, accuracy) for name in fidelity.compressors(density)]
+    claim = fidelity.judge(found)
+    assert claim.verdict is verdict
+    assert claim.measured.count("| MiCRO |") == 2 and len(drawn(claim)) == 2

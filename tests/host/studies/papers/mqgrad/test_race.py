@@ -1,0 +1,58 @@
+"""The race: times by hand, the best rival, and a verdict that goes either way; what the controller's share says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bitlane.compress.training.experiment import History
+from bitlane.studies.papers.claim import Verdict
+from bitlane.studies.papers.mqgrad import controller
+from bitlane.studies.papers.mqgrad.pace import Pace
+from bitlane.studies.papers.mqgrad.race import WINDOW, Race, judge, seconds_to
+from bitlane.studies.papers.mqgrad.sizes import QUICK
+
+pytestmark = pytest.mark.torch
+
+PACE = Pace("100mbit", 0.5, {2: 0.25, 4: 0.5, 8: 1.0}, {2: 0.25, 4: 1.0, 8: 2.5})
+
+
+def history(bits, falls_at, steps=60):
+    """Losses of 2 that fall to 1 at a step."""
+    losses = np.where(np.arange(steps) < falls_at, 2.0, 1.0)
+    return History(losses, 0.5, 1, 0.1, np.full(steps, bits))
+
+
+def race(mqgrad):
+    rivals = [history(2, 40), history(4, 20), history(8, 10), history(8, 10)]
+    return Race(PACE, ["2 bits", "4 bits", "8 bits", "Adaptive", "MQGrad"], [[each] for each in (*rivals, mqgrad)])
+
+
+def test_time_is_that_of_the_steps_until_the_window_is_there():
+    assert seconds_to(1.001, history(4, 20), PACE) == pytest.approx((20 + WINDOW) * 2.0)
+    assert seconds_to(2.001, history(2, 20), PACE) == pytest.approx(WINDOW * 1.0)
+    assert seconds_to(0.9, history(2, 20), PACE) == np.inf
+
+
+def test_the_best_rival_and_the_verdict():
+    assert race(history(2, 40)).best() == 0  # 59 s: 4 bits 78, 8 bits 116
+    quick, slow = race(history(2, 30)), race(history(4, 35))
+    assert quick.ratio < 1 < slow.ratio
+    assert judge([quick, quick], QUICK).verdict is Verdict.HELD
+    assert judge([quick, slow], QUICK).verdict is Verdict.PARTLY
+    found = judge([slow, slow], QUICK)
+    assert found.verdict is Verdict.FAILED
+    assert "2 bits" in found.reason
+
+
+def test_one_that_never_gets_there_is_told():
+    found = judge([race(history(2, 60))], QUICK)
+    assert found.verdict is Verdict.FAILED
+    assert "not reached by 1 of 1" in found.measured
+
+
+def test_the_controller_is_held_against_the_shortest_step():
+    other = Pace("1gbit", 0.0, {2: 0.01}, {2: 0.0})
+    assert controller.judge(1e-5, [PACE, other]).verdict is Verdict.HELD
+    assert controller.judge(1e-4, [PACE, other]).verdict is Verdict.PARTLY
+    assert controller.judge(1e-2, [PACE, other]).verdict is Verdict.FAILED

@@ -1,0 +1,73 @@
+"""The victim: its gradients are those of backward passes, and what it sends is its payload."""
+
+import numpy as np
+import pytest
+import torch
+from tests.helpers.privacy import CLASSES, PIXELS, blobs, victim
+from torch.nn.functional import cross_entropy
+
+from bitlane.compress import QSGD, EFSign, PowerSGD
+from bitlane.compress.codecs import linear
+from bitlane.compress.codecs.groups import Groups
+from bitlane.studies.privacy.victim import Victim, bytes_sent, sent, smooth_network
+from bitlane.support.hashing import seed_of
+
+pytestmark = pytest.mark.torch
+
+
+def test_gradients_are_those_of_one_image_at_a_time(seed):
+    network, images = smooth_network(1, PIXELS.side, seed), blobs(seed)
+    attacked = Victim(network)
+    found = attacked.gradients(images, CLASSES)
+    for image, label, vector in zip(images, CLASSES, found, strict=True):
+        network.zero_grad()
+        cross_entropy(network(image[None]), label[None]).backward()
+        for parameter, place in zip(reversed(list(network.parameters())), attacked.layout, strict=True):
+            part = vector[place.begin : place.end].view(place.shape)
+            assert torch.allclose(part, parameter.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_a_victim_keeps_its_weights_while_the_network_learns_on(seed):
+    network, images = smooth_network(1, PIXELS.side, seed), blobs(seed)
+    attacked = Victim(network)
+    before = attacked.gradients(images, CLASSES)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter += 1
+    assert torch.equal(attacked.gradients(images, CLASSES), before)
+
+
+def test_what_is_sent_is_the_decoded_payload(seed):
+    attacked = victim(seed)
+    vector = attacked.gradients(blobs(seed), CLASSES)[0]
+    groups = Groups.of(len(vector))
+    body = linear.encode(vector.numpy(), groups, 4, None, seed_of(seed, 0, 0, 0))
+    decoded = np.zeros(len(vector), np.float32)
+    linear.decode(body, groups, 4, decoded)
+    assert np.array_equal(sent(QSGD(4, seed=seed), attacked.layout, [vector])[0].numpy(), decoded)
+    assert torch.equal(sent(None, attacked.layout, [vector])[0], vector)
+    assert bytes_sent(QSGD(4), attacked.layout, [vector] * 2) == len(body)
+
+
+def test_steps_follow_one_another(seed):
+    """With error feedback, what is kept of the first goes with the second: nothing is lost of either."""
+    attacked = victim(seed)
+    first, second, third = attacked.gradients(blobs(seed), CLASSES)
+    for compressor in (EFSign(), PowerSGD(1)):
+        found = sent(compressor, attacked.layout, [first, second, third])
+        alone = sent(compressor, attacked.layout, [second])[0]
+        assert torch.equal(found[0], sent(compressor, attacked.layout, [first])[0])
+        assert not torch.equal(found[1], alone)
+
+
+def test_bytes_without_a_compressor_are_those_of_a_ring(seed):
+    vector = torch.zeros(1000)
+    assert bytes_sent(None, victim(seed).layout, [vector] * 4) == pytest.approx(2 * 3 / 4 * 4000)
+
+
+def test_a_network_leaves_the_global_random_state_alone(seed):
+    state = torch.random.get_rng_state()
+    one, other = smooth_network(3, 16, seed), smooth_network(3, 16, seed)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+    assert one(torch.zeros(2, 3, 16, 16)).shape == (2, 10)

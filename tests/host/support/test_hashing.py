@@ -1,0 +1,47 @@
+"""Random words: as in plain integers, even, and apart from one another."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bitlane.support.hashing import mix, seed_of, words
+
+
+def textbook(x):
+    """The mixer, in whole numbers of any size."""
+    x ^= x >> 16
+    x = x * 0x7FEB352D % 2**32
+    x ^= x >> 15
+    x = x * 0x846CA68B % 2**32
+    return x ^ x >> 16
+
+
+def test_words_are_those_of_plain_integers(seed):
+    rng = np.random.default_rng(seed)
+    places = rng.integers(0, 2**40, 1000)
+    own = int(rng.integers(2**32))
+    expected = [textbook((int(place) * 0x9E3779B9 + own) % 2**32) for place in places]
+    assert words(own, places).tolist() == expected
+
+
+def test_no_two_words_are_mixed_into_one(seed):
+    begin = np.random.default_rng(seed).integers(2**31)
+    inputs = np.arange(begin, begin + 2**20).astype(np.uint32)
+    assert len(np.unique(mix(inputs))) == len(inputs)
+
+
+def test_words_are_even_in_every_bit_and_neighbours_are_apart(seed):
+    count = 2**18
+    drawn = words(seed, np.arange(count))
+    bits = np.unpackbits(drawn.view(np.uint8)).reshape(count, 32)
+    limit = 6 * np.sqrt(0.25 / count)  # six standard deviations of a fair coin's mean
+    assert np.abs(bits.mean(axis=0) - 0.5).max() < limit
+    assert np.abs((bits[1:] ^ bits[:-1]).mean(axis=0) - 0.5).max() < limit
+    other = np.unpackbits(words(seed_of(seed, 1), np.arange(count)).view(np.uint8)).reshape(count, 32)
+    assert np.abs((bits ^ other).mean(axis=0) - 0.5).max() < limit
+
+
+def test_seeds_depend_on_every_part_and_its_place():
+    seeds = [seed_of(a, b, c) for a in range(20) for b in range(20) for c in range(20)]
+    assert len(set(seeds)) == len(seeds)
+    assert seed_of(1) != seed_of(1, 0)

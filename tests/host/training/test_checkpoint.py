@@ -1,0 +1,235 @@
+"""Checkpoints: a training that stops and goes on is the one that never stopped, bit for bit."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from tests.helpers.emulators import emulator
+from tests.host.training.test_train import signs, table
+
+from bitlane.contract.geometry import Geometry
+from bitlane.contract.packing import pack_base
+from bitlane.devices.emulator import EmulatorDevice
+from bitlane.driver.driver import Accelerator
+from bitlane.driver.job import Job
+from bitlane.errors import DataError
+from bitlane.quantization.precision import Precision
+from bitlane.training.checkpoint import Checkpoint, advanced
+from bitlane.training.fingerprint import fingerprint
+from bitlane.training.objective import Objective
+from bitlane.training.train import train
+
+DOUBLE = {"precision": Precision(4), "epochs": 5, "batch_size": 9, "learning_rate": 0.3, "decay": 0.8}
+
+
+def same(resumed, whole, epoch):
+    """A run from `epoch` on, and one from the beginning, both with snapshots."""
+    assert resumed.first_epoch == epoch
+    assert resumed.loss.tolist() == whole.loss[epoch:].tolist()
+    assert resumed.snapshots.tolist() == whole.snapshots[epoch:].tolist()
+    assert np.array_equal(resumed.coef, whole.coef) and np.array_equal(resumed.intercept, whole.intercept)
+    mine, theirs = resumed.checkpoint(), whole.checkpoint()
+    assert mine.master.tolist() == theirs.master.tolist() and mine.settings == theirs.settings
+
+
+@pytest.mark.parametrize(
+    ("options", "outputs", "targets"),
+    [
+        ({}, 1, 1),
+        ({"penalty": "l2", "alpha": 0.0123}, 1, 1),  # the phase of the shrinks goes on
+        ({"penalty": "l1", "alpha": 0.001, "staleness": 1}, 1, 1),
+        ({"draws": 2, "bounds": (-0.25, 0.25), "loss": "hinge"}, 2, 3),  # two passes, one output spare
+        ({"draws": 3, "precision": Precision(4, "naive"), "loss": "log_loss", "class_weight": (1, 2.5)}, 3, 3),
+        (
+            {"loss": "log_loss", "penalty": "l2", "alpha": 0.02, "class_weight": [(1, 1), (1, 3), (1, 1)], "seed": 3},
+            2,
+            3,
+        ),
+        ({"precision": Precision(6, "nearest"), "draws": "once", "shuffle": True, "fit_intercept": False}, 2, 2),
+        ({"precision": Precision(3, table=True), "levels": "optimal", "shuffle": True, "staleness": 1}, 2, 3),
+        ({"precision": Precision(5, table=True), "loss": "hinge", "draws": 2}, 1, 1),
+    ],
+    ids=lambda value: ",".join(map(str, value)) if isinstance(value, dict) else str(value),
+)
+def test_stopped_after_each_epoch_and_resumed(seed, tmp_path, options, outputs, targets):
+    X, y = table(seed, rows=101, n=7, targets=targets)
+    y = signs(y) if "loss" in options else y
+    options = {**DOUBLE, "seed": seed, "snapshots": True, **options}
+
+    def run(**more):
+        device = emulator(outputs=outputs, width=128, level_slots=options["precision"].level_slots)
+        return train(X, y, device=device, **{**options, **more})
+
+    whole = run()
+    for epoch in range(1, 5):
+        stopped = run(epochs=epoch)
+        assert stopped.loss.tolist() == whole.loss[:epoch].tolist()
+        stopped.checkpoint().save(tmp_path / "c.npz")
+        same(run(resume=Checkpoint.load(tmp_path / "c.npz")), whole, epoch)
+        same(run(resume=whole.checkpoint(epoch)), whole, epoch)  # the same state, looked up afterwards
+    again = run(epochs=3, resume=whole.checkpoint(1))
+    same(run(resume=again.checkpoint(2)), whole, 2)  # stopped twice
+
+
+def test_resuming_on_another_device(seed):
+    """In parts, of another width, or of more outputs: where nothing is clipped these do not matter."""
+    X, y = table(seed, n=6, targets=2)
+    options = {**DOUBLE, "seed": seed, "snapshots": True}
+    whole = train(X, y, device=EmulatorDevice(), **options)
+    assert whole.saturations == 0
+    for device in (emulator(width=512), emulator(outputs=3), emulator(capacity_bytes=24 << 10)):
+        same(train(X, y, device=device, resume=whole.checkpoint(2), **options), whole, 2)
+
+
+def test_which_checkpoints_there_are(seed):
+    X, y = table(seed, n=3)
+    kept = train(X, y, device=EmulatorDevice(), snapshots=True, **DOUBLE)
+    assert [kept.checkpoint(epoch).epoch for epoch in range(1, 6)] == [1, 2, 3, 4, 5]
+    assert kept.checkpoint() is kept.checkpoint(5)
+    for epoch in (0, 6, -1):
+        with pytest.raises(DataError, match=f"epoch={epoch}: this run ended epochs 1 to 5"):
+            kept.checkpoint(epoch)
+    last_alone = train(X, y, device=EmulatorDevice(), **DOUBLE)
+    assert last_alone.checkpoint().master.tolist() == kept.checkpoint().master.tolist()
+    with pytest.raises(DataError, match="without snapshots"):
+        last_alone.checkpoint(3)
+
+
+def test_what_must_stay_as_it_was(seed):
+    X, y = table(seed, rows=50, n=3)
+    options = {**DOUBLE, "epochs": 2}
+    checkpoint = train(X, y, device=EmulatorDevice(), **options).checkpoint()
+
+    def refused(X=X, y=y, **other):
+        with pytest.raises(DataError) as caught:
+            train(X, y, device=EmulatorDevice(), **{**options, "epochs": 4, "resume": checkpoint, **other})
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    changed = X.copy()
+    changed[17, 1] += 1e-9
+    assert "differ from the data" in refused(X=changed)
+    assert "differ from the data" in refused(X=X[::-1], y=y[::-1])
+    assert "differ from the data" in refused(y=y + 1)
+    assert "learning_rate=0.1, but the checkpoint is of a training with 0.3" in refused(learning_rate=0.1)
+    assert "bits=6" in refused(precision=Precision(6))
+    lanes = {"precision": Precision(4, table=True)}
+    assert "table=True, but the checkpoint is of a training with False" in refused(**lanes)
+    assert "levels='optimal', but the checkpoint is of a training with 'uniform'" in refused(levels="optimal", **lanes)
+    assert "sampling='nearest'" in refused(precision=Precision(4, "nearest"))
+    assert "alpha=0.1" in refused(alpha=0.1)
+    assert "seed=1" in refused(seed=1)
+    assert "staleness=1" in refused(staleness=1)
+    assert "draws='once'" in refused(draws="once")
+    assert "epochs=2: the checkpoint has 2 already" in refused(epochs=2)
+    assert "leave coef_init" in refused(coef_init=np.zeros((1, 3)))
+    integers = X.astype(np.float32)
+    again = train(integers, y, device=EmulatorDevice(), **options).checkpoint()
+    train(integers.astype(np.float64), y, device=EmulatorDevice(), **{**options, "epochs": 4, "resume": again})
+
+
+def test_a_file_holds_it_all(seed, tmp_path):
+    X, y = table(seed, rows=50, n=3, targets=2)
+    options = {**DOUBLE, "loss": "hinge", "bounds": (0, None), "class_weight": [(1, 2), (0.1, 1 / 3)]}
+    checkpoint = train(X, signs(y), device=EmulatorDevice(), **options).checkpoint()
+    checkpoint.save(tmp_path / "c.npz")
+    loaded = Checkpoint.load(tmp_path / "c.npz")
+    for name in ("epoch", "settings", "options", "fingerprint"):
+        assert getattr(loaded, name) == getattr(checkpoint, name)
+    assert loaded.master.dtype == np.int32 and loaded.master.tolist() == checkpoint.master.tolist()
+    for field in dataclasses.fields(checkpoint.scaling):
+        assert np.array_equal(getattr(loaded.scaling, field.name), getattr(checkpoint.scaling, field.name))
+    assert [path.name for path in tmp_path.iterdir()] == ["c.npz"]
+
+
+def test_levels_are_those_of_the_beginning(seed, tmp_path, monkeypatch):
+    """They are taken from the file, in whole units, and not chosen again."""
+    X, y = table(seed, rows=50, n=3)
+    options = {**DOUBLE, "precision": Precision(4, table=True), "levels": "optimal", "fit_intercept": False}
+    whole = train(X, y, device=emulator(level_slots=64), snapshots=True, **options)
+    whole.checkpoint(2).save(tmp_path / "c.npz")
+    loaded = Checkpoint.load(tmp_path / "c.npz")
+    assert loaded.levels.dtype == np.int32 and np.array_equal(loaded.levels, whole.checkpoint().levels)
+    monkeypatch.setattr("bitlane.training.train.level_table", None)
+    same(train(X, y, device=emulator(level_slots=64), snapshots=True, resume=loaded, **options), whole, 2)
+    for levels in (None, loaded.levels.astype(np.int64), loaded.levels[:, 1:], loaded.levels[1:]):
+        dataclasses.replace(loaded, levels=levels).save(tmp_path / "d.npz")
+        with pytest.raises(DataError, match="damaged"):
+            Checkpoint.load(tmp_path / "d.npz")
+
+
+@pytest.fixture
+def saved(seed, tmp_path):
+    X, y = table(seed, rows=50, n=3)
+    path = tmp_path / "c.npz"
+    train(X, y, device=EmulatorDevice(), **{**DOUBLE, "epochs": 1}).checkpoint().save(path)
+    return path
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_file_appears_whole_or_not_at_all(saved, monkeypatch, error):
+    before, checkpoint = saved.read_bytes(), Checkpoint.load(saved)
+
+    def failing(file, **_):
+        file.write(b"half a")
+        raise error
+
+    monkeypatch.setattr(np, "savez", failing)
+    with pytest.raises(type(error)):
+        checkpoint.save(saved)
+    assert saved.read_bytes() == before and [path.name for path in saved.parent.iterdir()] == ["c.npz"]
+
+
+def rewritten(path, change):
+    with np.load(path) as file:
+        arrays = dict(file)
+    header = json.loads(str(arrays["header"]))
+    change(header, arrays)
+    np.savez(path, **{**arrays, "header": np.array(json.dumps(header))})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda path: path.unlink(), "no checkpoint"),
+        (lambda path: path.write_bytes(b""), "damaged"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-30]), "damaged"),
+        (lambda path: path.write_bytes(b"PK\3\4" + bytes(99)), "damaged"),
+        (lambda path: np.savez(path, coef=np.ones(3)), "no checkpoint"),
+        (lambda path: rewritten(path, lambda header, _: header.update(format=9)), "has format 9, this bitlane reads 2"),
+        (lambda path: rewritten(path, lambda header, _: header.pop("options")), "damaged"),
+        (lambda path: rewritten(path, lambda header, _: header["options"].update(bytes=1)), "damaged"),
+        (lambda path: rewritten(path, lambda header, _: header["settings"][0].update(loss=7)), "damaged"),
+        (lambda path: rewritten(path, lambda _, arrays: arrays.update(master=np.ones((1, 3)))), "damaged"),
+        (lambda path: rewritten(path, lambda _, arrays: arrays.update(master=arrays["master"][:, :2])), "damaged"),
+    ],
+)
+def test_damage_is_told_in_one_line(saved, change, message):
+    change(saved)
+    with pytest.raises(DataError, match=message) as caught:
+        Checkpoint.load(saved)
+    assert "c.npz" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_registers_as_the_hardware_advances_them(seed):
+    """`advanced` against what a device answers, for a rate whose phase wraps."""
+    rng = np.random.default_rng(seed)
+    settings = Objective(penalty="l2", alpha=0.0311).settings(0.3, 9, 0.77)
+    geometry = Geometry(features=3, rows=50, base_digits=2, draws=False, batch=9)
+    base = pack_base(rng.integers(0, 16, (50, 3)).astype(np.uint32), np.zeros((50, 1), np.int16), geometry)
+    job = Job(geometry, [base], [], np.zeros((1, 3), np.int32), 4, settings)
+    outcome = Accelerator(EmulatorDevice()).run(job)
+    assert outcome.settings.phase != 0 and outcome.settings.step != settings.step
+    assert advanced(settings, 4, 6) == advanced(advanced(settings, 1, 6), 3, 6) == outcome.settings
+
+
+def test_fingerprints_do_not_look_at_types(seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.integers(0, 100, (700, 500)), rng.integers(0, 2, (700, 1))
+    found = fingerprint(X, y)
+    assert found == fingerprint(np.asfortranarray(X.astype(np.float32)), y.astype(np.int8))
+    assert found != fingerprint(X[:-1], y[:-1])
+    assert found != fingerprint(X.reshape(1400, 250), y)
+    X[-1, -1] += 1
+    assert found != fingerprint(X, y)

@@ -1,0 +1,87 @@
+"""The next start's samples are on the device before the present run ends, and nothing stays when something fails."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.host.training.test_launches import beginning, plan_of, samples_of, table
+
+from bitlane.devices.emulator import EmulatorDevice
+from bitlane.driver.driver import Accelerator
+from bitlane.errors import DeviceError
+from bitlane.quantization.precision import Precision
+from bitlane.training.double_buffer import Conveyor
+from bitlane.training.launches import starts
+
+
+class Watched(EmulatorDevice):
+    """Notes what is done to it; breaks at the allocation of a number."""
+
+    def __init__(self, capacity_bytes=128 << 20, breaks=None):
+        super().__init__(capacity_bytes=capacity_bytes)
+        self.events, self.flushed = [], []
+        self.breaks = breaks
+
+    def allocate(self, nbytes):
+        self.events.append("busy" if self._run else "idle")
+        if len(self.events) == self.breaks:
+            raise DeviceError("it broke")
+        return super().allocate(nbytes)
+
+    def flush(self, buffer):
+        self.flushed.append("busy" if self._run else "idle")
+        super().flush(buffer)
+
+
+def trained(device, plan, samples, state):
+    accelerator = Accelerator(device)
+    count = 0
+    with Conveyor(accelerator, starts(plan, samples), plan.ahead) as conveyor:
+        while (start := conveyor.start) is not None:
+            outcome = accelerator.run(start.job(plan, state), None, conveyor.slot, conveyor.fetch)
+            state = state.after(outcome)
+            count += 1
+            conveyor.advance()
+    return count
+
+
+@pytest.fixture
+def run(seed):
+    X, y = table(seed, rows=1501)
+    precision = Precision(4)
+    plan = plan_of(X, y, precision, 5, capacity=52 << 10)
+    state = beginning(np.random.default_rng(seed), plan.geometry, staleness=0)
+    return plan, samples_of(X, y, precision, seed), state
+
+
+def test_samples_are_loaded_while_the_accelerator_works(run):
+    """Into two slots that take turns: two buffers each, the second pair taken during the first run."""
+    plan, samples, state = run
+    device = Watched(plan.capacity)
+    count = trained(device, plan, samples, state)
+    assert count > 5 and plan.ahead
+    assert device.events == ["idle"] * 5 + ["busy"] * 2 + ["idle"] * 3 * (count - 1)
+    assert device.flushed.count("busy") == 2 * (count - 1)
+    assert device.allocated == 0
+
+
+def test_without_room_they_are_loaded_afterwards(run):
+    plan, samples, state = run
+    device = Watched()
+    accelerator = Accelerator(device)
+    with Conveyor(accelerator, starts(plan, samples), ahead=False) as conveyor:
+        accelerator.run(conveyor.start.job(plan, state), None, conveyor.slot, conveyor.fetch)
+        conveyor.advance()
+        assert conveyor.start is not None and "busy" not in device.events + device.flushed
+    assert device.allocated == 0
+
+
+def test_nothing_stays_when_it_breaks(run):
+    """At whichever buffer."""
+    plan, samples, state = run
+    for breaks in range(1, 16):
+        device = Watched(plan.capacity, breaks)
+        with pytest.raises(DeviceError, match="it broke"):
+            trained(device, plan, samples, state)
+        assert device.allocated == 0
+        assert not device.read(0x24) & 1

@@ -1,0 +1,263 @@
+"""Starts: the same bits however memory cuts a run."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.helpers.emulators import emulator
+from tests.helpers.machines import random_settings
+
+from bitlane.contract.fixed_point import NO_DECAY
+from bitlane.contract.formats import MASTER_OFFSET
+from bitlane.contract.geometry import Geometry
+from bitlane.contract.layout import DEFAULT_LEVEL_SLOTS
+from bitlane.contract.packing import unpack_base, unpack_draws
+from bitlane.driver.driver import Accelerator
+from bitlane.driver.job import job_bytes
+from bitlane.errors import DataError
+from bitlane.levels.codebooks import level_table
+from bitlane.quantization.precision import Precision
+from bitlane.quantization.scaling import fit_scaling
+from bitlane.support.rng import generator
+from bitlane.training.double_buffer import Conveyor
+from bitlane.training.launches import State, starts
+from bitlane.training.plan import Plan
+from bitlane.training.samples import Samples
+
+PRECISIONS = [
+    (Precision(4), 5),
+    (Precision(2), 3),
+    (Precision(8), 1),
+    (Precision(4, "naive"), 5),
+    (Precision(4, "naive"), 2),
+    (Precision(6, "nearest"), 1),
+    (Precision(32, "full"), 1),
+    (Precision(3, table=True), 5),
+    (Precision(5, table=True), 2),
+]
+
+
+def table(seed, rows=701, n=40, outputs=1):
+    rng = np.random.default_rng(seed)
+    return rng.normal(3, 2, (rows, n)), rng.normal(size=(rows, outputs))
+
+
+def samples_of(X, y, precision, seed):
+    scaling = fit_scaling(X, y, True, precision.limit)
+    levels = level_table(X, scaling, precision, "optimal" if precision.table else "uniform")
+    return Samples(X, y, scaling, precision, seed, levels)
+
+
+def plan_of(X, y, precision, sets, columns=1, batch=9, **changes):
+    geometry = Geometry(
+        features=X.shape[1],
+        rows=len(X),
+        base_digits=precision.base_digits,
+        draws=precision.draws,
+        batch=batch,
+        columns=columns,
+        outputs=y.shape[1],
+        half=precision.half,
+        table=precision.table,
+    )
+    plan = Plan(
+        geometry=geometry,
+        epochs=5,
+        sets=sets,
+        shared_base=precision.sampling != "naive",
+        snapshots=False,
+        capacity=128 << 20,
+    )
+    return replace(plan, **changes)
+
+
+class Trained:
+    """What the starts of a plan leave, on a device of its capacity."""
+
+    def __init__(self, plan, samples, state):
+        geometry = plan.geometry
+        device = emulator(
+            capacity_bytes=plan.capacity,
+            width=64 * geometry.columns,
+            outputs=geometry.outputs,
+            level_slots=DEFAULT_LEVEL_SLOTS if geometry.table else 0,
+        )
+        accelerator = Accelerator(device)
+        self.starts = self.saturations = 0
+        self.losses, self.models = [], []
+        partial = np.zeros(geometry.outputs, np.int64)
+        with Conveyor(accelerator, starts(plan, samples), plan.ahead) as conveyor:
+            while (start := conveyor.start) is not None:
+                outcome = accelerator.run(start.job(plan, state), None, conveyor.slot, conveyor.fetch)
+                state = state.after(outcome)
+                self.starts += 1
+                self.saturations += outcome.counters.saturations
+                partial = partial + outcome.loss[0] if not start.whole else outcome.loss
+                if start.ends_epoch:
+                    self.losses += np.atleast_2d(partial).tolist()
+                    partial = np.zeros(geometry.outputs, np.int64)
+                    models = outcome.master[np.newaxis] if outcome.snapshots is None else outcome.snapshots
+                    self.models += models.tolist()
+                conveyor.advance()
+        self.state = state
+        assert device.allocated == 0
+
+    def check_same(self, other):
+        assert self.losses == other.losses
+        assert self.saturations == other.saturations
+        assert self.models[-1] == other.models[-1]
+        assert self.state.settings == other.state.settings
+        if len(self.models) == len(other.models):
+            assert self.models == other.models
+
+
+def beginning(rng, geometry, **settings):
+    master = np.full((geometry.outputs, geometry.features), MASTER_OFFSET, np.int32)
+    small = {"step": 0x9000 | 11 << 16, "step_negative": 0xA000 | 11 << 16, "rate": 0xC000 | 8 << 16}
+    return State(master, random_settings(rng, **small, **settings))
+
+
+@pytest.mark.parametrize(("precision", "sets"), PRECISIONS, ids=str)
+@pytest.mark.parametrize("snapshots", [False, True])
+@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (4, 2)])
+def test_memory_does_not_change_a_bit(seed, precision, sets, snapshots, columns, outputs):
+    X, y = table(seed, outputs=outputs)
+    plan = plan_of(X, y, precision, sets, columns, snapshots=snapshots)
+    samples = samples_of(X, y, precision, seed)
+    state = beginning(np.random.default_rng(seed), plan.geometry, staleness=0)
+    whole = Trained(plan, samples, state)
+    assert whole.starts == 1 and len(whole.losses) == 5
+
+    two_sets = job_bytes(plan.geometry, 2, 2 if precision.sampling == "naive" else 1, 2, snapshots)
+    third = job_bytes(replace(plan.geometry, rows=27 * 9), 1, 1, 1, False)
+    for capacity in (two_sets, two_sets * 3 // 2, third, 2 * third):
+        cut = replace(plan, capacity=capacity)
+        some = Trained(cut, samples, state)
+        whole.check_same(some)
+        if sets == 5:
+            assert some.starts == -(-5 // cut.start_epochs) if cut.start_epochs else some.starts >= 2 * 5
+
+
+def test_room_for_the_next_start():
+    """All epochs in one start where they fit; else half of the memory a start, if an epoch fits it."""
+    X, y = table(0)
+    plan = plan_of(X, y, Precision(4, "naive"), 5)
+    needed = {epochs: job_bytes(plan.geometry, epochs, epochs, epochs, False) for epochs in range(1, 6)}
+    for capacity, epochs, ahead in (
+        (needed[5], 5, True),
+        (2 * needed[2], 2, True),
+        (2 * needed[2] - 4096, 1, True),
+        (2 * needed[1] - 4096, 2, False),
+        (needed[1], 1, False),
+        (needed[1] - 4096, 0, True),
+    ):
+        cut = replace(plan, capacity=capacity)
+        assert (cut.start_epochs, cut.ahead) == (epochs, ahead)
+
+
+@pytest.mark.parametrize(("precision", "sets"), PRECISIONS, ids=str)
+@pytest.mark.parametrize("capacity", [128 << 20, 180 << 10, 52 << 10])
+def test_a_run_that_goes_on_is_the_run_that_did_not_stop(seed, precision, sets, capacity):
+    X, y = table(seed)
+    plan = plan_of(X, y, precision, sets, capacity=capacity)
+    samples = samples_of(X, y, precision, seed)
+    state = beginning(np.random.default_rng(seed), plan.geometry, staleness=0)
+    whole = Trained(plan, samples, state)
+    first = Trained(replace(plan, epochs=2), samples, state)
+    rest = Trained(replace(plan, first_epoch=2), samples, first.state)
+    assert whole.losses == first.losses + rest.losses
+    assert whole.state.settings == rest.state.settings
+    assert whole.state.master.tolist() == rest.state.master.tolist()
+
+
+def test_staleness_goes_on_too_but_not_in_parts(seed):
+    """An epoch begins with the newest model; a part of one would as well, and must not."""
+    X, y = table(seed)
+    precision = Precision(4)
+    plan = plan_of(X, y, precision, 5)
+    samples = samples_of(X, y, precision, seed)
+    state = beginning(np.random.default_rng(seed), plan.geometry, staleness=1)
+    whole = Trained(plan, samples, state)
+    segments = Trained(replace(plan, capacity=job_bytes(plan.geometry, 2, 1, 2, False)), samples, state)
+    assert segments.starts == 3
+    whole.check_same(segments)
+    ahead = Trained(replace(plan, capacity=2 * job_bytes(plan.geometry, 1, 1, 1, False)), samples, state)
+    assert ahead.starts == 5
+    whole.check_same(ahead)
+    with pytest.raises(DataError, match=r"staleness=1 all rows must fit the 20480 bytes.*lower bits.*staleness=0"):
+        Trained(replace(plan, capacity=20 << 10), samples, state)
+
+
+@pytest.mark.parametrize("precision", [Precision(4), Precision(4, "naive"), Precision(5, table=True)], ids=str)
+def test_a_row_gets_the_same_bits_in_every_column(seed, monkeypatch, precision):
+    """Whatever the columns, the batch and the pieces in which a table is encoded."""
+    X, y = table(seed, rows=203, outputs=2)
+    samples = samples_of(X, y, precision, seed)
+    found = []
+    for columns, batch, values in ((1, 8, 1 << 18), (4, 8, 1 << 18), (8, 7, 4000), (2, 500, 1)):
+        monkeypatch.setattr("bitlane.training.samples.ENCODE_VALUES", values)
+        geometry = plan_of(X, y, precision, 1, columns, batch).geometry
+        codes, labels = unpack_base(samples.base(geometry, 0, samples.generator(3)), geometry)
+        drawn = codes
+        if precision.draws:
+            drawn = unpack_draws(samples.draws(geometry, 0, samples.generator(3)), geometry)
+        found.append((codes.tolist(), labels.tolist(), drawn.tolist()))
+    assert all(each == found[0] for each in found)
+
+
+def test_a_set_is_the_same_whoever_asks(seed):
+    """Epoch k of a long run reads what epoch k of a short one does."""
+    X, y = table(seed)
+    precision = Precision(4)
+    plan = plan_of(X, y, precision, 4, epochs=4)
+    state = beginning(np.random.default_rng(seed), plan.geometry)
+    samples = samples_of(X, y, precision, seed)
+    long = Trained(plan, samples, state)
+    short = Trained(replace(plan, sets=2, epochs=2), samples, state)
+    assert long.losses[:2] == short.losses
+    assert Trained(replace(plan, epochs=2), samples_of(X, y, precision, seed + 1), state).losses != short.losses
+
+
+def test_only_what_ends_an_epoch_decays(seed):
+    X, y = table(seed)
+    precision = Precision(8)
+    plan = plan_of(X, y, precision, 1, capacity=26 << 10, epochs=1)
+    state = beginning(np.random.default_rng(seed), plan.geometry, staleness=0)
+    jobs = [(start.ends_epoch, start.job(plan, state)) for start in starts(plan, samples_of(X, y, precision, seed))]
+    assert len(jobs) > 2 and [ends for ends, _ in jobs] == [False] * (len(jobs) - 1) + [True]
+    assert sum(job.geometry.rows for _, job in jobs) == len(X)
+    assert all(job.geometry.rows % plan.geometry.batch == 0 for ends, job in jobs if not ends)
+    for ends, job in jobs:
+        assert job.settings == (state.settings if ends else replace(state.settings, decay=NO_DECAY))
+
+
+@pytest.mark.parametrize("columns", [1, 8])
+def test_a_batch_that_no_start_can_hold(seed, columns):
+    X, y = table(seed, rows=5000)
+    plan = plan_of(X, y, Precision(8), 1, columns, batch=4000, capacity=64 << 10)
+    with pytest.raises(DataError, match=r"batch of 4000 rows does not fit the 65536 bytes.*lower batch_size or bits"):
+        next(starts(plan, samples_of(X, y, Precision(8), seed)))
+
+
+def test_more_rows_than_a_register_holds(monkeypatch):
+    """Their groups count, not the rows themselves."""
+    monkeypatch.setattr("bitlane.training.plan.MAX_ROWS", 100)
+    X, y = np.zeros((1000, 3)), np.zeros((1000, 1))
+    for columns, batch, whole, part in (
+        (1, 9, False, 99),
+        (8, 9, False, 450),
+        (8, 16, False, 800),
+        (8, 1000, False, 0),
+    ):
+        plan = plan_of(X, y, Precision(4), 1, columns, batch)
+        assert (plan.start_epochs > 0) == whole
+        if part:
+            assert plan.part_rows == part
+    assert plan_of(X[:800], y[:800], Precision(4), 1, 8, 16).start_epochs == 5
+
+
+def test_draws_are_not_the_users_numbers(seed):
+    """Data made with the same seed must not be drawn with the numbers that it was made with."""
+    users = np.random.default_rng(seed).random(1000)
+    drawn = [generator(seed, purpose).random(1000) for purpose in (0, 1, 1 << 32)]
+    assert np.abs(np.corrcoef([users, *drawn]) - np.eye(4)).max() < 0.2

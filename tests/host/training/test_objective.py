@@ -1,0 +1,120 @@
+"""The objective in registers: what each stands for, and what none of them holds."""
+
+import math
+
+import pytest
+
+from bitlane.contract.fixed_point import register_value
+from bitlane.contract.formats import BOUND, RATE_FRACTION, STEP_FRACTION
+from bitlane.contract.modes import Loss, Prox
+from bitlane.errors import DataError
+from bitlane.training.objective import Objective
+
+
+def test_squares_without_more():
+    found = Objective().settings(0.5, 16, 0.75)
+    assert register_value(found.step, STEP_FRACTION) == 0.5 / 16
+    assert found.step_negative == found.step
+    assert (found.loss, found.prox, found.rate, found.free, found.staleness) == (Loss.SQUARES, Prox.NONE, 0, False, 0)
+    assert found.decay == 3 << 14 and found.phase == 0
+    assert found.bounds == (BOUND.minimum, BOUND.maximum)
+
+
+def test_losses_class_weights_and_the_rest():
+    found = Objective("hinge").settings(0.5, 16, 1.0, staleness=1, class_weight=(0.5, 3.0), free=True)
+    assert found.loss == Loss.HINGE and found.free and found.staleness == 1
+    assert register_value(found.step, STEP_FRACTION) == 3 * 0.5 / 16
+    assert register_value(found.step_negative, STEP_FRACTION) == 0.5 * 0.5 / 16
+    assert Objective("log_loss").settings(1, 1, 1).loss == Loss.LOGISTIC
+    assert Objective().settings(1, 1, 1, class_weight=(0.0, 1.0)).step_negative == 0
+
+
+def test_penalties():
+    ridge = Objective(penalty="l2", alpha=0.01).settings(0.5, 16, 1.0)
+    assert ridge.prox == Prox.L2
+    assert register_value(ridge.rate, RATE_FRACTION) / 64 == pytest.approx(0.005, rel=1e-4)  # of a weight, each batch
+    lasso = Objective(penalty="l1", alpha=0.01).settings(0.5, 16, 1.0)
+    assert lasso.prox == Prox.L1
+    assert register_value(lasso.rate, RATE_FRACTION) == pytest.approx(0.005, rel=1e-4)  # off a weight, each batch
+    for free in (Objective(penalty="l1"), Objective(alpha=3.0)):
+        assert free.settings(0.5, 16, 1.0).prox == Prox.NONE
+
+
+@pytest.mark.parametrize(
+    ("bounds", "register"),
+    [
+        ((0, None), (0, 32767)),
+        ((0, math.inf), (0, 32767)),
+        ((None, 0.5), (-32768, 2048)),
+        ((-math.inf, -8), (-32768, -32768)),
+        ((-0.1, 0.1), (-409, 409)),  # 409.6 of 2**-12, rounded inwards
+        ((1, 1), (4096, 4096)),
+        ([-8, 7.9999], (-32768, 32767)),
+    ],
+)
+def test_bounds(bounds, register):
+    found = Objective(bounds=bounds).settings(0.5, 16, 1.0)
+    assert found.prox == Prox.BOX and found.bounds == register
+
+
+def test_bounds_that_bound_nothing():
+    for bounds in ((None, None), (-math.inf, math.inf)):
+        assert Objective(bounds=bounds).settings(0.5, 16, 1.0).prox == Prox.NONE
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"loss": "huber"}, "loss='huber': choose 'squared_error', 'hinge', 'log_loss'"),
+        ({"loss": ["hinge"]}, "loss="),
+        ({"penalty": "elasticnet"}, "penalty='elasticnet': choose None, 'l2', 'l1'"),
+        ({"penalty": "l2", "alpha": -1}, "alpha=-1"),
+        ({"penalty": "l1", "alpha": math.nan}, "alpha=nan"),
+        ({"bounds": (0, None), "penalty": "l2"}, "exclude a penalty"),
+        ({"bounds": (0, None), "penalty": "l1", "alpha": 1}, "exclude a penalty"),
+        ({"bounds": 3}, "two numbers"),
+        ({"bounds": (1, 2, 3)}, "two numbers"),
+        ({"bounds": ("a", 2)}, "two numbers"),
+        ({"bounds": (0, 8)}, r"\[-8, 8\)"),
+        ({"bounds": (-8.1, 0)}, r"\[-8, 8\)"),
+        ({"bounds": (math.inf, None)}, r"\[-8, 8\)"),
+        ({"bounds": (None, -math.inf)}, r"\[-8, 8\)"),
+        ({"bounds": (math.nan, 1)}, r"\[-8, 8\)"),
+        ({"bounds": (1, 0)}, "no multiple"),
+        ({"bounds": (0.0001, 0.0002)}, "no multiple"),
+    ],
+)
+def test_objectives_that_there_are_not(parameters, message):
+    with pytest.raises(DataError, match=message) as caught:
+        Objective(**parameters)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("objective", "options", "message"),
+    [
+        (Objective(), {"learning_rate": 0.0}, "above 0"),
+        (Objective(), {"learning_rate": -1.0}, "above 0"),
+        (Objective(), {"learning_rate": 130.0}, "learning_rate / batch_size is .* below 8"),
+        (Objective(), {"learning_rate": 1.0, "class_weight": (1.0, 200.0)}, "class weight.* below 8"),
+        (Objective(), {"decay": 0.4}, "decay=0.4"),
+        (Objective(), {"decay": 1.1}, "decay=1.1"),
+        (Objective(), {"staleness": 2}, "staleness=2"),
+        (Objective(), {"staleness": True}, "staleness=True"),
+        (Objective(penalty="l2", alpha=1 / 64), {"learning_rate": 1.0}, "alpha . learning_rate is 0.0156.* 0.0156"),
+        (
+            Objective(penalty="l1", alpha=1.0),
+            {"learning_rate": 1.0},
+            "alpha . learning_rate is 1: .*threshold.*below 1",
+        ),
+        (Objective(penalty="l1", alpha=1e-15), {"learning_rate": 1.0}, "alpha . learning_rate is 1e-15"),
+    ],
+)
+def test_values_that_no_register_holds(objective, options, message):
+    with pytest.raises(DataError, match=message):
+        objective.settings(**{"learning_rate": 0.1, "batch": 16, "decay": 1.0} | options)
+
+
+def test_the_largest_rates_fit():
+    assert Objective(penalty="l2", alpha=0.0156).settings(1.0, 16, 1.0).rate
+    assert Objective(penalty="l1", alpha=0.9999).settings(1.0, 16, 1.0).rate

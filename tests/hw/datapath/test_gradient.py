@@ -1,0 +1,130 @@
+"""The second use of a group of rows: its beats with the terms of each, against exact integers, cycle for cycle."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from tests.helpers.blocks import (
+    BOX,
+    L1,
+    L2,
+    NONE,
+    Bench,
+    Run,
+    config,
+    fields,
+    row_terms,
+    settings,
+    some_int,
+    some_run,
+    tokens,
+)
+
+from bitlane_hw.datapath.gradient import GradientPass
+
+COEFFICIENT_BITS = 32
+ENDS = -(1 << COEFFICIENT_BITS - 1), (1 << COEFFICIENT_BITS - 1) - 1
+
+
+def some_coefficients(rng: Random, columns: int) -> list[dict[str, int]]:
+    """Often extreme ones: terms may be as large as they get."""
+    return [
+        {name: rng.choice((some_int(rng, COEFFICIENT_BITS), *ENDS)) for name in ("total", "difference")}
+        for _ in range(columns)
+    ]
+
+
+class Group:
+    """One group through the pass: what it begins with, and what comes out."""
+
+    def __init__(self, rng: Random, geometry: Run):
+        self.coefficients = some_coefficients(rng, geometry.columns)
+        self.end = {"batch_last": rng.randrange(2), "epoch_last": rng.randrange(2)}
+        self.prox = rng.choice((NONE, L2, L1, BOX))
+        terms = [
+            row_terms(row["total"], row["difference"], geometry.base_digits, geometry.draws)
+            for row in self.coefficients
+        ]
+        self.passes = []
+        for token in tokens(geometry):
+            if token.kind >= 2 and token.epoch == token.group == 0:
+                words = [rng.getrandbits(64) for _ in terms]
+                chosen = [row[len(self.passes) % geometry.digits] for row in terms]
+                rows = [
+                    {"word": word, "plus": plus, "minus": minus}
+                    for word, (plus, minus) in zip(words, chosen, strict=True)
+                ]
+                self.passes.append(
+                    {
+                        "rows": rows,
+                        "chunk": token.chunk,
+                        "first": token.first,
+                        "last": token.last,
+                        "tail": token.chunk == geometry.chunks - 1,
+                        "prox": self.prox,
+                        "end": self.end,
+                    }
+                )
+
+
+def check_pass(bench: Bench, rng: Random, geometry: Run, spare: int) -> None:
+    """Groups one after the other, each begun when the last has had its beats, or up to `spare` cycles later."""
+    dut = bench.dut
+
+    async def testbench(ctx: Any) -> None:
+        ctx.set(dut.settings, settings(geometry))
+        due: dict[int, dict[str, Any]] = {}
+        begin = 2
+        for cycle in range(3 + 8 * (geometry.chunks * geometry.digits + spare)):
+            ctx.set(dut.start, cycle == begin)
+            if cycle == begin:
+                group = Group(rng, geometry)
+                for port, row in zip(dut.coefficients, group.coefficients, strict=True):
+                    ctx.set(port, row)
+                ctx.set(dut.end, group.end)
+                ctx.set(dut.prox, group.prox)
+                due |= {cycle + GradientPass.latency + i: beat for i, beat in enumerate(group.passes)}
+                begin += len(group.passes) + rng.randint(0, spare)
+            else:  # these are only of use with `start`
+                ctx.set(dut.end.as_value(), rng.getrandbits(2))
+                ctx.set(dut.prox, rng.randrange(4))
+            taken = due.get(cycle + GradientPass.latency)
+            assert ctx.get(dut.beats.ready) == (taken is not None), cycle
+            words = rng.getrandbits(64 * geometry.columns)
+            if taken is not None:
+                words = sum(row["word"] << 64 * i for i, row in enumerate(taken["rows"]))
+            ctx.set(dut.beats.payload, words)
+            expected = due.pop(cycle, None)
+            assert ctx.get(dut.passes.valid) == (expected is not None), cycle
+            if expected is not None:
+                assert fields(ctx.get(dut.passes.payload)) == expected
+            await ctx.tick()
+
+    bench.run(testbench)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 8])
+def test_pass(seed: int, columns: int) -> None:
+    """Each group's beats with their terms, from the cycle after its start, the next group right behind it or later."""
+    rng = Random(seed)
+    bench = Bench(GradientPass(config(columns)))
+    assert GradientPass.latency == 1
+    corners = [
+        Run(chunks, base_digits, draws, 1, 1, 1, columns=columns)
+        for chunks, base_digits, draws in ((1, 1, 0), (1, 0, 1), (3, 0, 1), (2, 1, 1), (1, 16, 0), (1, 15, 1))
+    ]
+    for geometry in (*corners, *(some_run(rng, columns) for _ in range(6))):
+        for spare in (0, 3):
+            check_pass(bench, rng, geometry, spare)
+
+
+def test_the_largest_terms_fit() -> None:
+    """The terms of a row add up to less than a quarter of MASTER's range, whatever the coefficients."""
+    for base_digits in range(17):
+        for draws in (0, 1) if base_digits < 16 else (0,):
+            for total in ENDS:
+                for difference in ENDS:
+                    terms = row_terms(total, difference, base_digits, draws)
+                    assert sum(max(abs(plus), abs(minus)) for plus, minus in terms) < 1 << 30

@@ -1,0 +1,147 @@
+"""Random rounding of what is published, and of the coefficients, against the words and the rounding of integers."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.helpers.blocks import Bench, pack, some_int, unpack
+
+from bitlane.contract import prng as randomness
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.latencies import COEFFICIENT_LATENCY, PUBLISH_LATENCY
+from bitlane.contract.prng import SEED_STEP
+from bitlane_hw.datapath.rounding import CoefficientRounding, ModelRounding
+
+LANES, CHUNKS = 32, 4
+LEAST, MOST = -(1 << 31), (1 << 31) - 1
+
+
+def config(columns: int = 1) -> AcceleratorConfig:
+    return AcceleratorConfig(64 * columns, max_features=LANES * CHUNKS, row_buffer_beats=128, random=True)
+
+
+def rounded(value: int, word: int, cut: int) -> int:
+    """Not clipped."""
+    return (value + word % (1 << cut)) >> cut << cut
+
+
+async def begin(ctx: Any, dut: ModelRounding | CoefficientRounding, seed: int, cut: int) -> None:
+    """What a run begins with."""
+    ctx.set(dut.seed, seed)
+    ctx.set(dut.cut, cut)
+    ctx.set(dut.begin, 1)
+    for _ in range(2):
+        await ctx.tick()
+    ctx.set(dut.begin, 0)
+
+
+def test_what_is_published(seed: int) -> None:
+    """The initial model with the words of the seed, every batch's with those of the next; gaps, flags and banks."""
+    dut = ModelRounding(config())
+    bench = Bench(dut)
+    lanes = randomness.model_lanes()
+    flags = ("published", "epoch_done", "load_done")
+
+    def once(rng: Random) -> None:
+        start, cut, chunks = rng.getrandbits(32), rng.choice((0, 1, 8, 20, 27)), rng.randint(1, CHUNKS)
+
+        async def testbench(ctx: Any) -> None:
+            await begin(ctx, dut, start, cut)
+            ctx.set(dut.seed, rng.getrandbits(32))  # the registers' business any more
+            due: list[tuple[int, dict[str, int], list[int]]] = []
+            cycle = 0
+
+            async def tick() -> None:
+                nonlocal cycle
+                await ctx.tick()
+                cycle += 1
+                expected = due.pop(0) if due and due[0][0] == cycle else None
+                assert ctx.get(dut.rounded_publish) == (expected is not None)
+                if expected is None:
+                    assert not any(ctx.get(getattr(dut, f"rounded_{name}")) for name in flags)
+                else:
+                    assert {name: ctx.get(getattr(dut, f"rounded_{name}")) for name in expected[1]} == expected[1]
+                    assert unpack(ctx.get(dut.rounded_masters), LANES, 32) == expected[2]
+
+            for batch in range(4):
+                words = randomness.words(start + batch * SEED_STEP & 0xFFFFFFFF, range(chunks), lanes)
+                for chunk in range(chunks):
+                    values = [
+                        rng.choice((some_int(rng, 32), LEAST, MOST, MOST - rng.getrandbits(cut + 1)))
+                        for _ in range(LANES)
+                    ]
+                    beside = {"address": chunk, "bank": rng.randrange(2), "published": 0, "epoch_done": 0}
+                    beside |= {"load_done": int(batch == 0 and chunk == chunks - 1)}
+                    if batch:
+                        beside |= {"published": int(chunk == 0), "epoch_done": int(chunk == chunks - 1)}
+                    for name, value in beside.items():
+                        ctx.set(getattr(dut, name), value)
+                    ctx.set(dut.publish, 1)
+                    ctx.set(dut.masters, pack(values, 32))
+                    of_lanes = zip(values, words[chunk].tolist(), strict=True)
+                    due.append((cycle + PUBLISH_LATENCY, beside, [min(rounded(*pair, cut), MOST) for pair in of_lanes]))
+                    await tick()
+                    ctx.set(dut.publish, 0)
+                    for name in flags:
+                        ctx.set(getattr(dut, name), 0)
+                    for _ in range(rng.choice((0, 0, 1, 5))):
+                        await tick()
+            for _ in range(PUBLISH_LATENCY):
+                await tick()
+            assert not due
+
+        bench.run(testbench)
+
+    for i in range(8):
+        once(Random(seed + i))
+
+
+@pytest.mark.parametrize("columns", [1, 4])
+def test_coefficients(seed: int, columns: int) -> None:
+    """Groups of batches of any length: each has words of its place, each batch of a seed; clipped values are told."""
+    dut = CoefficientRounding(config(columns))
+    bench = Bench(dut)
+    lanes = randomness.coefficient_lanes(columns)
+
+    def once(rng: Random) -> None:
+        start, cut = rng.getrandbits(32), rng.choice((0, 1, 12, 27))
+
+        async def testbench(ctx: Any) -> None:
+            await begin(ctx, dut, start, cut)
+            for batch in range(4):
+                now = start + batch * SEED_STEP & 0xFFFFFFFF
+                groups = rng.randint(1, 5)
+                for group in range(groups):
+                    last = group == groups - 1
+                    ctx.set(dut.due, 1)
+                    ctx.set(dut.end, {"batch_last": last, "epoch_last": rng.randrange(2)})
+                    await ctx.tick()
+                    ctx.set(dut.due, 0)
+                    for _ in range(dut.AHEAD - 1):
+                        await ctx.tick()
+                    values = [rng.choice((some_int(rng, 32), LEAST, MOST)) for _ in range(2 * columns)]
+                    for column, given in enumerate(dut.coefficients):
+                        ctx.set(given, {"total": values[2 * column], "difference": values[2 * column + 1]})
+                    for _ in range(COEFFICIENT_LATENCY):
+                        await ctx.tick()
+                    words = randomness.words(now, range(group, group + 1), lanes)[0].tolist()
+                    exact = [rounded(value, word, cut) for value, word in zip(values, words, strict=True)]
+                    got = [(ctx.get(each.total), ctx.get(each.difference)) for each in dut.rounded]
+                    assert np.ravel(got).tolist() == [min(value, MOST) for value in exact]
+                    assert ctx.get(dut.clipped) == sum((value > MOST) << i for i, value in enumerate(exact))
+                    assert ctx.get(dut.seed_now) == (now + last * SEED_STEP) & 0xFFFFFFFF
+                    for column, given in enumerate(dut.coefficients):
+                        ctx.set(given, {"total": rng.getrandbits(31), "difference": -column})
+                    for _ in range(rng.choice((0, 1, 3))):  # they stay, whatever comes along
+                        await ctx.tick()
+                        got = [(ctx.get(each.total), ctx.get(each.difference)) for each in dut.rounded]
+                        assert np.ravel(got).tolist() == [min(value, MOST) for value in exact]
+                        assert ctx.get(dut.clipped) == 0
+
+        bench.run(testbench)
+
+    for i in range(8):
+        once(Random(seed + i))

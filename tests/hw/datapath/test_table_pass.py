@@ -1,0 +1,126 @@
+"""The second use of a group's rows with table lanes: its terms against exact integers, cycle for cycle."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from tests.helpers.blocks import (
+    BOX,
+    L1,
+    L2,
+    NONE,
+    Bench,
+    Coded,
+    clip,
+    config,
+    fields,
+    looked_up,
+    rounded,
+    some_int,
+    some_slots,
+)
+
+from bitlane_hw.datapath.table_pass import TablePass
+
+LANES, SLOTS, LATENCY = 32, 64, 5
+ENDS = -(1 << 31), (1 << 31) - 1  # of a coefficient
+
+
+class Group:
+    """One group through the pass: what it begins with, and what comes out, by the cycle after its start."""
+
+    def __init__(self, rng: Random, columns: int, chunks: int, base_bits: int, slots: list[list[list[int]]]):
+        self.coefficients = [
+            {name: rng.choice((some_int(rng, 32), *ENDS)) for name in ("total", "difference")} for _ in range(columns)
+        ]
+        self.end = {"batch_last": rng.randrange(2), "epoch_last": rng.randrange(2)}
+        self.prox = rng.choice((NONE, L2, L1, BOX))
+        rows = [Coded(rng, chunks, base_bits) for _ in range(columns)]
+        exact = [[rounded(row["total"] + sign * row["difference"], 6) for sign in (-1, 1)] for row in self.coefficients]
+        limited = [[clip(c, 25) for c in row] for row in exact]
+        self.clipped = sum(
+            (c != exact[row][i]) << 2 * row + i for row, pair in enumerate(limited) for i, c in enumerate(pair)
+        )
+        self.beats: dict[int, int] = {}
+        self.terms: dict[int, dict[str, Any]] = {}
+        cycle, drawn = 0, -2
+        for words in zip(*(row.words() for row in rows), strict=True):
+            chunk, draw = words[0]["chunk"], words[0]["draw"]
+            cycle += draw and cycle == drawn + 1  # it waits
+            self.beats[cycle] = sum(word["word"] << 64 * i for i, word in enumerate(words))
+            if draw:
+                drawn = cycle
+                for k in range(2):
+                    levels = [
+                        [lane[place] for lane, place in zip(slots[i], row.places(chunk)[k], strict=True)]
+                        for i, row in enumerate(rows)
+                    ]
+                    self.terms[cycle + LATENCY + k] = {
+                        "rows": [
+                            [rounded(level * limited[i][1 - k], 13) for level in row] for i, row in enumerate(levels)
+                        ],
+                        "chunk": chunk,
+                        "first": k == 0,
+                        "last": k == 1,
+                        "tail": chunk == chunks - 1,
+                        "prox": self.prox,
+                        "end": self.end,
+                    }
+            cycle += 1
+        self.cycles = max(cycle, 4)  # to the next start, at least
+
+
+def check_pass(bench: Bench, rng: Random, columns: int, chunks: int, base_bits: int, spare: int) -> None:
+    """Groups one after the other, each begun when the last has had its beats, or up to `spare` cycles later."""
+    dut = bench.dut
+    slots = [some_slots(rng, SLOTS) for _ in range(columns)]
+
+    async def testbench(ctx: Any) -> None:
+        ctx.set(dut.settings, {"chunks": chunks, "base_digits": base_bits // 2, "half": base_bits % 2, "draws": 1})
+        beats: dict[int, int] = {}
+        terms: dict[int, dict[str, Any]] = {}
+        clipped: dict[int, int] = {}
+        begin, read = 2, [0] * columns
+        for cycle in range(10 + 6 * (4 + 3 * chunks + spare)):
+            ctx.set(dut.start, cycle == begin)
+            if cycle == begin:
+                group = Group(rng, columns, chunks, base_bits, slots)
+                for port, row in zip(dut.coefficients, group.coefficients, strict=True):
+                    ctx.set(port, row)
+                ctx.set(dut.end, group.end)
+                ctx.set(dut.prox, group.prox)
+                beats |= {begin + at: beat for at, beat in group.beats.items()}
+                terms |= {begin + at: expected for at, expected in group.terms.items()}
+                clipped[begin + 2] = group.clipped
+                begin += group.cycles + rng.randint(0, spare)
+            else:  # these are only of use with `start`
+                ctx.set(dut.end.as_value(), rng.getrandbits(2))
+                ctx.set(dut.prox, rng.randrange(4))
+            ctx.set(dut.beats.payload, beats.get(cycle, rng.getrandbits(64 * columns)))
+            assert ctx.get(dut.beats.ready) == (cycle in beats), cycle
+            for port, levels in zip(dut.tables, read, strict=True):
+                ctx.set(port.levels, levels)
+            read = [looked_up(table, ctx.get(port.addresses)) for table, port in zip(slots, dut.tables, strict=True)]
+            assert ctx.get(dut.clipped) == clipped.get(cycle, 0), cycle
+            expected = terms.pop(cycle, None)
+            assert ctx.get(dut.passes.valid) == (expected is not None), cycle
+            if expected is None:
+                assert not ctx.get(dut.passes.payload.first) and not ctx.get(dut.passes.payload.last)
+            else:
+                assert fields(ctx.get(dut.passes.payload)) == expected, cycle
+            await ctx.tick()
+
+    bench.run(testbench)
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_pass(seed: int, columns: int) -> None:
+    """Each group's terms, from its start, the next group right behind it or later; all that is clipped, once."""
+    rng = Random(seed)
+    bench = Bench(TablePass(config(columns, table=True)))
+    assert TablePass.latency == LATENCY
+    for base_bits in (1, 2, 3):
+        for chunks in (1, 2, rng.randint(3, 4)):
+            check_pass(bench, rng, columns, chunks, base_bits, rng.choice((0, 3)))

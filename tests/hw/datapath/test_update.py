@@ -1,0 +1,368 @@
+"""Updates of the master weights against exact integers, cycle for cycle."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+import pytest
+from tests.helpers.blocks import (
+    BOX,
+    L1,
+    L2,
+    LIMITS,
+    NONE,
+    Bench,
+    Proximal,
+    chosen,
+    config,
+    pack,
+    row_terms,
+    some_int,
+    unpack,
+)
+
+from bitlane.contract.latencies import ROW_GAP
+from bitlane_hw.datapath.update import THRESHOLD_BITS, UpdateLanes
+
+LANES = 32
+ENDS = -(1 << 31), (1 << 31) - 1  # of a coefficient
+LOWEST_BOUND, HIGHEST_BOUND = -(1 << 15), (1 << 15) - 1
+NOTHING = Proximal()
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(1, False), (2, False), (8, False), (1, True), (8, True)],
+    ids=lambda param: f"{param[0]} columns" + param[1] * ", terms",
+)
+def lanes(request: pytest.FixtureRequest) -> Bench:
+    columns, table = request.param
+    return Bench(UpdateLanes(config(columns, table=table)))
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is constant in a run."""
+
+    columns: int
+    chunks: int = 1
+    base_digits: int = 1
+    draws: int = 0
+    last_lane: int = 31
+    staleness: int = 0
+    free: int = 0
+    proximal: Proximal = NOTHING
+    table: bool = False  # terms come, two a chunk, instead of digits that choose
+
+    @property
+    def digits(self) -> int:
+        return 2 if self.table else self.base_digits + self.draws
+
+    @property
+    def group_cycles(self) -> int:
+        """From a group's first beat to the next one's, at least."""
+        return max(self.chunks * self.digits, self.digits + ROW_GAP)
+
+
+@dataclass(frozen=True)
+class Write:
+    """A chunk's new weights, and what is said with them."""
+
+    chunk: int
+    masters: list[int]
+    publish: bool
+    bank: int
+    published: bool = False
+    epoch_done: bool = False
+    load_done: bool = False
+    clipped: int = 0
+
+
+def some_setup(rng: Random, lanes: Bench, **given: Any) -> Setup:
+    columns = len(lanes.dut.passes.payload.rows)
+    draws = rng.randrange(2)
+    staleness = rng.randrange(2)
+    low, high = sorted(some_int(rng, 16) for _ in range(2))
+    setup = Setup(
+        columns,
+        chunks=rng.randint(1, 4 // (1 + staleness)),
+        base_digits=rng.randint(1 - draws, 4),
+        draws=draws,
+        last_lane=rng.randrange(LANES),
+        staleness=staleness,
+        free=rng.randrange(2),
+        proximal=Proximal(NONE, rng.getrandbits(rng.randint(0, THRESHOLD_BITS)), low, high),
+        table="word" not in dict(lanes.dut.passes.payload.rows.shape().elem_shape),
+    )
+    return replace(setup, **given)
+
+
+class Plan:
+    """Loads and groups, each in its cycle, and the writes that must come of them."""
+
+    def __init__(self, rng: Random, lanes: Bench, setup: Setup):
+        self.rng = rng
+        self.lanes = lanes
+        self.setup = setup
+        self.loads: dict[int, tuple[int, list[int]]] = {}
+        self.passes: dict[int, dict[str, Any]] = {}
+        self.writes: dict[int, Write] = {}
+        self.masters: dict[int, list[int]] = {}
+        self.batches = 0
+        self.clips: Counter[bool] = Counter()
+
+    def load(self, cycle: int, chunk: int, masters: list[int]) -> None:
+        self.masters[chunk] = masters
+        self.loads[cycle] = chunk, masters
+        done = chunk == self.setup.chunks - 1
+        self.writes[cycle + self.lanes.dut.latency] = Write(chunk, masters, publish=True, bank=0, load_done=done)
+
+    def load_all(self, cycle: int) -> int:
+        """Loads some weights; returns when the first group may come."""
+        for chunk in range(self.setup.chunks):
+            self.load(cycle, chunk, [self.rng.choice((some_int(self.rng, 32), *LIMITS)) for _ in range(LANES)])
+            cycle += self.rng.randint(1, 4)
+        return cycle - 1 + 3
+
+    def group(self, cycle: int, prox: int, corners: list[int] | None = None) -> int:
+        """A group, from this cycle on; returns when the next one may come.
+
+        With corners its weights are loaded first, so that most of them come to A' of one of these.
+        """
+        rng, setup = self.rng, self.setup
+        end = {"batch_last": rng.randrange(2), "epoch_last": rng.randrange(2)}
+        rows, changes = self._terms() if setup.table else self._digits()
+        if corners is not None:
+            for chunk, change in enumerate(changes):
+                self.load(cycle, chunk, [self._before(t, corners) for t in change])
+                cycle += 1
+            cycle += 2
+        for chunk in range(setup.chunks):
+            tail = chunk == setup.chunks - 1
+            for k in range(setup.digits):
+                self.passes[cycle + chunk * setup.digits + k] = {
+                    "rows": rows[chunk][k],
+                    "chunk": chunk,
+                    "first": k == 0,
+                    "last": k == setup.digits - 1,
+                    "tail": tail,
+                    "prox": prox,
+                    "end": end,
+                }
+            written = cycle + (chunk + 1) * setup.digits - 1 + self.lanes.dut.latency
+            self.writes[written] = self._update(chunk, changes[chunk], prox, **end)
+        self.batches += end["batch_last"]
+        return cycle + setup.group_cycles
+
+    def _digits(self) -> tuple[list[list[list[Any]]], list[list[int]]]:
+        """What passes bring of a group's rows, [chunk][digit][row], and t of each chunk, [chunk][lane]."""
+        rng, setup = self.rng, self.setup
+        alike = rng.random() < 0.3  # all rows: for sums as large as they get
+        scale = rng.choice((8, 20, 32, 32))
+        rows = [[rng.choice((some_int(rng, scale), *ENDS)) for _ in range(2)] for _ in range(setup.columns)]
+        terms = [row_terms(*(rows[0] if alike else row), setup.base_digits, setup.draws) for row in rows]
+        digits = [
+            [[[rng.randrange(4) for _ in range(LANES)] for _ in range(setup.digits)] for _ in rows]
+            for _ in range(setup.chunks)
+        ]
+        if alike:
+            digits = [[chunk[0]] * setup.columns for chunk in digits]
+        passes = [
+            [
+                [
+                    {"word": pack(row[k], 2), "plus": t[k][0], "minus": t[k][1]}
+                    for row, t in zip(chunk, terms, strict=True)
+                ]
+                for k in range(setup.digits)
+            ]
+            for chunk in digits
+        ]
+        return passes, [self._changes(chunk, terms) for chunk in digits]
+
+    def _terms(self) -> tuple[list[list[list[Any]]], list[list[int]]]:
+        """The same of table lanes: the terms themselves, two a chunk, sometimes all as large as they get."""
+        rng, setup = self.rng, self.setup
+        extreme = rng.choice((None, None, -(1 << 28), (1 << 28) - 1))
+        passes = [
+            [
+                [
+                    [some_int(rng, 29) if extreme is None else extreme for _ in range(LANES)]
+                    for _ in range(setup.columns)
+                ]
+                for _ in range(2)
+            ]
+            for _ in range(setup.chunks)
+        ]
+        return passes, [[sum(row[j] for k in chunk for row in k) for j in range(LANES)] for chunk in passes]
+
+    def _changes(self, digits: list[list[list[int]]], terms: list[list[tuple[int, int]]]) -> list[int]:
+        """t of each lane: over the rows of digits [row][digit][lane]."""
+        lanes = [list(zip(*row, strict=True)) for row in digits]
+        return [sum(chosen(row[j], t) for row, t in zip(lanes, terms, strict=True)) for j in range(LANES)]
+
+    def _before(self, t: int, corners: list[int]) -> int:
+        """A weight from which t leads to one of the corners; or one at the end of the range."""
+        exact = self.rng.choice(corners)
+        return exact + t if LIMITS[0] <= exact + t <= LIMITS[1] else self.rng.choice(LIMITS)
+
+    def _update(self, chunk: int, changes: list[int], prox: int, batch_last: int, epoch_last: int) -> Write:
+        setup = self.setup
+        tail = chunk == setup.chunks - 1
+        proximal = replace(setup.proximal, prox=prox)
+        masters, clipped = list(self.masters[chunk]), 0
+        for j in range(setup.last_lane + 1 if tail else LANES):
+            exact = masters[j] - changes[j]
+            masters[j], clips = proximal.updated(exact, spared=bool(tail and setup.free and j == setup.last_lane))
+            clipped += clips
+            self.clips[exact > 0] += clips
+        self.masters[chunk] = masters
+        return Write(
+            chunk,
+            masters,
+            publish=bool(batch_last),
+            bank=(1 - self.batches % 2) * setup.staleness,
+            published=bool(batch_last and chunk == 0),
+            epoch_done=bool(epoch_last and tail),
+            clipped=clipped,
+        )
+
+    def play(self) -> None:
+        """Every output in its cycle, with the lanes' inputs at random wherever they should not matter."""
+        dut, rng, setup = self.lanes.dut, self.rng, self.setup
+        memory = [rng.getrandbits(32 * LANES) for _ in range(4)]
+        idle_bits = len(dut.passes.payload.as_value())
+
+        async def testbench(ctx: Any) -> None:
+            for name in ("chunks", "last_lane", "base_digits", "draws", "staleness"):
+                ctx.set(dut.settings[name], getattr(setup, name))
+            for name in ("threshold", "low", "high"):
+                ctx.set(getattr(dut, name), getattr(setup.proximal, name))
+            ctx.set(dut.free, setup.free)
+            read = rng.getrandbits(32 * LANES)
+            clipped, clipped_before = 0, 0
+            for cycle in range(max(self.writes) + 4):
+                ctx.set(dut.master, read)
+                chunk, loaded = self.loads.get(cycle, (rng.randrange(4), []))
+                ctx.set(dut.load, bool(loaded))
+                ctx.set(dut.load_chunk, chunk)
+                idle = 0 if cycle in self.passes else rng.getrandbits(32 * LANES)
+                ctx.set(dut.loaded, pack(loaded, 32) if loaded else idle)
+                ctx.set(dut.passes.valid, cycle in self.passes)
+                if cycle in self.passes:
+                    ctx.set(dut.passes.payload, self.passes[cycle])
+                else:
+                    ctx.set(dut.passes.payload.as_value(), rng.getrandbits(idle_bits))
+                assert ctx.get(dut.clipped) == clipped_before, cycle
+                read = memory[ctx.get(dut.read_address)]
+                expected = self.writes.get(cycle)
+                assert ctx.get(dut.write) == (expected is not None), cycle
+                for flag in ("publish", "published", "epoch_done", "load_done"):
+                    assert ctx.get(getattr(dut, flag)) == getattr(expected, flag, 0), (flag, cycle)
+                clipped, clipped_before = 0, clipped
+                if expected is not None:
+                    updated = ctx.get(dut.updated)
+                    assert unpack(updated, LANES, 32) == expected.masters, cycle
+                    assert ctx.get(dut.write_address) == expected.chunk
+                    assert not expected.publish or ctx.get(dut.bank) == expected.bank
+                    memory[expected.chunk] = updated
+                    clipped = expected.clipped
+                await ctx.tick()
+
+        self.lanes.run(testbench)
+
+
+def test_promised_latency(lanes: Bench) -> None:
+    columns = len(lanes.dut.passes.payload.rows)
+    assert lanes.dut.latency == 3 + {1: 0, 2: 1, 8: 3}[columns]
+
+
+def test_groups(seed: int, lanes: Bench) -> None:
+    """Groups as close as they may come, or up to `spare` cycles further apart; all that they can do, at random."""
+    rng = Random(seed)
+    clips: Counter[bool] = Counter()
+    shapes = ({"chunks": 1, "base_digits": 1, "draws": 0}, {"chunks": 2, "base_digits": 0, "draws": 1}, {}, {})
+    for shape, spare in zip(shapes, (0, 1, 0, 4), strict=True):
+        plan = Plan(rng, lanes, some_setup(rng, lanes, **shape))
+        cycle = plan.load_all(0)
+        for _ in range(10):
+            cycle = plan.group(cycle, rng.choice((NONE, NONE, L2, L1, BOX))) + rng.randint(0, spare)
+        plan.play()
+        clips += plan.clips
+    assert clips[True] and clips[False], "both ends of the range were to be met"
+
+
+def test_a_chunk_again(seed: int, lanes: Bench) -> None:
+    """As soon as it may come, then a cycle later, and so on: forwarded, or read from memory."""
+    rng = Random(seed)
+    for base_digits in (1, rng.randint(2, 5)):
+        plan = Plan(rng, lanes, some_setup(rng, lanes, chunks=1, base_digits=base_digits, draws=0))
+        assert plan.setup.group_cycles == plan.setup.digits + ROW_GAP
+        cycle = plan.load_all(0)
+        for distance in (0, 0, 1, 1, 2, 0, 3):
+            cycle = plan.group(cycle, NONE) + distance
+        plan.play()
+
+
+def test_loads(seed: int, lanes: Bench) -> None:
+    """Any chunk at any time when no group is there, also right behind the group that it replaces the weights of."""
+    rng = Random(seed)
+    for _ in range(2):
+        plan = Plan(rng, lanes, some_setup(rng, lanes))
+        cycle = plan.load_all(rng.randrange(3))
+        for _ in range(10):
+            plan.group(cycle, L2)
+            cycle = max(plan.passes) + 1
+            for _ in range(rng.randrange(4)):
+                cycle += rng.randrange(4)
+                plan.load(cycle, rng.randrange(plan.setup.chunks), [some_int(rng, 32) for _ in range(LANES)])
+                cycle += 1
+            cycle += 2
+        plan.play()
+
+
+def proximals(rng: Random) -> Iterator[tuple[Proximal, list[int]]]:
+    """What a batch's end may do, and weights A' on both sides of wherever it changes."""
+    yield Proximal(NONE), [0, -1]
+    yield Proximal(L2), [*range(-2, 3), *range(62, 67), *range(-66, -61)]
+    for threshold in (0, 1, (1 << THRESHOLD_BITS) - 1, rng.getrandbits(THRESHOLD_BITS)):
+        yield (
+            Proximal(L1, threshold),
+            [*range(-2, 3), *range(threshold - 2, threshold + 3)] + [-threshold + near for near in range(-2, 3)],
+        )
+    some = rng.randrange(-100, 100)
+    boxes = [(some, some), (0, 0), (LOWEST_BOUND, HIGHEST_BOUND), (LOWEST_BOUND, LOWEST_BOUND)]
+    for low, high in (*boxes, tuple(sorted(some_int(rng, 16) for _ in range(2)))):
+        ends = [end << 16 for end in (low, low + 1, high, high + 1)]
+        yield Proximal(BOX, 0, low, high), [end + near for end in ends for near in (-1, 0, 1)]
+
+
+def test_prox(seed: int, lanes: Bench) -> None:
+    """At the end of a batch, for weights around each corner and around the limits of their format."""
+    rng = Random(seed)
+    limits = [limit + near for limit in LIMITS for near in (-1, 0, 1)]
+    clips: Counter[bool] = Counter()
+    for proximal, corners in proximals(rng):
+        plan = Plan(rng, lanes, some_setup(rng, lanes, chunks=rng.randint(1, 2), base_digits=1, proximal=proximal))
+        cycle = 0
+        for _ in range(3):
+            cycle = plan.group(cycle, proximal.prox, corners + limits) + rng.randint(1, 3)
+        plan.play()
+        clips += plan.clips
+    assert clips[True] and clips[False], "both ends of the range were to be met"
+
+
+def test_prox_is_the_last_words(seed: int, lanes: Bench) -> None:
+    """Within a batch nothing is done besides; a free weight and the lanes behind the last are left alone."""
+    rng = Random(seed)
+    last_lanes = rng.sample((0, 30, 31), 3)
+    for prox, last_lane in zip((L2, L1, BOX), last_lanes, strict=True):
+        proximal = Proximal(NONE, 1 << 27, -1, 1)
+        plan = Plan(rng, lanes, some_setup(rng, lanes, chunks=2, last_lane=last_lane, free=1, proximal=proximal))
+        cycle = plan.load_all(0)
+        for group in range(4):
+            cycle = plan.group(cycle, prox if group % 2 else NONE)
+        plan.play()

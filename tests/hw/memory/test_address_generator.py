@@ -1,0 +1,81 @@
+"""The walker's tokens against nested loops."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from tests.helpers.blocks import LABEL, MODEL, Run, Token, run, settings, some_run, tokens
+
+from bitlane_hw.memory.address_generator import Walker
+
+FLAGS = ("first", "last_base", "last", "row_last", "batch_last", "epoch_last")
+BUILDS = [(1, 1), (2, 3), (8, 3), (8, 15)]  # columns, outputs
+
+
+def check_token(seen: Any, token: Token) -> None:
+    assert seen.kind.value == token.kind
+    if token.kind == MODEL:
+        assert (seen.output, seen.chunk, seen.part) == (token.output, token.chunk, token.part)
+    elif token.kind == LABEL:
+        assert seen.output == token.output
+    else:
+        assert (seen.chunk, seen.phase) == (token.chunk, token.group % 4)
+        assert token.half == ("half" in dict(seen.shape()) and seen.half)
+        for flag in FLAGS:
+            if token.half and flag in ("first", "last_base"):
+                continue
+            assert seen[flag] == getattr(token, flag), flag
+
+
+def table(chunks: int, base_bits: int, **more: int) -> Run:
+    return Run(chunks, base_bits // 2, 1, 5, 2, 2, half=base_bits % 2, table=True, **more)
+
+
+def check(geometry: Run, rng: Random, eagerness: float) -> None:
+    """Every token in its place, a token a cycle, held while it is not taken; nothing after the last."""
+    dut = Walker(geometry.config)
+
+    async def testbench(ctx: Any) -> None:
+        ctx.set(dut.settings, settings(geometry))
+        await ctx.tick()  # the registers are there a cycle before
+        for token in tokens(geometry):
+            taken = False
+            while not taken:
+                taken = rng.random() < eagerness
+                ctx.set(dut.tokens.ready, taken)
+                assert ctx.get(dut.tokens.valid), token
+                check_token(ctx.get(dut.tokens.payload), token)
+                await ctx.tick()
+        ctx.set(dut.tokens.ready, 1)
+        for _ in range(20):
+            assert not ctx.get(dut.tokens.valid)
+            await ctx.tick()
+
+    run(dut, testbench)
+
+
+@pytest.mark.parametrize(("columns", "outputs"), BUILDS)
+@pytest.mark.parametrize("eagerness", [1, 0.5])
+def test_order(seed: int, eagerness: float, columns: int, outputs: int) -> None:
+    rng = Random(seed)
+    for _ in range(3):
+        check(some_run(rng, columns, outputs), rng, eagerness)
+        check(some_run(rng, columns, outputs, table=True), rng, eagerness)
+
+
+@pytest.mark.parametrize(
+    "geometry",
+    [
+        Run(chunks=1, base_digits=1, draws=0, groups=1, batch_groups=1, epochs=1),
+        Run(chunks=1, base_digits=0, draws=1, groups=9, batch_groups=4, epochs=3, columns=2, outputs=2),
+        Run(chunks=4, base_digits=16, draws=0, groups=2, batch_groups=5, epochs=2, outputs=3),
+        Run(chunks=4, base_digits=15, draws=1, groups=4, batch_groups=4, epochs=1, columns=8),
+        *(table(chunks, base_bits) for chunks in (1, 2, 3) for base_bits in (1, 2, 3)),
+        table(1, 3, columns=8, outputs=15),
+    ],
+    ids=str,
+)
+def test_corners(seed: int, geometry: Run) -> None:
+    check(geometry, Random(seed), 0.8)

@@ -1,0 +1,289 @@
+"""The requester's bursts: which beats, in which order, how many at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import cycle
+from random import Random
+from typing import Any
+
+import pytest
+from tests.helpers.blocks import DRAW, MODEL, Run, config, run, some_run, tokens
+
+from bitlane_hw.memory.burst_generator import Requester, StreamCursor
+
+LIMIT = config().fifo_beats
+BUILDS = pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (1, 3), (2, 3), (4, 1), (8, 3)])
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run's beats lie: one entry for each of the two streams."""
+
+    model: int
+    sets: int
+    addresses: tuple[int, int]
+    strides: tuple[int, int]
+
+
+def some_place(rng: Random, geometry: Run) -> Place:
+    """Regions at any multiple of a beat, often just below a multiple of 4096, apart or one for all sets."""
+    beat = 8 * geometry.columns
+    page = 4096 // beat
+
+    def address() -> int:
+        return rng.randrange(1 << 24) * 4096 + beat * rng.choice((0, rng.randrange(page), page - rng.randint(1, 20)))
+
+    sets = rng.randint(1, 4)
+    base_beats, draw_beats = geometry.set_beats
+    base_stride = rng.choice((0, beat * rng.randint(base_beats, 2 * base_beats)))
+    draw_stride = beat * rng.randint(draw_beats, 2 * draw_beats)
+    return Place(128 * rng.randrange(1 << 20), sets, (address(), address()), (base_stride, draw_stride))
+
+
+def beat_addresses(geometry: Run, place: Place) -> tuple[list[int], list[int]]:
+    """The address of each beat of both streams, in the order of the layout."""
+    beat = 8 * geometry.columns
+    streams: tuple[list[int], list[int]] = ([], [])
+    streams[0].extend(place.model + beat * i for i in range(geometry.model_beats))
+    for epoch in range(geometry.epochs):
+        for i in range(2):
+            start = place.addresses[i] + epoch % place.sets * place.strides[i]
+            streams[i].extend(start + beat * k for k in range(geometry.set_beats[i]))
+    return streams
+
+
+def set_up(ctx: Any, dut: Requester, geometry: Run, place: Place) -> None:
+    ctx.set(dut.model, place.model)
+    ctx.set(dut.chunks, geometry.chunks)
+    if geometry.table:
+        ctx.set(dut.level_chunks, geometry.chunks * geometry.levels)
+    ctx.set(dut.sets, place.sets)
+    for i in range(2):
+        ctx.set(
+            dut.regions[i],
+            {"address": place.addresses[i], "stride": place.strides[i], "beats": geometry.set_beats[i]},
+        )
+
+
+class Bench:
+    """Offers tokens, takes bursts, returns the beats asked for after a while; remembers and checks all of it."""
+
+    def __init__(self, rng: Random, geometry: Run, place: Place, token_rate: float, burst_rate: float, pop_rate: float):
+        self.rng = rng
+        self.geometry = geometry
+        self.place = place
+        self.rates = token_rate, burst_rate, pop_rate
+        self.dut = Requester(geometry.config)
+        self.waiting = deque(token.kind for token in tokens(geometry))
+        self.bursts: list[tuple[int, int, int]] = []  # stream, address, beats
+        self.asked = [0, 0]
+        self.returned = [0, 0]
+        self.pending: Any = None  # a burst seen valid and not yet taken
+
+    async def cycle(self, ctx: Any) -> None:
+        dut, rng = self.dut, self.rng
+        token_rate, burst_rate, pop_rate = self.rates
+        offer = bool(self.waiting) and (rng.random() < token_rate or self.offered)
+        ctx.set(dut.tokens.valid, offer)
+        if offer:
+            ctx.set(dut.tokens.payload.kind, self.waiting[0])
+        ready = rng.random() < burst_rate
+        ctx.set(dut.bursts.ready, ready)
+        for i in range(2):
+            gone = self.returned[i] < self.taken[i] and rng.random() < pop_rate
+            ctx.set(dut.returned[i], gone)
+            self.returned[i] += gone
+        self.offered = offer and not ctx.get(dut.tokens.ready)
+        if offer and not self.offered:
+            self.waiting.popleft()
+
+        if self.pending is not None:
+            assert ctx.get(dut.bursts.valid), "a burst withdrawn"
+        if ctx.get(dut.bursts.valid):
+            payload = ctx.get(dut.bursts.payload)
+            burst = (payload.stream, payload.address, payload.beats)
+            assert self.pending in (None, burst), "a burst changed while it waited"
+            if self.pending is None:
+                self.bursts.append(burst)
+                self.asked[burst[0]] += burst[2]
+            self.pending = None if ready else burst
+            if ready:
+                self.taken[burst[0]] += burst[2]
+        for i in range(2):
+            assert self.asked[i] - self.returned_before[i] <= LIMIT, "more beats asked for than there is room"
+        self.returned_before = list(self.returned)
+        await ctx.tick()
+
+    async def start(self, ctx: Any) -> None:
+        self.offered = False
+        self.taken = [0, 0]
+        self.returned_before = [0, 0]
+        set_up(ctx, self.dut, self.geometry, self.place)
+        await ctx.tick()  # the registers are there a cycle before
+        ctx.set(self.dut.load, 1)
+        await ctx.tick()
+        ctx.set(self.dut.load, 0)
+        ctx.set(self.dut.enable, 1)
+
+
+def check_bursts(bench: Bench) -> None:
+    """The bursts cover each stream's beats exactly, cut well, in the order of need."""
+    geometry = bench.geometry
+    beat = 8 * geometry.columns
+    expected = beat_addresses(geometry, bench.place)
+    position = [0, 0]
+    needed: tuple[list[int], list[int]] = ([], [])  # when each beat of a stream is needed
+    for time, token in enumerate(tokens(geometry)):
+        needed[token.kind == DRAW].append(time)
+    ends = {(0, geometry.model_beats)}
+    for epoch in range(geometry.epochs):
+        ends.add((0, geometry.model_beats + (epoch + 1) * geometry.set_beats[0]))
+        ends.add((1, (epoch + 1) * geometry.set_beats[1]))
+    times = []
+    for i, address, beats in bench.bursts:
+        assert 1 <= beats <= 16
+        last = address + beat * (beats - 1)
+        assert address // (16 * beat) == last // (16 * beat), "a burst over a multiple of 16 beats"
+        assert address // 4096 == (last + beat - 1) // 4096
+        begin, end = position[i], position[i] + beats
+        assert [address + beat * k for k in range(beats)] == expected[i][begin:end]
+        assert not any(begin < at < end for stream, at in ends if stream == i), "a burst over a set's end"
+        assert (i, end) in ends or (last + beat) % (16 * beat) == 0, "a burst shorter than need be"
+        times.append(needed[i][begin])
+        position[i] = end
+    assert times == sorted(times)
+    assert position == [len(expected[0]), len(expected[1])]
+
+
+@BUILDS
+@pytest.mark.parametrize(
+    "rates", [(1, 1, 1), (1, 1, 0.3), (0.5, 0.1, 0.9), (0.9, 0.5, 0.1)], ids=["free", "room", "port", "pops"]
+)
+def test_bursts(seed: int, rates: tuple[float, float, float], columns: int, outputs: int) -> None:
+    rng = Random(seed)
+    for table in (False, False, True):
+        geometry = some_run(rng, columns, outputs, max_beats=300, table=table)
+        bench = Bench(rng, geometry, some_place(rng, geometry), *rates)
+
+        async def testbench(ctx: Any, bench: Bench = bench) -> None:
+            await bench.start(ctx)
+            budget = 200 * (len(bench.waiting) + 10)
+            while bench.waiting or bench.pending is not None or ctx.get(bench.dut.bursts.valid):
+                await bench.cycle(ctx)
+                budget -= 1
+                assert budget, "no progress"
+
+        run(bench.dut, testbench)
+        check_bursts(bench)
+
+
+@BUILDS
+def test_one_token_a_cycle(seed: int, columns: int, outputs: int) -> None:
+    """With room and a free port the requester never holds the walker up."""
+    rng = Random(seed)
+    geometry = some_run(rng, columns, outputs, max_beats=300)
+    bench = Bench(rng, geometry, some_place(rng, geometry), 1, 1, 1)
+
+    async def testbench(ctx: Any) -> None:
+        await bench.start(ctx)
+        for left in reversed(range(len(bench.waiting))):
+            await bench.cycle(ctx)
+            assert len(bench.waiting) == left
+
+    run(bench.dut, testbench)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 4, 8])
+def test_models_in_whole_bursts(seed: int, columns: int) -> None:
+    """From a page's beginning on: all models are one region, in bursts of 16 beats but for the last."""
+    rng = Random(seed)
+    geometry = Run(chunks=3, base_digits=1, draws=1, groups=2, batch_groups=1, epochs=1, columns=columns, outputs=3)
+    bench = Bench(rng, geometry, Place(0x7000, 1, (0x8000, 0x9000), (0, 0)), 1, 1, 1)
+
+    async def testbench(ctx: Any) -> None:
+        await bench.start(ctx)
+        while bench.waiting and bench.waiting[0] == MODEL:
+            await bench.cycle(ctx)
+        ctx.set(bench.dut.tokens.valid, 0)
+        bench.waiting.clear()
+        await bench.cycle(ctx)
+
+    run(bench.dut, testbench)
+    beats = 3 * 3 * 16 // columns
+    starts = range(0, beats, 16)
+    assert bench.bursts == [(0, 0x7000 + 8 * columns * start, min(16, beats - start)) for start in starts]
+
+
+def test_enable_low_stops(seed: int) -> None:
+    """No burst begins after `enable` has fallen; the one on the port stays until it is taken."""
+    rng = Random(seed)
+    for columns in (1, 2, 4, 8) * 3:
+        geometry = some_run(rng, columns, rng.choice((1, 3)), max_beats=500)
+        bench = Bench(rng, geometry, some_place(rng, geometry), 1, 0.4, rng.choice((0.1, 0.5)))
+        before = rng.randrange(1, 100)
+
+        async def testbench(ctx: Any, bench: Bench = bench, before: int = before) -> None:
+            await bench.start(ctx)
+            for _ in range(before):
+                await bench.cycle(ctx)
+            for _ in range(100):  # until a token waits for a burst of its own
+                if bench.offered:
+                    break
+                await bench.cycle(ctx)
+            ctx.set(bench.dut.enable, 0)
+            await bench.cycle(ctx)
+            count, waiting = len(bench.bursts), len(bench.waiting)
+            for _ in range(60):
+                await bench.cycle(ctx)
+            assert len(bench.bursts) == count
+            assert len(bench.waiting) == waiting
+            assert not ctx.get(bench.dut.bursts.valid)
+
+        run(bench.dut, testbench)
+
+
+def cut(address: int, beats: int, beat: int) -> Iterator[tuple[int, int]]:
+    """A region in bursts, each of which ends at a multiple of 16 beats or with the region."""
+    while beats:
+        taken = min(beats, 16 - address // beat % 16)
+        yield address, taken
+        address, beats = address + taken * beat, beats - taken
+
+
+@pytest.mark.parametrize("columns", [1, 4])
+def test_a_load_begins_anew(seed: int, columns: int) -> None:
+    """Whatever set the stream has come to: its bursts are again those of what comes first, and of set 0, 1, ..."""
+    rng = Random(seed)
+    beat = 8 * columns
+    dut = StreamCursor(config(columns))
+
+    async def testbench(ctx: Any) -> None:
+        for _ in range(12):
+            first = rng.randrange(1 << 20) * beat, rng.choice((0, 0, rng.randint(1, 40)))
+            address, beats, sets = rng.randrange(1 << 20) * beat, rng.randint(1, 40), rng.randint(1, 4)
+            stride = rng.randint(beats, 100) * beat
+            ctx.set(dut.first, {"address": first[0], "stride": 0, "beats": first[1]})
+            ctx.set(dut.region, {"address": address, "stride": stride, "beats": beats})
+            ctx.set(dut.sets, sets)
+            await ctx.tick()
+            ctx.set(dut.load, 1)
+            await ctx.tick()
+            ctx.set(dut.load, 0)
+            expected = [*cut(*first, beat)]
+            for index in cycle(range(sets)):
+                expected.extend(cut(address + index * stride, beats, beat))
+                if len(expected) > 30:
+                    break
+            for burst in expected[: rng.randint(5, 30)]:
+                ctx.set(dut.advance, 0)
+                for _ in range(rng.choice((0, 0, 2))):
+                    await ctx.tick()
+                assert (ctx.get(dut.address), ctx.get(dut.beats)) == burst
+                ctx.set(dut.advance, 1)
+                await ctx.tick()
+            ctx.set(dut.advance, 0)
+
+    run(dut, testbench)

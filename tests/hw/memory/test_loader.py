@@ -1,0 +1,60 @@
+"""From beats to chunks of master weights."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from tests.helpers.blocks import config, run
+
+from bitlane_hw.memory.loader import Loader
+
+
+@pytest.mark.parametrize(
+    ("columns", "outputs", "levels"),
+    [(1, 1, 0), (1, 3, 0), (2, 2, 0), (8, 15, 0), (1, 1, 9), (2, 3, 5), (8, 15, 9)],
+)
+def test_chunks(seed: int, columns: int, outputs: int, levels: int) -> None:
+    """A load for the chunk's output, or level, in the cycle after its last beat; the next beats may follow at once.
+
+    When none does, the register is 0 from the next cycle on.
+    """
+    rng = Random(seed)
+    can = config(columns, outputs, table=levels > 0)
+    dut = Loader(can)
+    width = 64 * columns
+    places = [(output, chunk) for output in range(outputs + levels) for chunk in range(can.max_chunks)]
+
+    def loads(ctx: Any) -> list[int]:
+        """Which model is loaded, or which level as if these were the models behind."""
+        level = [outputs + ctx.get(dut.level)] if levels and ctx.get(dut.load_level) else []
+        return [output for output in range(outputs) if ctx.get(dut.load) >> output & 1] + level
+
+    async def testbench(ctx: Any) -> None:
+        for rate in (1, 0.5):
+            due = None
+            for output, chunk in (*places, (0, 0)):
+                gathered: list[int] = []
+                while len(gathered) < 16 // columns:
+                    valid = rng.random() < rate
+                    beat = rng.getrandbits(width)
+                    ctx.set(dut.beats.valid, valid)
+                    payload = {"words": beat, "chunk": chunk, "output": output, "part": len(gathered)}
+                    if not valid:  # nobody looks
+                        payload = {"words": beat, "part": rng.randrange(16 // columns)}
+                    ctx.set(dut.beats.payload, payload)
+                    assert loads(ctx) == ([] if due is None else [due[0]])
+                    if due is not None:
+                        assert (ctx.get(dut.chunk), ctx.get(dut.masters)) == due[1:]
+                    due = None
+                    if valid:
+                        gathered.append(beat)
+                    await ctx.tick()
+                due = output, chunk, sum(beat << width * i for i, beat in enumerate(gathered))
+            ctx.set(dut.beats.valid, 0)
+            await ctx.tick()
+            await ctx.tick()
+            assert (loads(ctx), ctx.get(dut.masters)) == ([], 0)
+
+    run(dut, testbench)

@@ -1,0 +1,45 @@
+"""A model's chunks and an epoch's record as beats."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from tests.helpers.blocks import config, pack, run, some_int
+
+from bitlane_hw.memory.storer import Storer
+
+
+@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (1, 15), (2, 1), (4, 5), (8, 1), (8, 15)])
+def test_beats(seed: int, columns: int, outputs: int) -> None:
+    """The beats of each request from its first, whatever was taken before: of 16 words, or a power of two of them."""
+    rng = Random(seed)
+    dut = Storer(config(columns, outputs))
+    width = 64 * columns
+    record_words = max(columns, 1 << outputs.bit_length())
+
+    async def testbench(ctx: Any) -> None:
+        for _ in range(20):
+            trace = rng.randrange(2)
+            masters = [some_int(rng, 32) for _ in range(32)]
+            stamp, losses = rng.getrandbits(64), [some_int(rng, 64) for _ in range(outputs)]
+            content = pack([stamp, *losses], 64) if trace else pack(masters, 32)
+            ctx.set(dut.begin, 1)
+            ctx.set(dut.beats.ready, 0)
+            await ctx.tick()
+            ctx.set(dut.begin, 0)
+            ctx.set(dut.trace, trace)
+            ctx.set(dut.masters, pack(masters, 32))
+            ctx.set(dut.stamp, stamp)
+            for port, loss in zip(dut.losses, losses, strict=True):
+                ctx.set(port, loss & (1 << 64) - 1)
+            for i in range((record_words if trace else 16) // columns):
+                ready = False
+                while not ready:
+                    ready = rng.random() < 0.6
+                    ctx.set(dut.beats.ready, ready)
+                    assert ctx.get(dut.beats.payload) == content >> width * i & (1 << width) - 1, i
+                    await ctx.tick()
+
+    run(dut, testbench)

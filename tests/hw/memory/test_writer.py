@@ -1,0 +1,209 @@
+"""The write master against a memory with pauses everywhere."""
+
+from __future__ import annotations
+
+from collections import deque
+from random import Random
+from typing import Any
+
+import pytest
+from amaranth.hdl import Module
+from amaranth.lib.wiring import connect
+from tests.helpers.blocks import config, pack, run, some_int
+
+from bitlane_hw.memory.storer import Storer
+from bitlane_hw.memory.writer import Writer
+
+OKAY, SLVERR, DECERR = 0b00, 0b10, 0b11
+SIZES = {1: 3, 2: 4, 4: 5, 8: 6}  # AWSIZE by columns
+
+
+class Memory:
+    """Takes addresses and beats when it likes, answers a while after a burst's last beat."""
+
+    def __init__(self, rng: Random, dut: Writer, columns: int, rate: float, responses: dict[int, int]):
+        self.rng = rng
+        self.dut = dut
+        self.columns = columns
+        self.rate = rate
+        self.responses = responses  # by number of the burst; OKAY where none is given
+        self.bursts: list[tuple[int, list[int]]] = []
+        self.left = 0
+        self.answered = 0
+        self.complete: deque[int] = deque()
+        self.held: dict[str, Any] = {}
+
+    def cycle(self, ctx: Any) -> int:
+        """Sets this cycle's inputs, checks its outputs; returns the response that is given in it."""
+        axi = self.dut.axi
+        aw, w, b = (self.rng.random() < self.rate for _ in range(3))
+        ctx.set(axi.awready, aw)
+        ctx.set(axi.wready, w)
+        b = b and bool(self.complete)
+        response = self.responses.get(self.answered, OKAY) if b else OKAY
+        ctx.set(axi.bvalid, b)
+        ctx.set(axi.bresp, response)
+        assert ctx.get(axi.bready)
+        if b:
+            self.complete.popleft()
+            self.answered += 1
+
+        self._stable(ctx, "aw", aw, ("awaddr", "awlen", "awsize", "awburst", "awid"))
+        self._stable(ctx, "w", w, ("wdata", "wstrb", "wlast"))
+        if ctx.get(axi.wvalid):
+            assert self.left, "a beat before its address"
+            assert ctx.get(axi.wlast) == (self.left == 1)
+            assert ctx.get(axi.wstrb) == (1 << 8 * self.columns) - 1
+            if w:
+                self.bursts[-1][1].append(ctx.get(axi.wdata))
+                self.left -= 1
+                if not self.left:
+                    self.complete.append(len(self.bursts))
+        if ctx.get(axi.awvalid) and aw:
+            assert not self.left, "an address before the last one's beats"
+            assert (ctx.get(axi.awsize), ctx.get(axi.awburst)) == (SIZES[self.columns], 1)
+            self.left = ctx.get(axi.awlen) + 1
+            self.bursts.append((ctx.get(axi.awaddr), []))
+        return response
+
+    def _stable(self, ctx: Any, channel: str, ready: bool, payload: tuple[str, ...]) -> None:
+        valid = ctx.get(getattr(self.dut.axi, f"{channel}valid"))
+        seen = [ctx.get(getattr(self.dut.axi, name)) for name in payload]
+        if channel in self.held:
+            assert valid and seen == self.held.pop(channel), f"{channel} changed while it waited"
+        if valid and not ready:
+            self.held[channel] = seen
+
+
+def write(
+    rng: Random, columns: int, bursts: list[tuple[int, list[int]]], rate: float, responses: dict[int, int]
+) -> None:
+    """Hands all bursts to a writer; checks what memory gets, `idle` and `response` in every cycle."""
+    dut = Writer(config(columns))
+    memory = Memory(rng, dut, columns, rate, responses)
+
+    async def testbench(ctx: Any) -> None:
+        latched = OKAY
+        requests = deque(bursts)
+        beats = deque(beat for _, burst in bursts for beat in burst)
+        started = 0
+        offered = False
+        for _ in range(3000):
+            offered = offered or (bool(requests) and rng.random() < 0.7)
+            ctx.set(dut.requests.valid, offered)
+            if offered:
+                ctx.set(dut.requests.payload, {"address": requests[0][0], "beats": len(requests[0][1])})
+            ctx.set(dut.beats.payload, beats[0] if beats else 0)
+            assert ctx.get(dut.response) == latched
+            idle = started == memory.answered
+            response = memory.cycle(ctx)
+            assert ctx.get(dut.idle) == idle
+            latched = response if response != OKAY else latched
+            if ctx.get(dut.beats.ready):
+                beats.popleft()
+            if offered and ctx.get(dut.requests.ready):
+                requests.popleft()
+                started += 1
+                offered = False
+            await ctx.tick()
+            if not requests and memory.answered == len(bursts):
+                break
+        assert ctx.get(dut.idle)
+        assert ctx.get(dut.response) == latched
+        assert memory.bursts == bursts
+
+    run(dut, testbench)
+
+
+@pytest.mark.parametrize("columns", SIZES)
+@pytest.mark.parametrize("rate", [1, 0.5, 0.1])
+def test_bursts(seed: int, rate: float, columns: int) -> None:
+    rng = Random(seed)
+    bursts = [
+        (
+            8 * columns * rng.randrange(1 << 34),
+            [rng.getrandbits(64 * columns) for _ in range(rng.choice((1, 2, 16, rng.randint(1, 16))))],
+        )
+        for _ in range(10)
+    ]
+    write(rng, columns, bursts, rate, {})
+
+
+@pytest.mark.parametrize("error", [SLVERR, DECERR])
+def test_an_error_is_latched(seed: int, error: int) -> None:
+    rng = Random(seed)
+    bursts = [(128 * i, [i] * 16) for i in range(6)]
+    write(rng, 1, bursts, 0.5, {rng.randrange(6): error})
+
+
+@pytest.mark.parametrize("beats", [1, 2, 16])
+def test_beats_flow_one_a_cycle(beats: int) -> None:
+    """A burst takes its beats, and two cycles for the request and its address."""
+    dut = Writer(config())
+
+    async def testbench(ctx: Any) -> None:
+        ctx.set(dut.axi.awready, 1)
+        ctx.set(dut.axi.wready, 1)
+        ctx.set(dut.requests.valid, 1)
+        ctx.set(dut.requests.payload, {"address": 0, "beats": beats})
+        taken = []
+        for cycle in range(60):
+            if ctx.get(dut.requests.ready):
+                taken.append(cycle)
+            await ctx.tick()
+        assert taken == list(range(0, 60, beats + 2))
+
+    run(dut, testbench)
+
+
+@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (1, 15), (2, 3), (8, 3), (8, 15)])
+@pytest.mark.parametrize("rate", [1, 0.4])
+def test_with_the_storer(seed: int, rate: float, columns: int, outputs: int) -> None:
+    """Chunks and records in any order: each burst begins with its first beat, whatever beats were shown before."""
+    rng = Random(seed)
+    built = config(columns, outputs)
+    m = Module()
+    m.submodules.storer = storer = Storer(built)
+    m.submodules.writer = writer = Writer(built)
+    connect(m, storer.beats, writer.beats)
+    m.d.comb += storer.begin.eq(writer.requests.valid & writer.requests.ready)
+    memory = Memory(rng, writer, columns, rate, {})
+    record_words = max(next(words for words in (2, 4, 8, 16) if words > outputs), columns)
+    expected = []
+
+    async def ask(ctx: Any, trace: bool) -> None:
+        """A burst from its request to its last beat; the next may be asked for a cycle later."""
+        values = [some_int(rng, 64) for _ in range(1 + outputs)] if trace else [some_int(rng, 32) for _ in range(32)]
+        if trace:
+            ctx.set(storer.stamp, values[0] & (1 << 64) - 1)
+            for output, loss in enumerate(values[1:]):
+                ctx.set(storer.losses[output], loss & (1 << 64) - 1)
+        else:
+            ctx.set(storer.masters, pack(values, 32))
+        whole = pack(values, 64 if trace else 32)
+        beats = (record_words if trace else 16) // columns
+        address = 1024 * rng.randrange(1 << 20)
+        expected.append((address, [whole >> (64 * columns * i) & (1 << 64 * columns) - 1 for i in range(beats)]))
+        ctx.set(storer.trace, trace)
+        ctx.set(writer.requests.payload, {"address": address, "beats": beats})
+        ctx.set(writer.requests.valid, 1)
+        taken = False
+        for _ in range(500):
+            memory.cycle(ctx)
+            ready = ctx.get(writer.requests.ready)
+            await ctx.tick()
+            if ready and taken:
+                return
+            taken = taken or ready
+            ctx.set(writer.requests.valid, not taken)
+        pytest.fail("a burst that does not end")
+
+    async def testbench(ctx: Any) -> None:
+        for trace in (False, False, True, True, *(rng.random() < 0.5 for _ in range(8))):
+            await ask(ctx, trace)
+            for _ in range(rng.randrange(3)):
+                memory.cycle(ctx)
+                await ctx.tick()
+        assert memory.bursts == expected
+
+    run(m, testbench)

@@ -1,0 +1,138 @@
+"""Cycles on the RTL: how close to the layout bound, also where beats are short; how soon an updated model is read."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from bitlane.contract.cycles import MemoryTiming
+from bitlane.contract.geometry import Geometry
+from bitlane.contract.latencies import update_latency
+from bitlane.driver.driver import Accelerator
+from bitlane.errors import DeviceError
+from bitlane_sim.benchmarks import throughput
+from bitlane_sim.benchmarks.throughput import geometry_of, measured_cycles, random_job, short_memory_rows, why_slow
+from bitlane_sim.equivalence.random_jobs import SMALL
+from bitlane_sim.rtl.device import RtlDevice
+from bitlane_sim.rtl.harness import Disturbance
+
+TIMING = MemoryTiming(60)
+
+
+@pytest.fixture(scope="module")
+def rtl():
+    with RtlDevice(timing=TIMING) as device:
+        yield device
+
+
+@pytest.mark.parametrize("digits", [1, 2, 5, 16])
+def test_an_updated_model_is_read_soon(digits):
+    """Last beat of a batch taken, to the first digit that reads the new model: 20 cycles, one more a further digit.
+
+    The same four rows as one batch, and as two between which no label is read.
+    """
+    cycles = []
+    with RtlDevice(SMALL, timing=TIMING) as device:
+        for batch in (4, 2):
+            geometry = Geometry(300, 4, digits, draws=False, batch=batch)
+            outcome = Accelerator(device).run(random_job(geometry, 2, staleness=0))
+            cycles.append(np.diff(outcome.epoch_cycles)[0])
+    waited = cycles[1] - cycles[0]
+    assert waited + 1 == 20 + digits - 1
+    assert update_latency(1, table=False) == 20
+
+
+@pytest.mark.parametrize(
+    ("shape", "staleness", "least"),
+    [
+        ((64, 4, 16), 1, 0.98),
+        ((64, 32, 16), 1, 0.98),
+        ((90, 2, 16), 1, 0.98),
+        ((1000, 2, 64), 1, 0.98),
+        ((784, 4, 64), 0, 0.98),
+        ((90, 2, 32), 0, 0.85),
+    ],
+)
+def test_efficiency(rtl, shape, staleness, least):
+    geometry = geometry_of(shape)
+    cycles = measured_cycles(rtl, geometry, staleness, TIMING)
+    assert least <= geometry.layout_bound / cycles <= 1
+
+
+@pytest.fixture(scope="module")
+def tables():
+    with RtlDevice(throughput.TABLE, timing=TIMING) as device:
+        yield device
+
+
+@pytest.mark.parametrize("base_bits", [1, 2, 3])
+def test_an_updated_model_is_read_soon_with_tables(tables, base_bits):
+    """28 cycles, one more for each further word of the first chunk, as of digits."""
+    cycles = []
+    for batch in (4, 2):
+        base_digits, half = divmod(base_bits, 2)
+        geometry = Geometry(300, 4, base_digits, True, batch, half=half == 1, table=True)
+        outcome = Accelerator(tables).run(random_job(geometry, 2, staleness=0))
+        cycles.append(np.diff(outcome.epoch_cycles)[0])
+    waited = cycles[1] - cycles[0]
+    assert waited + 1 == 28 + {1: 2, 2: 2, 3: 3}[base_bits] - 1
+    assert update_latency(1, table=True) == 28
+
+
+@pytest.mark.parametrize(
+    ("bits", "staleness", "least"),
+    [(4, 1, 0.98), (4, 0, 0.98), (5, 1, 0.98), (5, 0, 0.98), (3, 1, 0.75)],
+)
+def test_efficiency_of_tables(tables, bits, staleness, least):
+    """With three bits the draw words are two of three, and take two cycles each."""
+    geometry = geometry_of((784, bits, 64), table=True)
+    cycles = measured_cycles(tables, geometry, staleness, TIMING)
+    assert least <= geometry.layout_bound / cycles <= 1
+
+
+@pytest.mark.parametrize("shape", [(90, 2, 64), (784, 4, 64)])
+def test_a_memory_short_of_beats_is_used(rtl, shape):
+    """Three beats in four cycles, at random: 0.97 of them carry samples, starting and storing included."""
+    [(*_, offered, used)] = short_memory_rows(rtl, [shape], 1)
+    assert 0.74 < float(offered) < 0.76
+    assert 0.97 <= float(used) <= 1
+
+
+def test_cycles_that_were_not_predicted_are_refused(rtl):
+    rtl.disturb(Disturbance(stall_r=0.5))
+    with pytest.raises(DeviceError, match="epochs end at"):
+        measured_cycles(rtl, geometry_of((64, 4, 16)), 1, TIMING)
+    rtl.disturb(Disturbance())
+
+
+def test_reasons_name_what_a_shape_waits_for():
+    assert "3 cycles go by" in why_slow(geometry_of((64, 2, 64)), 1)
+    assert "then 19 cycles" in why_slow(geometry_of((90, 2, 16)), 0)
+    assert "12 beats is shorter than the 20" in why_slow(geometry_of((90, 2, 4)), 1)
+    assert "than the 23" in why_slow(geometry_of((90, 2, 32), 8), 1)
+
+
+def test_wider_ports_take_more_rows():
+    """Batches of 64 that are longer than the way to a model and back: 8 times the rows a cycle within 3 %."""
+    rows = list(throughput.width_rows([64]))
+    assert len(rows) == len(throughput.FEATURES) * len(throughput.BITS)
+    assert all(0.97 * 8 <= float(ratio) <= 8 for *_, ratio, _ in rows)
+
+
+def test_the_smallest_batches():
+    """Staleness 1: batches longer than the way to a model and back; none, where rows are too short to follow."""
+    least = throughput.least_batch(90, 4, 1, 1)
+    assert least is not None and 20 < least * geometry_of((90, 4, least)).row_words <= 26
+    assert throughput.least_batch(64, 2, 1, 1) is None
+    assert throughput.least_batch(784, 4, 1, 1) == 1
+    assert throughput.least_batch(784, 4, 8, 1) == 8
+
+
+def test_shapes_have_whole_batches():
+    for shape in throughput.shapes(throughput.FEATURES, throughput.BITS, [16, 64]):
+        geometry = geometry_of(shape, 8)
+        assert geometry.rows % geometry.batch == 0
+        assert geometry.digits * 2 == shape[1]
+        assert dataclasses.replace(geometry, columns=1) == geometry_of(shape)

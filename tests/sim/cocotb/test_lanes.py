@@ -1,0 +1,18 @@
+"""The dot lanes against numpy, with cocotb."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.helpers.testbenches import run_block
+
+from bitlane_sim.cocotb.runner import why_not
+from bitlane_sim.cocotb.variant import small
+
+
+@pytest.mark.skipif(bool(why_not()), reason=why_not())
+def test_lanes(tmp_path: Path, seed: int) -> None:
+    from bitlane_hw.datapath.dot import DotLanes
+
+    run_block(DotLanes(small()), "lanes", small(), tmp_path, seed)

@@ -1,0 +1,20 @@
+"""The update stage against numpy, with cocotb."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.helpers.testbenches import run_block
+
+from bitlane_sim.cocotb.runner import why_not
+from bitlane_sim.cocotb.variant import small
+
+
+@pytest.mark.skipif(bool(why_not()), reason=why_not())
+@pytest.mark.parametrize("width", [64, 128])
+def test_update(tmp_path: Path, seed: int, width: int) -> None:
+    from bitlane_sim.cocotb.update_stage import UpdateStage
+
+    config = small(width)
+    run_block(UpdateStage(config), "update", config, tmp_path, seed)

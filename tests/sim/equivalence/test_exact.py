@@ -1,0 +1,101 @@
+"""The RTL equals the reference: every weight bit, loss word, state register and counter; cycles as predicted."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.cycles import MemoryTiming
+from bitlane.contract.geometry import Geometry
+from bitlane.contract.modes import Loss
+from bitlane.contract.packing import pack_base
+from bitlane_sim.equivalence.random_jobs import TESTED, random_job, random_settings
+from bitlane_sim.equivalence.rig import Bench, Variant
+
+RUNS = 400  # of each configuration
+
+
+def name(config: AcceleratorConfig) -> str:
+    return f"{config.width}x{config.outputs}" + config.table * " table" + config.random * " random"
+
+
+@pytest.fixture(scope="module", params=TESTED, ids=name)
+def bench(request):
+    bench = Bench([request.param])
+    yield bench
+    bench.close()
+
+
+def test_random_runs(bench, seed):
+    """Features 1 to 512, all digits, modes, partial batches and groups, stalls; what differs names its seed."""
+    wrong = [found for i in range(RUNS) if (found := bench.run(seed + i))]
+    assert wrong == []
+
+
+def test_a_changed_bit_is_seen(bench, seed):
+    """The comparison can fail: one bit of one label changed in the RTL's memory alone."""
+    rng = np.random.default_rng(seed)
+    variant = bench.variant(rng)
+    job = random_job(rng, variant.config)
+    settings = dataclasses.replace(job.settings, loss=Loss.SQUARES)
+    job = dataclasses.replace(job, master=np.zeros_like(job.master), settings=settings)
+    device = bench.rtl[variant]
+
+    class Flipped:
+        def __getattr__(self, name):
+            return getattr(device, name)
+
+        def flush(self, buffer):
+            if buffer.array.size == sum(words.size for words in job.base):
+                buffer.array[0] ^= np.uint64(1)
+            device.flush(buffer)
+
+    bench.rtl[variant] = Flipped()
+    try:
+        assert "loss" in bench.compare(job, variant)
+    finally:
+        bench.rtl[variant] = device
+
+
+@pytest.mark.parametrize("config", TESTED, ids=name)
+@pytest.mark.parametrize("latency", [1, 2, 15, 61, 99, 150])
+def test_cycles_at_any_latency(seed, config, latency):
+    """Cycles are predicted for every latency that the prefetch buffers cover, one batch an epoch included."""
+    rng = np.random.default_rng(seed)
+    timing = MemoryTiming(latency, int(rng.choice([1, 2, 3, rng.integers(1, 90)])))
+    bench = Bench([config], timings=[timing])
+    for _ in range(10):
+        job = random_job(rng, config, features=300, rows=200, batch=int(rng.choice([1, 3, 50, 500])))
+        assert bench.compare(job, Variant(config, timing)) == ""
+    bench.close()
+
+
+@pytest.mark.parametrize(
+    ("features", "digits", "staleness"),
+    [(16384, 4, 0), (16384, 7, 0), (8192, 15, 1)],
+)
+def test_largest_model(seed, features, digits, staleness):
+    """The default build: all its features at s = 8, at the longest row that it takes, and with two models."""
+    config = AcceleratorConfig()
+    variant = Variant(config, MemoryTiming())
+    bench = Bench([config], 64 << 20, [variant.timing])
+    rng = np.random.default_rng(seed)
+    geometry = Geometry(features, 6, digits, False, batch=3)
+    shape = geometry.rows, geometry.features
+    codes = rng.integers(0, 4**digits, size=shape).astype(np.uint32)
+    labels = rng.integers(-32768, 32768, size=(geometry.rows, 1)).astype(np.int16)
+    settings = dataclasses.replace(random_settings(rng, two_models=False), staleness=staleness)
+    job = dataclasses.replace(
+        random_job(rng, config),
+        geometry=geometry,
+        base=[pack_base(codes, labels, geometry)],
+        draws=[],
+        master=rng.integers(-(1 << 28), 1 << 28, size=(1, geometry.features)).astype(np.int32),
+        settings=settings,
+    )
+    assert config.max_row_words // geometry.chunks == (15 if staleness else 7)
+    assert bench.compare(job, variant) == ""
+    bench.close()

@@ -1,0 +1,188 @@
+"""From Verilog to a .bit file, where the tools are; their reports and the manifest everywhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.helpers.places import HELPERS
+
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.errors import BitlaneError, DataError, DeviceError
+from bitlane_sim.implementation.area_and_timing import Figures
+from bitlane_sim.implementation.bitstream import __main__ as command
+from bitlane_sim.implementation.bitstream import flow, manifest, tools
+from bitlane_sim.implementation.bitstream.boards import BOARDS, Board, board_named
+from bitlane_sim.implementation.bitstream.flow import Routed, routed
+from bitlane_sim.implementation.bitstream.tools import Tools
+
+SMALL = HELPERS / "bitstream_small.v"
+BOARD = BOARDS["pynq-z2"]
+AREA = Figures(lut=10, ff=20, bram36=1.5, dsp=1)
+
+
+@pytest.fixture(scope="session")
+def programs() -> Tools:
+    try:
+        return tools.find()
+    except DeviceError as error:
+        pytest.skip(str(error))
+
+
+def built(programs: Tools, folder: Path) -> tuple[Figures, Routed]:
+    folder.mkdir()
+    shutil.copyfile(SMALL, folder / "small.v")
+    area = flow.synthesise(folder / "small.v", "small", programs, folder)
+    result = flow.place_and_route(BOARD, programs, folder, seed=1)
+    flow.pack("small", BOARD, programs, folder)
+    return area, result
+
+
+@pytest.mark.slow
+def test_a_small_design_becomes_the_same_bitstream_twice(programs: Tools, tmp_path: Path) -> None:
+    """Whole, from other folders; `pack` itself compares what bitread finds in the .bit file."""
+    area, result = built(programs, tmp_path / "one")
+    assert built(programs, tmp_path / "two") == (area, result)
+    one, two = ((tmp_path / name / "top.bit").read_bytes() for name in ("one", "two"))
+    assert one == two
+    assert len(one) > 4_000_000
+    assert area.dsp == 1 and area.bram36 == 1 and area.ff >= 64 and area.lut >= 32
+    result.require(BOARD.clock_mhz)
+    with pytest.raises(BitlaneError, match=r"where the board's clock has 900\.0 MHz"):
+        result.require(900)
+
+    # The slowest of these is the product's, whose operand has no register in its DSP48E1; the ends of PS7 are faster.
+    assert result.block_mhz is not None and 100 < result.block_mhz < 400
+    assert "$mul$" in result.slowest and re.search(r"/A\d+$", result.slowest)
+
+
+@pytest.mark.slow
+def test_another_bitstream_is_noticed(programs: Tools, tmp_path: Path) -> None:
+    """xc7frames2bit that leaves a frame out."""
+    (tmp_path / "top.fasm").write_text("CLBLL_L_X18Y0.SLICEL_X0.AFF.ZINI\n")
+    flow.pack("small", BOARD, programs, tmp_path)
+    forgetful = tmp_path / "xc7frames2bit"
+    forgetful.write_text(f'#!/bin/sh\nsed -i 1d top.frm\nexec {programs.frames2bit} "$@"\n')
+    forgetful.chmod(0o755)
+    with pytest.raises(BitlaneError, match=r"does not hold what was routed: word \d+ of frame 0x00"):
+        flow.pack("small", BOARD, dataclasses.replace(programs, frames2bit=str(forgetful)), tmp_path)
+
+
+def test_timing_is_read_from_the_last_report() -> None:
+    """The slowest clock counts; the log has the violations of hold, of which it shows ten."""
+    report = {"fmax": {"a": {"achieved": 130.256, "constraint": 100.0}, "b": {"achieved": 99.5, "constraint": 100.0}}}
+    shown = "Warning: Hold/min time violation for clock 'posedge a':\nInfo: hold -0.67  0.61 Source ram.DIADI3\n"
+    log = f"Info: 40 Hold/min time violations (showing 10 worst paths):\n{shown}"
+    assert routed(report, "Info: Program finished normally.", 0.0, "") == Routed(99.5, None, "", 0)
+    assert routed(report, log, 12.5, "dsp/A3") == Routed(99.5, 80.0, "dsp/A3", 40)
+    assert routed(report, log + log.replace("40", "12"), 5.0, "a/D").hold_violations == 12
+    with pytest.raises(BitlaneError, match="no maximum frequency"):
+        routed({"fmax": {}}, log, 5.0, "a/D")
+
+
+def test_missed_timing_is_an_error() -> None:
+    for good in (Routed(100.0, 130.0, "dsp/A3", 0), Routed(130.0, 100.0, "dsp/A3", 0), Routed(100.0, None, "", 0)):
+        good.require(100)
+    for slow in (Routed(99.94, 130.0, "dsp/A3", 0), Routed(130.0, 99.94, "dsp/A3", 0)):
+        with pytest.raises(BitlaneError, match=r"99\.9 MHz at best where the board's clock has 100.0 MHz .* at dsp/A3"):
+            slow.require(100)
+    with pytest.raises(BitlaneError, match="3 paths violate hold"):
+        Routed(130.0, 130.0, "a/D", 3).require(100)
+
+
+def test_boards() -> None:
+    for name in ("pynq-z2", "pynq-z1", "arty-z7-20"):
+        board = board_named(name)
+        assert (board.part, board.clock_mhz) == ("xc7z020clg400-1", 1000 / 17)
+        assert board.config() == AcceleratorConfig(width=128, address_bits=32)
+    narrow = Board("one", "One", "xc7z010clg400-1", divisors=(4, 2), ports=("HP0",))
+    assert (narrow.clock_mhz, narrow.config().width) == (125.0, 64)
+    with pytest.raises(DataError, match="no board 'zcu104': choose from pynq-z2, pynq-z1, arty-z7-20"):
+        board_named("zcu104")
+
+
+def test_the_manifest_says_what_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "bitlane.bit"
+    file.write_bytes(b"bits")
+    made = json.loads(
+        json.dumps(
+            manifest.manifest(BOARD, "c0ffee", AREA, Routed(130.0, 123.4, "a/B7", 0), 7, {"yosys": "Yosys 0"}, [file])
+        )
+    )
+    config = AcceleratorConfig(width=128, address_bits=32)
+    assert (made["board"], made["part"], made["ports"]) == ("pynq-z2", "xc7z020clg400-1", ["HP0", "HP1"])
+    assert AcceleratorConfig(**made["configuration"]) == config
+    assert int(made["build"], 16) == BOARD.build
+    assert (made["clock_mhz"], made["clock_divisors"]) == (1000 / 17, [17, 1])
+    assert made["fmax_mhz"] == 123.4
+    assert made["timing"] == {"slice_mhz": 130.0, "block_mhz": 123.4, "slowest": "a/B7", "hold_violations": 0}
+    assert made["area"] == {"lut": 10, "ff": 20, "bram36": 1.5, "dsp": 1}
+    assert made["sha256"] == {"bitlane.bit": hashlib.sha256(b"bits").hexdigest()}
+    assert made["tools"]["yosys"] == "Yosys 0" and made["placement"][-2:] == ["--seed", "7"]
+    assert "No silicon has run" in made["trust"] and "community" in made["trust"]
+
+
+def test_every_source_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that changes, moves or comes changes the digest; caches do not."""
+    rtl = tmp_path / "bitlane_hw"
+    (rtl / "zynq").mkdir(parents=True)
+    (rtl / "zynq" / "top.py").write_text("x = 1\n")
+    monkeypatch.setattr("bitlane_hw.__path__", [str(rtl)])
+    digests = [manifest.sources_digest()]
+    (rtl / "top.pyc").write_text("cache")
+    assert manifest.sources_digest() == digests[0]
+    (rtl / "zynq" / "top.py").write_text("x = 2\n")
+    digests.append(manifest.sources_digest())
+    (rtl / "zynq" / "top.py").rename(rtl / "top.py")
+    digests.append(manifest.sources_digest())
+    assert len(set(digests)) == 3
+
+
+def fill(text: str, fails: bool = False):  # type: ignore[no-untyped-def]
+    def build(board: Board, seed: int, folder: Path) -> None:
+        (folder / "bitlane.bit").write_text(f"{text} {board.name} {seed}")
+        if fails:
+            raise BitlaneError("timing is missed")
+
+    return build
+
+
+def test_results_appear_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    out = tmp_path / "bitstreams" / "pynq-z1"
+
+    def run(build: object, *arguments: str) -> int:
+        monkeypatch.setattr(command, "build", build)
+        status = command.main(["pynq-z1", *arguments])
+        assert [path.name for path in out.parent.iterdir()] == ([out.name] if out.exists() else [])
+        return status
+
+    assert run(fill("new", fails=True)) == 1
+    assert "error: timing is missed" in capsys.readouterr().err
+    assert not out.exists()
+    assert run(fill("new"), "--seed", "5") == 0
+    (out / "notes").touch()
+    assert run(fill("half", fails=True)) == 1
+    assert (out / "bitlane.bit").read_text() == "new pynq-z1 5"
+    assert run(fill("newer")) == 0
+    assert [path.name for path in out.iterdir()] == ["bitlane.bit"]
+    assert command.main(["zcu104"]) == 1
+    assert "choose from" in capsys.readouterr().err
+    assert command.main(["pynq-z1", "--out", str(out / "bitlane.bit" / "below")]) == 1
+
+
+def test_no_tools_no_half_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("BITLANE_CACHE", str(tmp_path / "cache"))
+    assert command.main(["pynq-z2", "--out", str(tmp_path / "out")]) == 1
+    assert "make toolchain" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

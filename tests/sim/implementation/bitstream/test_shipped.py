@@ -1,0 +1,41 @@
+"""The bitstreams in the package are whole, and of the accelerator that this source makes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+
+from bitlane import overlays
+from bitlane_sim.implementation.bitstream import verilog
+from bitlane_sim.implementation.bitstream.boards import BOARDS
+
+SHIPPED = sorted(overlays.FOLDER.glob("*/manifest.json"))
+
+
+def test_there_is_one() -> None:
+    assert [path.parent.name for path in SHIPPED] == ["pynq-z2"]
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.parent.name)
+def test_it_is_what_its_manifest_says(path: Path) -> None:
+    """Files, clock and board; and the clock is one that its timing meets."""
+    manifest = json.loads(path.read_text())
+    board = BOARDS[path.parent.name]
+    files = {name: (path.parent / name).read_bytes() for name in ("bitlane.bit.xz", "bitlane.hwh")}
+    files["bitlane.bit"] = lzma.decompress(files["bitlane.bit.xz"])
+    assert {name: hashlib.sha256(content).hexdigest() for name, content in files.items()} == manifest["sha256"]
+    assert (manifest["board"], manifest["pynq_board"], manifest["part"]) == (board.name, board.pynq_name, board.part)
+    assert manifest["clock_mhz"] == board.clock_mhz <= manifest["fmax_mhz"]
+    assert manifest["timing"]["hold_violations"] == 0
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.parent.name)
+def test_it_is_of_this_rtl(path: Path, tmp_path: Path) -> None:
+    """The sources make the very Verilog that it was made from, apart from the build number."""
+    board = BOARDS[path.parent.name]
+    verilog.write(board, tmp_path / "now.v")
+    assert verilog.digest(tmp_path / "now.v", board.build) == json.loads(path.read_text())["rtl"]

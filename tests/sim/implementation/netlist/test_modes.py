@@ -1,0 +1,55 @@
+"""What a series of runs of the netlist must have met, and the command's errors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bitlane.contract.modes import Loss, Prox
+from bitlane.driver.job import Job
+from bitlane_sim.equivalence.random_jobs import random_job
+from bitlane_sim.implementation.netlist.__main__ import main
+from bitlane_sim.implementation.netlist.modes import bits, missing
+
+
+def job(loss: Loss, prox: Prox, staleness: int, base_digits: int, draws: bool) -> Job:
+    """A run of these modes."""
+    any_job = random_job(np.random.default_rng(0))
+    geometry = replace(any_job.geometry, base_digits=base_digits, draws=draws)
+    settings = replace(any_job.settings, loss=loss, prox=prox, staleness=staleness)
+    return replace(any_job, geometry=geometry, settings=settings)
+
+
+JOBS = [
+    job(Loss.SQUARES, Prox.NONE, 0, 1, draws=True),
+    job(Loss.HINGE, Prox.L1, 0, 3, draws=True),
+    job(Loss.LOGISTIC, Prox.L2, 1, 16, draws=False),
+    job(Loss.SQUARES, Prox.BOX, 0, 16, draws=False),
+]
+
+
+def test_all_modes_are_met() -> None:
+    assert [bits(each) for each in JOBS] == [4, 8, 32, 32]
+    assert missing(JOBS) == []
+
+
+@pytest.mark.parametrize(
+    ("without", "left"),
+    [
+        (0, ["prox NONE", "1 more precisions"]),
+        (1, ["loss HINGE", "prox L1", "1 more precisions"]),
+        (2, ["loss LOGISTIC", "prox L2", "staleness 1"]),
+        (3, ["prox BOX"]),
+    ],
+)
+def test_what_is_missing_is_named(without: int, left: list[str]) -> None:
+    assert missing(JOBS[:without] + JOBS[without + 1 :]) == left
+
+
+def test_a_file_that_is_no_netlist_is_one_line(tmp_path, capsys) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--netlist", str(tmp_path / "none.json")])
+    assert ended.value.code == 2
+    assert "none.json: No such file or directory" in capsys.readouterr().err

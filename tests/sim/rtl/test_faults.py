@@ -1,0 +1,146 @@
+"""Errors, aborts and resets at any moment of a run: the right code, and the next run is right."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from bitlane.contract.cycles import predict
+from bitlane.contract.modes import ErrorCode
+from bitlane.contract.registers import CONTROL_ABORT, CONTROL_START, REGISTERS
+from bitlane.driver.driver import Accelerator
+from bitlane.driver.job import Job
+from bitlane.errors import DeviceError
+from bitlane_sim.equivalence.random_jobs import TESTED, random_job
+from bitlane_sim.equivalence.rig import Bench, Variant
+from bitlane_sim.rtl.harness import Disturbance
+
+RUNS = 120
+CONTROL = REGISTERS["control"].offset
+
+
+@pytest.fixture(
+    scope="module", params=TESTED, ids=lambda config: f"{config.width}x{config.outputs}" + config.table * " table"
+)
+def bench(request):
+    bench = Bench([request.param])
+    yield bench
+    bench.close()
+
+
+class Interrupted:
+    """A device to which something happens some cycles after the start of a run."""
+
+    def __init__(self, device, cycles: int, happening: str):
+        self._device, self._cycles, self._happening = device, cycles, happening
+
+    def __getattr__(self, name):
+        return getattr(self._device, name)
+
+    def write(self, offset: int, value: int) -> None:
+        self._device.write(offset, value)
+        if offset == CONTROL and value & CONTROL_START:
+            self._device.run(self._cycles)
+            if self._happening == "abort":
+                self._device.write(CONTROL, CONTROL_ABORT)
+            else:
+                self._device.reset()
+
+
+def small_job(rng: np.random.Generator, variant: Variant) -> Job:
+    return random_job(rng, variant.config, features=300, rows=20 * variant.config.columns)
+
+
+def moment(rng: np.random.Generator, job: Job) -> int:
+    """A cycle of a run: anywhere, or near its beginning or its end, where the phases are short."""
+    cycles = predict(job.geometry, job.epochs, job.snapshots, job.settings.staleness).cycles
+    choices = (rng.integers(cycles), rng.integers(40), max(0, cycles - int(rng.integers(80))))
+    return int(choices[rng.integers(3)])
+
+
+def bursts(job: Job) -> int:
+    """About as many read bursts as the run has."""
+    return predict(job.geometry, job.epochs, job.snapshots).beats // 16 + 1
+
+
+@pytest.mark.parametrize("happening", ["abort", "reset"])
+def test_interrupted_at_any_cycle(bench, seed, happening):
+    rng = np.random.default_rng(seed)
+    ended = []
+    for _ in range(RUNS):
+        job = small_job(rng, variant := bench.variant(rng))
+        device = bench.rtl[variant]
+        device.disturb(Disturbance.arbitrary(int(rng.integers(1 << 31))) if rng.integers(2) else Disturbance())
+        free = device.free_bytes
+        try:
+            Accelerator(Interrupted(device, moment(rng, job), happening)).run(job)
+            ended.append(ErrorCode.NONE)
+        except DeviceError as error:
+            ended.append(error.code)
+        assert device.free_bytes == free, "buffers leaked"
+        assert bench.compare(job, variant) == "", "the next run is wrong"
+    expected = ErrorCode.ABORTED if happening == "abort" else ErrorCode.NONE
+    assert expected in ended
+    assert set(ended) <= {ErrorCode.NONE, ErrorCode.ABORTED, None}
+
+
+@pytest.mark.parametrize("error", ["slave", "decode"])
+@pytest.mark.parametrize("side", ["read", "write"])
+def test_error_response(bench, seed, side, error):
+    rng = np.random.default_rng(seed)
+    code = ErrorCode[f"{side}_{error}".upper()]
+    hits = 0
+    for _ in range(RUNS // 2):
+        job = small_job(rng, variant := bench.variant(rng))
+        device = bench.rtl[variant]
+        total = bursts(job) if side == "read" else job.epochs
+        which = {f"{side}_error_burst": int(rng.integers(total)), "error": error}
+        stalls = Disturbance.arbitrary(int(rng.integers(1 << 31))) if rng.integers(2) else Disturbance()
+        free = device.free_bytes
+        device.disturb(dataclasses.replace(stalls, **which))
+        try:
+            Accelerator(device).run(job)
+        except DeviceError as raised:
+            assert raised.code == code
+            hits += 1
+        assert device.free_bytes == free, "buffers leaked"
+        assert bench.compare(job, variant) == "", "the next run is wrong"
+    assert hits > RUNS // 8
+
+
+def test_read_outside_memory(bench, seed):
+    """A region that ends outside: what is there is read, the rest answers DECERR, and the registers stay readable."""
+    rng = np.random.default_rng(seed)
+    variant = bench.variant(rng)
+    device = bench.rtl[variant]
+    device.disturb(Disturbance())
+    job = small_job(rng, variant)
+
+    class Elsewhere(Interrupted):
+        def write(self, offset: int, value: int) -> None:
+            register = REGISTERS["base_address"]
+            moved = (1 << 31) if offset == register.offset else value
+            self._device.write(offset, moved)
+
+    with pytest.raises(DeviceError) as raised:
+        Accelerator(Elsewhere(device, 0, "")).run(job)
+    assert raised.value.code == ErrorCode.READ_DECODE
+    assert device.read(REGISTERS["beats"].offset) > 0
+    assert bench.compare(job, variant) == ""
+
+
+@pytest.mark.parametrize("channel", ["stall_ar", "stall_r", "stall_w", "stall_b"])
+def test_memory_that_never_answers(bench, seed, channel):
+    """The driver gives up, the buffers are free, and after a reset the next run is right."""
+    rng = np.random.default_rng(seed)
+    job = small_job(rng, variant := bench.variant(rng))
+    device = bench.rtl[variant]
+    free = device.free_bytes
+    device.disturb(Disturbance(**{channel: 1 - 1e-9}))
+    with pytest.raises(DeviceError, match="no progress"):
+        Accelerator(device, patience=0.2).run(job)
+    assert device.free_bytes == free
+    device.reset()
+    assert bench.compare(job, variant) == ""
