@@ -59,7 +59,7 @@ class Accelerator(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        m.submodules.registers = registers = Registers(config.table, config.random)
+        m.submodules.registers = registers = Registers(config.table_lanes, config.random_rounding)
         m.submodules.control = control = Control(config)
         m.submodules.sizes = sizes = RegionSizes(config)
         clear = Signal()
@@ -79,7 +79,7 @@ class Accelerator(wiring.Component):
     def _settings(self, m, registers, settings):
         mode = fields_of("mode", registers.mode)
         base_digits = mode.base_digits
-        if self._config.table:
+        if self._config.table_lanes:
             base_digits = mode.base_digits >> 1
             m.d.sync += settings.half.eq(mode.base_digits[0])
         m.d.sync += [
@@ -93,7 +93,7 @@ class Accelerator(wiring.Component):
     def _base_words(self, settings):
         """Words of a row in the base region; with table lanes, of the runs that they take."""
         chunks = settings.chunks
-        if not self._config.table:
+        if not self._config.table_lanes:
             return chunks * settings.base_digits
         return Mux(settings.base_digits[0], chunks, 0) + Mux(settings.half, (chunks + 1) >> 1, 0)
 
@@ -123,13 +123,13 @@ class Accelerator(wiring.Component):
             "stamp",
         ):
             m.d.comb += getattr(engine, name).eq(getattr(control, name))
-        for name in ("sets", "model_in", "step", "step_negative", "rate", "phase", "decay"):
+        for name in ("draw_sets", "model_in", "step", "step_negative", "penalty_step", "phase", "decay"):
             m.d.comb += getattr(engine, name).eq(getattr(registers, name))
-        if self._config.random:
+        if self._config.random_rounding:
             cuts = fields_of("cuts", registers.cuts)
             m.d.comb += [
                 engine.model_cut.eq(cuts.model_cut),
-                engine.coefficient_cut.eq(cuts.coefficient_cut),
+                engine.scaled_gradient_cut.eq(cuts.scaled_gradient_cut),
                 engine.seed.eq(registers.seed),
             ]
         broken = configuration_errors(registers, self._config, settings, row_words)
@@ -140,7 +140,7 @@ class Accelerator(wiring.Component):
             objective.prox.eq(mode.prox),
             objective.low.eq(registers.bounds[:16]),
             objective.high.eq(registers.bounds[16:]),
-            objective.free.eq(mode.free),
+            objective.unpenalized_intercept.eq(mode.unpenalized_intercept),
             sizes.start.eq(control.sizes_start),
             sizes.settings.eq(settings),
             sizes.base_words.eq(base_words),
@@ -156,9 +156,9 @@ class Accelerator(wiring.Component):
 
     def _report(self, m, registers, control, engine):
         config = self._config
-        if config.random:
-            m.d.comb += [registers.random.eq(1), registers.seed_now.eq(engine.seed_now)]
-        if config.table:
+        if config.random_rounding:
+            m.d.comb += [registers.random_rounding.eq(1), registers.seed_now.eq(engine.seed_now)]
+        if config.table_lanes:
             m.d.comb += registers.level_slots.eq(config.level_slots)
         status = control.busy * STATUS_BUSY | control.done * STATUS_DONE | control.error << STATUS_ERROR_SHIFT
         m.d.comb += [
@@ -180,7 +180,7 @@ class Accelerator(wiring.Component):
                 for name in (
                     "step_now",
                     "step_negative_now",
-                    "rate_now",
+                    "penalty_step_now",
                     "phase_now",
                     "beats",
                     "stall_memory",

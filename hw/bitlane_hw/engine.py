@@ -10,10 +10,10 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.prng import SEED_BITS
 from bitlane_hw.common.fixed_point import delay_valid, register
 from bitlane_hw.common.payloads import Objective, Scale, base_bits, request_layout, settings_layout
-from bitlane_hw.control.schedule import RATE_BITS, SCALES, Schedule
+from bitlane_hw.control.schedule import PENALTY_STEP_BITS, SCALES, Schedule
 from bitlane_hw.control.sequencer import Sequencer
 from bitlane_hw.datapath.levels import LevelTables
-from bitlane_hw.datapath.model_core import Head
+from bitlane_hw.datapath.model_core import ModelCore
 from bitlane_hw.datapath.rounding import RANDOM_SETTINGS
 from bitlane_hw.datapath.update import THRESHOLD_BITS, lanes_latency
 from bitlane_hw.memory.axi import AXI4Read, AXI4Write
@@ -37,17 +37,18 @@ class Engine(wiring.Component):
     def __init__(self, config: AcceleratorConfig):
         self._config = config
         ins = {
-            "settings": settings_layout(config), "objective": Objective, "sets": 32, "model_in": config.address_bits,
-            "step": Scale, "step_negative": Scale, "rate": Scale, "phase": 32, "decay": 17,
+            "settings": settings_layout(config), "objective": Objective, "draw_sets": 32,
+            "model_in": config.address_bits,
+            "step": Scale, "step_negative": Scale, "penalty_step": Scale, "phase": 32, "decay": 17,
             "enable": 1, "load": 1, "epoch_go": 1, "storing": 1, "store_chunk": range(config.max_chunks),
             "store_output": range(config.outputs), "store_begin": 1, "store_trace": 1, "stamp": 64,
         }  # fmt: skip
         outs = {
             "epoch_done": 1, "read_response": 2, "write_response": 2, "read_idle": 1, "write_idle": 1,
-            "step_now": Scale, "step_negative_now": Scale, "rate_now": Scale, "phase_now": 32,
+            "step_now": Scale, "step_negative_now": Scale, "penalty_step_now": Scale, "phase_now": 32,
             "beats": 64, "stall_memory": 64, "stall_model": 64, "saturations": 64,
         }  # fmt: skip
-        if config.random:
+        if config.random_rounding:
             ins |= RANDOM_SETTINGS
             outs |= {"seed_now": SEED_BITS}
         super().__init__(
@@ -71,11 +72,11 @@ class Engine(wiring.Component):
         m.submodules.loader = loader = Loader(config)
         m.submodules.storer = storer = Storer(config)
         m.submodules.writer = writer = Writer(config)
-        heads = [Head(config, output) for output in range(config.outputs)]
+        heads = [ModelCore(config, output) for output in range(config.outputs)]
         for output, head in enumerate(heads):
             m.submodules[f"head_{output}"] = head
 
-        loaded = self._tables(m, loader, heads) if config.table else heads[-1].load_done
+        loaded = self._tables(m, loader, heads) if config.table_lanes else heads[-1].load_done
         self._memory_side(m, reader, sequencer, loader, storer, writer)
         self._samples(m, sequencer, row_buffer, heads, loaded)
         self._models(m, loader, storer, heads)
@@ -96,7 +97,7 @@ class Engine(wiring.Component):
             reader.load.eq(self.load),
             reader.settings.eq(self.settings),
             reader.model.eq(self.model_in),
-            reader.sets.eq(self.sets),
+            reader.draw_sets.eq(self.draw_sets),
             *(inner.eq(outer) for inner, outer in zip(reader.regions, self.regions, strict=True)),
             self.read_response.eq(reader.response),
             self.read_idle.eq(reader.idle),
@@ -118,7 +119,7 @@ class Engine(wiring.Component):
             row_buffer.r_stream.ready.eq(first.beats.ready),
             self.epoch_done.eq(first.epoch_done),
         ]
-        if self._config.random:
+        if self._config.random_rounding:
             m.d.comb += self.seed_now.eq(first.seed_now)
             for head in heads:
                 m.d.comb += head.begin.eq(self.load)
@@ -140,7 +141,7 @@ class Engine(wiring.Component):
         """
         config = self._config
         first = heads[0]
-        for column in range(config.columns):
+        for column in range(config.rows_per_beat):
             m.submodules[f"tables_{column}"] = tables = LevelTables(config)
             m.d.comb += [
                 tables.settings.eq(self.settings),
@@ -189,7 +190,7 @@ class Engine(wiring.Component):
             m.d.comb += [
                 head.step.eq(schedule.scales[SCALES.index("step")]),
                 head.step_negative.eq(schedule.scales[SCALES.index("step_negative")]),
-                head.threshold.eq(schedule.rate32[RATE_BITS - THRESHOLD_BITS :]),
+                head.threshold.eq(schedule.penalty_step32[PENALTY_STEP_BITS - THRESHOLD_BITS :]),
                 head.shrink.eq(schedule.shrink),
                 head.clear_loss.eq(self.epoch_go),
             ]

@@ -14,15 +14,15 @@ from amaranth.sim import Simulator
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.latencies import ROW_GAP
-from bitlane.contract.sigmoid_lut import logistic_table
+from bitlane.contract.sigmoid_lut import sigmoid_lut
 
 MODEL, LABEL, BASE, DRAW = range(4)
 
 
-def config(columns: int = 1, outputs: int = 1, table: bool = False) -> AcceleratorConfig:
-    """A small accelerator, with a port of some columns; its tables hold 9 levels of every feature."""
+def config(rows_per_beat: int = 1, outputs: int = 1, table: bool = False) -> AcceleratorConfig:
+    """A small accelerator, with a port of some rows_per_beat; its tables hold 9 levels of every feature."""
     return AcceleratorConfig(
-        width=64 * columns,
+        width=64 * rows_per_beat,
         outputs=outputs,
         max_features=128,
         row_buffer_beats=128,
@@ -144,7 +144,7 @@ def looked_up(slots: list[list[int]], addresses: int) -> int:
 SQUARES, HINGE, LOGISTIC = range(3)  # losses
 NONE, L2, L1, BOX = range(4)  # what the end of a batch does
 ONE = 1 << 20  # of a residual or a slope
-TABLE = logistic_table()
+TABLE = sigmoid_lut()
 LIMITS = -(1 << 31), (1 << 31) - 1  # of a master weight
 
 
@@ -188,7 +188,7 @@ def loss_of(loss: int, r: tuple[int, int], costs: tuple[int, int]) -> int:
     return rounded(r[0] * r[1], 8) if loss == SQUARES else sum(costs) << 11
 
 
-def coefficient(operand: int, scale: tuple[int, int]) -> tuple[int, int]:
+def scaled_gradient(operand: int, scale: tuple[int, int]) -> tuple[int, int]:
     """The sum or difference of two slopes times (mantissa, exponent), and whether it was clipped."""
     mantissa, exponent = scale
     exact = rounded(operand * mantissa, exponent + 4)
@@ -237,7 +237,7 @@ class Proximal:
 # --- runs ----------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Run:
-    """A run on an accelerator of some columns and outputs; tails: rows in the last group of a batch, of an epoch."""
+    """A run on an accelerator of some build. `tails` are the rows in the last group of a batch, and of an epoch."""
 
     chunks: int
     base_digits: int
@@ -248,7 +248,7 @@ class Run:
     tails: tuple[int, int] = (1, 1)
     staleness: int = 0
     last_lane: int = 31
-    columns: int = 1
+    rows_per_beat: int = 1
     outputs: int = 1
     half: int = 0
     table: bool = False
@@ -259,7 +259,7 @@ class Run:
 
     @property
     def config(self) -> AcceleratorConfig:
-        return config(self.columns, self.outputs, self.table)
+        return config(self.rows_per_beat, self.outputs, self.table)
 
     @property
     def levels(self) -> int:
@@ -274,7 +274,7 @@ class Run:
     @property
     def model_beats(self) -> int:
         """Beats of all models, and of levels like models: a chunk is 32 values of 32 bits."""
-        return (self.outputs + self.levels) * self.chunks * (16 // self.columns)
+        return (self.outputs + self.levels) * self.chunks * (16 // self.rows_per_beat)
 
     @property
     def set_beats(self) -> tuple[int, int]:
@@ -314,7 +314,7 @@ def tokens(run: Run) -> Iterator[Token]:
     """All beats of a run, in the order of `docs/design.md`."""
     for output in range(run.outputs + run.levels):
         for chunk in range(run.chunks):
-            for part in range(16 // run.columns):
+            for part in range(16 // run.rows_per_beat):
                 yield Token(MODEL, output=output, chunk=chunk, part=part)
     batches = 0  # gone by: versions of the model, besides the loaded one
     for epoch in range(run.epochs):
@@ -332,7 +332,7 @@ def tokens(run: Run) -> Iterator[Token]:
                     epoch,
                     group,
                     chunk=chunk,
-                    rows=run.tails[epoch_last] if batch_last else run.columns,
+                    rows=run.tails[epoch_last] if batch_last else run.rows_per_beat,
                     bank=version % 2 if run.staleness else 0,
                     batch_last=batch_last,
                     epoch_last=epoch_last,
@@ -352,9 +352,9 @@ def tokens(run: Run) -> Iterator[Token]:
             batches += batch_last
 
 
-def some_run(rng: Random, columns: int = 1, outputs: int = 1, max_beats: int = 400, table: bool = False) -> Run:
-    """A run of a few hundred beats that `config(columns, outputs, table)` can do."""
-    can = config(columns, outputs, table)
+def some_run(rng: Random, rows_per_beat: int = 1, outputs: int = 1, max_beats: int = 400, table: bool = False) -> Run:
+    """A run of a few hundred beats that `config(rows_per_beat, outputs, table)` can do."""
+    can = config(rows_per_beat, outputs, table)
     while True:
         staleness = rng.randint(0, 1)
         chunks = rng.randint(1, can.max_chunks // (1 + staleness))
@@ -371,10 +371,10 @@ def some_run(rng: Random, columns: int = 1, outputs: int = 1, max_beats: int = 4
             groups,
             batch_groups=rng.randint(1, groups + 2),
             epochs=rng.randint(1, 4),
-            tails=(rng.randint(1, columns), rng.randint(1, columns)),
+            tails=(rng.randint(1, rows_per_beat), rng.randint(1, rows_per_beat)),
             staleness=staleness,
             last_lane=rng.randrange(32),
-            columns=columns,
+            rows_per_beat=rows_per_beat,
             outputs=outputs,
             half=half,
             table=table,

@@ -20,13 +20,13 @@ def random_settings(rng, **settings):
     chosen = {
         "step": 0x9000 | 8 << 16,
         "step_negative": 0xA123 | 9 << 16,
-        "rate": 0xC000 | int(rng.integers(12)) << 16,
+        "penalty_step": 0xC000 | int(rng.integers(12)) << 16,
         "decay": NO_DECAY * 3 // 4,
         "phase": int(rng.integers(1 << 32)),
         "loss": Loss(int(rng.integers(3))),
         "prox": Prox(int(rng.integers(4))),
         "bounds": (low, high),
-        "free": bool(rng.integers(2)),
+        "unpenalized_intercept": bool(rng.integers(2)),
         "staleness": int(rng.integers(2)),
     }
     return Settings(**chosen | settings)
@@ -40,7 +40,7 @@ def random_job(
     sets=3,
     draws=True,
     batch=8,
-    columns=1,
+    rows_per_beat=1,
     outputs=1,
     epochs=4,
     snapshots=False,
@@ -53,7 +53,7 @@ def random_job(
     """
     table = table_bits is not None
     digits, half = divmod(table_bits, 2) if table else (base_digits, 0)
-    geometry = Geometry(features, rows, digits, draws, batch, columns, outputs, bool(half), table)
+    geometry = Geometry(features, rows, digits, draws, batch, rows_per_beat, outputs, bool(half), table)
     shape = (rows, features)
     labels = rng.integers(-32767, 32768, (rows, outputs)).astype(np.int16)
     shared = rng.integers(0, 1 << geometry.base_bits, shape).astype(np.uint32)
@@ -64,8 +64,8 @@ def random_job(
         samples.append((codes, drawn, labels))
     job = Job(
         geometry=geometry,
-        base=[pack_base(codes, labels, geometry) for codes, _, _ in (samples[:1] if draws else samples)],
-        draws=[pack_draws(drawn, geometry) for _, drawn, _ in samples] if draws else [],
+        base_regions=[pack_base(codes, labels, geometry) for codes, _, _ in (samples[:1] if draws else samples)],
+        draw_regions=[pack_draws(drawn, geometry) for _, drawn, _ in samples] if draws else [],
         master=rng.integers(-(1 << 28), 1 << 28, (outputs, features)).astype(np.int32),
         epochs=epochs,
         settings=random_settings(rng, **settings),

@@ -34,11 +34,12 @@ TASKS = ("regression", "targets", "squared_error", "hinge", "log_loss", "classes
 
 
 def open_build(**build: Any) -> Any:
-    """An emulator of this build; before the rooms its options were keyword arguments."""
+    """An emulator of this build. Before the rooms its options were keyword arguments, one with another name."""
     try:
         from bitlane.contract.config import AcceleratorConfig
     except ImportError:
-        return open_device("emulator", **build)
+        random = build.pop("random_rounding", False)
+        return open_device("emulator", **build, random=random)
     return open_device("emulator", AcceleratorConfig(**build))
 
 
@@ -72,7 +73,7 @@ def jobs() -> Iterator[tuple[str, dict[str, Any], dict[str, Any], str]]:
             parameters["class_weight"] = (None, "balanced", {0: 2.0, 1: 0.5})[number // 6 % 3]
         if number % 5 == 2:
             parameters |= {"model_bits": 9, "gradient_bits": 8}
-            build["random"] = True
+            build["random_rounding"] = True
         yield f"{number:02d} {task}", parameters, build, task
 
 

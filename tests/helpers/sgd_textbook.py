@@ -33,30 +33,31 @@ def round_at_random(x: int, word: int, cut: int) -> int:
 class Textbook:
     """A run of one output: set the registers, then call `epoch` for each epoch.
 
-    base_digits: b / 2. draws: whether double sampling. columns: rows of a group. step, step_negative, rate:
+    base_digits: b / 2. draws: whether double sampling. rows_per_beat: rows of a group.
+    step, step_negative, penalty_step:
     (mantissa, exponent). loss: "squares", "hinge" or "logistic". prox: "none", "l2", "l1" or "box".
     master: stored weights, one for each feature. levels: of table lanes, for each feature its own; None without.
-    model_cut, coefficient_cut, seed: of random rounding.
+    model_cut, scaled_gradient_cut, seed: of random rounding.
     """
 
     base_digits: int
     draws: bool
     batch: int
-    columns: int
+    rows_per_beat: int
     step: tuple[int, int]
     step_negative: tuple[int, int]
-    rate: tuple[int, int]
+    penalty_step: tuple[int, int]
     decay: int
     phase: int
     loss: str
     prox: str
     bounds: tuple[int, int]
-    free: bool
+    unpenalized_intercept: bool
     staleness: int
     master: list[int]
     levels: list[list[int]] | None = None
     model_cut: int = 0
-    coefficient_cut: int = 0
+    scaled_gradient_cut: int = 0
     seed: int = 0
     saturations: int = 0
     seen: set[str] = field(default_factory=set)  # which values were ever clipped, and what a prox ever changed
@@ -83,26 +84,26 @@ class Textbook:
         for start in range(0, len(rows), self.batch):
             batch = rows[start : start + self.batch]
             weights = models[-1 - self.staleness]
-            rate32 = (self.rate[0] << 16) >> self.rate[1]
-            self.phase += rate32
+            penalty_step32 = (self.penalty_step[0] << 16) >> self.penalty_step[1]
+            self.phase += penalty_step32
             carries = self.phase >= 2**32
             self.phase %= 2**32
-            for first in range(0, len(batch), self.columns):
-                group = batch[first : first + self.columns]
+            for first in range(0, len(batch), self.rows_per_beat):
+                group = batch[first : first + self.rows_per_beat]
                 taken = [0] * len(weights)
                 for column, row in enumerate(group):
                     lanes = [32 + 2 * column, 33 + 2 * column]
-                    words = [random_word(self.seed, first // self.columns, lane) for lane in lanes]
+                    words = [random_word(self.seed, first // self.rows_per_beat, lane) for lane in lanes]
                     row_loss, t = self.row(*row, weights, words)
                     loss += row_loss
                     taken = [a + b for a, b in zip(taken, t, strict=True)]
-                last = first + self.columns >= len(batch)
+                last = first + self.rows_per_beat >= len(batch)
                 for j, t in enumerate(taken):
                     a = self.master[j] - t
                     clipped = self.clip(a, 32, "w")
-                    spared = self.free and j == len(taken) - 1
+                    spared = self.unpenalized_intercept and j == len(taken) - 1
                     if last and clipped == a and not spared:
-                        self.master[j] = self.after_prox(a, carries, rate32 >> 4)
+                        self.master[j] = self.after_prox(a, carries, penalty_step32 >> 4)
                         if self.master[j] != a:
                             self.seen.add(self.prox)
                     else:
@@ -111,7 +112,7 @@ class Textbook:
             models.append(self.read())
         self.step = self.decayed(self.step)
         self.step_negative = self.decayed(self.step_negative)
-        self.rate = self.decayed(self.rate)
+        self.penalty_step = self.decayed(self.penalty_step)
         return loss
 
     def after_prox(self, a: int, carries: bool, tau: int) -> int:
@@ -157,7 +158,7 @@ class Textbook:
         s = self.clip(round_half_up((r1 + r2) * mantissa, exponent + 4), 32, "s")
         d = self.clip(round_half_up((r2 - r1) * mantissa, exponent + 4), 32, "d")
         s, d = (
-            self.clip(round_at_random(x, word, self.coefficient_cut), 32, "rounded")
+            self.clip(round_at_random(x, word, self.scaled_gradient_cut), 32, "rounded")
             for x, word in zip((s, d), words, strict=True)
         )
         if chosen is not None:

@@ -17,7 +17,7 @@ from bitlane.contract.packing import pack_base
 from bitlane.contract.registers import CONTROL_ABORT, CONTROL_START, REGISTERS
 from bitlane.contract.settings import Settings
 from bitlane.devices.emulator import EmulatorDevice
-from bitlane.driver.driver import Accelerator
+from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane.errors import DeviceError
 from bitlane_hw.build_digest import build_digest
@@ -39,20 +39,20 @@ def device_of(config: AcceleratorConfig) -> SlowDevice:
 
 def name(value: AcceleratorConfig | float) -> str:
     if isinstance(value, AcceleratorConfig):
-        return f"{value.width}x{value.outputs}" + value.table * " table"
+        return f"{value.width}x{value.outputs}" + value.table_lanes * " table"
     return str(value)
 
 
 def some_job(rng: np.random.Generator, config: AcceleratorConfig) -> Job:
     """A run of two epochs and a few hundred cycles."""
     while True:
-        job = random_job(rng, config, features=64, rows=10 * config.columns, epochs=2)
+        job = random_job(rng, config, features=64, rows=10 * config.rows_per_beat, epochs=2)
         if job.epochs == 2 and job.geometry.beats < 120:
             return job
 
 
 def reference(job: Job, config: AcceleratorConfig):
-    return Accelerator(EmulatorDevice(config, CAPACITY)).run(job)
+    return Driver(EmulatorDevice(config, CAPACITY)).run(job)
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,9 @@ def test_runs(config, stalls, seed):
     rng = np.random.default_rng(seed)
     device = device_of(config)
     device.stalls = stalls
-    for _ in range(3 // config.columns):
+    for _ in range(3 // config.rows_per_beat):
         job = some_job(rng, config)
-        got = Accelerator(device, patience=5).run(job)
+        got = Driver(device, patience=5).run(job)
         assert difference(got, reference(job, config)) == []
         assert stalls or cycle_difference(got, job, TIMING) == []
 
@@ -80,7 +80,7 @@ def test_all_weights_are_clipped_at_once():
     )
     device = device_of(NARROW)
     device.stalls = 0.0
-    got = Accelerator(device, patience=5).run(job)
+    got = Driver(device, patience=5).run(job)
     assert got.counters.saturations >= 32
     assert (got.master == MASTER.maximum).all()
     assert difference(got, reference(job, NARROW)) == []
@@ -107,14 +107,14 @@ def test_errors(code, seed):
                 device.write(offset, CONTROL_ABORT)
 
     with pytest.raises(DeviceError) as raised:
-        Accelerator(Aborting() if code == ErrorCode.ABORTED else device, patience=5).run(job)
+        Driver(Aborting() if code == ErrorCode.ABORTED else device, patience=5).run(job)
     assert raised.value.code == code
 
 
 @pytest.mark.parametrize("config", [NARROW, WIDE, TABLE], ids=name)
 def test_what_it_says_of_itself(config):
     device = device_of(config)
-    driver = Accelerator(device)
+    driver = Driver(device)
     assert driver.build == build_digest(config)
     assert (driver.max_features, driver.max_row_words) == (config.max_features, config.max_row_words)
     assert (driver.port_bits, driver.outputs, driver.level_slots) == (config.width, config.outputs, config.level_slots)

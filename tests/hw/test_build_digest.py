@@ -24,7 +24,7 @@ def test_every_option_of_the_build_counts() -> None:
         replace(CONFIG, fifo_beats=64),
         replace(CONFIG, address_bits=40),
         replace(CONFIG, level_slots=64),
-        replace(CONFIG, random=True),
+        replace(CONFIG, random_rounding=True),
     ]
     digests = {build_digest(config, zynq) for config in (CONFIG, *others) for zynq in (False, True)}
     assert len(digests) == 2 * (1 + len(others)) and all(0 <= digest < 1 << 32 for digest in digests)

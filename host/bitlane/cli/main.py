@@ -19,18 +19,18 @@ from pathlib import Path
 import numpy as np
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.data.datasets import list_datasets, load_dataset, where
-from bitlane.data.tables import Table, near_names, read_table
+from bitlane.data.datasets import list_datasets, load_dataset, location_of
+from bitlane.data.tables import Dataset, near_names, read_dataset
 from bitlane.devices import Device, available_devices, open_device
 from bitlane.errors import BitlaneError, DataError
 from bitlane.estimators.sgd import SGDClassifier, SGDRegressor
-from bitlane.evaluation.compare import Data, compare, one_against_rest, precisions_of, signs
+from bitlane.evaluation.compare import ComparisonData, binary_labels, compare, one_vs_rest, precisions_of
 from bitlane.evaluation.level_savings import column_scaling, feature_levels, savings
 from bitlane.evaluation.schedules import Schedule, suggest_learning_rate
-from bitlane.levels.codebooks import training_precision
+from bitlane.levels.codebooks import choose_precision
 from bitlane.quantization.labels import curve_label
 from bitlane.quantization.precision import FULL_BITS, Precision
-from bitlane.quantization.stochastic import rounds
+from bitlane.quantization.stochastic import uses_random_rounding
 from bitlane.reporting.levels_plot import Panel, levels_plot
 from bitlane.reporting.levels_text import SHOWN, savings_summary
 from bitlane.reporting.plots import draw
@@ -39,9 +39,9 @@ from bitlane.reporting.summary import comparison_record, comparison_summary, run
 from bitlane.selftest import examine
 from bitlane.studies.papers.command import reproduce
 from bitlane.studies.papers.paper import default_page
-from bitlane.support.atomic import whole
-from bitlane.support.optional import extra
-from bitlane.support.text import aligned
+from bitlane.support.atomic import atomic_write
+from bitlane.support.optional import require_extra
+from bitlane.support.text import align_columns
 from bitlane.training.by_policy import policy_of
 from bitlane.training.checkpoint import Checkpoint
 
@@ -156,7 +156,7 @@ def _resumed(arguments: argparse.Namespace) -> tuple[Checkpoint, Record]:
     return checkpoint, earlier
 
 
-def _passes(table: Table, task: str, arguments: argparse.Namespace) -> int:
+def _passes(table: Dataset, task: str, arguments: argparse.Namespace) -> int:
     """How often the data is gone through each epoch: for several of more than two classes at a time."""
     classes = 1 if task == "regression" else len(np.unique(table.y))
     models = classes if classes > 2 else 1
@@ -167,8 +167,8 @@ def _passes(table: Table, task: str, arguments: argparse.Namespace) -> int:
 def _device(arguments: argparse.Namespace, precision: Precision | None = None) -> Iterator[Device]:
     """The device asked for, open; with the lanes that the precision needs."""
     slots = 0 if precision is None else precision.level_slots
-    random = rounds(*(getattr(arguments, name, None) for name in ("model_bits", "gradient_bits")))
-    config = AcceleratorConfig(arguments.width, arguments.outputs, level_slots=slots, random=random)
+    random = uses_random_rounding(*(getattr(arguments, name, None) for name in ("model_bits", "gradient_bits")))
+    config = AcceleratorConfig(arguments.width, arguments.outputs, level_slots=slots, random_rounding=random)
     device = open_device(arguments.device, config)
     try:
         yield device
@@ -179,17 +179,17 @@ def _device(arguments: argparse.Namespace, precision: Precision | None = None) -
 def _precision(arguments: argparse.Namespace) -> Precision:
     sampling, policy = arguments.sampling, policy_of(arguments.bits)
     if policy is not None:  # the fewest bits are the noisiest: a learning rate that suits them suits all
-        return training_precision(policy.choices[0], sampling or "double", arguments.levels)
+        return choose_precision(policy.choices[0], sampling or "double", arguments.levels)
     if arguments.bits == FULL_BITS and sampling is None and arguments.levels == "uniform":
         sampling = "full"
-    return training_precision(arguments.bits, sampling or "double", arguments.levels)
+    return choose_precision(arguments.bits, sampling or "double", arguments.levels)
 
 
 def _writable(out: Path | None) -> None:
     """Refuse a folder that must not be replaced, and plots without matplotlib, before anything is trained."""
     if out is not None:
         check_folder(out)
-        extra("matplotlib", "plotting (--out)")
+        require_extra("matplotlib", "plotting (--out)")
 
 
 def _report(summary: str, record: Record, out: Path | None, add: Callable[[Path], object]) -> None:
@@ -215,9 +215,9 @@ def _compare(arguments: argparse.Namespace) -> None:
             if value not in (None, "squared_error"):
                 raise DataError(f"--{option} {value}: {name} is a regression, it has no classes")
     else:
-        y, positive = one_against_rest(y, arguments.positive)
+        y, positive = one_vs_rest(y, arguments.positive)
         if table.held_out is not None:
-            held_out = (table.held_out[0], signs(table.held_out[1], positive))
+            held_out = (table.held_out[0], binary_labels(table.held_out[1], positive))
         title = f"{name}: class {positive} against the rest"
     rate = arguments.learning_rate
     if rate is None:
@@ -234,7 +234,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     _note_noisy(table, precisions, schedule)
     runs = (1 + len(precisions)) * len(staleness)
     order = np.random.default_rng(arguments.seed).permutation(table.rows)  # one for all: sorted rows mislead SGD
-    data = Data(table.X[order], y[order], held_out)
+    data = ComparisonData(table.X[order], y[order], held_out)
     with _device(arguments) as device, _progress("comparing", runs * schedule.epochs) as advance:
         comparison = compare(
             data,
@@ -249,7 +249,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     _report(comparison_summary(comparison), record, arguments.out, lambda folder: draw(record, folder))
 
 
-def _note_noisy(table: Table, precisions: Sequence[Precision], schedule: Schedule) -> None:
+def _note_noisy(table: Dataset, precisions: Sequence[Precision], schedule: Schedule) -> None:
     """Say which precisions need smaller steps than the schedule that all share."""
     for precision in precisions:
         rate = suggest_learning_rate(table.X, schedule.batch_size, precision, loss=schedule.loss)
@@ -292,7 +292,7 @@ def _levels(arguments: argparse.Namespace) -> None:
             for j in found.order[:SHOWN]
         ]
         title = f"{_name(arguments.source)}: uniform and optimal levels, {precision.bits} bits"
-        with whole(out) as part:
+        with atomic_write(out) as part:
             levels_plot(panels, np.linspace(-1.0, 1.0, precision.levels), part, title)
         text += f"\n\nwritten to {out}"
     print(text)
@@ -305,7 +305,7 @@ def _can_draw(out: Path, precision: Precision) -> None:
     _can_write(out)
     if out.suffix.lower() != ".png":
         raise DataError(f"--out {out}: the plot is a PNG: give a name that ends with .png")
-    extra("matplotlib", "plotting (--out)")
+    require_extra("matplotlib", "plotting (--out)")
 
 
 def _can_write(out: Path) -> None:
@@ -316,7 +316,7 @@ def _can_write(out: Path) -> None:
 # --- train-ddp -----------------------------------------------------------------------------------
 def _train_ddp(arguments: argparse.Namespace) -> None:
     _writable(arguments.out)
-    extra("torch", "train-ddp", "'bitlane[torch]'")
+    require_extra("torch", "train-ddp", "'bitlane[torch]'")
     from .train_ddp import train_ddp
 
     summary, record = train_ddp(arguments)
@@ -336,15 +336,15 @@ def _devices(_: argparse.Namespace) -> None:
     cells = [["device", "available", "reason"]]
     for device in available_devices():
         cells.append([device.name, "yes" if device.available else "no", device.reason])
-    print(aligned(cells, left=3))
+    print(align_columns(cells, left=3))
 
 
 def _datasets(_: argparse.Namespace) -> None:
     cells = [["data set", "task", "what", "from", "rows", "features"]]
     for known in list_datasets():
-        place = where(known) or "set BITLANE_DATA"
+        place = location_of(known) or "set BITLANE_DATA"
         cells.append([known.name, known.task, known.about, place, f"{known.rows:,}", f"{known.features}"])
-    print(aligned(cells, left=4))
+    print(align_columns(cells, left=4))
 
 
 # --- reproduce -----------------------------------------------------------------------------------
@@ -380,7 +380,7 @@ def _selftest(arguments: argparse.Namespace) -> None:
 
 # --- bench-compress ------------------------------------------------------------------------------
 def _bench_compress(arguments: argparse.Namespace) -> None:
-    extra("torch", "bitlane bench-compress", "'bitlane[torch,fast]'")
+    require_extra("torch", "bitlane bench-compress", "'bitlane[torch,fast]'")
     from bitlane.studies.compression.codec_speed import bench, table
 
     chosen = (arguments.codecs, arguments.size, arguments.threads, arguments.repeat, arguments.gpu)
@@ -391,7 +391,7 @@ def _bench_compress(arguments: argparse.Namespace) -> None:
 
 # --- advise --------------------------------------------------------------------------------------
 def _advise(arguments: argparse.Namespace) -> None:
-    extra("torch", "bitlane advise", "'bitlane[torch]'")
+    require_extra("torch", "bitlane advise", "'bitlane[torch]'")
     from bitlane.compress import advise
     from bitlane.compress.collectives import emulated_links as links
 
@@ -402,7 +402,7 @@ def _advise(arguments: argparse.Namespace) -> None:
 
 
 # --- what both trainings share -------------------------------------------------------------------
-def _load(arguments: argparse.Namespace) -> tuple[Table, str]:
+def _load(arguments: argparse.Namespace) -> tuple[Dataset, str]:
     """The table and the task."""
     known = {known.name: known for known in list_datasets()}
     source = arguments.source
@@ -415,7 +415,7 @@ def _load(arguments: argparse.Namespace) -> tuple[Table, str]:
         if not Path(source).exists() and not Path(source).suffix:
             near = near_names(source, list(known)) or "; see bitlane datasets"
             raise DataError(f"no file or data set {source!r}{near}")
-        table = read_table(source, arguments.target, impute=arguments.impute)
+        table = read_dataset(source, arguments.target, impute=arguments.impute)
         found = guessed_task(table)
     if arguments.task != "auto":
         found = arguments.task
@@ -424,7 +424,7 @@ def _load(arguments: argparse.Namespace) -> tuple[Table, str]:
     return table, found
 
 
-def guessed_task(table: Table) -> str:
+def guessed_task(table: Dataset) -> str:
     """ "classification" for words, two values, or few whole numbers that repeat; else "regression"."""
     if table.y.dtype.kind != "f":
         return "classification"
@@ -443,7 +443,7 @@ def _progress(what: str, total: int, unit: str = "epoch") -> Iterator[Callable[.
     if not sys.stderr.isatty():
         yield None
         return
-    with extra("tqdm", "a progress bar").tqdm(total=total, desc=what, unit=unit, leave=False) as bar:
+    with require_extra("tqdm", "a progress bar").tqdm(total=total, desc=what, unit=unit, leave=False) as bar:
         yield lambda *_: bar.update()
 
 

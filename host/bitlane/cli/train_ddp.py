@@ -18,8 +18,8 @@ from bitlane.compress.training.images import NAMES
 from bitlane.compress.training.networks import NETWORKS
 from bitlane.errors import DataError
 from bitlane.reporting.records import Record
-from bitlane.support.optional import extra
-from bitlane.support.text import aligned
+from bitlane.support.optional import require_extra
+from bitlane.support.text import align_columns
 
 DEFAULTS = {
     **{each.name: each.default for each in fields(Training)},
@@ -78,7 +78,7 @@ def _summary(job: Job, ranks: Sequence[Outcome]) -> str:
         f"steps {begun + 1} to {begun + len(losses)}, the last with a loss of {losses[-1]:.4f} nats" if losses else ""
     )
     said = f"{steps or 'no steps were left'}; {ranks[0].accuracy:.2%} of the held-out images right"
-    return f"{_title(job)}\n{said}\n\n{aligned(rows)}"
+    return f"{_title(job)}\n{said}\n\n{align_columns(rows)}"
 
 
 def _record(job: Job, ranks: Sequence[Outcome]) -> Record:
@@ -93,7 +93,7 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return
-    with extra("tqdm", "a progress bar").tqdm(desc="training", unit="step", leave=False) as bar:
+    with require_extra("tqdm", "a progress bar").tqdm(desc="training", unit="step", leave=False) as bar:
 
         def show(done: int, total: int) -> None:
             bar.total = total

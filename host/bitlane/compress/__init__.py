@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from bitlane.support.optional import extra
+from bitlane.support.optional import require_extra
 
 _WHERE = {
     "Adaptive": "bitlane.policies.adaptive",
@@ -32,5 +32,5 @@ def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if _WHERE[name].startswith("bitlane.compress."):
-        extra("torch", "gradient compression", "'bitlane[torch]'")
+        require_extra("torch", "gradient compression", "'bitlane[torch]'")
     return getattr(import_module(_WHERE[name]), name)

@@ -14,7 +14,7 @@ from statistics import median
 import torch
 
 from bitlane.errors import DataError
-from bitlane.support.text import aligned
+from bitlane.support.text import align_columns
 
 from .collectives.cost_model import LinkModel
 from .collectives.launch import Report, launch
@@ -114,7 +114,7 @@ def advice_text(advice: Advice) -> str:
         cells.append([name, *numbers, f"{steps[0] / step:.2f}"])
     link = f"{advice.model.bandwidth * 8e-6:,.0f} Mb/s, latency {advice.model.latency * 1e6:,.0f} microseconds"
     head = f"{advice.ranks} ranks, {link}; computing {advice.compute * 1e3:.2f} ms a step (predicted, nothing overlaps)"
-    return "\n".join([head, "", aligned(cells, left=1), "", _sentence(advice, steps)])
+    return "\n".join([head, "", align_columns(cells, left=1), "", _sentence(advice, steps)])
 
 
 def _sentence(advice: Advice, steps: Sequence[float]) -> str:

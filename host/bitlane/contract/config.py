@@ -10,9 +10,9 @@ from .layout import (
     BURST_BEATS,
     CHUNK,
     CHUNK_MODEL_WORDS,
+    CODEBOOK_BITS,
     MAX_OUTPUTS,
     PORT_WIDTHS,
-    TABLE_BITS,
     WORD_BITS,
     level_count,
     level_slots,
@@ -46,7 +46,7 @@ class AcceleratorConfig:
     fifo_beats: int = 256
     address_bits: int = 40
     level_slots: int = 0
-    random: bool = False
+    random_rounding: bool = False
 
     def __post_init__(self) -> None:
         if self.width not in PORT_WIDTHS:
@@ -61,24 +61,24 @@ class AcceleratorConfig:
             raise DataError(f"fifo_beats={self.fifo_beats} must be {4 * BURST_BEATS} at least")
         if not 32 <= self.address_bits <= 64:
             raise DataError(f"address_bits={self.address_bits} must be 32 to 64")
-        fewest = level_slots(max(TABLE_BITS))
+        fewest = level_slots(max(CODEBOOK_BITS))
         if self.level_slots and (self.level_slots < fewest or self.level_slots & self.level_slots - 1):
             raise DataError(f"level_slots={self.level_slots} must be 0, or a power of two, {fewest} at least")
 
     @property
-    def columns(self) -> int:
+    def rows_per_beat(self) -> int:
         """Words of a beat: rows side by side."""
         return self.width // WORD_BITS
 
     @property
-    def table(self) -> bool:
+    def table_lanes(self) -> bool:
         """Whether the lanes look levels up in tables."""
         return self.level_slots > 0
 
     @property
     def loads(self) -> int:
         """Models, and levels of the tables each laid out like one, that may be read before the samples."""
-        return self.outputs + (level_count(max(TABLE_BITS)) if self.table else 0)
+        return self.outputs + (level_count(max(CODEBOOK_BITS)) if self.table_lanes else 0)
 
     @property
     def beat_bytes(self) -> int:
@@ -95,12 +95,12 @@ class AcceleratorConfig:
     @property
     def chunk_beats(self) -> int:
         """Beats of a chunk of a model."""
-        return CHUNK_MODEL_WORDS // self.columns
+        return CHUNK_MODEL_WORDS // self.rows_per_beat
 
     @property
     def record_beats(self) -> int:
         """Beats of a trace record."""
-        return record_words(self.outputs, self.columns) // self.columns
+        return record_words(self.outputs, self.rows_per_beat) // self.rows_per_beat
 
     @property
     def record_bytes(self) -> int:

@@ -57,17 +57,17 @@ class CycleCounts:
 
 def group_gap(geometry: Geometry) -> int:
     """Cycles from a group's last beat to the next one's, at least."""
-    return (DRAW_CYCLES if geometry.table else geometry.digits) + ROW_GAP
+    return (DRAW_CYCLES if geometry.codebook else geometry.digits) + ROW_GAP
 
 
 def publish_latency(geometry: Geometry, random: bool = False) -> int:
     """Cycles from a batch's last beat to the first read of the updated model; random: with random rounding."""
-    return update_latency(geometry.columns, geometry.table, random) + _first_chunk(geometry) - 1
+    return update_latency(geometry.rows_per_beat, geometry.codebook, random) + _first_chunk(geometry) - 1
 
 
 def _first_chunk(geometry: Geometry) -> int:
     """Words of a row's first chunk."""
-    return geometry.half + geometry.digits
+    return geometry.half_digit + geometry.digits
 
 
 def predict(
@@ -76,20 +76,20 @@ def predict(
     snapshots: bool,
     staleness: int = 0,
     timing: MemoryTiming = MemoryTiming(),
-    random: bool = False,
+    random_rounding: bool = False,
 ) -> CycleCounts:
     """Counters of a run of `epochs` epochs, each of whose batches reads the model of `1 + staleness` batches before.
 
     random: whether the hardware has random rounding, which takes its time whether it is used or not.
     """
-    schedule = _Schedule(geometry, staleness, random)
+    schedule = _Schedule(geometry, staleness, random_rounding)
     largest_factor = max(geometry.base_row_words, geometry.chunks)
     begin = CHECK_CYCLES + largest_factor.bit_length()
     model_beats = geometry.load_beats
     to_epoch_done = schedule.to_publish + schedule.row - _first_chunk(geometry)
-    chunk_beats = CHUNK_MODEL_WORDS // geometry.columns
+    chunk_beats = CHUNK_MODEL_WORDS // geometry.rows_per_beat
     store = geometry.outputs * geometry.chunks * (chunk_beats + WRITE_OVERHEAD)
-    record = geometry.record_words // geometry.columns + WRITE_OVERHEAD
+    record = geometry.record_words // geometry.rows_per_beat + WRITE_OVERHEAD
 
     clock, stall_memory = schedule.while_latency_shows(begin, model_beats, timing)
     taken = schedule.end_of_epoch(clock)
@@ -144,9 +144,9 @@ class _Tokens:
     def __init__(self, geometry: Geometry):
         outputs = geometry.outputs
         chunk = [False] * geometry.base_digits + [True] * geometry.draws
-        pair = [False] * geometry.half + 2 * chunk  # a half word is two chunks'
+        pair = [False] * geometry.half_digit + 2 * chunk  # a half word is two chunks'
         is_draw = np.array(pair * -(-geometry.chunks // 2), np.bool_)[: geometry.row_words]
-        waits = geometry.table * (DRAW_CYCLES - 1) * (is_draw[1:] & is_draw[:-1])
+        waits = geometry.codebook * (DRAW_CYCLES - 1) * (is_draw[1:] & is_draw[:-1])
         slots = np.arange(len(is_draw)) + np.concatenate([[0], np.cumsum(waits)])
         self.row = int(slots[-1]) + 1
 
@@ -181,8 +181,10 @@ class _Schedule:
         self._tokens = _Tokens(geometry)
         self.row = self._tokens.row
         self.to_publish = publish_latency(geometry, random) - 1
-        rounded = random and not geometry.table  # tables come behind the models, and take longer than these are rounded
-        self.to_load = LOAD_CYCLES + (geometry.columns - 1).bit_length() + PUBLISH_LATENCY * rounded
+        rounded = (
+            random and not geometry.codebook
+        )  # tables come behind the models, and take longer than these are rounded
+        self.to_load = LOAD_CYCLES + (geometry.rows_per_beat - 1).bit_length() + PUBLISH_LATENCY * rounded
 
     def reach(self, clock: _Clock, group: int, taken: int) -> None:
         """The groups up to `group`, not beyond the batch of the clock's, have been taken."""

@@ -43,7 +43,7 @@ def round_at_random(x: NDArray[np.int64], random: NDArray[np.uint32], cut: int) 
     return rounded
 
 
-def mantissa_exponent(value: float, fraction: int, name: str = "value") -> int:
+def encode_float(value: float, fraction: int, name: str = "value") -> int:
     """The register `mantissa | exponent << 16` nearest to `value = mantissa * 2**-(fraction + exponent)`.
 
     The mantissa has 16 bits and its top bit set, except for 0 and for values below `2**(15 - fraction - 31)`,
@@ -70,14 +70,14 @@ def mantissa_exponent(value: float, fraction: int, name: str = "value") -> int:
     return mantissa | exponent << MANTISSA_BITS
 
 
-def split(register: int) -> tuple[int, int]:
+def split_float(register: int) -> tuple[int, int]:
     """Mantissa and exponent of a step or rate register."""
     return register & (MANTISSA_END - 1), register >> MANTISSA_BITS
 
 
-def register_value(register: int, fraction: int) -> float:
+def decode_float(register: int, fraction: int) -> float:
     """The number that a step or rate register stands for: the inverse of `mantissa_exponent`."""
-    mantissa, exponent = split(register)
+    mantissa, exponent = split_float(register)
     return math.ldexp(mantissa, -(fraction + exponent))
 
 
@@ -86,7 +86,7 @@ def decayed(register: int, decay: int) -> int:
 
     `decay` is the register's integer, from 2**15 to 2**16; 2**16 changes nothing but the exponent of 0.
     """
-    mantissa, exponent = split(register)
+    mantissa, exponent = split_float(register)
     product = mantissa * decay
     if product < 1 << (MANTISSA_BITS + DECAY_FRACTION - 1) and exponent < MAX_EXPONENT:
         return product >> (DECAY_FRACTION - 1) | (exponent + 1) << MANTISSA_BITS

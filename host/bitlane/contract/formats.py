@@ -25,17 +25,17 @@ LABEL = Fixed(16, 15)
 WEIGHT = Fixed(24, 20)  # what the dot product reads
 MASTER = Fixed(32, 28)  # what the updates accumulate in
 RESIDUAL = Fixed(24, 20)
-COEFFICIENT = Fixed(32, 29)  # step * (sum or difference of two slopes)
+SCALED_GRADIENT = Fixed(32, 29)  # step * (sum or difference of two slopes)
 LOSS = Fixed(64, 32)
 BOUND = Fixed(16, 12)  # the ends of a box for weights
 LEVEL = Fixed(18, 16)  # of a table, stored as 32 bits
-LEVEL_COEFFICIENT = Fixed(25, 23)  # table lanes: twice step * slope, what a level is multiplied with
+LEVEL_SCALED_GRADIENT = Fixed(25, 23)  # table lanes: twice step * slope, what a level is multiplied with
 
 
 # What a weight begins with below the bits that the dot product reads: half of their unit.
 MASTER_OFFSET = 1 << (MASTER.fraction - WEIGHT.fraction - 1)
 STEP_FRACTION = 13  # step = mantissa * 2**-(STEP_FRACTION + exponent)
-RATE_FRACTION = 16  # shrink rate = mantissa * 2**-(RATE_FRACTION + exponent)
+PENALTY_STEP_FRACTION = 16  # shrink rate = mantissa * 2**-(RATE_FRACTION + exponent)
 DECAY_FRACTION = 16  # decay = register * 2**-DECAY_FRACTION, from 1/2 to 1
 DECAY_RANGE = (1 << (DECAY_FRACTION - 1), 1 << DECAY_FRACTION)
 MANTISSA_BITS = 16

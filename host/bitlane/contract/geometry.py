@@ -14,12 +14,12 @@ from .layout import (
     CHUNK,
     CHUNK_MODEL_BYTES,
     CHUNK_MODEL_WORDS,
+    CODEBOOK_BITS,
     DIGIT_BITS,
     LABELS_PER_WORD,
     MAX_DIGITS,
     MAX_OUTPUTS,
     PORT_WIDTHS,
-    TABLE_BITS,
     WORD_BITS,
     level_count,
     level_slots,
@@ -56,22 +56,24 @@ class Geometry:
     base_digits: int
     draws: bool
     batch: int
-    columns: int = 1
+    rows_per_beat: int = 1
     outputs: int = 1
-    half: bool = False
-    table: bool = False
+    half_digit: bool = False
+    codebook: bool = False
 
     def __post_init__(self) -> None:
         if self.features < 1 or self.rows < 1:
             raise DataError(f"a table of {self.rows} rows and {self.features} features holds no sample")
         if not 0 <= self.base_digits <= MAX_DIGITS or not self.digits:
             raise DataError(f"{self.base_digits} base digits and {self.draws:d} draw digits are no precision")
-        if self.half > self.table or (self.table and not (self.draws and self.base_bits in TABLE_BITS)):
-            raise DataError(f"{self.base_bits} base bits, draws={self.draws}, table={self.table} are no precision")
+        if self.half_digit > self.codebook or (self.codebook and not (self.draws and self.base_bits in CODEBOOK_BITS)):
+            raise DataError(
+                f"{self.base_bits} base bits, draws={self.draws}, codebook={self.codebook} are no precision"
+            )
         if self.batch < 1:
             raise DataError(f"a batch of {self.batch} rows holds no sample")
-        if self.columns * WORD_BITS not in PORT_WIDTHS:
-            raise DataError(f"{self.columns} columns: a port has 1, 2, 4 or 8")
+        if self.rows_per_beat * WORD_BITS not in PORT_WIDTHS:
+            raise DataError(f"rows_per_beat={self.rows_per_beat}: it must be 1, 2, 4 or 8")
         if not 1 <= self.outputs <= MAX_OUTPUTS:
             raise DataError(f"{self.outputs} outputs: the hardware trains 1 to {MAX_OUTPUTS} at a time")
 
@@ -84,29 +86,29 @@ class Geometry:
     @property
     def batch_groups(self) -> int:
         """Groups of a whole batch."""
-        return -(-min(self.batch, self.rows) // self.columns)
+        return -(-min(self.batch, self.rows) // self.rows_per_beat)
 
     @property
     def groups(self) -> int:
         """Groups an epoch."""
         last = self.rows - (self.batches - 1) * self.batch
-        return (self.batches - 1) * self.batch_groups - (-last // self.columns)
+        return (self.batches - 1) * self.batch_groups - (-last // self.rows_per_beat)
 
     @property
     def tails(self) -> tuple[int, int]:
         """Rows in the last group of a whole batch, and of the epoch."""
         last = self.rows - (self.batches - 1) * self.batch
         whole = min(self.batch, self.rows)
-        return (whole - 1) % self.columns + 1, (last - 1) % self.columns + 1
+        return (whole - 1) % self.rows_per_beat + 1, (last - 1) % self.rows_per_beat + 1
 
     def first_row(self, group: int) -> int:
         """The row in column 0 of a group; all rows where there is no such group any more."""
         batch, place = divmod(group, self.batch_groups)
-        return min(batch * self.batch + place * self.columns, self.rows)
+        return min(batch * self.batch + place * self.rows_per_beat, self.rows)
 
     def group_start(self, row: int) -> int:
         """The first row of the group that holds `row`; all rows for the end of the epoch."""
-        return row if row == self.rows else row - row % self.batch % self.columns
+        return row if row == self.rows else row - row % self.batch % self.rows_per_beat
 
     def rows_of(self, groups: range) -> slice:
         """The rows of consecutive groups."""
@@ -116,8 +118,8 @@ class Geometry:
         """Where the rows of consecutive groups lie among their columns, group after group: int [rows]."""
         rows = self.rows_of(groups)
         batch, place = np.divmod(np.arange(rows.start, rows.stop), self.batch)
-        group, column = np.divmod(place, self.columns)
-        slots: NDArray[np.intp] = (batch * self.batch_groups + group - groups.start) * self.columns + column
+        group, column = np.divmod(place, self.rows_per_beat)
+        slots: NDArray[np.intp] = (batch * self.batch_groups + group - groups.start) * self.rows_per_beat + column
         return slots
 
     # --- beats and words ---
@@ -129,7 +131,7 @@ class Geometry:
     @property
     def base_bits(self) -> int:
         """Bits of a base code."""
-        return DIGIT_BITS * self.base_digits + self.half
+        return DIGIT_BITS * self.base_digits + self.half_digit
 
     @property
     def digits(self) -> int:
@@ -154,17 +156,17 @@ class Geometry:
     @property
     def levels(self) -> int:
         """Levels of a feature in its table; 0 without one."""
-        return level_count(self.base_bits) if self.table else 0
+        return level_count(self.base_bits) if self.codebook else 0
 
     @property
     def level_slots(self) -> int:
         """Places that the levels of all chunks take in a lane; 0 without tables."""
-        return self.chunks * level_slots(self.base_bits) if self.table else 0
+        return self.chunks * level_slots(self.base_bits) if self.codebook else 0
 
     @property
     def half_words(self) -> int:
         """Words of half digits a row."""
-        return self.half * -(-self.chunks // 2)
+        return self.half_digit * -(-self.chunks // 2)
 
     @property
     def label_beats(self) -> int:
@@ -184,12 +186,12 @@ class Geometry:
     @property
     def base_words(self) -> int:
         """Words of a base region."""
-        return self.base_beats * self.columns
+        return self.base_beats * self.rows_per_beat
 
     @property
     def draw_words(self) -> int:
         """Words of a draw region."""
-        return self.draw_beats * self.columns
+        return self.draw_beats * self.rows_per_beat
 
     @property
     def model_words(self) -> int:
@@ -204,7 +206,7 @@ class Geometry:
     @property
     def load_beats(self) -> int:
         """Beats of them."""
-        return self.load_words // self.columns
+        return self.load_words // self.rows_per_beat
 
     @property
     def model_bytes(self) -> int:
@@ -214,7 +216,7 @@ class Geometry:
     @property
     def record_words(self) -> int:
         """Words of an epoch's trace record."""
-        return record_words(self.outputs, self.columns)
+        return record_words(self.outputs, self.rows_per_beat)
 
     @property
     def beats(self) -> int:
@@ -242,7 +244,7 @@ class Geometry:
 
     def _span(self, groups: range, group_beats: int, before: int = 0, until: int = 0) -> slice:
         start, stop = groups.start * group_beats + before, groups.stop * group_beats + until
-        return slice(start * self.columns, stop * self.columns)
+        return slice(start * self.rows_per_beat, stop * self.rows_per_beat)
 
     @property
     def _label_bits(self) -> int:
@@ -250,4 +252,4 @@ class Geometry:
 
     @property
     def _beat_bits(self) -> int:
-        return self.columns * WORD_BITS
+        return self.rows_per_beat * WORD_BITS

@@ -8,7 +8,7 @@ PORT_WIDTHS = (64, 128, 256, 512)  # a beat is 1, 2, 4 or 8 words side by side, 
 CHUNK = 32  # features whose digits share one word
 DIGIT_BITS = 2  # a radix-4 digit; 32 of them fill a word
 MAX_DIGITS = 16  # 32 stored bits a feature
-TABLE_BITS = (1, 2, 3)  # base bits of a feature whose levels are in a table: 3, 5 or 9 levels
+CODEBOOK_BITS = (1, 2, 3)  # base bits of a feature whose levels are in a table: 3, 5 or 9 levels
 DEFAULT_LEVEL_SLOTS = 4096  # of a build with table lanes: 16,384 features of 5 levels
 LABELS_PER_WORD = 4
 BURST_BEATS = 16  # longest AXI burst; both Zynq families cut longer ones
@@ -27,9 +27,9 @@ def level_slots(base_bits: int) -> int:
     return 2 << base_bits
 
 
-def record_words(outputs: int, columns: int) -> int:
+def record_words(outputs: int, rows_per_beat: int) -> int:
     """Words of an epoch's trace record: the cycles, each output's loss, zeros up to a power of two and a whole beat."""
-    return max(1 << outputs.bit_length(), columns)
+    return max(1 << outputs.bit_length(), rows_per_beat)
 
 
 MAX_ROWS = (1 << 24) - 1

@@ -53,9 +53,9 @@ def pack_base(
     """
     groups = range(geometry.groups) if groups is None else groups
     slots = geometry.slots(groups)
-    _expect(codes, (len(slots), geometry.features), "codes")
-    _expect(labels, (len(slots), geometry.outputs), "labels")
-    columns, outputs, row_words = geometry.columns, geometry.outputs, geometry.base_row_words
+    _check_shape(codes, (len(slots), geometry.features), "codes")
+    _check_shape(labels, (len(slots), geometry.outputs), "labels")
+    columns, outputs, row_words = geometry.rows_per_beat, geometry.outputs, geometry.base_row_words
     fours = -(-len(groups) // LABELS_PER_WORD)
     beats = np.zeros((fours, outputs + LABELS_PER_WORD * row_words, columns), np.uint64)
 
@@ -80,8 +80,8 @@ def unpack_base(
     """Codes uint32 [rows, n] and labels int16 [rows, outputs] of a base region: the inverse of `pack_base`."""
     groups = range(geometry.groups) if groups is None else groups
     span = geometry.base_span(groups)
-    _expect(words, (span.stop - span.start,), "words")
-    columns, outputs, row_words = geometry.columns, geometry.outputs, geometry.base_row_words
+    _check_shape(words, (span.stop - span.start,), "words")
+    columns, outputs, row_words = geometry.rows_per_beat, geometry.outputs, geometry.base_row_words
     fours = -(-len(groups) // LABELS_PER_WORD)
     beats = np.zeros((fours, outputs + LABELS_PER_WORD * row_words, columns), np.uint64)
     beats.reshape(-1)[: len(words)] = words
@@ -99,8 +99,8 @@ def pack_draws(codes: NDArray[np.uint8], geometry: Geometry, groups: range | Non
     """
     groups = range(geometry.groups) if groups is None else groups
     slots = geometry.slots(groups)
-    _expect(codes, (len(slots), geometry.features), "codes")
-    columns = geometry.columns
+    _check_shape(codes, (len(slots), geometry.features), "codes")
+    columns = geometry.rows_per_beat
     words = np.zeros((len(groups) * columns, geometry.chunks, 1), np.uint64)
     for first in range(0, len(words), BLOCK_ROWS):
         _pack_slots(pack_digits, codes, slots, first, words[first : first + BLOCK_ROWS])
@@ -111,8 +111,8 @@ def pack_draws(codes: NDArray[np.uint8], geometry: Geometry, groups: range | Non
 def unpack_draws(words: Words, geometry: Geometry, groups: range | None = None) -> NDArray[np.uint8]:
     """Draw codes uint8 [rows, n] of a draw region: the inverse of `pack_draws`."""
     groups = range(geometry.groups) if groups is None else groups
-    columns = geometry.columns
-    _expect(words, (len(groups) * geometry.chunks * columns,), "words")
+    columns = geometry.rows_per_beat
+    _check_shape(words, (len(groups) * geometry.chunks * columns,), "words")
     turned = words.reshape(-1, geometry.chunks, columns).transpose(0, 2, 1)
     digits = turned.reshape(-1, geometry.chunks, 1)[geometry.slots(groups)]
     return unpack_digits(digits, geometry.features).astype(np.uint8)
@@ -147,11 +147,11 @@ def unpack_master(words: Words, features: int) -> NDArray[np.int32]:
 
 def _pack_rows(codes: NDArray[np.uint32], slots: NDArray[np.intp], some: range, geometry: Geometry) -> Words:
     """The base words of some slots, [slots, base_row_words], 0 where no row lies."""
-    chunks = 2 * geometry.half_words if geometry.half else geometry.chunks
+    chunks = 2 * geometry.half_words if geometry.half_digit else geometry.chunks
     digits = np.zeros((len(some), chunks, geometry.base_digits), np.uint64)
     if geometry.base_digits:
         _pack_slots(pack_digits, codes, slots, some.start, digits)
-    if not geometry.half:
+    if not geometry.half_digit:
         return digits.reshape(len(some), -1)
     halves = np.zeros((len(some), geometry.half_words), np.uint64)
     _pack_slots(partial(pack_halves, digits=geometry.base_digits), codes, slots, some.start, halves)
@@ -163,7 +163,7 @@ def _pack_rows(codes: NDArray[np.uint32], slots: NDArray[np.intp], some: range, 
 def _unpack_rows(words: Words, geometry: Geometry) -> NDArray[np.uint32]:
     """Codes uint32 [rows, features] of base words [rows, base_row_words]."""
     rows, features, digits = len(words), geometry.features, geometry.base_digits
-    if not geometry.half:
+    if not geometry.half_digit:
         return unpack_digits(words.reshape(rows, geometry.chunks, digits), features)
     padded = np.zeros((rows, geometry.half_words * (1 + 2 * digits)), np.uint64)
     padded[:, : geometry.base_row_words] = words
@@ -191,6 +191,6 @@ def _pack_slots(
     words[slots[start:stop] - first] = packed
 
 
-def _expect(array: NDArray[np.generic], shape: tuple[int, ...], name: str) -> None:
+def _check_shape(array: NDArray[np.generic], shape: tuple[int, ...], name: str) -> None:
     if array.shape != shape:
         raise DataError(f"{name} has shape {array.shape}, but the geometry says {shape}")

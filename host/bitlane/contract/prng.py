@@ -27,7 +27,7 @@ def lane_offset(lane: int) -> int:
     return (mixed ^ mixed >> 15) * 0xC2B2_AE35 & 0xFFFF_FFFF
 
 
-def words(seed: int, places: range, lanes: Words) -> Words:
+def random_words(seed: int, places: range, lanes: Words) -> Words:
     """Random words uint32 [places, lanes] of a batch with this seed; lanes are `lane_offset`s, uint32 [lanes]."""
     counted = np.arange(places.start, places.stop, dtype=np.uint32) * np.uint32(PLACE_STEP) + np.uint32(seed)
     mixed = counted[:, None] ^ lanes
@@ -48,9 +48,9 @@ def model_lanes() -> Words:
     return np.array([lane_offset(lane) for lane in range(CHUNK)], np.uint32)
 
 
-def coefficient_lanes(columns: int) -> Words:
+def scaled_gradient_lanes(rows_per_beat: int) -> Words:
     """Offsets uint32 [2 columns] of the lanes of s and d of each column."""
-    return np.array([lane_offset(CHUNK + lane) for lane in range(2 * columns)], np.uint32)
+    return np.array([lane_offset(CHUNK + lane) for lane in range(2 * rows_per_beat)], np.uint32)
 
 
 def _rotated(half: Words, left: int) -> Words:

@@ -60,7 +60,7 @@ MODE = (
     Field("base_digits", 0, 5, "radix-4 base digits of a feature, 0 to 16; with table lanes base bits, 1 to 3"),
     Field("draws", 5, 1, "1: a draw digit follows the base digits (double sampling); always with table lanes"),
     Field("staleness", 6, 1, "1: a batch reads the model as it was one batch earlier"),
-    Field("free", 7, 1, "1: prox leaves the last feature alone (an intercept)"),
+    Field("unpenalized_intercept", 7, 1, "1: prox leaves the last feature alone (an intercept)"),
     Field("snapshots", 8, 1, "1: store the model after each epoch, 0: after the last"),
     Field("loss", 9, 2, "0 squares, 1 hinge, 2 logistic"),
     Field("prox", 11, 2, "at the end of a batch: 0 nothing, 1 L2, 2 L1, 3 box"),
@@ -69,7 +69,7 @@ MODE = (
 )
 CUTS = (
     Field("model_cut", 0, 5, "low bits of a master weight that dot products do not see, rounded at random"),
-    Field("coefficient_cut", 5, 5, "low bits of step * slopes that are left out, rounded at random"),
+    Field("scaled_gradient_cut", 5, 5, "low bits of step * slopes that are left out, rounded at random"),
 )
 
 
@@ -93,16 +93,16 @@ def _table() -> tuple[Register, ...]:
         (0x020, "control", 32, True, "write only: 1 start, 2 abort, 4 acknowledge done"),
         (0x024, "status", 32, False, "bit 0 busy, bit 1 done, bits 15..8 error code"),
         (0x028, "irq_enable", 1, True, "raise irq while done"),
-        (0x030, "random", 32, False, "1: there is random rounding"),
+        (0x030, "random_rounding", 32, False, "1: there is random rounding"),
         (0x040, "features", 32, True, "features of a row"),
         (0x044, "groups", 32, True, "row groups of an epoch; a group is the rows of a beat"),
         (0x048, "mode", 21, True, "what is stored, and what is done with it", MODE),
-        (0x050, "sets", 32, True, "draw sets; epoch e reads set e mod sets"),
+        (0x050, "draw_sets", 32, True, "draw sets; epoch e reads set e mod sets"),
         (0x054, "epochs", 32, True, "epochs of this run"),
         (0x058, "batch_groups", 32, True, "row groups of a mini-batch; the last one of an epoch may be partial"),
         (0x060, "step", 21, True, "step / batch of rows whose label is 0 or more: mantissa | exponent << 16"),
         (0x064, "step_negative", 21, True, "the same for the other rows: class weights make a difference"),
-        (0x068, "rate", 21, True, "L2: shrinks a batch; L1: threshold a batch: mantissa | exponent << 16"),
+        (0x068, "penalty_step", 21, True, "L2: shrinks a batch; L1: threshold a batch: mantissa | exponent << 16"),
         (0x06C, "decay", 17, True, "factor on steps and rate after each epoch, in 2**-16"),
         (0x070, "phase", 32, True, "shrink accumulator at the start of the run"),
         (0x074, "cuts", 10, True, "random rounding; 0 for none", CUTS),
@@ -118,7 +118,7 @@ def _table() -> tuple[Register, ...]:
         (0x100, "epoch", 32, False, "epochs ended in this run"),
         (0x104, "step_now", 21, False, "step as decayed so far"),
         (0x108, "step_negative_now", 21, False, "step_negative as decayed so far"),
-        (0x10C, "rate_now", 21, False, "rate as decayed so far"),
+        (0x10C, "penalty_step_now", 21, False, "rate as decayed so far"),
         (0x110, "phase_now", 32, False, "shrink accumulator now"),
         (0x114, "seed_now", 32, False, "seed after the batches so far"),
         (0x118, "cycles", 64, False, "clock cycles from start to done"),
@@ -132,6 +132,6 @@ def _table() -> tuple[Register, ...]:
 
 REGISTERS: dict[str, Register] = {register.name: register for register in _table()}
 # There with what they are of only: otherwise they read as 0, like no register.
-TABLE_REGISTERS = ("level_slots",)
-RANDOM_REGISTERS = ("random", "cuts", "seed", "seed_now")
+TABLE_LANE_REGISTERS = ("level_slots",)
+RANDOM_ROUNDING_REGISTERS = ("random_rounding", "cuts", "seed", "seed_now")
 FIELDS = {field.name: (register, field) for register in REGISTERS.values() for field in register.fields}

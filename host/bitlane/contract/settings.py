@@ -30,16 +30,16 @@ class Settings:
 
     step: int
     step_negative: int
-    rate: int = 0
+    penalty_step: int = 0
     decay: int = NO_DECAY
     phase: int = 0
     loss: Loss = Loss.SQUARES
     prox: Prox = Prox.NONE
     bounds: tuple[int, int] = (BOUND.minimum, BOUND.maximum)
-    free: bool = False
+    unpenalized_intercept: bool = False
     staleness: int = 0
     model_cut: int = 0
-    coefficient_cut: int = 0
+    scaled_gradient_cut: int = 0
     seed: int = 0
 
     def after_epoch(self) -> Settings:
@@ -48,5 +48,5 @@ class Settings:
             self,
             step=decayed(self.step, self.decay),
             step_negative=decayed(self.step_negative, self.decay),
-            rate=decayed(self.rate, self.decay),
+            penalty_step=decayed(self.penalty_step, self.decay),
         )

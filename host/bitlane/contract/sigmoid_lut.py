@@ -6,16 +6,16 @@ import math
 
 from .formats import RESIDUAL, Fixed
 
-TABLE_ADDRESS_BITS = 10  # cells of 2**-7 from 0 to 8, each with the values at its middle
-TABLE = Fixed(18, 18)  # unsigned
+LUT_ADDRESS_BITS = 10  # cells of 2**-7 from 0 to 8, each with the values at its middle
+LUT = Fixed(18, 18)  # unsigned
 
 
-def logistic_table() -> list[tuple[int, int]]:
+def sigmoid_lut() -> list[tuple[int, int]]:
     """For each cell u: sigmoid(-u) and log(1 + exp(-u)) at its middle, in units of 2**-18.
 
     Off by at most 2**-10 and 2**-9 inside a cell, and by sigmoid(-8) = 3.4e-4 where a dot product is clipped at 8.
     """
-    cell = (RESIDUAL.maximum + 1) / (1 << RESIDUAL.fraction) / (1 << TABLE_ADDRESS_BITS)
-    middles = [(i + 0.5) * cell for i in range(1 << TABLE_ADDRESS_BITS)]
-    unit = 1 << TABLE.fraction
+    cell = (RESIDUAL.maximum + 1) / (1 << RESIDUAL.fraction) / (1 << LUT_ADDRESS_BITS)
+    middles = [(i + 0.5) * cell for i in range(1 << LUT_ADDRESS_BITS)]
+    unit = 1 << LUT.fraction
     return [(round(unit / (1 + math.exp(u))), round(unit * math.log1p(math.exp(-u)))) for u in middles]

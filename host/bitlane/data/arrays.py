@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bitlane.errors import DataError
-from bitlane.quantization.scaling import Floats, Table
+from bitlane.quantization.scaling import Floats, Matrix
 from bitlane.support.sklearn_compat import conversion_warning
 
 
-def as_table(X: ArrayLike, least: int = 0) -> Table:
+def as_matrix(X: ArrayLike, least: int = 0) -> Matrix:
     """X as integers or floats [rows, n], finite, with `least` rows."""
     if hasattr(X, "toarray"):
         raise DataError(f"X is a sparse {type(X).__name__}: only dense tables are taken, such as X.toarray()")
@@ -81,7 +81,7 @@ def _of_rows(y: NDArray[Any], rows: int) -> NDArray[Any]:
     return y
 
 
-def numbers(array: NDArray[Any], name: str) -> Table:
+def numbers(array: NDArray[Any], name: str) -> Matrix:
     """The array if it holds integers, float32 or float64; other numbers as float64."""
     if array.dtype in (np.float32, np.float64) or array.dtype.kind in "iu":
         return array

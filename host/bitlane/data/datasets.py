@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from bitlane.errors import DataError
 from bitlane.support.cache import cache_folder
-from bitlane.support.optional import extra
+from bitlane.support.optional import require_extra
 
-from .tables import Table, near_names, read_table
+from .tables import Dataset, near_names, read_dataset
 
 Task = Literal["regression", "binary", "multiclass"]
 
@@ -47,7 +47,7 @@ class Remote:
 
 
 @dataclass(frozen=True)
-class Entry:
+class DatasetEntry:
     """A data set that `load_dataset` knows. `rows` counts training and held-out rows."""
 
     name: str
@@ -73,16 +73,16 @@ _CADATA = _libsvm("regression", ("cadata", ""))
 _CPUSMALL = _libsvm("regression", ("cpusmall", ""))
 
 _ENTRIES = (
-    Entry("digits", "multiclass", 1797, 64, "8 x 8 images of digits", bundled="load_digits"),
-    Entry("wine", "multiclass", 178, 13, "wines of three growers", bundled="load_wine"),
-    Entry("breast_cancer", "binary", 569, 30, "cell nuclei, benign or not", bundled="load_breast_cancer"),
-    Entry("diabetes", "regression", 442, 10, "disease progression in a year", bundled="load_diabetes"),
-    Entry("cadata", "regression", 20640, 8, "house values in California", _CADATA),
-    Entry("cpusmall", "regression", 8192, 12, "CPU time in user mode", _CPUSMALL),
-    Entry("cpu_act", "regression", 8192, 21, "CPU time in user mode, all columns"),
-    Entry("housing_boston", "regression", 506, 13, "house values in Boston"),
-    Entry("millionsong_6719", "regression", 6719, 12, "a song's year from its timbre"),
-    Entry(
+    DatasetEntry("digits", "multiclass", 1797, 64, "8 x 8 images of digits", bundled="load_digits"),
+    DatasetEntry("wine", "multiclass", 178, 13, "wines of three growers", bundled="load_wine"),
+    DatasetEntry("breast_cancer", "binary", 569, 30, "cell nuclei, benign or not", bundled="load_breast_cancer"),
+    DatasetEntry("diabetes", "regression", 442, 10, "disease progression in a year", bundled="load_diabetes"),
+    DatasetEntry("cadata", "regression", 20640, 8, "house values in California", _CADATA),
+    DatasetEntry("cpusmall", "regression", 8192, 12, "CPU time in user mode", _CPUSMALL),
+    DatasetEntry("cpu_act", "regression", 8192, 21, "CPU time in user mode, all columns"),
+    DatasetEntry("housing_boston", "regression", 506, 13, "house values in Boston"),
+    DatasetEntry("millionsong_6719", "regression", 6719, 12, "a song's year from its timbre"),
+    DatasetEntry(
         "cod-rna",
         "binary",
         331152,
@@ -94,7 +94,7 @@ _ENTRIES = (
             ("cod-rna.t", "md5:b876c22c86a33ef262342b12d2718655"),
         ),
     ),
-    Entry(
+    DatasetEntry(
         "a9a",
         "binary",
         48842,
@@ -106,7 +106,7 @@ _ENTRIES = (
             ("a9a.t", "md5:f0bb16cf1ee3e80ff560e9d132ee647e"),
         ),
     ),
-    Entry(
+    DatasetEntry(
         "mushrooms",
         "binary",
         8124,
@@ -114,7 +114,7 @@ _ENTRIES = (
         "edible mushrooms",
         _libsvm("binary", ("mushrooms", "md5:2a52251de564d72e772b25211a84f5f8")),
     ),
-    Entry(
+    DatasetEntry(
         "mnist",
         "multiclass",
         70000,
@@ -128,7 +128,7 @@ _ENTRIES = (
             "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
         ),
     ),
-    Entry(
+    DatasetEntry(
         "fashion_mnist",
         "multiclass",
         70000,
@@ -145,12 +145,12 @@ _ENTRIES = (
 )
 
 
-def list_datasets() -> tuple[Entry, ...]:
+def list_datasets() -> tuple[DatasetEntry, ...]:
     """The data sets that `load_dataset` knows, those that need no network first."""
     return _ENTRIES
 
 
-def entry(name: str) -> Entry:
+def entry(name: str) -> DatasetEntry:
     """The entry of `name`; raises DataError with the near names where there is none."""
     for known in _ENTRIES:
         if known.name == name:
@@ -159,7 +159,7 @@ def entry(name: str) -> Entry:
     raise DataError(f"no data set {name!r}{near_names(name, names) or '; known are ' + ', '.join(names)}")
 
 
-def load_dataset(name: str) -> Table:
+def load_dataset(name: str) -> Dataset:
     """The samples of data set `name`: X float64[rows, n], y float64[rows] (binary labels -1 and +1).
 
     Raises DataError for an unknown name, a failed download, or a file that is not what its hash says.
@@ -169,14 +169,14 @@ def load_dataset(name: str) -> Table:
         return _bundled(known)
     local = _local(known)
     if local is not None:
-        return read_table(local)
+        return read_dataset(local)
     if not known.remotes:
         raise DataError(f"data set {name!r} has no public home: set BITLANE_DATA to a folder with {name}.npz")
     paths = [fetch(remote, cache_folder() / name) for remote in known.remotes]
     return _from_images(paths) if known.remotes[0].name.endswith("ubyte") else _from_libsvm(paths, known)
 
 
-def where(known: Entry) -> str:
+def location_of(known: DatasetEntry) -> str:
     """Where `load_dataset` would now take it from; "" where it cannot."""
     if known.bundled:
         return "scikit-learn"
@@ -188,7 +188,7 @@ def where(known: Entry) -> str:
     return "cache" if all((folder / remote.name).exists() for remote in known.remotes) else "download"
 
 
-def _local(known: Entry) -> Path | None:
+def _local(known: DatasetEntry) -> Path | None:
     root = os.environ.get("BITLANE_DATA")
     path = Path(root) / f"{known.name}.npz" if root else None
     return path if path is not None and path.exists() else None
@@ -251,18 +251,18 @@ def _check(remote: Remote, path: Path) -> None:
 
 
 # --- what the files hold -------------------------------------------------------------------------
-def _bundled(known: Entry) -> Table:
-    loader = getattr(extra("sklearn.datasets", f"data set {known.name!r}"), known.bundled)
+def _bundled(known: DatasetEntry) -> Dataset:
+    loader = getattr(require_extra("sklearn.datasets", f"data set {known.name!r}"), known.bundled)
     bunch = loader()
     y = np.asarray(bunch.target, np.float64)
     names = tuple(str(name) for name in bunch.feature_names)
     labels = _signs(y) if known.task == "binary" else y
-    return Table(np.asarray(bunch.data, np.float64), labels, names, "target")
+    return Dataset(np.asarray(bunch.data, np.float64), labels, names, "target")
 
 
-def _from_libsvm(paths: list[Path], known: Entry) -> Table:
+def _from_libsvm(paths: list[Path], known: DatasetEntry) -> Dataset:
     """One file: split 80/20 as the files of BITLANE_DATA are. Two files: the second is held out."""
-    datasets = extra("sklearn.datasets", "reading libsvm files")
+    datasets = require_extra("sklearn.datasets", "reading libsvm files")
     try:
         parts = datasets.load_svmlight_files([str(path) for path in paths], n_features=known.features)
     except ValueError as error:
@@ -276,7 +276,7 @@ def _from_libsvm(paths: list[Path], known: Entry) -> Table:
         cut = int(0.8 * len(X))
         dense = [X[order[:cut]], y[order[:cut]], X[order[cut:]], y[order[cut:]]]
     names = tuple(f"x{j}" for j in range(known.features))
-    return Table(dense[0], dense[1], names, "y", (dense[2], dense[3]))
+    return Dataset(dense[0], dense[1], names, "y", (dense[2], dense[3]))
 
 
 def _signs(y: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -286,11 +286,11 @@ def _signs(y: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(y == positive, 1.0, -1.0)
 
 
-def _from_images(paths: list[Path]) -> Table:
+def _from_images(paths: list[Path]) -> Dataset:
     X, y, X_test, y_test = (_idx(path) for path in paths)
     names = tuple(f"x{j}" for j in range(X[0].size))
     held_out = (X_test.reshape(len(X_test), -1).astype(np.float64), y_test.astype(np.float64))
-    return Table(X.reshape(len(X), -1).astype(np.float64), y.astype(np.float64), names, "y", held_out)
+    return Dataset(X.reshape(len(X), -1).astype(np.float64), y.astype(np.float64), names, "y", held_out)
 
 
 def _idx(path: Path) -> NDArray[np.uint8]:

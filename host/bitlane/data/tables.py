@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.errors import DataError
-from bitlane.support.optional import extra
+from bitlane.support.optional import require_extra
 
 Floats = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ MAX_CELLS = 1 << 30  # 8 GiB of float64: more than a host that trains linear mod
 
 
 @dataclass(frozen=True)
-class Table:
+class Dataset:
     """Samples and what is known about them.
 
     X float64[rows, n], finite. y float64[rows], or str[rows] where the labels are words. `held_out` is a
@@ -47,7 +47,7 @@ class Table:
         return int(self.X.shape[1])
 
 
-def read_table(path: str | Path, target: str | None = None, *, impute: bool = False) -> Table:
+def read_dataset(path: str | Path, target: str | None = None, *, impute: bool = False) -> Dataset:
     """Read the samples in `path`; the suffix says in which format.
 
     `target` names the label column of a csv or parquet file, or numbers it (0 is the first, -1 the last) in
@@ -88,8 +88,8 @@ def near_names(name: str, names: Sequence[str]) -> str:
 
 
 # --- csv and parquet -----------------------------------------------------------------------------
-def _read_csv(path: Path, target: str | None) -> Table:
-    pandas = extra("pandas", "reading csv files")
+def _read_csv(path: Path, target: str | None) -> Dataset:
+    pandas = require_extra("pandas", "reading csv files")
     separator = "\t" if ".tsv" in path.suffixes else ","
     try:
         # low_memory=False: a column's type comes from all of its values, not from a part of them
@@ -104,9 +104,9 @@ def _read_csv(path: Path, target: str | None) -> Table:
     return _from_frame(frame, path.name, target)
 
 
-def _read_parquet(path: Path, target: str | None) -> Table:
-    pandas = extra("pandas", "reading parquet files")
-    extra("pyarrow", "reading parquet files", install="pyarrow")
+def _read_parquet(path: Path, target: str | None) -> Dataset:
+    pandas = require_extra("pandas", "reading parquet files")
+    require_extra("pyarrow", "reading parquet files", install="pyarrow")
     try:
         frame = pandas.read_parquet(path)
     except (OSError, ValueError) as error:
@@ -114,7 +114,7 @@ def _read_parquet(path: Path, target: str | None) -> Table:
     return _from_frame(frame, path.name, target)
 
 
-def _from_frame(frame: Any, name: str, target: str | None) -> Table:
+def _from_frame(frame: Any, name: str, target: str | None) -> Dataset:
     columns = [str(column) for column in frame.columns]
     if target is None:
         raise DataError(f"{name} needs a target column, named with --target; it has {_some(columns)}")
@@ -131,12 +131,12 @@ def _from_frame(frame: Any, name: str, target: str | None) -> Table:
     for j, index in enumerate(features):
         X[:, j] = _numbers(frame.iloc[:, index], columns[index], name)
     y = _labels(frame.iloc[:, position], target, name)
-    return Table(X, y, tuple(columns[index] for index in features), target)
+    return Dataset(X, y, tuple(columns[index] for index in features), target)
 
 
 def _numbers(column: Any, name: str, file: str) -> Floats:
     """A feature column as float64; text in it is an error that names the first such value."""
-    pandas = extra("pandas", "reading tables")
+    pandas = require_extra("pandas", "reading tables")
     if pandas.api.types.is_datetime64_any_dtype(column.dtype):
         raise DataError(f"{file}: column {name!r} holds dates; turn it into numbers, or drop it")
     numbers = pandas.to_numeric(column, errors="coerce")
@@ -152,7 +152,7 @@ def _numbers(column: Any, name: str, file: str) -> Floats:
 
 def _labels(column: Any, name: str, file: str) -> NDArray[Any]:
     """The target as float64, or as words where most of its values are words."""
-    pandas = extra("pandas", "reading tables")
+    pandas = require_extra("pandas", "reading tables")
     if column.isna().any():
         row = int(np.argmax(column.isna().to_numpy()))
         raise DataError(f"{file}: target {name!r} has no value in row {row + 1}; drop such rows")
@@ -163,9 +163,9 @@ def _labels(column: Any, name: str, file: str) -> NDArray[Any]:
 
 
 # --- libsvm, npz, npy ----------------------------------------------------------------------------
-def _read_libsvm(path: Path, target: str | None) -> Table:
+def _read_libsvm(path: Path, target: str | None) -> Dataset:
     _no_target(path, target, "the first field of each line")
-    datasets = extra("sklearn.datasets", "reading libsvm files")
+    datasets = require_extra("sklearn.datasets", "reading libsvm files")
     try:
         sparse, y = datasets.load_svmlight_file(str(path))
     except (ValueError, UnicodeDecodeError, EOFError, OSError) as error:
@@ -182,7 +182,7 @@ def _densified(sparse: Any, name: str) -> Floats:
     return np.asarray(sparse.toarray(), np.float64)
 
 
-def _read_npz(path: Path, target: str | None) -> Table:
+def _read_npz(path: Path, target: str | None) -> Dataset:
     _no_target(path, target, "the array y or y_train")
     try:
         with np.load(path, allow_pickle=False) as arrays:
@@ -211,7 +211,7 @@ def _read_npz(path: Path, target: str | None) -> Table:
     return replace(_numbered(X, y), held_out=held_out)
 
 
-def _read_npy(path: Path, target: str | None) -> Table:
+def _read_npy(path: Path, target: str | None) -> Dataset:
     try:
         matrix = np.load(path, allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
@@ -230,7 +230,7 @@ def _read_npy(path: Path, target: str | None) -> Table:
         raise DataError(f"{path.name} has no column besides the target")
     X = np.delete(matrix, position, axis=1).astype(np.float64)
     names = tuple(f"x{j}" for j in range(columns) if j != position)
-    return Table(X, matrix[:, position].astype(np.float64), names, f"x{position}")
+    return Dataset(X, matrix[:, position].astype(np.float64), names, f"x{position}")
 
 
 def _samples(X: NDArray[Any], name: str, file: str) -> Floats:
@@ -248,8 +248,8 @@ def _targets(y: NDArray[Any], name: str, file: str) -> NDArray[Any]:
     return y if y.dtype.kind == "U" else y.astype(np.float64)
 
 
-def _numbered(X: Floats, y: NDArray[Any]) -> Table:
-    return Table(X, y, tuple(f"x{j}" for j in range(X.shape[1])), "y")
+def _numbered(X: Floats, y: NDArray[Any]) -> Dataset:
+    return Dataset(X, y, tuple(f"x{j}" for j in range(X.shape[1])), "y")
 
 
 def _no_target(path: Path, target: str | None, place: str) -> None:
@@ -258,7 +258,7 @@ def _no_target(path: Path, target: str | None, place: str) -> None:
 
 
 # --- what every table must be --------------------------------------------------------------------
-def _checked(table: Table, name: str, impute: bool) -> Table:
+def _checked(table: Dataset, name: str, impute: bool) -> Dataset:
     if len(table.y) != table.rows:
         raise DataError(f"{name} has {table.rows} rows and {len(table.y)} labels")
     if table.rows == 0:
@@ -280,7 +280,7 @@ def _checked(table: Table, name: str, impute: bool) -> Table:
     return replace(table, X=X, held_out=held_out)
 
 
-def _means(table: Table, name: str) -> Floats:
+def _means(table: Dataset, name: str) -> Floats:
     """The mean of the finite values of each column, float64[n]."""
     finite = np.isfinite(table.X)
     counts = finite.sum(axis=0)
@@ -306,7 +306,7 @@ def _finite(X: Floats, names: Sequence[str], name: str, means: Floats | None) ->
 
 
 # --- formats -------------------------------------------------------------------------------------
-_READERS: dict[str, Callable[[Path, str | None], Table]] = {
+_READERS: dict[str, Callable[[Path, str | None], Dataset]] = {
     ".csv": _read_csv,
     ".tsv": _read_csv,
     ".parquet": _read_parquet,
@@ -319,7 +319,7 @@ _READERS: dict[str, Callable[[Path, str | None], Table]] = {
 _PACKED = (".gz", ".bz2")  # what both pandas and scikit-learn unpack
 
 
-def _reader(path: Path) -> Callable[[Path, str | None], Table]:
+def _reader(path: Path) -> Callable[[Path, str | None], Dataset]:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if len(suffixes) > 1 and suffixes[-1] in _PACKED and suffixes[-2] in (".csv", ".tsv", ".libsvm", ".svm"):
         return _READERS[suffixes[-2]]

@@ -14,12 +14,12 @@ from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import (
     CHUNK,
     CHUNK_MODEL_BYTES,
+    CODEBOOK_BITS,
     DIGIT_BITS,
     LABELS_PER_WORD,
     MAX_DIGITS,
     MAX_EPOCHS,
     MAX_ROWS,
-    TABLE_BITS,
     WORD_BITS,
     WORD_BYTES,
     record_words,
@@ -32,7 +32,7 @@ from bitlane.contract.registers import (
     CONTROL_ACKNOWLEDGE,
     CONTROL_START,
     IDENTITY,
-    RANDOM_REGISTERS,
+    RANDOM_ROUNDING_REGISTERS,
     REGISTERS,
     STATUS_BUSY,
     STATUS_DONE,
@@ -115,9 +115,9 @@ class EmulatorDevice:
             "address_bits": config.address_bits,
             "outputs": config.outputs,
             "level_slots": config.level_slots,
-            "random": int(config.random),
+            "random_rounding": int(config.random_rounding),
         }
-        self._absent = () if config.random else RANDOM_REGISTERS
+        self._absent = () if config.random_rounding else RANDOM_ROUNDING_REGISTERS
 
     # --- registers ---
     def read(self, offset: int) -> int:
@@ -232,10 +232,16 @@ class EmulatorDevice:
         values |= _now(settings)
         loaded = unpack_master(self._load(at["model_in"], geometry.load_words), geometry.features)
         master, levels = loaded[: geometry.outputs], loaded[geometry.outputs :]
-        reference = Reference(geometry, settings, master, levels if geometry.table else None)
-        counts = predict(geometry, at["epochs"], bool(at["snapshots"]), settings.staleness, random=bool(at["random"]))
+        reference = Reference(geometry, settings, master, levels if geometry.codebook else None)
+        counts = predict(
+            geometry,
+            at["epochs"],
+            bool(at["snapshots"]),
+            settings.staleness,
+            random_rounding=bool(at["random_rounding"]),
+        )
         for number in range(at["epochs"]):
-            self._feed(reference, geometry, at, number % at["sets"])
+            self._feed(reference, geometry, at, number % at["draw_sets"])
             epoch = reference.end_epoch()
             record = np.zeros(geometry.record_words, np.int64)
             record[0] = counts.epoch_cycles[number]
@@ -265,7 +271,7 @@ class EmulatorDevice:
         base = self._load(at["base_address"] + number * at["base_stride"], geometry.base_words)
         if geometry.draws:
             draws = self._load(at["draw_address"] + number * at["draw_stride"], geometry.draw_words)
-        values = geometry.features * geometry.digits * geometry.columns
+        values = geometry.features * geometry.digits * geometry.rows_per_beat
         step = max(1, UNPACK_VALUES // values // LABELS_PER_WORD) * LABELS_PER_WORD
         for first in range(0, geometry.groups, step):
             groups = range(first, min(first + step, geometry.groups))
@@ -276,7 +282,9 @@ class EmulatorDevice:
 
 def _now(settings: Settings) -> dict[str, int]:
     """The registers that show how far steps, rate, phase and seed have come."""
-    return {f"{name}_now": getattr(settings, name) for name in ("step", "step_negative", "rate", "phase", "seed")}
+    return {
+        f"{name}_now": getattr(settings, name) for name in ("step", "step_negative", "penalty_step", "phase", "seed")
+    }
 
 
 def _checked(at: dict[str, int]) -> tuple[Geometry, Settings]:
@@ -290,7 +298,7 @@ def _checked(at: dict[str, int]) -> tuple[Geometry, Settings]:
         "groups": MAX_ROWS,
         "epochs": MAX_EPOCHS,
         "batch_groups": MAX_ROWS,
-        "sets": at["sets"],
+        "draw_sets": at["draw_sets"],
     }
     beat = at["port_bits"] // 8
     multiples = {
@@ -310,7 +318,7 @@ def _checked(at: dict[str, int]) -> tuple[Geometry, Settings]:
         or not DECAY_RANGE[0] <= at["decay"] <= DECAY_RANGE[1]
         or at["loss"] not in list(Loss)
         or bounds[0] > bounds[1]
-        or max(at["model_cut"], at["coefficient_cut"]) > MAX_CUT
+        or max(at["model_cut"], at["scaled_gradient_cut"]) > MAX_CUT
         or (at["staleness"] and 2 * chunks > at["max_features"] // CHUNK)
     ):
         raise _Fault(ErrorCode.CONFIGURATION)
@@ -328,26 +336,26 @@ def _checked(at: dict[str, int]) -> tuple[Geometry, Settings]:
         base_digits=digits,
         draws=bool(at["draws"]),
         batch=batch if full else rows,
-        columns=columns,
+        rows_per_beat=columns,
         outputs=at["outputs"],
-        half=bool(half),
-        table=table,
+        half_digit=bool(half),
+        codebook=table,
     )
     if geometry.row_words > at["max_row_words"] or geometry.level_slots > at["level_slots"]:
         raise _Fault(ErrorCode.CONFIGURATION)
     settings = Settings(
         step=at["step"],
         step_negative=at["step_negative"],
-        rate=at["rate"],
+        penalty_step=at["penalty_step"],
         decay=at["decay"],
         phase=at["phase"],
         loss=Loss(at["loss"]),
         prox=Prox(at["prox"]),
         bounds=bounds,
-        free=bool(at["free"]),
+        unpenalized_intercept=bool(at["unpenalized_intercept"]),
         staleness=at["staleness"],
         model_cut=at["model_cut"],
-        coefficient_cut=at["coefficient_cut"],
+        scaled_gradient_cut=at["scaled_gradient_cut"],
         seed=at["seed"],
     )
     return geometry, settings
@@ -356,7 +364,7 @@ def _checked(at: dict[str, int]) -> tuple[Geometry, Settings]:
 def _is_precision(at: dict[str, int]) -> bool:
     """Whether the lanes read such samples; with tables `base_digits` counts bits."""
     if at["level_slots"]:
-        return at["base_digits"] in TABLE_BITS and bool(at["draws"])
+        return at["base_digits"] in CODEBOOK_BITS and bool(at["draws"])
     return 1 <= at["base_digits"] + at["draws"] <= MAX_DIGITS
 
 

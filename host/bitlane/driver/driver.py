@@ -29,8 +29,8 @@ from bitlane.devices.protocol import Buffer, Device
 from bitlane.errors import DataError, DeviceError
 
 from . import registers
-from .job import Counters, Job, Outcome, Slot
-from .trace import OnEpoch, Trace
+from .job import Counters, Job, JobResult, SampleBuffers
+from .trace import EpochTrace, OnEpoch
 
 BOUND_MASK = (1 << BOUND.bits) - 1
 SHORTEST_PAUSE = 1 << 12  # cycles between two looks at STATUS
@@ -49,7 +49,7 @@ _EXPLANATIONS = {
 }
 
 
-class Accelerator:
+class Driver:
     """The driver of one device.
 
     Parameters
@@ -65,7 +65,7 @@ class Accelerator:
 
     def __init__(self, device: Device, patience: float = 60.0):
         self.device = device
-        self.patience = patience
+        self.timeout = patience
         identity = self._read("identity")
         if identity != IDENTITY:
             raise DeviceError(
@@ -82,9 +82,9 @@ class Accelerator:
         self.max_features = self._read("max_features")
         self.max_row_words = self._read("max_row_words")
         self.port_bits = self._read("port_bits")
-        self.columns = self.port_bits // WORD_BITS
+        self.rows_per_beat = self.port_bits // WORD_BITS
         self.outputs = self._read("outputs")
-        self.random = bool(self._read("random"))
+        self.random = bool(self._read("random_rounding"))
         self.address_bits = self._read("address_bits")
         self.level_slots = self._read("level_slots")
 
@@ -93,21 +93,20 @@ class Accelerator:
         """Whether its lanes look levels up in tables."""
         return self.level_slots > 0
 
-    def check(self, geometry: Geometry, staleness: int = 0) -> None:
+    def check_fit(self, geometry: Geometry, staleness: int = 0) -> None:
         """DataError if the hardware is of another shape, or rows are too long for it; it says what would fit."""
-        mine, theirs = (geometry.columns, geometry.outputs), (self.columns, self.outputs)
+        mine, theirs = (geometry.rows_per_beat, geometry.outputs), (self.rows_per_beat, self.outputs)
         if mine != theirs:
             raise DataError(
-                f"the data is laid out for {mine[0]} columns and {mine[1]} outputs, but {self.device.name} "
-                f"has {theirs[0]} and {theirs[1]}: open the device with width={mine[0] * WORD_BITS} "
-                f"and outputs={mine[1]}"
+                f"the data is packed for width={mine[0] * WORD_BITS} and outputs={mine[1]}, but {self.device.name} "
+                f"has width={theirs[0] * WORD_BITS} and outputs={theirs[1]}: open a device of the same build"
             )
-        if geometry.table and not self.table:
+        if geometry.codebook and not self.table:
             raise DataError(
                 f"the features have levels of their own, but {self.device.name} has no tables for them: open the "
                 f"device with level_slots={DEFAULT_LEVEL_SLOTS}"
             )
-        if self.table and not geometry.table:
+        if self.table and not geometry.codebook:
             raise DataError(
                 f"the features have uniform levels, but {self.device.name} takes levels from tables alone: open the "
                 "device with level_slots=0"
@@ -137,19 +136,19 @@ class Accelerator:
             )
 
     @contextmanager
-    def slot(self, base_words: int, draw_words: int) -> Iterator[Slot]:
+    def sample_buffers(self, base_words: int, draw_words: int) -> Iterator[SampleBuffers]:
         """Buffers for samples, freed in the end; they may be filled while another slot's run goes on."""
         with ExitStack() as stack:
             buffers = [self._allocate(stack, words) if words else None for words in (base_words, draw_words)]
-            yield Slot(self.device, *buffers)
+            yield SampleBuffers(self.device, *buffers)
 
     def run(
         self,
         job: Job,
         on_epoch: OnEpoch | None = None,
-        slot: Slot | None = None,
-        meanwhile: Callable[[], None] | None = None,
-    ) -> Outcome:
+        buffers: SampleBuffers | None = None,
+        while_running: Callable[[], None] | None = None,
+    ) -> JobResult:
         """Starts the accelerator once and waits for it. Its buffers are freed however it ends.
 
         Parameters
@@ -164,16 +163,18 @@ class Accelerator:
         DataError: rows too long for the hardware, or columns, outputs or lanes that it does not have.
         DeviceError: it is busy, has no room, makes no progress, or ended with an error (see `.code`).
         """
-        self.check(job.geometry, job.settings.staleness)
-        if not self.random and (job.settings.model_cut or job.settings.coefficient_cut):
-            raise DataError(f"{self.device.name} has no random rounding: open the device with random=True")
+        self.check_fit(job.geometry, job.settings.staleness)
+        if not self.random and (job.settings.model_cut or job.settings.scaled_gradient_cut):
+            raise DataError(f"{self.device.name} has no random rounding: open the device with random_rounding=True")
         strides = _strides(job)
         if self._read("status") & STATUS_BUSY:
             raise DeviceError(f"{self.device.name} is busy with another run")
         with ExitStack() as stack:
-            if slot is None:
-                slot = stack.enter_context(self.slot(sum(map(len, job.base)), sum(map(len, job.draws))))
-                slot.fill(job.base, job.draws)
+            if buffers is None:
+                buffers = stack.enter_context(
+                    self.sample_buffers(sum(map(len, job.base_regions)), sum(map(len, job.draw_regions)))
+                )
+                buffers.fill(job.base_regions, job.draw_regions)
             model_in = self._allocate(stack, job.geometry.load_words)
             model_in.array[: job.geometry.model_words] = pack_master(job.master)
             if job.levels is not None:
@@ -182,10 +183,12 @@ class Accelerator:
             models = job.epochs if job.snapshots else 1
             model_out = self._allocate(stack, models * job.geometry.model_words)
             records = self._allocate(stack, job.epochs * job.geometry.record_words)
-            trace = Trace(self.device, records, job.geometry, on_epoch)
-            self._configure(job, slot, strides, model_in, model_out, records)
-            expected = predict(job.geometry, job.epochs, job.snapshots, job.settings.staleness, random=self.random)
-            code = self._start_and_wait(trace, expected, meanwhile)
+            trace = EpochTrace(self.device, records, job.geometry, on_epoch)
+            self._configure(job, buffers, strides, model_in, model_out, records)
+            expected = predict(
+                job.geometry, job.epochs, job.snapshots, job.settings.staleness, random_rounding=self.random
+            )
+            code = self._start_and_wait(trace, expected, while_running)
             if code != ErrorCode.NONE:
                 raise DeviceError(f"{self.device.name} ended with {code.name}: {_EXPLANATIONS[code]}", code)
             self.device.invalidate(model_out)
@@ -205,7 +208,7 @@ class Accelerator:
     def _configure(
         self,
         job: Job,
-        slot: Slot,
+        slot: SampleBuffers,
         strides: dict[str, int],
         model_in: Buffer,
         model_out: Buffer,
@@ -217,10 +220,10 @@ class Accelerator:
         address = {"base_address": slot.base, "draw_address": slot.draws, "model_in": model_in}
         values = {name: buffer.device_address if buffer else 0 for name, buffer in address.items()}
         mode = {
-            "base_digits": geometry.base_bits if geometry.table else geometry.base_digits,
+            "base_digits": geometry.base_bits if geometry.codebook else geometry.base_digits,
             "draws": int(geometry.draws),
             "staleness": settings.staleness,
-            "free": int(settings.free),
+            "unpenalized_intercept": int(settings.unpenalized_intercept),
             "snapshots": int(job.snapshots),
             "loss": int(settings.loss),
             "prox": int(settings.prox),
@@ -232,12 +235,12 @@ class Accelerator:
             "mode": REGISTERS["mode"].pack(mode),
             "features": geometry.features,
             "groups": geometry.groups,
-            "sets": job.sets,
+            "draw_sets": job.draw_sets,
             "epochs": job.epochs,
             "batch_groups": geometry.batch_groups,
             "step": settings.step,
             "step_negative": settings.step_negative,
-            "rate": settings.rate,
+            "penalty_step": settings.penalty_step,
             "decay": settings.decay,
             "phase": settings.phase,
             "bounds": low & BOUND_MASK | (high & BOUND_MASK) << BOUND.bits,
@@ -246,7 +249,7 @@ class Accelerator:
             "trace": trace.device_address,
         }
         if self.random:
-            cuts = {"model_cut": settings.model_cut, "coefficient_cut": settings.coefficient_cut}
+            cuts = {"model_cut": settings.model_cut, "scaled_gradient_cut": settings.scaled_gradient_cut}
             values |= {"cuts": REGISTERS["cuts"].pack(cuts), "seed": settings.seed}
         for name, value in values.items():
             if name in ADDRESSES and self.address_bits <= 32:
@@ -254,7 +257,9 @@ class Accelerator:
             else:
                 self._write(name, value)
 
-    def _start_and_wait(self, trace: Trace, expected: CycleCounts, meanwhile: Callable[[], None] | None) -> ErrorCode:
+    def _start_and_wait(
+        self, trace: EpochTrace, expected: CycleCounts, meanwhile: Callable[[], None] | None
+    ) -> ErrorCode:
         """Starts, waits until done, acknowledges. Whatever is raised meanwhile stops the device first."""
         self._write("control", CONTROL_START)
         try:
@@ -268,7 +273,7 @@ class Accelerator:
         self._write("control", CONTROL_ACKNOWLEDGE)
         return ErrorCode(status >> STATUS_ERROR_SHIFT & 0xFF)
 
-    def _sleep(self, trace: Trace, expected: CycleCounts) -> int:
+    def _sleep(self, trace: EpochTrace, expected: CycleCounts) -> int:
         """As long as the run takes where memory never stalls, touching no register; returns the cycles of that."""
         ends = expected.epoch_cycles[:: 1 + len(expected.epoch_cycles) // LOOKS] if trace.wanted else ()
         for end in (*ends, expected.cycles):
@@ -277,7 +282,7 @@ class Accelerator:
             trace.update()
         return passed
 
-    def _wait(self, trace: Trace, passed: int) -> int:
+    def _wait(self, trace: EpochTrace, passed: int) -> int:
         """Polls STATUS until done, more rarely the longer it takes; the deadline is about progress, not about time."""
         progress, moved = (-1, -1), time.monotonic()
         looked = moved
@@ -291,29 +296,29 @@ class Accelerator:
             passed += min(max(passed // 16, SHORTEST_PAUSE), LONGEST_PAUSE)
             self.device.wait(passed)
             now = time.monotonic()
-            if now - looked >= self.patience / 4:
+            if now - looked >= self.timeout / 4:
                 looked = now
                 latest = (self._read("epoch"), self._read("beats"))
                 if latest != progress:
                     progress, moved = latest, now
-                elif now - moved > self.patience:
+                elif now - moved > self.timeout:
                     raise DeviceError(
-                        f"{self.device.name} made no progress for {self.patience:g} seconds in epoch "
+                        f"{self.device.name} made no progress for {self.timeout:g} seconds in epoch "
                         f"{latest[0]}, after {latest[1]} beats read: does its clock run, does its memory answer?"
                     )
 
     def _abort(self) -> None:
         """Stops the device and waits until it is idle, or until patience ends."""
         self._write("control", CONTROL_ABORT)
-        end = time.monotonic() + self.patience
+        end = time.monotonic() + self.timeout
         while self._read("status") & STATUS_BUSY and time.monotonic() < end:
             pass
         self._write("control", CONTROL_ACKNOWLEDGE)
 
-    def _outcome(self, job: Job, model_out: Buffer, trace: Trace) -> Outcome:
+    def _outcome(self, job: Job, model_out: Buffer, trace: EpochTrace) -> JobResult:
         records, geometry = trace.records(), job.geometry
         models = unpack_master(model_out.array, geometry.features).reshape(-1, geometry.outputs, geometry.features)
-        return Outcome(
+        return JobResult(
             loss=records[:, 1:],
             epoch_cycles=records[:, 0],
             master=models[-1],
@@ -322,7 +327,7 @@ class Accelerator:
                 job.settings,
                 step=self._read("step_now"),
                 step_negative=self._read("step_negative_now"),
-                rate=self._read("rate_now"),
+                penalty_step=self._read("penalty_step_now"),
                 phase=self._read("phase_now"),
                 seed=self._seed_after(job),
             ),
@@ -348,7 +353,7 @@ class Accelerator:
 
 def _strides(job: Job) -> dict[str, int]:
     """The two stride registers: bytes from one set to the next, 0 for a set alone. DataError where they do not fit."""
-    regions = {"base_stride": job.base, "draw_stride": job.draws}
+    regions = {"base_stride": job.base_regions, "draw_stride": job.draw_regions}
     strides = {name: len(sets[0]) * WORD_BYTES if len(sets) > 1 else 0 for name, sets in regions.items()}
     if max(strides.values()) >= STRIDE_LIMIT:
         raise DataError(f"a set of {max(strides.values())} bytes is too large for several: {STRIDE_LIMIT} is the limit")

@@ -40,8 +40,8 @@ class Job:
     """
 
     geometry: Geometry
-    base: Sequence[Words]
-    draws: Sequence[Words]
+    base_regions: Sequence[Words]
+    draw_regions: Sequence[Words]
     master: NDArray[np.int32]
     epochs: int
     settings: Settings
@@ -49,7 +49,7 @@ class Job:
     levels: NDArray[np.int32] | None = None
 
     def __post_init__(self) -> None:
-        shape = (self.geometry.levels, self.geometry.features) if self.geometry.table else None
+        shape = (self.geometry.levels, self.geometry.features) if self.geometry.codebook else None
         found = None if self.levels is None else self.levels.shape
         if found != shape:
             raise DataError(f"levels has shape {found}, but the geometry says {shape}")
@@ -60,13 +60,13 @@ class Job:
             )
 
     @property
-    def sets(self) -> int:
+    def draw_sets(self) -> int:
         """Sets that the epochs go through."""
-        return max(len(self.base), len(self.draws))
+        return max(len(self.base_regions), len(self.draw_regions))
 
 
 @dataclass(frozen=True)
-class Slot:
+class SampleBuffers:
     """Buffers for the samples of a job; None where it has none."""
 
     device: Device
@@ -96,7 +96,7 @@ class Counters:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class JobResult:
     """What a run left behind.
 
     Parameters

@@ -15,7 +15,7 @@ EMPTY = 1 << 63  # in the words of a record that is not written yet: no count of
 OnEpoch = Callable[[int, NDArray[np.int64]], None]
 
 
-class Trace:
+class EpochTrace:
     """The records of a run's epochs in a buffer of the device, empty at first.
 
     Parameters

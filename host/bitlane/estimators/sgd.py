@@ -11,18 +11,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.data.arrays import as_labels, as_table, as_targets
+from bitlane.data.arrays import as_labels, as_matrix, as_targets
 from bitlane.devices import Device, open_device
 from bitlane.errors import DataError
-from bitlane.levels.codebooks import training_precision
+from bitlane.levels.codebooks import choose_precision
 from bitlane.policies.protocol import BitPolicy
-from bitlane.quantization.scaling import Floats, Table
-from bitlane.quantization.stochastic import rounds
+from bitlane.quantization.scaling import Floats, Matrix
+from bitlane.quantization.stochastic import uses_random_rounding
 from bitlane.support.sklearn_compat import not_fitted
 from bitlane.training.by_policy import policy_of, train_by_policy
 from bitlane.training.checkpoint import Checkpoint
 from bitlane.training.objective import Bounds, ClassWeights
-from bitlane.training.result import OnEpoch, Run
+from bitlane.training.result import OnEpoch, TrainingResult
 from bitlane.training.train import ALIKE, train
 
 from .validation import as_coefficients, as_number, as_seed, check_names, class_weights, clipped_batch, column_names
@@ -93,7 +93,7 @@ class _LinearSGD:
 
     coef_: Floats
     intercept_: Floats
-    run_: Run
+    run_: TrainingResult
 
     def _set(self, parameters: Mapping[str, Any]) -> None:
         """Keeps what the constructor was given, as it was given."""
@@ -140,7 +140,7 @@ class _LinearSGD:
     # --- training ---
     def _train(
         self,
-        table: Table,
+        table: Matrix,
         targets: Floats,
         class_weight: ClassWeights | Sequence[ClassWeights],
         coef_init: ArrayLike | None,
@@ -148,7 +148,7 @@ class _LinearSGD:
         resume: Checkpoint | None,
         on_epoch: OnEpoch | None,
         snapshots: bool,
-    ) -> Run:
+    ) -> TrainingResult:
         """One run of all targets, float64 [rows, targets]."""
         policy = policy_of(self.bits)
         if policy is not None and resume is not None:
@@ -167,13 +167,13 @@ class _LinearSGD:
             "coef_init": as_coefficients("coef_init", coef_init, targets.shape[1], table.shape[1]),
             "intercept_init": as_coefficients("intercept_init", intercept_init, targets.shape[1], None),
         }
-        random = rounds(self.model_bits, self.gradient_bits)
+        random = uses_random_rounding(self.model_bits, self.gradient_bits)
         bits: dict[str, Any] = {"policy": policy, "sampling": self.sampling}
         if policy is None:
             number: Any = self.bits
-            bits = {"precision": training_precision(number, self.sampling, self.levels), "resume": resume}
+            bits = {"precision": choose_precision(number, self.sampling, self.levels), "resume": resume}
         slots = bits["precision"].level_slots if policy is None else 0
-        device = open_device(self.device, AcceleratorConfig(level_slots=slots, random=random))
+        device = open_device(self.device, AcceleratorConfig(level_slots=slots, random_rounding=random))
         try:
             return (train if policy is None else train_by_policy)(
                 table,
@@ -201,7 +201,7 @@ class _LinearSGD:
             if device is not self.device:
                 device.close()
 
-    def _remember(self, X: Any, table: Table, run: Run) -> None:
+    def _remember(self, X: Any, table: Matrix, run: TrainingResult) -> None:
         self.run_ = run
         self.n_iter_ = self.epochs
         self.n_features_in_ = table.shape[1]
@@ -217,7 +217,7 @@ class _LinearSGD:
         if not self.__sklearn_is_fitted__():
             raise not_fitted(type(self).__name__)
         check_names(X, getattr(self, "feature_names_in_", None))
-        table = as_table(X)
+        table = as_matrix(X)
         if table.shape[1] != self.n_features_in_:
             name, fitted = type(self).__name__, self.n_features_in_
             raise DataError(f"X has {table.shape[1]} features, but {name} is expecting {fitted} features as input")
@@ -280,7 +280,7 @@ class SGDRegressor(_LinearSGD):  # noqa: D101 - its docstring is made below
         DataError (a ValueError): data or a parameter that cannot be used.
         DeviceError: the device failed or is missing.
         """
-        table = as_table(X, least=2)
+        table = as_matrix(X, least=2)
         targets = as_targets(y, len(table))
         columns = targets.reshape(len(table), -1)
         run = self._train(table, columns, ALIKE, coef_init, intercept_init, resume, on_epoch, snapshots)
@@ -352,7 +352,7 @@ class SGDClassifier(_LinearSGD):  # noqa: D101 - its docstring is made below
 
         Parameters and errors are those of `SGDRegressor.fit`.
         """
-        table = as_table(X, least=2)
+        table = as_matrix(X, least=2)
         labels = as_labels(y, len(table))
         classes = np.unique(labels)
         if len(classes) < 2:

@@ -24,7 +24,7 @@ def float_models(X: Floats, y: Floats, schedule: Schedule) -> tuple[Floats, Floa
     training that diverges ends with infinities.
     """
     margins = schedule.loss != "squared_error"
-    scaling = fit_scaling(X, y[:, None], schedule.fit_intercept, margins=margins, one=float(margins))
+    scaling = fit_scaling(X, y[:, None], schedule.fit_intercept, margins=margins, intercept_value=float(margins))
     values = scaling.values(X)
     unit = scaling.label_unit[0]
     labels = (y - scaling.label_center[0]) / unit if unit else np.zeros(len(y))

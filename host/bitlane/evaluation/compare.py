@@ -17,7 +17,7 @@ from bitlane.errors import DataError
 from bitlane.quantization.labels import curve_label
 from bitlane.quantization.precision import FULL_BITS, Precision
 from bitlane.quantization.scaling import Floats
-from bitlane.training.result import OnEpoch, Run
+from bitlane.training.result import OnEpoch, TrainingResult
 from bitlane.training.train import train
 
 from .baseline import float_models
@@ -29,7 +29,7 @@ SAMPLINGS = ("double", "nearest", "naive")
 
 
 @dataclass(frozen=True)
-class Result:
+class ComparedModel:
     """One training. Losses are means on the unquantized rows, squared residuals in label units squared.
 
     losses float64[epochs], of the model after each epoch. accuracy, held_out: of the final model, the share of rows
@@ -86,15 +86,15 @@ class Comparison:
     features: int
     constant: float
     optimum: float | None
-    results: tuple[Result, ...]
+    results: tuple[ComparedModel, ...]
 
-    def relative(self, result: Result) -> float:
+    def relative(self, result: ComparedModel) -> float:
         """Loss over that of full precision on the same device."""
         return result.loss / self.results[1].loss if self.results[1].loss else float("nan")
 
 
 @dataclass(frozen=True)
-class Data:
+class ComparisonData:
     """What is trained on: X float64 [rows, n], y float64 [rows]; where y is -1 and 1, accuracy is told too.
 
     held_out: an X and a y that are not trained on, or None.
@@ -104,7 +104,9 @@ class Data:
     y: Floats
     held_out: tuple[Floats, Floats] | None = None
 
-    def result(self, precision: Precision | None, models: tuple[Floats, Floats], loss: str, **counted: Any) -> Result:
+    def result(
+        self, precision: Precision | None, models: tuple[Floats, Floats], loss: str, **counted: Any
+    ) -> ComparedModel:
         """What the models after each epoch, coefficients [epochs, n] and intercepts [epochs], are worth."""
         last = tuple(each[-1:] for each in models)
         accuracy = held_out = None
@@ -114,11 +116,11 @@ class Data:
                 held_out = float(accuracies_of(*self.held_out, *last)[0])
         named = ("float64", 64) if precision is None else (precision.sampling, precision.bits)
         losses = losses_of(self.X, self.y, *models, loss)
-        return Result(*named, losses, accuracy=accuracy, held_out=held_out, **counted)
+        return ComparedModel(*named, losses, accuracy=accuracy, held_out=held_out, **counted)
 
 
 def compare(
-    data: Data,
+    data: ComparisonData,
     precisions: Sequence[Precision],
     schedule: Schedule,
     *,
@@ -140,7 +142,7 @@ def compare(
                 for precision in [FULL, *(p for p in precisions if p != FULL)]:
                     with labelled(curve_label(precision.sampling, precision.bits, stale)):
                         run = train_as(data, precision, schedule, opened, stale, on_epoch)
-                    width = WORD_BITS * run.columns
+                    width = WORD_BITS * run.rows_per_beat
                     results.append(_result(data, precision, schedule, run))
     finally:
         if opened is not device:
@@ -184,14 +186,14 @@ def _labelled_warnings() -> Iterator[Callable[[str], contextlib.AbstractContextM
 
 
 def train_as(
-    data: Data,
+    data: ComparisonData,
     precision: Precision,
     schedule: Schedule,
     device: Device,
     staleness: int = 0,
     on_epoch: OnEpoch | None = None,
     levels: str = "uniform",
-) -> Run:
+) -> TrainingResult:
     """One training of a comparison, with its models of each epoch; see `training.train`."""
     return train(
         data.X,
@@ -213,7 +215,7 @@ def train_as(
     )
 
 
-def _result(data: Data, precision: Precision, schedule: Schedule, run: Run) -> Result:
+def _result(data: ComparisonData, precision: Precision, schedule: Schedule, run: TrainingResult) -> ComparedModel:
     return data.result(
         precision,
         run.models(),
@@ -239,29 +241,29 @@ def precisions_of(bits: Sequence[int], samplings: Sequence[str]) -> list[Precisi
     return [precision for precision in found if precision != FULL]
 
 
-def one_against_rest(y: NDArray[Any], positive: str | None) -> tuple[Floats, str]:
+def one_vs_rest(y: NDArray[Any], positive: str | None) -> tuple[Floats, str]:
     """Class labels as -1 and +1, float64[rows], and the name of the positive class.
 
     Of two classes the second is positive, of several the first, unless `positive` names one.
     Raises DataError where there is one class only, or no class of that name.
     """
     classes = np.unique(y)
-    names = [class_name(value) for value in classes]
+    names = [label_text(value) for value in classes]
     if len(classes) < 2:
         raise DataError(f"all labels are {names[0]}; two classes are needed")
     if positive is None:
         positive = names[1] if len(classes) == 2 else names[0]
     if positive not in names:
         raise DataError(f"no class {positive!r}; the classes are {', '.join(names[:10])}")
-    return signs(y, positive), positive
+    return binary_labels(y, positive), positive
 
 
-def signs(y: NDArray[Any], positive: str) -> Floats:
+def binary_labels(y: NDArray[Any], positive: str) -> Floats:
     """1 where class labels have this name, -1 elsewhere: float64[rows]."""
-    return np.where(np.isin(y, [value for value in np.unique(y) if class_name(value) == positive]), 1.0, -1.0)
+    return np.where(np.isin(y, [value for value in np.unique(y) if label_text(value) == positive]), 1.0, -1.0)
 
 
-def class_name(value: object) -> str:
+def label_text(value: object) -> str:
     """A class label as people write it: 3 rather than 3.0."""
     number = isinstance(value, (float, np.floating)) and float(value).is_integer()
     return str(int(float(value))) if number else str(value)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bitlane.data.arrays import as_table
+from bitlane.data.arrays import as_matrix
 from bitlane.errors import DataError
 from bitlane.levels.curve import Floats
 from bitlane.levels.optimal import optimal_levels
@@ -59,7 +59,7 @@ def column_scaling(X: NDArray[np.floating]) -> Scaling:
     ------
     DataError: every column is constant, or their range overflows.
     """
-    X = as_table(X)
+    X = as_matrix(X)
     scaling = fit_scaling(X, np.zeros((len(X), 1)), margins=True)
     constant = X.shape[1] - len(scaling.active)
     if constant == X.shape[1]:

@@ -50,7 +50,7 @@ def suggest_learning_rate(
     """
     step = max(1, len(X) // ROWS)
     margins = loss != "squared_error"
-    scaling = fit_scaling(X, np.ones((len(X), 1)), fit_intercept, margins=margins, one=float(margins))
+    scaling = fit_scaling(X, np.ones((len(X), 1)), fit_intercept, margins=margins, intercept_value=float(margins))
     values = scaling.values(X[::step])
     curvature = CURVATURE.get(loss, 1.0)
     energy = float(np.mean(np.einsum("ij,ij->i", values, values))) if len(scaling.active) else 0.0

@@ -6,20 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.contract.formats import LEVEL
-from bitlane.contract.layout import DIGIT_BITS, TABLE_BITS
+from bitlane.contract.layout import CODEBOOK_BITS, DIGIT_BITS
 from bitlane.errors import DataError
 from bitlane.quantization.precision import Precision
-from bitlane.quantization.scaling import Floats, Scaling, Table
+from bitlane.quantization.scaling import Floats, Matrix, Scaling
 
 from .optimal import optimal_levels
 
 CHOICES = ("uniform", "optimal")
 EXACT = 1 << 17  # rows up to which levels are exact; of more the approximate ones cost at most a millionth more
 
-LevelTable = NDArray[np.int32]  # [2**b + 1, s], ascending, in units of 2**-16
+Codebook = NDArray[np.int32]  # [2**b + 1, s], ascending, in units of 2**-16
 
 
-def training_precision(bits: int, sampling: str, levels: str) -> Precision:
+def choose_precision(bits: int, sampling: str, levels: str) -> Precision:
     """How a training stores samples: with a table where levels are optimal, or b is odd.
 
     Raises
@@ -29,11 +29,11 @@ def training_precision(bits: int, sampling: str, levels: str) -> Precision:
     """
     if levels not in CHOICES:
         raise DataError(f"levels={levels!r} is unknown: choose one of {', '.join(CHOICES)}")
-    half = sampling == "double" and bits in [DIGIT_BITS + b for b in TABLE_BITS if b % DIGIT_BITS]
-    return Precision(bits, sampling, table=levels == "optimal" or half)
+    half = sampling == "double" and bits in [DIGIT_BITS + b for b in CODEBOOK_BITS if b % DIGIT_BITS]
+    return Precision(bits, sampling, codebook=levels == "optimal" or half)
 
 
-def level_table(X: Table, scaling: Scaling, precision: Precision, levels: str) -> LevelTable | None:
+def fit_codebook(X: Matrix, scaling: Scaling, precision: Precision, levels: str) -> Codebook | None:
     """The levels of the stored features; None where the precision has no table.
 
     Optimal levels have the least variance for the values of each column. They are rounded to `2**-16`, the ends
@@ -55,13 +55,13 @@ def level_table(X: Table, scaling: Scaling, precision: Precision, levels: str) -
     ------
     DataError: optimal levels of a precision without a table.
     """
-    if not precision.table:
+    if not precision.codebook:
         if levels == "optimal":
             raise DataError(f"levels='optimal' have no place in {precision}: choose one with a table")
         return None
     if levels == "uniform":
         equal = np.linspace(-1.0, 1.0, precision.levels)[:, None]
-        return _in_units(np.repeat(equal, scaling.stored, axis=1))
+        return _in_units(np.repeat(equal, scaling.stored_features, axis=1))
     method = "exact" if len(X) <= EXACT else "approximate"
     chosen = np.zeros((precision.levels, X.shape[1]))
     for column in scaling.active:
@@ -69,12 +69,12 @@ def level_table(X: Table, scaling: Scaling, precision: Precision, levels: str) -
     return _in_units(scaling.values(chosen))  # levels are values of the column: they are scaled as those are
 
 
-def level_values(table: LevelTable) -> Floats:
+def codebook_values(table: Codebook) -> Floats:
     """Levels as scaled values, float64."""
     return np.ldexp(table.astype(np.float64), -LEVEL.fraction)
 
 
-def _in_units(levels: Floats) -> LevelTable:
+def _in_units(levels: Floats) -> Codebook:
     units = np.ldexp(levels, LEVEL.fraction)
     whole = np.rint(units)
     whole[0], whole[-1] = np.floor(units[0]), np.ceil(units[-1])

@@ -12,10 +12,10 @@ from bitlane.contract.formats import LEVEL
 from bitlane.quantization.quantize import blocks, draw_ends
 from bitlane.quantization.scaling import Floats
 
-from .codebooks import LevelTable
+from .codebooks import Codebook
 
 
-def table_codes(values: Floats, levels: LevelTable) -> NDArray[np.uint32]:
+def codebook_codes(values: Floats, levels: Codebook) -> NDArray[np.uint32]:
     """The interval of every value; an empty one only where all of a feature's levels are alike.
 
     Parameters
@@ -34,7 +34,7 @@ def table_codes(values: Floats, levels: LevelTable) -> NDArray[np.uint32]:
     return codes
 
 
-def table_draws(values: Floats, levels: LevelTable, rng: np.random.Generator) -> NDArray[np.uint8]:
+def codebook_draws(values: Floats, levels: Codebook, rng: np.random.Generator) -> NDArray[np.uint8]:
     """Two independent draws of an end of every value's interval, without bias (ZipML, section 2.2, eq. 6).
 
     Parameters
@@ -65,7 +65,7 @@ def _units(values: Floats) -> Floats:
     return np.ldexp(values, LEVEL.fraction)
 
 
-def _inner(levels: LevelTable) -> Floats:
+def _inner(levels: Codebook) -> Floats:
     """The levels at which a next interval begins that is not empty: float64 [2**b - 1, s], inf for the others."""
     return np.where(levels[1:-1] < levels[-1], levels[1:-1], np.inf)
 

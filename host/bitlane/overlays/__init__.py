@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 
 from bitlane.errors import DeviceError
-from bitlane.support.atomic import whole
+from bitlane.support.atomic import atomic_write
 from bitlane.support.cache import cache_folder
 
 FOLDER = Path(__file__).parent
@@ -52,7 +52,7 @@ def _write(path: Path, content: bytes) -> None:
     if path.is_file() and path.read_bytes() == content:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole(path) as part:
+    with atomic_write(path) as part:
         part.write_bytes(content)
 
 

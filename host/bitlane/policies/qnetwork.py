@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitlane.support.hashing import words
+from bitlane.support.hashing import hash_words
 
 from .choices import check_state
 
@@ -26,7 +26,7 @@ class QNetwork:
     """
 
     def __init__(self, inputs: int, hidden: int, outputs: int, seed: int):
-        drawn = words(seed, np.arange(inputs * hidden)).astype(np.float64) * 2.0**-31 - 1.0
+        drawn = hash_words(seed, np.arange(inputs * hidden)).astype(np.float64) * 2.0**-31 - 1.0
         self._into_hidden = (drawn / np.sqrt(inputs)).reshape(inputs, hidden)
         self._hidden_bias = np.zeros(hidden)
         self._into_outputs = np.zeros((outputs, hidden))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitlane.contract.layout import DEFAULT_LEVEL_SLOTS, DIGIT_BITS, MAX_DIGITS, TABLE_BITS
+from bitlane.contract.layout import CODEBOOK_BITS, DEFAULT_LEVEL_SLOTS, DIGIT_BITS, MAX_DIGITS
 from bitlane.errors import DataError
 
 SAMPLINGS = ("double", "nearest", "naive", "full")
@@ -34,14 +34,14 @@ class Precision:
 
     bits: int = 4
     sampling: str = "double"
-    table: bool = False
+    codebook: bool = False
 
     def __post_init__(self) -> None:
         if self.sampling not in SAMPLINGS:
             raise DataError(f"sampling={self.sampling!r} is unknown: choose one of {', '.join(SAMPLINGS)}")
         whole = isinstance(self.bits, int | np.integer) and not isinstance(self.bits, bool)
-        if self.table:
-            stored = [DIGIT_BITS + base_bits for base_bits in TABLE_BITS]
+        if self.codebook:
+            stored = [DIGIT_BITS + base_bits for base_bits in CODEBOOK_BITS]
             if self.sampling != "double":
                 raise DataError(f"sampling={self.sampling!r} has no table of levels: choose 'double'")
             if not whole or self.bits not in stored:
@@ -68,7 +68,7 @@ class Precision:
         return self.base_bits // DIGIT_BITS
 
     @property
-    def half(self) -> bool:
+    def half_digit(self) -> bool:
         """Whether a base code has one bit more, its first."""
         return bool(self.base_bits % DIGIT_BITS)
 
@@ -85,7 +85,7 @@ class Precision:
     @property
     def level_slots(self) -> int:
         """With which `open_device` makes a device that reads such samples."""
-        return DEFAULT_LEVEL_SLOTS if self.table else 0
+        return DEFAULT_LEVEL_SLOTS if self.codebook else 0
 
     @property
     def limit(self) -> float:

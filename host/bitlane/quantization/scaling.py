@@ -14,7 +14,7 @@ from bitlane.errors import DataError
 from .precision import Precision
 
 Floats = NDArray[np.float64]
-Table = NDArray[Any]  # of any integer or float type: images need not be copied into floats
+Matrix = NDArray[Any]  # of any integer or float type: images need not be copied into floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Scaling:
     label_scale: Floats
     fit_intercept: bool = True
     margins: bool = False
-    one: float = 0.0
+    intercept_value: float = 0.0
 
     @property
     def active(self) -> NDArray[np.intp]:
@@ -50,9 +50,9 @@ class Scaling:
         return np.flatnonzero(self.scale)
 
     @property
-    def stored(self) -> int:
+    def stored_features(self) -> int:
         """Features that are stored, s: the active columns, and the intercept's where there is one."""
-        return len(self.active) + (self.one != 0)
+        return len(self.active) + (self.intercept_value != 0)
 
     @property
     def label_unit(self) -> Floats:
@@ -61,15 +61,15 @@ class Scaling:
             return np.ones(len(self.label_scale))
         return np.asarray(self.label_scale * (LABEL.maximum + 1) / LABEL.maximum)
 
-    def values(self, X: Table) -> Floats:
+    def values(self, X: Matrix) -> Floats:
         """Rows [r, n] in user units as scaled values float64 [r, s] of the stored features, in [-1, 1]."""
         active = self.active
         columns = X if len(active) == X.shape[1] else X[:, active]
-        if not self.one:
+        if not self.intercept_value:
             values: Floats = columns - self.center[active]
             values /= self.scale[active]
             return values
-        values = np.full((len(X), len(active) + 1), self.one)
+        values = np.full((len(X), len(active) + 1), self.intercept_value)
         np.subtract(columns, self.center[active], out=values[:, :-1])
         values[:, :-1] /= self.scale[active]
         return values
@@ -78,7 +78,7 @@ class Scaling:
         """Scaled values [..., s] of the stored features as [..., n] of all columns in user units: `values` undone."""
         return self.center + self.scale * self.expand(values)
 
-    def labels(self, y: Table) -> NDArray[np.int16]:
+    def labels(self, y: Matrix) -> NDArray[np.int16]:
         """Labels [r, targets] in user units as int16 [r, targets], in units of `2**-15`."""
         scale = np.where(self.label_scale == 0, np.inf, self.label_scale)
         units = np.rint(LABEL.maximum * ((y - self.label_center) / scale))
@@ -93,7 +93,7 @@ class Scaling:
         if not self.fit_intercept:
             return coef, np.zeros(weights.shape[:-1])
         intercept = self.label_center - (coef * self.center).sum(axis=-1)
-        return coef, intercept + unit * self.one * weights[..., -1] if self.one else intercept
+        return coef, intercept + unit * self.intercept_value * weights[..., -1] if self.intercept_value else intercept
 
     def weights(self, coef: Floats, intercept: Floats) -> Floats:
         """Scaled weights [targets, s] of coefficients [targets, n] and intercepts [targets] in user units.
@@ -103,9 +103,9 @@ class Scaling:
         active = self.active
         unit = np.where(self.label_unit == 0, np.inf, self.label_unit)
         weights: Floats = coef[:, active] * self.scale[active] / unit[:, None]
-        if not self.one:
+        if not self.intercept_value:
             return weights
-        constant = (intercept - self.label_center + (coef * self.center).sum(axis=-1)) / (unit * self.one)
+        constant = (intercept - self.label_center + (coef * self.center).sum(axis=-1)) / (unit * self.intercept_value)
         return np.column_stack([weights, constant])
 
     def expand(self, weights: Floats) -> Floats:
@@ -114,7 +114,7 @@ class Scaling:
         full[..., self.active] = weights[..., : len(self.active)]
         return full
 
-    def of(self, targets: NDArray[np.intp], outputs: int) -> Scaling:
+    def for_targets(self, targets: NDArray[np.intp], outputs: int) -> Scaling:
         """The scaling of some targets alone, and then of spare ones up to `outputs`, whose labels are 0."""
         spare = (0, outputs - len(targets))
         return replace(
@@ -124,19 +124,19 @@ class Scaling:
         )
 
 
-def constant_one(precision: Precision) -> float:
+def intercept_value(precision: Precision) -> float:
     """The largest value that this precision reads exactly as it was: 1, or the outermost middle."""
     return 1.0 if precision.draws else 1.0 - 2.0**-precision.bits
 
 
 def fit_scaling(
-    X: Table,
-    y: Table,
+    X: Matrix,
+    y: Matrix,
     fit_intercept: bool = True,
     limit: float = 1.0,
     *,
     margins: bool = False,
-    one: float = 0.0,
+    intercept_value: float = 0.0,
 ) -> Scaling:
     """The scaling that brings a table into `[-limit, limit]` and labels into [-1, 1].
 
@@ -163,10 +163,12 @@ def fit_scaling(
             label_center, label_scale = _label_scaling(y, fit_intercept)
     if not (np.isfinite(scale).all() and np.isfinite(label_scale).all()):
         raise DataError("X or y holds values so large that their range overflows: divide them by a constant")
-    return Scaling(center, scale, label_center, label_scale, fit_intercept, margins, one if fit_intercept else 0.0)
+    return Scaling(
+        center, scale, label_center, label_scale, fit_intercept, margins, intercept_value if fit_intercept else 0.0
+    )
 
 
-def _label_scaling(y: Table, fit_intercept: bool) -> tuple[Floats, Floats]:
+def _label_scaling(y: Matrix, fit_intercept: bool) -> tuple[Floats, Floats]:
     """Centers and scales [targets] of labels [rows, targets]."""
     center = np.zeros(y.shape[1])
     if fit_intercept:

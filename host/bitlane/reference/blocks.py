@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.contract.fixed_point import round_half_up
-from bitlane.contract.formats import COEFFICIENT, LEVEL, LEVEL_COEFFICIENT, MASTER, WEIGHT
+from bitlane.contract.formats import LEVEL, LEVEL_SCALED_GRADIENT, MASTER, SCALED_GRADIENT, WEIGHT
 from bitlane.contract.layout import DIGIT_BITS
 
 HALF = 16  # bits of a code that one exact multiplication takes: 16 + 23 + 14 (features) = 53
 EXACT_FEATURES = 1 << 53 - (LEVEL.bits - 1) - (WEIGHT.bits - 1)  # whose level times weight one exact sum takes
-DRAW_SHIFT = COEFFICIENT.fraction - MASTER.fraction + 1  # the 1 is the half of the symmetrised gradient
+DRAW_SHIFT = SCALED_GRADIENT.fraction - MASTER.fraction + 1  # the 1 is the half of the symmetrised gradient
 BASE_SHIFT = DRAW_SHIFT + 2  # the low bit of the first digit weighs a quarter
 # The coefficient is twice step * slope, and the gradient half of the sum of two products.
-LEVEL_SHIFT = LEVEL.fraction + LEVEL_COEFFICIENT.fraction - MASTER.fraction + 2
+LEVEL_SHIFT = LEVEL.fraction + LEVEL_SCALED_GRADIENT.fraction - MASTER.fraction + 2
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -142,7 +142,7 @@ class DigitChange:
         return _of_groups(total, group)
 
 
-class TableBlock:
+class CodebookBlock:
     """Rows of levels from tables: base codes and draw codes [m, n], levels [levels, n], whole, in units of 2**-16."""
 
     def __init__(self, codes: Codes, draws: Codes, levels: Floats):
@@ -156,12 +156,12 @@ class TableBlock:
         of_parts = (np.array([drawn[rows, part] @ x[part] for part in parts], np.int64) for drawn in self.drawn)
         return [round_half_up(dots.sum(axis=0), LEVEL.fraction) for dots in of_parts]
 
-    def change(self, rows: slice, c_1: Int64s, c_2: Int64s) -> TableChange:
+    def change(self, rows: slice, c_1: Int64s, c_2: Int64s) -> CodebookChange:
         """Of coefficients c_1 and c_2, that are within LEVEL_COEFFICIENT."""
-        return TableChange([drawn[rows] for drawn in self.drawn], [c_2, c_1], self.largest_level)
+        return CodebookChange([drawn[rows] for drawn in self.drawn], [c_2, c_1], self.largest_level)
 
 
-class TableChange:
+class CodebookChange:
     """A sum over both copies: a level times the other copy's coefficient, rounded."""
 
     def __init__(self, drawn: list[Floats], coefficients: list[Int64s], largest_level: int):

@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bitlane.contract.fixed_point import round_at_random, round_half_up, saturate, split
+from bitlane.contract.fixed_point import round_at_random, round_half_up, saturate, split_float
 from bitlane.contract.formats import (
     BOUND,
-    COEFFICIENT,
     LABEL,
-    LEVEL_COEFFICIENT,
+    LEVEL_SCALED_GRADIENT,
     LOSS,
     MASTER,
-    RATE_FRACTION,
+    PENALTY_STEP_FRACTION,
     RESIDUAL,
+    SCALED_GRADIENT,
     SHRINK_SHIFT,
     STEP_FRACTION,
     Fixed,
@@ -31,32 +31,32 @@ from bitlane.contract.formats import (
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.packing import CUT_BITS
-from bitlane.contract.prng import after_batches, coefficient_lanes, model_lanes, words
+from bitlane.contract.prng import after_batches, model_lanes, random_words, scaled_gradient_lanes
 from bitlane.contract.settings import Settings
-from bitlane.contract.sigmoid_lut import TABLE, TABLE_ADDRESS_BITS, logistic_table
+from bitlane.contract.sigmoid_lut import LUT, LUT_ADDRESS_BITS, sigmoid_lut
 
-from .blocks import Block, Change, DigitBlock, Floats, Int64s, TableBlock
+from .blocks import Block, Change, CodebookBlock, DigitBlock, Floats, Int64s
 
 BLOCK = 1 << 16  # digits kept as floats at a time
 PHASE_BITS = 32
 ONE = 1 << RESIDUAL.fraction
 LOSS_SHIFT = 2 * RESIDUAL.fraction - LOSS.fraction
 HALF_LOSS_SHIFT = LOSS.fraction - RESIDUAL.fraction - 1  # of each of the two copies' losses
-STEP_SHIFT = RESIDUAL.fraction + STEP_FRACTION - COEFFICIENT.fraction
-LEVEL_COEFFICIENT_SHIFT = COEFFICIENT.fraction - LEVEL_COEFFICIENT.fraction
-CELL_BITS = RESIDUAL.bits - 1 - TABLE_ADDRESS_BITS  # of a dot product, inside a cell of the logistic table
-TABLE_SHIFT = RESIDUAL.fraction - TABLE.fraction
+STEP_SHIFT = RESIDUAL.fraction + STEP_FRACTION - SCALED_GRADIENT.fraction
+LEVEL_COEFFICIENT_SHIFT = SCALED_GRADIENT.fraction - LEVEL_SCALED_GRADIENT.fraction
+CELL_BITS = RESIDUAL.bits - 1 - LUT_ADDRESS_BITS  # of a dot product, inside a cell of the logistic table
+TABLE_SHIFT = RESIDUAL.fraction - LUT.fraction
 BOUND_SHIFT = MASTER.fraction - BOUND.fraction
 THRESHOLD_SHIFT = PHASE_BITS - MASTER.fraction
 
 Bools = NDArray[np.bool_]
 Rows = tuple[NDArray[np.unsignedinteger], NDArray[np.unsignedinteger] | None, NDArray[np.int16]]
 
-_TABLE: Int64s = np.array(logistic_table(), np.int64).T << TABLE_SHIFT  # sigmoid(-u), log(1 + exp(-u)), as RESIDUAL
+_TABLE: Int64s = np.array(sigmoid_lut(), np.int64).T << TABLE_SHIFT  # sigmoid(-u), log(1 + exp(-u)), as RESIDUAL
 
 
 @dataclass(frozen=True)
-class Epoch:
+class EpochResult:
     """State after an epoch.
 
     Parameters
@@ -113,20 +113,20 @@ class Reference:
         geometry, first = self._geometry, self._row
         end = first + len(labels)
         if geometry.group_start(end) != end:
-            raise ValueError(f"these rows end at row {end}, inside a group of {geometry.columns} columns")
-        step = max(geometry.columns, BLOCK // geometry.features)
+            raise ValueError(f"these rows end at row {end}, inside a group of {geometry.rows_per_beat} columns")
+        step = max(geometry.rows_per_beat, BLOCK // geometry.features)
         while self._row < end:
             stop = geometry.group_start(min(self._row + step, end))
             rows = slice(self._row - first, stop - first)
             block = self._block_of(codes[rows], None if draws is None else draws[rows])
             self._block(block, labels[rows].astype(np.int64))
 
-    def end_epoch(self) -> Epoch:
+    def end_epoch(self) -> EpochResult:
         """Ends the epoch that all `geometry.rows` rows were fed of, decays steps and rate, and reports."""
         if self._row != self._geometry.rows:
             raise ValueError(f"the epoch has {self._geometry.rows} rows, but {self._row} were fed")
         self._settings = self._settings.after_epoch()
-        epoch = Epoch(self._loss, self._saturations, self._master.astype(np.int32), self._settings)
+        epoch = EpochResult(self._loss, self._saturations, self._master.astype(np.int32), self._settings)
         self._row = 0
         self._loss = np.zeros_like(self._loss)
         self._begin_epoch()
@@ -140,7 +140,7 @@ class Reference:
         """X: what the dot product reads, cut from the master weights: [n, outputs]."""
         seen = self._master
         if cut := self._settings.model_cut:
-            random = words(self._settings.seed, range(self._geometry.chunks), model_lanes())
+            random = random_words(self._settings.seed, range(self._geometry.chunks), model_lanes())
             seen, _ = saturate(round_at_random(seen, random.reshape(-1)[: self._geometry.features], cut), MASTER)
         return np.ascontiguousarray((seen >> CUT_BITS).T, np.float64)
 
@@ -148,7 +148,7 @@ class Reference:
         if self._levels is None:
             return DigitBlock(codes, draws, self._geometry.base_digits)
         assert draws is not None
-        return TableBlock(codes, draws, self._levels)
+        return CodebookBlock(codes, draws, self._levels)
 
     def _block(self, block: Block, labels: Int64s) -> None:
         """Rows of one or more batches, the first and last of which may be partial."""
@@ -168,11 +168,11 @@ class Reference:
     def _end_batch(self) -> _Prox | None:
         """Advances seed and phase at a batch's end; what is then done to the weights, if anything."""
         settings = replace(self._settings, seed=after_batches(self._settings.seed, 1))
-        mantissa, exponent = split(settings.rate)
-        rate = (mantissa << PHASE_BITS - RATE_FRACTION) >> exponent
+        mantissa, exponent = split_float(settings.penalty_step)
+        rate = (mantissa << PHASE_BITS - PENALTY_STEP_FRACTION) >> exponent
         phase = settings.phase + rate
         self._settings = replace(settings, phase=phase % (1 << PHASE_BITS))
-        proximal = self._geometry.features - settings.free
+        proximal = self._geometry.features - settings.unpenalized_intercept
         if settings.prox == Prox.L2 and phase >> PHASE_BITS:
             return _Prox(settings, 0, proximal)
         if settings.prox == Prox.L1 and rate >> THRESHOLD_SHIFT:
@@ -189,33 +189,33 @@ class Reference:
         slopes, loss, clipped = losses(self._settings.loss, dots, labels)
         self._loss = self._loss + loss.sum(axis=0)
         self._saturations += clipped
-        mantissa, exponent = split(self._settings.step)
+        mantissa, exponent = split_float(self._settings.step)
         shift: int | Int64s = exponent + STEP_SHIFT
         factor: int | Int64s = mantissa
         if self._settings.step_negative != self._settings.step:
-            mantissa, exponent = split(self._settings.step_negative)
+            mantissa, exponent = split_float(self._settings.step_negative)
             factor = np.where(labels >= 0, factor, mantissa)
             shift = np.where(labels >= 0, shift, exponent + STEP_SHIFT)
-        s = self._saturate(round_half_up((slopes[0] + slopes[1]) * factor, shift), COEFFICIENT)
-        d = self._saturate(round_half_up((slopes[1] - slopes[0]) * factor, shift), COEFFICIENT)
-        if cut := self._settings.coefficient_cut:
+        s = self._saturate(round_half_up((slopes[0] + slopes[1]) * factor, shift), SCALED_GRADIENT)
+        d = self._saturate(round_half_up((slopes[1] - slopes[0]) * factor, shift), SCALED_GRADIENT)
+        if cut := self._settings.scaled_gradient_cut:
             random = self._random_of_rows(place, len(labels))
             s, d = (
-                self._saturate(round_at_random(x, random[:, i, np.newaxis], cut), COEFFICIENT)
+                self._saturate(round_at_random(x, random[:, i, np.newaxis], cut), SCALED_GRADIENT)
                 for i, x in enumerate((s, d))
             )
         if self._levels is None:
             return s, d
         c_1, c_2 = (
-            self._saturate(round_half_up(c, LEVEL_COEFFICIENT_SHIFT), LEVEL_COEFFICIENT) for c in (s - d, s + d)
+            self._saturate(round_half_up(c, LEVEL_COEFFICIENT_SHIFT), LEVEL_SCALED_GRADIENT) for c in (s - d, s + d)
         )
         return c_1, c_2
 
     def _random_of_rows(self, place: int, rows: int) -> NDArray[np.uint32]:
         """Random words for s and d of rows of a batch from a group's first on: uint32 [rows, 2]."""
-        columns = self._geometry.columns
+        columns = self._geometry.rows_per_beat
         groups = range(place // columns, -(-(place + rows) // columns))
-        return words(self._settings.seed, groups, coefficient_lanes(columns)).reshape(-1, 2)[:rows]
+        return random_words(self._settings.seed, groups, scaled_gradient_lanes(columns)).reshape(-1, 2)[:rows]
 
     def _saturate(self, x: Int64s, fmt: Fixed) -> Int64s:
         values, clipped = saturate(x, fmt)
@@ -243,7 +243,7 @@ class Reference:
     def _one_by_one(self, change: Change, output: int, columns: NDArray[np.intp], prox: _Prox | None) -> Int64s:
         """The master weights of some columns of an output after these rows, saturated after each group."""
         master: Int64s = self._master[output, columns]
-        for of_group in change.of_groups(output, columns, self._geometry.columns):
+        for of_group in change.of_groups(output, columns, self._geometry.rows_per_beat):
             master, clipped = saturate(master - of_group, MASTER)
             self._saturations += int(np.count_nonzero(clipped))
         if prox is not None:
@@ -312,7 +312,7 @@ def run_epochs(
     settings: Settings,
     master: NDArray[np.int32],
     levels: NDArray[np.int32] | None = None,
-) -> Iterator[Epoch]:
+) -> Iterator[EpochResult]:
     """The state after each epoch of a run.
 
     Parameters

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bitlane.levels.curve import Floats
-from bitlane.support.optional import extra
+from bitlane.support.optional import require_extra
 
 _BINS = 64
 _COLUMNS = 4
@@ -33,9 +33,9 @@ def levels_plot(panels: Sequence[Panel], uniform: Floats, path: str | Path, titl
 
     Optimal levels are lines over it, the `uniform` ones, which all features share, ticks along its upper edge.
     """
-    matplotlib = extra("matplotlib", "plotting")
+    matplotlib = require_extra("matplotlib", "plotting")
     matplotlib.use("Agg")
-    pyplot = extra("matplotlib.pyplot", "plotting")
+    pyplot = require_extra("matplotlib.pyplot", "plotting")
     columns = min(_COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
     size = (max(2, columns) * 3.0, rows * 2.3 + 0.9)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bitlane.evaluation.level_savings import Savings
 from bitlane.quantization.precision import Precision
-from bitlane.support.text import aligned
+from bitlane.support.text import align_columns
 
 SHOWN = 12  # features that are shown, of those that save most
 
@@ -33,7 +33,7 @@ def savings_summary(found: Savings, features: Sequence[str], name: str, rows: in
             "variance of a draw, mean over the rows, in scaled units squared; each feature reaches -1 or 1",
             *some,
             "",
-            aligned(cells, header=2),
+            align_columns(cells, header=2),
             "",
             _verdict(found, uniform),
             "`bitlane train --levels optimal` trains with them, at 3, 4 or 5 bits a feature",

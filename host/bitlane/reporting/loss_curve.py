@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bitlane.support.optional import extra
+from bitlane.support.optional import require_extra
 
 _COLOUR, _FAINT = "#0072B2", "#B8D4E8"  # Okabe and Ito's blue, and a tint of it
 
@@ -18,9 +18,9 @@ def draw_losses(losses: Sequence[float | None], first: int, path: Path, title: s
 
     first: steps that were before.
     """
-    matplotlib = extra("matplotlib", "plotting")
+    matplotlib = require_extra("matplotlib", "plotting")
     matplotlib.use("Agg")
-    pyplot = extra("matplotlib.pyplot", "plotting")
+    pyplot = require_extra("matplotlib.pyplot", "plotting")
     values = np.array([np.nan if loss is None else loss for loss in losses], np.float64)
     steps = first + 1 + np.arange(len(values))
     figure, axes = pyplot.subplots(figsize=(9.0, 4.8), dpi=150, layout="constrained")

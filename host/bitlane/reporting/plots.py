@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bitlane.errors import DataError
 from bitlane.evaluation.metrics import LOSS_NAMES, LOSS_UNITS
 from bitlane.quantization.labels import curve_label
-from bitlane.support.optional import extra
+from bitlane.support.optional import require_extra
 
 from .loss_curve import draw_losses
 from .records import Record
@@ -69,9 +69,9 @@ def loss_plot(
 
     A loss of 0 or less, which an estimate may be, is left out where others are above 0.
     """
-    matplotlib = extra("matplotlib", "plotting")
+    matplotlib = require_extra("matplotlib", "plotting")
     matplotlib.use("Agg")
-    pyplot = extra("matplotlib.pyplot", "plotting")
+    pyplot = require_extra("matplotlib.pyplot", "plotting")
     figure, axes = pyplot.subplots(figsize=(9.0, 4.8), dpi=150, layout="constrained")
     try:
         loss_panel(axes, curves, over=over, title=title, ylabel=ylabel, ceiling=ceiling)
@@ -145,7 +145,7 @@ def _line(axes: Any, curve: Curve, over: str, dash: str, top: float) -> None:
 
 
 def _axes(axes: Any, over: str, title: str, ylabel: str, low: float, top: float) -> None:
-    ticker = extra("matplotlib.ticker", "plotting")
+    ticker = require_extra("matplotlib.ticker", "plotting")
     axes.set_ylabel(ylabel)
     axes.set_title(title, loc="left", fontsize=11, pad=12)
     if top > SPREAD * low:
@@ -169,7 +169,7 @@ def _axes(axes: Any, over: str, title: str, ylabel: str, low: float, top: float)
 
 def _log_scale(axes: Any) -> None:
     """Losses on a log scale, labelled with plain numbers."""
-    ticker = extra("matplotlib.ticker", "plotting")
+    ticker = require_extra("matplotlib.ticker", "plotting")
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:.3g}"))

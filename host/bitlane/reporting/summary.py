@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import WORD_BITS
-from bitlane.data.tables import Table
+from bitlane.data.tables import Dataset
 from bitlane.estimators.sgd import SGDClassifier, SGDRegressor
-from bitlane.evaluation.compare import Comparison, Result, class_name, one_against_rest
+from bitlane.evaluation.compare import ComparedModel, Comparison, label_text, one_vs_rest
 from bitlane.evaluation.metrics import LOSS_NAMES, LOSS_UNITS, constant_loss, losses_of
 from bitlane.quantization.labels import curve_label
 from bitlane.quantization.precision import Precision
-from bitlane.support.text import aligned
-from bitlane.training.result import Run
+from bitlane.support.text import align_columns
+from bitlane.training.result import TrainingResult
 
 from .records import Record
 
@@ -27,7 +27,7 @@ from .records import Record
 # --- one training --------------------------------------------------------------------------------
 def run_record(
     model: SGDRegressor | SGDClassifier,
-    table: Table,
+    table: Dataset,
     task: str,
     name: str,
     earlier: Record | None = None,
@@ -39,9 +39,9 @@ def run_record(
     says how the table was read.
     """
     run = model.run_
-    classes = [class_name(label) for label in model.classes_] if isinstance(model, SGDClassifier) else []
+    classes = [label_text(label) for label in model.classes_] if isinstance(model, SGDClassifier) else []
     positive = (classes if len(classes) > 2 else classes[1:]) or [""]
-    targets = [one_against_rest(table.y, label)[0] if label else table.y for label in positive]
+    targets = [one_vs_rest(table.y, label)[0] if label else table.y for label in positive]
     loss = str(run.settings["loss"])
     header = {
         "device": run.device,
@@ -68,19 +68,19 @@ def run_record(
     return Record("run", header, lines, {**end, **scores}, _arrays(model, table))
 
 
-def _geometry(run: Run) -> dict[str, Any]:
+def _geometry(run: TrainingResult) -> dict[str, Any]:
     asked = run.settings
-    precision = Precision(asked["bits"], asked["sampling"], asked["table"])
+    precision = Precision(asked["bits"], asked["sampling"], asked["codebook"])
     shape = Geometry(
         asked["features"],
         asked["rows"],
         precision.base_digits,
         precision.draws,
         asked["batch_size"],
-        asked["columns"],
+        asked["rows_per_beat"],
         asked["outputs"],
-        precision.half,
-        precision.table,
+        precision.half_digit,
+        precision.codebook,
     )
     return {
         "features": shape.features,
@@ -88,14 +88,14 @@ def _geometry(run: Run) -> dict[str, Any]:
         "digits": shape.digits,
         "row_words": shape.row_words,
         "groups": shape.groups,
-        "columns": shape.columns,
+        "rows_per_beat": shape.rows_per_beat,
         "outputs": shape.outputs,
-        "sets": asked["sets"],
+        "draw_sets": asked["draw_sets"],
         "model_bytes": shape.model_bytes,
     }
 
 
-def _epochs(run: Run, table: Table, targets: Sequence[NDArray[np.float64]]) -> list[dict[str, Any]]:
+def _epochs(run: TrainingResult, table: Dataset, targets: Sequence[NDArray[np.float64]]) -> list[dict[str, Any]]:
     """A line an epoch, losses in it of each model: `loss` the device's estimate in the epoch, `true_loss` after it."""
     coefficients, intercepts = run.models()
     if len(targets) == 1:
@@ -113,7 +113,7 @@ def _epochs(run: Run, table: Table, targets: Sequence[NDArray[np.float64]]) -> l
     ]
 
 
-def _counters(run: Run) -> dict[str, Any]:
+def _counters(run: TrainingResult) -> dict[str, Any]:
     return {
         "passes": run.passes,
         "cycles": run.cycles,
@@ -124,12 +124,12 @@ def _counters(run: Run) -> dict[str, Any]:
         "bound_layout": run.bound.layout,
         "bound_raw": run.bound.raw,
         "saturations": run.saturations,
-        "starts": run.starts,
+        "launches": run.launches,
         "seconds": run.seconds,
     }
 
 
-def _arrays(model: SGDRegressor | SGDClassifier, table: Table) -> dict[str, Any]:
+def _arrays(model: SGDRegressor | SGDClassifier, table: Dataset) -> dict[str, Any]:
     scaling = model.run_.scaling
     arrays: dict[str, Any] = {
         "coef": model.coef_,
@@ -151,7 +151,7 @@ def run_summary(record: Record) -> str:
     """A training as text: what was trained on what, how well, and what it cost."""
     settings, data, end = record.header["settings"], record.header["data"], record.end
     label = curve_label(settings["sampling"], settings["bits"], settings["staleness"])
-    levels = f", {settings['levels']} levels" if settings["table"] else ""
+    levels = f", {settings['levels']} levels" if settings["codebook"] else ""
     final = float(np.mean(record.lines[-1]["true_loss"]))
     loss = f"{LOSS_NAMES[settings['loss']]} on the training rows, {LOSS_UNITS[settings['loss']]}"
     kind = "R squared" if data["task"] == "regression" else "accuracy"
@@ -176,7 +176,7 @@ def run_summary(record: Record) -> str:
             f"seed {settings['seed']}",
         ),
         ("objective", _objective(settings)),
-        ("device", f"{record.header['device']}, {WORD_BITS * settings['columns']} bits wide"),
+        ("device", f"{record.header['device']}, {WORD_BITS * settings['rows_per_beat']} bits wide"),
         ("loss", f"{final:.5g}, {loss}"),
         (kind, scores),
         ("read", f"{end['bytes_read']:,} bytes"),
@@ -254,7 +254,7 @@ def comparison_summary(comparison: Comparison) -> str:
 def text_table(comparison: Comparison) -> str:
     """The results as aligned text, units in the second line; a column that no result fills is left out."""
     short = {"squared_error": "residual^2", "hinge": "hinge", "log_loss": "log loss"}[comparison.schedule.loss]
-    columns: list[tuple[str, str, Callable[[Result], str]]] = [
+    columns: list[tuple[str, str, Callable[[ComparedModel], str]]] = [
         ("", "", lambda result: result.label),
         ("loss", short, lambda result: f"{result.loss:.5g}" if np.isfinite(result.loss) else "diverges"),
         ("loss over", "full 32", lambda result: _times(comparison.relative(result))),
@@ -268,7 +268,7 @@ def text_table(comparison: Comparison) -> str:
     ]
     cells = [[name, unit, *map(show, comparison.results)] for name, unit, show in columns]
     filled = [column for column in cells if any(cell != _NOTHING for cell in column[2:])]
-    return aligned([list(row) for row in zip(*filled, strict=True)], header=2)
+    return align_columns([list(row) for row in zip(*filled, strict=True)], header=2)
 
 
 _NOTHING = "-"

@@ -9,10 +9,10 @@ from bitlane.contract.fixed_point import NO_DECAY
 from bitlane.contract.formats import BOUND, MASTER
 from bitlane.contract.layout import CHUNK, DIGIT_BITS, MAX_DIGITS
 from bitlane.contract.modes import Loss, Prox
-from bitlane.driver.driver import Accelerator
+from bitlane.driver.driver import Driver
 from bitlane.quantization.precision import FULL_BITS, Precision
 
-from .bench import Bench, Check
+from .bench import Check, CheckContext
 from .cases import STEP, Case
 from .report import Figures
 
@@ -21,8 +21,8 @@ THRESHOLD = 0x8000 | 7 << 16  # L1: 2**-8 a batch, which some weights reach
 BOUNDS = (BOUND.minimum >> 6, BOUND.maximum >> 7)  # a box that some weights are outside of
 PROXES: dict[Prox, dict[str, Any]] = {
     Prox.NONE: {},
-    Prox.L2: {"rate": RATE, "phase": 0xF000_0000},
-    Prox.L1: {"rate": THRESHOLD},
+    Prox.L2: {"penalty_step": RATE, "phase": 0xF000_0000},
+    Prox.L1: {"penalty_step": THRESHOLD},
     Prox.BOX: {"bounds": BOUNDS},
 }
 BITS = (2, 4, 8, FULL_BITS)
@@ -30,11 +30,11 @@ SAMPLINGS = ("double", "nearest", "naive")
 RANDOM_RUNS = 16
 
 
-def checks(driver: Accelerator) -> list[Check]:
+def checks(driver: Driver) -> list[Check]:
     """All of them, of the sizes that this build has."""
     named = {
         **_modes(),
-        **_shapes(driver.columns),
+        **_shapes(driver.rows_per_beat),
         **dict(_sizes(driver)),
     }
     return [*(Check(name, case.check) for name, case in named.items()), Check("random runs", random_runs)]
@@ -52,7 +52,9 @@ def _modes() -> dict[str, Case]:
         for sampling in SAMPLINGS
     }
     return cases | {
-        "intercept: spared by the prox": Case(settings={"prox": Prox.BOX, "bounds": (0, 0), "free": True}),
+        "intercept: spared by the prox": Case(
+            settings={"prox": Prox.BOX, "bounds": (0, 0), "unpenalized_intercept": True}
+        ),
         "class weights: two steps": Case(settings={"step_negative": 0xA123 | 10 << 16, "loss": Loss.HINGE}),
         "decay: of steps and rate": Case(
             epochs=5, settings={"decay": NO_DECAY * 3 // 4, "prox": Prox.L2, **PROXES[Prox.L2]}
@@ -81,9 +83,9 @@ def _shapes(columns: int) -> dict[str, Case]:
     }
 
 
-def _sizes(driver: Accelerator) -> Iterator[tuple[str, Case]]:
+def _sizes(driver: Driver) -> Iterator[tuple[str, Case]]:
     """The smallest and the largest that this build holds."""
-    few = 2 * driver.columns + 1  # rows
+    few = 2 * driver.rows_per_beat + 1  # rows
     for features in (1, CHUNK, CHUNK + 1):
         yield f"features: {features}", Case(features=features)
     for staleness in (0, 1):  # with which there are two models in the memory of one
@@ -93,15 +95,18 @@ def _sizes(driver: Accelerator) -> Iterator[tuple[str, Case]]:
                 Precision(DIGIT_BITS),
                 features=min(driver.max_features >> staleness, driver.max_row_words * CHUNK),
                 rows=few,
-                batch=driver.columns,
+                batch=driver.rows_per_beat,
                 settings={"staleness": staleness},
             ),
         )
     longest = min(driver.max_row_words // MAX_DIGITS * CHUNK, driver.max_features)
-    yield "rows: as long as they may be", Case(Precision(FULL_BITS), features=longest, rows=few, batch=driver.columns)
+    yield (
+        "rows: as long as they may be",
+        Case(Precision(FULL_BITS), features=longest, rows=few, batch=driver.rows_per_beat),
+    )
 
 
-def random_runs(bench: Bench) -> Figures:
+def random_runs(bench: CheckContext) -> Figures:
     """Runs in which all of these are mixed."""
     runs = [_random_case(bench).check(bench) for _ in range(RANDOM_RUNS)]
     return {
@@ -110,7 +115,7 @@ def random_runs(bench: Bench) -> Figures:
     }
 
 
-def _random_case(bench: Bench) -> Case:
+def _random_case(bench: CheckContext) -> Case:
     rng = bench.rng
     prox = Prox(int(rng.choice(list(PROXES))))
     settings = {
@@ -119,7 +124,7 @@ def _random_case(bench: Bench) -> Case:
         "step_negative": STEP + int(rng.integers(3)),
         "decay": NO_DECAY - int(rng.integers(1 << 12)),
         "loss": Loss(int(rng.choice(list(Loss)))),
-        "free": bool(rng.integers(2)),
+        "unpenalized_intercept": bool(rng.integers(2)),
         "staleness": int(rng.integers(2)),
     }
     return Case(

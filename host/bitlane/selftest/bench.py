@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from bitlane.contract.registers import RANDOM_REGISTERS, REGISTERS, TABLE_REGISTERS, Register
+from bitlane.contract.registers import RANDOM_ROUNDING_REGISTERS, REGISTERS, TABLE_LANE_REGISTERS, Register
 from bitlane.devices.protocol import Device
-from bitlane.driver.driver import Accelerator
+from bitlane.driver.driver import Driver
 from bitlane.errors import BitlaneError
 
 from .report import Figures
@@ -21,7 +21,7 @@ class CheckFailed(BitlaneError):
 
 
 @dataclass(frozen=True)
-class Bench:
+class CheckContext:
     """Where a check works.
 
     Parameters
@@ -30,7 +30,7 @@ class Bench:
     rng: the check's own, so that no other check changes what it does.
     """
 
-    driver: Accelerator
+    driver: Driver
     rng: np.random.Generator
 
     @property
@@ -38,12 +38,12 @@ class Bench:
         """The device under test."""
         return self.driver.device
 
-    def driver_of(self, device: Behind) -> Accelerator:
+    def driver_of(self, device: DeviceProxy) -> Driver:
         """A driver as patient as this one, of what stands in front of the device under test."""
-        return Accelerator(cast(Device, device), self.driver.patience)
+        return Driver(cast(Device, device), self.driver.timeout)
 
 
-class Behind:
+class DeviceProxy:
     """Stands in front of a device, and is that device but for what a subclass does otherwise."""
 
     def __init__(self, device: Device):
@@ -58,7 +58,7 @@ class Check:
     """A named check; `run` returns its figures, or raises what was wrong."""
 
     name: str
-    run: Callable[[Bench], Figures]
+    run: Callable[[CheckContext], Figures]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class RegisterWord:
 def register_words() -> Iterator[RegisterWord]:
     """Every 32 bits that any build has, but those of `control`, where a write is an order."""
     for register in REGISTERS.values():
-        if register.name not in ("control", *TABLE_REGISTERS, *RANDOM_REGISTERS):
+        if register.name not in ("control", *TABLE_LANE_REGISTERS, *RANDOM_ROUNDING_REGISTERS):
             yield from (RegisterWord(register, number) for number in range(register.words))
 
 

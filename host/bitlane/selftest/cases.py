@@ -14,12 +14,12 @@ from bitlane.contract.formats import LABEL, MASTER
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.packing import pack_base, pack_draws
 from bitlane.contract.settings import Settings
-from bitlane.driver.job import Job, Outcome
+from bitlane.driver.job import Job, JobResult
 from bitlane.quantization.precision import Precision
 from bitlane.quantization.quantize import base_codes, draw_codes
-from bitlane.reference.machine import Epoch, Rows, run_epochs
+from bitlane.reference.machine import EpochResult, Rows, run_epochs
 
-from .bench import Bench, CheckFailed
+from .bench import CheckContext, CheckFailed
 from .report import Figures
 
 PLAIN = Precision(4)
@@ -50,7 +50,7 @@ class Case:
     weight_bits: int = SMALL_WEIGHTS
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def make(self, bench: Bench) -> tuple[Job, list[Rows]]:
+    def make(self, bench: CheckContext) -> tuple[Job, list[Rows]]:
         """The job, and its samples as the reference takes them, one a set."""
         rng, driver, precision = bench.rng, bench.driver, self.precision
         geometry = Geometry(
@@ -59,7 +59,7 @@ class Case:
             precision.base_digits,
             precision.draws,
             self.batch,
-            driver.columns,
+            driver.rows_per_beat,
             driver.outputs,
         )
         values = rng.uniform(-1, 1, (self.rows, self.features))
@@ -71,8 +71,8 @@ class Case:
         master = rng.integers(-(1 << self.weight_bits), 1 << self.weight_bits, (driver.outputs, self.features))
         job = Job(
             geometry,
-            base=[pack_base(each, labels, geometry) for each in codes],
-            draws=[pack_draws(each, geometry) for each in draws],
+            base_regions=[pack_base(each, labels, geometry) for each in codes],
+            draw_regions=[pack_draws(each, geometry) for each in draws],
             master=master.clip(MASTER.minimum, MASTER.maximum).astype(np.int32),
             epochs=self.epochs,
             settings=Settings(**{"step": STEP, "step_negative": STEP, **self.settings}),
@@ -81,7 +81,7 @@ class Case:
         samples: list[Rows] = [(codes[i % len(codes)], draws[i] if draws else None, labels) for i in range(sets)]
         return job, samples
 
-    def check(self, bench: Bench) -> Figures:
+    def check(self, bench: CheckContext) -> Figures:
         """Runs it, and expects every bit of the reference and no impossible cycle count."""
         job, samples = self.make(bench)
         outcome = bench.driver.run(job)
@@ -99,7 +99,7 @@ class Case:
         }
 
 
-def reference_epochs(job: Job, samples: list[Rows]) -> list[Epoch]:
+def reference_epochs(job: Job, samples: list[Rows]) -> list[EpochResult]:
     """What the numpy reference makes of a job, from the samples themselves, not from their packed words."""
     epochs = (samples[epoch % len(samples)] for epoch in range(job.epochs))
     return list(run_epochs(epochs, job.geometry, job.settings, job.master))
@@ -112,7 +112,7 @@ def predicted_cycles(job: Job, timing: MemoryTiming) -> NDArray[np.int64]:
     return np.array([*counted.epoch_cycles, counted.cycles], np.int64)
 
 
-def wrong_counts(outcome: Outcome, job: Job) -> list[str]:
+def wrong_counts(outcome: JobResult, job: Job) -> list[str]:
     """Counters that no memory can explain: other beats, or a part of the run in fewer cycles than it takes."""
     problems = []
     beats = job.geometry.load_beats + job.epochs * job.geometry.beats
@@ -126,13 +126,13 @@ def wrong_counts(outcome: Outcome, job: Job) -> list[str]:
     return problems
 
 
-def counts(outcome: Outcome, job: Job) -> Figures:
+def counts(outcome: JobResult, job: Job) -> Figures:
     """Figures of a run's time: measured, and predicted for a memory of the usual latency that never stalls."""
     predicted = int(predicted_cycles(job, MemoryTiming())[-1])
     return {"beats": outcome.counters.beats, "cycles": outcome.counters.cycles, "predicted": predicted}
 
 
-def _wrong_bits(outcome: Outcome, job: Job, epochs: list[Epoch]) -> list[str]:
+def _wrong_bits(outcome: JobResult, job: Job, epochs: list[EpochResult]) -> list[str]:
     """What differs from the reference, in words."""
     last = epochs[-1]
     models = outcome.master[None] if outcome.snapshots is None else outcome.snapshots
@@ -141,7 +141,7 @@ def _wrong_bits(outcome: Outcome, job: Job, epochs: list[Epoch]) -> list[str]:
         ("weight of model, output and feature", models, np.array([epoch.master for epoch in epochs])[-len(models) :]),
     ]
     problems = [_different(*pair) for pair in pairs]
-    for name in ("step", "step_negative", "rate", "phase"):
+    for name in ("step", "step_negative", "penalty_step", "phase"):
         got, expected = getattr(outcome.settings, name), getattr(last.settings, name)
         if got != expected:
             problems.append(f"{name} ended at {got:#x} instead of {expected:#x}")

@@ -14,12 +14,12 @@ from bitlane.contract.layout import MAX_EPOCHS, MAX_ROWS
 from bitlane.contract.modes import ErrorCode, Loss
 from bitlane.contract.registers import REGISTERS, STATUS_BUSY, STATUS_ERROR_SHIFT
 from bitlane.devices.protocol import Device
-from bitlane.driver.driver import ADDRESSES, Accelerator
+from bitlane.driver.driver import ADDRESSES, Driver
 from bitlane.driver.job import Job
 from bitlane.errors import DeviceError
 from bitlane.quantization.precision import FULL_BITS, Precision
 
-from .bench import Behind, Bench, Check, CheckFailed, expect
+from .bench import Check, CheckContext, CheckFailed, DeviceProxy, expect
 from .cases import Case, reference_epochs
 from .registers import WORD, WRITABLE, kept
 from .report import Figures
@@ -32,7 +32,7 @@ GROUPS, EPOCHS = 500, 2000  # of it: a third of a second at 100 MHz
 ALWAYS_WRITABLE = "irq_enable"  # in the middle of a run too, and the driver's own affair
 
 
-class _Twisted(Behind):
+class _Twisted(DeviceProxy):
     """A register word is given another value than the driver's."""
 
     def __init__(self, device: Device, offset: int, twist: Callable[[int], int]):
@@ -45,7 +45,7 @@ class _Twisted(Behind):
         self.device.write(offset, self._twist(value) if offset == self._offset else value)
 
 
-class _Beyond(Behind):
+class _Beyond(DeviceProxy):
     """The top one of an address's 64 bits is set: hardware that drops it reads and writes where it should."""
 
     def __init__(self, device: Device, offset: int):
@@ -60,7 +60,7 @@ class _Beyond(Behind):
             self.device.write(self._high, 1 << 31)
 
 
-class _Overheard(Behind):
+class _Overheard(DeviceProxy):
     """Remembers the last status, which an acknowledgement clears."""
 
     status = 0
@@ -73,7 +73,7 @@ class _Overheard(Behind):
         return value
 
 
-def refused(bench: Bench) -> Figures:
+def refused(bench: CheckContext) -> Figures:
     """What makes no valid run ends with CONFIGURATION before a beat is read; afterwards a run goes well."""
     job, _ = Case().make(bench)
     orders = [(f"{name}={value:#x}", _given(bench, name, value), job) for name, value in _bad_values(bench)]
@@ -89,9 +89,9 @@ def refused(bench: Bench) -> Figures:
     return {"configurations": len(orders)}
 
 
-def _bad_values(bench: Bench) -> list[tuple[str, int]]:
+def _bad_values(bench: CheckContext) -> list[tuple[str, int]]:
     """Registers, and values outside of their limits."""
-    zeros = [(name, 0) for name in ("features", "groups", "batch_groups", "epochs", "sets")]
+    zeros = [(name, 0) for name in ("features", "groups", "batch_groups", "epochs", "draw_sets")]
     beyond = [
         ("features", bench.driver.max_features + 1),
         ("groups", MAX_ROWS + 1),
@@ -107,20 +107,20 @@ def _bad_values(bench: Bench) -> list[tuple[str, int]]:
     ]
 
 
-def _given(bench: Bench, name: str, value: int) -> Accelerator:
+def _given(bench: CheckContext, name: str, value: int) -> Driver:
     return bench.driver_of(_Twisted(bench.device, REGISTERS[name].offset, lambda _: value))
 
 
-def _misaligned(bench: Bench, name: str) -> Accelerator:
+def _misaligned(bench: CheckContext, name: str) -> Driver:
     offset = REGISTERS[name].offset
     return bench.driver_of(_Twisted(bench.device, offset, lambda value: value | MISALIGNMENT))
 
 
-def _beyond(bench: Bench, name: str) -> Accelerator:
+def _beyond(bench: CheckContext, name: str) -> Driver:
     return bench.driver_of(_Beyond(bench.device, REGISTERS[name].offset))
 
 
-def _refuses(bench: Bench, driver: Accelerator, job: Job) -> bool:
+def _refuses(bench: CheckContext, driver: Driver, job: Job) -> bool:
     """Whether the job ends with CONFIGURATION, no beat read; one that begins an epoch all the same is stopped."""
     try:
         driver.run(job, on_epoch=_stop)
@@ -139,10 +139,10 @@ class _Enough(Exception):
     """Enough epochs of a run were seen."""
 
 
-def stopped(bench: Bench) -> Figures:
+def stopped(bench: CheckContext) -> Figures:
     """Register writes in the middle of a run change nothing of it; an abort ends it; the next run goes well."""
     job, samples = Case(
-        Precision(FULL_BITS), features=64, rows=GROUPS * bench.driver.columns, batch=64, snapshots=False
+        Precision(FULL_BITS), features=64, rows=GROUPS * bench.driver.rows_per_beat, batch=64, snapshots=False
     ).make(bench)
     expected = [epoch.loss for epoch in reference_epochs(replace(job, epochs=EPOCHS_SEEN), samples)]
     losses: list[NDArray[np.int64]] = []
@@ -172,14 +172,14 @@ def stopped(bench: Bench) -> Figures:
     return {"epochs until the abort": epochs}
 
 
-def _scribble(bench: Bench) -> None:
+def _scribble(bench: CheckContext) -> None:
     """Random values for every register that a run is made of."""
     for word in WRITABLE:
         if word.name != ALWAYS_WRITABLE:
             bench.device.write(word.offset, int(bench.rng.integers(WORD)))
 
 
-def _read(bench: Bench, name: str) -> int:
+def _read(bench: CheckContext, name: str) -> int:
     """The low 32 bits of a register."""
     return bench.device.read(REGISTERS[name].offset)
 

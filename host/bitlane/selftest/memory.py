@@ -15,14 +15,14 @@ from bitlane.driver.job import PAGE
 from bitlane.errors import DeviceError
 from bitlane.quantization.precision import Precision
 
-from .bench import Bench, Check, expect
+from .bench import Check, CheckContext, expect
 from .cases import Case
 from .report import Figures
 
 SIZES = (WORD_BYTES, PAGE - WORD_BYTES, PAGE, PAGE + WORD_BYTES, 1 << 20)  # bytes
 
 
-def round_trip(bench: Bench) -> Figures:
+def round_trip(bench: CheckContext) -> Figures:
     """What the host wrote is there after a flush and an invalidate, in buffers of any size, all at a time."""
     with ExitStack() as stack:
         buffers = [_allocate(bench, stack, size) for size in SIZES]
@@ -35,7 +35,7 @@ def round_trip(bench: Bench) -> Figures:
     return {"buffers": len(SIZES), "bytes": sum(SIZES)}
 
 
-def copied(bench: Bench) -> Figures:
+def copied(bench: CheckContext) -> Figures:
     """The accelerator reads as large a model as it takes and writes it back, and steps of 0 change nothing."""
     job, _ = Case(
         Precision(DIGIT_BITS),
@@ -53,7 +53,7 @@ def copied(bench: Bench) -> Figures:
     return {"weights": int(job.master.size), "beats": outcome.counters.beats}
 
 
-def far_apart(bench: Bench) -> Figures:
+def far_apart(bench: CheckContext) -> Figures:
     """A model travels beyond half of the memory, of which every page keeps what it holds."""
     with ExitStack() as stack:
         half = _half(bench, stack)
@@ -71,7 +71,7 @@ def far_apart(bench: Bench) -> Figures:
     return {"pages": len(tags), "MiB": len(tags) * PAGE / (1 << 20)}
 
 
-def _half(bench: Bench, stack: ExitStack) -> Buffer:
+def _half(bench: CheckContext, stack: ExitStack) -> Buffer:
     """Half of the memory, or as much of it as there is in one piece."""
     size = bench.device.capacity_bytes // 2
     while True:
@@ -83,7 +83,7 @@ def _half(bench: Bench, stack: ExitStack) -> Buffer:
             size //= 2
 
 
-def _allocate(bench: Bench, stack: ExitStack, size: int) -> Buffer:
+def _allocate(bench: CheckContext, stack: ExitStack, size: int) -> Buffer:
     buffer = bench.device.allocate(size)
     stack.callback(buffer.free)
     expect(buffer.device_address % PAGE == 0, f"a buffer lies at {buffer.device_address:#x}, inside a page")
@@ -91,7 +91,7 @@ def _allocate(bench: Bench, stack: ExitStack, size: int) -> Buffer:
     return buffer
 
 
-def _fill(bench: Bench, buffer: Buffer) -> Words:
+def _fill(bench: CheckContext, buffer: Buffer) -> Words:
     """Random words in it, for the device to see; a copy of them."""
     pattern = np.frombuffer(bench.rng.bytes(len(buffer.array) * WORD_BYTES), np.uint64)
     buffer.array[:] = pattern
@@ -99,7 +99,7 @@ def _fill(bench: Bench, buffer: Buffer) -> Words:
     return pattern
 
 
-def _holds(bench: Bench, buffer: Buffer, pattern: Words) -> None:
+def _holds(bench: CheckContext, buffer: Buffer, pattern: Words) -> None:
     bench.device.invalidate(buffer)
     wrong = np.flatnonzero(buffer.array != pattern)
     expect(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from bitlane.contract.registers import CONTROL_ABORT, CONTROL_ACKNOWLEDGE, CONTROL_START, REGISTERS, STATUS_BUSY
 from bitlane.devices.protocol import Device
 
-from .bench import Bench, Check, RegisterWord, expect, register_words
+from .bench import Check, CheckContext, RegisterWord, expect, register_words
 from .report import Figures
 
 WINDOW_BYTES = 1 << 12  # that the register slave decodes
@@ -30,7 +30,7 @@ def kept(device: Device) -> Iterator[None]:
             device.write(word.offset, value)
 
 
-def idle(bench: Bench) -> Figures:
+def idle(bench: CheckContext) -> Figures:
     """Nothing runs, and `control`, which is written only, reads 0."""
     status, control = (bench.device.read(REGISTERS[name].offset) for name in ("status", "control"))
     expect(not status & STATUS_BUSY, f"status is {status:#x}: a run of somebody else is going on")
@@ -38,7 +38,7 @@ def idle(bench: Bench) -> Figures:
     return {"status": f"{status:#x}"}
 
 
-def holds(bench: Bench) -> Figures:
+def holds(bench: CheckContext) -> Figures:
     """A one, and a zero, walk through every word; bits that a register does not have read 0."""
     device = bench.device
     walk = [0, WORD, *(1 << bit for bit in range(32)), *(WORD ^ 1 << bit for bit in range(32))]
@@ -50,7 +50,7 @@ def holds(bench: Bench) -> Figures:
     return {"registers": len({word.register.name for word in WRITABLE}), "bits": _bits(WRITABLE)}
 
 
-def apart(bench: Bench) -> Figures:
+def apart(bench: CheckContext) -> Figures:
     """All words hold something of their own at the same time."""
     device = bench.device
     values = [int(value) for value in bench.rng.integers(0, WORD, len(WRITABLE), endpoint=True)]
@@ -62,7 +62,7 @@ def apart(bench: Bench) -> Figures:
     return {"words": len(WRITABLE)}
 
 
-def read_only(bench: Bench) -> Figures:
+def read_only(bench: CheckContext) -> Figures:
     """Words that cannot be written stay as they are."""
     device = bench.device
     for word in READ_ONLY:
@@ -72,7 +72,7 @@ def read_only(bench: Bench) -> Figures:
     return {"words": len(READ_ONLY)}
 
 
-def gaps(bench: Bench) -> Figures:
+def gaps(bench: CheckContext) -> Figures:
     """Offsets without a register read 0, swallow what is written, and are no second place of a register."""
     device = bench.device
     taken = {register.offset + 4 * word for register in REGISTERS.values() for word in range(register.words)}

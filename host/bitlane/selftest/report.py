@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bitlane.support.atomic import whole
+from bitlane.support.atomic import atomic_write
 
 Figures = Mapping[str, int | float | str]
 
@@ -15,7 +15,7 @@ NAME_WIDTH = 44  # of the longest name of a check
 
 
 @dataclass(frozen=True)
-class Result:
+class CheckResult:
     """What one check found.
 
     Parameters
@@ -43,7 +43,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Report:
+class SelfTestReport:
     """A whole self test.
 
     Parameters
@@ -53,7 +53,7 @@ class Report:
     """
 
     facts: Figures
-    results: tuple[Result, ...]
+    results: tuple[CheckResult, ...]
 
     @property
     def passed(self) -> bool:
@@ -71,7 +71,7 @@ class Report:
 
     def text(self) -> str:
         """The report as it is printed."""
-        return "\n".join([*head(self.facts), *(result.line for result in self.results), "", self.verdict, ""])
+        return "\n".join([*header_lines(self.facts), *(result.line for result in self.results), "", self.verdict, ""])
 
     def write(self, path: Path) -> None:
         """Writes the report, whole or not at all: as JSON where the name ends with .json, else as text."""
@@ -80,11 +80,11 @@ class Report:
             text = json.dumps({"facts": dict(self.facts), "passed": self.passed, "results": results}, indent=1) + "\n"
         else:
             text = self.text()
-        with whole(path) as part:
+        with atomic_write(path) as part:
             part.write_text(text, encoding="utf-8")
 
 
-def head(facts: Figures) -> Iterator[str]:
+def header_lines(facts: Figures) -> Iterator[str]:
     """The lines before the first result."""
     yield "bitlane self test"
     width = max(map(len, facts))

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from bitlane.contract.cycles import MemoryTiming
 from bitlane.contract.layout import MAX_EPOCHS
-from bitlane.driver.job import Job, Outcome
+from bitlane.driver.job import Job, JobResult
 from bitlane.quantization.precision import Precision
 
-from .bench import Bench, Check, CheckFailed
+from .bench import Check, CheckContext, CheckFailed
 from .cases import Case, predicted_cycles, wrong_counts
 from .report import Figures
 
@@ -38,9 +38,9 @@ class _Measurement:
         self._bits = bits
         self._staleness = staleness
 
-    def run(self, bench: Bench) -> Figures:
+    def run(self, bench: CheckContext) -> Figures:
         """Measures, with as many epochs as it takes to see the clock through the driver's own time."""
-        columns, fits = bench.driver.columns, bench.driver.max_features >> self._staleness
+        columns, fits = bench.driver.rows_per_beat, bench.driver.max_features >> self._staleness
         job, _ = Case(
             Precision(self._bits),
             features=min(FEATURES, fits),
@@ -63,7 +63,7 @@ class _Measurement:
         }
 
 
-def _timed(bench: Bench, job: Job) -> tuple[Outcome, float]:
+def _timed(bench: CheckContext, job: Job) -> tuple[JobResult, float]:
     """A run whose counters are possible, and its seconds on the wall, driver and all."""
     begin = time.monotonic()
     outcome = bench.driver.run(job)
@@ -73,7 +73,7 @@ def _timed(bench: Bench, job: Job) -> tuple[Outcome, float]:
     return outcome, seconds
 
 
-def _figures(bench: Bench, job: Job, outcome: Outcome) -> Figures:
+def _figures(bench: CheckContext, job: Job, outcome: JobResult) -> Figures:
     """What the hardware counted, an epoch in the long run, and what a memory that never stalls allows."""
     cycles, geometry = outcome.counters.cycles, job.geometry
     predicted = int(predicted_cycles(job, MemoryTiming())[-1])
@@ -88,7 +88,7 @@ def _figures(bench: Bench, job: Job, outcome: Outcome) -> Figures:
     }
 
 
-def _clock(bench: Bench, short: Outcome, short_seconds: float, long: Outcome, seconds: float) -> Figures:
+def _clock(bench: CheckContext, short: JobResult, short_seconds: float, long: JobResult, seconds: float) -> Figures:
     """The clock and the bandwidth between the two runs, which have the same overhead on the host."""
     cycles = long.counters.cycles - short.counters.cycles
     beats = long.counters.beats - short.counters.beats

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bitlane.contract.fixed_point import register_value
+from bitlane.contract.fixed_point import decode_float
 from bitlane.contract.formats import MASTER, STEP_FRACTION
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.packing import master_weights
@@ -24,10 +24,10 @@ from bitlane.data.datasets import load_dataset
 from bitlane.evaluation.schedules import suggest_learning_rate
 from bitlane.quantization.precision import FULL_BITS, Precision
 from bitlane.quantization.quantize import base_codes, draw_codes
-from bitlane.quantization.scaling import Floats, Table, fit_scaling
-from bitlane.quantization.stochastic import coefficient_cut, model_cut
+from bitlane.quantization.scaling import Floats, Matrix, fit_scaling
+from bitlane.quantization.stochastic import model_cut, scaled_gradient_cut
 from bitlane.reference.machine import Reference
-from bitlane.support.text import aligned
+from bitlane.support.text import align_columns
 from bitlane.training.objective import Objective
 
 FULL = Precision(FULL_BITS, "full")
@@ -53,8 +53,8 @@ class Terms:
 
 
 def gradient_variance(
-    X: Table,
-    y: Table,
+    X: Matrix,
+    y: Matrix,
     weights: Floats,
     *,
     bits: int = 4,
@@ -79,13 +79,13 @@ def gradient_variance(
     scaling = fit_scaling(X, y.reshape(-1, 1))
     settings = Objective("squared_error").settings(learning_rate, batch, 1.0)
     rounded = replace(
-        settings, model_cut=model_cut(model_bits), coefficient_cut=coefficient_cut(gradient_bits, settings.step)
+        settings, model_cut=model_cut(model_bits), scaled_gradient_cut=scaled_gradient_cut(gradient_bits, settings.step)
     )
     master = master_weights(weights.reshape(1, -1))
     double = Precision(bits, "double")
     kinds: dict[str, tuple[Precision, Settings]] = {
         "samples": (double, settings),
-        "model": (FULL, replace(rounded, coefficient_cut=0)),
+        "model": (FULL, replace(rounded, scaled_gradient_cut=0)),
         "coefficient": (FULL, replace(rounded, model_cut=0)),
         "all": (double, rounded),
     }
@@ -128,7 +128,7 @@ def _gradient(
     draws = draw_codes(values, precision, rng) if precision.draws else None
     reference.feed(base_codes(values, precision), draws, labels)
     change = master.astype(np.int64) - reference.end_epoch().master
-    rate = register_value(settings.step, STEP_FRACTION) * rows
+    rate = decode_float(settings.step, STEP_FRACTION) * rows
     gradient: Floats = np.ldexp(change[0].astype(np.float64), -MASTER.fraction) / rate
     return gradient
 
@@ -145,7 +145,7 @@ def table(terms: Terms, bits: int, model_bits: int | None, gradient_bits: int | 
     cells = [["variance of", "", "over |E g|^2"]]
     cells += [[name, f"{value:.3g}", f"{value / terms.gradient:.3g}"] for name, value in rows]
     bias, error = terms.bias / terms.gradient, terms.bias_error / terms.gradient
-    return "\n".join([aligned(cells), "", f"bias squared over |E g|^2: {bias:.2g}, standard error {error:.2g}"])
+    return "\n".join([align_columns(cells), "", f"bias squared over |E g|^2: {bias:.2g}, standard error {error:.2g}"])
 
 
 def main(argv: Sequence[str] | None = None) -> None:

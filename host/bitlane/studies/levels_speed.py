@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bitlane import DataError, optimal_levels
 from bitlane.data.datasets import load_dataset
 from bitlane.support import jit
-from bitlane.support.text import aligned
+from bitlane.support.text import align_columns
 
 COUNT = 1 << 20
 INTERVALS = (16, 64, 256)
@@ -92,7 +92,9 @@ def row(name: str, values: Values, intervals: int) -> tuple[str, ...]:
 def main() -> None:
     """Print the table."""
     print(f"{COUNT:,} values, numba {jit.numba().__version__ if jit.numba() else 'not installed'}")
-    print(aligned([HEAD, *(row(name, values, intervals) for name, values in samples() for intervals in INTERVALS)]))
+    print(
+        align_columns([HEAD, *(row(name, values, intervals) for name, values in samples() for intervals in INTERVALS)])
+    )
 
 
 if __name__ == "__main__":

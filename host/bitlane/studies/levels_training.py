@@ -24,14 +24,14 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.data.datasets import entry, load_dataset
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import DataError
-from bitlane.evaluation.compare import Data, one_against_rest, train_as
+from bitlane.evaluation.compare import ComparisonData, one_vs_rest, train_as
 from bitlane.evaluation.metrics import constant_loss, least_loss, losses_of
 from bitlane.evaluation.schedules import Schedule, suggest_learning_rate
-from bitlane.levels.codebooks import training_precision
+from bitlane.levels.codebooks import choose_precision
 from bitlane.quantization.precision import FULL_BITS
 from bitlane.quantization.scaling import Floats
-from bitlane.support.optional import extra
-from bitlane.support.text import aligned
+from bitlane.support.optional import require_extra
+from bitlane.support.text import align_columns
 
 DATA_SETS = (
     *("cadata", "cpu_act", "cpusmall", "housing_boston", "millionsong_6719"),
@@ -76,28 +76,28 @@ class Measured:
     finals: Mapping[Method, Final]
 
 
-def data_set(name: str) -> Data:
+def data_set(name: str) -> ComparisonData:
     """Some rows in random order; of several classes the first against the rest. DataError where it cannot be had."""
     table = load_dataset(name)
     order = np.random.default_rng(0).permutation(table.rows)[:ROWS]
-    y = table.y if entry(name).task == "regression" else one_against_rest(table.y, None)[0]
-    return Data(table.X[order], y[order])
+    y = table.y if entry(name).task == "regression" else one_vs_rest(table.y, None)[0]
+    return ComparisonData(table.X[order], y[order])
 
 
-def final_losses(data: Data, method: Method, rate: float, seed: int) -> tuple[float, float]:
+def final_losses(data: ComparisonData, method: Method, rate: float, seed: int) -> tuple[float, float]:
     """The true loss and its estimate, means over the last epochs."""
     levels, bits = method
-    precision = training_precision(bits, "full" if bits == FULL_BITS else "double", levels)
+    precision = choose_precision(bits, "full" if bits == FULL_BITS else "double", levels)
     schedule = Schedule(epochs=EPOCHS, batch_size=BATCH, learning_rate=rate, seed=seed)
     order = np.random.default_rng(seed).permutation(len(data.y))
     device = EmulatorDevice(AcceleratorConfig(level_slots=precision.level_slots))
-    run = train_as(Data(data.X[order], data.y[order]), precision, schedule, device, levels=levels)
+    run = train_as(ComparisonData(data.X[order], data.y[order]), precision, schedule, device, levels=levels)
     coef, intercept = run.models()
     true = losses_of(data.X, data.y, coef[-LAST:], intercept[-LAST:], schedule.loss)
     return float(true.mean()), float(run.loss[-LAST:].mean())
 
 
-def tuned_rate(data: Data, on_training: OnTraining) -> float:
+def tuned_rate(data: ComparisonData, on_training: OnTraining) -> float:
     """The learning rate at which TUNED ends with the least loss."""
     rates = suggest_learning_rate(data.X, BATCH) * 0.5 ** np.arange(HALVINGS + 1)
     ended = []
@@ -107,7 +107,7 @@ def tuned_rate(data: Data, on_training: OnTraining) -> float:
     return float(rates[np.argmin(ended)])
 
 
-def measured(name: str, data: Data, on_training: OnTraining) -> Measured:
+def measured(name: str, data: ComparisonData, on_training: OnTraining) -> Measured:
     """All trainings of a set; DataError for one that cannot be trained on."""
     rate = tuned_rate(data, on_training)
 
@@ -151,17 +151,17 @@ def text(sets: Sequence[Measured]) -> Iterator[str]:
     for found in sets:
         shown = [f"{each.true.mean():.4f} ± {_error(each.true):.4f}" for each in found.finals.values()]
         cells.append([found.name, f"{found.rate:.3g}", f"{found.best:.4f}", f"{found.constant:.4f}", *shown])
-    yield aligned(cells)
+    yield align_columns(cells)
     cells = [["estimate over 32 bits' loss", *heads]]
     for found in sets:
         shown = [f"{each.estimate.mean():.4f} ± {_error(each.estimate):.4f}" for each in found.finals.values()]
         cells.append([found.name, *shown])
-    yield aligned(cells)
+    yield align_columns(cells)
     pairs = [f"{bits}, uniform {bits + more}" for more in (1, 0) for bits in OPTIMAL]
     cells = [["optimal beside uniform", "rows", "features", *pairs]]
     for found in sets:
         cells.append([found.name, f"{found.rows:,}", str(found.features), *verdicts(found)])
-    yield aligned(cells)
+    yield align_columns(cells)
 
 
 def _error(values: Floats) -> float:
@@ -177,7 +177,9 @@ def main() -> None:
     trainings = HALVINGS + 1 + (1 + len(METHODS)) * len(SEEDS)
     with (
         warnings.catch_warnings(),
-        extra("tqdm", "a progress bar").tqdm(total=trainings * len(names), unit="training", disable=None) as bar,
+        require_extra("tqdm", "a progress bar").tqdm(
+            total=trainings * len(names), unit="training", disable=None
+        ) as bar,
     ):
         warnings.simplefilter("ignore", UserWarning)  # constant columns; rates that are too large
         for name in names:

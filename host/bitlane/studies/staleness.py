@@ -17,12 +17,12 @@ import numpy as np
 
 from bitlane.data.datasets import load_dataset
 from bitlane.devices.emulator import EmulatorDevice
-from bitlane.evaluation.compare import Data, signs, train_as
+from bitlane.evaluation.compare import ComparisonData, binary_labels, train_as
 from bitlane.evaluation.metrics import constant_loss
 from bitlane.evaluation.schedules import Schedule, suggest_learning_rate
 from bitlane.quantization.precision import Precision
-from bitlane.support.optional import extra
-from bitlane.support.text import aligned
+from bitlane.support.optional import require_extra
+from bitlane.support.text import align_columns
 
 PRECISION = Precision(8)
 EPOCHS = 8
@@ -45,18 +45,18 @@ class Curve:
     losses: Sequence[float]
 
 
-def data_sets() -> dict[str, Data]:
+def data_sets() -> dict[str, ComparisonData]:
     """Rows in random order. DataError where a data set cannot be had."""
     found = {}
     for name in ("cadata", "mnist"):
         table = load_dataset(name)
         order = np.random.default_rng(0).permutation(table.rows)[:ROWS]
-        y = signs(table.y[order], "0") if name == "mnist" else table.y[order]
-        found[name] = Data(table.X[order], y)
+        y = binary_labels(table.y[order], "0") if name == "mnist" else table.y[order]
+        found[name] = ComparisonData(table.X[order], y)
     return found
 
 
-def curves_of(name: str, data: Data) -> list[Curve]:
+def curves_of(name: str, data: ComparisonData) -> list[Curve]:
     """Every batch size, learning rate and staleness."""
     device, curves = EmulatorDevice(), []
     for batch in BATCHES:
@@ -77,12 +77,12 @@ def text(curves: Sequence[Curve]) -> str:
     for fresh, stale in zip(curves[::2], curves[1::2], strict=True):
         losses = [f"{curve.losses[epoch - 1]:.4g}" for epoch in SHOWN for curve in (fresh, stale)]
         cells.append((fresh.name, str(fresh.batch), f"{fresh.rate:.3g}", *losses))
-    return aligned(cells)
+    return align_columns(cells)
 
 
 def draw(curves: Sequence[Curve], path: Path) -> None:
     """One panel for each data set and batch size."""
-    pyplot = extra("matplotlib.pyplot", "plotting")
+    pyplot = require_extra("matplotlib.pyplot", "plotting")
     names = sorted({curve.name for curve in curves})
     figure, axes = pyplot.subplots(len(names), len(BATCHES), figsize=SIZE, sharex=True, layout="constrained")
     for row, name in zip(axes, names, strict=True):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Another name in the same folder to write to; it becomes `path` in the end, and is gone where writing fails."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:

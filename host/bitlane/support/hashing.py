@@ -14,7 +14,7 @@ PLACE = 0x9E3779B9
 FIRST, SECOND = 0x7FEB352D, 0x846CA68B
 
 
-def words(seed: int, places: NDArray[np.int64]) -> NDArray[np.uint32]:
+def hash_words(seed: int, places: NDArray[np.int64]) -> NDArray[np.uint32]:
     """uint32 [n]: a random word for each place (modulo 2**32)."""
     return mix(places.astype(np.uint32) * np.uint32(PLACE) + np.uint32(seed))
 

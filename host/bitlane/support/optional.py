@@ -10,7 +10,7 @@ from bitlane.errors import BitlaneError
 _PACKAGES = {"sklearn": "scikit-learn", "skimage": "scikit-image"}  # where the package has another name than the module
 
 
-def extra(module: str, purpose: str, install: str = "'bitlane[cli]'") -> Any:
+def require_extra(module: str, purpose: str, install: str = "'bitlane[cli]'") -> Any:
     """Import `module`, or raise BitlaneError that says for what `purpose` and how to install it.
 
     `install` is what pip is to be given: the extra that brings the library, or the library itself.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def aligned(cells: Sequence[Sequence[str]], header: int = 1, left: int = 1) -> str:
+def align_columns(cells: Sequence[Sequence[str]], header: int = 1, left: int = 1) -> str:
     """Rows of cells as text: the first `left` columns flush left, the others right; a rule below `header`."""
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     lines = [

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from bitlane.errors import DataError
-from bitlane.levels.codebooks import training_precision
+from bitlane.levels.codebooks import choose_precision
 from bitlane.policies.mqgrad import MQGrad
 from bitlane.policies.protocol import BitPolicy, Observed
-from bitlane.quantization.scaling import Floats, Table
+from bitlane.quantization.scaling import Floats, Matrix
 
 from .checkpoint import Checkpoint
-from .result import Bound, Run, Stalls
+from .result import Bound, Stalls, TrainingResult
 from .train import train
 
 # Epochs are few beside the steps of a network: a choice every two, and losses smoothed over about as many.
@@ -36,8 +36,8 @@ def policy_of(bits: int | str | BitPolicy) -> BitPolicy | None:
 
 
 def train_by_policy(
-    X: Table,
-    y: Table,
+    X: Matrix,
+    y: Matrix,
     *,
     policy: BitPolicy,
     sampling: str,
@@ -46,7 +46,7 @@ def train_by_policy(
     coef_init: Floats | None = None,
     intercept_init: Floats | None = None,
     **parameters: Any,
-) -> Run:
+) -> TrainingResult:
     """`training.train` with bits that are chosen before each epoch; all other parameters are its own.
 
     The policy is told an epoch's mean loss over targets, its clock cycles, and the root mean square of the change of
@@ -54,11 +54,11 @@ def train_by_policy(
     """
     if sampling != "double" or levels != "uniform":
         raise DataError(f"sampling={sampling!r}, levels={levels!r}: a bit policy needs 'double' and 'uniform'")
-    precisions = {bits: training_precision(bits, sampling, levels) for bits in policy.choices}
+    precisions = {bits: choose_precision(bits, sampling, levels) for bits in policy.choices}
     if any(precision.level_slots for precision in precisions.values()):
         raise DataError(f"the policy chooses among {tuple(policy.choices)} bits: give it even numbers alone")
     chooser = policy.start()
-    runs: list[Run] = []
+    runs: list[TrainingResult] = []
     weights: Floats | None = None
     for epoch in range(epochs):
         precision = precisions[chooser.bits]
@@ -75,12 +75,12 @@ def _with_bits(checkpoint: Checkpoint, bits: int) -> Checkpoint:
     return replace(checkpoint, options=replace(checkpoint.options, bits=bits))
 
 
-def _observed(run: Run, before: Floats | None) -> Observed:
+def _observed(run: TrainingResult, before: Floats | None) -> Observed:
     change = run.weights if before is None else run.weights - before
     return Observed(float(run.loss.mean()), float(run.cycles), lambda: float(np.sqrt((change**2).mean())))
 
 
-def joined(runs: Sequence[Run], policy: str) -> Run:
+def joined(runs: Sequence[TrainingResult], policy: str) -> TrainingResult:
     """The runs of consecutive epochs as one; its settings have the policy, and the bits of the last epoch."""
     cycles = np.cumsum([0, *(run.cycles for run in runs[:-1])])
     masters = [run._masters for run in runs if run._masters is not None]
@@ -95,7 +95,7 @@ def joined(runs: Sequence[Run], policy: str) -> Run:
         stalls=Stalls(*map(sum, zip(*(astuple(run.stalls) for run in runs), strict=True))),
         bound=Bound(*map(sum, zip(*(astuple(run.bound) for run in runs), strict=True))),
         saturations=sum(run.saturations for run in runs),
-        starts=sum(run.starts for run in runs),
+        launches=sum(run.launches for run in runs),
         seconds=sum(run.seconds for run in runs),
         settings={**runs[-1].settings, "bit_policy": policy},
         _first=runs[0]._first,

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitlane.contract.fixed_point import split
-from bitlane.contract.formats import RATE_FRACTION
+from bitlane.contract.fixed_point import split_float
+from bitlane.contract.formats import PENALTY_STEP_FRACTION
 from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.prng import after_batches
 from bitlane.contract.settings import Settings
 from bitlane.errors import DataError
-from bitlane.levels.codebooks import LevelTable
+from bitlane.levels.codebooks import Codebook
 from bitlane.quantization.scaling import Scaling
-from bitlane.support.atomic import whole
+from bitlane.support.atomic import atomic_write
 
-from .options import Options
+from .options import TrainingOptions
 
 FORMAT = 2
 PHASE_BITS = 32
@@ -47,14 +47,14 @@ class Checkpoint:
     epoch: int
     master: NDArray[np.int32]
     settings: tuple[Settings, ...]
-    options: Options
+    options: TrainingOptions
     scaling: Scaling
     fingerprint: str
-    levels: LevelTable | None = None
+    levels: Codebook | None = None
 
-    def check(self, options: Options, data: str, epochs: int) -> None:
+    def check(self, options: TrainingOptions, data: str, epochs: int) -> None:
         """DataError unless a training of these options, data and epochs can go on from here."""
-        for field in fields(Options):
+        for field in fields(TrainingOptions):
             asked, was = getattr(options, field.name), getattr(self.options, field.name)
             if asked != was:
                 raise DataError(f"{field.name}={asked!r}, but the checkpoint is of a training with {was!r}")
@@ -65,7 +65,7 @@ class Checkpoint:
 
     def save(self, path: str | Path) -> None:
         """Writes an npz file, which appears whole or not at all; OSError where the disk is full."""
-        with whole(Path(path)) as part, part.open("wb") as file:
+        with atomic_write(Path(path)) as part, part.open("wb") as file:
             np.savez(file, **self._arrays())
 
     def _arrays(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class Checkpoint:
             "epoch": self.epoch,
             "settings": [asdict(settings) for settings in self.settings],
             "options": asdict(self.options),
-            "scaling": {name: getattr(self.scaling, name) for name in ("fit_intercept", "margins", "one")},
+            "scaling": {name: getattr(self.scaling, name) for name in ("fit_intercept", "margins", "intercept_value")},
             "fingerprint": self.fingerprint,
         }
         arrays = {name: getattr(self.scaling, name) for name in ("center", "scale", "label_center", "label_scale")}
@@ -108,12 +108,12 @@ class Checkpoint:
         for registers in header["settings"]:
             typed = {"loss": Loss(registers["loss"]), "prox": Prox(registers["prox"])}
             settings.append(Settings(**{**registers, **typed, "bounds": tuple(registers["bounds"])}))
-        typed_options = Options(**options)
+        typed_options = TrainingOptions(**options)
         master, levels = arrays.pop("master"), arrays.pop("levels", None)
         scaling = Scaling(**{**arrays, **header["scaling"]})
-        _expect(master, (len(settings), scaling.stored), "master weights")
-        if typed_options.table:
-            _expect(levels, (typed_options.precision.levels, scaling.stored), "levels")
+        _expect(master, (len(settings), scaling.stored_features), "master weights")
+        if typed_options.codebook:
+            _expect(levels, (typed_options.precision.levels, scaling.stored_features), "levels")
         return cls(header["epoch"], master, tuple(settings), typed_options, scaling, header["fingerprint"], levels)
 
 
@@ -125,8 +125,8 @@ def _expect(array: NDArray[Any] | None, shape: tuple[int, int], what: str) -> No
 def advanced(settings: Settings, epochs: int, batches: int) -> Settings:
     """The registers after some epochs of so many batches each."""
     for _ in range(epochs):
-        mantissa, exponent = split(settings.rate)
-        phase = settings.phase + batches * ((mantissa << PHASE_BITS - RATE_FRACTION) >> exponent)
+        mantissa, exponent = split_float(settings.penalty_step)
+        phase = settings.phase + batches * ((mantissa << PHASE_BITS - PENALTY_STEP_FRACTION) >> exponent)
         seed = after_batches(settings.seed, batches)
         settings = replace(settings.after_epoch(), phase=phase % (1 << PHASE_BITS), seed=seed)
     return settings

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from types import TracebackType
 
-from bitlane.driver.driver import Accelerator
-from bitlane.driver.job import Slot
+from bitlane.driver.driver import Driver
+from bitlane.driver.job import SampleBuffers
 
-from .launches import Start
+from .launches import Launch
 
 
-class Conveyor:
+class DoubleBuffer:
     """One slot for samples, or two that take turns. A context manager: in the end their buffers are freed.
 
     Parameters
@@ -27,18 +27,18 @@ class Conveyor:
     slot: with its samples.
     """
 
-    def __init__(self, accelerator: Accelerator, starts: Iterator[Start], ahead: bool):
+    def __init__(self, accelerator: Driver, starts: Iterator[Launch], ahead: bool):
         self._accelerator = accelerator
         self._starts = starts
         self._ahead = ahead
         self._stack = ExitStack()
-        self._slots: list[Slot] = []
-        self._next: Start | None = None
+        self._slots: list[SampleBuffers] = []
+        self._next: Launch | None = None
         self._fetched = False
-        self.start: Start | None = None
+        self.launch: Launch | None = None
 
     @property
-    def slot(self) -> Slot:
+    def buffers(self) -> SampleBuffers:
         return self._slots[0]
 
     def fetch(self) -> None:
@@ -52,20 +52,20 @@ class Conveyor:
             self._slots.reverse()
         else:
             self._fetch(0)
-        self.start, self._next, self._fetched = self._next, None, False
+        self.launch, self._next, self._fetched = self._next, None, False
 
     def _fetch(self, place: int) -> None:
         self._next = next(self._starts, None)
         if self._next is not None:
-            base, draws = self._next.base, self._next.draws
+            base, draws = self._next.base_regions, self._next.draw_regions
             if place == len(self._slots):
                 if not self._slots:
                     self._sizes = sum(map(len, base)), sum(map(len, draws))
-                self._slots.append(self._stack.enter_context(self._accelerator.slot(*self._sizes)))
+                self._slots.append(self._stack.enter_context(self._accelerator.sample_buffers(*self._sizes)))
             self._slots[place].fill(base, draws)
         self._fetched = True
 
-    def __enter__(self) -> Conveyor:
+    def __enter__(self) -> DoubleBuffer:
         with ExitStack() as stack:
             stack.push(self)
             self.advance()

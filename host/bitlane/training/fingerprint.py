@@ -6,12 +6,12 @@ import hashlib
 
 import numpy as np
 
-from bitlane.quantization.scaling import Table
+from bitlane.quantization.scaling import Matrix
 
 HASHED = 1 << 18  # values hashed at a time
 
 
-def fingerprint(X: Table, y: Table) -> str:
+def fingerprint(X: Matrix, y: Matrix) -> str:
     """A hash of X [rows, n] and y [rows, targets] as float64, whatever their types: hexadecimal digits."""
     digest = hashlib.blake2b(f"{X.shape} {y.shape}".encode(), digest_size=16)
     step = max(1, HASHED // X.shape[1])

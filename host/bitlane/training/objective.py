@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bitlane.contract.fixed_point import mantissa_exponent
+from bitlane.contract.fixed_point import encode_float
 from bitlane.contract.formats import (
     BOUND,
     DECAY_FRACTION,
     DECAY_RANGE,
-    RATE_FRACTION,
+    PENALTY_STEP_FRACTION,
     SHRINK_SHIFT,
     STEP_FRACTION,
     WEIGHT,
@@ -103,18 +103,18 @@ class Objective:
         if not step > 0:
             raise DataError(f"learning_rate / batch_size is {step:g}: it must be above 0")
         name = "learning_rate / batch_size" + (", times a class weight," if class_weight != (1, 1) else "")
-        negative, positive = (mantissa_exponent(step * weight, STEP_FRACTION, name) for weight in class_weight)
+        negative, positive = (encode_float(step * weight, STEP_FRACTION, name) for weight in class_weight)
         box = _box(self.bounds)
         prox = Prox.BOX if box else PENALTIES[self.penalty] if self.strength else Prox.NONE
         return Settings(
             step=positive,
             step_negative=negative,
-            rate=self._rate(prox, self.strength * learning_rate),
+            penalty_step=self._rate(prox, self.strength * learning_rate),
             decay=round(decay * 2**DECAY_FRACTION),
             loss=LOSSES[self.loss],
             prox=prox,
             bounds=box or (BOUND.minimum, BOUND.maximum),
-            free=free,
+            unpenalized_intercept=free,
             staleness=int(staleness),
         )
 
@@ -122,13 +122,13 @@ class Objective:
     def _rate(prox: Prox, change: float) -> int:
         """The rate register; `change` is what a batch takes of a weight (L2), or takes off it (L1)."""
         shrink = 2.0**-SHRINK_SHIFT if prox == Prox.L2 else 1.0
-        if not change / shrink < 1 - 2.0 ** -(RATE_FRACTION + 1):  # as the register rounds it
+        if not change / shrink < 1 - 2.0 ** -(PENALTY_STEP_FRACTION + 1):  # as the register rounds it
             what = "shrinks weights by a share" if prox == Prox.L2 else "takes a threshold off weights"
             raise DataError(
                 f"alpha * learning_rate is {change:g}: the hardware {what} below {shrink:g} a batch: "
                 "lower alpha or learning_rate"
             )
-        return mantissa_exponent(change / shrink, RATE_FRACTION, "alpha * learning_rate")
+        return encode_float(change / shrink, PENALTY_STEP_FRACTION, "alpha * learning_rate")
 
 
 def _box(bounds: Bounds | None) -> tuple[int, int] | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bitlane.quantization.precision import Precision
-from bitlane.quantization.stochastic import rounds
+from bitlane.quantization.stochastic import uses_random_rounding
 
 from .objective import Bounds, ClassWeights, Objective
 
 
 @dataclass(frozen=True)
-class Options:
+class TrainingOptions:
     """What was asked of `train`, as far as bits depend on it: a resumed training must be asked for the same.
 
     All are `train`'s parameters of the same names; `bits`, `sampling` and `table` make its precision, `class_weight`
@@ -21,7 +21,7 @@ class Options:
     bits: int
     sampling: str
     levels: str
-    table: bool
+    codebook: bool
     draws: str | int
     batch_size: int
     learning_rate: float
@@ -41,12 +41,12 @@ class Options:
     @property
     def precision(self) -> Precision:
         """Of the stored samples."""
-        return Precision(self.bits, self.sampling, self.table)
+        return Precision(self.bits, self.sampling, self.codebook)
 
     @property
     def random(self) -> bool:
         """Whether anything is rounded at random."""
-        return rounds(self.model_bits, self.gradient_bits)
+        return uses_random_rounding(self.model_bits, self.gradient_bits)
 
     @property
     def objective(self) -> Objective:

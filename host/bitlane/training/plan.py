@@ -13,7 +13,7 @@ from bitlane.errors import DataError
 
 
 @dataclass(frozen=True)
-class Plan:
+class ExecutionPlan:
     """How a run is cut so that each start fits the memory of the device.
 
     Parameters
@@ -28,7 +28,7 @@ class Plan:
 
     geometry: Geometry
     epochs: int
-    sets: int
+    draw_sets: int
     shared_base: bool
     snapshots: bool
     capacity: int
@@ -36,11 +36,11 @@ class Plan:
 
     def bytes_needed(self, geometry: Geometry, epochs: int, snapshots: bool) -> int:
         """Bytes of a start."""
-        sets = min(self.sets, epochs)
+        sets = min(self.draw_sets, epochs)
         return job_bytes(geometry, epochs, 1 if self.shared_base else sets, sets, snapshots)
 
     @cached_property
-    def start_epochs(self) -> int:
+    def launch_epochs(self) -> int:
         """Epochs a start over all rows: all, or as many as leave room for the next's. 0 where not even one fits."""
         fitting = self._epochs_in(self.capacity)
         return fitting if fitting == self.epochs - self.first_epoch else self._epochs_in(self.capacity // 2) or fitting
@@ -63,7 +63,7 @@ class Plan:
     def ahead(self) -> bool:
         """Whether the samples of a start may be loaded while the one before it runs."""
         half = self.capacity // 2
-        return bool(self._epochs_in(half) if self.start_epochs else self._batches_in(half))
+        return bool(self._epochs_in(half) if self.launch_epochs else self._batches_in(half))
 
     def _epochs_in(self, capacity: int) -> int:
         if self.geometry.groups > MAX_ROWS:

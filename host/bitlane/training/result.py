@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bitlane.contract.layout import WORD_BYTES
 from bitlane.contract.packing import weight_values
 from bitlane.errors import DataError
-from bitlane.levels.codebooks import level_values
+from bitlane.levels.codebooks import codebook_values
 from bitlane.quantization.scaling import Floats, Scaling
 
 from .checkpoint import Checkpoint, advanced
@@ -37,7 +37,7 @@ class Bound:
 
 
 @dataclass(eq=False)
-class Run:
+class TrainingResult:
     """What a training run computed and what it cost, summed over passes where targets went in several.
 
     Of one target `[targets]` is left out of every shape. A resumed run tells of its own epochs alone.
@@ -67,11 +67,11 @@ class Run:
     cycles: int
     epoch_cycles: NDArray[np.int64]
     beats: int
-    columns: int
+    rows_per_beat: int
     stalls: Stalls
     bound: Bound
     saturations: int
-    starts: int
+    launches: int
     passes: int
     seconds: float
     device: str
@@ -95,12 +95,12 @@ class Run:
     def levels(self) -> Floats | None:
         """Float64 [2**b + 1, n], user units: what stored samples are read as; None without a table of levels."""
         table = self._last.levels
-        return None if table is None else self.scaling.columns(level_values(table))
+        return None if table is None else self.scaling.columns(codebook_values(table))
 
     @property
     def bytes_read(self) -> int:
         """Bytes of the beats."""
-        return self.beats * self.columns * WORD_BYTES
+        return self.beats * self.rows_per_beat * WORD_BYTES
 
     @property
     def weights(self) -> Floats:

@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import LABELS_PER_WORD
 from bitlane.contract.packing import Words, pack_base, pack_draws
-from bitlane.levels.codebooks import LevelTable
-from bitlane.levels.codes import table_codes, table_draws
+from bitlane.levels.codebooks import Codebook
+from bitlane.levels.codes import codebook_codes, codebook_draws
 from bitlane.quantization.precision import Precision
 from bitlane.quantization.quantize import base_codes, draw_codes
-from bitlane.quantization.scaling import Floats, Scaling, Table
+from bitlane.quantization.scaling import Floats, Matrix, Scaling
 from bitlane.support.rng import generator
 
 ENCODE_VALUES = 1 << 18  # values scaled and quantized at a time
 
 
-class Samples:
+class SampleEncoder:
     """Any rows of a table as words.
 
     Parameters
@@ -34,12 +34,12 @@ class Samples:
 
     def __init__(
         self,
-        X: Table,
-        y: Table,
+        X: Matrix,
+        y: Matrix,
         scaling: Scaling,
         precision: Precision,
         seed: int,
-        levels: LevelTable | None = None,
+        levels: Codebook | None = None,
     ):
         self.levels = levels
         self._X = X
@@ -48,7 +48,7 @@ class Samples:
         self._precision = precision
         self._seed = seed
 
-    def generator(self, number: int) -> np.random.Generator:
+    def set_generator(self, number: int) -> np.random.Generator:
         """The randomness of a set, whatever else is drawn."""
         return generator(self._seed, number)
 
@@ -70,17 +70,17 @@ class Samples:
 
     def _base_codes(self, values: Floats, rng: np.random.Generator | None) -> NDArray[np.uint32]:
         if self.levels is not None:
-            return table_codes(values, self.levels)
+            return codebook_codes(values, self.levels)
         return base_codes(values, self._precision, rng)
 
     def _draw_codes(self, values: Floats, rng: np.random.Generator) -> NDArray[np.uint8]:
         if self.levels is not None:
-            return table_draws(values, self.levels, rng)
+            return codebook_draws(values, self.levels, rng)
         return draw_codes(values, self._precision, rng)
 
     def _pieces(self, geometry: Geometry, first: int) -> Iterator[tuple[range, slice]]:
         """Groups that begin at label words and hold about `ENCODE_VALUES` values, and their rows of the table."""
-        values = self._X.shape[1] * geometry.columns
+        values = self._X.shape[1] * geometry.rows_per_beat
         step = max(1, ENCODE_VALUES // values // LABELS_PER_WORD) * LABELS_PER_WORD
         for start in range(0, geometry.groups, step):
             groups = range(start, min(start + step, geometry.groups))

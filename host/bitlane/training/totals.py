@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.contract.layout import WORD_BYTES
-from bitlane.driver.job import Counters, Outcome, loss_value
+from bitlane.driver.job import Counters, JobResult, loss_value
 from bitlane.quantization.scaling import Floats
 
 from .checkpoint import Checkpoint, advanced
-from .launches import Start
-from .plan import Plan
-from .result import Bound, OnEpoch, Run, Stalls
+from .launches import Launch
+from .plan import ExecutionPlan
+from .result import Bound, OnEpoch, Stalls, TrainingResult
 
 
-class Totals:
+class ResultAccumulator:
     """Sums over the passes and starts of a run.
 
     Parameters
@@ -27,7 +27,7 @@ class Totals:
     on_epoch: as for `training.train`.
     """
 
-    def __init__(self, first: Checkpoint, plan: Plan, on_epoch: OnEpoch | None):
+    def __init__(self, first: Checkpoint, plan: ExecutionPlan, on_epoch: OnEpoch | None):
         targets, stored = first.master.shape
         epochs = plan.epochs - plan.first_epoch
         self.counters = Counters(0, 0, 0, 0, 0)
@@ -49,7 +49,7 @@ class Totals:
         self._cycles = self._ended = 0
         self._partial = np.zeros(len(targets), np.int64)
 
-    def add(self, start: Start, outcome: Outcome) -> None:
+    def add(self, start: Launch, outcome: JobResult) -> None:
         """Takes in what a start left."""
         before, self._cycles = self._cycles, self._cycles + outcome.counters.cycles
         self._starts += 1
@@ -69,38 +69,40 @@ class Totals:
         self._master[self._targets] = models[-1, : len(self._targets)]
         if self._masters is not None:
             self._masters[epochs, self._targets] = models[:, : len(self._targets)]
-        if self._user and not start.whole:
+        if self._user and not start.covers_all_rows:
             self._user(self._first.epoch + self._ended - 1, float(self._loss[self._ended - 1, self._targets].mean()))
 
-    def run(self, device: str, seconds: float) -> Run:
+    def run(self, device: str, seconds: float) -> TrainingResult:
         """What the run was, on the device of that name, in so much host time."""
         first, plan, counters = self._first, self._plan, self.counters
         geometry = plan.geometry
         settings = tuple(advanced(each, len(self._loss), geometry.batches) for each in first.settings)
         last = replace(first, epoch=plan.epochs, master=self._master, settings=settings)
         epochs = len(self._loss) * self._passes
-        return Run(
+        return TrainingResult(
             loss=self._loss[:, 0] if len(settings) == 1 else self._loss,
             bits=np.full(len(self._loss), first.options.bits),
-            epoch_bytes=np.full(len(self._loss), counters.beats * geometry.columns * WORD_BYTES // len(self._loss)),
+            epoch_bytes=np.full(
+                len(self._loss), counters.beats * geometry.rows_per_beat * WORD_BYTES // len(self._loss)
+            ),
             cycles=counters.cycles,
             epoch_cycles=self._epoch_cycles,
             beats=counters.beats,
-            columns=geometry.columns,
+            rows_per_beat=geometry.rows_per_beat,
             stalls=Stalls(counters.stall_memory, counters.stall_model),
             bound=Bound(epochs * geometry.raw_bound, epochs * geometry.layout_bound),
             saturations=counters.saturations,
-            starts=self._starts,
+            launches=self._starts,
             passes=self._passes,
             seconds=seconds,
             device=device,
             settings={
                 **asdict(first.options),
                 "epochs": plan.epochs,
-                "sets": plan.sets,
+                "draw_sets": plan.draw_sets,
                 "rows": geometry.rows,
                 "features": geometry.features,
-                "columns": geometry.columns,
+                "rows_per_beat": geometry.rows_per_beat,
                 "outputs": geometry.outputs,
             },
             _first=first,

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bitlane.contract.fixed_point import register_value
+from bitlane.contract.fixed_point import decode_float
 from bitlane.contract.formats import STEP_FRACTION, WEIGHT
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import MAX_EPOCHS, MAX_ROWS
@@ -18,24 +18,24 @@ from bitlane.contract.packing import master_weights
 from bitlane.contract.prng import SEED_BITS
 from bitlane.contract.settings import Settings
 from bitlane.devices.protocol import Device
-from bitlane.driver.driver import Accelerator
+from bitlane.driver.driver import Driver
 from bitlane.errors import DataError
-from bitlane.levels.codebooks import level_table
+from bitlane.levels.codebooks import fit_codebook
 from bitlane.quantization.precision import Precision
-from bitlane.quantization.scaling import Floats, Scaling, Table, constant_one, fit_scaling
-from bitlane.quantization.stochastic import coefficient_cut, model_cut
+from bitlane.quantization.scaling import Floats, Matrix, Scaling, fit_scaling, intercept_value
+from bitlane.quantization.stochastic import model_cut, scaled_gradient_cut
 from bitlane.support.rng import generator
 
 from .checkpoint import Checkpoint
-from .double_buffer import Conveyor
+from .double_buffer import DoubleBuffer
 from .fingerprint import fingerprint
-from .launches import State, starts
+from .launches import ModelState, launches
 from .objective import Bounds, ClassWeights, Objective
-from .options import Options
-from .plan import Plan
-from .result import OnEpoch, Run
-from .samples import Samples
-from .totals import Totals
+from .options import TrainingOptions
+from .plan import ExecutionPlan
+from .result import OnEpoch, TrainingResult
+from .samples import SampleEncoder
+from .totals import ResultAccumulator
 
 _REACH = -float(WEIGHT.minimum) * 2.0**-WEIGHT.fraction  # scaled weights lie within it
 SATURATED = 1e-3  # clipped values a row read, from which on a run warns
@@ -45,8 +45,8 @@ ALIKE: ClassWeights = (1.0, 1.0)
 
 
 def train(
-    X: Table,
-    y: Table,
+    X: Matrix,
+    y: Matrix,
     *,
     precision: Precision,
     device: Device,
@@ -72,7 +72,7 @@ def train(
     resume: Checkpoint | None = None,
     on_epoch: OnEpoch | None = None,
     snapshots: bool = False,
-) -> Run:
+) -> TrainingResult:
     """Trains linear models by mini-batch SGD on `mean(loss) + alpha R(w)`, see `objective.Objective`.
 
     The weights, residuals and margins of this objective are scaled (`scaling.py`). The gradient of a sample is that
@@ -124,11 +124,11 @@ def train(
     objective = Objective(loss, penalty, float(alpha), bounds)
     if objective.margins and not np.isin(targets, (-1, 1)).all():
         raise DataError(f"loss={loss!r}: the labels must be -1 and 1")
-    options = Options(
+    options = TrainingOptions(
         bits=precision.bits,
         sampling=precision.sampling,
         levels=levels,
-        table=precision.table,
+        codebook=precision.codebook,
         draws=draws,
         batch_size=_whole("batch_size", batch_size, MAX_ROWS),
         learning_rate=float(learning_rate),
@@ -153,33 +153,33 @@ def train(
             raise DataError("resume goes on with the weights of the checkpoint: leave coef_init and intercept_init out")
         resume.check(options, first.fingerprint, epochs)
         first = resume
-    accelerator = Accelerator(device)
-    plan = Plan(
+    accelerator = Driver(device)
+    plan = ExecutionPlan(
         geometry=Geometry(
-            features=first.scaling.stored,
+            features=first.scaling.stored_features,
             rows=len(X),
             base_digits=precision.base_digits,
             draws=precision.draws,
             batch=options.batch_size,
-            columns=accelerator.columns,
+            rows_per_beat=accelerator.rows_per_beat,
             outputs=accelerator.outputs,
-            half=precision.half,
-            table=precision.table,
+            half_digit=precision.half_digit,
+            codebook=precision.codebook,
         ),
         epochs=epochs,
-        sets=sets,
+        draw_sets=sets,
         shared_base=precision.sampling != "naive",
         snapshots=snapshots,
         capacity=device.capacity_bytes,
         first_epoch=first.epoch,
     )
-    accelerator.check(plan.geometry, options.staleness)
+    accelerator.check_fit(plan.geometry, options.staleness)
     if resume is None:
-        first = replace(first, levels=level_table(X, first.scaling, precision, levels))
+        first = replace(first, levels=fit_codebook(X, first.scaling, precision, levels))
     if shuffle:
         order = generator(options.seed, ROW_ORDER).permutation(len(X))
         X, targets = X[order], targets[order]
-    totals = Totals(first, plan, on_epoch)
+    totals = ResultAccumulator(first, plan, on_epoch)
     for some in passes(options.class_weight, accelerator.outputs):
         _train_pass(X, targets, some, first, plan, accelerator, totals)
     _warn_if_saturated(totals.counters.saturations, len(X) * (epochs - first.epoch), objective.margins)
@@ -199,13 +199,15 @@ def passes(class_weight: Sequence[ClassWeights], outputs: int) -> list[NDArray[n
 
 
 def _beginning(
-    X: Table, targets: Table, options: Options, coef_init: Floats | None, intercept_init: Floats | None
+    X: Matrix, targets: Matrix, options: TrainingOptions, coef_init: Floats | None, intercept_init: Floats | None
 ) -> Checkpoint:
     """The state before the first epoch."""
     precision, objective = options.precision, options.objective
     apart = objective.margins or any(pair != ALIKE for pair in options.class_weight)
-    one = constant_one(precision) if apart and options.fit_intercept else 0.0
-    scaling = fit_scaling(X, targets, options.fit_intercept, precision.limit, margins=objective.margins, one=one)
+    one = intercept_value(precision) if apart and options.fit_intercept else 0.0
+    scaling = fit_scaling(
+        X, targets, options.fit_intercept, precision.limit, margins=objective.margins, intercept_value=one
+    )
     features = len(scaling.active)
     if not features:
         raise DataError("every column of X is constant: there is nothing to learn from")
@@ -219,7 +221,7 @@ def _beginning(
                 options.decay,
                 options.staleness,
                 pair,
-                free=bool(scaling.one),
+                free=bool(scaling.intercept_value),
             ),
             options,
         )
@@ -229,27 +231,29 @@ def _beginning(
     return Checkpoint(0, master, settings, options, scaling, fingerprint(X, targets))
 
 
-def _rounding(settings: Settings, options: Options) -> Settings:
+def _rounding(settings: Settings, options: TrainingOptions) -> Settings:
     """The settings with random rounding, where there is any."""
     if not options.random:
         return settings
     return replace(
         settings,
         model_cut=model_cut(options.model_bits),
-        coefficient_cut=coefficient_cut(options.gradient_bits, max(settings.step, settings.step_negative, key=_step)),
+        scaled_gradient_cut=scaled_gradient_cut(
+            options.gradient_bits, max(settings.step, settings.step_negative, key=_step)
+        ),
         seed=int(generator(options.seed, ROUNDING).integers(1 << SEED_BITS)),
     )
 
 
 def _step(register: int) -> float:
-    return register_value(register, STEP_FRACTION)
+    return decode_float(register, STEP_FRACTION)
 
 
 def _initial_weights(scaling: Scaling, coef: Floats | None, intercept: Floats | None) -> NDArray[np.int32]:
     """Stored master weights int32 [targets, s] that stand for a model in user units."""
     targets, n = len(scaling.label_scale), len(scaling.scale)
     if coef is None and intercept is None:
-        return master_weights(np.zeros((targets, scaling.stored)))
+        return master_weights(np.zeros((targets, scaling.stored_features)))
     coef = np.zeros((targets, n)) if coef is None else coef
     intercept = np.zeros(targets) if intercept is None else intercept
     if coef.shape != (targets, n) or intercept.shape != (targets,):
@@ -264,13 +268,13 @@ def _initial_weights(scaling: Scaling, coef: Floats | None, intercept: Floats | 
 
 
 def _train_pass(
-    X: Table,
-    y: Table,
+    X: Matrix,
+    y: Matrix,
     targets: NDArray[np.intp],
     first: Checkpoint,
-    plan: Plan,
-    accelerator: Accelerator,
-    totals: Totals,
+    plan: ExecutionPlan,
+    accelerator: Driver,
+    totals: ResultAccumulator,
 ) -> None:
     """Trains some of the targets from `first` on, and adds what came of it to `totals`."""
     outputs = plan.geometry.outputs
@@ -278,15 +282,15 @@ def _train_pass(
     labels[:, : len(targets)] = y[:, targets]
     master = master_weights(np.zeros((outputs, plan.geometry.features)))
     master[: len(targets)] = first.master[targets]
-    scaling, options = first.scaling.of(targets, outputs), first.options
-    samples = Samples(X, labels, scaling, options.precision, options.seed, first.levels)
-    state = State(master, first.settings[targets[0]])
+    scaling, options = first.scaling.for_targets(targets, outputs), first.options
+    samples = SampleEncoder(X, labels, scaling, options.precision, options.seed, first.levels)
+    state = ModelState(master, first.settings[targets[0]])
     totals.begin(targets)
-    with Conveyor(accelerator, starts(plan, samples), plan.ahead) as conveyor:
-        while conveyor.start is not None:
-            start = conveyor.start
-            on_epoch = totals.on_epoch if start.whole else None
-            outcome = accelerator.run(start.job(plan, state), on_epoch, conveyor.slot, conveyor.fetch)
+    with DoubleBuffer(accelerator, launches(plan, samples), plan.ahead) as conveyor:
+        while conveyor.launch is not None:
+            start = conveyor.launch
+            on_epoch = totals.on_epoch if start.covers_all_rows else None
+            outcome = accelerator.run(start.job(plan, state), on_epoch, conveyor.buffers, conveyor.fetch)
             totals.add(start, outcome)
             state = state.after(outcome)
             conveyor.advance()

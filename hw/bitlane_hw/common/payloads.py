@@ -6,10 +6,10 @@ from amaranth.hdl import Cat, Value, signed, unsigned
 from amaranth.lib import data, enum
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.formats import COEFFICIENT, EXPONENT_BITS, LABEL, MANTISSA_BITS, RESIDUAL, WEIGHT
-from bitlane.contract.layout import BURST_BEATS, CHUNK, LABELS_PER_WORD, TABLE_BITS, WORD_BITS
+from bitlane.contract.formats import EXPONENT_BITS, LABEL, MANTISSA_BITS, RESIDUAL, SCALED_GRADIENT, WEIGHT
+from bitlane.contract.layout import BURST_BEATS, CHUNK, CODEBOOK_BITS, LABELS_PER_WORD, WORD_BITS
 from bitlane.contract.modes import Loss, Prox
-from bitlane.contract.sigmoid_lut import TABLE
+from bitlane.contract.sigmoid_lut import LUT
 
 LANE = range(CHUNK)
 
@@ -37,13 +37,13 @@ class Objective(data.Struct):
     prox: Prox
     low: signed(16)  # BOUND
     high: signed(16)  # BOUND
-    free: unsigned(1)  # the last feature is an intercept: prox leaves it alone
+    unpenalized_intercept: unsigned(1)  # the last feature is an intercept: prox leaves it alone
 
 
 def settings_layout(config: AcceleratorConfig) -> data.StructLayout:
     """The geometry of a run, constant while it lasts."""
-    tail = range(config.columns + 1)
-    half = {"half": 1} if config.table else {}  # a base code has one bit more, its first
+    tail = range(config.rows_per_beat + 1)
+    half = {"half": 1} if config.table_lanes else {}  # a base code has one bit more, its first
     return data.StructLayout(
         {
             "chunks": range(config.max_chunks + 1),
@@ -63,12 +63,12 @@ def settings_layout(config: AcceleratorConfig) -> data.StructLayout:
 
 def base_bits(settings: Value) -> Value:
     """Bits of a base code that table lanes take, of `settings_layout`."""
-    return Cat(settings.half, settings.base_digits)[: max(TABLE_BITS).bit_length()]
+    return Cat(settings.half, settings.base_digits)[: max(CODEBOOK_BITS).bit_length()]
 
 
 def token_layout(config: AcceleratorConfig) -> data.StructLayout:
     """One beat's place in the stream; the flags are about groups and meaningless for MODEL and LABEL."""
-    half = {"half": 1} if config.table else {}  # the half digits of a chunk and the next, in front of its digits
+    half = {"half": 1} if config.table_lanes else {}  # the half digits of a chunk and the next, in front of its digits
     return data.StructLayout(
         {
             "kind": Kind,
@@ -100,7 +100,7 @@ class GroupEnd(data.Struct):
 
 
 class RowEnd(data.Struct):
-    """A row's label, and whether there is such a row: a batch's last group may have fewer than columns."""
+    """A row's label, and whether there is such a row: a batch's last group may have fewer than rows_per_beat."""
 
     label: signed(LABEL.bits)
     present: unsigned(1)
@@ -120,7 +120,7 @@ def model_layout(config: AcceleratorConfig) -> data.StructLayout:
 
 def digit_flags(config: AcceleratorConfig) -> tuple[str, ...]:
     """What lanes are told of a digit beat's place, besides whether it is a draw, by the names in a token."""
-    return ("half", "row_last") if config.table else ("first", "last_base", "row_last")
+    return ("half", "row_last") if config.table_lanes else ("first", "last_base", "row_last")
 
 
 def digit_layout(config: AcceleratorConfig) -> data.StructLayout:
@@ -133,14 +133,14 @@ def digit_layout(config: AcceleratorConfig) -> data.StructLayout:
             "draw": 1,
             **dict.fromkeys(digit_flags(config), 1),
             "end": GroupEnd,
-            "rows": data.ArrayLayout(data.ArrayLayout(RowEnd, config.columns), config.outputs),
+            "rows": data.ArrayLayout(data.ArrayLayout(RowEnd, config.rows_per_beat), config.outputs),
         }
     )
 
 
 def row_layout(config: AcceleratorConfig) -> data.StructLayout:
     """A digit word of one row, for its dot lanes."""
-    chunk = {"chunk": range(config.max_chunks)} if config.table else {}
+    chunk = {"chunk": range(config.max_chunks)} if config.table_lanes else {}
     flags = dict.fromkeys(digit_flags(config), 1)
     return data.StructLayout({"word": WORD_BITS, **chunk, "draw": 1, **flags, "end": RowEnd})
 
@@ -172,15 +172,15 @@ class Slopes(data.Struct):
     # HINGE, LOGISTIC: the sum of both losses, unit 2**-RESIDUAL.fraction, in two parts: that of the margins, and that
     # of the table.
     margin_cost: unsigned(RESIDUAL.bits + 2)
-    table_cost: unsigned(TABLE.bits + 1 + RESIDUAL.fraction - TABLE.fraction)
+    table_cost: unsigned(LUT.bits + 1 + RESIDUAL.fraction - LUT.fraction)
     end: RowEnd
 
 
-class Coefficients(data.Struct):
+class ScaledGradients(data.Struct):
     """Step times sum, and times difference, of a row's slopes."""
 
-    total: signed(COEFFICIENT.bits)
-    difference: signed(COEFFICIENT.bits)
+    total: signed(SCALED_GRADIENT.bits)
+    difference: signed(SCALED_GRADIENT.bits)
 
 
 class Digit(data.Struct):

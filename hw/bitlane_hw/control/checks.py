@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Value
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import DECAY_RANGE
-from bitlane.contract.layout import CHUNK_MODEL_BYTES, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS, TABLE_BITS
+from bitlane.contract.layout import CHUNK_MODEL_BYTES, CODEBOOK_BITS, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS
 from bitlane.contract.modes import Loss
 from bitlane.contract.prng import MAX_CUT
 from bitlane_hw.common.payloads import base_bits
@@ -29,15 +29,15 @@ def configuration_errors(registers, config: AcceleratorConfig, settings: Value, 
     mode = fields_of("mode", r.mode)
     beats = (r.base_address, r.base_stride, r.draw_address, r.draw_stride)
     addresses = (*beats, r.model_in, r.model_out, r.trace)
-    cuts = fields_of("cuts", r.cuts) if config.random else None
+    cuts = fields_of("cuts", r.cuts) if config.random_rounding else None
     low, high = (r.bounds.word_select(half, 16).as_signed() for half in (0, 1))
     return Cat(
         (r.features == 0) | (r.features > config.max_features),
         (r.groups == 0) | (r.groups > MAX_ROWS),
         (r.batch_groups == 0) | (r.batch_groups > MAX_ROWS),
-        *((tail == 0) | (tail > config.columns) for tail in (mode.batch_tail, mode.epoch_tail)),
+        *((tail == 0) | (tail > config.rows_per_beat) for tail in (mode.batch_tail, mode.epoch_tail)),
         (r.epochs == 0) | (r.epochs > MAX_EPOCHS),
-        r.sets == 0,
+        r.draw_sets == 0,
         _digits_wrong(mode, config),
         *_levels_wrong(settings, config),
         row_words > config.max_row_words,
@@ -45,7 +45,7 @@ def configuration_errors(registers, config: AcceleratorConfig, settings: Value, 
         mode.loss > max(Loss),
         low > high,
         mode.staleness & (settings.chunks > config.max_chunks // 2),
-        *((cut > MAX_CUT for cut in (cuts.model_cut, cuts.coefficient_cut)) if cuts is not None else ()),
+        *((cut > MAX_CUT for cut in (cuts.model_cut, cuts.scaled_gradient_cut)) if cuts is not None else ()),
         *(address[config.address_bits :].any() for address in addresses),
         *(misaligned(address, config.beat_bytes) for address in beats),
         *(misaligned(address, CHUNK_MODEL_BYTES) for address in (r.model_in, r.model_out)),
@@ -54,12 +54,12 @@ def configuration_errors(registers, config: AcceleratorConfig, settings: Value, 
 
 
 def _digits_wrong(mode: Value, config: AcceleratorConfig) -> Value:
-    if config.table:
-        return ~mode.draws | (mode.base_digits < min(TABLE_BITS)) | (mode.base_digits > max(TABLE_BITS))
+    if config.table_lanes:
+        return ~mode.draws | (mode.base_digits < min(CODEBOOK_BITS)) | (mode.base_digits > max(CODEBOOK_BITS))
     digits = mode.base_digits + mode.draws
     return (digits == 0) | (digits > MAX_DIGITS)
 
 
 def _levels_wrong(settings: Value, config: AcceleratorConfig) -> tuple[Value, ...]:
     """1 where the tables have no room for all chunks' levels; without tables no rule."""
-    return ((settings.chunks << base_bits(settings) << 1) > config.level_slots,) if config.table else ()
+    return ((settings.chunks << base_bits(settings) << 1) > config.level_slots,) if config.table_lanes else ()

@@ -6,7 +6,7 @@ from amaranth.hdl import Const, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from bitlane.contract.registers import RANDOM_REGISTERS, REGISTERS, TABLE_REGISTERS
+from bitlane.contract.registers import RANDOM_ROUNDING_REGISTERS, REGISTERS, TABLE_LANE_REGISTERS
 from bitlane_hw.memory.axi import OKAY, AXI4Lite
 
 ADDRESS_BITS = 12
@@ -28,7 +28,7 @@ class Registers(wiring.Component):
 
     Parameters
     ----------
-    table, random: whether there are those of table lanes, and of random rounding.
+    table_lanes, random_rounding: whether there are those of table lanes, and of random rounding.
 
     Members
     -------
@@ -38,8 +38,11 @@ class Registers(wiring.Component):
 
     ALWAYS_WRITABLE = ("control", "irq_enable")
 
-    def __init__(self, table: bool = False, random: bool = False):
-        absent = (*(() if table else TABLE_REGISTERS), *(() if random else RANDOM_REGISTERS))
+    def __init__(self, table_lanes: bool = False, random_rounding: bool = False):
+        absent = (
+            *(() if table_lanes else TABLE_LANE_REGISTERS),
+            *(() if random_rounding else RANDOM_ROUNDING_REGISTERS),
+        )
         self._there = {name: register for name, register in REGISTERS.items() if name not in absent}
         members = {name: (Out if register.writable else In)(register.bits) for name, register in self._there.items()}
         super().__init__({**members, "locked": In(1), "bus": In(AXI4Lite(ADDRESS_BITS))})

@@ -1,4 +1,4 @@
-"""What changes from batch to batch and from epoch to epoch: steps, rate, shrink phase."""
+"""What changes from batch to batch and from epoch to epoch: steps, penalty_step, shrink phase."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from bitlane.contract.formats import DECAY_FRACTION, MANTISSA_BITS
 from bitlane_hw.common.fixed_point import register
 from bitlane_hw.common.payloads import Scale
 
-RATE_BITS = 32
-SCALES = ("step", "step_negative", "rate")
+PENALTY_STEP_BITS = 32
+SCALES = ("step", "step_negative", "penalty_step")
 
 
 class Schedule(wiring.Component):
-    """Holds the steps and the rate, decays them at an epoch's end, and says which batches shrink the weights.
+    """Holds the steps and the penalty_step, decays them at an epoch's end, and says which batches shrink the weights.
 
-    At each batch end phase += rate32 = (rate.mantissa << 16) >> rate.exponent, modulo 2**32; a carry is a shrink
+    At each batch end phase += penalty_step32, modulo 2**32, where
+    penalty_step32 = (penalty_step.mantissa << 16) >> penalty_step.exponent; a carry is a shrink
     (`docs/design.md`, L2).
 
     One multiplier decays one scale after the other, in four cycles after `epoch_end`: no row may need them in these.
@@ -29,7 +30,7 @@ class Schedule(wiring.Component):
     decay: In(17), in 2**-16.
     batch_end, epoch_end: In(1).
     scales: Out, `Scale` for each of SCALES. phase: Out(32).
-    rate32: Out(32), the rate in 2**-32.
+    penalty_step32: Out(32), the penalty_step in 2**-32.
     shrink: Out(1), in the cycle of `batch_end`.
     """
 
@@ -39,23 +40,25 @@ class Schedule(wiring.Component):
             {
                 "load": In(1),
                 "initial": In(scales),
-                "phase_initial": In(RATE_BITS),
+                "phase_initial": In(PENALTY_STEP_BITS),
                 "decay": In(DECAY_FRACTION + 1),
                 "batch_end": In(1),
                 "epoch_end": In(1),
                 "scales": Out(scales),
-                "phase": Out(RATE_BITS),
-                "rate32": Out(RATE_BITS),
+                "phase": Out(PENALTY_STEP_BITS),
+                "penalty_step32": Out(PENALTY_STEP_BITS),
                 "shrink": Out(1),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        rate = self.scales[SCALES.index("rate")]
-        total = Signal(RATE_BITS + 1)
-        m.d.sync += self.rate32.eq((rate.mantissa << (RATE_BITS - MANTISSA_BITS)) >> rate.exponent)
-        m.d.comb += [total.eq(self.phase + self.rate32), self.shrink.eq(self.batch_end & total[-1])]
+        penalty_step = self.scales[SCALES.index("penalty_step")]
+        total = Signal(PENALTY_STEP_BITS + 1)
+        m.d.sync += self.penalty_step32.eq(
+            (penalty_step.mantissa << (PENALTY_STEP_BITS - MANTISSA_BITS)) >> penalty_step.exponent
+        )
+        m.d.comb += [total.eq(self.phase + self.penalty_step32), self.shrink.eq(self.batch_end & total[-1])]
 
         turn = Signal(range(len(SCALES) + 1), init=len(SCALES))
         decayed = Signal.like(turn, init=len(SCALES))

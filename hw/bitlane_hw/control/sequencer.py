@@ -12,7 +12,7 @@ from bitlane.contract.latencies import DRAW_CYCLES, ROW_GAP
 from bitlane.contract.layout import LABELS_PER_WORD, MAX_DIGITS, WORD_BITS
 from bitlane_hw.common.fixed_point import delay_valid
 from bitlane_hw.common.payloads import Kind, digit_flags, digit_layout, model_layout, settings_layout
-from bitlane_hw.memory.address_generator import Walker
+from bitlane_hw.memory.address_generator import AddressGenerator
 from bitlane_hw.memory.burst_generator import BASE, DRAW
 
 
@@ -62,7 +62,7 @@ class Sequencer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.walker = walker = Walker(self._config)
+        m.submodules.walker = walker = AddressGenerator(self._config)
         tokens, token = walker.tokens, walker.tokens.payload
         m.d.comb += walker.settings.eq(self.settings)
 
@@ -96,7 +96,7 @@ class Sequencer(wiring.Component):
     def _hold(self, m, token, group_ends):
         """1 where no digit may be taken; also works out which bank is read."""
         settings = self.settings
-        digits = DRAW_CYCLES if self._config.table else settings.base_digits + settings.draws
+        digits = DRAW_CYCLES if self._config.table_lanes else settings.base_digits + settings.draws
         batch_ends = group_ends & token.batch_last
         unpublished = Signal(2)
         load_wait = Signal(init=1)
@@ -117,7 +117,7 @@ class Sequencer(wiring.Component):
             m.d.sync += [epoch_wait.eq(token.epoch_last), bank.eq(~bank), first_batch.eq(token.epoch_last)]
         m.d.comb += self.digits.payload.bank.eq(settings.staleness & (bank ^ ~first_batch))
         held = load_wait | (unpublished > settings.staleness) | epoch_wait | (token.row_last & (gap != 0))
-        if self._config.table:
+        if self._config.table_lanes:
             draw = self.digits.payload.draw
             held |= draw & delay_valid(m, self.digits.valid & draw, 1, "draw_before")[0]
         return held
@@ -129,13 +129,13 @@ class Sequencer(wiring.Component):
         rows_here = Mux(
             token.epoch_last,
             settings.epoch_tail,
-            Mux(token.batch_last, settings.batch_tail, config.columns),
+            Mux(token.batch_last, settings.batch_tail, config.rows_per_beat),
         )
         for output in range(config.outputs):
             labels = Signal(config.width, name=f"labels_{output}")
             with m.If(take_labels & (token.output == output)):
                 m.d.sync += labels.eq(beat)
-            for column in range(config.columns):
+            for column in range(config.rows_per_beat):
                 row = self.digits.payload.rows[output][column]
                 word = labels.word_select(column, WORD_BITS)
                 m.d.comb += [

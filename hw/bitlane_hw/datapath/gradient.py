@@ -6,7 +6,7 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import wiring
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.formats import COEFFICIENT
+from bitlane.contract.formats import SCALED_GRADIENT
 from bitlane.contract.layout import WORD_BITS
 from bitlane.contract.modes import Prox
 from bitlane_hw.common.fixed_point import register
@@ -26,8 +26,8 @@ class GradientPass(wiring.Component):
     Members
     -------
     settings: In, the run.
-    start: In(1), the group's coefficients are there, and stay until the next start.
-    coefficients: In, of each column's row.
+    start: In(1), the group's scaled_gradients are there, and stay until the next start.
+    scaled_gradients: In, of each column's row.
     end: In, with `start`. prox: In, with `start`: what the update does besides.
     beats: In, stream of the group's beats, there when they are needed.
     passes: Out, stream of `pass_layout`, always ready.
@@ -64,9 +64,9 @@ class GradientPass(wiring.Component):
                 m.d.sync += [digit.eq(0), chunk.eq(chunk + 1)]
                 with m.If(tail):
                     m.d.sync += [chunk.eq(0), busy.eq(0)]
-        for column, coefficients in enumerate(self.coefficients):
+        for column, scaled_gradients in enumerate(self.scaled_gradients):
             row = out.rows[column]
-            plus, minus = self._terms(m, coefficients, first, is_draw, column)
+            plus, minus = self._terms(m, scaled_gradients, first, is_draw, column)
             m.d.sync += [
                 row.word.eq(self.beats.payload.word_select(column, WORD_BITS)),
                 row.plus.eq(plus),
@@ -83,8 +83,8 @@ class GradientPass(wiring.Component):
         ]
         return m
 
-    def _terms(self, m, coefficients, first, is_draw, column):
-        """Both terms, rounded to MASTER: the coefficients in sixteenths of the digit's low bit, or quarters."""
+    def _terms(self, m, scaled_gradients, first, is_draw, column):
+        """Both terms, rounded to MASTER: the scaled_gradients in sixteenths of the digit's low bit, or quarters."""
 
         def by_digit(whole, name):
             """`whole` shifted right by two bits for each digit of its chunk gone by."""
@@ -93,8 +93,8 @@ class GradientPass(wiring.Component):
             m.d.sync += shifted.eq(now >> 2)
             return now, shifted
 
-        total, difference = coefficients.total, coefficients.difference
-        triple = Signal(signed(COEFFICIENT.bits + 2), name=f"triple_{column}")
+        total, difference = scaled_gradients.total, scaled_gradients.difference
+        triple = Signal(signed(SCALED_GRADIENT.bits + 2), name=f"triple_{column}")
         m.d.comb += triple.eq((total << 1) + total)
         total_now, _ = by_digit(total, "total")
         difference_now, _ = by_digit(difference, "difference")

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import LEVEL, MASTER
-from bitlane.contract.layout import CHUNK, TABLE_BITS, WORD_BITS, level_count
+from bitlane.contract.layout import CHUNK, CODEBOOK_BITS, WORD_BITS, level_count
 from bitlane_hw.common.fixed_point import delay_valid
 from bitlane_hw.common.payloads import base_bits, digits_of_word, settings_layout
 
@@ -53,7 +53,7 @@ class LevelTables(wiring.Component):
                 "settings": In(settings_layout(config)),
                 "load": In(1),
                 "chunk": In(range(config.max_chunks)),
-                "level": In(range(level_count(max(TABLE_BITS)))),
+                "level": In(range(level_count(max(CODEBOOK_BITS)))),
                 "loaded": In(MASTER.bits * CHUNK),
                 "dot": In(level_port(config)),
                 "gradient": In(level_port(config)),
@@ -123,7 +123,7 @@ class LevelLookup(wiring.Component):
         first = delay_valid(m, draw, 1, "first")[0]
         for j in range(CHUNK):
             half = settings.half & Mux(codes.chunk[0], halves[CHUNK + j], halves[j])
-            code = Signal(range(level_count(max(TABLE_BITS)) - 1), name=f"code_{j}")
+            code = Signal(range(level_count(max(CODEBOOK_BITS)) - 1), name=f"code_{j}")
             with m.If(draw):
                 m.d.sync += code.eq(Mux(settings.base_digits[0], Cat(base[j], half), half))
             level = code + Mux(first, draws[j].high, draws[j].low)

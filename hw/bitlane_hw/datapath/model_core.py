@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import LEVEL, LOSS, MASTER
-from bitlane.contract.latencies import COEFFICIENT_LATENCY
+from bitlane.contract.latencies import SCALED_GRADIENT_LATENCY
 from bitlane.contract.layout import CHUNK, DIGIT_BITS, WORD_BITS
 from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.prng import SEED_BITS
@@ -18,7 +18,7 @@ from bitlane_hw.common.payloads import GroupEnd, Objective, Scale, digit_flags, 
 from .dot import DotLanes
 from .gradient import GradientPass
 from .levels import level_port
-from .rounding import RANDOM_SETTINGS, CoefficientRounding, ModelRounding
+from .rounding import RANDOM_SETTINGS, ModelRounding, ScaledGradientRounding
 from .scalar import LossSum, Predict, Slope, Step
 from .table_dot import TableDot
 from .table_pass import TablePass
@@ -27,16 +27,22 @@ from .weights import ROUNDED, Weights
 
 
 def _dot(config: AcceleratorConfig) -> type[DotLanes | TableDot]:
-    return TableDot if config.table else DotLanes
+    return TableDot if config.table_lanes else DotLanes
 
 
 def start_latency(config: AcceleratorConfig) -> int:
-    """From a group's last beat to its coefficients, in cycles."""
-    return _dot(config).latency + Predict.latency + Slope.latency + Step.latency + COEFFICIENT_LATENCY * config.random
+    """From a group's last beat to its scaled_gradients, in cycles."""
+    return (
+        _dot(config).latency
+        + Predict.latency
+        + Slope.latency
+        + Step.latency
+        + SCALED_GRADIENT_LATENCY * config.random_rounding
+    )
 
 
-class Head(wiring.Component):
-    """Dot lanes and scalar stage for each column, then the gradient of all columns into one set of weights.
+class ModelCore(wiring.Component):
+    """Dot lanes and scalar stage for each column, then the gradient of all rows_per_beat into one set of weights.
 
     All of fixed latency, without backpressure: `update_latency` cycles after the last beat of a batch (of one digit)
     the first beat of a batch that reads the new model may come.
@@ -57,20 +63,20 @@ class Head(wiring.Component):
     dot_tables, gradient_tables: Out, with table lanes, `level_port` of each column.
     store_chunk, storing: In, which chunk `stored` is; only while no sample is under way. stored: Out, a cycle later.
     published, epoch_done, load_done: Out(1), see `UpdateLanes`.
-    begin, model_cut, coefficient_cut, seed, seed_now: with random rounding alone, see `rounding`.
+    begin, model_cut, scaled_gradient_cut, seed, seed_now: with random rounding alone, see `rounding`.
     clipped: Out, values clipped.
     """
 
     def __init__(self, config: AcceleratorConfig, output: int):
         self._config = config
         self._output = output
-        self._row_clips = (6 + 2 * config.table + 2 * config.random) * config.columns
+        self._row_clips = (6 + 2 * config.table_lanes + 2 * config.random_rounding) * config.rows_per_beat
         self.clips = CHUNK + self._row_clips
         options = {}
-        if config.table:
+        if config.table_lanes:
             port = level_port(config)
-            options |= {name: Out(port).array(config.columns) for name in ("dot_tables", "gradient_tables")}
-        if config.random:
+            options |= {name: Out(port).array(config.rows_per_beat) for name in ("dot_tables", "gradient_tables")}
+        if config.random_rounding:
             options |= {name: In(shape) for name, shape in {"begin": 1, **RANDOM_SETTINGS}.items()}
             options |= {"seed_now": Out(SEED_BITS)}
         super().__init__(
@@ -104,16 +110,16 @@ class Head(wiring.Component):
         m = Module()
         config, digits = self._config, self.digits.payload
         m.submodules.weights = weights = Weights(config)
-        m.submodules.loss_sum = loss_sum = LossSum(config.columns)
-        m.submodules.gradient = gradient = TablePass(config) if config.table else GradientPass(config)
+        m.submodules.loss_sum = loss_sum = LossSum(config.rows_per_beat)
+        m.submodules.gradient = gradient = TablePass(config) if config.table_lanes else GradientPass(config)
         m.submodules.lanes = lanes = UpdateLanes(config)
-        coefficients, clips = gradient.coefficients, []
-        if config.random:
-            m.submodules.rounding = rounding = CoefficientRounding(config)
-            coefficients = rounding.coefficients
-            clips += self._round_coefficients(m, rounding, gradient)
-        for column in range(config.columns):
-            clips += self._row(m, column, weights, loss_sum, coefficients[column])
+        scaled_gradients, clips = gradient.scaled_gradients, []
+        if config.random_rounding:
+            m.submodules.rounding = rounding = ScaledGradientRounding(config)
+            scaled_gradients = rounding.scaled_gradients
+            clips += self._round_scaled_gradients(m, rounding, gradient)
+        for column in range(config.rows_per_beat):
+            clips += self._row(m, column, weights, loss_sum, scaled_gradients[column])
 
         to_start = start_latency(config)
         start = delay_valid(m, self.digits.valid & digits.row_last, to_start, "start")[-1]
@@ -131,11 +137,11 @@ class Head(wiring.Component):
             loss_sum.clear.eq(self.clear_loss),
             self.loss.eq(loss_sum.loss),
         ]
-        if config.random:
+        if config.random_rounding:
             m.submodules.model_rounding = model_rounding = ModelRounding(config)
             self._round_model(m, model_rounding, lanes, weights)
         self._update(m, lanes, weights)
-        if config.table:
+        if config.table_lanes:
             clips += list(gradient.clipped)
             for mine, its in zip(self.gradient_tables, gradient.tables, strict=True):
                 connect(m, its, wiring.flipped(mine))
@@ -143,7 +149,7 @@ class Head(wiring.Component):
         m.d.sync += [few.eq(popcount(Cat(clips))), self.clipped.eq(few + lanes.clipped)]
         return m
 
-    def _row(self, m, column, weights, loss_sum, coefficients):
+    def _row(self, m, column, weights, loss_sum, scaled_gradients):
         """The dot lanes and the scalar stage of a column; returns which of its values are clipped."""
         config, digits = self._config, self.digits.payload
         m.submodules[f"dot_{column}"] = dot = _dot(config)(config)
@@ -158,7 +164,7 @@ class Head(wiring.Component):
             *(dot.digits.payload[name].eq(digits[name]) for name in ("draw", *digit_flags(config))),
             dot.digits.payload.end.eq(digits.rows[self._output][column]),
             dot.weights.eq(weights.published),
-            predict.base_digits.eq(LEVEL.fraction // DIGIT_BITS if config.table else self.settings.base_digits),
+            predict.base_digits.eq(LEVEL.fraction // DIGIT_BITS if config.table_lanes else self.settings.base_digits),
             slope.loss.eq(self.objective.loss),
             step.step.eq(self.step),
             step.step_negative.eq(self.step_negative),
@@ -166,9 +172,9 @@ class Head(wiring.Component):
             step.slopes.payload.eq(slope.slopes.payload),
             loss_sum.slopes.valid.eq(slope.slopes.valid),
             loss_sum.slopes.payload[column].eq(slope.slopes.payload),
-            coefficients.eq(step.coefficients.payload),
+            scaled_gradients.eq(step.scaled_gradients.payload),
         ]
-        if config.table:
+        if config.table_lanes:
             connect(m, dot.tables, wiring.flipped(self.dot_tables[column]))
             m.d.comb += [dot.settings.eq(self.settings), dot.digits.payload.chunk.eq(digits.chunk)]
         squares = self.objective.loss == Loss.SQUARES
@@ -181,13 +187,13 @@ class Head(wiring.Component):
 
     def _update(self, m, lanes, weights):
         chunk, bank = self.digits.payload.chunk, self.digits.payload.bank
-        if self._config.table:  # its levels come a cycle later than a digit would
+        if self._config.table_lanes:  # its levels come a cycle later than a digit would
             chunk, bank = register(m, chunk, "chunk"), register(m, bank, "bank")
         m.d.comb += [
             lanes.settings.eq(self.settings),
             lanes.low.eq(self.objective.low),
             lanes.high.eq(self.objective.high),
-            lanes.free.eq(self.objective.free),
+            lanes.unpenalized_intercept.eq(self.objective.unpenalized_intercept),
             lanes.threshold.eq(self.threshold),
             lanes.load.eq(self.load),
             lanes.load_chunk.eq(self.load_chunk),
@@ -203,24 +209,24 @@ class Head(wiring.Component):
             weights.read_bank.eq(bank),
             self.stored.eq(weights.master),
         ]
-        if not self._config.random:
+        if not self._config.random_rounding:
             m.d.comb += [
                 self.published.eq(lanes.published),
                 self.epoch_done.eq(lanes.epoch_done),
                 self.load_done.eq(lanes.load_done),
             ]
 
-    def _round_coefficients(self, m, rounding, gradient):
-        """Between the scalar stages and the gradient; returns which coefficients are clipped."""
-        ahead = start_latency(self._config) - COEFFICIENT_LATENCY - rounding.AHEAD
+    def _round_scaled_gradients(self, m, rounding, gradient):
+        """Between the scalar stages and the gradient; returns which scaled_gradients are clipped."""
+        ahead = start_latency(self._config) - SCALED_GRADIENT_LATENCY - rounding.AHEAD
         valid = self.digits.valid & self.digits.payload.row_last
         m.d.comb += [
             rounding.begin.eq(self.begin),
-            rounding.cut.eq(self.coefficient_cut),
+            rounding.cut.eq(self.scaled_gradient_cut),
             rounding.seed.eq(self.seed),
             rounding.due.eq(delay_valid(m, valid, ahead, "due")[-1]),
             rounding.end.eq(GroupEnd(delay(m, self.digits.payload.end.as_value(), ahead, "due_end"))),
-            *(mine.eq(rounded) for mine, rounded in zip(gradient.coefficients, rounding.rounded, strict=True)),
+            *(mine.eq(rounded) for mine, rounded in zip(gradient.scaled_gradients, rounding.rounded, strict=True)),
             self.seed_now.eq(rounding.seed_now),
         ]
         return list(rounding.clipped)

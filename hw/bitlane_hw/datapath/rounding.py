@@ -1,4 +1,4 @@
-"""Random rounding: of the model that dot products read, and of the coefficients that make the gradient.
+"""Random rounding: of the model that dot products read, and of the scaled_gradients that make the gradient.
 
 End-to-end low precision (ZipML, eq. 2): both are unbiased, with as many bits as a run asks for.
 """
@@ -10,15 +10,15 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.formats import COEFFICIENT, MASTER
-from bitlane.contract.latencies import COEFFICIENT_LATENCY, PUBLISH_LATENCY
+from bitlane.contract.formats import MASTER, SCALED_GRADIENT
+from bitlane.contract.latencies import PUBLISH_LATENCY, SCALED_GRADIENT_LATENCY
 from bitlane.contract.layout import CHUNK
 from bitlane.contract.prng import PLACE_STEP, ROUND_KEYS, SEED_BITS, SEED_STEP, lane_offset
 from bitlane_hw.common.fixed_point import delay, delay_valid, register, saturate
-from bitlane_hw.common.payloads import Coefficients, GroupEnd
+from bitlane_hw.common.payloads import GroupEnd, ScaledGradients
 
 CUT = range(32)
-RANDOM_SETTINGS = {"model_cut": CUT, "coefficient_cut": CUT, "seed": SEED_BITS}  # of a run
+RANDOM_SETTINGS = {"model_cut": CUT, "scaled_gradient_cut": CUT, "seed": SEED_BITS}  # of a run
 HALF = SEED_BITS // 2
 STAGE_ROUNDS = len(ROUND_KEYS) // 2  # a cycle
 WORD_LATENCY = 2  # of `random_word`
@@ -115,16 +115,16 @@ class ModelRounding(wiring.Component):
         return m
 
 
-class CoefficientRounding(wiring.Component):
-    """Rounds both coefficients of each column's row, `COEFFICIENT_LATENCY` cycles later.
+class ScaledGradientRounding(wiring.Component):
+    """Rounds both scaled_gradients of each column's row, `COEFFICIENT_LATENCY` cycles later.
 
     The low `cut` bits are left out, up with the probability of what they stand for, and clipped to COEFFICIENT.
 
     Members
     -------
     begin: In(1), until a run's registers are there. cut, seed: In, its registers.
-    due: In(1), a group's coefficients come `AHEAD` cycles later. end: In, with it.
-    coefficients: In, of each column's row.
+    due: In(1), a group's scaled_gradients come `AHEAD` cycles later. end: In, with it.
+    scaled_gradients: In, of each column's row.
     rounded: Out, likewise; they stay until the next group's.
     clipped: Out, two flags a column, with the rounded ones.
     seed_now: Out, after the batches so far.
@@ -133,7 +133,7 @@ class CoefficientRounding(wiring.Component):
     AHEAD = WORD_LATENCY
 
     def __init__(self, config: AcceleratorConfig):
-        self._columns = config.columns
+        self._columns = config.rows_per_beat
         super().__init__(
             {
                 "begin": In(1),
@@ -141,9 +141,9 @@ class CoefficientRounding(wiring.Component):
                 "seed": In(SEED_BITS),
                 "due": In(1),
                 "end": In(GroupEnd),
-                "coefficients": In(Coefficients).array(config.columns),
-                "rounded": Out(Coefficients).array(config.columns),
-                "clipped": Out(2 * config.columns),
+                "scaled_gradients": In(ScaledGradients).array(config.rows_per_beat),
+                "rounded": Out(ScaledGradients).array(config.rows_per_beat),
+                "clipped": Out(2 * config.rows_per_beat),
                 "seed_now": Out(SEED_BITS),
             }
         )
@@ -162,15 +162,15 @@ class CoefficientRounding(wiring.Component):
 
         valid = delay_valid(m, self.due, self.AHEAD, "due")[-1]
         kept = kept_mask(m, self.cut, "kept")
-        for column, (given, rounded) in enumerate(zip(self.coefficients, self.rounded, strict=True)):
+        for column, (given, rounded) in enumerate(zip(self.scaled_gradients, self.rounded, strict=True)):
             for i, name in enumerate(("total", "difference")):
                 lane = 2 * column + i
                 word = random_word(m, now, CHUNK + lane, f"word_{lane}")
-                value, clipped = saturate(_rounded(given[name], word, kept), COEFFICIENT)
+                value, clipped = saturate(_rounded(given[name], word, kept), SCALED_GRADIENT)
                 m.d.sync += self.clipped[lane].eq(valid & clipped)
                 with m.If(valid):
                     m.d.sync += rounded[name].eq(value)
         return m
 
 
-assert COEFFICIENT_LATENCY == 1 and PUBLISH_LATENCY == WORD_LATENCY + 1
+assert SCALED_GRADIENT_LATENCY == 1 and PUBLISH_LATENCY == WORD_LATENCY + 1

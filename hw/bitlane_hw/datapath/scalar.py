@@ -7,10 +7,10 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.formats import COEFFICIENT, LABEL, LOSS, RESIDUAL, STEP_FRACTION
+from bitlane.contract.formats import LABEL, LOSS, RESIDUAL, SCALED_GRADIENT, STEP_FRACTION
 from bitlane.contract.layout import MAX_DIGITS
 from bitlane.contract.modes import Loss
-from bitlane.contract.sigmoid_lut import TABLE, TABLE_ADDRESS_BITS, logistic_table
+from bitlane.contract.sigmoid_lut import LUT, LUT_ADDRESS_BITS, sigmoid_lut
 from bitlane_hw.common.fixed_point import (
     add_or_subtract,
     add_with_carry,
@@ -22,7 +22,7 @@ from bitlane_hw.common.fixed_point import (
     rounded,
     saturate,
 )
-from bitlane_hw.common.payloads import Coefficients, Predictions, Scale, Slopes, dot_bits, dots_layout
+from bitlane_hw.common.payloads import Predictions, Scale, ScaledGradients, Slopes, dot_bits, dots_layout
 
 ONE = 1 << RESIDUAL.fraction
 
@@ -45,7 +45,7 @@ class Predict(wiring.Component):
     def __init__(self, config: AcceleratorConfig):
         bits = dot_bits(config.max_features)
         # Of 2**(1 - base bits) dot, both ends included; levels, in 16 bits, go from -2 to 2.
-        self._quotient_bits = bits - 2 * MAX_DIGITS + 2 + config.table
+        self._quotient_bits = bits - 2 * MAX_DIGITS + 2 + config.table_lanes
         super().__init__(
             {
                 "base_digits": In(5),
@@ -104,8 +104,8 @@ class Slope(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         predictions, slopes = self.predictions.payload, self.slopes.payload
-        cells = [sigmoid | cost << TABLE.bits for sigmoid, cost in logistic_table()]
-        m.submodules.table = table = memory.Memory(shape=2 * TABLE.bits, depth=1 << TABLE_ADDRESS_BITS, init=cells)
+        cells = [sigmoid | cost << LUT.bits for sigmoid, cost in sigmoid_lut()]
+        m.submodules.table = table = memory.Memory(shape=2 * LUT.bits, depth=1 << LUT_ADDRESS_BITS, init=cells)
         squares, logistic = self.loss == Loss.SQUARES, self.loss == Loss.LOGISTIC
         label = predictions.end.label
         label_positive = register(m, ~label[-1], "label_positive")
@@ -113,8 +113,8 @@ class Slope(wiring.Component):
         for i, (z, r) in enumerate(((predictions.z1, slopes.r1), (predictions.z2, slopes.r2))):
             cell = table.read_port()
             magnitude = inverted_if(z[-1], z)[:-1]
-            m.d.comb += cell.addr.eq(magnitude[-TABLE_ADDRESS_BITS:])
-            sigmoid, cost = (cell.data.word_select(half, TABLE.bits) << TABLE_SHIFT for half in (0, 1))
+            m.d.comb += cell.addr.eq(magnitude[-LUT_ADDRESS_BITS:])
+            sigmoid, cost = (cell.data.word_select(half, LUT.bits) << TABLE_SHIFT for half in (0, 1))
 
             value = register(m, self._value(z, label, squares), f"value_{i}")
             loses = ~value[-1] & value[:-1].any()
@@ -144,7 +144,7 @@ class Slope(wiring.Component):
         return add_with_carry(inverted_if(flip, z), _signed(constant), squares | flip)
 
 
-TABLE_SHIFT = RESIDUAL.fraction - TABLE.fraction
+TABLE_SHIFT = RESIDUAL.fraction - LUT.fraction
 
 
 def _signed(value):
@@ -163,7 +163,7 @@ class LossSum(wiring.Component):
 
     Parameters
     ----------
-    columns: rows that come together.
+    rows_per_beat: rows that come together.
 
     Members
     -------
@@ -175,11 +175,11 @@ class LossSum(wiring.Component):
 
     latency = 5
 
-    def __init__(self, columns: int):
+    def __init__(self, rows_per_beat: int):
         super().__init__(
             {
                 "squares": In(1),
-                "slopes": In(stream.Signature(data.ArrayLayout(Slopes, columns), always_ready=True)),
+                "slopes": In(stream.Signature(data.ArrayLayout(Slopes, rows_per_beat), always_ready=True)),
                 "clear": In(1),
                 "loss": Out(LOSS.bits),
             }
@@ -210,18 +210,18 @@ class Step(wiring.Component):
     """total = saturate(round_half_up((r1 + r2) * mantissa, exponent + 4)), difference alike with r2 - r1.
 
     Mantissa and exponent are those of the label's sign; both results are 0 where there is no row. Latency 5; a row
-    a cycle; no backpressure; the coefficients stay until the next row's.
+    a cycle; no backpressure; the scaled_gradients stay until the next row's.
 
     Members
     -------
     step, step_negative: In, `Scale`, step / batch in 2**-STEP_FRACTION of rows with labels of 0 and more, and below.
     slopes: In, stream of `Slopes`.
-    coefficients: Out, stream of `Coefficients`.
-    clipped: Out(2), with the coefficients.
+    scaled_gradients: Out, stream of `Coefficients`.
+    clipped: Out(2), with the scaled_gradients.
     """
 
     latency = 5
-    SHIFT = RESIDUAL.fraction + STEP_FRACTION - COEFFICIENT.fraction
+    SHIFT = RESIDUAL.fraction + STEP_FRACTION - SCALED_GRADIENT.fraction
 
     def __init__(self):
         super().__init__(
@@ -229,30 +229,30 @@ class Step(wiring.Component):
                 "step": In(Scale),
                 "step_negative": In(Scale),
                 "slopes": In(stream.Signature(Slopes, always_ready=True)),
-                "coefficients": Out(stream.Signature(Coefficients, always_ready=True)),
+                "scaled_gradients": Out(stream.Signature(ScaledGradients, always_ready=True)),
                 "clipped": Out(2),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        slopes, coefficients = self.slopes.payload, self.coefficients.payload
+        slopes, scaled_gradients = self.slopes.payload, self.scaled_gradients.payload
         valid = delay_valid(m, self.slopes.valid, self.latency, "valid")
         scale = Mux(slopes.end.label[-1], self.step_negative.as_value(), self.step.as_value())
         # Without a row the step is 0, not the slopes: Yosys loses the reset of a sum whose register a DSP takes.
         mantissa = register(m, Mux(slopes.end.present, Scale(scale).mantissa, 0), "mantissa")
         exponent = delay(m, Scale(scale).exponent, 3, "exponent")
         operands = (
-            (slopes.r1 + slopes.r2, coefficients.total),
-            (slopes.r2 - slopes.r1, coefficients.difference),
+            (slopes.r1 + slopes.r2, scaled_gradients.total),
+            (slopes.r2 - slopes.r1, scaled_gradients.difference),
         )
-        for i, (operand, coefficient) in enumerate(operands):
+        for i, (operand, scaled_gradient) in enumerate(operands):
             factor = register(m, operand, f"factor_{i}")
             product = delay(m, factor * mantissa, 2, f"product_{i}")
             shifted = register(m, (product >> (self.SHIFT - 1)) >> exponent, f"shifted_{i}")
-            value, clipped = rounded(shifted, COEFFICIENT)
+            value, clipped = rounded(shifted, SCALED_GRADIENT)
             with m.If(valid[3]):
-                m.d.sync += coefficient.eq(value)
+                m.d.sync += scaled_gradient.eq(value)
             m.d.sync += self.clipped[i].eq(valid[3] & clipped)
-        m.d.comb += self.coefficients.valid.eq(valid[-1])
+        m.d.comb += self.scaled_gradients.valid.eq(valid[-1])
         return m

@@ -1,4 +1,4 @@
-"""The second use of a group of rows: the levels that its draws chose, times the step's coefficients."""
+"""The second use of a group of rows: the levels that its draws chose, times the step's scaled_gradients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.formats import COEFFICIENT, LEVEL, LEVEL_COEFFICIENT
+from bitlane.contract.formats import LEVEL, LEVEL_SCALED_GRADIENT, SCALED_GRADIENT
 from bitlane.contract.layout import WORD_BITS
 from bitlane.contract.modes import Prox
 from bitlane_hw.common.fixed_point import delay, delay_valid, register, rounded
@@ -30,8 +30,8 @@ class TablePass(wiring.Component):
     Members
     -------
     settings: In, the run.
-    start: In(1), the group's coefficients are there, and stay until the next start.
-    coefficients: In, of each column's row.
+    start: In(1), the group's scaled_gradients are there, and stay until the next start.
+    scaled_gradients: In, of each column's row.
     end: In, with `start`. prox: In, with `start`: what the update does besides.
     beats: In, stream of the group's beats, there when they are needed.
     tables: Out, `level_port` of each column.
@@ -46,8 +46,8 @@ class TablePass(wiring.Component):
         super().__init__(
             {
                 **pass_members(config),
-                "tables": Out(level_port(config)).array(config.columns),
-                "clipped": Out(2 * config.columns),
+                "tables": Out(level_port(config)).array(config.rows_per_beat),
+                "clipped": Out(2 * config.rows_per_beat),
             }
         )
 
@@ -68,10 +68,10 @@ class TablePass(wiring.Component):
                 lookup.codes.payload.draw.eq(draw),
                 tables.addresses.eq(lookup.addresses),
             ]
-            coefficient = self._coefficient(m, column, started, drawn[0])
+            scaled_gradient = self._scaled_gradient(m, column, started, drawn[0])
             for j, term in enumerate(row):
                 level = register(m, tables.levels.word_select(j, LEVEL.bits).as_signed(), f"level_{column}_{j}")
-                product = register(m, level * coefficient, f"product_{column}_{j}")
+                product = register(m, level * scaled_gradient, f"product_{column}_{j}")
                 rounding = 1 << LevelTerms.SHIFT - 1  # round_half_up as the multiplier's own adder does it
                 m.d.sync += term.eq((product + rounding) >> LevelTerms.SHIFT)
         m.d.comb += [
@@ -125,14 +125,14 @@ class TablePass(wiring.Component):
             m.d.comb += out[name].eq(delay(m, kept, self.latency - 1, name))
         return draw, half, chunk
 
-    def _coefficient(self, m, column, started, first):
+    def _scaled_gradient(self, m, column, started, first):
         """c_2 and then c_1, three and four cycles after the draw word, in which the levels are multiplied."""
-        row = self.coefficients[column]
-        shift = COEFFICIENT.fraction - LEVEL_COEFFICIENT.fraction
+        row = self.scaled_gradients[column]
+        shift = SCALED_GRADIENT.fraction - LEVEL_SCALED_GRADIENT.fraction
         limited = []
         for i, twice in enumerate((row.total - row.difference, row.total + row.difference)):
             halves = register(m, twice >> (shift - 1), f"halves_{i}_{column}")
-            value, clipped = rounded(halves, LEVEL_COEFFICIENT)
+            value, clipped = rounded(halves, LEVEL_SCALED_GRADIENT)
             limited.append(register(m, value, f"limited_{i}_{column}"))
             m.d.sync += self.clipped[2 * column + i].eq(started & clipped)
         chosen = register(m, Mux(first, limited[1], limited[0]), f"chosen_{column}")

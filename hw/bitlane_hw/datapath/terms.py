@@ -7,11 +7,11 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.formats import LEVEL, LEVEL_COEFFICIENT, MASTER
+from bitlane.contract.formats import LEVEL, LEVEL_SCALED_GRADIENT, MASTER
 from bitlane.contract.layout import CHUNK, WORD_BITS
 from bitlane.contract.modes import Prox
 from bitlane_hw.common.fixed_point import inverted_if
-from bitlane_hw.common.payloads import Coefficients, GroupEnd, digits_of_word, settings_layout
+from bitlane_hw.common.payloads import GroupEnd, ScaledGradients, digits_of_word, settings_layout
 
 TERM = signed(MASTER.bits - 1)  # a row's term of one weight: |total| / 4 and its roundings
 
@@ -30,11 +30,11 @@ class DigitTerms:
 
 
 class LevelTerms:
-    """The terms themselves, round_half_up(level * coefficient, SHIFT): of table lanes."""
+    """The terms themselves, round_half_up(level * scaled_gradient, SHIFT): of table lanes."""
 
-    # A quarter of level times coefficient: this is twice step * slope, and both orders of the draws are averaged.
-    SHIFT = LEVEL.fraction + LEVEL_COEFFICIENT.fraction + 2 - MASTER.fraction
-    layout = data.ArrayLayout(signed(LEVEL.bits + LEVEL_COEFFICIENT.bits - SHIFT), CHUNK)
+    # A quarter of level times scaled_gradient: this is twice step * slope, and both orders of the draws are averaged.
+    SHIFT = LEVEL.fraction + LEVEL_SCALED_GRADIENT.fraction + 2 - MASTER.fraction
+    layout = data.ArrayLayout(signed(LEVEL.bits + LEVEL_SCALED_GRADIENT.bits - SHIFT), CHUNK)
 
     @staticmethod
     def negated(row: Value, j: int) -> tuple[Value, Value]:
@@ -44,14 +44,14 @@ class LevelTerms:
 
 def terms_of(config: AcceleratorConfig) -> type[DigitTerms | LevelTerms]:
     """What this accelerator's passes bring."""
-    return LevelTerms if config.table else DigitTerms
+    return LevelTerms if config.table_lanes else DigitTerms
 
 
 def pass_layout(config: AcceleratorConfig) -> data.StructLayout:
     """A cycle of a pass: the terms of each column's row, and where they belong."""
     return data.StructLayout(
         {
-            "rows": data.ArrayLayout(terms_of(config).layout, config.columns),
+            "rows": data.ArrayLayout(terms_of(config).layout, config.rows_per_beat),
             "chunk": range(config.max_chunks),
             "first": 1,  # of its chunk
             "last": 1,
@@ -67,7 +67,7 @@ def pass_members(config: AcceleratorConfig) -> dict[str, Member]:
     return {
         "settings": In(settings_layout(config)),
         "start": In(1),
-        "coefficients": In(Coefficients).array(config.columns),
+        "scaled_gradients": In(ScaledGradients).array(config.rows_per_beat),
         "end": In(GroupEnd),
         "prox": In(Prox),
         "beats": In(stream.Signature(config.width)),

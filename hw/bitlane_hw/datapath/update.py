@@ -30,7 +30,7 @@ class Result(enum.Enum, shape=3):
 
 
 def _adder_levels(config: AcceleratorConfig) -> int:
-    return (config.columns - 1).bit_length()
+    return (config.rows_per_beat - 1).bit_length()
 
 
 def lanes_latency(config: AcceleratorConfig) -> int:
@@ -45,7 +45,7 @@ class UpdateLanes(wiring.Component):
     towards 0 by `threshold` and not beyond, BOX clips it to [low, high] * 2**(MASTER - BOUND fractions). A weight that
     leaves MASTER becomes its limit instead.
 
-        cycle 0          a beat; (columns > 1: a level of adders over the rows a cycle;) the chunk is read
+        cycle 0          a beat; (rows_per_beat > 1: a level of adders over the rows a cycle;) the chunk is read
         cycle 1          A - t, a term at a time
         cycle 2          - shrink or threshold; is it over a limit?
         cycle 3          written
@@ -55,7 +55,8 @@ class UpdateLanes(wiring.Component):
 
     Members
     -------
-    settings: In, the run. low, high: In, BOUND, for the run. free: In(1), prox leaves the last feature alone.
+    settings: In, the run. low, high: In, BOUND, for the run.
+    unpenalized_intercept: In(1), prox leaves the last feature alone.
     threshold: In, of L1.
     passes: In, stream of `pass_layout`, always ready.
     load, load_chunk, loaded: In(1), a chunk, and its weights from memory, which are written and published like an
@@ -79,7 +80,7 @@ class UpdateLanes(wiring.Component):
                 "settings": In(settings_layout(config)),
                 "low": In(signed(BOUND.bits)),
                 "high": In(signed(BOUND.bits)),
-                "free": In(1),
+                "unpenalized_intercept": In(1),
                 "threshold": In(THRESHOLD_BITS),
                 "passes": In(stream.Signature(pass_layout(config), always_ready=True)),
                 "load": In(1),
@@ -153,7 +154,7 @@ class UpdateLanes(wiring.Component):
     def _chosen(self, m, prox, tail, j):
         """Whether prox concerns this weight of a chunk, and is L2, L1 or BOX: three flags beside the digit's A'."""
         last_lane = self.settings.last_lane
-        touched = ~(tail & ((j > last_lane) | (self.free & (j == last_lane))))
+        touched = ~(tail & ((j > last_lane) | (self.unpenalized_intercept & (j == last_lane))))
         return [register(m, touched & (prox == kind), f"prox_{kind.name}_{j}") for kind in (Prox.L2, Prox.L1, Prox.BOX)]
 
     def _term(self, m, j):

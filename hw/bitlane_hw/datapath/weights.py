@@ -34,7 +34,11 @@ class Weights(wiring.Component):
         rounded = (1, address, 1, MASTER.bits * CHUNK)
         super().__init__(
             {
-                **({name: In(shape) for name, shape in zip(ROUNDED, rounded, strict=True)} if config.random else {}),
+                **(
+                    {name: In(shape) for name, shape in zip(ROUNDED, rounded, strict=True)}
+                    if config.random_rounding
+                    else {}
+                ),
                 "write": In(1),
                 "write_address": In(address),
                 "masters": In(MASTER.bits * CHUNK),
@@ -67,7 +71,7 @@ class Weights(wiring.Component):
             return Cat(address[:-1], address[-1] | bank)
 
         copy = (self.write & self.publish, self.write_address, self.write_bank, self.masters)
-        if self._config.random:
+        if self._config.random_rounding:
             copy = tuple(getattr(self, name) for name in ROUNDED)
         publish, address, bank, masters = copy
         published = [masters.word_select(j, MASTER.bits)[MASTER.bits - WEIGHT.bits :] for j in range(CHUNK)]

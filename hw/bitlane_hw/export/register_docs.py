@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from bitlane.contract.formats import DECAY_RANGE
-from bitlane.contract.layout import CHUNK_MODEL_BYTES, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS, TABLE_BITS, WORD_BYTES
+from bitlane.contract.layout import CHUNK_MODEL_BYTES, CODEBOOK_BITS, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS, WORD_BYTES
 from bitlane.contract.modes import ErrorCode, Loss
 from bitlane.contract.registers import REGISTERS
 
@@ -36,9 +36,9 @@ ERRORS = {
 RULES = (
     "features is 1 to max_features; with staleness 1, to half of max_features",
     f"groups and batch_groups are 1 to {MAX_ROWS}, batch_tail and epoch_tail are 1 to port_bits / 64",
-    f"epochs is 1 to {MAX_EPOCHS}, sets is 1 or more",
+    f"epochs is 1 to {MAX_EPOCHS}, draw_sets is 1 or more",
     f"base_digits + draws is 1 to {MAX_DIGITS}; with table lanes base_digits is one of "
-    f"{', '.join(map(str, TABLE_BITS))}, and draws is 1",
+    f"{', '.join(map(str, CODEBOOK_BITS))}, and draws is 1",
     "a row's words, ceil(features / 32) * (base_digits + draws), are at most max_row_words; with table lanes that is "
     "ceil(features / 32) * (base_digits div 2 + 1), and for an odd number of base bits ceil(features / 64) more",
     "with table lanes ceil(features / 32) * (2 << base_digits) is at most level_slots",

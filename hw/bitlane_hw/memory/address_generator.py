@@ -11,7 +11,7 @@ from bitlane_hw.common.fixed_point import register
 from bitlane_hw.common.payloads import Kind, base_bits, settings_layout, token_layout
 
 
-class Walker(wiring.Component):
+class AddressGenerator(wiring.Component):
     """Names the beats of a run one by one: the models, then for each epoch labels and digits.
 
     The order is the layout's (`docs/design.md`): before every fourth group a label beat for each output; a group is its
@@ -66,7 +66,7 @@ class Walker(wiring.Component):
         is_draw = settings.draws & (digits_left == 0)
         last = digits_left == 0
         output_last = load_last = output == config.outputs - 1
-        if config.table:
+        if config.table_lanes:
             half_due = Signal()
             is_draw, last = is_draw & ~half_due, last & ~half_due
             load_last = output == register(m, config.outputs + (1 << base_bits(settings)), "last_load")
@@ -123,7 +123,7 @@ class Walker(wiring.Component):
                 batch_left.eq(all_of_batch),
                 epochs_left.eq(settings.epochs - 2),
             ]
-            if config.table:
+            if config.table_lanes:
                 m.d.sync += half_due.eq(settings.half)
             with m.If(taken):
                 m.d.sync += part.eq(part + 1)
@@ -141,10 +141,10 @@ class Walker(wiring.Component):
             m.d.comb += token.kind.as_value().eq(Cat(is_draw, 1))
             with m.If(taken & token.last):
                 m.d.sync += chunk_last.eq(Mux(chunk_last, last_chunk == 0, chunk == chunk_before))
-            if config.table:
+            if config.table_lanes:
                 with m.If(taken):
                     m.d.sync += half_due.eq(settings.half & token.last & (chunk_last | chunk[0]))
-            with m.If(taken & ~half_due if config.table else taken):
+            with m.If(taken & ~half_due if config.table_lanes else taken):
                 m.d.sync += [digits_left.eq(digits_left - 1), first_digit.eq(token.last)]
                 with m.If(token.last):
                     m.d.sync += digits_left.eq(all_digits)

@@ -7,7 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.layout import BURST_BEATS, TABLE_BITS, level_count
+from bitlane.contract.layout import BURST_BEATS, CODEBOOK_BITS, level_count
 from bitlane_hw.common.fixed_point import add_with_carry, register
 from bitlane_hw.common.payloads import Kind, token_layout
 
@@ -37,7 +37,7 @@ class StreamCursor(wiring.Component):
     -------
     first: In, address and beats of what precedes set 0 (none where beats is 0).
     region: In, the sets.
-    sets: In(32), number of sets; after the last comes set 0 again.
+    draw_sets: In(32), number of sets; after the last comes set 0 again.
     load: In(1), begin anew with `first`; a cycle or more after `sets`.
     advance: In(1), the burst is taken.
     address, beats: Out, the next burst.
@@ -49,7 +49,7 @@ class StreamCursor(wiring.Component):
             {
                 "first": In(region_layout(config)),
                 "region": In(region_layout(config)),
-                "sets": In(32),
+                "draw_sets": In(32),
                 "load": In(1),
                 "advance": In(1),
                 "address": Out(config.address_bits),
@@ -65,11 +65,11 @@ class StreamCursor(wiring.Component):
         to_end = Signal(range(2 * BURST_BEATS))  # beats to the set's end, modulo 32
         to_boundary = Signal(range(BURST_BEATS + 1))
         lines_left = Signal(signed(len(region.beats)))  # of 16 beats, behind the next: negative in a set's last
-        sets_left = Signal(signed(len(self.sets) + 1))  # behind the next one: negative where set 0 follows it
+        sets_left = Signal(signed(len(self.draw_sets) + 1))  # behind the next one: negative where set 0 follows it
         next_address = Signal.like(region.address)
 
         ends_set = lines_left[-1]
-        all_sets = register(m, self.sets - 2, "all_sets")
+        all_sets = register(m, self.draw_sets - 2, "all_sets")
         m.d.comb += self.beats.eq(Mux(ends_set, to_end, to_boundary))
 
         has_first = self.first.beats.any()
@@ -101,7 +101,7 @@ class StreamCursor(wiring.Component):
         return m
 
 
-class Requester(wiring.Component):
+class BurstGenerator(wiring.Component):
     """Asks for bursts in the order in which their first beats are needed.
 
     Follows a walker; a beat that the last burst of its stream covers passes at once, another waits until
@@ -112,16 +112,16 @@ class Requester(wiring.Component):
     -------
     enable: In(1), go on; once low no new burst is asked for.
     tokens: In, the walker's stream.
-    load: In(1), begin a run. model, chunks, regions, sets: In, where its beats lie; with tables level_chunks: chunks of
-        all their levels.
+    load: In(1), begin a run. model, chunks, regions, draw_sets: In, where its beats lie; with tables
+        level_chunks: chunks of all their levels.
     bursts: Out, stream of `burst_layout`; payload stable until taken.
     returned: In(1) a stream, a beat has left the stream's FIFO.
     """
 
     def __init__(self, config: AcceleratorConfig):
         self._config = config
-        all_levels = config.max_chunks * level_count(max(TABLE_BITS))
-        levels = {"level_chunks": In(range(all_levels + 1))} if config.table else {}
+        all_levels = config.max_chunks * level_count(max(CODEBOOK_BITS))
+        levels = {"level_chunks": In(range(all_levels + 1))} if config.table_lanes else {}
         super().__init__(
             {
                 "enable": In(1),
@@ -131,7 +131,7 @@ class Requester(wiring.Component):
                 "chunks": In(range(config.max_chunks + 1)),
                 **levels,
                 "regions": In(region_layout(config)).array(2),
-                "sets": In(32),
+                "draw_sets": In(32),
                 "bursts": Out(stream.Signature(burst_layout(config))),
                 "returned": In(1).array(2),
             }
@@ -144,7 +144,7 @@ class Requester(wiring.Component):
         m.submodules.draw = draw = StreamCursor(config)
         cursors = (base, draw)
         first_beats = self.chunks * (config.outputs * config.chunk_beats)
-        if config.table:
+        if config.table_lanes:
             first_beats += self.level_chunks * config.chunk_beats
         m.d.comb += [base.first.address.eq(self.model), base.first.beats.eq(first_beats)]
         covered = [Signal(range(BURST_BEATS), name=f"covered_{i}") for i in (BASE, DRAW)]
@@ -175,7 +175,7 @@ class Requester(wiring.Component):
             mine = which == i
             m.d.comb += [
                 cursor.region.eq(self.regions[i]),
-                cursor.sets.eq(self.sets),
+                cursor.draw_sets.eq(self.draw_sets),
                 cursor.load.eq(self.load),
                 cursor.advance.eq(request & mine),
             ]

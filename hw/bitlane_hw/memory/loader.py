@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import MASTER
-from bitlane.contract.layout import CHUNK, TABLE_BITS, level_count
+from bitlane.contract.layout import CHUNK, CODEBOOK_BITS, level_count
 from bitlane_hw.common.payloads import model_layout
 
 
@@ -28,7 +28,9 @@ class Loader(wiring.Component):
 
     def __init__(self, config: AcceleratorConfig):
         self._config = config
-        level = {"load_level": Out(1), "level": Out(range(level_count(max(TABLE_BITS))))} if config.table else {}
+        level = (
+            {"load_level": Out(1), "level": Out(range(level_count(max(CODEBOOK_BITS))))} if config.table_lanes else {}
+        )
         super().__init__(
             {
                 "beats": In(stream.Signature(model_layout(config), always_ready=True)),
@@ -44,7 +46,7 @@ class Loader(wiring.Component):
         config, beat = self._config, self.beats.payload
         kept = len(self.masters) - config.width
         newest = self.masters[kept:]
-        loads = self.load.any() | self.load_level if config.table else self.load.any()
+        loads = self.load.any() | self.load_level if config.table_lanes else self.load.any()
         m.d.sync += self.load.eq(0)
         with m.If(loads):
             m.d.sync += newest.eq(0)
@@ -56,7 +58,7 @@ class Loader(wiring.Component):
             ]
             with m.If(beat.part == config.chunk_beats - 1):
                 m.d.sync += self.load.bit_select(beat.output, 1).eq(1)
-        if config.table:
+        if config.table_lanes:
             ends = self.beats.valid & (beat.part == config.chunk_beats - 1)
             m.d.sync += [
                 self.load_level.eq(ends & (beat.output >= config.outputs)),

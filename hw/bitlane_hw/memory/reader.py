@@ -9,9 +9,9 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from bitlane.contract.config import AcceleratorConfig
 from bitlane_hw.common.payloads import base_bits, settings_layout
 
-from .address_generator import Walker
+from .address_generator import AddressGenerator
 from .axi import INCR, OKAY, AXI4Read, full_size
-from .burst_generator import BASE, DRAW, Requester, region_layout
+from .burst_generator import BASE, DRAW, BurstGenerator, region_layout
 
 
 class Reader(wiring.Component):
@@ -28,7 +28,7 @@ class Reader(wiring.Component):
     -------
     enable: In(1), ask for bursts.
     load: In(1), take the regions from the registers; one cycle before `enable` rises.
-    settings, model, regions, sets: In, the run.
+    settings, model, regions, draw_sets: In, the run.
     beats: Out, two streams of beats: base (models, labels, base digits) and draw.
     response: Out(2), the last read response that was not OKAY, or OKAY.
     accepted: Out(1), a beat has been accepted.
@@ -45,7 +45,7 @@ class Reader(wiring.Component):
                 "settings": In(settings_layout(config)),
                 "model": In(config.address_bits),
                 "regions": In(region_layout(config)).array(2),
-                "sets": In(32),
+                "draw_sets": In(32),
                 "beats": Out(stream.Signature(config.width)).array(2),
                 "response": Out(2),
                 "accepted": Out(1),
@@ -57,8 +57,8 @@ class Reader(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, axi = self._config, self.axi
-        m.submodules.walker = walker = Walker(config)
-        m.submodules.requester = requester = Requester(config)
+        m.submodules.walker = walker = AddressGenerator(config)
+        m.submodules.requester = requester = BurstGenerator(config)
         connect(m, walker.tokens, requester.tokens)
         m.d.comb += [
             walker.settings.eq(self.settings),
@@ -66,10 +66,10 @@ class Reader(wiring.Component):
             requester.load.eq(self.load),
             requester.model.eq(self.model),
             requester.chunks.eq(self.settings.chunks),
-            requester.sets.eq(self.sets),
+            requester.draw_sets.eq(self.draw_sets),
         ]
 
-        if config.table:
+        if config.table_lanes:
             chunks = self.settings.chunks
             m.d.comb += requester.level_chunks.eq((chunks << base_bits(self.settings)) + chunks)
 

@@ -13,7 +13,7 @@ PAGE_BITS = 12  # no burst crosses a multiple of 4 KiB
 BURST = data.StructLayout({"id": 1, "len": 4})  # `len` + 1 wide beats, as in an address
 
 
-class BurstSplitter(wiring.Component):
+class BurstDownsizer(wiring.Component):
     """A read of L beats of two words is two reads of words, side by side: 2 * ceil(L / 2) and 2 * floor(L / 2).
 
     The second half begins where the first ends; a burst of one beat has none. Each has 16 words at most. What has
@@ -61,7 +61,7 @@ class BurstSplitter(wiring.Component):
         return m
 
 
-class BeatSplitter(wiring.Component):
+class BeatDownsizer(wiring.Component):
     """A wide beat as two words, the low one first. Latency: none. Throughput: a beat in two cycles.
 
     Members

@@ -36,6 +36,7 @@ class ZynqFabric(wiring.Component):
     Parameters
     ----------
     config: of 64 or 128 bits, with 32-bit addresses; ValueError for another.
+    build: value of the build register, `build_digest` when None.
 
     Members
     -------
@@ -44,15 +45,16 @@ class ZynqFabric(wiring.Component):
     irq: Out(1), the accelerator's, a cycle later.
     """
 
-    def __init__(self, config: AcceleratorConfig):
+    def __init__(self, config: AcceleratorConfig, build: int | None = None):
         self._config = config
+        self._build = build_digest(config, zynq=True) if build is None else build
         ports = {name: Out(hp_signature()) for name in hp_names(config)}
         super().__init__({"gp0": In(gp_signature()), **ports, "irq": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
         names = hp_names(self._config)
-        m.submodules.accelerator = accelerator = Accelerator(self._config, build_digest(self._config, zynq=True))
+        m.submodules.accelerator = accelerator = Accelerator(self._config, self._build)
         m.submodules.registers = registers = RegisterPort()
         m.submodules.memory = memory = MemoryPort() if len(names) == 1 else PortPair()
         connect(m, flipped(self.gp0), registers.gp)

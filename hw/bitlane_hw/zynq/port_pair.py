@@ -21,9 +21,9 @@ from .axi3 import (
     whole_words,
     write_layout,
 )
-from .downsizer import BURST, BeatSplitter, BurstSplitter
+from .downsizer import BURST, BeatDownsizer, BurstDownsizer
 from .register_slice import RegisterSlice
-from .upsizer import BEAT, BurstJoiner, WordJoiner
+from .upsizer import BEAT, BurstUpsizer, WordUpsizer
 
 BURSTS = 32  # under way: covers a latency of as many cycles even where each burst has one beat
 BEATS = 16  # of a port that wait for those of the other: a burst has 8 of each, and half of them come meanwhile
@@ -67,9 +67,9 @@ class PortPair(wiring.Component):
 
     def _read(self, m):
         m.submodules.ar = asked = RegisterSlice(TAGGED_ADDRESS)
-        m.submodules.splitter = splitter = BurstSplitter()
+        m.submodules.splitter = splitter = BurstDownsizer()
         m.submodules.order = order = fifo.SyncFIFO(width=BURST.size, depth=BURSTS)
-        m.submodules.joiner = joiner = BurstJoiner()
+        m.submodules.joiner = joiner = BurstUpsizer()
         m.submodules.r = got = RegisterSlice(tagged_read_layout(2 * HP_DATA_BITS))
         m.d.comb += [*into_stream(self.read, "ar", asked.put), *out_of_stream(got.got, self.read, "r")]
         connect(m, asked.got, splitter.bursts)
@@ -80,7 +80,7 @@ class PortPair(wiring.Component):
         ):
             m.submodules[f"ar{i}"] = address = RegisterSlice(ADDRESS)
             m.submodules[f"r{i}"] = words = RegisterSlice(read_layout(HP_DATA_BITS))
-            m.submodules[f"words{i}"] = joined = WordJoiner()
+            m.submodules[f"words{i}"] = joined = WordUpsizer()
             m.submodules[f"beats{i}"] = beats = fifo.SyncFIFO(width=BEAT.size, depth=BEATS)
             connect(m, part, address.put)
             connect(m, words.got, joined.words)
@@ -89,7 +89,7 @@ class PortPair(wiring.Component):
 
     def _write(self, m):
         write, hp = self.write, self.hp0
-        m.submodules.splitter_w = splitter = BeatSplitter()
+        m.submodules.splitter_w = splitter = BeatDownsizer()
         m.submodules.w = words = RegisterSlice(write_layout(HP_DATA_BITS))
         m.submodules.b = answers = RegisterSlice(ANSWER)
         connect(m, splitter.words, words.put)

@@ -26,11 +26,12 @@ class Zynq(wiring.Component):
     Parameters
     ----------
     config: of 64 or 128 bits, with 32-bit addresses; ValueError for another.
+    build: value of the build register, `build_digest` when None.
     """
 
-    def __init__(self, config: AcceleratorConfig):
+    def __init__(self, config: AcceleratorConfig, build: int | None = None):
         self._names = hp_names(config)
-        self._fabric = ZynqFabric(config)
+        self._fabric = ZynqFabric(config, build)
         super().__init__({})
 
     def elaborate(self, platform):

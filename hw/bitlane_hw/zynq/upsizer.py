@@ -12,7 +12,7 @@ from .downsizer import BURST
 BEAT = read_layout(2 * HP_DATA_BITS)
 
 
-class WordJoiner(wiring.Component):
+class WordUpsizer(wiring.Component):
     """Every two words are a beat, the first its low half; its response is the worse of theirs.
 
     Latency: none from the second word. Throughput: a word a cycle.
@@ -45,7 +45,7 @@ class WordJoiner(wiring.Component):
         return m
 
 
-class BurstJoiner(wiring.Component):
+class BurstUpsizer(wiring.Component):
     """Beats of both halves of each burst, one half after the other, as `BurstSplitter` cut it: the burst again.
 
     The next burst is known before the last beat of this one leaves. Latency: none for a beat whose turn it is.

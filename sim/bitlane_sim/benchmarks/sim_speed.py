@@ -19,7 +19,7 @@ from bitlane.contract.formats import MASTER_OFFSET
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.packing import pack_base, pack_draws
 from bitlane.contract.settings import Settings
-from bitlane.driver.driver import Accelerator
+from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane_sim.cocotb.recording import record
 from bitlane_sim.cocotb.runner import run_bench, why_not
@@ -54,8 +54,8 @@ def training(epochs: int) -> Job:
     step = 1 << 15 | 12 << 16
     return Job(
         geometry,
-        base=[pack_base(chosen.integers(0, 4, shape).astype(np.uint32), labels, geometry)],
-        draws=[pack_draws(chosen.integers(0, 4, shape).astype(np.uint8), geometry)],
+        base_regions=[pack_base(chosen.integers(0, 4, shape).astype(np.uint32), labels, geometry)],
+        draw_regions=[pack_draws(chosen.integers(0, 4, shape).astype(np.uint8), geometry)],
         master=np.full((1, geometry.features), MASTER_OFFSET, np.int32),
         epochs=epochs,
         settings=Settings(step, step_negative=step),
@@ -65,7 +65,7 @@ def training(epochs: int) -> Job:
 def device_speed(job: Job) -> Speed:
     """The best of REPEATS runs of the driver on the device."""
     with RtlDevice() as device:
-        accelerator = Accelerator(device)
+        accelerator = Driver(device)
         speeds = []
         for _ in range(REPEATS):
             cycles, begin = device.counters.cycles, time.perf_counter()

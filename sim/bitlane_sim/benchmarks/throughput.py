@@ -21,10 +21,10 @@ from bitlane.contract.geometry import Geometry
 from bitlane.contract.latencies import DRAW_CYCLES
 from bitlane.contract.layout import DIGIT_BITS
 from bitlane.contract.settings import Settings
-from bitlane.driver.driver import Accelerator
+from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane.errors import DeviceError
-from bitlane.support.text import aligned
+from bitlane.support.text import align_columns
 from bitlane_sim.rtl.device import RtlDevice
 from bitlane_sim.rtl.harness import Disturbance
 
@@ -55,9 +55,9 @@ def geometry_of(shape: Shape, columns: int = 1, beats: int = BEATS, table: bool 
     features, bits, batch = shape
     draws = bits < 32
     base_digits, half = divmod(bits - DIGIT_BITS * draws, DIGIT_BITS)
-    geometry = Geometry(features, 1, base_digits, draws, batch, half=half == 1, table=table)
+    geometry = Geometry(features, 1, base_digits, draws, batch, half_digit=half == 1, codebook=table)
     batches = -(-max(beats // geometry.row_words, LEAST_ROWS) // batch)
-    return dataclasses.replace(geometry, rows=batches * batch, columns=columns)
+    return dataclasses.replace(geometry, rows=batches * batch, rows_per_beat=columns)
 
 
 def random_job(geometry: Geometry, epochs: int, staleness: int) -> Job:
@@ -70,12 +70,12 @@ def random_job(geometry: Geometry, epochs: int, staleness: int) -> Job:
     step = 1 << 15 | 20 << 16
     return Job(
         geometry,
-        base=[words(geometry.base_words)],
-        draws=[words(geometry.draw_words)] if geometry.draws else [],
+        base_regions=[words(geometry.base_words)],
+        draw_regions=[words(geometry.draw_words)] if geometry.draws else [],
         master=np.full((1, geometry.features), MASTER_OFFSET, np.int32),
         epochs=epochs,
         settings=Settings(step, step_negative=step, staleness=staleness),
-        levels=np.zeros((geometry.levels, geometry.features), np.int32) if geometry.table else None,
+        levels=np.zeros((geometry.levels, geometry.features), np.int32) if geometry.codebook else None,
     )
 
 
@@ -86,7 +86,7 @@ def epoch_cycles(geometry: Geometry, staleness: int) -> int:
 
 def measured_cycles(device: RtlDevice, geometry: Geometry, staleness: int, timing: MemoryTiming) -> int:
     """The same on the RTL, whose cycles must be those that were predicted: DeviceError otherwise."""
-    outcome = Accelerator(device).run(random_job(geometry, 2, staleness))
+    outcome = Driver(device).run(random_job(geometry, 2, staleness))
     expected = predict(geometry, 2, False, staleness, timing)
     found = outcome.epoch_cycles.tolist()
     if found != expected.epoch_cycles.tolist():
@@ -99,7 +99,7 @@ def why_slow(geometry: Geometry, staleness: int) -> str:
     gap = group_gap(geometry)
     if geometry.row_words < gap:
         return f"a row has {geometry.row_words} beats, and {gap} cycles go by between two"
-    if geometry.table and not geometry.base_digits:
+    if geometry.codebook and not geometry.base_digits:
         return f"a row has {geometry.chunks} draw words in {geometry.row_words}, and each takes {DRAW_CYCLES} cycles"
     latency = publish_latency(geometry)
     batch = geometry.batch_groups * geometry.row_words
@@ -135,7 +135,7 @@ def short_memory_rows(device: RtlDevice, shapes: Sequence[Shape], staleness: int
     for shape in shapes:
         geometry = geometry_of(shape)
         before = device.counters
-        outcome = Accelerator(device).run(random_job(geometry, 2, staleness))
+        outcome = Driver(device).run(random_job(geometry, 2, staleness))
         slots = device.counters.read_slots - before.read_slots
         cycles = outcome.counters.cycles
         used = 2 * geometry.layout_bound / slots
@@ -188,7 +188,7 @@ def print_wide(timing: MemoryTiming) -> None:
             rates = (f"{narrow.rows / slow:.4f}", f"{wide.rows / fast:.4f}")
             cells.append((*map(str, shape), *rates, f"{slow / fast:.3f}"))
     print("\nA 512-bit port, measured on the RTL, staleness 1 (64 bits: as predicted)")
-    print(aligned(cells))
+    print(align_columns(cells))
 
 
 def main() -> None:
@@ -203,27 +203,27 @@ def main() -> None:
         print(f"One 64-bit port, read latency {arguments.latency} cycles; all cycles as predicted")
         cells: list[Row] = [HEADINGS, *efficiency_rows(device, grid, 1, timing)]
         cells += efficiency_rows(device, [(n, s, batch) for n, s, batch in grid if n in (90, 784)], 0, timing)
-        print(aligned(cells), flush=True)
+        print(align_columns(cells), flush=True)
         print(f"\nThe same where the memory has a beat in {OFFERED:.0%} of the cycles, at random; two epochs")
         cells = [("staleness", "features", "s", "batch", "cycles", "beats offered", "offered/cycles", "bound/offered")]
         some = [(n, s, 64) for n in FEATURES for s in BITS if (n, s) != (64, 2)]
         cells += short_memory_rows(device, some, 1)
         cells += short_memory_rows(device, [(784, 4, 64)], 0)
-        print(aligned(cells), flush=True)
+        print(align_columns(cells), flush=True)
     print("\nTable lanes, read latency and memory as at first")
     grid = shapes((90, 784), TABLE_STORED_BITS, (16, 64))
     with RtlDevice(TABLE, timing=timing) as device:
         cells = [HEADINGS, *(row for stale in (1, 0) for row in efficiency_rows(device, grid, stale, timing, True))]
-        print(aligned(cells), flush=True)
+        print(align_columns(cells), flush=True)
     print("\nThe smallest batch with bound/cycles of 0.98, as predicted")
     cells = [("port bits", "staleness", "features", *(f"s={bits}" for bits in BITS)), *least_batch_rows()]
-    print(aligned(cells), flush=True)
+    print(align_columns(cells), flush=True)
     print("\nRows a cycle over those of a 64-bit port, staleness 1, as predicted")
     cells = [
         ("features", "s", "batch", "128 bits", "256 bits", "512 bits", "below 7.76 because"),
         *width_rows((8, 32, 64)),
     ]
-    print(aligned(cells), flush=True)
+    print(align_columns(cells), flush=True)
     if arguments.wide:
         print_wide(timing)
 

@@ -15,12 +15,12 @@ from bitlane.data.datasets import load_dataset
 from bitlane.devices import Device
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import BitlaneError
-from bitlane.evaluation.compare import Comparison, Data, compare, signs
+from bitlane.evaluation.compare import Comparison, ComparisonData, binary_labels, compare
 from bitlane.evaluation.schedules import Schedule
 from bitlane.quantization.precision import Precision
 from bitlane.studies.papers.zipml.speed import check_on_rtl
 from bitlane.studies.papers.zipml.tasks import DATA_SEED, Task, synthetic_data
-from bitlane.support.text import aligned
+from bitlane.support.text import align_columns
 from bitlane_sim.rtl.device import RtlDevice
 
 FEW = (Precision(4), Precision(2))
@@ -36,7 +36,7 @@ def mnist() -> Task:
     """Digit 0 against the rest, 60,000 rows of 717 columns that vary. BitlaneError where MNIST cannot be had."""
     table = load_dataset("mnist")
     order = np.random.default_rng(DATA_SEED).permutation(table.rows)
-    data = Data(table.X[order], signs(table.y[order], "0"))
+    data = ComparisonData(table.X[order], binary_labels(table.y[order], "0"))
     schedule = Schedule(epochs=15, batch_size=64, learning_rate=0.01, decay=0.9)
     return Task("MNIST, 0 against the rest", data, schedule)
 
@@ -67,7 +67,7 @@ def table(comparison: Comparison) -> str:
                 f"{longest / mine:.2f}" if longest and mine else "-",
             )
         )
-    return aligned(cells)
+    return align_columns(cells)
 
 
 def report(task: Task, rtl: Device) -> None:

@@ -49,7 +49,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReadPlan:
     """A run: its geometry, and where its beats lie (base and draw stream)."""
 
     settings: dict[str, int]
@@ -74,7 +74,7 @@ class Plan:
         return addresses
 
 
-def random_plan(chosen: Random) -> Plan:
+def random_plan(chosen: Random) -> ReadPlan:
     """Some hundred beats, anywhere."""
     draws = chosen.randint(0, 1)
     settings = {
@@ -88,13 +88,13 @@ def random_plan(chosen: Random) -> Plan:
     low, high = (chosen.randrange(1 << 24) * 4096 + BEAT * chosen.randrange(4096 // BEAT) for _ in range(2))
     strides = (chosen.choice((0, BEAT * chosen.randrange(1000))), BEAT * chosen.randrange(1000))
     model = CHUNK_MODEL_BYTES * chosen.randrange(1 << 24)
-    return Plan(settings, model, chosen.randint(1, 4), (low, high), strides)
+    return ReadPlan(settings, model, chosen.randint(1, 4), (low, high), strides)
 
 
-class Bench:
+class ReaderBench:
     """The reader, its memory, and somebody who takes its beats; checks in every cycle what must always hold."""
 
-    def __init__(self, dut: Any, plan: Plan, chosen: Random, hungry: bool = True):
+    def __init__(self, dut: Any, plan: ReadPlan, chosen: Random, hungry: bool = True):
         self.dut = dut
         self.plan = plan
         self.memory = Memory()
@@ -117,7 +117,7 @@ class Bench:
         dut.load.value = 0
         dut.settings.value = settings_layout(CONFIG).const(plan.settings).as_bits()
         dut.model.value = plan.model
-        dut.sets.value = plan.sets
+        dut.draw_sets.value = plan.sets
         for i in (BASE, DRAW):
             region = {"address": plan.addresses[i], "stride": plan.strides[i], "beats": plan.set_beats[i]}
             getattr(dut, f"regions_{i}").value = region_layout(CONFIG).const(region).as_bits()
@@ -176,7 +176,7 @@ async def all_beats(dut: Any) -> None:
     chosen = Random(random.getrandbits(64))  # cocotb has seeded it
     plan = random_plan(chosen)
     dut._log.info("%s", plan)
-    bench = Bench(dut, plan, chosen)
+    bench = ReaderBench(dut, plan, chosen)
     await bench.start()
     needed = [plan.needed(stream) for stream in (BASE, DRAW)]
     total = sum(map(len, needed))
@@ -193,7 +193,7 @@ async def a_broken_beat(dut: Any) -> None:
     """The error stays readable; disabled, the reader takes what is in flight, has room for it, and is idle."""
     chosen = Random(random.getrandbits(64))
     plan = random_plan(chosen)
-    bench = Bench(dut, plan, chosen)
+    bench = ReaderBench(dut, plan, chosen)
     bench.memory.broken = chosen.choice(plan.needed(BASE) + plan.needed(DRAW))
     dut._log.info("%s, %#x broken", plan, bench.memory.broken)
     await bench.start()

@@ -1,4 +1,4 @@
-"""The update stage, from coefficients to both copies of the model, against numpy."""
+"""The update stage, from scaled_gradients to both copies of the model, against numpy."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotb.utils import get_sim_time
 
-from bitlane.contract.formats import BOUND, COEFFICIENT, MASTER, SHRINK_SHIFT, WEIGHT
+from bitlane.contract.formats import BOUND, MASTER, SCALED_GRADIENT, SHRINK_SHIFT, WEIGHT
 from bitlane.contract.latencies import ROW_GAP
 from bitlane.contract.layout import CHUNK, DIGIT_BITS, WORD_BITS
 from bitlane.contract.modes import Prox
-from bitlane_hw.common.payloads import Coefficients, GroupEnd, settings_layout
+from bitlane_hw.common.payloads import GroupEnd, ScaledGradients, settings_layout
 from bitlane_hw.datapath.gradient import GradientPass
 from bitlane_hw.datapath.update import THRESHOLD_BITS, UpdateLanes
 
@@ -60,7 +60,7 @@ def unpack(word: int, bits: int) -> list[int]:
     return [field - (field >> bits - 1 << bits) for field in fields]
 
 
-class Bench:
+class UpdateBench:
     """The stage, the row buffer in front of it, and the model as numpy has it."""
 
     def __init__(self, dut: Any, chosen: np.random.Generator):
@@ -72,7 +72,7 @@ class Bench:
         self.base_digits = int(chosen.integers(1 - self.draws, 6))
         self.digits = self.base_digits + self.draws
         self.features = CHUNK * self.chunks - int(chosen.integers(CHUNK))
-        self.free = int(chosen.integers(2))
+        self.unpenalized_intercept = int(chosen.integers(2))
         self.threshold = int(chosen.integers(1 << chosen.integers(1, THRESHOLD_BITS + 1)))
         ends = chosen.integers(BOUND.minimum, BOUND.maximum, 2, endpoint=True) >> chosen.integers(BOUND.bits)
         self.low, self.high = int(ends.min()), int(ends.max())
@@ -99,7 +99,7 @@ class Bench:
         dut.settings.value = settings_layout(CONFIG).const(settings).as_bits()
         for name in ("low", "high"):
             getattr(dut, name).value = getattr(self, name) & ((1 << BOUND.bits) - 1)
-        dut.free.value = self.free
+        dut.unpenalized_intercept.value = self.unpenalized_intercept
         dut.threshold.value = self.threshold
         for name in ("start", "load", "look", "beats_valid"):
             getattr(dut, name).value = 0
@@ -144,20 +144,20 @@ class Bench:
     async def group(self, batch_last: bool, epoch_last: bool, spare: int) -> None:
         """A group through the stage and through numpy; returns when the next one may come."""
         dut, chosen = self.dut, self.chosen
-        digits = chosen.integers(0, 4, (CONFIG.columns, self.chunks, self.digits, CHUNK))
-        size = int(chosen.integers(4, COEFFICIENT.bits))
-        coefficients = chosen.integers(-(1 << size), 1 << size, (CONFIG.columns, 2))
-        coefficients[int(chosen.integers(CONFIG.columns)) + 1 :] = 0  # rows that are not there
+        digits = chosen.integers(0, 4, (CONFIG.rows_per_beat, self.chunks, self.digits, CHUNK))
+        size = int(chosen.integers(4, SCALED_GRADIENT.bits))
+        scaled_gradients = chosen.integers(-(1 << size), 1 << size, (CONFIG.rows_per_beat, 2))
+        scaled_gradients[int(chosen.integers(CONFIG.rows_per_beat)) + 1 :] = 0  # rows that are not there
         prox = Prox(int(chosen.choice(list(Prox)))) if batch_last else Prox.NONE
-        self._apply(digits, coefficients, prox, batch_last)
+        self._apply(digits, scaled_gradients, prox, batch_last)
 
         for chunk in range(self.chunks):
             for k in range(self.digits):
                 words = [pack(row[chunk, k], DIGIT_BITS) for row in digits]
                 self.beats.append(pack(words, WORD_BITS))
-        for column, (total, difference) in enumerate(coefficients.tolist()):
-            payload = Coefficients.const({"total": total, "difference": difference})
-            getattr(dut, f"coefficients_{column}").value = payload.as_bits()
+        for column, (total, difference) in enumerate(scaled_gradients.tolist()):
+            payload = ScaledGradients.const({"total": total, "difference": difference})
+            getattr(dut, f"scaled_gradients_{column}").value = payload.as_bits()
         end = {"batch_last": batch_last, "epoch_last": epoch_last}
         self._begin(1, GroupEnd.const(end).as_bits(), prox)
         if batch_last:
@@ -172,13 +172,13 @@ class Bench:
         self.dut.end.value = end
         self.dut.prox.value = int(prox)
 
-    def _apply(self, digits: Int64s, coefficients: Int64s, prox: Prox, batch_last: bool) -> None:
-        rows = zip(digits, coefficients.tolist(), strict=True)
+    def _apply(self, digits: Int64s, scaled_gradients: Int64s, prox: Prox, batch_last: bool) -> None:
+        rows = zip(digits, scaled_gradients.tolist(), strict=True)
         exact = self.masters - sum(gradient(row, self.base_digits, *pair) for row, pair in rows)
         number = np.arange(exact.size).reshape(exact.shape)
         kept = np.clip(exact, MASTER.minimum, MASTER.maximum)
         clips = (kept != exact) & (number < self.features)
-        spared = clips | (number >= self.features - self.free)
+        spared = clips | (number >= self.features - self.unpenalized_intercept)
         self.masters = np.where(number < self.features, np.where(spared, kept, self._prox(exact, prox)), self.masters)
         self.clipped += int(np.count_nonzero(clips))
         if batch_last:
@@ -219,7 +219,7 @@ class Bench:
 async def same_as_numpy(dut: Any, attempt: int) -> None:
     """Epochs of some batches, groups as close as they may come, then a little apart."""
     chosen = np.random.default_rng(random.getrandbits(64))  # cocotb has seeded it
-    bench = Bench(dut, chosen)
+    bench = UpdateBench(dut, chosen)
     gaps = Random(random.getrandbits(64))
     await bench.start()
     for epoch in range(4):

@@ -14,13 +14,13 @@ from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import WORD_BITS
 from bitlane.contract.registers import CONTROL_START, REGISTERS
 from bitlane.devices.emulator import EmulatorDevice
-from bitlane.driver.driver import Accelerator
+from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 
 Words = npt.NDArray[np.uint64]
 CAPACITY = 1 << 20  # bytes of memory; the emulator's begins at a multiple of it
 # Registers whose values at the end of a run are the same whatever the bus does.
-RESULTS = ("epoch", "step_now", "step_negative_now", "rate_now", "phase_now", "beats", "saturations")
+RESULTS = ("epoch", "step_now", "step_negative_now", "penalty_step_now", "phase_now", "beats", "saturations")
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Recording:
 
 class _Recorder(EmulatorDevice):
     def __init__(self, geometry: Geometry) -> None:
-        super().__init__(AcceleratorConfig(geometry.columns * WORD_BITS, geometry.outputs), CAPACITY)
+        super().__init__(AcceleratorConfig(geometry.rows_per_beat * WORD_BITS, geometry.outputs), CAPACITY)
         self.writes: list[tuple[int, int]] = []
         self.before: Words | None = None
 
@@ -87,10 +87,10 @@ class _Recorder(EmulatorDevice):
 def record(job: Job) -> Recording:
     """The job, as the emulator runs it."""
     device = _Recorder(job.geometry)
-    outcome = Accelerator(device).run(job)
+    outcome = Driver(device).run(job)
     assert device.before is not None
     now = outcome.settings
     registers = {**asdict(outcome.counters), "epoch": job.epochs, "phase_now": now.phase}
-    registers |= {"step_now": now.step, "step_negative_now": now.step_negative, "rate_now": now.rate}
+    registers |= {"step_now": now.step, "step_negative_now": now.step_negative, "penalty_step_now": now.penalty_step}
     results = {name: registers[name] for name in RESULTS}
     return Recording(device.writes, results, job.geometry.record_words, device.before, device.memory.copy())

@@ -30,7 +30,7 @@ PERIOD = 10  # ns
 TIMEOUT = 5_000_000  # cycles
 
 
-class Bench:
+class ReplayBench:
     """The accelerator, a host on its register port and a memory on its memory port."""
 
     def __init__(self, dut: Any, disturbed: bool):
@@ -72,7 +72,7 @@ class Bench:
         return np.frombuffer(bytes(self.memory.read(0, CAPACITY)), np.uint64)
 
 
-async def look_around(bench: Bench, chosen: Random) -> None:
+async def look_around(bench: ReplayBench, chosen: Random) -> None:
     """Reads registers at random while the accelerator works."""
     while True:
         await bench.read(chosen.choice(list(REGISTERS)))
@@ -86,7 +86,7 @@ async def same_as_recorded(dut: Any) -> None:
     if os.environ.get("BENCH_PAUSES") == "0":
         await timed(dut, recording)
         return
-    bench = Bench(dut, disturbed=True)
+    bench = ReplayBench(dut, disturbed=True)
     await bench.reset()
     for again in (False, True):
         reader = cocotb.start_soon(look_around(bench, Random(random.getrandbits(64)))) if again else None
@@ -105,7 +105,7 @@ async def same_as_recorded(dut: Any) -> None:
 
 async def timed(dut: Any, recording: Recording) -> None:
     """The run alone, undisturbed and unwatched; writes its cycles and seconds to `timed.json`."""
-    bench = Bench(dut, disturbed=False)
+    bench = ReplayBench(dut, disturbed=False)
     await bench.reset()
     begin, cycles = time.perf_counter(), get_sim_time("ns") / PERIOD
     await bench.run(recording)

@@ -12,7 +12,7 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import BOUND, MASTER, WEIGHT
 from bitlane.contract.layout import CHUNK
 from bitlane.contract.modes import Prox
-from bitlane_hw.common.payloads import Coefficients, GroupEnd, settings_layout
+from bitlane_hw.common.payloads import GroupEnd, ScaledGradients, settings_layout
 from bitlane_hw.datapath.gradient import GradientPass
 from bitlane_hw.datapath.update import THRESHOLD_BITS, UpdateLanes
 from bitlane_hw.datapath.weights import Weights
@@ -23,8 +23,8 @@ class UpdateStage(wiring.Component):
 
     Members
     -------
-    settings, low, high, free, threshold, load, load_chunk, loaded: In, as the lanes' own.
-    start, coefficients, end, prox, beats: In, as the pass's own.
+    settings, low, high, unpenalized_intercept, threshold, load, load_chunk, loaded: In, as the lanes' own.
+    start, scaled_gradients, end, prox, beats: In, as the pass's own.
     look: In(1), read `chunk` of the masters too. chunk, bank: In, what to look at.
     master, published: Out, `chunk` of the masters, and of the copy in `bank`, one cycle later.
     first_published, epoch_done, load_done, clipped: Out, as the lanes' own.
@@ -37,13 +37,13 @@ class UpdateStage(wiring.Component):
                 "settings": In(settings_layout(config)),
                 "low": In(signed(BOUND.bits)),
                 "high": In(signed(BOUND.bits)),
-                "free": In(1),
+                "unpenalized_intercept": In(1),
                 "threshold": In(THRESHOLD_BITS),
                 "load": In(1),
                 "load_chunk": In(range(config.max_chunks)),
                 "loaded": In(MASTER.bits * CHUNK),
                 "start": In(1),
-                "coefficients": In(Coefficients).array(config.columns),
+                "scaled_gradients": In(ScaledGradients).array(config.rows_per_beat),
                 "end": In(GroupEnd),
                 "prox": In(Prox),
                 "beats": In(stream.Signature(config.width)),
@@ -68,12 +68,12 @@ class UpdateStage(wiring.Component):
         connect(m, gradient.passes, lanes.passes)
         for name in ("settings", "start", "end", "prox"):
             m.d.comb += getattr(gradient, name).eq(getattr(self, name))
-        for name in ("settings", "low", "high", "free", "threshold", "load", "load_chunk", "loaded"):
+        for name in ("settings", "low", "high", "unpenalized_intercept", "threshold", "load", "load_chunk", "loaded"):
             m.d.comb += getattr(lanes, name).eq(getattr(self, name))
         for name in ("epoch_done", "load_done", "clipped"):
             m.d.comb += getattr(self, name).eq(getattr(lanes, name))
         m.d.comb += [
-            *(inner.eq(outer) for inner, outer in zip(gradient.coefficients, self.coefficients, strict=True)),
+            *(inner.eq(outer) for inner, outer in zip(gradient.scaled_gradients, self.scaled_gradients, strict=True)),
             lanes.master.eq(weights.master),
             weights.write.eq(lanes.write),
             weights.publish.eq(lanes.publish),

@@ -19,14 +19,14 @@ from pathlib import Path
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.cycles import MemoryTiming
 from bitlane_sim.equivalence.random_jobs import SMALL
-from bitlane_sim.equivalence.rig import CAPACITY, Bench
+from bitlane_sim.equivalence.rig import CAPACITY, EquivalenceRig
 from bitlane_sim.rtl.build import build, build_verilog
 
 from .bins import Bins
 from .device import WatchedDevice
 from .functional import GROUP_POINTS, declared, observe_bus
 from .points import KINDS, Key, Report, exclusions, points, read_counts
-from .runs import Runs
+from .runs import CoverageRuns
 from .source import Lines, verilog
 
 MEASURED = SMALL
@@ -60,7 +60,7 @@ def main() -> int:
 def _measured(library: Path, seed: int, minutes: float) -> tuple[Bins, Counter[Key], list[str]]:
     """All kinds of runs, for so many minutes: bins, what Verilator counted, and what was wrong."""
     bins = declared(MEASURED)
-    runs = Runs(_bench(MEASURED, library), MEASURED, bins)
+    runs = CoverageRuns(_bench(MEASURED, library), MEASURED, bins)
     end = time.monotonic() + 60 * minutes
     number = 0
     while time.monotonic() < end:
@@ -80,18 +80,18 @@ def _measured(library: Path, seed: int, minutes: float) -> tuple[Bins, Counter[K
 def _wide(seed: int) -> tuple[Bins, list[str]]:
     """Some runs with groups of several rows: bins, and what was wrong."""
     bins = declared(WIDE)
-    runs = Runs(_bench(WIDE, build(WIDE)), WIDE, bins)
+    runs = CoverageRuns(_bench(WIDE, build(WIDE)), WIDE, bins)
     for number in range(WIDE_RUNS):
         runs.one_well(seed + number)
     runs.close()
     return bins, runs.wrong
 
 
-def _bench(config: AcceleratorConfig, library: Path) -> Bench:
+def _bench(config: AcceleratorConfig, library: Path) -> EquivalenceRig:
     def device(config: AcceleratorConfig, capacity: int, timing: MemoryTiming) -> WatchedDevice:
         return WatchedDevice(config, capacity, timing, library=library)
 
-    return Bench([config], CAPACITY, TIMINGS, device)
+    return EquivalenceRig([config], CAPACITY, TIMINGS, device)
 
 
 def _counts(device: WatchedDevice) -> Counter[Key]:

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import numpy as np
 
 from bitlane.contract.fixed_point import saturate
-from bitlane.contract.formats import COEFFICIENT, RESIDUAL, Fixed
+from bitlane.contract.formats import RESIDUAL, SCALED_GRADIENT, Fixed
 from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.settings import Settings
 from bitlane.reference import machine as reference
@@ -35,7 +35,7 @@ def watched(settings: Settings) -> Iterator[Counter[tuple[str, str]]]:
     apply = reference._Prox.apply
 
     def watch(x: Int64s, fmt: Fixed) -> tuple[Int64s, reference.Bools]:
-        names = {RESIDUAL: residuals, COEFFICIENT: ("s", "d")}.get(fmt, ("master",))
+        names = {RESIDUAL: residuals, SCALED_GRADIENT: ("s", "d")}.get(fmt, ("master",))
         name = names[calls[fmt] % len(names)]
         calls[fmt] += 1
         seen[name, "low"] += int(np.count_nonzero(x < fmt.minimum))

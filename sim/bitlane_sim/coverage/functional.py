@@ -26,7 +26,7 @@ STALENESS = ("fresh", "stale")
 SHAPES = ("base", "base and draw", "draw")
 BATCHES = ("one row", "one batch an epoch", "full last", "partial last")
 TAILS = ("full", "partial")
-GROUP_POINTS = ("last group of a batch, of the epoch", "rows of a partial group")  # with several columns only
+GROUP_POINTS = ("last group of a batch, of the epoch", "rows of a partial group")  # with several rows_per_beat only
 CHUNKS = ("1", "2", "3 to 7", "8 to 15", "16")
 ERRORS = tuple(code.name for code in ErrorCode)
 FAILS = {  # in which phases an error can be answered, or an abort taken
@@ -39,7 +39,7 @@ ADDRESSES = ("base_address", "base_stride", "draw_address", "draw_stride", "mode
 
 def refused(config: AcceleratorConfig) -> dict[str, dict[str, int]]:
     """Registers and fields, and values that no run of this hardware may have, for every rule that refuses one."""
-    most, rows = config.max_features, config.columns
+    most, rows = config.max_features, config.rows_per_beat
     singles = {
         "no features": ("features", 0),
         "features": ("features", most + 1),
@@ -53,7 +53,7 @@ def refused(config: AcceleratorConfig) -> dict[str, dict[str, int]]:
         "epoch tail": ("epoch_tail", rows + 1),
         "no epochs": ("epochs", 0),
         "epochs": ("epochs", MAX_EPOCHS + 1),
-        "no sets": ("sets", 0),
+        "no sets": ("draw_sets", 0),
         "digits": ("base_digits", MAX_DIGITS + 1),
         "decay below": ("decay", DECAY_RANGE[0] - 1),
         "decay above": ("decay", DECAY_RANGE[1] + 1),
@@ -73,7 +73,7 @@ def refused(config: AcceleratorConfig) -> dict[str, dict[str, int]]:
 
 def declared(config: AcceleratorConfig) -> Bins:
     """All bins, empty, for this hardware."""
-    columns = config.columns
+    rows_per_beat = config.rows_per_beat
     bins = Bins()
     bins.cross("loss, prox, staleness", LOSSES, PROXES, STALENESS)
     bins.declare("stored digits", (*range(1, MAX_DIGITS + 1),))
@@ -81,9 +81,9 @@ def declared(config: AcceleratorConfig) -> Bins:
     bins.declare("digits read", SHAPES)
     bins.cross("stored digits, last batch", (*range(1, MAX_DIGITS + 1),), TAILS)
     bins.declare("batches", BATCHES)
-    if columns > 1:
+    if rows_per_beat > 1:
         bins.cross(GROUP_POINTS[0], TAILS, TAILS)
-        bins.declare(GROUP_POINTS[1], (*range(1, columns),))
+        bins.declare(GROUP_POINTS[1], (*range(1, rows_per_beat),))
     bins.declare("last lane", (*range(CHUNK),))
     bins.declare("chunks", CHUNKS)
     bins.declare("sets", (1, 2, 3))
@@ -126,19 +126,21 @@ def observe_modes(bins: Bins, registers: dict[str, int], config: AcceleratorConf
         bins.hit("batches", "partial last" if partial else "full last")
     if r["batch_groups"] == tail == 1:
         bins.hit("batches", "one row")
-    if config.columns > 1:
-        bins.hit(GROUP_POINTS[0], *(TAILS[rows < config.columns] for rows in (tail, epoch_tail)))
-        for rows in {tail, epoch_tail} - {config.columns}:
+    if config.rows_per_beat > 1:
+        bins.hit(GROUP_POINTS[0], *(TAILS[rows < config.rows_per_beat] for rows in (tail, epoch_tail)))
+        for rows in {tail, epoch_tail} - {config.rows_per_beat}:
             bins.hit(GROUP_POINTS[1], rows)
     bins.hit("last lane", (r["features"] - 1) % CHUNK)
     bins.hit("chunks", str(chunks) if chunks < 3 or chunks == 16 else CHUNKS[2 if chunks < 8 else 3])
-    bins.hit("sets", r["sets"])
-    bins.hit("epochs", "one" if r["epochs"] == 1 else "within the sets" if r["epochs"] <= r["sets"] else "sets again")
+    bins.hit("sets", r["draw_sets"])
+    bins.hit(
+        "epochs", "one" if r["epochs"] == 1 else "within the sets" if r["epochs"] <= r["draw_sets"] else "sets again"
+    )
     bins.hit("snapshots", ("off", "on")[r["snapshots"]])
     bins.hit("decay", ("on", "off")[r["decay"] == NO_DECAY])
     bins.hit("class weights", ("equal", "different")[r["step"] != r["step_negative"]])
     if prox != Prox.NONE.name:
-        bins.hit("prox, last feature", prox, ("bound", "free")[r["free"]])
+        bins.hit("prox, last feature", prox, ("bound", "free")[r["unpenalized_intercept"]])
 
 
 def observe_values(bins: Bins, seen: Counter[tuple[str, str]]) -> None:

@@ -24,11 +24,11 @@ from bitlane.contract.registers import (
     STATUS_ERROR_SHIFT,
 )
 from bitlane.driver import registers
-from bitlane.driver.driver import Accelerator
+from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane.errors import DeviceError
 from bitlane_sim.equivalence.random_jobs import Random, random_job
-from bitlane_sim.equivalence.rig import Bench, Variant
+from bitlane_sim.equivalence.rig import EquivalenceRig, Variant
 from bitlane_sim.rtl.harness import Disturbance, Moment
 
 from .bins import Bins
@@ -44,7 +44,7 @@ AFTER = 80  # cycles in which the last results are stored
 Happening = Callable[[WatchedDevice], None]
 
 
-class Runs:
+class CoverageRuns:
     """Random runs of one configuration, each checked, and the bins that they fill.
 
     Parameters
@@ -53,7 +53,7 @@ class Runs:
     bins: `functional.declared` of it.
     """
 
-    def __init__(self, bench: Bench, config: AcceleratorConfig, bins: Bins):
+    def __init__(self, bench: EquivalenceRig, config: AcceleratorConfig, bins: Bins):
         self._bench, self._config, self._bins = bench, config, bins
         self.wrong: list[str] = []
         self._kinds: list[Callable[[Random], str]] = [
@@ -254,7 +254,7 @@ class Runs:
         """How it ended; None where the driver found the device reset."""
         device.disturb(disturbance)
         try:
-            Accelerator(device).run(job)
+            Driver(device).run(job)
         except DeviceError as error:
             return ErrorCode(error.code)
         finally:
@@ -262,7 +262,7 @@ class Runs:
         return ErrorCode.NONE
 
     def _small(self, chosen: Random) -> tuple[Job, Variant]:
-        job = random_job(chosen, self._config, features=200, rows=12 * self._config.columns, epochs=3)
+        job = random_job(chosen, self._config, features=200, rows=12 * self._config.rows_per_beat, epochs=3)
         return job, self._bench.variant(chosen)
 
     def _device(self, variant: Variant) -> WatchedDevice:

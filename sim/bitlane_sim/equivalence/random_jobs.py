@@ -9,7 +9,7 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.fixed_point import NO_DECAY
 from bitlane.contract.formats import BOUND, LABEL, LEVEL, MASTER
 from bitlane.contract.geometry import Geometry
-from bitlane.contract.layout import CHUNK, MAX_DIGITS, TABLE_BITS, level_slots
+from bitlane.contract.layout import CHUNK, CODEBOOK_BITS, MAX_DIGITS, level_slots
 from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.packing import Words, pack_base, pack_draws
 from bitlane.contract.prng import MAX_CUT, SEED_BITS
@@ -22,7 +22,7 @@ Random = np.random.Generator
 def _small(width: int, outputs: int, level_slots: int = 0, random: bool = False) -> AcceleratorConfig:
     """Whose largest model a random run soon meets."""
     return AcceleratorConfig(
-        width, outputs, max_features=512, row_buffer_beats=512, level_slots=level_slots, random=random
+        width, outputs, max_features=512, row_buffer_beats=512, level_slots=level_slots, random_rounding=random
     )
 
 
@@ -37,7 +37,7 @@ SMALL_TABLE = _small(64, 1, level_slots=128, random=True)
 TESTED = (SMALL, SMALL_TABLE, _small(128, 2))
 
 
-DIGIT_LANES = tuple(config for config in TESTED if not config.table)
+DIGIT_LANES = tuple(config for config in TESTED if not config.table_lanes)
 
 
 CONFIGS = (
@@ -71,13 +71,13 @@ def random_job(
     features, rows, epochs: the most that there may be; 40 rows for each column, and 40, when None. Long rows are fewer.
     batch: rows of a mini-batch; any when None.
     """
-    columns = config.columns
-    base_bits = int(chosen.choice(TABLE_BITS)) if config.table else 0
-    room = config.level_slots // level_slots(base_bits) * CHUNK if config.table else config.max_features
+    columns = config.rows_per_beat
+    base_bits = int(chosen.choice(CODEBOOK_BITS)) if config.table_lanes else 0
+    room = config.level_slots // level_slots(base_bits) * CHUNK if config.table_lanes else config.max_features
     features = min(features, config.max_features, room)
     features = _size(chosen, features, (1, 31, 32, 33, 64, 65, (features + 1) // 2, features))
-    draws = config.table or bool(chosen.random() < 0.6)
-    digits = base_bits // 2 + 1 if config.table else _size(chosen, MAX_DIGITS, (1, 2, 3, 4, MAX_DIGITS))
+    draws = config.table_lanes or bool(chosen.random() < 0.6)
+    digits = base_bits // 2 + 1 if config.table_lanes else _size(chosen, MAX_DIGITS, (1, 2, 3, 4, MAX_DIGITS))
     most = columns * (EPOCH_BEATS // (-(-features // CHUNK) * digits))
     most = min(most, 40 * (columns + 1) if rows is None else rows)
     rows = _size(chosen, most, (1, 2, 3, 4, 5, 8, columns, 4 * columns, 4 * columns + 1, most))
@@ -87,10 +87,10 @@ def random_job(
         base_digits=digits - draws,
         draws=draws,
         batch=batch or _size(chosen, 2 * rows, (1, 2, columns, columns + 1, 2 * columns, rows)),
-        columns=columns,
+        rows_per_beat=columns,
         outputs=config.outputs,
-        half=base_bits % 2 == 1,
-        table=config.table,
+        half_digit=base_bits % 2 == 1,
+        codebook=config.table_lanes,
     )
     shape = (geometry.rows, geometry.features)
     largest_label = 1 << int(chosen.integers(LABEL.bits))
@@ -105,15 +105,15 @@ def random_job(
     master = chosen.integers(-(1 << reach), 1 << reach, (geometry.outputs, geometry.features))
     return Job(
         geometry,
-        base=[base() for _ in range(1 if draws else sets)],
-        draws=[
+        base_regions=[base() for _ in range(1 if draws else sets)],
+        draw_regions=[
             pack_draws(chosen.integers(0, 4, shape).astype(np.uint8), geometry) for _ in range(sets if draws else 0)
         ],
         master=master.clip(MASTER.minimum, MASTER.maximum).astype(np.int32),
         epochs=int(chosen.integers(1, epochs, endpoint=True)),
-        settings=random_settings(chosen, 2 * geometry.chunks <= config.max_chunks, config.random),
+        settings=random_settings(chosen, 2 * geometry.chunks <= config.max_chunks, config.random_rounding),
         snapshots=bool(chosen.integers(2)),
-        levels=random_levels(chosen, geometry) if config.table else None,
+        levels=random_levels(chosen, geometry) if config.table_lanes else None,
     )
 
 
@@ -133,16 +133,16 @@ def random_settings(chosen: Random, two_models: bool, rounding: bool = False) ->
     return Settings(
         step=step,
         step_negative=step if chosen.random() < 0.5 else _mantissa_exponent(chosen),
-        rate=_mantissa_exponent(chosen) if chosen.random() < 0.8 else 0,
+        penalty_step=_mantissa_exponent(chosen) if chosen.random() < 0.8 else 0,
         decay=int(chosen.choice([NO_DECAY, int(chosen.integers(NO_DECAY // 2, NO_DECAY))])),
         phase=int(chosen.integers(1 << 32)),
         loss=Loss(int(chosen.choice(list(Loss)))),
         prox=Prox(int(chosen.choice(list(Prox)))),
         bounds=_bounds(chosen),
-        free=bool(chosen.integers(2)),
+        unpenalized_intercept=bool(chosen.integers(2)),
         staleness=int(two_models and chosen.integers(2)),
         model_cut=_cut(chosen) if rounding else 0,
-        coefficient_cut=_cut(chosen) if rounding else 0,
+        scaled_gradient_cut=_cut(chosen) if rounding else 0,
         seed=int(chosen.integers(1 << SEED_BITS)) if rounding else 0,
     )
 

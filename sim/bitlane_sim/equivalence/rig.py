@@ -10,8 +10,8 @@ import numpy as np
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.cycles import MemoryTiming, predict
 from bitlane.devices.emulator import EmulatorDevice
-from bitlane.driver.driver import Accelerator
-from bitlane.driver.job import Job, Outcome
+from bitlane.driver.driver import Driver
+from bitlane.driver.job import Job, JobResult
 from bitlane_sim.rtl.device import RtlDevice
 from bitlane_sim.rtl.harness import Disturbance
 
@@ -34,7 +34,7 @@ class Variant:
     timing: MemoryTiming
 
 
-class Bench:
+class EquivalenceRig:
     """The RTL in several configurations, each with memories of several timings, the reference, and a comparison."""
 
     def __init__(
@@ -68,11 +68,11 @@ class Bench:
         Cycles and stalls are held against the prediction where nothing disturbs the buses.
         """
         self.rtl[variant].disturb(disturbance)
-        got = Accelerator(self.rtl[variant]).run(job)
-        expected = Accelerator(self.emulators[variant.config]).run(job)
+        got = Driver(self.rtl[variant]).run(job)
+        expected = Driver(self.emulators[variant.config]).run(job)
         wrong = difference(got, expected)
         if disturbance == Disturbance():
-            wrong += cycle_difference(got, job, variant.timing, variant.config.random)
+            wrong += cycle_difference(got, job, variant.timing, variant.config.random_rounding)
         return "; ".join(wrong)
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class Bench:
             device.close()
 
 
-def difference(got: Outcome, expected: Outcome) -> list[str]:
+def difference(got: JobResult, expected: JobResult) -> list[str]:
     """Which bits, that no memory's speed can change, differ between two outcomes."""
     results = ("loss", "master", "snapshots", "settings")
     pairs = {name: (getattr(got, name), getattr(expected, name)) for name in results}
@@ -91,7 +91,7 @@ def difference(got: Outcome, expected: Outcome) -> list[str]:
     return _different(pairs)
 
 
-def cycle_difference(got: Outcome, job: Job, timing: MemoryTiming, random: bool = False) -> list[str]:
+def cycle_difference(got: JobResult, job: Job, timing: MemoryTiming, random: bool = False) -> list[str]:
     """Which times differ from what `bitlane.contract.cycles` predicts, for hardware with random rounding or without."""
     expected = predict(job.geometry, job.epochs, job.snapshots, job.settings.staleness, timing, random)
     pairs = {

@@ -13,7 +13,7 @@ import os
 import sys
 import time
 
-from .rig import Bench
+from .rig import EquivalenceRig
 
 
 def main() -> int:
@@ -26,7 +26,7 @@ def main() -> int:
     first: int = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
     end = time.monotonic() + 60 * arguments.minutes
     runs, failures = 0, 0
-    bench = Bench()
+    bench = EquivalenceRig()
     while time.monotonic() < end and runs != arguments.runs:
         if wrong := bench.run(first + runs):
             failures += 1

@@ -21,10 +21,10 @@ from bitlane.contract.geometry import Geometry
 from bitlane.contract.packing import pack_base, pack_draws
 from bitlane.contract.settings import Settings
 from bitlane.devices.emulator import EmulatorDevice
-from bitlane.driver.driver import Accelerator
-from bitlane.driver.job import Job, Outcome
+from bitlane.driver.driver import Driver
+from bitlane.driver.job import Job, JobResult
 from bitlane.errors import DeviceError
-from bitlane.support.text import aligned
+from bitlane.support.text import align_columns
 from bitlane_sim.rtl.harness import Disturbance
 from bitlane_sim.rtl.zynq_device import zynq_device
 
@@ -38,7 +38,7 @@ READ_DELAY = {64: 2, 128: 5}  # cycles that the adapters add to the latency of r
 SHAPES = ((717, 4), (717, 8), (100, 4), (100, 16), (30, 2))  # features, bits, of the runs that are timed
 
 
-class Pair:
+class ZynqRig:
     """A fabric and the reference with its configuration."""
 
     def __init__(self, config: AcceleratorConfig, timing: MemoryTiming | None = None):
@@ -47,11 +47,11 @@ class Pair:
         self.rtl = zynq_device(config, timing=self.timing)
         self.reference = EmulatorDevice(config, CAPACITY)
 
-    def run(self, job: Job, disturbance: Disturbance = Disturbance()) -> tuple[Outcome, list[str]]:  # noqa: B008
+    def run(self, job: Job, disturbance: Disturbance = Disturbance()) -> tuple[JobResult, list[str]]:  # noqa: B008
         """The RTL's outcome, and which bits of it differ from the reference's."""
         self.rtl.disturb(disturbance)
-        got = Accelerator(self.rtl).run(job)
-        return got, difference(got, Accelerator(self.reference).run(job))
+        got = Driver(self.rtl).run(job)
+        return got, difference(got, Driver(self.reference).run(job))
 
     def close(self) -> None:
         """Free the simulator."""
@@ -62,15 +62,21 @@ def timed_job(features: int, bits: int, config: AcceleratorConfig, epochs: int =
     """A run of double sampling with batches of 64, its samples at random: cycles do not depend on them."""
     chosen = np.random.default_rng(features)
     geometry = Geometry(
-        features, rows, base_digits=bits // 2 - 1, draws=True, batch=64, columns=config.columns, outputs=config.outputs
+        features,
+        rows,
+        base_digits=bits // 2 - 1,
+        draws=True,
+        batch=64,
+        rows_per_beat=config.rows_per_beat,
+        outputs=config.outputs,
     )
     shape = rows, features
     codes = chosen.integers(0, 4**geometry.base_digits, shape).astype(np.uint32)
     labels = chosen.integers(-1000, 1000, (rows, config.outputs)).astype(np.int16)
     return Job(
         geometry,
-        base=[pack_base(codes, labels, geometry)],
-        draws=[pack_draws(chosen.integers(0, 4, shape).astype(np.uint8), geometry)],
+        base_regions=[pack_base(codes, labels, geometry)],
+        draw_regions=[pack_draws(chosen.integers(0, 4, shape).astype(np.uint8), geometry)],
         master=np.zeros((config.outputs, features), np.int32),
         epochs=epochs,
         settings=Settings(step=1 << 15, step_negative=1 << 15),
@@ -78,7 +84,7 @@ def timed_job(features: int, bits: int, config: AcceleratorConfig, epochs: int =
     )
 
 
-def cycles_table(pair: Pair) -> list[list[str]]:
+def cycles_table(pair: ZynqRig) -> list[list[str]]:
     """For each of SHAPES: cycles on the HP ports, those predicted for one port as wide, and their ratio."""
     rows = [["features", "bits", "cycles, HP ports", "predicted, one port", "ratio"]]
     for features, bits in SHAPES:
@@ -104,7 +110,7 @@ def main() -> int:
     failures = 0
     small = AcceleratorConfig(max_features=1024, row_buffer_beats=1024, address_bits=32)
     for width in READ_DELAY:
-        pair = Pair(replace(small, width=width))
+        pair = ZynqRig(replace(small, width=width))
         for seed in range(first, first + arguments.runs):
             chosen = np.random.default_rng(seed)
             job = random_job(chosen, pair.config)
@@ -114,7 +120,7 @@ def main() -> int:
                 print(f"{width} bits, seed {seed}: {'; '.join(wrong)}", flush=True)
         print(f"{width} bits: {arguments.runs} runs from seed {first}, {failures} wrong so far", flush=True)
         if width == 2 * 64:
-            print(aligned(cycles_table(pair)))
+            print(align_columns(cycles_table(pair)))
         pair.close()
     return 1 if failures else 0
 

@@ -48,7 +48,7 @@ class Inside:
         return self[f"{machine}_state"] == self._fragment.generated[machine].encoding[name]
 
 
-class Bench:
+class ProofHarness:
     """A module with one block in it. Every input of the block is free until `assume` says more.
 
     There is no reset: the first step of a proof's base case is the state after configuration.

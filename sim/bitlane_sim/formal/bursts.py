@@ -9,14 +9,14 @@ from amaranth.hdl import Cat, Mux
 
 from bitlane.contract.layout import BURST_BEATS
 from bitlane_hw.common.payloads import Kind
-from bitlane_hw.memory.burst_generator import Requester, StreamCursor
+from bitlane_hw.memory.burst_generator import BurstGenerator, StreamCursor
 
-from .bench import Bench, implies
+from .bench import ProofHarness, implies
 from .proof import CONFIG, FAIR, Proof
 from .rules import stable, taken
 
 
-def valid_regions(bench: Bench, regions: Any, sets: Any) -> None:
+def valid_regions(bench: ProofHarness, regions: Any, sets: Any) -> None:
     """The regions are constant, none is empty, and all addresses are whole beats."""
     bench.hold(sets, *regions)
     bench.assume(sets != 0)
@@ -34,16 +34,16 @@ def place_in_burst(address: Any, config: Any) -> Any:
     return address[config.beat_bytes.bit_length() - 1 :][: BURST_BEATS.bit_length() - 1]
 
 
-def cursor(bench: Bench) -> None:
+def cursor(bench: ProofHarness) -> None:
     """Bursts that follow one another without a gap or overlap, and begin a new set where one ends."""
     block, inside, m = bench.block, bench.inside, bench.m
     region, first = block.region, block.first
-    valid_regions(bench, [region], block.sets)
+    valid_regions(bench, [region], block.draw_sets)
     bench.hold(first)
     bench.assume(aligned(first.address, CONFIG))
     loaded = bench.ever(block.load)
     bench.assume(implies(block.advance, loaded & ~block.load))
-    remaining = cursor_in_range(bench, inside, block.sets, loaded)
+    remaining = cursor_in_range(bench, inside, block.draw_sets, loaded)
     bench.always(
         implies(loaded, (block.beats != 0) & (block.beats <= BURST_BEATS) & aligned(block.address, CONFIG)),
         implies(loaded, place_in_burst(block.address, CONFIG) + block.beats <= BURST_BEATS),
@@ -67,7 +67,7 @@ def cursor(bench: Bench) -> None:
     with m.Elif(block.advance):
         m.d.sync += gone.eq(gone + block.beats)
         with m.If(ends):
-            last = index == block.sets - 1
+            last = index == block.draw_sets - 1
             again = before_sets | last
             m.d.sync += [
                 gone.eq(0),
@@ -75,8 +75,8 @@ def cursor(bench: Bench) -> None:
                 index.eq(Mux(again, 0, index + 1)),
                 start.eq(Mux(again, region.address, start + region.stride)),
             ]
-    following_index = Mux(before_sets | (index == block.sets - 1), 0, index + 1)
-    following = Mux(before_sets | (index == block.sets - 1), region.address, start + region.stride)
+    following_index = Mux(before_sets | (index == block.draw_sets - 1), 0, index + 1)
+    following = Mux(before_sets | (index == block.draw_sets - 1), region.address, start + region.stride)
     bench.always(
         implies(loaded, block.address == (start + gone * CONFIG.beat_bytes)[: CONFIG.address_bits]),
         implies(loaded, gone + block.beats <= size),
@@ -84,14 +84,14 @@ def cursor(bench: Bench) -> None:
         # invariants
         implies(loaded, (gone + remaining == size) & (gone < size)),
         implies(loaded, inside["next_address"] == following[: CONFIG.address_bits]),
-        implies(loaded, inside["sets_left"] + following_index + 2 == block.sets),
-        implies(loaded, (index < block.sets) & aligned(start, CONFIG)),
+        implies(loaded, inside["sets_left"] + following_index + 2 == block.draw_sets),
+        implies(loaded, (index < block.draw_sets) & aligned(start, CONFIG)),
     )
     bench.cover(loaded & (index == 2) & block.advance & ~ends)
-    bench.cover(loaded & ~before_sets & (index == 0) & (block.sets == 2) & bench.ever(index == 1) & (gone != 0))
+    bench.cover(loaded & ~before_sets & (index == 0) & (block.draw_sets == 2) & bench.ever(index == 1) & (gone != 0))
 
 
-def cursor_in_range(bench: Bench, inside: Any, sets: Any, loaded: Any) -> Any:
+def cursor_in_range(bench: ProofHarness, inside: Any, sets: Any, loaded: Any) -> Any:
     """What holds of a cursor in every cycle; returns the beats that its set still has."""
     block, m = inside.component, bench.m
     bench.settled(inside["all_sets"], sets - 2)
@@ -126,11 +126,11 @@ class Requested:
     waits: Any
 
 
-def requests(bench: Bench, inside: Any) -> Requested:
+def requests(bench: ProofHarness, inside: Any) -> Requested:
     """Bursts for what is needed, in its order, and no more than there is room for; from a requester's inside."""
     block = inside.component
     tokens, bursts = block.tokens, block.bursts
-    valid_regions(bench, list(block.regions), block.sets)
+    valid_regions(bench, list(block.regions), block.draw_sets)
     bench.assume(aligned(block.model, CONFIG), (block.chunks != 0) & (block.chunks <= CONFIG.max_chunks))
     loaded = bench.ever(block.load)
     bench.assume(implies(block.enable, loaded & ~block.load))
@@ -142,7 +142,7 @@ def requests(bench: Bench, inside: Any) -> Requested:
         asks = taken(tokens) & mine & (inside[f"covered_{i}"] == 0)
         cursor = inside[name]
         beats = cursor.component.beats
-        cursor_in_range(bench, cursor, block.sets, loaded)
+        cursor_in_range(bench, cursor, block.draw_sets, loaded)
         owed.append(bench.count(Mux(asks, beats, 0), block.returned[i]))
         ahead.append(bench.count(taken(tokens) & mine, block.returned[i]))
         bench.always(
@@ -171,7 +171,7 @@ def requests(bench: Bench, inside: Any) -> Requested:
     return Requested(owed, ahead, tokens.valid & block.enable & ~tokens.ready)
 
 
-def lone_requester(bench: Bench) -> Requested:
+def lone_requester(bench: ProofHarness) -> Requested:
     """A requester whose tokens come from anywhere; a beat that leaves a FIFO was named by one of them."""
     block = bench.block
     bench.hold(block.model, block.chunks)
@@ -182,7 +182,7 @@ def lone_requester(bench: Bench) -> Requested:
     return requested
 
 
-def requester(bench: Bench) -> None:
+def requester(bench: ProofHarness) -> None:
     """Bursts for what is needed, when it is, and no more than there is room for."""
     requested = lone_requester(bench)
     bursts = bench.block.bursts
@@ -190,7 +190,7 @@ def requester(bench: Bench) -> None:
     bench.cover(bursts.valid & (bursts.payload.stream == 1) & (requested.owed[0] != 0))
 
 
-def requester_full(bench: Bench) -> None:
+def requester_full(bench: ProofHarness) -> None:
     """A consumer that takes nothing stops the requester, and not too late."""
     requested = lone_requester(bench)
     block = bench.block
@@ -203,7 +203,7 @@ def requester_full(bench: Bench) -> None:
     bench.cover(requested.waits & (requested.owed[0] > CONFIG.fifo_beats - BURST_BEATS))
 
 
-def requester_live(bench: Bench) -> None:
+def requester_live(bench: ProofHarness) -> None:
     """No token waits for ever.
 
     Assumed: the burst port and the consumer are fair: a burst is taken within FAIR cycles, and while beats that were
@@ -238,21 +238,21 @@ PROOFS = (
     Proof(
         "requester",
         "stable bursts; credits exact, never negative; covered counts exact",
-        lambda: Requester(CONFIG),
+        lambda: BurstGenerator(CONFIG),
         requester,
         covers=8,
     ),
     Proof(
         "requester_full",
         "it stops where there is no more room",
-        lambda: Requester(CONFIG),
+        lambda: BurstGenerator(CONFIG),
         requester_full,
         covers=70,
     ),
     Proof(
         "requester_live",
         "no token waits longer than a fair consumer makes it",
-        lambda: Requester(CONFIG),
+        lambda: BurstGenerator(CONFIG),
         requester_live,
         covers=10,
     ),

@@ -15,13 +15,13 @@ from bitlane_hw.datapath.gradient import GradientPass
 from bitlane_hw.datapath.table_pass import TablePass
 from bitlane_hw.memory.burst_generator import BASE, DRAW
 
-from .bench import Bench, implies, same
+from .bench import ProofHarness, implies, same
 from .order import pass_settled, valid_run, walker_in_range
 from .proof import CONFIG, FAIR, TABLE, Proof
 from .rules import stable, taken
 
 
-def _sequencer(bench: Bench) -> Any:
+def _sequencer(bench: ProofHarness) -> Any:
     """Where each beat goes, and what it waits for; returns 1 where a token waits."""
     block, inside = bench.block, bench.inside
     settings, digits = block.settings, block.digits.payload
@@ -87,14 +87,14 @@ def _sequencer(bench: Bench) -> Any:
     return waits
 
 
-def sequencer(bench: Bench) -> None:
+def sequencer(bench: ProofHarness) -> None:
     """Every beat in the walker's order to its place, no digit before what it needs."""
     _sequencer(bench)
     block = bench.block
     bench.cover(block.model.valid & (block.model.payload.part == 3))
 
 
-def sequencer_digits(bench: Bench) -> None:
+def sequencer_digits(bench: ProofHarness) -> None:
     """The same for a run whose models are small, as far as its digits."""
     _sequencer(bench)
     block, settings = bench.block, bench.block.settings
@@ -104,7 +104,7 @@ def sequencer_digits(bench: Bench) -> None:
     bench.cover(block.digits.payload.end.epoch_last & block.digits.valid & bench.ever(block.stall_model))
 
 
-def sequencer_live(bench: Bench) -> None:
+def sequencer_live(bench: ProofHarness) -> None:
     """No beat waits for ever.
 
     Assumed: a beat that is waited for comes within FAIR cycles, and so does what the digits wait for: the models are
@@ -128,7 +128,7 @@ def sequencer_live(bench: Bench) -> None:
     bench.cover(block.model.valid & (bench.past(waited) == FAIR - 1))
 
 
-def gradient(bench: Bench) -> None:
+def gradient(bench: ProofHarness) -> None:
     """A group's beats once each, without a gap, from `start` on, each with its place and the group's end."""
     block, inside = bench.block, bench.inside
     settings, out, beats = block.settings, block.passes.payload, block.beats
@@ -154,7 +154,7 @@ def gradient(bench: Bench) -> None:
     bench.always(
         beats.ready == step,
         block.passes.valid == came,
-        implies(came, Cat(out.rows[i].word for i in range(CONFIG.columns)) == bench.past(beats.payload)),
+        implies(came, Cat(out.rows[i].word for i in range(CONFIG.rows_per_beat)) == bench.past(beats.payload)),
         implies(came, (out.chunk == bench.past(chunk)) & (out.first == (bench.past(digit) == 0))),
         implies(came, (out.last == bench.past(last)) & (out.tail == bench.past(tail))),
         implies(came, same(out.end, end) & same(out.prox, prox)),
@@ -167,7 +167,7 @@ def gradient(bench: Bench) -> None:
     bench.cover(block.start & bench.past(step) & bench.ever(block.passes.valid & out.tail))
 
 
-def table_pass(bench: Bench) -> None:
+def table_pass(bench: ProofHarness) -> None:
     """A group's beats once each from `start` on, a cycle between draws; the terms of each draw in their cycles."""
     block, inside = bench.block, bench.inside
     settings, out = block.settings, block.passes.payload

@@ -11,12 +11,12 @@ from bitlane_hw.memory.axi import INCR
 from bitlane_hw.zynq.axi3 import FIXED, WRAP
 from bitlane_hw.zynq.register_port import RegisterPort
 
-from .bench import Bench, implies, same
+from .bench import ProofHarness, implies, same
 from .proof import FAIR, Proof
 from .rules import channel, offered
 
 
-def _address(bench: Bench, gp: Any, prefix: str, busy: Any) -> tuple[Any, dict[str, Any]]:
+def _address(bench: ProofHarness, gp: Any, prefix: str, busy: Any) -> tuple[Any, dict[str, Any]]:
     """Assumed: a legal burst that stays until it is taken. Returns 1 where it is, and what it said, from then on.
 
     busy: 1 while a burst is under way.
@@ -62,7 +62,7 @@ def _word(burst: dict[str, Any], number: Any) -> Any:
     return Cat(Const(0, 2), place[2:ADDRESS_BITS])
 
 
-def _reads(bench: Bench) -> tuple[Any, Any]:
+def _reads(bench: ProofHarness) -> tuple[Any, Any]:
     """Reads beat by beat; returns the beats owed to the master, and 1 where the slave owes one."""
     block, inside = bench.block, bench.inside
     gp, lite = block.gp, block.lite
@@ -105,7 +105,7 @@ def _walks(inside: Any, burst: dict[str, Any], number: Any, left: Any) -> Any:
     )
 
 
-def _writes(bench: Bench) -> tuple[Any, Any, Any]:
+def _writes(bench: ProofHarness) -> tuple[Any, Any, Any]:
     """Writes beat by beat; returns the beats that the master owes, and 1 where the slave and we owe an answer."""
     block, inside = bench.block, bench.inside
     gp, lite = block.gp, block.lite
@@ -156,21 +156,21 @@ def _writes(bench: Bench) -> tuple[Any, Any, Any]:
     return left, waits, answer
 
 
-def gp_reads(bench: Bench) -> None:
+def gp_reads(bench: ProofHarness) -> None:
     """Each burst its beats, each beat its register."""
     left, _ = _reads(bench)
     gp = bench.block.gp
     bench.cover(gp.rvalid & gp.rready & gp.rlast & bench.ever(left == 3) & (gp.rid == 0xABC))
 
 
-def gp_writes(bench: Bench) -> None:
+def gp_writes(bench: ProofHarness) -> None:
     """Each burst one answer, after its last beat, each beat its register."""
     left, _, _ = _writes(bench)
     gp = bench.block.gp
     bench.cover(gp.bvalid & gp.bready & bench.ever(left == 3) & (gp.bresp == 0b10))
 
 
-def gp_live(bench: Bench) -> None:
+def gp_live(bench: ProofHarness) -> None:
     """Every transfer ends. Assumed: the slave and the master do what they must within FAIR cycles."""
     gp, lite = bench.block.gp, bench.block.lite
     left, owed = _reads(bench)

@@ -10,13 +10,13 @@ from amaranth.lib import data
 from bitlane.contract.layout import BURST_BEATS
 from bitlane_hw.memory.axi import INCR, full_size
 from bitlane_hw.zynq.axi3 import BUFFERABLE, HP_DATA_BITS
-from bitlane_hw.zynq.downsizer import BeatSplitter, BurstSplitter
+from bitlane_hw.zynq.downsizer import BeatDownsizer, BurstDownsizer
 from bitlane_hw.zynq.memory_port import MemoryPort
 from bitlane_hw.zynq.port_pair import PortPair
 from bitlane_hw.zynq.register_slice import RegisterSlice
-from bitlane_hw.zynq.upsizer import BurstJoiner, WordJoiner
+from bitlane_hw.zynq.upsizer import BurstUpsizer, WordUpsizer
 
-from .bench import Bench, implies, same
+from .bench import ProofHarness, implies, same
 from .proof import FAIR, Proof
 from .rules import channel, inside_page, offered, stable, taken
 
@@ -24,7 +24,7 @@ WORD_BYTES = HP_DATA_BITS // 8
 PAIR_BYTES = 2 * WORD_BYTES
 
 
-def register_slice(bench: Bench) -> None:
+def register_slice(bench: ProofHarness) -> None:
     """What comes out is what went in, in order; room for two, and both sides' signals are registers."""
     block, inside = bench.block, bench.inside
     put, got = block.put, block.got
@@ -49,7 +49,7 @@ def register_slice(bench: Bench) -> None:
     bench.cover(taken(got) & (gets == number) & (number == 3) & (level == 2))
 
 
-def burst_splitter(bench: Bench) -> None:
+def burst_splitter(bench: ProofHarness) -> None:
     """Two legal bursts of words for each of L pairs, side by side; each offered until taken, and once."""
     block, inside = bench.block, bench.inside
     bursts, first, second, order = block.bursts, block.first, block.second, block.order
@@ -95,7 +95,7 @@ def _legal(address: Any, length: Any, beat_bytes: int) -> Any:
     return (address[: beat_bytes.bit_length() - 1] == 0) & inside_page(address, length, beat_bytes)
 
 
-def beat_splitter(bench: Bench) -> None:
+def beat_splitter(bench: ProofHarness) -> None:
     """The low word, then the high one, which alone may be the last."""
     block = bench.block
     beats, words = block.beats, block.words
@@ -115,7 +115,7 @@ def beat_splitter(bench: Bench) -> None:
     bench.cover(taken(words) & words.payload.last)
 
 
-def word_joiner(bench: Bench) -> None:
+def word_joiner(bench: ProofHarness) -> None:
     """Two words a beat, in order, with the worse response; a word waits only where a whole beat does."""
     block, inside = bench.block, bench.inside
     words, beats = block.words, block.beats
@@ -139,7 +139,7 @@ def word_joiner(bench: Bench) -> None:
     bench.cover(taken(beats) & (beats.payload.resp == 0b11) & (low.resp == 0b10))
 
 
-def burst_joiner(bench: Bench) -> None:
+def burst_joiner(bench: ProofHarness) -> None:
     """Beat n of a burst of L is the next of the first stream where n < ceil(L / 2), else of the second."""
     block, inside = bench.block, bench.inside
     bursts, first, second, beats = block.bursts, block.first, block.second, block.beats
@@ -177,7 +177,7 @@ def burst_joiner(bench: Bench) -> None:
     bench.cover(taken(beats) & last & (burst.len == 4) & bench.ever(taken(second)) & bursts.valid)
 
 
-def _hp_master(bench: Bench, hp: Any) -> None:
+def _hp_master(bench: ProofHarness, hp: Any) -> None:
     """To be proved of an HP port: legal reads of words, offered until taken; writes but for their data."""
     bench.always(offered(bench, *channel(hp, "ar", "id", "addr", "len")))
     for prefix in ("ar", "aw"):
@@ -192,7 +192,7 @@ def _hp_master(bench: Bench, hp: Any) -> None:
     bench.always((hp.awid == 0) & (hp.wid == 0), offered(bench, *channel(hp, "aw", "addr", "len")))
 
 
-def _asks(bench: Bench, axi: Any, beat_bytes: int) -> None:
+def _asks(bench: ProofHarness, axi: Any, beat_bytes: int) -> None:
     """Assumed of the accelerator, which its own proofs show: legal reads that stay until they are taken."""
     bench.assume(
         offered(bench, *channel(axi, "ar", "id", "addr", "len")),
@@ -200,7 +200,7 @@ def _asks(bench: Bench, axi: Any, beat_bytes: int) -> None:
     )
 
 
-def _slice_legal(bench: Bench, inside: Any, beat_bytes: int) -> None:
+def _slice_legal(bench: ProofHarness, inside: Any, beat_bytes: int) -> None:
     """Invariants: both addresses in a slice are legal."""
     out, spare = inside.component.got, _spare(inside)
     bench.always(
@@ -214,7 +214,7 @@ def _spare(inside: Any) -> Any:
     return data.View(inside.component.got.payload.shape(), inside["spare"])
 
 
-def _writes(bench: Bench, axi: Any, hp: Any, inside: Any, most: int) -> None:
+def _writes(bench: ProofHarness, axi: Any, hp: Any, inside: Any, most: int) -> None:
     """Of writes: as many words as the address says, the last one marked, none before its address, all bytes."""
     words = axi.wdata.shape().width // HP_DATA_BITS
     bench.assume(
@@ -244,7 +244,7 @@ def _writes(bench: Bench, axi: Any, hp: Any, inside: Any, most: int) -> None:
     )
 
 
-def memory_port(bench: Bench) -> None:
+def memory_port(bench: ProofHarness) -> None:
     """The accelerator's legal 64-bit bursts are legal at the HP port."""
     block, inside = bench.block, bench.inside
     _asks(bench, block.read, WORD_BYTES)
@@ -255,7 +255,7 @@ def memory_port(bench: Bench) -> None:
     bench.cover(block.hp0.wvalid & block.hp0.wlast & block.hp0.wready & inside["w"]["is_spare"])
 
 
-def port_pair(bench: Bench) -> None:
+def port_pair(bench: ProofHarness) -> None:
     """The accelerator's legal 128-bit bursts are legal at both HP ports, and the second never writes."""
     block, inside = bench.block, bench.inside
     _asks(bench, block.read, PAIR_BYTES)
@@ -272,10 +272,10 @@ def port_pair(bench: Bench) -> None:
 
 PROOFS = (
     Proof("register_slice", "each payload once, in order, stable", lambda: RegisterSlice(8), register_slice, 12),
-    Proof("burst_splitter", "two legal halves a burst, each once, none late", BurstSplitter, burst_splitter, 8),
-    Proof("beat_splitter", "two words a beat, in order, last marked", BeatSplitter, beat_splitter, 8),
-    Proof("word_joiner", "two words a beat, in order, the worse response", WordJoiner, word_joiner, 8),
-    Proof("burst_joiner", "each burst's beats from the right port, in order", BurstJoiner, burst_joiner, 12),
+    Proof("burst_splitter", "two legal halves a burst, each once, none late", BurstDownsizer, burst_splitter, 8),
+    Proof("beat_splitter", "two words a beat, in order, last marked", BeatDownsizer, beat_splitter, 8),
+    Proof("word_joiner", "two words a beat, in order, the worse response", WordUpsizer, word_joiner, 8),
+    Proof("burst_joiner", "each burst's beats from the right port, in order", BurstUpsizer, burst_joiner, 12),
     Proof("memory_port", "AXI3 masters: legal bursts and data of a 64-bit port", MemoryPort, memory_port, 30),
     Proof("port_pair", "the same for two ports that are one of 128 bits", PortPair, port_pair, 20),
 )

@@ -8,10 +8,10 @@ from typing import Any
 from amaranth.hdl import Mux
 
 from bitlane_hw.common.payloads import GroupEnd
-from bitlane_hw.datapath.model_core import Head, start_latency
+from bitlane_hw.datapath.model_core import ModelCore, start_latency
 from bitlane_hw.engine import Engine
 
-from .bench import Bench, implies
+from .bench import ProofHarness, implies
 from .order import pass_settled, valid_run, walker_in_range, walker_places
 from .proof import CONFIG, Proof
 from .reading import fifo_level
@@ -37,7 +37,7 @@ class Groups:
     unpublished: Any
 
 
-def groups(bench: Bench, head: Any, settings: Any) -> Groups:
+def groups(bench: ProofHarness, head: Any, settings: Any) -> Groups:
     """Groups follow one another through a head's pipeline, from its digits to the gradient pass.
 
     Proved of a head whose digits come in groups of chunks * digits beats, with any gaps: a pass begins when the one
@@ -108,7 +108,7 @@ def groups(bench: Bench, head: Any, settings: Any) -> Groups:
     return Groups(taken, beats, behind, unpublished)
 
 
-def head(bench: Bench) -> None:
+def head(bench: ProofHarness) -> None:
     """With digits that come in groups of the run's size, at any pace."""
     block = bench.block
     settings = block.settings
@@ -122,7 +122,7 @@ def head(bench: Bench) -> None:
     bench.cover(block.published & (state.unpublished == 1) & (state.beats == 4))
 
 
-def _engine(bench: Bench) -> tuple[Groups, Any]:
+def _engine(bench: ProofHarness) -> tuple[Groups, Any]:
     """The row buffer between a sequencer and a head; where the groups are, and the buffer."""
     inside, settings = bench.inside, bench.block.settings
     valid_run(bench, settings, ONE)
@@ -144,13 +144,13 @@ def _engine(bench: Bench) -> tuple[Groups, Any]:
     return state, rows.component
 
 
-def engine(bench: Bench) -> None:
+def engine(bench: ProofHarness) -> None:
     """The row buffer has room for every beat, and every beat is there when it is needed."""
     _engine(bench)
     bench.cover(bench.block.write.awvalid)
 
 
-def engine_run(bench: Bench) -> None:
+def engine_run(bench: ProofHarness) -> None:
     """The same with a memory that answers at once, as far as the rows."""
     state, rows = _engine(bench)
     block, settings = bench.block, bench.block.settings
@@ -175,7 +175,7 @@ PROOFS = (
     Proof(
         "head",
         "a group is walked through again when it is whole; every batch is published, once, soon",
-        lambda: Head(ONE, 0),
+        lambda: ModelCore(ONE, 0),
         head,
         covers=30,
     ),

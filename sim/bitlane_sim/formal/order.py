@@ -9,14 +9,14 @@ from amaranth.hdl import Cat, Mux
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.layout import MAX_DIGITS
 from bitlane_hw.common.payloads import Kind
-from bitlane_hw.memory.address_generator import Walker
+from bitlane_hw.memory.address_generator import AddressGenerator
 
-from .bench import Bench, implies
+from .bench import ProofHarness, implies
 from .proof import CONFIG, Proof
 from .rules import offered, stable, taken
 
 
-def valid_run(bench: Bench, settings: Any, config: AcceleratorConfig = CONFIG) -> None:
+def valid_run(bench: ProofHarness, settings: Any, config: AcceleratorConfig = CONFIG) -> None:
     """The settings are constant, and such that `Control` lets a run start."""
     digits = settings.base_digits + settings.draws
     bench.hold(settings)
@@ -30,7 +30,7 @@ def valid_run(bench: Bench, settings: Any, config: AcceleratorConfig = CONFIG) -
     )
 
 
-def pass_settled(bench: Bench, inside: Any, settings: Any) -> None:
+def pass_settled(bench: ProofHarness, inside: Any, settings: Any) -> None:
     """A gradient pass knows its last digit and chunk."""
     bench.settled(inside["last_digit"], settings.base_digits + settings.draws - 1)
     bench.settled(inside["last_chunk"], settings.chunks - 1)
@@ -47,7 +47,7 @@ def walker_places(inside: Any, settings: Any) -> dict[str, Any]:
     return {name: Mux(inside["loading"], 0, whole - part) for name, (whole, part) in left.items()}
 
 
-def walker_in_range(bench: Bench, inside: Any, settings: Any, config: AcceleratorConfig = CONFIG) -> None:
+def walker_in_range(bench: ProofHarness, inside: Any, settings: Any, config: AcceleratorConfig = CONFIG) -> None:
     """What holds of a walker's counters in every cycle."""
     digits = settings.base_digits + settings.draws
     for name, value in (
@@ -83,7 +83,7 @@ def walker_in_range(bench: Bench, inside: Any, settings: Any, config: Accelerato
     )
 
 
-def walker(bench: Bench) -> None:
+def walker(bench: ProofHarness) -> None:
     """Each token is the one that the layout puts after the last; the end comes, and is the end."""
     settings, tokens, inside = bench.block.settings, bench.block.tokens, bench.inside
     token = tokens.payload
@@ -166,7 +166,7 @@ PROOFS = (
     Proof(
         "walker",
         "tokens in the layout's order, complete, stable; each comes nearer to the end",
-        lambda: Walker(CONFIG),
+        lambda: AddressGenerator(CONFIG),
         walker,
         covers=60,
     ),

@@ -10,14 +10,14 @@ from bitlane.contract.layout import BURST_BEATS, CHUNK_MODEL_BYTES
 from bitlane.contract.modes import ErrorCode
 from bitlane_hw.control.control import Control
 
-from .bench import Bench, implies
+from .bench import ProofHarness, implies
 from .proof import CONFIG, FAIR, Proof
 from .rules import inside_page, stable, taken
 
 STATES = ("IDLE", "CHECK", "RUN", "STORE", "STORED", "RECORD", "RECORDED", "NEXT", "DRAIN")
 
 
-def _control(bench: Bench) -> tuple[dict[str, Any], Any]:
+def _control(bench: ProofHarness) -> tuple[dict[str, Any], Any]:
     """A run's registers as `Registers` and the checks leave them: the states, and 1 unless the run is refused."""
     block, inside = bench.block, bench.inside
     settings = block.settings
@@ -57,7 +57,7 @@ def _control(bench: Bench) -> tuple[dict[str, Any], Any]:
     return state, fine
 
 
-def _requests(bench: Bench, state: dict[str, Any], fine: Any) -> None:
+def _requests(bench: ProofHarness, state: dict[str, Any], fine: Any) -> None:
     """Legal requests, whatever the order of events."""
     block, inside = bench.block, bench.inside
     requests = block.requests
@@ -81,7 +81,7 @@ def _requests(bench: Bench, state: dict[str, Any], fine: Any) -> None:
     )
 
 
-def control(bench: Bench) -> None:
+def control(bench: ProofHarness) -> None:
     """Requests are legal; each chunk of each model, then the record, once an epoch that stores them."""
     state, fine = _control(bench)
     _requests(bench, state, fine)
@@ -127,7 +127,7 @@ def control(bench: Bench) -> None:
     bench.cover(block.done & (block.error == ErrorCode.NONE) & bench.ever(taken(block.requests)))
 
 
-def control_live(bench: Bench) -> None:
+def control_live(bench: ProofHarness) -> None:
     """A run that is to stop is done soon, and any other goes on as its engine and its memory do.
 
     Assumed: the region sizes are there, an epoch ends, the writer is ready and the ports are idle within FAIR cycles.

@@ -8,7 +8,7 @@ from typing import Any
 
 from bitlane.contract.config import AcceleratorConfig
 
-from .bench import Bench
+from .bench import ProofHarness
 
 # Small memories: what is proved does not depend on their sizes, but the time that it takes does.
 CONFIG = AcceleratorConfig(outputs=2, max_features=128, row_buffer_beats=128, fifo_beats=64, address_bits=32)
@@ -32,13 +32,13 @@ class Proof:
     name: str
     shows: str
     block: Callable[[], Any]
-    properties: Callable[[Bench], None]
+    properties: Callable[[ProofHarness], None]
     covers: int
     depth: int = 2
 
-    def bench(self) -> Bench:
+    def bench(self) -> ProofHarness:
         """The block on a bench, with its properties. Raises ValueError where nothing says that they are not vacuous."""
-        bench = Bench(self.block())
+        bench = ProofHarness(self.block())
         self.properties(bench)
         if not bench.covers:
             raise ValueError(f"the proof {self.name} covers nothing")

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from bitlane_hw.memory.reader import Reader
 
-from .bench import Bench, implies, same
+from .bench import ProofHarness, implies, same
 from .bursts import Requested, requests
 from .order import valid_run
 from .proof import CONFIG, FAIR, Proof
@@ -34,7 +34,7 @@ class Buffer(wiring.Component):  # type: ignore[misc]
         return m
 
 
-def fifo_level(bench: Bench, inside: Any) -> Any:
+def fifo_level(bench: ProofHarness, inside: Any) -> Any:
     """The payloads in a buffered FIFO; proves that there is room for `depth` of them, and what it has is soon there."""
     block = inside.component
     slots = block.depth - 1  # in the memory; one more is at the output
@@ -44,7 +44,7 @@ def fifo_level(bench: Bench, inside: Any) -> Any:
     return held + block.r_rdy
 
 
-def buffer(bench: Bench) -> None:
+def buffer(bench: ProofHarness) -> None:
     """What comes out is what went in, in order, nothing lost or twice."""
     block, inside = bench.block, bench.inside["fifo"]
     put, got = block.put, block.got
@@ -94,7 +94,7 @@ class Read:
     pending: Any
 
 
-def read(bench: Bench) -> Read:
+def read(bench: ProofHarness) -> Read:
     """The rules of a reader, and how its counts hang together."""
     block, inside = bench.block, bench.inside
     axi = block.axi
@@ -128,7 +128,7 @@ def read(bench: Bench) -> Read:
     return Read(requested, flight, levels, pending)
 
 
-def reader(bench: Bench) -> None:
+def reader(bench: ProofHarness) -> None:
     """Legal bursts; room for every beat that comes; the beats of each stream in their order."""
     state = read(bench)
     block = bench.block
@@ -136,7 +136,7 @@ def reader(bench: Bench) -> None:
     bench.cover(bench.ever(block.response != 0) & block.idle & bench.ever(block.axi.rvalid))
 
 
-def reader_live(bench: Bench) -> None:
+def reader_live(bench: ProofHarness) -> None:
     """A beat that the consumer waits for comes.
 
     Assumed: the memory takes a burst within FAIR cycles and, while it owes beats, sends one every FAIR; the consumer

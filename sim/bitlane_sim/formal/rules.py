@@ -10,19 +10,19 @@ from amaranth.hdl import Cat, Mux, Value
 from bitlane.contract.layout import BURST_BEATS
 from bitlane_hw.memory.axi import INCR, OKAY, full_size
 
-from .bench import Bench, implies, same
+from .bench import ProofHarness, implies, same
 
 PAGE_BYTES = 4096  # no burst crosses a multiple of it
 
 
-def offered(bench: Bench, valid: Any, ready: Any, *payload: Any) -> Any:
+def offered(bench: ProofHarness, valid: Any, ready: Any, *payload: Any) -> Any:
     """1 where valid and payload are as the cycle before, or that offer was taken, or there was none."""
     raw = Cat(*(Value.cast(part) for part in payload))
     refused = bench.past(Value.cast(valid) & ~Value.cast(ready))
     return implies(refused, Value.cast(valid) & same(raw, bench.past(raw)))
 
 
-def stable(bench: Bench, channel: Any) -> Any:
+def stable(bench: ProofHarness, channel: Any) -> Any:
     """`offered` for a stream."""
     return offered(bench, channel.valid, channel.ready, channel.payload)
 
@@ -65,7 +65,7 @@ class Flight:
     bursts: list[Any]
 
 
-def read_master(bench: Bench, axi: Any, width: int) -> Flight:
+def read_master(bench: ProofHarness, axi: Any, width: int) -> Flight:
     """AXI4 reads. Proved: legal bursts, offered until taken; data is always accepted.
 
     Assumed of the memory: it answers what was asked and no more, as many last beats as bursts, none of them empty or
@@ -109,7 +109,7 @@ class Writes:
     complete: Any
 
 
-def write_master(bench: Bench, axi: Any, width: int) -> Writes:
+def write_master(bench: ProofHarness, axi: Any, width: int) -> Writes:
     """AXI4 writes, data after its address. Proved: legal bursts, everything offered until taken, as many beats as the
     address said and the last one marked; all of a beat written; responses always accepted.
 
@@ -134,7 +134,7 @@ def write_master(bench: Bench, axi: Any, width: int) -> Writes:
     return Writes(left, complete)
 
 
-def lite_slave(bench: Bench, bus: Any) -> tuple[Any, Any]:
+def lite_slave(bench: ProofHarness, bus: Any) -> tuple[Any, Any]:
     """AXI4-Lite. Proved: a response for each transfer and none without, offered until taken, always OKAY.
 
     Assumed of the master: what it offers stays until it is taken. Returns the responses owed to writes and to reads.

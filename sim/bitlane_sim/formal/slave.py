@@ -10,7 +10,7 @@ from amaranth.hdl import Const, Mux
 from bitlane.contract.registers import REGISTERS
 from bitlane_hw.control.registers import Registers
 
-from .bench import Bench, implies, same
+from .bench import ProofHarness, implies, same
 from .proof import FAIR, Proof
 from .rules import lite_slave
 
@@ -27,13 +27,13 @@ def _words(block: Any) -> dict[int, tuple[str, Any]]:
     return words
 
 
-def _slave(bench: Bench, bus: Any) -> None:
+def _slave(bench: ProofHarness, bus: Any) -> None:
     """The rules, and one response at a time that is there the cycle after its transfer."""
     writes, reads = lite_slave(bench, bus)
     bench.always(*(owed == bus.bvalid for owed in writes), reads == bus.rvalid)
 
 
-def registers(bench: Bench) -> None:
+def registers(bench: ProofHarness) -> None:
     """Every response is owed and given once; what is written is what was sent, what is read what is there."""
     block = bench.block
     bus = block.bus
@@ -62,7 +62,7 @@ def registers(bench: Bench) -> None:
     bench.cover(bus.rvalid & (bus.rdata == 0x12345678) & bench.ever(wrote))
 
 
-def registers_live(bench: Bench) -> None:
+def registers_live(bench: ProofHarness) -> None:
     """Every transfer ends. Assumed: the master takes a response, and sends the other half of a write, within FAIR."""
     block = bench.block
     bus = block.bus
@@ -82,7 +82,7 @@ def registers_live(bench: Bench) -> None:
     bench.cover(bench.ever(bus.bvalid) & bus.bvalid & bus.rvalid)
 
 
-ALL = partial(Registers, table=True, random=True)
+ALL = partial(Registers, table_lanes=True, random_rounding=True)
 
 PROOFS = (
     Proof("registers", "AXI4-Lite; each write's bytes and no others, each read's value", ALL, registers, 8),

@@ -11,14 +11,14 @@ from bitlane_hw.memory.loader import Loader
 from bitlane_hw.memory.storer import Storer
 from bitlane_hw.memory.writer import Writer
 
-from .bench import Bench, implies, same
+from .bench import ProofHarness, implies, same
 from .proof import CONFIG, FAIR, Proof
 from .rules import inside_page, stable, taken, write_master
 
 MOST_UNANSWERED = (1 << 16) - 2  # bursts: what the writer can count
 
 
-def _writer(bench: Bench) -> tuple[Any, Any]:
+def _writer(bench: ProofHarness) -> tuple[Any, Any]:
     """AXI legality, and what was asked for is what is written; what is left of a burst, and what is unanswered."""
     block, inside = bench.block, bench.inside
     axi, requests, beats = block.axi, block.requests, block.beats
@@ -58,7 +58,7 @@ def _writer(bench: Bench) -> tuple[Any, Any]:
     return inside["left"] + axi.awvalid, open_bursts
 
 
-def writer(bench: Bench) -> None:
+def writer(bench: ProofHarness) -> None:
     """Legal bursts, those that were asked for, and the last answer that was an error."""
     _, open_bursts = _writer(bench)
     axi = bench.block.axi
@@ -66,7 +66,7 @@ def writer(bench: Bench) -> None:
     bench.cover(bench.ever(axi.bvalid) & bench.block.idle & (bench.block.response != 0))
 
 
-def writer_live(bench: Bench) -> None:
+def writer_live(bench: ProofHarness) -> None:
     """A request waits for one burst at most. Assumed: the memory takes what is offered within FAIR cycles."""
     work, _ = _writer(bench)
     axi, requests = bench.block.axi, bench.block.requests
@@ -81,7 +81,7 @@ def writer_live(bench: Bench) -> None:
     bench.cover(waited == 3 * FAIR)
 
 
-def storer(bench: Bench) -> None:
+def storer(bench: ProofHarness) -> None:
     """Beat i since `begin` is part i of the chunk or of the record, and stays until it is taken."""
     block = bench.block
     beats = block.beats
@@ -105,7 +105,7 @@ def storer(bench: Bench) -> None:
     bench.cover((sent == CONFIG.record_beats - 1) & block.trace & taken(beats))
 
 
-def loader(bench: Bench) -> None:
+def loader(bench: ProofHarness) -> None:
     """A chunk is loaded once, with its last beat; its weights are the beats that came last, in their order."""
     block = bench.block
     beat = block.beats.payload

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.errors import BitlaneError
-from bitlane.support.text import aligned
+from bitlane.support.text import align_columns
 from bitlane_hw.export.pins import TOP, generate_pins
 from bitlane_hw.export.verilog import TOP as CORE
 from bitlane_hw.export.verilog import generate
@@ -201,7 +201,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         RECORD.write_text(json.dumps({key: asdict(value) for key, value in figures.items()}, indent=1) + "\n")
     figures = {name: figures[name] for name in CONFIGS if name in figures}
     rows = table(figures, before)
-    print(aligned(rows))
+    print(align_columns(rows))
     renew(README, rows)
     return 0
 

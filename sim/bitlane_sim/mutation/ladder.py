@@ -197,4 +197,4 @@ def reduce(shape: tuple[int, int], verilog: Path) -> None:
     )
     vars(random_jobs).update(TESTED=(small(shape),), CONFIGS=(small(shape),))
     vars(rig).update(CONFIGS=(small(shape),))
-    driver.Accelerator.__init__.__defaults__ = (PATIENCE,)
+    driver.Driver.__init__.__defaults__ = (PATIENCE,)

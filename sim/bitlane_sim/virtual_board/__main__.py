@@ -16,10 +16,10 @@ import pynq
 
 from bitlane.data.datasets import load_dataset
 from bitlane.devices.pynq.board import open_board
-from bitlane.driver.driver import Accelerator
-from bitlane.driver.job import Outcome
+from bitlane.driver.driver import Driver
+from bitlane.driver.job import JobResult
 from bitlane.quantization.precision import Precision
-from bitlane.quantization.scaling import Table
+from bitlane.quantization.scaling import Matrix
 from bitlane.training.train import train
 
 from .board import Hardware, SimulatedBoard
@@ -34,9 +34,9 @@ def main() -> None:
     hardware = Hardware(kind, capacity_bytes=128 << 20)
     pynq.Device.active_device = SimulatedBoard(hardware)
     inside, accesses = 0.0, 0
-    run = Accelerator.run
+    run = Driver.run
 
-    def timed(*arguments: Any, **options: Any) -> Outcome:
+    def timed(*arguments: Any, **options: Any) -> JobResult:
         nonlocal inside, accesses
         begin, before = time.perf_counter(), len(hardware.accesses)
         outcome = run(*arguments, **options)
@@ -44,7 +44,7 @@ def main() -> None:
         accesses += len(hardware.accesses) - before
         return outcome
 
-    Accelerator.run = timed  # type: ignore[method-assign]
+    Driver.run = timed  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as folder:
         device = open_board(bitfile=write_overlay(kind, Path(folder)))
     name, X, y = _samples()
@@ -56,14 +56,14 @@ def main() -> None:
     whole = time.perf_counter() - begin
     outside = inside - hardware.seconds
     board = result.cycles / 100e6
-    print(f"pynq {pynq.__version__}, {device.name}: {name}, {EPOCHS} epochs, {result.starts} start(s)")
+    print(f"pynq {pynq.__version__}, {device.name}: {name}, {EPOCHS} epochs, {result.launches} start(s)")
     print(f"  register accesses            {accesses:8}   and {len(hardware.accesses) - accesses} to bind the driver")
     print(f"  seconds in the device        {hardware.seconds:8.2f}   simulated; {board:.2f} s at 100 MHz")
     print(f"  seconds of the driver        {outside:8.2f}   {100 * outside / inside:.2f} % of the run")
     print(f"  seconds of encoding samples  {whole - inside:8.2f}   before the run")
 
 
-def _samples() -> tuple[str, Table, Table]:
+def _samples() -> tuple[str, Matrix, Matrix]:
     if "BITLANE_DATA" in os.environ:
         table = load_dataset("mnist")
         return "MNIST", table.X, np.where(table.y == 0, 1.0, -1.0)

@@ -121,7 +121,7 @@ def test_train_words_and_several_classes(houses: Path, capsys: pytest.CaptureFix
     assert "4 in a pass" in capsys.readouterr().out
     together = records.read_record("together")
     assert together.end["passes"] == 1 and together.arrays["coef"].tolist() == record.arrays["coef"].tolist()
-    assert together.header["geometry"]["columns"] == 4
+    assert together.header["geometry"]["rows_per_beat"] == 4
 
 
 @pytest.mark.parametrize("loss", ["hinge", "log_loss"])

@@ -54,7 +54,7 @@ def test_derived_sizes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("width", "columns", "chunk_beats", "record_beats"),
+    ("width", "rows_per_beat", "chunk_beats", "record_beats"),
     [
         # a chunk is 16 words; a record is the first power of two above the outputs, but a beat at least
         (64, 1, 16, {1: 2, 2: 4, 3: 4, 4: 8, 7: 8, 8: 16, 15: 16}),
@@ -63,12 +63,12 @@ def test_derived_sizes() -> None:
         (512, 8, 2, {1: 1, 7: 1, 8: 2, 15: 2}),
     ],
 )
-def test_a_beat(width: int, columns: int, chunk_beats: int, record_beats: dict[int, int]) -> None:
+def test_a_beat(width: int, rows_per_beat: int, chunk_beats: int, record_beats: dict[int, int]) -> None:
     for outputs, beats in record_beats.items():
         config = AcceleratorConfig(width=width, outputs=outputs)
-        assert config.columns == columns
-        assert config.beat_bytes == 8 * columns
+        assert config.rows_per_beat == rows_per_beat
+        assert config.beat_bytes == 8 * rows_per_beat
         assert config.chunk_beats == chunk_beats
         assert config.record_beats == beats
-        assert config.record_bytes == beats * 8 * columns
-        assert beats * columns >= 1 + outputs, "cycles and losses fit"
+        assert config.record_bytes == beats * 8 * rows_per_beat
+        assert beats * rows_per_beat >= 1 + outputs, "cycles and losses fit"

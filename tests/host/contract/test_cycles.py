@@ -17,7 +17,7 @@ from bitlane.contract.layout import record_words
 
 def loads_of(geometry):
     """Beats of the models and of the levels."""
-    return (geometry.outputs + geometry.levels) * geometry.chunks * 16 // geometry.columns
+    return (geometry.outputs + geometry.levels) * geometry.chunks * 16 // geometry.rows_per_beat
 
 
 def tokens_of(geometry, epochs):
@@ -29,7 +29,9 @@ def tokens_of(geometry, epochs):
                 tokens += [(0, False, False, False, False)] * geometry.outputs
             row = []
             for chunk in range(geometry.chunks):
-                row += [0] * (geometry.half and chunk % 2 == 0) + [0] * geometry.base_digits + [1] * geometry.draws
+                row += (
+                    [0] * (geometry.half_digit and chunk % 2 == 0) + [0] * geometry.base_digits + [1] * geometry.draws
+                )
             epoch_ends = group == geometry.groups - 1
             batch_ends = epoch_ends or (group + 1) % geometry.batch_groups == 0
             tokens += [(stream, True, False, False, False) for stream in row[:-1]]
@@ -58,16 +60,16 @@ def arrivals(tokens, geometry, begin, latency):
 
 def simulated(geometry, epochs, snapshots, staleness, timing):
     """Counters of a run whose every cycle is gone through."""
-    chunks, table = geometry.chunks, geometry.table
+    chunks, table = geometry.chunks, geometry.codebook
     begin = 1 + max(geometry.base_row_words, chunks).bit_length()
-    first_chunk = geometry.half + geometry.base_digits + geometry.draws
-    publish = update_latency(geometry.columns, table) + first_chunk - 1
+    first_chunk = geometry.half_digit + geometry.base_digits + geometry.draws
+    publish = update_latency(geometry.rows_per_beat, table) + first_chunk - 1
     gap = 4 if table else geometry.digits + 2
     waits = chunks // 2 if geometry.base_bits == 1 else 0
     tail = geometry.row_words + waits - first_chunk
-    chunk_beats = 16 // geometry.columns
+    chunk_beats = 16 // geometry.rows_per_beat
     loads = loads_of(geometry)
-    record_beats = record_words(geometry.outputs, geometry.columns) // geometry.columns
+    record_beats = record_words(geometry.outputs, geometry.rows_per_beat) // geometry.rows_per_beat
     tokens = tokens_of(geometry, epochs)
     ready = arrivals(tokens, geometry, begin, timing.read_latency)
     number, cycle, gap_ends, draw_ends, go = 0, begin, 0, 0, 0
@@ -86,7 +88,7 @@ def simulated(geometry, epochs, snapshots, staleness, timing):
         else:
             number += 1
             if number == loads:
-                go = cycle + 5 + (geometry.columns - 1).bit_length()
+                go = cycle + 5 + (geometry.rows_per_beat - 1).bit_length()
             if draw:
                 draw_ends = cycle + 2
             if group_ends:
@@ -109,14 +111,22 @@ def counted(counts):
 def random_geometry(rng, most_rows=100, table_bits=0):
     """Of uniform levels, or with tables and codes of so many bits."""
     draws = table_bits > 0 or bool(rng.integers(2))
-    columns = int(rng.choice([1, 2, 4, 8]))
+    rows_per_beat = int(rng.choice([1, 2, 4, 8]))
     rows = int(rng.integers(1, most_rows))
-    batch = rng.choice([rng.integers(1, rows + 10), rng.integers(1, 3 * columns + 1)])
+    batch = rng.choice([rng.integers(1, rows + 10), rng.integers(1, 3 * rows_per_beat + 1)])
     features = rng.choice([1, 33, rng.integers(1, 300)])
     digits, half = divmod(table_bits, 2) if table_bits else (int(rng.choice([1, 2, rng.integers(not draws, 16)])), 0)
     outputs = int(rng.choice([1, 2, 3, 15]))
     return Geometry(
-        int(features), rows, digits, draws, int(batch), columns, outputs, half=bool(half), table=table_bits > 0
+        int(features),
+        rows,
+        digits,
+        draws,
+        int(batch),
+        rows_per_beat,
+        outputs,
+        half_digit=bool(half),
+        codebook=table_bits > 0,
     )
 
 
@@ -131,19 +141,19 @@ def test_every_cycle_is_that_of_the_schedule(seed, table_bits):
         assert counted(counts) == simulated(geometry, epochs, snapshots, staleness, timing), geometry
 
 
-@pytest.mark.parametrize("columns", [1, 4])
+@pytest.mark.parametrize("rows_per_beat", [1, 4])
 @pytest.mark.parametrize(
     "words",
     [{"base_digits": 1}, {"base_digits": 3}]
-    + [{"base_digits": bits // 2, "draws": True, "half": bits % 2 == 1, "table": True} for bits in (1, 2, 3)],
+    + [{"base_digits": bits // 2, "draws": True, "half_digit": bits % 2 == 1, "codebook": True} for bits in (1, 2, 3)],
     ids=["2 bits", "6 bits", "table of 1 bit", "table of 2 bits", "table of 3 bits"],
 )
-def test_many_short_batches(seed, columns, words):
+def test_many_short_batches(seed, rows_per_beat, words):
     """Enough batches for their pattern to repeat, whatever the labels' phase."""
     rng = np.random.default_rng(seed)
     for batch_groups, features in product((1, 2, 3, 5, 6), (3, 40)):
-        batch = batch_groups * columns - int(rng.integers(columns))
-        shape = {"rows": 60 * batch + int(rng.integers(batch)), "batch": batch, "columns": columns}
+        batch = batch_groups * rows_per_beat - int(rng.integers(rows_per_beat))
+        shape = {"rows": 60 * batch + int(rng.integers(batch)), "batch": batch, "rows_per_beat": rows_per_beat}
         geometry = Geometry(features, **{"draws": False} | shape | words)
         for staleness in (0, 1):
             counts = predict(geometry, 2, False, staleness)
@@ -162,7 +172,7 @@ def test_figures(base_digits, draws, cycles):
 @pytest.mark.parametrize(("table_bits", "cycles_a_row"), [(1, 50), (2, 50), (3, 63)])
 def test_an_epoch_of_table_lanes(table_bits, cycles_a_row):
     """25 chunks of 64 bits: with one base bit 13 half words, 25 draw words and a wait before each second of these."""
-    geometry = Geometry(784, 6400, table_bits // 2, True, 6400, half=table_bits % 2 == 1, table=True)
+    geometry = Geometry(784, 6400, table_bits // 2, True, 6400, half_digit=table_bits % 2 == 1, codebook=True)
     length = np.diff(predict(geometry, 2, False).epoch_cycles)[0]
     assert 6400 * cycles_a_row + 1600 <= length < 6400 * cycles_a_row + 1600 + 150
     assert geometry.layout_bound == 6400 * {1: 38, 2: 50, 3: 63}[table_bits] + 1600
@@ -187,8 +197,8 @@ def test_a_batch_costs_its_rows_and_one_update(seed):
         if geometry.row_words < group_gap(geometry):
             continue
         compared += 1
-        geometry = replace(geometry, rows=64 * geometry.columns, batch=64 * geometry.columns)
-        half = replace(geometry, batch=32 * geometry.columns)
+        geometry = replace(geometry, rows=64 * geometry.rows_per_beat, batch=64 * geometry.rows_per_beat)
+        half = replace(geometry, batch=32 * geometry.rows_per_beat)
         one, two = (np.diff(predict(each, 2, False).epoch_cycles)[0] for each in (geometry, half))
         bubble = publish_latency(geometry) - 1
         assert two - one == bubble - geometry.outputs  # labels are taken meanwhile
@@ -204,8 +214,8 @@ def test_staleness_leaves_no_bubble(seed):
         if geometry.batch_groups * geometry.row_words <= publish_latency(geometry):
             continue
         counts = predict(geometry, 3, False, 1)
-        drain = update_latency(geometry.columns, table=False) - 1 + geometry.row_words - 1
-        record = record_words(geometry.outputs, geometry.columns) // geometry.columns + 3 + 2 - 1
+        drain = update_latency(geometry.rows_per_beat, table_lanes=False) - 1 + geometry.row_words - 1
+        record = record_words(geometry.outputs, geometry.rows_per_beat) // geometry.rows_per_beat + 3 + 2 - 1
         labels = geometry.outputs  # are taken during the drain
         assert np.diff(counts.epoch_cycles)[0] == geometry.beats - labels + drain + record
 

@@ -9,13 +9,13 @@ import pytest
 from bitlane.contract.fixed_point import (
     NO_DECAY,
     decayed,
-    mantissa_exponent,
-    register_value,
+    decode_float,
+    encode_float,
     round_half_up,
     saturate,
-    split,
+    split_float,
 )
-from bitlane.contract.formats import RATE_FRACTION, RESIDUAL, STEP_FRACTION
+from bitlane.contract.formats import PENALTY_STEP_FRACTION, RESIDUAL, STEP_FRACTION
 from bitlane.errors import DataError
 
 
@@ -45,11 +45,11 @@ def test_saturate_clips_and_marks():
 
 def test_mantissa_exponent_is_within_half_a_unit(seed):
     for value in 2.0 ** np.random.default_rng(seed).uniform(-28, 2.99, 200):
-        register = mantissa_exponent(value, STEP_FRACTION)
-        mantissa, exponent = split(register)
+        register = encode_float(value, STEP_FRACTION)
+        mantissa, exponent = split_float(register)
         assert 1 << 15 <= mantissa < 1 << 16 and 0 <= exponent < 32
         unit = 2.0 ** -(STEP_FRACTION + exponent)
-        assert abs(register_value(register, STEP_FRACTION) - value) <= unit / 2
+        assert abs(decode_float(register, STEP_FRACTION) - value) <= unit / 2
 
 
 @pytest.mark.parametrize(
@@ -61,17 +61,17 @@ def test_mantissa_exponent_is_within_half_a_unit(seed):
         (8 - 2**-13, STEP_FRACTION, 0xFFFF),
         (1 - 2**-18, STEP_FRACTION, 0x8000 | 2 << 16),  # rounds up to the next power of two
         (2.0**-44, STEP_FRACTION, 1 | 31 << 16),
-        (0.5, RATE_FRACTION, 0x8000),
+        (0.5, PENALTY_STEP_FRACTION, 0x8000),
     ],
 )
 def test_mantissa_exponent_examples(value, fraction, register):
-    assert mantissa_exponent(value, fraction) == register
+    assert encode_float(value, fraction) == register
 
 
 @pytest.mark.parametrize("value", [8.0, 7.99999, -0.1, float("nan"), float("inf"), 2.0**-46])
 def test_what_a_register_cannot_hold(value):
     with pytest.raises(DataError, match="the step is"):
-        mantissa_exponent(value, STEP_FRACTION, "the step")
+        encode_float(value, STEP_FRACTION, "the step")
 
 
 def test_decayed_loses_less_than_a_unit(seed):
@@ -79,11 +79,11 @@ def test_decayed_loses_less_than_a_unit(seed):
     for _ in range(200):
         register = int(rng.integers(1 << 15, 1 << 16)) | int(rng.integers(0, 31)) << 16
         decay = int(rng.integers(1 << 15, NO_DECAY + 1))
-        value = register_value(register, STEP_FRACTION)
-        after = register_value(decayed(register, decay), STEP_FRACTION)
+        value = decode_float(register, STEP_FRACTION)
+        after = decode_float(decayed(register, decay), STEP_FRACTION)
         exact = value * decay / NO_DECAY
         assert exact * (1 - 2**-15) <= after <= exact
-        assert split(decayed(register, decay))[0] >= 1 << 15
+        assert split_float(decayed(register, decay))[0] >= 1 << 15
 
 
 def test_decay_without_effect_and_at_the_end_of_the_exponents():

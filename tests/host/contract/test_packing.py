@@ -41,43 +41,43 @@ def packed_row(codes, digits, half=False):
     return words
 
 
-def grouped(rows, batch, columns):
+def grouped(rows, batch, rows_per_beat):
     """The rows of each group."""
     return [
-        list(range(first, min(first + columns, start + batch, rows)))
+        list(range(first, min(first + rows_per_beat, start + batch, rows)))
         for start in range(0, rows, batch)
-        for first in range(start, min(start + batch, rows), columns)
+        for first in range(start, min(start + batch, rows), rows_per_beat)
     ]
 
 
-def side_by_side(group, rows, columns):
+def side_by_side(group, rows, rows_per_beat):
     """Words of a group: beat by beat, a word of each of its rows, 0 where it has no more."""
-    words = [rows[row] for row in group] + [[0] * len(rows[0])] * (columns - len(group))
+    words = [rows[row] for row in group] + [[0] * len(rows[0])] * (rows_per_beat - len(group))
     return [column[i] for i in range(len(rows[0])) for column in words]
 
 
-def label_beat(groups, labels, columns):
+def label_beat(groups, labels, rows_per_beat):
     """A label beat of up to four groups: a word a column, 16 bits a group."""
     return [
         sum((labels[group[column]] & 0xFFFF) << 16 * i for i, group in enumerate(groups) if column < len(group))
-        for column in range(columns)
+        for column in range(rows_per_beat)
     ]
 
 
-def packed_base(codes, labels, digits, groups, columns, half):
+def packed_base(codes, labels, digits, groups, rows_per_beat, half):
     rows = [packed_row(code, digits, half) for code in codes]
     words = []
     for number, group in enumerate(groups):
         if number % 4 == 0:
             for of_output in zip(*labels, strict=True):
-                words += label_beat(groups[number : number + 4], of_output, columns)
-        words += side_by_side(group, rows, columns)
+                words += label_beat(groups[number : number + 4], of_output, rows_per_beat)
+        words += side_by_side(group, rows, rows_per_beat)
     return words
 
 
-def table_geometry(features, rows, base_bits, batch, columns=1, outputs=1):
+def table_geometry(features, rows, base_bits, batch, rows_per_beat=1, outputs=1):
     digits, half = divmod(base_bits, 2)
-    return Geometry(features, rows, digits, True, batch, columns, outputs, half=bool(half), table=True)
+    return Geometry(features, rows, digits, True, batch, rows_per_beat, outputs, half_digit=bool(half), codebook=True)
 
 
 def random_data(seed, geometry):
@@ -91,17 +91,17 @@ def random_data(seed, geometry):
 
 def check_words(seed, geometry):
     codes, labels, draws = random_data(seed, geometry)
-    columns = geometry.columns
-    groups = grouped(geometry.rows, geometry.batch, columns)
+    rows_per_beat = geometry.rows_per_beat
+    groups = grouped(geometry.rows, geometry.batch, rows_per_beat)
     base = pack_base(codes, labels, geometry)
     drawn = pack_draws(draws, geometry)
     assert base.dtype == drawn.dtype == np.uint64
-    digits, half = geometry.base_digits, geometry.half
-    assert base.tolist() == packed_base(codes.tolist(), labels.tolist(), digits, groups, columns, half)
+    digits, half = geometry.base_digits, geometry.half_digit
+    assert base.tolist() == packed_base(codes.tolist(), labels.tolist(), digits, groups, rows_per_beat, half)
     rows = [packed_row(row, 1) for row in draws.tolist()]
-    assert drawn.tolist() == [word for group in groups for word in side_by_side(group, rows, columns)]
+    assert drawn.tolist() == [word for group in groups for word in side_by_side(group, rows, rows_per_beat)]
     assert (len(base), len(drawn)) == (geometry.base_words, geometry.draw_words)
-    assert geometry.beats * columns == len(base) + len(drawn)
+    assert geometry.beats * rows_per_beat == len(base) + len(drawn)
 
     again, labels_again = unpack_base(base, geometry)
     assert np.array_equal(again, codes) and np.array_equal(labels_again, labels)
@@ -122,22 +122,22 @@ def test_words_of_codes_for_tables(seed, rows, n, base_bits):
 
 
 @pytest.mark.parametrize("half", [False, True])
-@pytest.mark.parametrize("columns", [1, 2, 4, 8])
+@pytest.mark.parametrize("rows_per_beat", [1, 2, 4, 8])
 @pytest.mark.parametrize("outputs", [1, 2, 15])
-def test_rows_side_by_side(seed, columns, outputs, half):
+def test_rows_side_by_side(seed, rows_per_beat, outputs, half):
     rng = np.random.default_rng(seed)
     for _ in range(30):
         rows, n, digits = int(rng.integers(1, 70)), int(rng.integers(1, 140)), int(rng.integers(2 if half else 4))
         batch = int(rng.integers(1, rows + 5))
-        check_words(seed, Geometry(n, rows, digits, True, batch, columns, outputs, half, table=half))
+        check_words(seed, Geometry(n, rows, digits, True, batch, rows_per_beat, outputs, half, codebook=half))
 
 
 def test_groups_of_a_geometry(seed):
     rng = np.random.default_rng(seed)
     for _ in range(200):
-        rows, batch, columns = int(rng.integers(1, 80)), int(rng.integers(1, 90)), int(rng.choice([1, 2, 4, 8]))
-        geometry = Geometry(3, rows, 1, False, batch, columns)
-        groups = grouped(rows, batch, columns)
+        rows, batch, rows_per_beat = int(rng.integers(1, 80)), int(rng.integers(1, 90)), int(rng.choice([1, 2, 4, 8]))
+        geometry = Geometry(3, rows, 1, False, batch, rows_per_beat)
+        groups = grouped(rows, batch, rows_per_beat)
         in_batch = [group for group in groups if group[0] < batch]
         assert geometry.groups == len(groups)
         assert geometry.batch_groups == len(in_batch)
@@ -151,20 +151,22 @@ def test_groups_of_a_geometry(seed):
         taken = [row for i in some for row in groups[i]]
         assert list(range(rows))[geometry.rows_of(some)] == taken
         slots = [
-            i * columns + place for i, group in enumerate(groups[some.start : some.stop]) for place in range(len(group))
+            i * rows_per_beat + place
+            for i, group in enumerate(groups[some.start : some.stop])
+            for place in range(len(group))
         ]
         assert geometry.slots(some).tolist() == slots
 
 
 @pytest.mark.parametrize("half", [False, True])
-@pytest.mark.parametrize("columns", [1, 2, 8])
+@pytest.mark.parametrize("rows_per_beat", [1, 2, 8])
 @pytest.mark.parametrize("batch", [3, 16, 100])
-def test_parts_of_a_region(seed, monkeypatch, columns, batch, half):
+def test_parts_of_a_region(seed, monkeypatch, rows_per_beat, batch, half):
     """Blocks join at label words; a part is what the whole has there."""
-    geometry = Geometry(40, 290, 1 if half else 3, True, batch, columns, 2, half, table=half)
+    geometry = Geometry(40, 290, 1 if half else 3, True, batch, rows_per_beat, 2, half, codebook=half)
     codes, labels, draws = random_data(seed, geometry)
     whole, drawn = pack_base(codes, labels, geometry), pack_draws(draws, geometry)
-    monkeypatch.setattr("bitlane.contract.packing.BLOCK_ROWS", 4 * columns)
+    monkeypatch.setattr("bitlane.contract.packing.BLOCK_ROWS", 4 * rows_per_beat)
     assert np.array_equal(pack_base(codes, labels, geometry), whole)
     assert np.array_equal(pack_draws(draws, geometry), drawn)
     for groups in (range(0, 8), range(12, geometry.groups), range(4, 4)):
@@ -181,11 +183,11 @@ def test_bounds():
     assert geometry.chunks == 3 and geometry.row_words == 6
     assert geometry.raw_bound == 1000 * (90 * 4 + 16) / 64
     assert geometry.layout_bound == 1000 * (96 * 4 + 16) / 64 == geometry.beats
-    wide = Geometry(90, 1000, 1, True, 40, columns=8, outputs=3)
+    wide = Geometry(90, 1000, 1, True, 40, rows_per_beat=8, outputs=3)
     assert wide.raw_bound == 1000 * (90 * 4 + 48) / 512
     assert wide.layout_bound == 1000 * (96 * 4 + 48) / 512
     assert wide.beats == 125 * 6 + 32 * 3
-    assert Geometry(90, 1000, 1, True, 9, columns=8).beats == 223 * 6 + 56
+    assert Geometry(90, 1000, 1, True, 9, rows_per_beat=8).beats == 223 * 6 + 56
 
 
 def test_model_words(seed):
@@ -212,9 +214,11 @@ def test_sizes_with_tables(base_bits, row_words, slots):
         assert geometry.layout_bound == 10 * (64 * words + 16) / 64
 
 
-@pytest.mark.parametrize(("outputs", "columns", "words"), [(1, 1, 2), (2, 1, 4), (3, 4, 4), (1, 8, 8), (15, 2, 16)])
-def test_record_words(outputs, columns, words):
-    assert Geometry(3, 1, 1, False, 1, columns, outputs).record_words == words
+@pytest.mark.parametrize(
+    ("outputs", "rows_per_beat", "words"), [(1, 1, 2), (2, 1, 4), (3, 4, 4), (1, 8, 8), (15, 2, 16)]
+)
+def test_record_words(outputs, rows_per_beat, words):
+    assert Geometry(3, 1, 1, False, 1, rows_per_beat, outputs).record_words == words
 
 
 def test_weights_are_what_the_dot_product_reads(seed):
@@ -244,14 +248,14 @@ def test_weights_are_what_the_dot_product_reads(seed):
         ({"base_digits": 17}, "no precision"),
         ({"base_digits": 0, "draws": False}, "no precision"),
         ({"batch": 0}, "batch of 0 rows"),
-        ({"columns": 3}, "3 columns"),
-        ({"columns": 16}, "16 columns"),
+        ({"rows_per_beat": 3}, "rows_per_beat=3"),
+        ({"rows_per_beat": 16}, "rows_per_beat=16"),
         ({"outputs": 0}, "0 outputs"),
         ({"outputs": 16}, "16 outputs"),
-        ({"half": True}, "3 base bits, .*table=False are no precision"),
-        ({"table": True, "base_digits": 2}, "4 base bits, .*table=True are no precision"),
-        ({"table": True, "base_digits": 0}, "0 base bits, .*table=True are no precision"),
-        ({"table": True, "draws": False}, "2 base bits, draws=False, table=True are no precision"),
+        ({"half_digit": True}, "3 base bits, .*codebook=False are no precision"),
+        ({"codebook": True, "base_digits": 2}, "4 base bits, .*codebook=True are no precision"),
+        ({"codebook": True, "base_digits": 0}, "0 base bits, .*codebook=True are no precision"),
+        ({"codebook": True, "draws": False}, "2 base bits, draws=False, codebook=True are no precision"),
     ],
 )
 def test_geometries_that_are_none(change, message):
@@ -270,23 +274,23 @@ def test_arrays_of_another_shape():
         unpack_draws(np.zeros(4, np.uint64), geometry)
 
 
-@pytest.mark.parametrize("columns", [1, 8])
-def test_a_typical_table_takes_less_than_a_second(seed, columns):
+@pytest.mark.parametrize("rows_per_beat", [1, 8])
+def test_a_typical_table_takes_less_than_a_second(seed, rows_per_beat):
     values = np.random.default_rng(seed).uniform(-1, 1, (50_000, 90))
     labels = np.zeros((50_000, 1), np.int16)
 
     def encode():
         began = time.perf_counter()
-        for precision in (Precision(4), Precision(8), Precision(32, "full"), Precision(5, table=True)):
+        for precision in (Precision(4), Precision(8), Precision(32, "full"), Precision(5, codebook=True)):
             geometry = Geometry(
                 90,
                 50_000,
                 precision.base_digits,
                 precision.draws,
                 30,
-                columns,
-                half=precision.half,
-                table=precision.table,
+                rows_per_beat,
+                half_digit=precision.half_digit,
+                codebook=precision.codebook,
             )
             pack_base(base_codes(values, precision), labels, geometry)
             if precision.draws:

@@ -12,14 +12,14 @@ from bitlane.contract.prng import SEED_STEP
 
 BATCHES, PLACES = 8_000, 3
 WORST = 6.5  # standard errors, of some 20,000 numbers each; 5 is the largest that is seen
-LANES = np.concatenate([randomness.model_lanes(), randomness.coefficient_lanes(8)])
+LANES = np.concatenate([randomness.model_lanes(), randomness.scaled_gradient_lanes(8)])
 
 
 def test_every_word_is_the_textbooks(seed):
     rng = np.random.default_rng(seed)
     for start in (0, (1 << 32) - 1, int(rng.integers(1 << 32))):
         first = int(rng.integers(1 << 24))
-        words = randomness.words(start, range(first, first + 3), LANES)
+        words = randomness.random_words(start, range(first, first + 3), LANES)
         expected = [[textbook.random_word(start, first + i, lane) for lane in range(len(LANES))] for i in range(3)]
         assert words.tolist() == expected
 
@@ -37,7 +37,7 @@ def test_words_are_even_and_apart(seed, bits):
     words = np.empty((BATCHES, PLACES, len(LANES)), np.uint32)
     for batch in range(BATCHES):
         now = randomness.after_batches(start, batch)
-        words[batch] = randomness.words(now, range(first, first + PLACES), LANES) & below
+        words[batch] = randomness.random_words(now, range(first, first + PLACES), LANES) & below
     values = words.reshape(BATCHES, -1).astype(np.float64)
     values = (values - below / 2) / np.sqrt((4.0**bits - 1) / 12)
     assert np.abs(values.mean(axis=0)).max() * np.sqrt(BATCHES) < WORST

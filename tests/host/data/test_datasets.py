@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bitlane.data import datasets
-from bitlane.data.datasets import Entry, Remote, fetch, list_datasets, load_dataset
+from bitlane.data.datasets import DatasetEntry, Remote, fetch, list_datasets, load_dataset
 from bitlane.errors import DataError
 from bitlane.support.cache import cache_folder
 
@@ -38,7 +38,7 @@ def test_bundled_sets(name: str) -> None:
     assert (table.rows, table.features) == (known.rows, known.features)
     assert len(table.feature_names) == table.features
     assert table.X.dtype == np.float64
-    assert datasets.where(known) == "scikit-learn"
+    assert datasets.location_of(known) == "scikit-learn"
     if known.task == "binary":
         assert set(table.y) == {-1.0, 1.0}
 
@@ -67,8 +67,8 @@ def test_a_set_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BITLANE_DATA", raising=False)
     with pytest.raises(DataError, match="set BITLANE_DATA"):
         load_dataset("cpu_act")
-    assert datasets.where(datasets.entry("cpu_act")) == ""
-    assert datasets.where(datasets.entry("mnist")) == "download"
+    assert datasets.location_of(datasets.entry("cpu_act")) == ""
+    assert datasets.location_of(datasets.entry("mnist")) == "download"
 
 
 # --- the downloader ------------------------------------------------------------------------------
@@ -114,14 +114,14 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, own_cache: Path, monkeypatch
     assert list(own_cache.iterdir()) == []
 
 
-def served(monkeypatch: pytest.MonkeyPatch, known: Entry) -> None:
+def served(monkeypatch: pytest.MonkeyPatch, known: DatasetEntry) -> None:
     monkeypatch.delenv("BITLANE_DATA", raising=False)
     monkeypatch.setattr(datasets, "_ENTRIES", (known,))
 
 
 def test_one_libsvm_file_is_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "small").write_text("".join(f"{k % 2 + 1} 1:{k} 2:1\n" for k in range(10)))
-    served(monkeypatch, Entry("small", "binary", 10, 3, "", (remote(tmp_path / "small"),)))
+    served(monkeypatch, DatasetEntry("small", "binary", 10, 3, "", (remote(tmp_path / "small"),)))
     table = load_dataset("small")
     assert table.X.shape == (8, 3)
     assert table.held_out is not None
@@ -130,13 +130,13 @@ def test_one_libsvm_file_is_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     y = np.concatenate([table.y, table.held_out[1]])
     assert sorted(X[:, 0]) == list(range(10))
     assert np.array_equal(y, np.where(X[:, 0] % 2 == 0, 1.0, -1.0))  # LIBSVM's class 1 is +1
-    assert datasets.where(datasets.entry("small")) == "cache"
+    assert datasets.location_of(datasets.entry("small")) == "cache"
 
 
 def test_two_libsvm_files_are_train_and_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "s").write_text("-1 1:1 4:2\n1 2:1\n")
     (tmp_path / "s.t").write_text("1 1:3\n-1 2:2\n")
-    known = Entry("s", "binary", 4, 4, "", (remote(tmp_path / "s"), remote(tmp_path / "s.t")))
+    known = DatasetEntry("s", "binary", 4, 4, "", (remote(tmp_path / "s"), remote(tmp_path / "s.t")))
     served(monkeypatch, known)
     table = load_dataset("s")
     assert table.X.tolist() == [[1, 0, 0, 2], [0, 1, 0, 0]]
@@ -157,7 +157,7 @@ def test_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> N
         path = tmp_path / f"part{number}-ubyte.gz"
         path.write_bytes(gzip.compress(header + array.tobytes()))
         remotes.append(remote(path, header + array.tobytes()))
-    served(monkeypatch, Entry("pictures", "multiclass", 9, 6, "", tuple(remotes)))
+    served(monkeypatch, DatasetEntry("pictures", "multiclass", 9, 6, "", tuple(remotes)))
     table = load_dataset("pictures")
     assert np.array_equal(table.X, arrays[0].reshape(5, 6))
     assert np.array_equal(table.y, arrays[1])

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bitlane.data.tables import Table, read_table
+from bitlane.data.tables import Dataset, read_dataset
 from bitlane.errors import BitlaneError, DataError
 
 pytest.importorskip("pandas")
@@ -19,7 +19,7 @@ pytest.importorskip("sklearn")
 
 def refused(path: Path, target: str | None = None, impute: bool = False) -> str:
     with pytest.raises(DataError) as caught:
-        read_table(path, target, impute=impute)
+        read_dataset(path, target, impute=impute)
     message = str(caught.value)
     assert "\n" not in message
     return message
@@ -37,7 +37,7 @@ def write(tmp_path: Path) -> Callable[[str, str], Path]:
 
 # --- what is read --------------------------------------------------------------------------------
 def test_csv(write: Callable[[str, str], Path]) -> None:
-    table = read_table(write("t.csv", "a,price,b\n1,10,0.5\n2,20,-1e3\n"), "price")
+    table = read_dataset(write("t.csv", "a,price,b\n1,10,0.5\n2,20,-1e3\n"), "price")
     assert table.feature_names == ("a", "b")
     assert table.target == "price"
     assert table.X.dtype == np.float64
@@ -46,20 +46,20 @@ def test_csv(write: Callable[[str, str], Path]) -> None:
 
 
 def test_csv_of_words_tabs_and_gzip(tmp_path: Path, write: Callable[[str, str], Path]) -> None:
-    assert read_table(write("t.csv", "a,kind\n1,cat\n2,dog\n"), "kind").y.tolist() == ["cat", "dog"]
-    assert read_table(write("t.tsv", "a\tb\n1\t2\n3\t4\n"), "b").y.tolist() == [2.0, 4.0]
+    assert read_dataset(write("t.csv", "a,kind\n1,cat\n2,dog\n"), "kind").y.tolist() == ["cat", "dog"]
+    assert read_dataset(write("t.tsv", "a\tb\n1\t2\n3\t4\n"), "b").y.tolist() == [2.0, 4.0]
     packed = tmp_path / "t.csv.gz"
     packed.write_bytes(gzip.compress(b"a,b\n1,2\n3,4\n"))
-    assert read_table(packed, "a").X.tolist() == [[2.0], [4.0]]
+    assert read_dataset(packed, "a").X.tolist() == [[2.0], [4.0]]
 
 
 def test_truth_values_are_numbers(write: Callable[[str, str], Path]) -> None:
-    table = read_table(write("t.csv", "a,b\nTrue,1\nFalse,2\n"), "b")
+    table = read_dataset(write("t.csv", "a,b\nTrue,1\nFalse,2\n"), "b")
     assert table.X.tolist() == [[1.0], [0.0]]
 
 
 def test_libsvm(write: Callable[[str, str], Path]) -> None:
-    table = read_table(write("t.libsvm", "1 1:0.5 3:2\n-1 2:1\n"))
+    table = read_dataset(write("t.libsvm", "1 1:0.5 3:2\n-1 2:1\n"))
     assert table.X.tolist() == [[0.5, 0.0, 2.0], [0.0, 1.0, 0.0]]
     assert table.y.tolist() == [1.0, -1.0]
 
@@ -68,7 +68,7 @@ def test_npz_of_images_keeps_the_test_part(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     images = rng.integers(0, 256, (6, 4, 5), np.uint8)
     np.savez(tmp_path / "t.npz", X_train=images[:4], y_train=np.arange(4), X_test=images[4:], y_test=np.arange(2))
-    table = read_table(tmp_path / "t.npz")
+    table = read_dataset(tmp_path / "t.npz")
     assert np.array_equal(table.X, images[:4].reshape(4, 20).astype(float))
     assert table.held_out is not None
     assert np.array_equal(table.held_out[0], images[4:].reshape(2, 20))
@@ -77,7 +77,7 @@ def test_npz_of_images_keeps_the_test_part(tmp_path: Path, seed: int) -> None:
 
 def test_npz_x_and_y(tmp_path: Path) -> None:
     np.savez(tmp_path / "t.npz", X=np.eye(3), y=np.array([["a"], ["b"], ["a"]]))
-    table = read_table(tmp_path / "t.npz")
+    table = read_dataset(tmp_path / "t.npz")
     assert table.y.tolist() == ["a", "b", "a"]
     assert table.held_out is None
 
@@ -85,7 +85,7 @@ def test_npz_x_and_y(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("target", "labels"), [("0", [1.0, 4.0]), ("-1", [3.0, 6.0])])
 def test_npy(tmp_path: Path, target: str, labels: list[float]) -> None:
     np.save(tmp_path / "t.npy", np.array([[1, 2, 3], [4, 5, 6]]))
-    table = read_table(tmp_path / "t.npy", target)
+    table = read_dataset(tmp_path / "t.npy", target)
     assert table.y.tolist() == labels
     assert table.features == 2
 
@@ -95,7 +95,7 @@ def test_parquet(tmp_path: Path) -> None:
     import pandas
 
     pandas.DataFrame({"a": [1, 2], "b": [1.5, 2.5]}).to_parquet(tmp_path / "t.parquet")
-    table = read_table(tmp_path / "t.parquet", "b")
+    table = read_dataset(tmp_path / "t.parquet", "b")
     assert table.X.tolist() == [[1.0], [2.0]]
     assert table.y.tolist() == [1.5, 2.5]
     (tmp_path / "bad.parquet").write_bytes(b"not parquet")
@@ -103,11 +103,11 @@ def test_parquet(tmp_path: Path) -> None:
 
 
 def test_impute_takes_the_mean_of_the_training_column(write: Callable[[str, str], Path], tmp_path: Path) -> None:
-    table = read_table(write("t.csv", "a,b,y\n1,,1\n,4,2\n3,inf,3\n"), "y", impute=True)
+    table = read_dataset(write("t.csv", "a,b,y\n1,,1\n,4,2\n3,inf,3\n"), "y", impute=True)
     assert table.X.tolist() == [[1.0, 4.0], [2.0, 4.0], [3.0, 4.0]]
     nan = np.nan
     np.savez(tmp_path / "t.npz", X_train=[[1.0], [3.0]], y_train=[0, 1], X_test=[[nan]], y_test=[0])
-    held_out = read_table(tmp_path / "t.npz", impute=True).held_out
+    held_out = read_dataset(tmp_path / "t.npz", impute=True).held_out
     assert held_out is not None
     assert held_out[0].tolist() == [[2.0]]
 
@@ -213,14 +213,14 @@ def test_bad_npy_target(tmp_path: Path, target: str) -> None:
 def test_a_target_where_the_format_fixes_it(tmp_path: Path) -> None:
     np.savez(tmp_path / "t.npz", X=np.eye(2), y=np.zeros(2))
     assert "leave the target out" in refused(tmp_path / "t.npz", "price")
-    assert isinstance(read_table(tmp_path / "t.npz", "y"), Table)
+    assert isinstance(read_dataset(tmp_path / "t.npz", "y"), Dataset)
 
 
 def test_a_missing_library_names_the_extra(write: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(BitlaneError, match=r"needs pandas: pip install 'bitlane\[cli\]'"):
-        read_table(write("t.csv", "a,b\n1,2\n3,4\n"), "b")
+        read_dataset(write("t.csv", "a,b\n1,2\n3,4\n"), "b")
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(BitlaneError, match="needs pyarrow: pip install pyarrow"):
-        read_table(write("t.parquet", "x"), "b")
+        read_dataset(write("t.parquet", "x"), "b")

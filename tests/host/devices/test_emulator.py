@@ -15,11 +15,11 @@ from bitlane.contract.registers import (
     CONTROL_START,
     FIELDS,
     IDENTITY,
-    RANDOM_REGISTERS,
+    RANDOM_ROUNDING_REGISTERS,
     REGISTERS,
     STATUS_BUSY,
     STATUS_DONE,
-    TABLE_REGISTERS,
+    TABLE_LANE_REGISTERS,
     VERSION,
 )
 from bitlane.devices.emulator import EmulatorDevice
@@ -51,7 +51,7 @@ def filled(device, *regions):
 def prepare(device, job):
     """Writes a job's registers by hand; the buffers for models and trace."""
     geometry, settings = job.geometry, job.settings
-    levels = [pack_master(job.levels)] if geometry.table else []
+    levels = [pack_master(job.levels)] if geometry.codebook else []
     models = device.allocate(job.epochs * geometry.model_bytes)
     trace = device.allocate(job.epochs * 8 * geometry.record_words)
     values = {
@@ -60,12 +60,12 @@ def prepare(device, job):
         "batch_groups": geometry.batch_groups,
         "batch_tail": geometry.tails[0],
         "epoch_tail": geometry.tails[1],
-        "base_digits": geometry.base_bits if geometry.table else geometry.base_digits,
+        "base_digits": geometry.base_bits if geometry.codebook else geometry.base_digits,
         "draws": int(geometry.draws),
-        "sets": job.sets,
-        "base_address": filled(device, *job.base).device_address,
-        "base_stride": 8 * geometry.base_words if len(job.base) > 1 else 0,
-        "draw_address": filled(device, *job.draws).device_address if job.draws else 0,
+        "draw_sets": job.draw_sets,
+        "base_address": filled(device, *job.base_regions).device_address,
+        "base_stride": 8 * geometry.base_words if len(job.base_regions) > 1 else 0,
+        "draw_address": filled(device, *job.draw_regions).device_address if job.draw_regions else 0,
         "draw_stride": 8 * geometry.draw_words,
         "model_in": filled(device, pack_master(job.master), *levels).device_address,
         "model_out": models.device_address,
@@ -74,7 +74,17 @@ def prepare(device, job):
     values |= {name: int(getattr(job, name)) for name in ("epochs", "snapshots")}
     low, high = settings.bounds
     values["bounds"] = low & 0xFFFF | (high & 0xFFFF) << 16
-    for name in ("step", "step_negative", "rate", "decay", "phase", "loss", "prox", "free", "staleness"):
+    for name in (
+        "step",
+        "step_negative",
+        "penalty_step",
+        "decay",
+        "phase",
+        "loss",
+        "prox",
+        "unpenalized_intercept",
+        "staleness",
+    ):
         values[name] = int(getattr(settings, name))
     for name, value in values.items():
         write(device, name, value)
@@ -114,7 +124,7 @@ def test_hardware_that_nobody_builds(sizes):
 
 
 def test_registers_keep_their_bits_and_nothing_else():
-    device = emulator(random=True)
+    device = emulator(random_rounding=True)
     for register in REGISTERS.values():
         if register.name in ("control", "status"):
             continue
@@ -129,32 +139,34 @@ def test_registers_keep_their_bits_and_nothing_else():
 
 def test_what_a_build_has_not_reads_as_nothing():
     device = EmulatorDevice()
-    for name in (*TABLE_REGISTERS, *RANDOM_REGISTERS):
+    for name in (*TABLE_LANE_REGISTERS, *RANDOM_ROUNDING_REGISTERS):
         write(device, name, 0x3FF)
         assert read(device, name) == 0
 
 
 @pytest.mark.parametrize("draws", [True, False])
 @pytest.mark.parametrize("snapshots", [True, False])
-@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (2, 3), (4, 15), (8, 1)])
-def test_results_lie_where_the_design_says(seed, draws, snapshots, columns, outputs):
+@pytest.mark.parametrize(("rows_per_beat", "outputs"), [(1, 1), (2, 3), (4, 15), (8, 1)])
+def test_results_lie_where_the_design_says(seed, draws, snapshots, rows_per_beat, outputs):
     rng = np.random.default_rng(seed)
     batch = int(rng.integers(1, 40))
-    job, samples = random_job(rng, draws=draws, snapshots=snapshots, columns=columns, outputs=outputs, batch=batch)
-    device = emulator(width=64 * columns, outputs=outputs)
+    job, samples = random_job(
+        rng, draws=draws, snapshots=snapshots, rows_per_beat=rows_per_beat, outputs=outputs, batch=batch
+    )
+    device = emulator(width=64 * rows_per_beat, outputs=outputs)
     models, trace = prepare(device, job)
     assert start(device) == ErrorCode.NONE
     device.invalidate(models)
     device.invalidate(trace)
 
     counts = predict(job.geometry, job.epochs, snapshots, job.settings.staleness)
-    rows = (samples[epoch % job.sets] for epoch in range(job.epochs))
+    rows = (samples[epoch % job.draw_sets] for epoch in range(job.epochs))
     epochs = list(run_epochs(rows, job.geometry, job.settings, job.master))
     words = job.geometry.model_words
     for number, epoch in enumerate(epochs):
         record = trace.array.view(np.int64).reshape(job.epochs, -1)[number].tolist()
         assert record[: 1 + outputs] == [counts.epoch_cycles[number], *epoch.loss]
-        assert len(record) >= columns and not any(record[1 + outputs :])
+        assert len(record) >= rows_per_beat and not any(record[1 + outputs :])
         if snapshots:
             stored = models.array[number * words : (number + 1) * words]
             assert stored.tolist() == pack_master(epoch.master).tolist()
@@ -164,22 +176,24 @@ def test_results_lie_where_the_design_says(seed, draws, snapshots, columns, outp
     last = epochs[-1]
     assert read(device, "epoch") == job.epochs
     assert read(device, "saturations") == last.saturations
-    for name in ("step", "step_negative", "rate", "phase"):
+    for name in ("step", "step_negative", "penalty_step", "phase"):
         assert read(device, f"{name}_now") == getattr(last.settings, name)
     assert (read(device, "cycles"), read(device, "beats")) == (counts.cycles, counts.beats)
 
 
 @pytest.mark.parametrize("table_bits", [1, 2, 3])
-@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (2, 3), (8, 1)])
-def test_levels_lie_behind_the_models(seed, table_bits, columns, outputs):
+@pytest.mark.parametrize(("rows_per_beat", "outputs"), [(1, 1), (2, 3), (8, 1)])
+def test_levels_lie_behind_the_models(seed, table_bits, rows_per_beat, outputs):
     rng = np.random.default_rng(seed)
     features = int(rng.integers(1, 100))
-    job, samples = random_job(rng, table_bits=table_bits, features=features, columns=columns, outputs=outputs)
-    device = emulator(width=64 * columns, outputs=outputs, level_slots=64)
+    job, samples = random_job(
+        rng, table_bits=table_bits, features=features, rows_per_beat=rows_per_beat, outputs=outputs
+    )
+    device = emulator(width=64 * rows_per_beat, outputs=outputs, level_slots=64)
     models, _ = prepare(device, job)
     assert start(device) == ErrorCode.NONE
     device.invalidate(models)
-    rows = (samples[epoch % job.sets] for epoch in range(job.epochs))
+    rows = (samples[epoch % job.draw_sets] for epoch in range(job.epochs))
     *_, last = run_epochs(rows, job.geometry, job.settings, job.master, job.levels)
     assert models.array[: job.geometry.model_words].tolist() == pack_master(last.master).tolist()
     assert read(device, "saturations") == last.saturations
@@ -238,7 +252,7 @@ def test_abort(seed):
         ("epochs", MAX_EPOCHS + 1),
         ("batch_groups", 0),
         ("batch_groups", MAX_ROWS + 1),
-        ("sets", 0),
+        ("draw_sets", 0),
         ("base_digits", 17),
         ("base_digits", 5),
         ("loss", 3),
@@ -253,7 +267,7 @@ def test_abort(seed):
 )
 def test_configurations_that_the_hardware_refuses(seed, name, value):
     """A port of two words, records of four; two chunks of four are taken with staleness too."""
-    job, _ = random_job(np.random.default_rng(seed), columns=2, outputs=3, staleness=1)
+    job, _ = random_job(np.random.default_rng(seed), rows_per_beat=2, outputs=3, staleness=1)
     device = emulator(max_features=128, row_buffer_beats=64 + 2 * 5, width=128, outputs=3)
     prepare(device, job)
     before = read(device, name)
@@ -300,7 +314,7 @@ def test_staleness_halves_the_model_memory(seed):
 
 def test_a_last_batch_that_is_longer_than_the_others(seed):
     """No number of rows makes such registers: the hardware would take them, the emulator does not."""
-    job, _ = random_job(np.random.default_rng(seed), rows=32, batch=8, columns=4)
+    job, _ = random_job(np.random.default_rng(seed), rows=32, batch=8, rows_per_beat=4)
     device = emulator(width=256)
     prepare(device, job)
     write(device, "batch_tail", 3)
@@ -311,17 +325,17 @@ def test_a_last_batch_that_is_longer_than_the_others(seed):
     assert start(device) == ErrorCode.NONE
 
 
-@pytest.mark.parametrize("columns", [1, 4])
-def test_a_batch_of_more_groups_than_there_are(seed, columns):
-    job, _ = random_job(np.random.default_rng(seed), rows=32, batch=33, columns=columns)
-    device = emulator(width=64 * columns)
+@pytest.mark.parametrize("rows_per_beat", [1, 4])
+def test_a_batch_of_more_groups_than_there_are(seed, rows_per_beat):
+    job, _ = random_job(np.random.default_rng(seed), rows=32, batch=33, rows_per_beat=rows_per_beat)
+    device = emulator(width=64 * rows_per_beat)
     models, _ = prepare(device, job)
     assert start(device) == ErrorCode.NONE
     device.invalidate(models)
     expected = models.array.copy()
     write(device, "batch_groups", 1000)
     write(device, "batch_tail", 1)
-    write(device, "epoch_tail", columns)
+    write(device, "epoch_tail", rows_per_beat)
     assert start(device) == ErrorCode.NONE
     device.invalidate(models)
     assert np.array_equal(models.array, expected)

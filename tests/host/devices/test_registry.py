@@ -29,8 +29,8 @@ def test_the_emulator_is_a_device():
 
 @pytest.mark.parametrize("name", ["emulator", "auto"])
 def test_a_device_has_the_build_asked_for(no_simulator, recwarn, name):
-    device = open_device(name, AcceleratorConfig(width=256, outputs=3, level_slots=64, random=True))
-    registers = ("port_bits", "outputs", "level_slots", "random")
+    device = open_device(name, AcceleratorConfig(width=256, outputs=3, level_slots=64, random_rounding=True))
+    registers = ("port_bits", "outputs", "level_slots", "random_rounding")
     assert [device.read(REGISTERS[register].offset) for register in registers] == [256, 3, 64, 1]
 
 

@@ -12,32 +12,34 @@ from bitlane.contract.registers import (
     CONTROL_ABORT,
     CONTROL_START,
     FIELDS,
-    RANDOM_REGISTERS,
+    RANDOM_ROUNDING_REGISTERS,
     REGISTERS,
     STATUS_BUSY,
     STATUS_DONE,
 )
-from bitlane.driver.driver import Accelerator
+from bitlane.driver.driver import Driver
 from bitlane.driver.job import job_bytes, loss_value
 from bitlane.errors import DataError, DeviceError
 from bitlane.reference.machine import run_epochs
 
 
 def expected_epochs(job, samples):
-    rows = (samples[epoch % job.sets] for epoch in range(job.epochs))
+    rows = (samples[epoch % job.draw_sets] for epoch in range(job.epochs))
     return list(run_epochs(rows, job.geometry, job.settings, job.master, job.levels))
 
 
 @pytest.mark.parametrize("draws", [True, False])
 @pytest.mark.parametrize("snapshots", [True, False])
-@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (1, 3), (4, 15), (8, 1)])
-def test_a_run_gives_what_the_reference_gives(seed, draws, snapshots, columns, outputs):
+@pytest.mark.parametrize(("rows_per_beat", "outputs"), [(1, 1), (1, 3), (4, 15), (8, 1)])
+def test_a_run_gives_what_the_reference_gives(seed, draws, snapshots, rows_per_beat, outputs):
     rng = np.random.default_rng(seed)
     batch = int(rng.integers(1, 50))
-    job, samples = random_job(rng, draws=draws, snapshots=snapshots, columns=columns, outputs=outputs, batch=batch)
-    device = emulator(kind=Recorded, width=64 * columns, outputs=outputs)
+    job, samples = random_job(
+        rng, draws=draws, snapshots=snapshots, rows_per_beat=rows_per_beat, outputs=outputs, batch=batch
+    )
+    device = emulator(kind=Recorded, width=64 * rows_per_beat, outputs=outputs)
     reported = []
-    outcome = Accelerator(device).run(job, lambda epoch, loss: reported.append((epoch, loss.tolist())))
+    outcome = Driver(device).run(job, lambda epoch, loss: reported.append((epoch, loss.tolist())))
     epochs = expected_epochs(job, samples)
     assert outcome.loss.tolist() == [epoch.loss.tolist() for epoch in epochs]
     assert reported == list(enumerate(outcome.loss.tolist()))
@@ -56,13 +58,13 @@ def test_a_run_gives_what_the_reference_gives(seed, draws, snapshots, columns, o
 
 
 @pytest.mark.parametrize("table_bits", [1, 2, 3])
-@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (4, 3)])
-def test_a_run_with_tables_gives_what_the_reference_gives(seed, table_bits, columns, outputs):
+@pytest.mark.parametrize(("rows_per_beat", "outputs"), [(1, 1), (4, 3)])
+def test_a_run_with_tables_gives_what_the_reference_gives(seed, table_bits, rows_per_beat, outputs):
     """Three chunks: the half digits of the last one are alone in their word."""
     rng = np.random.default_rng(seed)
-    job, samples = random_job(rng, features=70, table_bits=table_bits, columns=columns, outputs=outputs)
-    device = emulator(kind=Recorded, width=64 * columns, outputs=outputs, level_slots=64)
-    outcome = Accelerator(device).run(job)
+    job, samples = random_job(rng, features=70, table_bits=table_bits, rows_per_beat=rows_per_beat, outputs=outputs)
+    device = emulator(kind=Recorded, width=64 * rows_per_beat, outputs=outputs, level_slots=64)
+    outcome = Driver(device).run(job)
     epochs = expected_epochs(job, samples)
     assert outcome.loss.tolist() == [epoch.loss.tolist() for epoch in epochs]
     assert outcome.master.tolist() == epochs[-1].master.tolist()
@@ -73,7 +75,7 @@ def test_a_run_with_tables_gives_what_the_reference_gives(seed, table_bits, colu
 def test_going_on_is_the_same_as_not_stopping(seed):
     rng = np.random.default_rng(seed)
     job, _ = random_job(rng, sets=2, epochs=4)
-    accelerator = Accelerator(Recorded())
+    accelerator = Driver(Recorded())
     whole = accelerator.run(job)
     for _ in range(2):
         outcome = accelerator.run(replace(job, epochs=2))
@@ -91,16 +93,16 @@ def test_loss_units():
     "samples", [{"rows": 600}, {"rows": 600, "draws": False}, {"rows": 30, "features": 140, "table_bits": 3}]
 )
 @pytest.mark.parametrize("snapshots", [True, False])
-@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (8, 3)])
-def test_job_bytes_is_what_a_job_takes(seed, samples, snapshots, columns, outputs):
-    shape = {"columns": columns, "outputs": outputs} | samples
+@pytest.mark.parametrize(("rows_per_beat", "outputs"), [(1, 1), (8, 3)])
+def test_job_bytes_is_what_a_job_takes(seed, samples, snapshots, rows_per_beat, outputs):
+    shape = {"rows_per_beat": rows_per_beat, "outputs": outputs} | samples
     job, _ = random_job(np.random.default_rng(seed), snapshots=snapshots, epochs=300, **shape)
-    needed = job_bytes(job.geometry, 300, len(job.base), len(job.draws), snapshots)
-    hardware = {"width": 64 * columns, "outputs": outputs, "level_slots": 128 if job.geometry.table else 0}
-    Accelerator(emulator(kind=Recorded, capacity_bytes=needed, **hardware)).run(job)
+    needed = job_bytes(job.geometry, 300, len(job.base_regions), len(job.draw_regions), snapshots)
+    hardware = {"width": 64 * rows_per_beat, "outputs": outputs, "level_slots": 128 if job.geometry.codebook else 0}
+    Driver(emulator(kind=Recorded, capacity_bytes=needed, **hardware)).run(job)
     device = emulator(kind=Recorded, capacity_bytes=needed - 4096, **hardware)
     with pytest.raises(DeviceError, match="no room"):
-        Accelerator(device).run(job)
+        Driver(device).run(job)
     assert device.allocated == 0
 
 
@@ -114,30 +116,30 @@ def test_job_bytes_is_what_a_job_takes(seed, samples, snapshots, columns, output
 )
 def test_strangers_are_refused(name, value, message):
     with pytest.raises(DeviceError, match=message):
-        Accelerator(Recorded(answers={name: lambda _: value}))
+        Driver(Recorded(answers={name: lambda _: value}))
 
 
 def test_a_newer_minor_version_is_taken():
-    Accelerator(Recorded(answers={"version": lambda version: version + 1}))
+    Driver(Recorded(answers={"version": lambda version: version + 1}))
 
 
 def test_rows_too_long_for_the_hardware(seed):
     job, _ = random_job(np.random.default_rng(seed), features=70, base_digits=3, staleness=0)
     with pytest.raises(DataError, match="X has 70 features, but emulator holds 64"):
-        Accelerator(emulator(kind=Recorded, max_features=64)).run(job)
+        Driver(emulator(kind=Recorded, max_features=64)).run(job)
     with pytest.raises(DataError, match=r"takes 12 words, but emulator buffers 7: lower bits to 4"):
-        Accelerator(emulator(kind=Recorded, row_buffer_beats=64 + 7)).run(job)
+        Driver(emulator(kind=Recorded, row_buffer_beats=64 + 7)).run(job)
 
 
 def test_tables_need_table_lanes_and_these_need_tables(seed):
     rng = np.random.default_rng(seed)
     uniform, table = random_job(rng)[0], random_job(rng, table_bits=3)[0]
     device, lanes = Recorded(), emulator(kind=Recorded, level_slots=64)
-    assert (Accelerator(device).table, Accelerator(lanes).table) == (False, True)
+    assert (Driver(device).table, Driver(lanes).table) == (False, True)
     with pytest.raises(DataError, match=r"levels of their own, but emulator has no tables .*level_slots=4096"):
-        Accelerator(device).run(table)
+        Driver(device).run(table)
     with pytest.raises(DataError, match=r"uniform levels, but emulator takes levels from tables .*level_slots=0"):
-        Accelerator(lanes).run(uniform)
+        Driver(lanes).run(uniform)
     assert not device.written and not lanes.written
 
 
@@ -145,10 +147,10 @@ def test_tables_too_large_for_the_hardware(seed):
     job, _ = random_job(np.random.default_rng(seed), table_bits=3, features=70)
     message = "X has 70 features, but of 9 levels each emulator holds 64: leave some out, lower bits, .*level_slots=64"
     with pytest.raises(DataError, match=message):
-        Accelerator(emulator(kind=Recorded, level_slots=32)).run(job)
-    Accelerator(emulator(kind=Recorded, level_slots=64)).run(job)
+        Driver(emulator(kind=Recorded, level_slots=32)).run(job)
+    Driver(emulator(kind=Recorded, level_slots=64)).run(job)
     with pytest.raises(DataError, match="takes 8 words, but emulator buffers 7: lower bits to 4 or below"):
-        Accelerator(emulator(kind=Recorded, level_slots=64, row_buffer_beats=64 + 7)).run(job)
+        Driver(emulator(kind=Recorded, level_slots=64, row_buffer_beats=64 + 7)).run(job)
 
 
 def test_levels_must_be_those_of_the_geometry(seed):
@@ -170,20 +172,20 @@ def test_levels_must_be_those_of_the_geometry(seed):
 def test_staleness_needs_room_for_two_models(seed):
     job, _ = random_job(np.random.default_rng(seed), features=65, staleness=1)
     with pytest.raises(DataError, match=r"65 features, but with staleness=1 emulator holds 64: use staleness=0"):
-        Accelerator(emulator(kind=Recorded, max_features=128)).run(job)
-    Accelerator(emulator(kind=Recorded, max_features=256)).run(job)
-    Accelerator(emulator(kind=Recorded, max_features=128)).run(
-        replace(job, settings=replace(job.settings, staleness=0))
-    )
+        Driver(emulator(kind=Recorded, max_features=128)).run(job)
+    Driver(emulator(kind=Recorded, max_features=256)).run(job)
+    Driver(emulator(kind=Recorded, max_features=128)).run(replace(job, settings=replace(job.settings, staleness=0)))
 
 
 @pytest.mark.parametrize("hardware", [{"width": 64}, {"width": 256}, {"width": 128, "outputs": 2}])
 def test_data_for_other_hardware(seed, hardware):
-    job, _ = random_job(np.random.default_rng(seed), columns=2)
+    job, _ = random_job(np.random.default_rng(seed), rows_per_beat=2)
     device = emulator(kind=Recorded, **hardware)
-    accelerator = Accelerator(device)
-    assert (64 * accelerator.columns, accelerator.outputs) == (hardware["width"], hardware.get("outputs", 1))
-    with pytest.raises(DataError, match=r"2 columns and 1 outputs, but emulator has .*: .*width=128 and outputs=1"):
+    accelerator = Driver(device)
+    assert (64 * accelerator.rows_per_beat, accelerator.outputs) == (hardware["width"], hardware.get("outputs", 1))
+    with pytest.raises(
+        DataError, match=r"packed for width=128 and outputs=1, but emulator has width=\d+ and outputs=\d: open a device"
+    ):
         accelerator.run(job)
     assert not device.written
 
@@ -193,8 +195,8 @@ def test_every_setting_is_written(seed):
     rng = np.random.default_rng(seed)
     device = Recorded()
     for bounds in ((-3, 5), (-(1 << 15), -2)):
-        job, _ = random_job(rng, bounds=bounds, free=bounds[0] < -3, rows=int(rng.integers(1, 50)))
-        Accelerator(device).run(job)
+        job, _ = random_job(rng, bounds=bounds, unpenalized_intercept=bounds[0] < -3, rows=int(rng.integers(1, 50)))
+        Driver(device).run(job)
         written = dict(device.written)
         written |= REGISTERS["mode"].unpack(written["mode"])
         assert written["bounds"] == (bounds[0] % 65536) | (bounds[1] % 65536) << 16
@@ -203,17 +205,27 @@ def test_every_setting_is_written(seed):
         assert (written["batch_tail"], written["epoch_tail"]) == job.geometry.tails == (1, 1)
         assert (written["base_digits"], written["draws"]) == (job.geometry.base_digits, job.geometry.draws)
         assert written["snapshots"] == job.snapshots
-        for name in ("step", "step_negative", "rate", "decay", "phase", "loss", "prox", "free", "staleness"):
+        for name in (
+            "step",
+            "step_negative",
+            "penalty_step",
+            "decay",
+            "phase",
+            "loss",
+            "prox",
+            "unpenalized_intercept",
+            "staleness",
+        ):
             assert written[name] == getattr(job.settings, name)
-    writable = {register.name for register in REGISTERS.values() if register.writable} - {*RANDOM_REGISTERS}
+    writable = {register.name for register in REGISTERS.values() if register.writable} - {*RANDOM_ROUNDING_REGISTERS}
     assert writable == set(written) - {None, *FIELDS}  # None: the high words of long registers
 
 
 def test_random_rounding_is_written_where_there_is_any(seed):
     job, _ = random_job(np.random.default_rng(seed))
-    device = emulator(kind=Recorded, random=True)
-    settings = replace(job.settings, model_cut=9, coefficient_cut=3, seed=seed % (1 << 32))
-    outcome = Accelerator(device).run(replace(job, settings=settings))
+    device = emulator(kind=Recorded, random_rounding=True)
+    settings = replace(job.settings, model_cut=9, scaled_gradient_cut=3, seed=seed % (1 << 32))
+    outcome = Driver(device).run(replace(job, settings=settings))
     written = dict(device.written)
     assert (written["cuts"], written["seed"]) == (9 | 3 << 5, seed % (1 << 32))
     batches = job.epochs * job.geometry.batches
@@ -224,7 +236,7 @@ def test_a_busy_device_is_left_alone(seed):
     job, _ = random_job(np.random.default_rng(seed))
     device = Recorded(answers={"status": lambda _: STATUS_BUSY})
     with pytest.raises(DeviceError, match="busy"):
-        Accelerator(device).run(job)
+        Driver(device).run(job)
     assert not device.written
 
 
@@ -240,17 +252,17 @@ def test_errors_of_the_hardware_have_a_code_and_a_sentence(seed, name, value, co
     job, _ = random_job(np.random.default_rng(seed))
     device = Recorded(twists={name: lambda _: value})
     with pytest.raises(DeviceError, match=f"{code.name}: .*[a-z]") as caught:
-        Accelerator(device).run(job)
+        Driver(device).run(job)
     assert caught.value.code is code
     assert device.allocated == 0
     device.twists.clear()
-    Accelerator(device).run(job)
+    Driver(device).run(job)
 
 
 def test_a_device_that_stands_still_is_given_up(seed):
     job, _ = random_job(np.random.default_rng(seed))
     device = Recorded()
-    accelerator = Accelerator(device, patience=0.02)
+    accelerator = Driver(device, patience=0.02)
     device.answers = {
         "status": lambda _: STATUS_BUSY if ("control", CONTROL_START) in device.written else 0,
         "epoch": lambda _: 1,
@@ -267,7 +279,7 @@ def test_a_slow_device_is_not(seed):
     job, _ = random_job(np.random.default_rng(seed))
     polls = iter(range(10**9))
     device = Recorded()
-    accelerator = Accelerator(device, patience=0.02)
+    accelerator = Driver(device, patience=0.02)
     started = ("control", CONTROL_START)
     device.answers = {
         "status": lambda status: STATUS_BUSY if started in device.written and next(polls) < 20_000 else status,
@@ -285,8 +297,8 @@ def test_an_interrupt_stops_the_device_first(seed, error):
         raise error
 
     with pytest.raises(error):
-        Accelerator(device).run(job, interrupt)
+        Driver(device).run(job, interrupt)
     assert ("control", CONTROL_ABORT) in device.written
     assert device.read(0x24) & (STATUS_BUSY | STATUS_DONE) == 0
     assert device.allocated == 0
-    Accelerator(device).run(job)
+    Driver(device).run(job)

@@ -11,7 +11,7 @@ from bitlane.driver import registers
 
 
 def test_a_field_leaves_the_others_alone() -> None:
-    device = emulator(random=True)
+    device = emulator(random_rounding=True)
     registers.write(device, "mode", (1 << 21) - 1)
     registers.write(device, "cuts", (1 << 10) - 1)
     for name, (home, field) in FIELDS.items():

@@ -12,9 +12,9 @@ from bitlane import SGDRegressor
 from bitlane.data.datasets import load_dataset
 from bitlane.devices import open_device
 from bitlane.evaluation.baseline import float_models
-from bitlane.evaluation.compare import Data, compare, signs, train_as
+from bitlane.evaluation.compare import ComparisonData, binary_labels, compare, train_as
 from bitlane.evaluation.schedules import Schedule, suggest_learning_rate
-from bitlane.levels.codebooks import training_precision
+from bitlane.levels.codebooks import choose_precision
 from bitlane.quantization.precision import Precision
 
 SCHEDULE = {"epochs": 20, "batch_size": 16, "learning_rate": 1.0, "decay": 0.8, "device": "emulator"}
@@ -58,11 +58,11 @@ def test_optimal_levels_halve_what_draws_cost(cadata, seed, capsys):
     orders = [np.random.default_rng([seed, each]).permutation(len(cadata.y))[:5_000] for each in range(6)]
 
     def final(bits, sampling, levels):
-        precision = training_precision(bits, sampling, levels)
+        precision = choose_precision(bits, sampling, levels)
         device = emulator(level_slots=precision.level_slots)
         losses = []
         for each, order in enumerate(orders):
-            data = Data(cadata.X[order], cadata.y[order])
+            data = ComparisonData(cadata.X[order], cadata.y[order])
             schedule = Schedule(epochs=10, learning_rate=1.0, seed=seed + each)
             models = train_as(data, precision, schedule, device, levels=levels).models()
             losses.append(data.result(precision, models, schedule.loss).losses[-5:])
@@ -81,8 +81,8 @@ def test_logistic_regression_at_eight_bits_classifies_as_float64_does(data_dir, 
     """a9a, s = 8, fresh draws, 20 epochs, batch 16: test accuracy within 0.3 points."""
     table = load_dataset("a9a")
     order = np.random.default_rng(seed).permutation(table.rows)
-    held_out = (table.held_out[0], signs(table.held_out[1], "1"))
-    data = Data(table.X[order], signs(table.y[order], "1"), held_out)
+    held_out = (table.held_out[0], binary_labels(table.held_out[1], "1"))
+    data = ComparisonData(table.X[order], binary_labels(table.y[order], "1"), held_out)
     rate = suggest_learning_rate(table.X, 16, Precision(8), loss="log_loss")
     schedule = Schedule(learning_rate=rate, decay=0.8, loss="log_loss", seed=seed)
     found = compare(data, [Precision(8)], schedule, device=emulator(width=512))
@@ -102,9 +102,9 @@ def test_hinge_at_eight_bits_classifies_as_float64_does(data_dir, seed, capsys):
     table = load_dataset("cod-rna")
     order = np.random.default_rng(seed).permutation(table.rows)
     low, high = np.quantile(table.X, [0.01, 0.99], axis=0)
-    X, y = table.X[order], signs(table.y[order], "1")
-    X_test, y_test = table.held_out[0], signs(table.held_out[1], "1")
-    tamed = Data(np.clip(X, low, high), y, (np.clip(X_test, low, high), y_test))
+    X, y = table.X[order], binary_labels(table.y[order], "1")
+    X_test, y_test = table.held_out[0], binary_labels(table.held_out[1], "1")
+    tamed = ComparisonData(np.clip(X, low, high), y, (np.clip(X_test, low, high), y_test))
     rate = suggest_learning_rate(tamed.X, 64, Precision(8), loss="hinge")
     schedule = Schedule(epochs=10, batch_size=64, learning_rate=rate, decay=0.7, loss="hinge", seed=seed)
     with warnings.catch_warnings():
@@ -112,7 +112,7 @@ def test_hinge_at_eight_bits_classifies_as_float64_does(data_dir, seed, capsys):
         found = compare(tamed, [Precision(8)], schedule, device=open_device("emulator"))
     accuracy = {result.label: 100 * result.held_out for result in found.results}
     accuracy["float64, untouched"] = (
-        100 * Data(X, y, (X_test, y_test)).result(None, float_models(X, y, schedule), "hinge").held_out
+        100 * ComparisonData(X, y, (X_test, y_test)).result(None, float_models(X, y, schedule), "hinge").held_out
     )
     with capsys.disabled():
         print("\ncod-rna, hinge, test accuracy in %:", ", ".join(f"{name} {a:.2f}" for name, a in accuracy.items()))

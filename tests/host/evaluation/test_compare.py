@@ -13,7 +13,16 @@ from tests.helpers.emulators import emulator
 from bitlane.data import datasets
 from bitlane.devices import open_device
 from bitlane.errors import DataError
-from bitlane.evaluation.compare import FULL, Comparison, Data, Result, compare, one_against_rest, precisions_of, signs
+from bitlane.evaluation.compare import (
+    FULL,
+    ComparedModel,
+    Comparison,
+    ComparisonData,
+    binary_labels,
+    compare,
+    one_vs_rest,
+    precisions_of,
+)
 from bitlane.evaluation.schedules import Schedule, suggest_learning_rate
 from bitlane.quantization.precision import Precision
 from bitlane.reporting.summary import comparison_record, comparison_summary, text_table
@@ -41,7 +50,7 @@ def test_full_precision_follows_float64(table: tuple[np.ndarray, np.ndarray], se
     schedule = Schedule(epochs=4, batch_size=16, learning_rate=0.5, decay=0.8, seed=seed)
     epochs: list[int] = []
     found = compare(
-        Data(X, y),
+        ComparisonData(X, y),
         [Precision(8, "double"), FULL],
         schedule,
         device="emulator",
@@ -73,7 +82,7 @@ def test_classification(table: tuple[np.ndarray, np.ndarray], seed: int, loss: s
     schedule = Schedule(epochs=4, batch_size=16, learning_rate=0.5, decay=0.8, seed=seed, loss=loss)
     held_out = (X[:50], -y[:50])
     device = emulator(width=256)
-    found = compare(Data(X, y, held_out), [Precision(8)], schedule, staleness=[0, 1], device=device)
+    found = compare(ComparisonData(X, y, held_out), [Precision(8)], schedule, staleness=[0, 1], device=device)
     labels = ["float64", "full, 32 bits", "double, 8 bits", "full, 32 bits, stale", "double, 8 bits, stale"]
     assert [result.label for result in found.results] == labels
     reference, full, _, stale, _ = found.results
@@ -102,7 +111,7 @@ def test_classification(table: tuple[np.ndarray, np.ndarray], seed: int, loss: s
 def test_an_open_device_stays_open(table: tuple[np.ndarray, np.ndarray]) -> None:
     device = open_device("emulator")
     for _ in range(2):
-        assert compare(Data(*table), [], Schedule(epochs=1), device=device).device == device.name
+        assert compare(ComparisonData(*table), [], Schedule(epochs=1), device=device).device == device.name
     device.close()
 
 
@@ -110,7 +119,9 @@ def test_warnings_say_whose_they_are(table: tuple[np.ndarray, np.ndarray]) -> No
     X, y = table
     X = np.c_[X, np.zeros(len(X))]
     with pytest.warns(UserWarning, match="clipped|constant") as heard:
-        compare(Data(X, y), [Precision(2, "double")], Schedule(epochs=5, learning_rate=8.0), device="emulator")
+        compare(
+            ComparisonData(X, y), [Precision(2, "double")], Schedule(epochs=5, learning_rate=8.0), device="emulator"
+        )
     messages = [str(warning.message) for warning in heard]
     assert sum("constant" in message for message in messages) == 1
     assert any(message.startswith("double, 2 bits: ") and "clipped" in message for message in messages)
@@ -124,7 +135,7 @@ def test_bad_schedules_are_refused(table: tuple[np.ndarray, np.ndarray]) -> None
         Schedule(decay=2.0),
     ):
         with pytest.raises(DataError):
-            compare(Data(*table), [], schedule, device="emulator")
+            compare(ComparisonData(*table), [], schedule, device="emulator")
 
 
 @pytest.mark.usefixtures("quiet")
@@ -136,7 +147,7 @@ def test_double_sampling_at_four_bits_on_real_data(name: str, data_dir: Path) ->
     table = datasets.load_dataset(name)
     schedule = Schedule(learning_rate=suggest_learning_rate(table.X, 16), decay=0.8)
     precisions = precisions_of([4], ["double", "nearest", "naive"])
-    found = compare(Data(table.X, table.y), precisions, schedule, device="emulator")
+    found = compare(ComparisonData(table.X, table.y), precisions, schedule, device="emulator")
     double, nearest, naive = (found.relative(result) for result in found.results[2:])
     assert double < 1.02
     assert nearest > 1.02 < naive
@@ -156,24 +167,24 @@ def test_precisions() -> None:
 
 
 def test_one_against_rest() -> None:
-    y, positive = one_against_rest(np.array([0.0, 1.0, 2.0, 1.0]), None)
+    y, positive = one_vs_rest(np.array([0.0, 1.0, 2.0, 1.0]), None)
     assert (y.tolist(), positive) == ([1, -1, -1, -1], "0")
-    y, positive = one_against_rest(np.array(["a", "b", "a"]), None)
+    y, positive = one_vs_rest(np.array(["a", "b", "a"]), None)
     assert (y.tolist(), positive) == ([-1, 1, -1], "b")
-    assert one_against_rest(np.array([0.0, 1.0, 2.0]), "2")[0].tolist() == [-1, -1, 1]
-    assert signs(np.array([1.0, 3.0]), "3").tolist() == [-1, 1]
-    assert signs(np.array([1.0]), "3").tolist() == [-1]  # a held-out part may lack a class
+    assert one_vs_rest(np.array([0.0, 1.0, 2.0]), "2")[0].tolist() == [-1, -1, 1]
+    assert binary_labels(np.array([1.0, 3.0]), "3").tolist() == [-1, 1]
+    assert binary_labels(np.array([1.0]), "3").tolist() == [-1]  # a held-out part may lack a class
     with pytest.raises(DataError, match="no class '7'; the classes are 0, 1"):
-        one_against_rest(np.array([0.0, 1.0]), "7")
+        one_vs_rest(np.array([0.0, 1.0]), "7")
     with pytest.raises(DataError, match="all labels are 3; two classes are needed"):
-        one_against_rest(np.array([3.0, 3.0]), None)
+        one_vs_rest(np.array([3.0, 3.0]), None)
 
 
 def test_the_table_shows_units_and_lines_up() -> None:
     results = (
-        Result("float64", 64, np.array([2.0, 1.0])),
-        Result("full", 32, np.array([2.0, 1.0]), 0, None, None, 8000.0, 1234.5, 1.1, 1.2, 0),
-        Result("double", 2, np.array([2.0, np.inf]), 0, None, None, 500.0, 99.0, 1.5, 1.6, 77),
+        ComparedModel("float64", 64, np.array([2.0, 1.0])),
+        ComparedModel("full", 32, np.array([2.0, 1.0]), 0, None, None, 8000.0, 1234.5, 1.1, 1.2, 0),
+        ComparedModel("double", 2, np.array([2.0, np.inf]), 0, None, None, 500.0, 99.0, 1.5, 1.6, 77),
     )
     found = Comparison("t", "emulator", 64, Schedule(epochs=2), 10, 3, 4.0, 0.9, results)
     lines = text_table(found).splitlines()

@@ -7,11 +7,11 @@ from tests.helpers.levels_oracle import best_costs, cost_of
 from bitlane.contract.formats import LEVEL
 from bitlane.errors import DataError
 from bitlane.levels import codebooks as module
-from bitlane.levels.codebooks import level_table, level_values, training_precision
+from bitlane.levels.codebooks import choose_precision, codebook_values, fit_codebook
 from bitlane.quantization.precision import Precision
 from bitlane.quantization.scaling import fit_scaling
 
-TABLES = [Precision(bits, "double", table=True) for bits in (3, 4, 5)]
+TABLES = [Precision(bits, "double", codebook=True) for bits in (3, 4, 5)]
 
 
 def columns(rng, rows):
@@ -25,17 +25,17 @@ def columns(rng, rows):
             rng.normal(size=rows).astype(np.float32),
         ]
     )
-    return X, fit_scaling(X, np.zeros((rows, 1)), margins=True, one=1.0)
+    return X, fit_scaling(X, np.zeros((rows, 1)), margins=True, intercept_value=1.0)
 
 
 @pytest.mark.parametrize("precision", TABLES, ids=str)
 def test_optimal_tables_have_the_least_variance(seed, precision):
     X, scaling = columns(np.random.default_rng(seed), 200)
-    table, values = level_table(X, scaling, precision, "optimal"), scaling.values(X)
+    table, values = fit_codebook(X, scaling, precision, "optimal"), scaling.values(X)
     assert table.dtype == np.int32 and table.shape == (precision.levels, 5)  # an intercept, and no constant
     assert (np.diff(table, axis=0) >= 0).all() and np.abs(table).max() <= 1 << LEVEL.fraction
     assert (table[:, -1] == 1 << LEVEL.fraction).all()
-    levels = level_values(table)
+    levels = codebook_values(table)
     assert (levels[0] <= values.min(axis=0)).all() and (levels[-1] >= values.max(axis=0)).all()
     step = 2.0**-LEVEL.fraction
     for j, column in enumerate(values.T[:-1]):
@@ -46,7 +46,7 @@ def test_optimal_tables_have_the_least_variance(seed, precision):
 @pytest.mark.parametrize("precision", TABLES, ids=str)
 def test_uniform_tables_are_equal_intervals(seed, precision):
     X, scaling = columns(np.random.default_rng(seed), 50)
-    table = level_table(X, scaling, precision, "uniform")
+    table = fit_codebook(X, scaling, precision, "uniform")
     intervals = precision.levels - 1
     assert table.shape == (precision.levels, 5)
     assert (table == (2 * np.arange(precision.levels)[:, None] - intervals) * (1 << LEVEL.fraction) // intervals).all()
@@ -54,20 +54,20 @@ def test_uniform_tables_are_equal_intervals(seed, precision):
 
 def test_rows_and_their_types_do_not_matter(seed):
     X, scaling = columns(np.random.default_rng(seed), 300)
-    table = level_table(X, scaling, TABLES[1], "optimal")
-    assert np.array_equal(level_table(X[::-1], scaling, TABLES[1], "optimal"), table)
+    table = fit_codebook(X, scaling, TABLES[1], "optimal")
+    assert np.array_equal(fit_codebook(X[::-1], scaling, TABLES[1], "optimal"), table)
     whole = np.round(X / 10).astype(np.int64)
     scaling = fit_scaling(whole, np.zeros((300, 1)))
-    table = level_table(whole, scaling, TABLES[1], "optimal")
-    assert np.array_equal(level_table(whole.astype(np.float64), scaling, TABLES[1], "optimal"), table)
+    table = fit_codebook(whole, scaling, TABLES[1], "optimal")
+    assert np.array_equal(fit_codebook(whole.astype(np.float64), scaling, TABLES[1], "optimal"), table)
 
 
 def test_many_rows_are_worked_on_approximately(seed, monkeypatch):
     X, scaling = columns(np.random.default_rng(seed), 20_000)
     values = scaling.values(X)
-    exact = level_values(level_table(X, scaling, TABLES[2], "optimal"))
+    exact = codebook_values(fit_codebook(X, scaling, TABLES[2], "optimal"))
     monkeypatch.setattr(module, "EXACT", 10_000)
-    near = level_values(level_table(X, scaling, TABLES[2], "optimal"))
+    near = codebook_values(fit_codebook(X, scaling, TABLES[2], "optimal"))
     assert not np.array_equal(near, exact)
     for j in (0, 4):
         assert cost_of(near[:, j], values[:, j]) <= 1.0001 * cost_of(exact[:, j], values[:, j])
@@ -87,7 +87,7 @@ def test_many_rows_are_worked_on_approximately(seed, monkeypatch):
     ],
 )
 def test_what_needs_a_table(bits, sampling, levels, table):
-    assert training_precision(bits, sampling, levels) == Precision(bits, sampling, table)
+    assert choose_precision(bits, sampling, levels) == Precision(bits, sampling, table)
 
 
 @pytest.mark.parametrize(
@@ -103,11 +103,11 @@ def test_what_needs_a_table(bits, sampling, levels, table):
 )
 def test_what_no_training_has(bits, sampling, levels, message):
     with pytest.raises(DataError, match=message):
-        training_precision(bits, sampling, levels)
+        choose_precision(bits, sampling, levels)
 
 
 def test_a_table_only_where_there_is_one():
     X, scaling = columns(np.random.default_rng(0), 20)
-    assert level_table(X, scaling, Precision(4), "uniform") is None
+    assert fit_codebook(X, scaling, Precision(4), "uniform") is None
     with pytest.raises(DataError, match="levels='optimal' have no place in"):
-        level_table(X, scaling, Precision(4), "optimal")
+        fit_codebook(X, scaling, Precision(4), "optimal")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bitlane.contract.formats import LEVEL
-from bitlane.levels.codebooks import level_table
-from bitlane.levels.codes import table_codes, table_draws
+from bitlane.levels.codebooks import fit_codebook
+from bitlane.levels.codes import codebook_codes, codebook_draws
 from bitlane.quantization.precision import Precision
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.quantization.scaling import fit_scaling
@@ -39,7 +39,7 @@ def test_codes_are_intervals_that_are_not_empty(seed, base_bits):
     rng = np.random.default_rng(seed)
     levels = levels_of(rng, base_bits, 9)
     values = values_of(rng, levels, 60)
-    codes = table_codes(values, levels)
+    codes = codebook_codes(values, levels)
     assert codes.dtype == np.uint32
     for j, own in enumerate(levels.T.tolist()):
         for x, code in zip(values[:, j], codes[:, j].tolist(), strict=True):
@@ -54,7 +54,7 @@ def test_draws_are_unbiased_and_independent(seed, base_bits):
     levels = levels_of(rng, base_bits, 8)
     row = values_of(rng, levels, 1)
     values = np.repeat(row, count, axis=0)
-    codes, draws = table_codes(row, levels)[0], table_draws(values, levels, rng)
+    codes, draws = codebook_codes(row, levels)[0], codebook_draws(values, levels, rng)
     assert draws.dtype == np.uint8 and draws.max() <= 3
     read = levels[codes + np.stack([draws >> 1, draws & 1]), np.arange(8)] / ONE
     low, high = (levels[codes + k, np.arange(8)] / ONE for k in (0, 1))
@@ -69,11 +69,11 @@ def test_draws_are_unbiased_and_independent(seed, base_bits):
 def test_four_bits_in_equal_intervals_are_the_codes_without_a_table(seed):
     """Digit lanes read the same bits of the same values."""
     X = np.random.default_rng(seed).normal(size=(200, 7))
-    scaling = fit_scaling(X, np.zeros((200, 1)), margins=True, one=1.0)
+    scaling = fit_scaling(X, np.zeros((200, 1)), margins=True, intercept_value=1.0)
     values, four = scaling.values(X), Precision(4)
-    levels = level_table(X, scaling, Precision(4, table=True), "uniform")
-    assert np.array_equal(table_codes(values, levels), base_codes(values, four))
-    draws = table_draws(values, levels, np.random.default_rng(seed))
+    levels = fit_codebook(X, scaling, Precision(4, codebook=True), "uniform")
+    assert np.array_equal(codebook_codes(values, levels), base_codes(values, four))
+    draws = codebook_draws(values, levels, np.random.default_rng(seed))
     assert np.array_equal(draws, draw_codes(values, four, np.random.default_rng(seed)))
 
 
@@ -83,7 +83,7 @@ def test_blocks_of_rows_take_the_same_randomness(seed, monkeypatch):
     values, cut = values_of(rng, levels, 101), int(rng.integers(1, 100))
 
     def codes(rows, rng):
-        return np.stack([table_codes(rows, levels), table_draws(rows, levels, rng)])
+        return np.stack([codebook_codes(rows, levels), codebook_draws(rows, levels, rng)])
 
     whole = codes(values, np.random.default_rng(seed))
     monkeypatch.setattr("bitlane.quantization.quantize.BLOCK", 20)
@@ -94,5 +94,5 @@ def test_blocks_of_rows_take_the_same_randomness(seed, monkeypatch):
 def test_values_out_of_range_are_clipped():
     levels = np.array([[-ONE // 2, ONE], [0, ONE], [ONE // 2, ONE]], np.int32)
     values = np.array([[-1.5, 0.0], [1.5, 2.0]])
-    assert table_codes(values, levels).tolist() == [[0, 0], [1, 0]]
-    assert table_draws(values, levels, np.random.default_rng(0))[:, 0].tolist() == [0, 3]
+    assert codebook_codes(values, levels).tolist() == [[0, 0], [1, 0]]
+    assert codebook_draws(values, levels, np.random.default_rng(0))[:, 0].tolist() == [0, 3]

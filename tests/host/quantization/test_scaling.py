@@ -6,7 +6,7 @@ import pytest
 from bitlane.errors import DataError
 from bitlane.quantization.precision import Precision
 from bitlane.quantization.quantize import base_codes, draw_codes
-from bitlane.quantization.scaling import constant_one, fit_scaling
+from bitlane.quantization.scaling import fit_scaling, intercept_value
 
 
 def table(seed, dtype=np.float64, targets=2):
@@ -51,9 +51,9 @@ def test_naive_leaves_half_an_interval(seed):
 @pytest.mark.parametrize("one", [0.0, 1.0, 0.75])
 def test_weights_predict_the_same_in_both_units(seed, fit_intercept, limit, margins, one):
     X, y = table(seed)
-    scaling = fit_scaling(X, y, fit_intercept, limit, margins=margins, one=one)
+    scaling = fit_scaling(X, y, fit_intercept, limit, margins=margins, intercept_value=one)
     rng = np.random.default_rng(seed)
-    weights = rng.normal(size=(2, scaling.stored))
+    weights = rng.normal(size=(2, scaling.stored_features))
     coef, intercept = scaling.coefficients(weights)
     scaled = scaling.values(X) @ weights.T  # in units of a label of 1.0, of which 32767 / 32768 is the largest
     unit = 1 if margins else scaling.label_scale * 32768 / 32767
@@ -68,7 +68,7 @@ def test_weights_predict_the_same_in_both_units(seed, fit_intercept, limit, marg
 def test_margins_have_no_unit(seed):
     X, y = table(seed, targets=1)
     y = np.sign(y - 5)
-    scaling = fit_scaling(X, y, margins=True, one=1.0)
+    scaling = fit_scaling(X, y, margins=True, intercept_value=1.0)
     assert (scaling.label_center.tolist(), scaling.label_scale.tolist(), scaling.label_unit.tolist()) == ([0], [1], [1])
     assert scaling.labels(y).tolist() == (32767 * y).tolist()
 
@@ -78,11 +78,11 @@ def test_margins_have_no_unit(seed):
 def test_the_intercepts_feature_is_read_as_it_is_stored(seed, bits, sampling):
     """In every draw of every precision the same code, the outermost, which stands for `one` exactly."""
     precision = Precision(32 if sampling == "full" else bits, sampling)
-    one = constant_one(precision)
+    one = intercept_value(precision)
     X, y = table(seed)
-    scaling = fit_scaling(X, y, limit=precision.limit, margins=True, one=one)
+    scaling = fit_scaling(X, y, limit=precision.limit, margins=True, intercept_value=one)
     values = scaling.values(X)
-    assert scaling.stored == 8 and values.shape == (50, 8) and (values[:, -1] == one).all()
+    assert scaling.stored_features == 8 and values.shape == (50, 8) and (values[:, -1] == one).all()
     assert values[:, :-1].tolist() == fit_scaling(X, y, limit=precision.limit).values(X).tolist()
     rng = np.random.default_rng(seed)
     codes = base_codes(values, precision, rng)[:, -1].astype(np.int64)
@@ -98,14 +98,14 @@ def test_constant_columns_have_no_part(seed):
     X[:, 2] = 0.1  # whose mean is not 0.1 in floating point
     X[:, 5] = 0
     scaling = fit_scaling(X, y)
-    assert scaling.active.tolist() == [0, 1, 3, 4, 6] and scaling.stored == 5
+    assert scaling.active.tolist() == [0, 1, 3, 4, 6] and scaling.stored_features == 5
     assert scaling.values(X).shape == (50, 5)
     assert not scaling.coefficients(np.ones((2, 5)))[0][:, [2, 5]].any()
     assert scaling.expand(np.ones((3, 2, 5)))[1, 1].tolist() == [1, 1, 0, 1, 1, 0, 1]
-    with_one = fit_scaling(X, y, one=1.0)
-    assert with_one.stored == 6 and with_one.expand(np.ones((2, 6))).shape == (2, 7)
+    with_one = fit_scaling(X, y, intercept_value=1.0)
+    assert with_one.stored_features == 6 and with_one.expand(np.ones((2, 6))).shape == (2, 7)
     # Without an intercept a column of ones is one, and stays.
-    assert fit_scaling(X, y, fit_intercept=False, one=1.0).active.tolist() == [0, 1, 2, 3, 4, 6]
+    assert fit_scaling(X, y, fit_intercept=False, intercept_value=1.0).active.tolist() == [0, 1, 2, 3, 4, 6]
 
 
 def test_equal_labels_are_zero(seed):
@@ -120,7 +120,7 @@ def test_equal_labels_are_zero(seed):
 
 def test_some_targets_and_spare_outputs(seed):
     X, y = table(seed)
-    scaling = fit_scaling(X, y).of(np.array([1]), 3)
+    scaling = fit_scaling(X, y).for_targets(np.array([1]), 3)
     labels = scaling.labels(np.column_stack([y[:, 1], y[:, 0], y[:, 0]]))
     assert labels[:, 0].tolist() == fit_scaling(X, y).labels(y)[:, 1].tolist()
     assert not labels[:, 1:].any()

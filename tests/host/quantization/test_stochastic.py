@@ -9,12 +9,12 @@ import pytest
 from tests.helpers.emulators import emulator
 
 from bitlane import SGDClassifier, SGDRegressor
-from bitlane.contract.fixed_point import mantissa_exponent
+from bitlane.contract.fixed_point import encode_float
 from bitlane.contract.formats import STEP_FRACTION
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import DataError
 from bitlane.quantization.scaling import fit_scaling
-from bitlane.quantization.stochastic import coefficient_cut, model_cut
+from bitlane.quantization.stochastic import model_cut, scaled_gradient_cut
 from bitlane.studies.gradient_variance import gradient_variance
 
 BOTH = {"model_bits": 9, "gradient_bits": 8}
@@ -32,8 +32,8 @@ def bits_of(model: SGDRegressor | SGDClassifier) -> tuple[Any, ...]:
 
 def test_cuts():
     assert [model_cut(bits) for bits in (None, 5, 8, 23)] == [0, 27, 24, 9]
-    step = mantissa_exponent(2.0**-6, STEP_FRACTION)  # slopes of 1 give s = 2**-5, 2**24 units: 26 bits with the sign
-    assert [coefficient_cut(bits, step) for bits in (None, 32, 26, 25, 8, 2)] == [0, 0, 0, 1, 18, 24]
+    step = encode_float(2.0**-6, STEP_FRACTION)  # slopes of 1 give s = 2**-5, 2**24 units: 26 bits with the sign
+    assert [scaled_gradient_cut(bits, step) for bits in (None, 32, 26, 25, 8, 2)] == [0, 0, 0, 1, 18, 24]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_bits_that_there_are_not(asked, message):
 def test_a_device_without_rounding_says_so():
     X, y = some_table(0)
     device = EmulatorDevice()
-    with pytest.raises(DataError, match="emulator has no random rounding: open the device with random=True"):
+    with pytest.raises(DataError, match="emulator has no random rounding: open the device with random_rounding=True"):
         SGDRegressor(device=device, **BOTH).fit(X, y)
     assert device.allocated == 0
 
@@ -68,15 +68,15 @@ def test_the_same_bits_however_it_is_cut(seed, levels):
     asked: dict[str, Any] = {"bits": 4, "levels": levels, "epochs": 4, "random_state": seed, **BOTH}
 
     def trained(capacity: int = 1 << 20, **others: Any) -> SGDRegressor:
-        device = emulator(capacity_bytes=capacity, level_slots=slots, random=True)
+        device = emulator(capacity_bytes=capacity, level_slots=slots, random_rounding=True)
         return SGDRegressor(device=device, **{**asked, **others}).fit(X, y)
 
     whole = trained()
     parts = trained(9 * 4096)
-    assert whole.run_.starts == 1 and parts.run_.starts > 4 and bits_of(parts) == bits_of(whole)
+    assert whole.run_.launches == 1 and parts.run_.launches > 4 and bits_of(parts) == bits_of(whole)
 
     half = trained(epochs=2)
-    device = emulator(level_slots=slots, random=True)
+    device = emulator(level_slots=slots, random_rounding=True)
     resumed = SGDRegressor(device=device, **asked).fit(X, y, resume=half.run_.checkpoint())
     assert (resumed.coef_.tolist(), resumed.intercept_.tolist()) == (whole.coef_.tolist(), whole.intercept_.tolist())
 
@@ -115,8 +115,8 @@ def test_variances_are_those_of_the_formulas(seed):
     model = float((second**2 @ variance(weights, 2.0**-4)).sum())
     assert found.model == pytest.approx(model, rel=0.3)
 
-    step = mantissa_exponent(rate / 8, STEP_FRACTION)
-    unit = 2.0 ** (coefficient_cut(6, step) - 29)
+    step = encode_float(rate / 8, STEP_FRACTION)
+    unit = 2.0 ** (scaled_gradient_cut(6, step) - 29)
     s = 2 * rate / 8 * (a @ weights - label)
     coefficient = float(((a**2).sum(axis=1) * variance(s, unit)).sum() / 4 / rate**2)
     assert found.coefficient == pytest.approx(coefficient, rel=0.3)

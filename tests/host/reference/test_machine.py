@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from tests.helpers.sgd_textbook import Textbook
 
-from bitlane.contract.fixed_point import NO_DECAY, mantissa_exponent
-from bitlane.contract.formats import RATE_FRACTION, STEP_FRACTION
+from bitlane.contract.fixed_point import NO_DECAY, encode_float
+from bitlane.contract.formats import PENALTY_STEP_FRACTION, STEP_FRACTION
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.packing import master_weights, weight_values
@@ -37,7 +37,7 @@ def random_step(rng):
     return int(rng.integers(0, 1 << 16)) | int(exponent) << 16
 
 
-def random_run(rng, loss=None, prox=None, staleness=None, columns=None, table=False):
+def random_run(rng, loss=None, prox=None, staleness=None, rows_per_beat=None, table=False):
     """A configuration from all corners: small shapes, weights at their limits; what is None is random too."""
     extreme = rng.random() < 0.1  # two copies that differ much, and the largest step: coefficients saturate
     draws = table or extreme or bool(rng.integers(2))
@@ -50,26 +50,26 @@ def random_run(rng, loss=None, prox=None, staleness=None, columns=None, table=Fa
         else int(rng.integers(0 if draws else 1, 17 if rng.random() < 0.7 else 3)),
         draws=draws,
         batch=int(rng.choice([rng.integers(1, 64), rng.integers(1, 9)])),
-        columns=columns or int(rng.choice(COLUMNS)),
+        rows_per_beat=rows_per_beat or int(rng.choice(COLUMNS)),
         outputs=int(rng.integers(1, 4)),
-        half=bool(base_bits % 2),
-        table=table,
+        half_digit=bool(base_bits % 2),
+        codebook=table,
     )
     step = 0xFFFF if extreme else random_step(rng)
     low, high = sorted(int(end) for end in rng.integers(-(1 << 15), 1 << 15, 2) >> rng.integers(16))
     settings = Settings(
         step=step,
         step_negative=step if rng.random() < 0.5 else random_step(rng),
-        rate=int(rng.integers(0, 1 << 16)) | int(rng.integers(0, rng.choice([4, 32]))) << 16,
+        penalty_step=int(rng.integers(0, 1 << 16)) | int(rng.integers(0, rng.choice([4, 32]))) << 16,
         decay=int(rng.integers(1 << 15, NO_DECAY + 1)),
         phase=int(rng.integers(1 << 32)),
         loss=Loss(int(rng.integers(3))) if loss is None else loss,
         prox=Prox(int(rng.integers(4))) if prox is None else prox,
         bounds=(low, high),
-        free=bool(rng.integers(2)),
+        unpenalized_intercept=bool(rng.integers(2)),
         staleness=int(rng.integers(2)) if staleness is None else staleness,
         model_cut=some_cut(rng),
-        coefficient_cut=some_cut(rng),
+        scaled_gradient_cut=some_cut(rng),
         seed=int(rng.integers(1 << 32)),
     )
     span = 1 << int(28 if extreme else rng.choice([10, 20, 28, 31]))
@@ -109,20 +109,20 @@ def textbooks(geometry, settings, master, levels=None):
             base_digits=geometry.base_digits,
             draws=geometry.draws,
             batch=geometry.batch,
-            columns=geometry.columns,
+            rows_per_beat=geometry.rows_per_beat,
             step=parts(settings.step),
             step_negative=parts(settings.step_negative),
-            rate=parts(settings.rate),
+            penalty_step=parts(settings.penalty_step),
             decay=settings.decay,
             phase=settings.phase,
             loss=settings.loss.name.lower(),
             prox=settings.prox.name.lower(),
             bounds=settings.bounds,
-            free=settings.free,
+            unpenalized_intercept=settings.unpenalized_intercept,
             staleness=settings.staleness,
             master=of_output,
             model_cut=settings.model_cut,
-            coefficient_cut=settings.coefficient_cut,
+            scaled_gradient_cut=settings.scaled_gradient_cut,
             seed=settings.seed,
             levels=None if levels is None else levels.T.tolist(),
         )
@@ -143,8 +143,8 @@ def check_epoch(epoch, books, rows):
     after = epoch.settings
     for book in books:
         assert (after.phase, after.seed) == (book.phase, book.seed)
-        assert [after.step, after.step_negative, after.rate] == [
-            register(number) for number in (book.step, book.step_negative, book.rate)
+        assert [after.step, after.step_negative, after.penalty_step] == [
+            register(number) for number in (book.step, book.step_negative, book.penalty_step)
         ]
 
 
@@ -153,9 +153,9 @@ def check_epoch(epoch, books, rows):
 def test_every_bit_is_the_textbooks(seed, monkeypatch, loss, table):
     rng = np.random.default_rng(seed)
     seen = set()
-    for prox, staleness, columns, _ in product(Prox, (0, 1), COLUMNS, range(ROUNDS)):
+    for prox, staleness, rows_per_beat, _ in product(Prox, (0, 1), COLUMNS, range(ROUNDS)):
         monkeypatch.setattr(reference, "BLOCK", int(rng.choice([1, 100, 1 << 16])))
-        geometry, settings, master = random_run(rng, loss, prox, staleness, columns, table)
+        geometry, settings, master = random_run(rng, loss, prox, staleness, rows_per_beat, table)
         levels = random_levels(rng, geometry) if table else None
         samples = [random_rows(rng, geometry) for _ in range(EPOCHS)]
         books = textbooks(geometry, settings, master, levels)
@@ -172,14 +172,14 @@ def test_every_bit_is_the_textbooks(seed, monkeypatch, loss, table):
 def test_the_widest_rows_are_exact(seed, base_digits, draws):
     """16,384 features at the limits of code and weight, where a dot product takes 70 bits."""
     rng = np.random.default_rng(seed)
-    geometry = Geometry(16384, 4, base_digits, draws, batch=3, columns=2)
+    geometry = Geometry(16384, 4, base_digits, draws, batch=3, rows_per_beat=2)
     rows = random_rows(rng, geometry)
     codes = rows[0]
     master = rng.integers(-(1 << 31), 1 << 31, 16384).astype(np.int32)
     codes[0], master[:] = (1 << 2 * base_digits) - 1, np.where(rng.random(16384) < 0.499, 2**31 - 1, -(2**31))
     codes[1] = np.where(master < 0, codes[1], (1 << 2 * base_digits) - 1 - codes[1])
-    step = mantissa_exponent(1e-6, STEP_FRACTION)
-    settings = Settings(step, step, rate=0x9000, prox=Prox.L1)
+    step = encode_float(1e-6, STEP_FRACTION)
+    settings = Settings(step, step, penalty_step=0x9000, prox=Prox.L1)
     books = textbooks(geometry, settings, master[None])
     (epoch,) = run_epochs([rows], geometry, settings, master[None])
     check_epoch(epoch, books, rows)
@@ -217,7 +217,7 @@ def test_the_dot_product_of_the_widest_row_of_levels_is_exact(seed):
     draws = np.zeros((3, 16384), np.uint8)
     codes[1], draws[1] = 1, 3
     codes[2], draws[2] = rng.integers(0, 2, 16384), rng.integers(0, 4, 16384)
-    block = blocks.TableBlock(codes, draws, levels.astype(np.float64))
+    block = blocks.CodebookBlock(codes, draws, levels.astype(np.float64))
     dots = block.rounded_dots(slice(0, 3), weights.astype(np.float64))
     for found, bits in zip(dots, (draws >> 1, draws & 1), strict=True):
         chosen = np.take_along_axis(levels, (codes + bits).astype(np.intp), axis=0).tolist()
@@ -242,7 +242,7 @@ def test_pieces_of_an_epoch_do_not_matter(seed):
 
 
 def test_a_piece_must_not_end_inside_a_group(seed):
-    geometry = Geometry(3, 10, 1, False, batch=5, columns=4)
+    geometry = Geometry(3, 10, 1, False, batch=5, rows_per_beat=4)
     codes, _, labels = random_rows(np.random.default_rng(seed), geometry)
     for rows in (3, 6, 7):
         with pytest.raises(ValueError, match="inside a group of 4"):
@@ -260,13 +260,14 @@ def test_columns_matter_to_nothing_but_clipping(seed):
     """Sums over a group are exact: without saturation rows side by side give the bits of rows one by one."""
     rng = np.random.default_rng(seed)
     for _ in range(20):
-        geometry, settings, _ = random_run(rng, columns=1)
+        geometry, settings, _ = random_run(rng, rows_per_beat=1)
         step = int(rng.integers(1 << 15, 1 << 16)) | 14 << 16
-        settings = replace(settings, step=step, step_negative=step, coefficient_cut=0)
+        settings = replace(settings, step=step, step_negative=step, scaled_gradient_cut=0)
         master = rng.integers(-(1 << 27), 1 << 27, (geometry.outputs, geometry.features)).astype(np.int32)
         samples = [random_rows(rng, geometry) for _ in range(2)]
         narrow, *wide = (
-            list(run_epochs(samples, replace(geometry, columns=columns), settings, master)) for columns in COLUMNS
+            list(run_epochs(samples, replace(geometry, rows_per_beat=rows_per_beat), settings, master))
+            for rows_per_beat in COLUMNS
         )
         assert all(
             epoch.master.tolist() == expected.master.tolist() and epoch.loss.tolist() == expected.loss.tolist()
@@ -366,8 +367,8 @@ def float_sgd(X, y, batch, learning_rate, epochs, slope=lambda z, y: z - y, prox
 def trained(X, labels, batch, epochs, learning_rate, **settings):
     """Weights float64 [n] that the reference finds at full precision."""
     precision = Precision(32, "full")
-    geometry = Geometry(X.shape[1], len(X), precision.base_digits, False, batch, columns=4)
-    step = mantissa_exponent(learning_rate / batch, STEP_FRACTION)
+    geometry = Geometry(X.shape[1], len(X), precision.base_digits, False, batch, rows_per_beat=4)
+    step = encode_float(learning_rate / batch, STEP_FRACTION)
     samples = [(base_codes(X, precision), None, labels[:, None])] * epochs
     start = master_weights(np.zeros((1, X.shape[1])))
     *_, last = run_epochs(samples, geometry, Settings(**{"step": step, "step_negative": step} | settings), start)
@@ -403,7 +404,7 @@ def classes(seed, n=10, rows=400):
 @pytest.mark.parametrize("weight", [1.0, 3.0])
 def test_hinge_is_float_sgd(seed, weight):
     X, labels, y = classes(seed)
-    step = mantissa_exponent(weight * 0.2 / 16, STEP_FRACTION)
+    step = encode_float(weight * 0.2 / 16, STEP_FRACTION)
     found = trained(X, labels, 16, 4, 0.2, loss=Loss.HINGE, step_negative=step)
     expected = float_sgd(X, y, 16, 0.2, 4, lambda z, y: np.where(y * z < 1, -y, 0) * np.where(y > 0, 1, weight))
     assert np.abs(expected).max() > 0.5
@@ -413,7 +414,7 @@ def test_hinge_is_float_sgd(seed, weight):
 @pytest.mark.parametrize("weight", [1.0, 3.0])
 def test_logistic_is_float_sgd(seed, weight):
     X, labels, y = classes(seed)
-    step = mantissa_exponent(weight * 0.2 / 16, STEP_FRACTION)
+    step = encode_float(weight * 0.2 / 16, STEP_FRACTION)
     found = trained(X, labels, 16, 4, 0.2, loss=Loss.LOGISTIC, step_negative=step)
     expected = float_sgd(X, y, 16, 0.2, 4, lambda z, y: (1 / (1 + np.exp(-z)) - (y > 0)) * np.where(y > 0, 1, weight))
     assert np.abs(expected).max() > 0.3
@@ -423,43 +424,45 @@ def test_logistic_is_float_sgd(seed, weight):
 def test_shrinking_is_l2(seed):
     X, labels, y = regression(seed, n=5, rows=2000)
     alpha, learning_rate = 0.05, 0.1
-    rate = mantissa_exponent(alpha * learning_rate * 64, RATE_FRACTION)
-    found = trained(X, labels, 10, 4, learning_rate, rate=rate, prox=Prox.L2)
+    rate = encode_float(alpha * learning_rate * 64, PENALTY_STEP_FRACTION)
+    found = trained(X, labels, 10, 4, learning_rate, penalty_step=rate, prox=Prox.L2)
     with_penalty = float_sgd(X, y, 10, learning_rate, 4, prox=lambda w: w * (1 - alpha * learning_rate))
     without = float_sgd(X, y, 10, learning_rate, 4)
     assert np.abs(with_penalty - without).max() > 0.01
     assert found == pytest.approx(with_penalty, abs=0.005)
 
 
-@pytest.mark.parametrize("free", [False, True])
-def test_the_threshold_is_l1_and_gives_exact_zeros(seed, free):
+@pytest.mark.parametrize("unpenalized_intercept", [False, True])
+def test_the_threshold_is_l1_and_gives_exact_zeros(seed, unpenalized_intercept):
     X, _, _ = regression(seed, n=6, rows=2000)
     labels = np.rint(32767 * np.clip(X @ [0.5, 0, -0.4, 0, 0, 0.01], -1, 1)).astype(np.int16)
     alpha, learning_rate = 0.05, 0.5
-    rate = mantissa_exponent(alpha * learning_rate, RATE_FRACTION)
-    found = trained(X, labels, 200, 4, learning_rate, rate=rate, prox=Prox.L1, free=free)
+    rate = encode_float(alpha * learning_rate, PENALTY_STEP_FRACTION)
+    found = trained(
+        X, labels, 200, 4, learning_rate, penalty_step=rate, prox=Prox.L1, unpenalized_intercept=unpenalized_intercept
+    )
 
     def soft(w):
         thresholded = np.sign(w) * np.maximum(np.abs(w) - alpha * learning_rate, 0)
-        return np.where(np.arange(6) < 6 - free, thresholded, w)
+        return np.where(np.arange(6) < 6 - unpenalized_intercept, thresholded, w)
 
     assert found == pytest.approx(float_sgd(X, labels / 32768, 200, learning_rate, 4, prox=soft), abs=1e-4)
     assert found[[1, 3, 4]].tolist() == [0, 0, 0]
-    assert (found[5] != 0) == free
+    assert (found[5] != 0) == unpenalized_intercept
 
 
-@pytest.mark.parametrize("free", [False, True])
-def test_the_box_is_a_projection(seed, free):
+@pytest.mark.parametrize("unpenalized_intercept", [False, True])
+def test_the_box_is_a_projection(seed, unpenalized_intercept):
     X, labels, y = regression(seed)
     low, high = -0.015625, 0.0078125
     bounds = (int(low * 4096), int(high * 4096))
-    found = trained(X, labels, 16, 5, 0.2, prox=Prox.BOX, bounds=bounds, free=free)
+    found = trained(X, labels, 16, 5, 0.2, prox=Prox.BOX, bounds=bounds, unpenalized_intercept=unpenalized_intercept)
 
     def project(w):
-        return np.where(np.arange(len(w)) < len(w) - free, np.clip(w, low, high), w)
+        return np.where(np.arange(len(w)) < len(w) - unpenalized_intercept, np.clip(w, low, high), w)
 
     assert found == pytest.approx(float_sgd(X, y, 16, 0.2, 5, prox=project), abs=2e-5)
-    inside = found[: len(found) - free]
+    inside = found[: len(found) - unpenalized_intercept]
     assert inside.min() == low and inside.max() == high
 
 
@@ -475,7 +478,7 @@ def standard_errors(seed, precision, rounds=4000, n=6, batch=8):
     labels = np.rint(32767 * rng.uniform(-1, 1, batch)).astype(np.int16)
     geometry = Geometry(n, batch, precision.base_digits, precision.draws, batch)
     step = 0.25
-    settings = Settings(*[mantissa_exponent(step, STEP_FRACTION)] * 2)
+    settings = Settings(*[encode_float(step, STEP_FRACTION)] * 2)
     start = master_weights(weights[None])
     found = np.empty(rounds)
     for i in range(rounds):

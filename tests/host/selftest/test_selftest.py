@@ -17,12 +17,12 @@ from bitlane.contract.modes import ErrorCode, Loss, Prox
 from bitlane.contract.registers import CONTROL_START, REGISTERS
 from bitlane.devices import emulator as emulator_module
 from bitlane.devices.emulator import MEMORY_BASE, EmulatorDevice
-from bitlane.driver.driver import Accelerator
+from bitlane.driver.driver import Driver
 from bitlane.errors import DeviceError
 from bitlane.reference.machine import Reference
-from bitlane.selftest import Report, Result, examine, registers, speed
+from bitlane.selftest import CheckResult, SelfTestReport, examine, registers, speed
 from bitlane.selftest.arithmetic import SAMPLINGS
-from bitlane.selftest.bench import Bench, register_words
+from bitlane.selftest.bench import CheckContext, register_words
 
 SMALL = {"max_features": 128, "row_buffer_beats": 164, "capacity_bytes": 8 << 20}
 HOLD, OWN, READ_ONLY, GAPS = (
@@ -91,7 +91,7 @@ def test_registers_are_what_they_were(seed: int) -> None:
         device.write(word.offset, value)
     before = [device.read(word.offset) for word in words]
     for check in registers.CHECKS:
-        assert check.run(Bench(Accelerator(device), np.random.default_rng(seed)))
+        assert check.run(CheckContext(Driver(device), np.random.default_rng(seed)))
     assert [device.read(word.offset) for word in words] == before
 
 
@@ -270,7 +270,7 @@ def test_what_breaks_every_run_is_said_in_every_run(broken, word: str, seed: int
     [
         ({"loss": Loss.SQUARES}, {"loss: hinge", "loss: logistic", "class weights: two steps"}),
         ({"prox": Prox.NONE}, {"prox: l2", "prox: l1", "prox: box", "intercept: spared by the prox"}),
-        ({"free": False}, {"intercept: spared by the prox"}),
+        ({"unpenalized_intercept": False}, {"intercept: spared by the prox"}),
         ({"step_negative": 0x9000 | 8 << 16}, {"class weights: two steps"}),
         ({"decay": 1 << 16}, {"decay: of steps and rate"}),
         ({"phase": 0}, {"prox: l2"}),
@@ -295,7 +295,7 @@ def test_a_mode_that_is_not_there_is_named(change, names: set[str], seed: int, m
     ("name", "value", "instead", "word"),
     [
         ("decay", 0x10001, 0x10000, "decay=0x10001"),
-        ("sets", 0, 1, "sets=0x0"),
+        ("draw_sets", 0, 1, "draw_sets=0x0"),
         ("trace", None, None, "trace misaligned, trace beyond the port"),
     ],
 )
@@ -377,7 +377,7 @@ def test_a_report_that_cannot_be_written_is_told_first(
 
 
 def test_a_report_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    report = Report({"seed": "1"}, (Result("a: b", 0.1, {"bits": 3}),))
+    report = SelfTestReport({"seed": "1"}, (CheckResult("a: b", 0.1, {"bits": 3}),))
     path = tmp_path / "report.txt"
     path.write_text("the one before")
 

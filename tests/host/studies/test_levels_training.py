@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bitlane.evaluation.compare import Data
+from bitlane.evaluation.compare import ComparisonData
 from bitlane.evaluation.metrics import constant_loss, least_loss
 from bitlane.studies import levels_training as module
 from bitlane.studies.levels_training import (
@@ -21,10 +21,10 @@ from bitlane.studies.levels_training import (
 )
 
 
-def data(seed: int) -> Data:
+def data(seed: int) -> ComparisonData:
     rng = np.random.default_rng(seed)
     X = rng.lognormal(size=(400, 4))
-    return Data(X, X @ rng.normal(size=4) + rng.normal(size=400))
+    return ComparisonData(X, X @ rng.normal(size=4) + rng.normal(size=400))
 
 
 def test_losses_are_those_of_the_last_models(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +41,7 @@ def test_losses_are_those_of_the_last_models(seed: int, monkeypatch: pytest.Monk
 def test_the_rate_is_the_best_of_uniform_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     some, asked = data(0), []
 
-    def losses(_: Data, method: module.Method, rate: float, seed: int) -> tuple[float, float]:
+    def losses(_: ComparisonData, method: module.Method, rate: float, seed: int) -> tuple[float, float]:
         asked.append((method, rate, seed))
         return abs(np.log(rate / rates[2])), 0.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitlane.support.hashing import mix, seed_of, words
+from bitlane.support.hashing import hash_words, mix, seed_of
 
 
 def textbook(x):
@@ -21,7 +21,7 @@ def test_words_are_those_of_plain_integers(seed):
     places = rng.integers(0, 2**40, 1000)
     own = int(rng.integers(2**32))
     expected = [textbook((int(place) * 0x9E3779B9 + own) % 2**32) for place in places]
-    assert words(own, places).tolist() == expected
+    assert hash_words(own, places).tolist() == expected
 
 
 def test_no_two_words_are_mixed_into_one(seed):
@@ -32,12 +32,12 @@ def test_no_two_words_are_mixed_into_one(seed):
 
 def test_words_are_even_in_every_bit_and_neighbours_are_apart(seed):
     count = 2**18
-    drawn = words(seed, np.arange(count))
+    drawn = hash_words(seed, np.arange(count))
     bits = np.unpackbits(drawn.view(np.uint8)).reshape(count, 32)
     limit = 6 * np.sqrt(0.25 / count)  # six standard deviations of a fair coin's mean
     assert np.abs(bits.mean(axis=0) - 0.5).max() < limit
     assert np.abs((bits[1:] ^ bits[:-1]).mean(axis=0) - 0.5).max() < limit
-    other = np.unpackbits(words(seed_of(seed, 1), np.arange(count)).view(np.uint8)).reshape(count, 32)
+    other = np.unpackbits(hash_words(seed_of(seed, 1), np.arange(count)).view(np.uint8)).reshape(count, 32)
     assert np.abs((bits ^ other).mean(axis=0) - 0.5).max() < limit
 
 

@@ -11,7 +11,7 @@ from tests.host.training.test_train import signs, table
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.packing import pack_base
 from bitlane.devices.emulator import EmulatorDevice
-from bitlane.driver.driver import Accelerator
+from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane.errors import DataError
 from bitlane.quantization.precision import Precision
@@ -47,8 +47,8 @@ def same(resumed, whole, epoch):
             3,
         ),
         ({"precision": Precision(6, "nearest"), "draws": "once", "shuffle": True, "fit_intercept": False}, 2, 2),
-        ({"precision": Precision(3, table=True), "levels": "optimal", "shuffle": True, "staleness": 1}, 2, 3),
-        ({"precision": Precision(5, table=True), "loss": "hinge", "draws": 2}, 1, 1),
+        ({"precision": Precision(3, codebook=True), "levels": "optimal", "shuffle": True, "staleness": 1}, 2, 3),
+        ({"precision": Precision(5, codebook=True), "loss": "hinge", "draws": 2}, 1, 1),
     ],
     ids=lambda value: ",".join(map(str, value)) if isinstance(value, dict) else str(value),
 )
@@ -114,8 +114,8 @@ def test_what_must_stay_as_it_was(seed):
     assert "differ from the data" in refused(y=y + 1)
     assert "learning_rate=0.1, but the checkpoint is of a training with 0.3" in refused(learning_rate=0.1)
     assert "bits=6" in refused(precision=Precision(6))
-    lanes = {"precision": Precision(4, table=True)}
-    assert "table=True, but the checkpoint is of a training with False" in refused(**lanes)
+    lanes = {"precision": Precision(4, codebook=True)}
+    assert "codebook=True, but the checkpoint is of a training with False" in refused(**lanes)
     assert "levels='optimal', but the checkpoint is of a training with 'uniform'" in refused(levels="optimal", **lanes)
     assert "sampling='nearest'" in refused(precision=Precision(4, "nearest"))
     assert "alpha=0.1" in refused(alpha=0.1)
@@ -146,12 +146,12 @@ def test_a_file_holds_it_all(seed, tmp_path):
 def test_levels_are_those_of_the_beginning(seed, tmp_path, monkeypatch):
     """They are taken from the file, in whole units, and not chosen again."""
     X, y = table(seed, rows=50, n=3)
-    options = {**DOUBLE, "precision": Precision(4, table=True), "levels": "optimal", "fit_intercept": False}
+    options = {**DOUBLE, "precision": Precision(4, codebook=True), "levels": "optimal", "fit_intercept": False}
     whole = train(X, y, device=emulator(level_slots=64), snapshots=True, **options)
     whole.checkpoint(2).save(tmp_path / "c.npz")
     loaded = Checkpoint.load(tmp_path / "c.npz")
     assert loaded.levels.dtype == np.int32 and np.array_equal(loaded.levels, whole.checkpoint().levels)
-    monkeypatch.setattr("bitlane.training.train.level_table", None)
+    monkeypatch.setattr("bitlane.training.train.fit_codebook", None)
     same(train(X, y, device=emulator(level_slots=64), snapshots=True, resume=loaded, **options), whole, 2)
     for levels in (None, loaded.levels.astype(np.int64), loaded.levels[:, 1:], loaded.levels[1:]):
         dataclasses.replace(loaded, levels=levels).save(tmp_path / "d.npz")
@@ -219,7 +219,7 @@ def test_registers_as_the_hardware_advances_them(seed):
     geometry = Geometry(features=3, rows=50, base_digits=2, draws=False, batch=9)
     base = pack_base(rng.integers(0, 16, (50, 3)).astype(np.uint32), np.zeros((50, 1), np.int16), geometry)
     job = Job(geometry, [base], [], np.zeros((1, 3), np.int32), 4, settings)
-    outcome = Accelerator(EmulatorDevice()).run(job)
+    outcome = Driver(EmulatorDevice()).run(job)
     assert outcome.settings.phase != 0 and outcome.settings.step != settings.step
     assert advanced(settings, 4, 6) == advanced(advanced(settings, 1, 6), 3, 6) == outcome.settings
 

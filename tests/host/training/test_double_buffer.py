@@ -7,11 +7,11 @@ import pytest
 from tests.host.training.test_launches import beginning, plan_of, samples_of, table
 
 from bitlane.devices.emulator import EmulatorDevice
-from bitlane.driver.driver import Accelerator
+from bitlane.driver.driver import Driver
 from bitlane.errors import DeviceError
 from bitlane.quantization.precision import Precision
-from bitlane.training.double_buffer import Conveyor
-from bitlane.training.launches import starts
+from bitlane.training.double_buffer import DoubleBuffer
+from bitlane.training.launches import launches
 
 
 class Watched(EmulatorDevice):
@@ -34,11 +34,11 @@ class Watched(EmulatorDevice):
 
 
 def trained(device, plan, samples, state):
-    accelerator = Accelerator(device)
+    accelerator = Driver(device)
     count = 0
-    with Conveyor(accelerator, starts(plan, samples), plan.ahead) as conveyor:
-        while (start := conveyor.start) is not None:
-            outcome = accelerator.run(start.job(plan, state), None, conveyor.slot, conveyor.fetch)
+    with DoubleBuffer(accelerator, launches(plan, samples), plan.ahead) as conveyor:
+        while (start := conveyor.launch) is not None:
+            outcome = accelerator.run(start.job(plan, state), None, conveyor.buffers, conveyor.fetch)
             state = state.after(outcome)
             count += 1
             conveyor.advance()
@@ -68,11 +68,11 @@ def test_samples_are_loaded_while_the_accelerator_works(run):
 def test_without_room_they_are_loaded_afterwards(run):
     plan, samples, state = run
     device = Watched()
-    accelerator = Accelerator(device)
-    with Conveyor(accelerator, starts(plan, samples), ahead=False) as conveyor:
-        accelerator.run(conveyor.start.job(plan, state), None, conveyor.slot, conveyor.fetch)
+    accelerator = Driver(device)
+    with DoubleBuffer(accelerator, launches(plan, samples), ahead=False) as conveyor:
+        accelerator.run(conveyor.launch.job(plan, state), None, conveyor.buffers, conveyor.fetch)
         conveyor.advance()
-        assert conveyor.start is not None and "busy" not in device.events + device.flushed
+        assert conveyor.launch is not None and "busy" not in device.events + device.flushed
     assert device.allocated == 0
 
 

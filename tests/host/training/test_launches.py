@@ -12,17 +12,17 @@ from bitlane.contract.formats import MASTER_OFFSET
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import DEFAULT_LEVEL_SLOTS
 from bitlane.contract.packing import unpack_base, unpack_draws
-from bitlane.driver.driver import Accelerator
+from bitlane.driver.driver import Driver
 from bitlane.driver.job import job_bytes
 from bitlane.errors import DataError
-from bitlane.levels.codebooks import level_table
+from bitlane.levels.codebooks import fit_codebook
 from bitlane.quantization.precision import Precision
 from bitlane.quantization.scaling import fit_scaling
 from bitlane.support.rng import generator
-from bitlane.training.double_buffer import Conveyor
-from bitlane.training.launches import State, starts
-from bitlane.training.plan import Plan
-from bitlane.training.samples import Samples
+from bitlane.training.double_buffer import DoubleBuffer
+from bitlane.training.launches import ModelState, launches
+from bitlane.training.plan import ExecutionPlan
+from bitlane.training.samples import SampleEncoder
 
 PRECISIONS = [
     (Precision(4), 5),
@@ -32,8 +32,8 @@ PRECISIONS = [
     (Precision(4, "naive"), 2),
     (Precision(6, "nearest"), 1),
     (Precision(32, "full"), 1),
-    (Precision(3, table=True), 5),
-    (Precision(5, table=True), 2),
+    (Precision(3, codebook=True), 5),
+    (Precision(5, codebook=True), 2),
 ]
 
 
@@ -44,26 +44,26 @@ def table(seed, rows=701, n=40, outputs=1):
 
 def samples_of(X, y, precision, seed):
     scaling = fit_scaling(X, y, True, precision.limit)
-    levels = level_table(X, scaling, precision, "optimal" if precision.table else "uniform")
-    return Samples(X, y, scaling, precision, seed, levels)
+    levels = fit_codebook(X, scaling, precision, "optimal" if precision.codebook else "uniform")
+    return SampleEncoder(X, y, scaling, precision, seed, levels)
 
 
-def plan_of(X, y, precision, sets, columns=1, batch=9, **changes):
+def plan_of(X, y, precision, sets, rows_per_beat=1, batch=9, **changes):
     geometry = Geometry(
         features=X.shape[1],
         rows=len(X),
         base_digits=precision.base_digits,
         draws=precision.draws,
         batch=batch,
-        columns=columns,
+        rows_per_beat=rows_per_beat,
         outputs=y.shape[1],
-        half=precision.half,
-        table=precision.table,
+        half_digit=precision.half_digit,
+        codebook=precision.codebook,
     )
-    plan = Plan(
+    plan = ExecutionPlan(
         geometry=geometry,
         epochs=5,
-        sets=sets,
+        draw_sets=sets,
         shared_base=precision.sampling != "naive",
         snapshots=False,
         capacity=128 << 20,
@@ -78,21 +78,21 @@ class Trained:
         geometry = plan.geometry
         device = emulator(
             capacity_bytes=plan.capacity,
-            width=64 * geometry.columns,
+            width=64 * geometry.rows_per_beat,
             outputs=geometry.outputs,
-            level_slots=DEFAULT_LEVEL_SLOTS if geometry.table else 0,
+            level_slots=DEFAULT_LEVEL_SLOTS if geometry.codebook else 0,
         )
-        accelerator = Accelerator(device)
+        accelerator = Driver(device)
         self.starts = self.saturations = 0
         self.losses, self.models = [], []
         partial = np.zeros(geometry.outputs, np.int64)
-        with Conveyor(accelerator, starts(plan, samples), plan.ahead) as conveyor:
-            while (start := conveyor.start) is not None:
-                outcome = accelerator.run(start.job(plan, state), None, conveyor.slot, conveyor.fetch)
+        with DoubleBuffer(accelerator, launches(plan, samples), plan.ahead) as conveyor:
+            while (start := conveyor.launch) is not None:
+                outcome = accelerator.run(start.job(plan, state), None, conveyor.buffers, conveyor.fetch)
                 state = state.after(outcome)
                 self.starts += 1
                 self.saturations += outcome.counters.saturations
-                partial = partial + outcome.loss[0] if not start.whole else outcome.loss
+                partial = partial + outcome.loss[0] if not start.covers_all_rows else outcome.loss
                 if start.ends_epoch:
                     self.losses += np.atleast_2d(partial).tolist()
                     partial = np.zeros(geometry.outputs, np.int64)
@@ -113,16 +113,16 @@ class Trained:
 
 def beginning(rng, geometry, **settings):
     master = np.full((geometry.outputs, geometry.features), MASTER_OFFSET, np.int32)
-    small = {"step": 0x9000 | 11 << 16, "step_negative": 0xA000 | 11 << 16, "rate": 0xC000 | 8 << 16}
-    return State(master, random_settings(rng, **small, **settings))
+    small = {"step": 0x9000 | 11 << 16, "step_negative": 0xA000 | 11 << 16, "penalty_step": 0xC000 | 8 << 16}
+    return ModelState(master, random_settings(rng, **small, **settings))
 
 
 @pytest.mark.parametrize(("precision", "sets"), PRECISIONS, ids=str)
 @pytest.mark.parametrize("snapshots", [False, True])
-@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (4, 2)])
-def test_memory_does_not_change_a_bit(seed, precision, sets, snapshots, columns, outputs):
+@pytest.mark.parametrize(("rows_per_beat", "outputs"), [(1, 1), (4, 2)])
+def test_memory_does_not_change_a_bit(seed, precision, sets, snapshots, rows_per_beat, outputs):
     X, y = table(seed, outputs=outputs)
-    plan = plan_of(X, y, precision, sets, columns, snapshots=snapshots)
+    plan = plan_of(X, y, precision, sets, rows_per_beat, snapshots=snapshots)
     samples = samples_of(X, y, precision, seed)
     state = beginning(np.random.default_rng(seed), plan.geometry, staleness=0)
     whole = Trained(plan, samples, state)
@@ -135,7 +135,7 @@ def test_memory_does_not_change_a_bit(seed, precision, sets, snapshots, columns,
         some = Trained(cut, samples, state)
         whole.check_same(some)
         if sets == 5:
-            assert some.starts == -(-5 // cut.start_epochs) if cut.start_epochs else some.starts >= 2 * 5
+            assert some.starts == -(-5 // cut.launch_epochs) if cut.launch_epochs else some.starts >= 2 * 5
 
 
 def test_room_for_the_next_start():
@@ -152,7 +152,7 @@ def test_room_for_the_next_start():
         (needed[1] - 4096, 0, True),
     ):
         cut = replace(plan, capacity=capacity)
-        assert (cut.start_epochs, cut.ahead) == (epochs, ahead)
+        assert (cut.launch_epochs, cut.ahead) == (epochs, ahead)
 
 
 @pytest.mark.parametrize(("precision", "sets"), PRECISIONS, ids=str)
@@ -188,19 +188,19 @@ def test_staleness_goes_on_too_but_not_in_parts(seed):
         Trained(replace(plan, capacity=20 << 10), samples, state)
 
 
-@pytest.mark.parametrize("precision", [Precision(4), Precision(4, "naive"), Precision(5, table=True)], ids=str)
+@pytest.mark.parametrize("precision", [Precision(4), Precision(4, "naive"), Precision(5, codebook=True)], ids=str)
 def test_a_row_gets_the_same_bits_in_every_column(seed, monkeypatch, precision):
-    """Whatever the columns, the batch and the pieces in which a table is encoded."""
+    """Whatever the rows_per_beat, the batch and the pieces in which a table is encoded."""
     X, y = table(seed, rows=203, outputs=2)
     samples = samples_of(X, y, precision, seed)
     found = []
-    for columns, batch, values in ((1, 8, 1 << 18), (4, 8, 1 << 18), (8, 7, 4000), (2, 500, 1)):
+    for rows_per_beat, batch, values in ((1, 8, 1 << 18), (4, 8, 1 << 18), (8, 7, 4000), (2, 500, 1)):
         monkeypatch.setattr("bitlane.training.samples.ENCODE_VALUES", values)
-        geometry = plan_of(X, y, precision, 1, columns, batch).geometry
-        codes, labels = unpack_base(samples.base(geometry, 0, samples.generator(3)), geometry)
+        geometry = plan_of(X, y, precision, 1, rows_per_beat, batch).geometry
+        codes, labels = unpack_base(samples.base(geometry, 0, samples.set_generator(3)), geometry)
         drawn = codes
         if precision.draws:
-            drawn = unpack_draws(samples.draws(geometry, 0, samples.generator(3)), geometry)
+            drawn = unpack_draws(samples.draws(geometry, 0, samples.set_generator(3)), geometry)
         found.append((codes.tolist(), labels.tolist(), drawn.tolist()))
     assert all(each == found[0] for each in found)
 
@@ -213,7 +213,7 @@ def test_a_set_is_the_same_whoever_asks(seed):
     state = beginning(np.random.default_rng(seed), plan.geometry)
     samples = samples_of(X, y, precision, seed)
     long = Trained(plan, samples, state)
-    short = Trained(replace(plan, sets=2, epochs=2), samples, state)
+    short = Trained(replace(plan, draw_sets=2, epochs=2), samples, state)
     assert long.losses[:2] == short.losses
     assert Trained(replace(plan, epochs=2), samples_of(X, y, precision, seed + 1), state).losses != short.losses
 
@@ -223,7 +223,7 @@ def test_only_what_ends_an_epoch_decays(seed):
     precision = Precision(8)
     plan = plan_of(X, y, precision, 1, capacity=26 << 10, epochs=1)
     state = beginning(np.random.default_rng(seed), plan.geometry, staleness=0)
-    jobs = [(start.ends_epoch, start.job(plan, state)) for start in starts(plan, samples_of(X, y, precision, seed))]
+    jobs = [(start.ends_epoch, start.job(plan, state)) for start in launches(plan, samples_of(X, y, precision, seed))]
     assert len(jobs) > 2 and [ends for ends, _ in jobs] == [False] * (len(jobs) - 1) + [True]
     assert sum(job.geometry.rows for _, job in jobs) == len(X)
     assert all(job.geometry.rows % plan.geometry.batch == 0 for ends, job in jobs if not ends)
@@ -231,29 +231,29 @@ def test_only_what_ends_an_epoch_decays(seed):
         assert job.settings == (state.settings if ends else replace(state.settings, decay=NO_DECAY))
 
 
-@pytest.mark.parametrize("columns", [1, 8])
-def test_a_batch_that_no_start_can_hold(seed, columns):
+@pytest.mark.parametrize("rows_per_beat", [1, 8])
+def test_a_batch_that_no_start_can_hold(seed, rows_per_beat):
     X, y = table(seed, rows=5000)
-    plan = plan_of(X, y, Precision(8), 1, columns, batch=4000, capacity=64 << 10)
+    plan = plan_of(X, y, Precision(8), 1, rows_per_beat, batch=4000, capacity=64 << 10)
     with pytest.raises(DataError, match=r"batch of 4000 rows does not fit the 65536 bytes.*lower batch_size or bits"):
-        next(starts(plan, samples_of(X, y, Precision(8), seed)))
+        next(launches(plan, samples_of(X, y, Precision(8), seed)))
 
 
 def test_more_rows_than_a_register_holds(monkeypatch):
     """Their groups count, not the rows themselves."""
     monkeypatch.setattr("bitlane.training.plan.MAX_ROWS", 100)
     X, y = np.zeros((1000, 3)), np.zeros((1000, 1))
-    for columns, batch, whole, part in (
+    for rows_per_beat, batch, whole, part in (
         (1, 9, False, 99),
         (8, 9, False, 450),
         (8, 16, False, 800),
         (8, 1000, False, 0),
     ):
-        plan = plan_of(X, y, Precision(4), 1, columns, batch)
-        assert (plan.start_epochs > 0) == whole
+        plan = plan_of(X, y, Precision(4), 1, rows_per_beat, batch)
+        assert (plan.launch_epochs > 0) == whole
         if part:
             assert plan.part_rows == part
-    assert plan_of(X[:800], y[:800], Precision(4), 1, 8, 16).start_epochs == 5
+    assert plan_of(X[:800], y[:800], Precision(4), 1, 8, 16).launch_epochs == 5
 
 
 def test_draws_are_not_the_users_numbers(seed):

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from bitlane.contract.fixed_point import register_value
-from bitlane.contract.formats import BOUND, RATE_FRACTION, STEP_FRACTION
+from bitlane.contract.fixed_point import decode_float
+from bitlane.contract.formats import BOUND, PENALTY_STEP_FRACTION, STEP_FRACTION
 from bitlane.contract.modes import Loss, Prox
 from bitlane.errors import DataError
 from bitlane.training.objective import Objective
@@ -13,18 +13,24 @@ from bitlane.training.objective import Objective
 
 def test_squares_without_more():
     found = Objective().settings(0.5, 16, 0.75)
-    assert register_value(found.step, STEP_FRACTION) == 0.5 / 16
+    assert decode_float(found.step, STEP_FRACTION) == 0.5 / 16
     assert found.step_negative == found.step
-    assert (found.loss, found.prox, found.rate, found.free, found.staleness) == (Loss.SQUARES, Prox.NONE, 0, False, 0)
+    assert (found.loss, found.prox, found.penalty_step, found.unpenalized_intercept, found.staleness) == (
+        Loss.SQUARES,
+        Prox.NONE,
+        0,
+        False,
+        0,
+    )
     assert found.decay == 3 << 14 and found.phase == 0
     assert found.bounds == (BOUND.minimum, BOUND.maximum)
 
 
 def test_losses_class_weights_and_the_rest():
     found = Objective("hinge").settings(0.5, 16, 1.0, staleness=1, class_weight=(0.5, 3.0), free=True)
-    assert found.loss == Loss.HINGE and found.free and found.staleness == 1
-    assert register_value(found.step, STEP_FRACTION) == 3 * 0.5 / 16
-    assert register_value(found.step_negative, STEP_FRACTION) == 0.5 * 0.5 / 16
+    assert found.loss == Loss.HINGE and found.unpenalized_intercept and found.staleness == 1
+    assert decode_float(found.step, STEP_FRACTION) == 3 * 0.5 / 16
+    assert decode_float(found.step_negative, STEP_FRACTION) == 0.5 * 0.5 / 16
     assert Objective("log_loss").settings(1, 1, 1).loss == Loss.LOGISTIC
     assert Objective().settings(1, 1, 1, class_weight=(0.0, 1.0)).step_negative == 0
 
@@ -32,10 +38,14 @@ def test_losses_class_weights_and_the_rest():
 def test_penalties():
     ridge = Objective(penalty="l2", alpha=0.01).settings(0.5, 16, 1.0)
     assert ridge.prox == Prox.L2
-    assert register_value(ridge.rate, RATE_FRACTION) / 64 == pytest.approx(0.005, rel=1e-4)  # of a weight, each batch
+    assert decode_float(ridge.penalty_step, PENALTY_STEP_FRACTION) / 64 == pytest.approx(
+        0.005, rel=1e-4
+    )  # of a weight, each batch
     lasso = Objective(penalty="l1", alpha=0.01).settings(0.5, 16, 1.0)
     assert lasso.prox == Prox.L1
-    assert register_value(lasso.rate, RATE_FRACTION) == pytest.approx(0.005, rel=1e-4)  # off a weight, each batch
+    assert decode_float(lasso.penalty_step, PENALTY_STEP_FRACTION) == pytest.approx(
+        0.005, rel=1e-4
+    )  # off a weight, each batch
     for free in (Objective(penalty="l1"), Objective(alpha=3.0)):
         assert free.settings(0.5, 16, 1.0).prox == Prox.NONE
 
@@ -116,5 +126,5 @@ def test_values_that_no_register_holds(objective, options, message):
 
 
 def test_the_largest_rates_fit():
-    assert Objective(penalty="l2", alpha=0.0156).settings(1.0, 16, 1.0).rate
-    assert Objective(penalty="l1", alpha=0.9999).settings(1.0, 16, 1.0).rate
+    assert Objective(penalty="l2", alpha=0.0156).settings(1.0, 16, 1.0).penalty_step
+    assert Objective(penalty="l1", alpha=0.9999).settings(1.0, 16, 1.0).penalty_step

@@ -222,7 +222,7 @@ def test_each_target_is_what_it_would_be_alone(seed, loss, outputs, passes):
     heard = []
     device = emulator(outputs=outputs)
     run = train(X, y, device=device, on_epoch=lambda *epoch: heard.append(epoch), **options)
-    assert run.passes == passes and run.starts == passes and [epoch for epoch, _ in heard] == [0, 1, 2] * passes
+    assert run.passes == passes and run.launches == passes and [epoch for epoch, _ in heard] == [0, 1, 2] * passes
     assert run.loss.shape == (3, 5) and run.coef.shape == (5, 6) and run.intercept.shape == (5,)
     assert run.snapshots.shape == (3, 5, 6) and run.models()[1].shape == (3, 5)
     assert heard[-1][1] == pytest.approx(run.loss[-1, (passes - 1) * outputs :].mean())
@@ -291,13 +291,13 @@ def test_double_sampling_estimates_the_same_loss(seed):
 def test_what_a_run_reports(seed):
     X, y = table(seed, n=40)
     run = train(X, y, precision=Precision(4), device=EmulatorDevice(), epochs=3, learning_rate=0.05, seed=seed)
-    assert run.device == "emulator" and run.seconds > 0 and run.starts == 1
+    assert run.device == "emulator" and run.seconds > 0 and run.launches == 1
     assert run.bytes_read == 8 * run.beats
     assert run.bound.raw == 3 * 701 * (40 * 4 + 16) / 64
     assert run.bound.layout == 3 * 701 * (64 * 4 + 16) / 64
     assert run.cycles > run.bound.layout > run.bound.raw
-    assert run.settings["bits"] == 4 and run.settings["sets"] == 3 and run.settings["seed"] == seed
-    assert (run.settings["loss"], run.settings["columns"], run.settings["outputs"]) == ("squared_error", 1, 1)
+    assert run.settings["bits"] == 4 and run.settings["draw_sets"] == 3 and run.settings["seed"] == seed
+    assert (run.settings["loss"], run.settings["rows_per_beat"], run.settings["outputs"]) == ("squared_error", 1, 1)
     assert run.passes == 1 and run.first_epoch == 0 and run.snapshots is None
     with pytest.raises(DataError, match="without snapshots"):
         run.models()
@@ -316,10 +316,10 @@ def test_samples_are_read_as_their_levels(seed, bits, levels):
         flush(buffer)
 
     device.flush = keep
-    precision = Precision(bits, table=True)
+    precision = Precision(bits, codebook=True)
     with pytest.warns(UserWarning, match="constant"):
         run = train(X, y, precision=precision, device=device, levels=levels, draws="once", epochs=1, batch_size=16)
-    geometry = Geometry(39, 2000, precision.base_digits, True, 16, half=precision.half, table=True)
+    geometry = Geometry(39, 2000, precision.base_digits, True, 16, half_digit=precision.half_digit, codebook=True)
     codes, _ = unpack_base(written[geometry.base_words], geometry)
     drawn = unpack_draws(written[geometry.draw_words], geometry)
     assert run.levels.shape == (precision.levels, 40) and (run.levels[:, 5] == 3.5).all()
@@ -336,7 +336,7 @@ def test_uniform_levels_in_a_table_give_what_digits_do(seed):
     X, y = table(seed, n=40)
     options = {"epochs": 3, "learning_rate": 0.05, "seed": seed, "shuffle": True}
     digits = train(X, y, precision=Precision(4), device=EmulatorDevice(), **options)
-    tables = train(X, y, precision=Precision(4, table=True), device=emulator(level_slots=64), **options)
+    tables = train(X, y, precision=Precision(4, codebook=True), device=emulator(level_slots=64), **options)
     assert digits.levels is None and tables.levels is not None
     assert tables.loss == pytest.approx(digits.loss, rel=1e-4)
     assert tables.weights == pytest.approx(digits.weights, abs=1e-4)
@@ -351,7 +351,7 @@ def test_wider_ports_give_the_same_bits_in_fewer_cycles(seed, width):
     wide = train(X, y, device=emulator(width=width), **options)
     assert narrow.saturations == 0
     assert wide.loss.tolist() == narrow.loss.tolist() and wide.coef.tolist() == narrow.coef.tolist()
-    assert wide.cycles < narrow.cycles and wide.columns == width // 64
+    assert wide.cycles < narrow.cycles and wide.rows_per_beat == width // 64
     assert wide.bytes_read == wide.beats * width // 8
     assert wide.bound.raw == narrow.bound.raw * 64 / width
 

@@ -41,8 +41,8 @@ def test_settings(config):
         "draws": 1,
         "groups": bits(MAX_ROWS),
         "batch_groups": bits(MAX_ROWS),
-        "batch_tail": bits(config.columns),
-        "epoch_tail": bits(config.columns),
+        "batch_tail": bits(config.rows_per_beat),
+        "epoch_tail": bits(config.rows_per_beat),
         "epochs": bits(MAX_EPOCHS),
         "staleness": 1,
     }
@@ -63,7 +63,7 @@ def test_tokens(config):
 def test_digits(config):
     flags = dict.fromkeys(("bank", "draw", "first", "last_base", "row_last"), 1)
     found = widths(payloads.digit_layout(config))
-    rows = config.outputs * config.columns * 17
+    rows = config.outputs * config.rows_per_beat * 17
     assert found == {"words": config.width, "chunk": bits(config.max_chunks - 1), **flags, "end": 2, "rows": rows}
     row = {"word": 64, "draw": 1, "first": 1, "last_base": 1, "row_last": 1, "end": 17}
     assert widths(payloads.row_layout(config)) == row
@@ -85,12 +85,16 @@ def test_the_largest_dot_product_fits(config):
     ("struct", "expected", "signed"),
     [
         (payloads.Scale, {"mantissa": 16, "exponent": 5}, set()),
-        (payloads.Objective, {"loss": 2, "prox": 2, "low": 16, "high": 16, "free": 1}, {"low", "high"}),
+        (
+            payloads.Objective,
+            {"loss": 2, "prox": 2, "low": 16, "high": 16, "unpenalized_intercept": 1},
+            {"low", "high"},
+        ),
         (payloads.GroupEnd, {"batch_last": 1, "epoch_last": 1}, set()),
         (payloads.RowEnd, {"label": 16, "present": 1}, {"label"}),
         (payloads.Predictions, {"z1": 24, "z2": 24, "end": 17}, {"z1", "z2"}),
         (payloads.Slopes, {"r1": 24, "r2": 24, "margin_cost": 26, "table_cost": 21, "end": 17}, {"r1", "r2"}),
-        (payloads.Coefficients, {"total": 32, "difference": 32}, {"total", "difference"}),
+        (payloads.ScaledGradients, {"total": 32, "difference": 32}, {"total", "difference"}),
         (payloads.Digit, {"low": 1, "high": 1}, set()),
     ],
     ids=lambda value: getattr(value, "__name__", None),

@@ -28,7 +28,7 @@ VALID = {
     "groups": 50,
     "base_digits": 3,
     "draws": 1,
-    "sets": 2,
+    "draw_sets": 2,
     "epochs": 3,
     "batch_groups": 8,
     "batch_tail": 1,
@@ -58,8 +58,8 @@ GOOD: list[dict[str, int]] = [
     {"batch_groups": (1 << 24) - 1},
     {"epochs": 1},
     {"epochs": (1 << 16) - 1},
-    {"sets": 1},
-    {"sets": TOP},
+    {"draw_sets": 1},
+    {"draw_sets": TOP},
     {"base_digits": 0, "draws": 1},
     {"base_digits": 1, "draws": 0},
     {"base_digits": 16, "draws": 0},
@@ -78,14 +78,14 @@ GOOD: list[dict[str, int]] = [
     {"staleness": 1},
     {"staleness": 1, "features": MAX_FEATURES // 2},
     {"staleness": 0, "features": MAX_FEATURES // 2 + 1},
-    {name: (1 << REGISTERS[name].bits) - 1 for name in ("step", "step_negative", "rate", "phase")},
-    {"free": 1, "snapshots": 1},
+    {name: (1 << REGISTERS[name].bits) - 1 for name in ("step", "step_negative", "penalty_step", "phase")},
+    {"unpenalized_intercept": 1, "snapshots": 1},
 ]
 BAD: list[dict[str, int]] = [
     *({"features": features} for features in (0, 513, TOP)),
     *({name: count} for name in ("groups", "batch_groups") for count in (0, 1 << 24, TOP)),
     *({"epochs": epochs} for epochs in (0, 1 << 16, TOP)),
-    {"sets": 0},
+    {"draw_sets": 0},
     {"base_digits": 0, "draws": 0},
     {"features": 1, "base_digits": 17, "draws": 0},
     {"features": 1, "base_digits": 16, "draws": 1},
@@ -112,25 +112,25 @@ TABLE_CASES: list[tuple[dict[str, int], bool]] = [
 ]
 
 
-RANDOM = AcceleratorConfig(max_features=MAX_FEATURES, row_buffer_beats=ROW_WORDS + 64, random=True)
+RANDOM = AcceleratorConfig(max_features=MAX_FEATURES, row_buffer_beats=ROW_WORDS + 64, random_rounding=True)
 RANDOM_CASES: list[tuple[dict[str, int], bool]] = [
-    ({"cuts": model | coefficient << 5}, max(model, coefficient) <= 27)
+    ({"cuts": model | scaled_gradient << 5}, max(model, scaled_gradient) <= 27)
     for model in (0, 1, 27, 28, 31)
-    for coefficient in (0, 1, 27, 28, 31)
+    for scaled_gradient in (0, 1, 27, 28, 31)
 ]
 
 
 def sized(width: int, outputs: int) -> Iterator[tuple[dict[str, int], bool]]:
     """What depends on the build, and whether it is good: rows in a group, and what addresses are multiples of."""
-    columns = width // 64
+    rows_per_beat = width // 64
     record = next(words for words in (2, 4, 8, 16) if words > outputs)
-    for batch in (1, columns):
-        for epoch in (1, columns):
+    for batch in (1, rows_per_beat):
+        for epoch in (1, rows_per_beat):
             yield {"batch_tail": batch, "epoch_tail": epoch}, True
-    for tail in (0, columns + 1, 15):
+    for tail in (0, rows_per_beat + 1, 15):
         yield {"batch_tail": tail}, False
-        yield {"batch_tail": columns, "epoch_tail": tail}, False
-    for names, words in ((BEATS, columns), (MODELS, 16), (("trace",), max(record, columns))):
+        yield {"batch_tail": rows_per_beat, "epoch_tail": tail}, False
+    for names, words in ((BEATS, rows_per_beat), (MODELS, 16), (("trace",), max(record, rows_per_beat))):
         for name in names:
             yield {name: VALID[name] + 8 * words}, True
             for bit in range((8 * words).bit_length() - 1):
@@ -165,7 +165,7 @@ def check(cases: list[tuple[dict[str, int], bool]], config: AcceleratorConfig, r
     registers = SimpleNamespace(**signals)
     chunks, words, refused = Signal(range(MAX_FEATURES // 32 + 1)), Signal(37), Signal()
     settings = SimpleNamespace(chunks=chunks, half=registers.mode[0], base_digits=registers.mode[1:5])
-    factor = 3 if config.table else registers.mode[:5] + registers.mode[5]
+    factor = 3 if config.table_lanes else registers.mode[:5] + registers.mode[5]
     m.d.comb += [
         chunks.eq((registers.features + 31) // 32),
         words.eq((registers.features + 31) // 32 * factor if row_words is None else row_words),

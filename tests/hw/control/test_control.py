@@ -25,7 +25,7 @@ CAUSES = {
     "write SLVERR": ErrorCode.WRITE_SLAVE,
     "write DECERR": ErrorCode.WRITE_DECODE,
 }
-BUILDS = pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (2, 3), (8, 2), (8, 15)])
+BUILDS = pytest.mark.parametrize(("rows_per_beat", "outputs"), [(1, 1), (2, 3), (8, 2), (8, 15)])
 Event = tuple[Any, ...]
 
 
@@ -33,7 +33,7 @@ Event = tuple[Any, ...]
 class Job:
     """A run: its shape, and what shall go wrong, and when, in cycles after the start."""
 
-    columns: int = 1
+    rows_per_beat: int = 1
     outputs: int = 1
     chunks: int = 2
     epochs: int = 2
@@ -44,21 +44,24 @@ class Job:
 
     @property
     def config(self) -> AcceleratorConfig:
-        return config(self.columns, self.outputs)
+        return config(self.rows_per_beat, self.outputs)
 
     @property
     def geometry(self) -> Run:
-        return Run(self.chunks, 1, 0, 1, 1, self.epochs, columns=self.columns, outputs=self.outputs)
+        return Run(self.chunks, 1, 0, 1, 1, self.epochs, rows_per_beat=self.rows_per_beat, outputs=self.outputs)
 
     @property
     def chunk_beats(self) -> int:
         """16 words a chunk."""
-        return 16 // self.columns
+        return 16 // self.rows_per_beat
 
     @property
     def record_beats(self) -> int:
         """Cycles and losses, in a power of two of words and whole beats."""
-        return max(next(words for words in (2, 4, 8, 16) if words > self.outputs), self.columns) // self.columns
+        return (
+            max(next(words for words in (2, 4, 8, 16) if words > self.outputs), self.rows_per_beat)
+            // self.rows_per_beat
+        )
 
 
 def expected_events(job: Job) -> list[Event]:
@@ -72,7 +75,7 @@ def expected_events(job: Job) -> list[Event]:
                     events.append(("store", model, job.chunk_beats, output, chunk))
                     model += 128
         events += [("record", trace, job.record_beats), ("go",)]
-        trace += 8 * job.columns * job.record_beats
+        trace += 8 * job.rows_per_beat * job.record_beats
     return events
 
 
@@ -213,15 +216,15 @@ async def do(ctx: Any, dut: Control, world: World, job: Job) -> tuple[list[Event
 
 @BUILDS
 @pytest.mark.parametrize("snapshots", [True, False])
-def test_phases(seed: int, snapshots: bool, columns: int, outputs: int) -> None:
+def test_phases(seed: int, snapshots: bool, rows_per_beat: int, outputs: int) -> None:
     """Outputs one after the other, of each all chunks; then the record, and on to the next epoch."""
     rng = Random(seed)
-    dut = Control(config(columns, outputs))
+    dut = Control(config(rows_per_beat, outputs))
 
     async def testbench(ctx: Any) -> None:
         world = World(rng, dut)
         for _ in range(3):
-            job = Job(columns, outputs, rng.randint(1, 4), rng.randint(1, 3), snapshots)
+            job = Job(rows_per_beat, outputs, rng.randint(1, 4), rng.randint(1, 3), snapshots)
             events, _ = await do(ctx, dut, world, job)
             assert events == expected_events(job)
             assert ctx.get(dut.epoch) == job.epochs
@@ -235,7 +238,7 @@ def test_phases(seed: int, snapshots: bool, columns: int, outputs: int) -> None:
 
 
 @pytest.mark.parametrize("cause", CAUSES)
-@pytest.mark.parametrize("whole", [Job(epochs=3, snapshots=False), Job(columns=2, outputs=2)], ids=["one", "two"])
+@pytest.mark.parametrize("whole", [Job(epochs=3, snapshots=False), Job(rows_per_beat=2, outputs=2)], ids=["one", "two"])
 def test_errors_in_every_cycle(seed: int, cause: str, whole: Job) -> None:
     """Ends with the right code, after the burst that was going on; the next run knows nothing of it."""
     dut = Control(whole.config)
@@ -259,11 +262,11 @@ def test_errors_in_every_cycle(seed: int, cause: str, whole: Job) -> None:
     run(dut, testbench)
 
 
-@pytest.mark.parametrize("columns", [1, 2, 4, 8])
+@pytest.mark.parametrize("rows_per_beat", [1, 2, 4, 8])
 @pytest.mark.parametrize(("outputs", "chunks"), [(1, 1), (3, 2), (15, 1)])
-def test_cycles_of_storing(columns: int, outputs: int, chunks: int) -> None:
-    """With a real writer and a memory that takes all: 16 / columns + 3 a chunk, and 3 more than the record's beats."""
-    job = Job(columns, outputs, chunks, epochs=2, snapshots=False)
+def test_cycles_of_storing(rows_per_beat: int, outputs: int, chunks: int) -> None:
+    """With a real writer and a fast memory: 16 / rows_per_beat + 3 cycles a chunk, and 3 more than the record's."""
+    job = Job(rows_per_beat, outputs, chunks, epochs=2, snapshots=False)
     m = Module()
     m.submodules.control = control = Control(job.config)
     m.submodules.writer = writer = Writer(job.config)
@@ -287,7 +290,7 @@ def test_cycles_of_storing(columns: int, outputs: int, chunks: int) -> None:
                 cycles += 1
                 assert cycles < 1000
                 await ctx.tick()
-            assert cycles == models * (16 // columns + 3) + job.record_beats + 3
+            assert cycles == models * (16 // rows_per_beat + 3) + job.record_beats + 3
             await ctx.tick().repeat(2)  # an epoch is longer than a cycle
         await ctx.tick().repeat(5)
         assert ctx.get(control.done)

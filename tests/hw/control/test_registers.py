@@ -19,7 +19,7 @@ KNOWN = {register.offset + 4 * word for register in REGISTERS.values() for word 
 
 def test_window():
     """The registers have a page of addresses to themselves."""
-    bus = Registers(table=True, random=True).bus
+    bus = Registers(table_lanes=True, random_rounding=True).bus
     assert 1 << len(bus.awaddr) == 1 << len(bus.araddr) == 4096
 
 
@@ -94,7 +94,7 @@ def word_bits(register: Register, word: int) -> int:
 def test_every_writable_register(seed: int, slowness: int) -> None:
     """Holds exactly its bits, reads them back, and no other register's write changes it."""
     rng = Random(seed)
-    dut = Registers(table=True, random=True)
+    dut = Registers(table_lanes=True, random_rounding=True)
 
     async def testbench(ctx: Any) -> None:
         bus = Bus(ctx, dut, rng, slowness)
@@ -120,7 +120,7 @@ def test_every_writable_register(seed: int, slowness: int) -> None:
 def test_strobes(seed: int) -> None:
     """Only the bytes that are strobed change, of all the registers."""
     rng = Random(seed)
-    dut = Registers(table=True, random=True)
+    dut = Registers(table_lanes=True, random_rounding=True)
 
     async def testbench(ctx: Any) -> None:
         bus = Bus(ctx, dut, rng)
@@ -144,7 +144,7 @@ def test_strobes(seed: int) -> None:
 def test_each_byte_by_itself(seed: int) -> None:
     """A 64-bit register put together from the bytes of its two words, in any order."""
     rng = Random(seed)
-    dut = Registers(table=True, random=True)
+    dut = Registers(table_lanes=True, random_rounding=True)
 
     async def testbench(ctx: Any) -> None:
         bus = Bus(ctx, dut, rng)
@@ -164,7 +164,7 @@ def test_each_byte_by_itself(seed: int) -> None:
 
 def test_every_read_only_register(seed: int) -> None:
     rng = Random(seed)
-    dut = Registers(table=True, random=True)
+    dut = Registers(table_lanes=True, random_rounding=True)
 
     async def testbench(ctx: Any) -> None:
         bus = Bus(ctx, dut, rng, 1)
@@ -185,7 +185,7 @@ def test_every_read_only_register(seed: int) -> None:
 def test_control_is_a_pulse(seed: int) -> None:
     """High for the one cycle after address and data have met, reads as 0; a byte that is not strobed is no pulse."""
     rng = Random(seed)
-    dut = Registers(table=True, random=True)
+    dut = Registers(table_lanes=True, random_rounding=True)
     pulses: list[int] = []
 
     async def testbench(ctx: Any) -> None:
@@ -215,7 +215,7 @@ def test_control_is_a_pulse(seed: int) -> None:
 def test_locked(seed: int) -> None:
     """While a run goes on its registers keep their values; control and irq_enable can be written."""
     rng = Random(seed)
-    dut = Registers(table=True, random=True)
+    dut = Registers(table_lanes=True, random_rounding=True)
 
     async def testbench(ctx: Any) -> None:
         bus = Bus(ctx, dut, rng)
@@ -237,7 +237,7 @@ def test_locked(seed: int) -> None:
 
 
 def test_control_passes_while_locked() -> None:
-    dut = Registers(table=True, random=True)
+    dut = Registers(table_lanes=True, random_rounding=True)
 
     async def testbench(ctx: Any) -> None:
         ctx.set(dut.locked, 1)
@@ -255,7 +255,7 @@ def test_control_passes_while_locked() -> None:
 def test_unknown_addresses(seed: int) -> None:
     """Read as 0, swallow writes, answer OKAY; nothing else changes."""
     rng = Random(seed)
-    dut = Registers(table=True, random=True)
+    dut = Registers(table_lanes=True, random_rounding=True)
 
     async def testbench(ctx: Any) -> None:
         bus = Bus(ctx, dut, rng)
@@ -274,7 +274,7 @@ def test_unknown_addresses(seed: int) -> None:
 def test_reads_one_a_cycle(seed: int) -> None:
     """A master that is always ready gets a word a cycle, a cycle after its address."""
     rng = Random(seed)
-    dut = Registers(table=True, random=True)
+    dut = Registers(table_lanes=True, random_rounding=True)
 
     async def testbench(ctx: Any) -> None:
         ctx.set(dut.identity, 0x1234)
@@ -298,7 +298,7 @@ def test_reads_one_a_cycle(seed: int) -> None:
 def test_a_response_that_waits_stops_the_bus(seed: int) -> None:
     """Neither a second write nor a second read is accepted while an answer is not taken."""
     rng = Random(seed)
-    dut = Registers(table=True, random=True)
+    dut = Registers(table_lanes=True, random_rounding=True)
 
     async def testbench(ctx: Any) -> None:
         ctx.set(dut.identity, 0xABCD)

@@ -24,7 +24,7 @@ def decayed(scale: Scale, decay: int) -> Scale:
     return p >> 16, exponent
 
 
-def rate32(rate: Scale) -> int:
+def penalty_step32(rate: Scale) -> int:
     """The rate in 2**-32."""
     mantissa, exponent = rate
     return (mantissa << 16) >> exponent
@@ -50,7 +50,7 @@ def test_decay(seed: int) -> None:
     """Steps and rate after every epoch of some runs, long enough for exponents to run out; one scale a cycle."""
     rng = Random(seed)
     dut = Schedule()
-    assert SCALES == ("step", "step_negative", "rate")
+    assert SCALES == ("step", "step_negative", "penalty_step")
 
     async def testbench(ctx: Any) -> None:
         for decay in (1 << 15, 1 << 16, (1 << 16) - 1, *(rng.randrange(1 << 15, 1 << 16) for _ in range(6))):
@@ -91,14 +91,14 @@ def test_phase(seed: int) -> None:
             assert ctx.get(dut.phase) == phase
             await ctx.tick()
             for _ in range(100):
-                assert ctx.get(dut.rate32) == rate32(rate)
+                assert ctx.get(dut.penalty_step32) == penalty_step32(rate)
                 end = rng.random() < 0.5
                 ctx.set(dut.batch_end, end)
-                carry = end and phase + rate32(rate) >= 1 << 32
+                carry = end and phase + penalty_step32(rate) >= 1 << 32
                 assert ctx.get(dut.shrink) == carry
                 shrinks += carry
                 if end:
-                    phase = (phase + rate32(rate)) % (1 << 32)
+                    phase = (phase + penalty_step32(rate)) % (1 << 32)
                 await ctx.tick()
                 assert ctx.get(dut.phase) == phase
             ctx.set(dut.batch_end, 0)
@@ -119,7 +119,7 @@ def test_a_decayed_rate_counts_from_the_next_epoch(seed: int) -> None:
         await ctx.tick()
         for _ in range(30):
             ctx.set(dut.batch_end, 1)
-            phase += rate32(rate)
+            phase += penalty_step32(rate)
             assert ctx.get(dut.shrink) == phase >> 32
             phase %= 1 << 32
             await ctx.tick()
@@ -130,7 +130,7 @@ def test_a_decayed_rate_counts_from_the_next_epoch(seed: int) -> None:
             ctx.set(dut.epoch_end, 0)
             for _ in range(DECAY_CYCLES + 1):
                 await ctx.tick()
-            assert ctx.get(dut.rate32) == rate32(rate)
+            assert ctx.get(dut.penalty_step32) == penalty_step32(rate)
             assert ctx.get(dut.phase) == phase
 
     run(dut, testbench)

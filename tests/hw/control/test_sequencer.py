@@ -12,7 +12,7 @@ from tests.helpers.blocks import DRAW, LABEL, MODEL, Run, Token, run, settings, 
 
 from bitlane_hw.control.sequencer import Sequencer
 
-BUILDS = [(1, 1), (2, 3), (8, 3)]  # columns, outputs
+BUILDS = [(1, 1), (2, 3), (8, 3)]  # rows_per_beat, outputs
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Bench:
         self.stalls = [0, 0]  # memory, model
 
     def _some_beat(self) -> int:
-        return self.rng.getrandbits(64 * self.geometry.columns)
+        return self.rng.getrandbits(64 * self.geometry.rows_per_beat)
 
     def _inputs(self, ctx: Any) -> bool:
         """Sets this cycle's inputs, and says what they change from the next cycle on; returns enable."""
@@ -135,7 +135,7 @@ class Bench:
                 beat, token.chunk, token.output, token.part,
             )  # fmt: skip
         elif token.kind == LABEL:
-            for column in range(self.geometry.columns):
+            for column in range(self.geometry.rows_per_beat):
                 self.labels[token.output, column] = unpack(beat >> (64 * column), 4, 16)
         else:
             self._check_digits(ctx.get(self.dut.digits.payload), token, beat)
@@ -186,7 +186,7 @@ def stops_before(bench: Bench) -> Token:
     return bench.expected.token
 
 
-@pytest.mark.parametrize(("columns", "outputs"), BUILDS)
+@pytest.mark.parametrize(("rows_per_beat", "outputs"), BUILDS)
 @pytest.mark.parametrize(
     "rates",
     [
@@ -200,8 +200,8 @@ def stops_before(bench: Bench) -> Token:
     ids=["free", "model", "publishing", "memory", "both", "enable"],
 )
 @pytest.mark.parametrize("table", [False, True], ids=["digits", "table"])
-def test_holds(seed: int, rates: Rates, columns: int, outputs: int, table: bool) -> None:
-    simulate(Bench(Random(seed), some_run(Random(seed), columns, outputs, max_beats=250, table=table), rates))
+def test_holds(seed: int, rates: Rates, rows_per_beat: int, outputs: int, table: bool) -> None:
+    simulate(Bench(Random(seed), some_run(Random(seed), rows_per_beat, outputs, max_beats=250, table=table), rates))
 
 
 @pytest.mark.parametrize("staleness", [0, 1])

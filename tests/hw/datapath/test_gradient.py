@@ -28,11 +28,11 @@ COEFFICIENT_BITS = 32
 ENDS = -(1 << COEFFICIENT_BITS - 1), (1 << COEFFICIENT_BITS - 1) - 1
 
 
-def some_coefficients(rng: Random, columns: int) -> list[dict[str, int]]:
+def some_scaled_gradients(rng: Random, rows_per_beat: int) -> list[dict[str, int]]:
     """Often extreme ones: terms may be as large as they get."""
     return [
         {name: rng.choice((some_int(rng, COEFFICIENT_BITS), *ENDS)) for name in ("total", "difference")}
-        for _ in range(columns)
+        for _ in range(rows_per_beat)
     ]
 
 
@@ -40,12 +40,12 @@ class Group:
     """One group through the pass: what it begins with, and what comes out."""
 
     def __init__(self, rng: Random, geometry: Run):
-        self.coefficients = some_coefficients(rng, geometry.columns)
+        self.scaled_gradients = some_scaled_gradients(rng, geometry.rows_per_beat)
         self.end = {"batch_last": rng.randrange(2), "epoch_last": rng.randrange(2)}
         self.prox = rng.choice((NONE, L2, L1, BOX))
         terms = [
             row_terms(row["total"], row["difference"], geometry.base_digits, geometry.draws)
-            for row in self.coefficients
+            for row in self.scaled_gradients
         ]
         self.passes = []
         for token in tokens(geometry):
@@ -81,7 +81,7 @@ def check_pass(bench: Bench, rng: Random, geometry: Run, spare: int) -> None:
             ctx.set(dut.start, cycle == begin)
             if cycle == begin:
                 group = Group(rng, geometry)
-                for port, row in zip(dut.coefficients, group.coefficients, strict=True):
+                for port, row in zip(dut.scaled_gradients, group.scaled_gradients, strict=True):
                     ctx.set(port, row)
                 ctx.set(dut.end, group.end)
                 ctx.set(dut.prox, group.prox)
@@ -92,7 +92,7 @@ def check_pass(bench: Bench, rng: Random, geometry: Run, spare: int) -> None:
                 ctx.set(dut.prox, rng.randrange(4))
             taken = due.get(cycle + GradientPass.latency)
             assert ctx.get(dut.beats.ready) == (taken is not None), cycle
-            words = rng.getrandbits(64 * geometry.columns)
+            words = rng.getrandbits(64 * geometry.rows_per_beat)
             if taken is not None:
                 words = sum(row["word"] << 64 * i for i, row in enumerate(taken["rows"]))
             ctx.set(dut.beats.payload, words)
@@ -105,23 +105,23 @@ def check_pass(bench: Bench, rng: Random, geometry: Run, spare: int) -> None:
     bench.run(testbench)
 
 
-@pytest.mark.parametrize("columns", [1, 2, 8])
-def test_pass(seed: int, columns: int) -> None:
+@pytest.mark.parametrize("rows_per_beat", [1, 2, 8])
+def test_pass(seed: int, rows_per_beat: int) -> None:
     """Each group's beats with their terms, from the cycle after its start, the next group right behind it or later."""
     rng = Random(seed)
-    bench = Bench(GradientPass(config(columns)))
+    bench = Bench(GradientPass(config(rows_per_beat)))
     assert GradientPass.latency == 1
     corners = [
-        Run(chunks, base_digits, draws, 1, 1, 1, columns=columns)
+        Run(chunks, base_digits, draws, 1, 1, 1, rows_per_beat=rows_per_beat)
         for chunks, base_digits, draws in ((1, 1, 0), (1, 0, 1), (3, 0, 1), (2, 1, 1), (1, 16, 0), (1, 15, 1))
     ]
-    for geometry in (*corners, *(some_run(rng, columns) for _ in range(6))):
+    for geometry in (*corners, *(some_run(rng, rows_per_beat) for _ in range(6))):
         for spare in (0, 3):
             check_pass(bench, rng, geometry, spare)
 
 
 def test_the_largest_terms_fit() -> None:
-    """The terms of a row add up to less than a quarter of MASTER's range, whatever the coefficients."""
+    """The terms of a row add up to less than a quarter of MASTER's range, whatever the scaled_gradients."""
     for base_digits in range(17):
         for draws in (0, 1) if base_digits < 16 else (0,):
             for total in ENDS:

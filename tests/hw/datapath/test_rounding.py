@@ -1,4 +1,4 @@
-"""Random rounding of what is published, and of the coefficients, against the words and the rounding of integers."""
+"""Random rounding of what is published, and of the scaled_gradients, against the words and the rounding of integers."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from tests.helpers.blocks import Bench, pack, some_int, unpack
 
 from bitlane.contract import prng as randomness
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.latencies import COEFFICIENT_LATENCY, PUBLISH_LATENCY
+from bitlane.contract.latencies import PUBLISH_LATENCY, SCALED_GRADIENT_LATENCY
 from bitlane.contract.prng import SEED_STEP
-from bitlane_hw.datapath.rounding import CoefficientRounding, ModelRounding
+from bitlane_hw.datapath.rounding import ModelRounding, ScaledGradientRounding
 
 LANES, CHUNKS = 32, 4
 LEAST, MOST = -(1 << 31), (1 << 31) - 1
 
 
-def config(columns: int = 1) -> AcceleratorConfig:
-    return AcceleratorConfig(64 * columns, max_features=LANES * CHUNKS, row_buffer_beats=128, random=True)
+def config(rows_per_beat: int = 1) -> AcceleratorConfig:
+    return AcceleratorConfig(
+        64 * rows_per_beat, max_features=LANES * CHUNKS, row_buffer_beats=128, random_rounding=True
+    )
 
 
 def rounded(value: int, word: int, cut: int) -> int:
@@ -28,7 +30,7 @@ def rounded(value: int, word: int, cut: int) -> int:
     return (value + word % (1 << cut)) >> cut << cut
 
 
-async def begin(ctx: Any, dut: ModelRounding | CoefficientRounding, seed: int, cut: int) -> None:
+async def begin(ctx: Any, dut: ModelRounding | ScaledGradientRounding, seed: int, cut: int) -> None:
     """What a run begins with."""
     ctx.set(dut.seed, seed)
     ctx.set(dut.cut, cut)
@@ -67,7 +69,7 @@ def test_what_is_published(seed: int) -> None:
                     assert unpack(ctx.get(dut.rounded_masters), LANES, 32) == expected[2]
 
             for batch in range(4):
-                words = randomness.words(start + batch * SEED_STEP & 0xFFFFFFFF, range(chunks), lanes)
+                words = randomness.random_words(start + batch * SEED_STEP & 0xFFFFFFFF, range(chunks), lanes)
                 for chunk in range(chunks):
                     values = [
                         rng.choice((some_int(rng, 32), LEAST, MOST, MOST - rng.getrandbits(cut + 1)))
@@ -99,12 +101,12 @@ def test_what_is_published(seed: int) -> None:
         once(Random(seed + i))
 
 
-@pytest.mark.parametrize("columns", [1, 4])
-def test_coefficients(seed: int, columns: int) -> None:
+@pytest.mark.parametrize("rows_per_beat", [1, 4])
+def test_scaled_gradients(seed: int, rows_per_beat: int) -> None:
     """Groups of batches of any length: each has words of its place, each batch of a seed; clipped values are told."""
-    dut = CoefficientRounding(config(columns))
+    dut = ScaledGradientRounding(config(rows_per_beat))
     bench = Bench(dut)
-    lanes = randomness.coefficient_lanes(columns)
+    lanes = randomness.scaled_gradient_lanes(rows_per_beat)
 
     def once(rng: Random) -> None:
         start, cut = rng.getrandbits(32), rng.choice((0, 1, 12, 27))
@@ -122,18 +124,18 @@ def test_coefficients(seed: int, columns: int) -> None:
                     ctx.set(dut.due, 0)
                     for _ in range(dut.AHEAD - 1):
                         await ctx.tick()
-                    values = [rng.choice((some_int(rng, 32), LEAST, MOST)) for _ in range(2 * columns)]
-                    for column, given in enumerate(dut.coefficients):
+                    values = [rng.choice((some_int(rng, 32), LEAST, MOST)) for _ in range(2 * rows_per_beat)]
+                    for column, given in enumerate(dut.scaled_gradients):
                         ctx.set(given, {"total": values[2 * column], "difference": values[2 * column + 1]})
-                    for _ in range(COEFFICIENT_LATENCY):
+                    for _ in range(SCALED_GRADIENT_LATENCY):
                         await ctx.tick()
-                    words = randomness.words(now, range(group, group + 1), lanes)[0].tolist()
+                    words = randomness.random_words(now, range(group, group + 1), lanes)[0].tolist()
                     exact = [rounded(value, word, cut) for value, word in zip(values, words, strict=True)]
                     got = [(ctx.get(each.total), ctx.get(each.difference)) for each in dut.rounded]
                     assert np.ravel(got).tolist() == [min(value, MOST) for value in exact]
                     assert ctx.get(dut.clipped) == sum((value > MOST) << i for i, value in enumerate(exact))
                     assert ctx.get(dut.seed_now) == (now + last * SEED_STEP) & 0xFFFFFFFF
-                    for column, given in enumerate(dut.coefficients):
+                    for column, given in enumerate(dut.scaled_gradients):
                         ctx.set(given, {"total": rng.getrandbits(31), "difference": -column})
                     for _ in range(rng.choice((0, 1, 3))):  # they stay, whatever comes along
                         await ctx.tick()

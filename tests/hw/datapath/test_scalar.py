@@ -16,17 +16,17 @@ from tests.helpers.blocks import (
     ONE,
     SQUARES,
     Bench,
-    coefficient,
     fields,
     loss_of,
     predicted,
     rounded,
     run,
+    scaled_gradient,
     slope,
     some_int,
 )
 
-from bitlane.contract.sigmoid_lut import logistic_table
+from bitlane.contract.sigmoid_lut import sigmoid_lut
 from bitlane_hw.common.payloads import dot_bits
 from bitlane_hw.datapath.scalar import LossSum, Predict, Slope, Step
 
@@ -161,7 +161,7 @@ def test_slope_of_every_logistic_cell(seed: int, slopes: Bench) -> None:
 @pytest.mark.parametrize("sign", [1, -1])
 def test_logistic_table_against_floats(sign: int) -> None:
     """Every prediction there is: as far off as `logistic_table` says, and half a unit of the table for rounding."""
-    tail, logarithm = np.array(logistic_table()).T * 2.0**-18
+    tail, logarithm = np.array(sigmoid_lut()).T * 2.0**-18
     unit = 2.0**-19
     for start in range(0, HIGHEST + 1, 1 << 20):
         u = np.arange(start, start + (1 << 20))
@@ -176,10 +176,10 @@ def test_logistic_table_against_floats(sign: int) -> None:
 
 
 # --- LossSum -------------------------------------------------------------------------------------
-@pytest.mark.parametrize("columns", [1, 2, 8])
-def test_loss(seed: int, columns: int) -> None:
+@pytest.mark.parametrize("rows_per_beat", [1, 2, 8])
+def test_loss(seed: int, rows_per_beat: int) -> None:
     rng = Random(seed)
-    dut = LossSum(columns)
+    dut = LossSum(rows_per_beat)
     assert dut.latency == 5
 
     async def testbench(ctx: Any) -> None:
@@ -197,7 +197,7 @@ def test_loss(seed: int, columns: int) -> None:
                         "table_cost": rng.getrandbits(21),
                         "end": some_end(rng),
                     }
-                    for _ in range(columns)
+                    for _ in range(rows_per_beat)
                 ]
                 added = [
                     loss_of(loss, (row["r1"], row["r2"]), (row["margin_cost"], row["table_cost"]))
@@ -242,7 +242,7 @@ def test_step(seed: int, step: Bench, exponent: int) -> None:
         values = [(0, 0)] * 2
         if end["present"]:
             operands = r1 + r2, r2 - r1
-            values = [coefficient(operand, scales[end["label"] < 0]) for operand in operands]
+            values = [scaled_gradient(operand, scales[end["label"] < 0]) for operand in operands]
             clips.update(operand > 0 for operand, (_, clipped) in zip(operands, values, strict=True) if clipped)
         (total, clipped1), (difference, clipped2) = values
         row = {"r1": r1, "r2": r2, "margin_cost": rng.getrandbits(BITS + 2), "end": end}
@@ -255,7 +255,7 @@ def test_step(seed: int, step: Bench, exponent: int) -> None:
             for port, scale in zip((dut.step, dut.step_negative), scales, strict=True):
                 ctx.set(port, {"mantissa": scale[0], "exponent": scale[1]})
             cases = [stepped((scales[0], scales[1])) for _ in range(120)]
-            await check_stream(ctx, dut.slopes, dut.coefficients, dut.clipped, Step.latency, cases, rng)
+            await check_stream(ctx, dut.slopes, dut.scaled_gradients, dut.clipped, Step.latency, cases, rng)
 
     assert Step.latency == 5
     step.run(testbench)
@@ -275,13 +275,13 @@ def test_coefficients_stay(seed: int, step: Bench) -> None:
         now, clips = {"total": 0, "difference": 0}, 0
         for _ in range(30):
             r1, r2 = (some_int(rng, BITS) for _ in range(2))
-            (total, clipped1), (difference, clipped2) = (coefficient(x, scale) for x in (r1 + r2, r2 - r1))
+            (total, clipped1), (difference, clipped2) = (scaled_gradient(x, scale) for x in (r1 + r2, r2 - r1))
             ctx.set(dut.slopes.valid, 1)
             ctx.set(dut.slopes.payload, {"r1": r1, "r2": r2, "end": {"label": some_int(rng, 16), "present": 1}})
             for cycle in range(Step.latency + rng.randint(1, 6)):
                 if cycle == Step.latency:
                     now, clips = {"total": total, "difference": difference}, clipped1 | clipped2 << 1
-                assert fields(ctx.get(dut.coefficients.payload)) == now
+                assert fields(ctx.get(dut.scaled_gradients.payload)) == now
                 assert ctx.get(dut.clipped) == (clips if cycle == Step.latency else 0)
                 await ctx.tick()
                 ctx.set(dut.slopes.valid, 0)

@@ -25,20 +25,23 @@ from tests.helpers.blocks import (
 from bitlane_hw.datapath.table_pass import TablePass
 
 LANES, SLOTS, LATENCY = 32, 64, 5
-ENDS = -(1 << 31), (1 << 31) - 1  # of a coefficient
+ENDS = -(1 << 31), (1 << 31) - 1  # of a scaled_gradient
 
 
 class Group:
     """One group through the pass: what it begins with, and what comes out, by the cycle after its start."""
 
-    def __init__(self, rng: Random, columns: int, chunks: int, base_bits: int, slots: list[list[list[int]]]):
-        self.coefficients = [
-            {name: rng.choice((some_int(rng, 32), *ENDS)) for name in ("total", "difference")} for _ in range(columns)
+    def __init__(self, rng: Random, rows_per_beat: int, chunks: int, base_bits: int, slots: list[list[list[int]]]):
+        self.scaled_gradients = [
+            {name: rng.choice((some_int(rng, 32), *ENDS)) for name in ("total", "difference")}
+            for _ in range(rows_per_beat)
         ]
         self.end = {"batch_last": rng.randrange(2), "epoch_last": rng.randrange(2)}
         self.prox = rng.choice((NONE, L2, L1, BOX))
-        rows = [Coded(rng, chunks, base_bits) for _ in range(columns)]
-        exact = [[rounded(row["total"] + sign * row["difference"], 6) for sign in (-1, 1)] for row in self.coefficients]
+        rows = [Coded(rng, chunks, base_bits) for _ in range(rows_per_beat)]
+        exact = [
+            [rounded(row["total"] + sign * row["difference"], 6) for sign in (-1, 1)] for row in self.scaled_gradients
+        ]
         limited = [[clip(c, 25) for c in row] for row in exact]
         self.clipped = sum(
             (c != exact[row][i]) << 2 * row + i for row, pair in enumerate(limited) for i, c in enumerate(pair)
@@ -72,22 +75,22 @@ class Group:
         self.cycles = max(cycle, 4)  # to the next start, at least
 
 
-def check_pass(bench: Bench, rng: Random, columns: int, chunks: int, base_bits: int, spare: int) -> None:
+def check_pass(bench: Bench, rng: Random, rows_per_beat: int, chunks: int, base_bits: int, spare: int) -> None:
     """Groups one after the other, each begun when the last has had its beats, or up to `spare` cycles later."""
     dut = bench.dut
-    slots = [some_slots(rng, SLOTS) for _ in range(columns)]
+    slots = [some_slots(rng, SLOTS) for _ in range(rows_per_beat)]
 
     async def testbench(ctx: Any) -> None:
         ctx.set(dut.settings, {"chunks": chunks, "base_digits": base_bits // 2, "half": base_bits % 2, "draws": 1})
         beats: dict[int, int] = {}
         terms: dict[int, dict[str, Any]] = {}
         clipped: dict[int, int] = {}
-        begin, read = 2, [0] * columns
+        begin, read = 2, [0] * rows_per_beat
         for cycle in range(10 + 6 * (4 + 3 * chunks + spare)):
             ctx.set(dut.start, cycle == begin)
             if cycle == begin:
-                group = Group(rng, columns, chunks, base_bits, slots)
-                for port, row in zip(dut.coefficients, group.coefficients, strict=True):
+                group = Group(rng, rows_per_beat, chunks, base_bits, slots)
+                for port, row in zip(dut.scaled_gradients, group.scaled_gradients, strict=True):
                     ctx.set(port, row)
                 ctx.set(dut.end, group.end)
                 ctx.set(dut.prox, group.prox)
@@ -98,7 +101,7 @@ def check_pass(bench: Bench, rng: Random, columns: int, chunks: int, base_bits: 
             else:  # these are only of use with `start`
                 ctx.set(dut.end.as_value(), rng.getrandbits(2))
                 ctx.set(dut.prox, rng.randrange(4))
-            ctx.set(dut.beats.payload, beats.get(cycle, rng.getrandbits(64 * columns)))
+            ctx.set(dut.beats.payload, beats.get(cycle, rng.getrandbits(64 * rows_per_beat)))
             assert ctx.get(dut.beats.ready) == (cycle in beats), cycle
             for port, levels in zip(dut.tables, read, strict=True):
                 ctx.set(port.levels, levels)
@@ -115,12 +118,12 @@ def check_pass(bench: Bench, rng: Random, columns: int, chunks: int, base_bits: 
     bench.run(testbench)
 
 
-@pytest.mark.parametrize("columns", [1, 2])
-def test_pass(seed: int, columns: int) -> None:
+@pytest.mark.parametrize("rows_per_beat", [1, 2])
+def test_pass(seed: int, rows_per_beat: int) -> None:
     """Each group's terms, from its start, the next group right behind it or later; all that is clipped, once."""
     rng = Random(seed)
-    bench = Bench(TablePass(config(columns, table=True)))
+    bench = Bench(TablePass(config(rows_per_beat, table=True)))
     assert TablePass.latency == LATENCY
     for base_bits in (1, 2, 3):
         for chunks in (1, 2, rng.randint(3, 4)):
-            check_pass(bench, rng, columns, chunks, base_bits, rng.choice((0, 3)))
+            check_pass(bench, rng, rows_per_beat, chunks, base_bits, rng.choice((0, 3)))

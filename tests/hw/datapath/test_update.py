@@ -29,7 +29,7 @@ from bitlane.contract.latencies import ROW_GAP
 from bitlane_hw.datapath.update import THRESHOLD_BITS, UpdateLanes
 
 LANES = 32
-ENDS = -(1 << 31), (1 << 31) - 1  # of a coefficient
+ENDS = -(1 << 31), (1 << 31) - 1  # of a scaled_gradient
 LOWEST_BOUND, HIGHEST_BOUND = -(1 << 15), (1 << 15) - 1
 NOTHING = Proximal()
 
@@ -37,24 +37,24 @@ NOTHING = Proximal()
 @pytest.fixture(
     scope="module",
     params=[(1, False), (2, False), (8, False), (1, True), (8, True)],
-    ids=lambda param: f"{param[0]} columns" + param[1] * ", terms",
+    ids=lambda param: f"{param[0]} rows_per_beat" + param[1] * ", terms",
 )
 def lanes(request: pytest.FixtureRequest) -> Bench:
-    columns, table = request.param
-    return Bench(UpdateLanes(config(columns, table=table)))
+    rows_per_beat, table = request.param
+    return Bench(UpdateLanes(config(rows_per_beat, table=table)))
 
 
 @dataclass(frozen=True)
 class Setup:
     """What is constant in a run."""
 
-    columns: int
+    rows_per_beat: int
     chunks: int = 1
     base_digits: int = 1
     draws: int = 0
     last_lane: int = 31
     staleness: int = 0
-    free: int = 0
+    unpenalized_intercept: int = 0
     proximal: Proximal = NOTHING
     table: bool = False  # terms come, two a chunk, instead of digits that choose
 
@@ -83,18 +83,18 @@ class Write:
 
 
 def some_setup(rng: Random, lanes: Bench, **given: Any) -> Setup:
-    columns = len(lanes.dut.passes.payload.rows)
+    rows_per_beat = len(lanes.dut.passes.payload.rows)
     draws = rng.randrange(2)
     staleness = rng.randrange(2)
     low, high = sorted(some_int(rng, 16) for _ in range(2))
     setup = Setup(
-        columns,
+        rows_per_beat,
         chunks=rng.randint(1, 4 // (1 + staleness)),
         base_digits=rng.randint(1 - draws, 4),
         draws=draws,
         last_lane=rng.randrange(LANES),
         staleness=staleness,
-        free=rng.randrange(2),
+        unpenalized_intercept=rng.randrange(2),
         proximal=Proximal(NONE, rng.getrandbits(rng.randint(0, THRESHOLD_BITS)), low, high),
         table="word" not in dict(lanes.dut.passes.payload.rows.shape().elem_shape),
     )
@@ -163,14 +163,14 @@ class Plan:
         rng, setup = self.rng, self.setup
         alike = rng.random() < 0.3  # all rows: for sums as large as they get
         scale = rng.choice((8, 20, 32, 32))
-        rows = [[rng.choice((some_int(rng, scale), *ENDS)) for _ in range(2)] for _ in range(setup.columns)]
+        rows = [[rng.choice((some_int(rng, scale), *ENDS)) for _ in range(2)] for _ in range(setup.rows_per_beat)]
         terms = [row_terms(*(rows[0] if alike else row), setup.base_digits, setup.draws) for row in rows]
         digits = [
             [[[rng.randrange(4) for _ in range(LANES)] for _ in range(setup.digits)] for _ in rows]
             for _ in range(setup.chunks)
         ]
         if alike:
-            digits = [[chunk[0]] * setup.columns for chunk in digits]
+            digits = [[chunk[0]] * setup.rows_per_beat for chunk in digits]
         passes = [
             [
                 [
@@ -191,7 +191,7 @@ class Plan:
             [
                 [
                     [some_int(rng, 29) if extreme is None else extreme for _ in range(LANES)]
-                    for _ in range(setup.columns)
+                    for _ in range(setup.rows_per_beat)
                 ]
                 for _ in range(2)
             ]
@@ -216,7 +216,9 @@ class Plan:
         masters, clipped = list(self.masters[chunk]), 0
         for j in range(setup.last_lane + 1 if tail else LANES):
             exact = masters[j] - changes[j]
-            masters[j], clips = proximal.updated(exact, spared=bool(tail and setup.free and j == setup.last_lane))
+            masters[j], clips = proximal.updated(
+                exact, spared=bool(tail and setup.unpenalized_intercept and j == setup.last_lane)
+            )
             clipped += clips
             self.clips[exact > 0] += clips
         self.masters[chunk] = masters
@@ -241,7 +243,7 @@ class Plan:
                 ctx.set(dut.settings[name], getattr(setup, name))
             for name in ("threshold", "low", "high"):
                 ctx.set(getattr(dut, name), getattr(setup.proximal, name))
-            ctx.set(dut.free, setup.free)
+            ctx.set(dut.unpenalized_intercept, setup.unpenalized_intercept)
             read = rng.getrandbits(32 * LANES)
             clipped, clipped_before = 0, 0
             for cycle in range(max(self.writes) + 4):
@@ -276,8 +278,8 @@ class Plan:
 
 
 def test_promised_latency(lanes: Bench) -> None:
-    columns = len(lanes.dut.passes.payload.rows)
-    assert lanes.dut.latency == 3 + {1: 0, 2: 1, 8: 3}[columns]
+    rows_per_beat = len(lanes.dut.passes.payload.rows)
+    assert lanes.dut.latency == 3 + {1: 0, 2: 1, 8: 3}[rows_per_beat]
 
 
 def test_groups(seed: int, lanes: Bench) -> None:
@@ -361,7 +363,11 @@ def test_prox_is_the_last_words(seed: int, lanes: Bench) -> None:
     last_lanes = rng.sample((0, 30, 31), 3)
     for prox, last_lane in zip((L2, L1, BOX), last_lanes, strict=True):
         proximal = Proximal(NONE, 1 << 27, -1, 1)
-        plan = Plan(rng, lanes, some_setup(rng, lanes, chunks=2, last_lane=last_lane, free=1, proximal=proximal))
+        plan = Plan(
+            rng,
+            lanes,
+            some_setup(rng, lanes, chunks=2, last_lane=last_lane, unpenalized_intercept=1, proximal=proximal),
+        )
         cycle = plan.load_all(0)
         for group in range(4):
             cycle = plan.group(cycle, prox if group % 2 else NONE)

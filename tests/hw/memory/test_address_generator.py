@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.helpers.blocks import LABEL, MODEL, Run, Token, run, settings, some_run, tokens
 
-from bitlane_hw.memory.address_generator import Walker
+from bitlane_hw.memory.address_generator import AddressGenerator
 
 FLAGS = ("first", "last_base", "last", "row_last", "batch_last", "epoch_last")
-BUILDS = [(1, 1), (2, 3), (8, 3), (8, 15)]  # columns, outputs
+BUILDS = [(1, 1), (2, 3), (8, 3), (8, 15)]  # rows_per_beat, outputs
 
 
 def check_token(seen: Any, token: Token) -> None:
@@ -35,7 +35,7 @@ def table(chunks: int, base_bits: int, **more: int) -> Run:
 
 def check(geometry: Run, rng: Random, eagerness: float) -> None:
     """Every token in its place, a token a cycle, held while it is not taken; nothing after the last."""
-    dut = Walker(geometry.config)
+    dut = AddressGenerator(geometry.config)
 
     async def testbench(ctx: Any) -> None:
         ctx.set(dut.settings, settings(geometry))
@@ -56,24 +56,24 @@ def check(geometry: Run, rng: Random, eagerness: float) -> None:
     run(dut, testbench)
 
 
-@pytest.mark.parametrize(("columns", "outputs"), BUILDS)
+@pytest.mark.parametrize(("rows_per_beat", "outputs"), BUILDS)
 @pytest.mark.parametrize("eagerness", [1, 0.5])
-def test_order(seed: int, eagerness: float, columns: int, outputs: int) -> None:
+def test_order(seed: int, eagerness: float, rows_per_beat: int, outputs: int) -> None:
     rng = Random(seed)
     for _ in range(3):
-        check(some_run(rng, columns, outputs), rng, eagerness)
-        check(some_run(rng, columns, outputs, table=True), rng, eagerness)
+        check(some_run(rng, rows_per_beat, outputs), rng, eagerness)
+        check(some_run(rng, rows_per_beat, outputs, table=True), rng, eagerness)
 
 
 @pytest.mark.parametrize(
     "geometry",
     [
         Run(chunks=1, base_digits=1, draws=0, groups=1, batch_groups=1, epochs=1),
-        Run(chunks=1, base_digits=0, draws=1, groups=9, batch_groups=4, epochs=3, columns=2, outputs=2),
+        Run(chunks=1, base_digits=0, draws=1, groups=9, batch_groups=4, epochs=3, rows_per_beat=2, outputs=2),
         Run(chunks=4, base_digits=16, draws=0, groups=2, batch_groups=5, epochs=2, outputs=3),
-        Run(chunks=4, base_digits=15, draws=1, groups=4, batch_groups=4, epochs=1, columns=8),
+        Run(chunks=4, base_digits=15, draws=1, groups=4, batch_groups=4, epochs=1, rows_per_beat=8),
         *(table(chunks, base_bits) for chunks in (1, 2, 3) for base_bits in (1, 2, 3)),
-        table(1, 3, columns=8, outputs=15),
+        table(1, 3, rows_per_beat=8, outputs=15),
     ],
     ids=str,
 )

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from tests.helpers.blocks import DRAW, MODEL, Run, config, run, some_run, tokens
 
-from bitlane_hw.memory.burst_generator import Requester, StreamCursor
+from bitlane_hw.memory.burst_generator import BurstGenerator, StreamCursor
 
 LIMIT = config().fifo_beats
-BUILDS = pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (1, 3), (2, 3), (4, 1), (8, 3)])
+BUILDS = pytest.mark.parametrize(("rows_per_beat", "outputs"), [(1, 1), (1, 3), (2, 3), (4, 1), (8, 3)])
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Place:
 
 def some_place(rng: Random, geometry: Run) -> Place:
     """Regions at any multiple of a beat, often just below a multiple of 4096, apart or one for all sets."""
-    beat = 8 * geometry.columns
+    beat = 8 * geometry.rows_per_beat
     page = 4096 // beat
 
     def address() -> int:
@@ -45,7 +45,7 @@ def some_place(rng: Random, geometry: Run) -> Place:
 
 def beat_addresses(geometry: Run, place: Place) -> tuple[list[int], list[int]]:
     """The address of each beat of both streams, in the order of the layout."""
-    beat = 8 * geometry.columns
+    beat = 8 * geometry.rows_per_beat
     streams: tuple[list[int], list[int]] = ([], [])
     streams[0].extend(place.model + beat * i for i in range(geometry.model_beats))
     for epoch in range(geometry.epochs):
@@ -55,12 +55,12 @@ def beat_addresses(geometry: Run, place: Place) -> tuple[list[int], list[int]]:
     return streams
 
 
-def set_up(ctx: Any, dut: Requester, geometry: Run, place: Place) -> None:
+def set_up(ctx: Any, dut: BurstGenerator, geometry: Run, place: Place) -> None:
     ctx.set(dut.model, place.model)
     ctx.set(dut.chunks, geometry.chunks)
     if geometry.table:
         ctx.set(dut.level_chunks, geometry.chunks * geometry.levels)
-    ctx.set(dut.sets, place.sets)
+    ctx.set(dut.draw_sets, place.sets)
     for i in range(2):
         ctx.set(
             dut.regions[i],
@@ -76,7 +76,7 @@ class Bench:
         self.geometry = geometry
         self.place = place
         self.rates = token_rate, burst_rate, pop_rate
-        self.dut = Requester(geometry.config)
+        self.dut = BurstGenerator(geometry.config)
         self.waiting = deque(token.kind for token in tokens(geometry))
         self.bursts: list[tuple[int, int, int]] = []  # stream, address, beats
         self.asked = [0, 0]
@@ -132,7 +132,7 @@ class Bench:
 def check_bursts(bench: Bench) -> None:
     """The bursts cover each stream's beats exactly, cut well, in the order of need."""
     geometry = bench.geometry
-    beat = 8 * geometry.columns
+    beat = 8 * geometry.rows_per_beat
     expected = beat_addresses(geometry, bench.place)
     position = [0, 0]
     needed: tuple[list[int], list[int]] = ([], [])  # when each beat of a stream is needed
@@ -162,10 +162,10 @@ def check_bursts(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "rates", [(1, 1, 1), (1, 1, 0.3), (0.5, 0.1, 0.9), (0.9, 0.5, 0.1)], ids=["free", "room", "port", "pops"]
 )
-def test_bursts(seed: int, rates: tuple[float, float, float], columns: int, outputs: int) -> None:
+def test_bursts(seed: int, rates: tuple[float, float, float], rows_per_beat: int, outputs: int) -> None:
     rng = Random(seed)
     for table in (False, False, True):
-        geometry = some_run(rng, columns, outputs, max_beats=300, table=table)
+        geometry = some_run(rng, rows_per_beat, outputs, max_beats=300, table=table)
         bench = Bench(rng, geometry, some_place(rng, geometry), *rates)
 
         async def testbench(ctx: Any, bench: Bench = bench) -> None:
@@ -181,10 +181,10 @@ def test_bursts(seed: int, rates: tuple[float, float, float], columns: int, outp
 
 
 @BUILDS
-def test_one_token_a_cycle(seed: int, columns: int, outputs: int) -> None:
+def test_one_token_a_cycle(seed: int, rows_per_beat: int, outputs: int) -> None:
     """With room and a free port the requester never holds the walker up."""
     rng = Random(seed)
-    geometry = some_run(rng, columns, outputs, max_beats=300)
+    geometry = some_run(rng, rows_per_beat, outputs, max_beats=300)
     bench = Bench(rng, geometry, some_place(rng, geometry), 1, 1, 1)
 
     async def testbench(ctx: Any) -> None:
@@ -196,11 +196,13 @@ def test_one_token_a_cycle(seed: int, columns: int, outputs: int) -> None:
     run(bench.dut, testbench)
 
 
-@pytest.mark.parametrize("columns", [1, 2, 4, 8])
-def test_models_in_whole_bursts(seed: int, columns: int) -> None:
+@pytest.mark.parametrize("rows_per_beat", [1, 2, 4, 8])
+def test_models_in_whole_bursts(seed: int, rows_per_beat: int) -> None:
     """From a page's beginning on: all models are one region, in bursts of 16 beats but for the last."""
     rng = Random(seed)
-    geometry = Run(chunks=3, base_digits=1, draws=1, groups=2, batch_groups=1, epochs=1, columns=columns, outputs=3)
+    geometry = Run(
+        chunks=3, base_digits=1, draws=1, groups=2, batch_groups=1, epochs=1, rows_per_beat=rows_per_beat, outputs=3
+    )
     bench = Bench(rng, geometry, Place(0x7000, 1, (0x8000, 0x9000), (0, 0)), 1, 1, 1)
 
     async def testbench(ctx: Any) -> None:
@@ -212,16 +214,16 @@ def test_models_in_whole_bursts(seed: int, columns: int) -> None:
         await bench.cycle(ctx)
 
     run(bench.dut, testbench)
-    beats = 3 * 3 * 16 // columns
+    beats = 3 * 3 * 16 // rows_per_beat
     starts = range(0, beats, 16)
-    assert bench.bursts == [(0, 0x7000 + 8 * columns * start, min(16, beats - start)) for start in starts]
+    assert bench.bursts == [(0, 0x7000 + 8 * rows_per_beat * start, min(16, beats - start)) for start in starts]
 
 
 def test_enable_low_stops(seed: int) -> None:
     """No burst begins after `enable` has fallen; the one on the port stays until it is taken."""
     rng = Random(seed)
-    for columns in (1, 2, 4, 8) * 3:
-        geometry = some_run(rng, columns, rng.choice((1, 3)), max_beats=500)
+    for rows_per_beat in (1, 2, 4, 8) * 3:
+        geometry = some_run(rng, rows_per_beat, rng.choice((1, 3)), max_beats=500)
         bench = Bench(rng, geometry, some_place(rng, geometry), 1, 0.4, rng.choice((0.1, 0.5)))
         before = rng.randrange(1, 100)
 
@@ -253,12 +255,12 @@ def cut(address: int, beats: int, beat: int) -> Iterator[tuple[int, int]]:
         address, beats = address + taken * beat, beats - taken
 
 
-@pytest.mark.parametrize("columns", [1, 4])
-def test_a_load_begins_anew(seed: int, columns: int) -> None:
+@pytest.mark.parametrize("rows_per_beat", [1, 4])
+def test_a_load_begins_anew(seed: int, rows_per_beat: int) -> None:
     """Whatever set the stream has come to: its bursts are again those of what comes first, and of set 0, 1, ..."""
     rng = Random(seed)
-    beat = 8 * columns
-    dut = StreamCursor(config(columns))
+    beat = 8 * rows_per_beat
+    dut = StreamCursor(config(rows_per_beat))
 
     async def testbench(ctx: Any) -> None:
         for _ in range(12):
@@ -267,7 +269,7 @@ def test_a_load_begins_anew(seed: int, columns: int) -> None:
             stride = rng.randint(beats, 100) * beat
             ctx.set(dut.first, {"address": first[0], "stride": 0, "beats": first[1]})
             ctx.set(dut.region, {"address": address, "stride": stride, "beats": beats})
-            ctx.set(dut.sets, sets)
+            ctx.set(dut.draw_sets, sets)
             await ctx.tick()
             ctx.set(dut.load, 1)
             await ctx.tick()

@@ -12,18 +12,18 @@ from bitlane_hw.memory.loader import Loader
 
 
 @pytest.mark.parametrize(
-    ("columns", "outputs", "levels"),
+    ("rows_per_beat", "outputs", "levels"),
     [(1, 1, 0), (1, 3, 0), (2, 2, 0), (8, 15, 0), (1, 1, 9), (2, 3, 5), (8, 15, 9)],
 )
-def test_chunks(seed: int, columns: int, outputs: int, levels: int) -> None:
+def test_chunks(seed: int, rows_per_beat: int, outputs: int, levels: int) -> None:
     """A load for the chunk's output, or level, in the cycle after its last beat; the next beats may follow at once.
 
     When none does, the register is 0 from the next cycle on.
     """
     rng = Random(seed)
-    can = config(columns, outputs, table=levels > 0)
+    can = config(rows_per_beat, outputs, table=levels > 0)
     dut = Loader(can)
-    width = 64 * columns
+    width = 64 * rows_per_beat
     places = [(output, chunk) for output in range(outputs + levels) for chunk in range(can.max_chunks)]
 
     def loads(ctx: Any) -> list[int]:
@@ -36,13 +36,13 @@ def test_chunks(seed: int, columns: int, outputs: int, levels: int) -> None:
             due = None
             for output, chunk in (*places, (0, 0)):
                 gathered: list[int] = []
-                while len(gathered) < 16 // columns:
+                while len(gathered) < 16 // rows_per_beat:
                     valid = rng.random() < rate
                     beat = rng.getrandbits(width)
                     ctx.set(dut.beats.valid, valid)
                     payload = {"words": beat, "chunk": chunk, "output": output, "part": len(gathered)}
                     if not valid:  # nobody looks
-                        payload = {"words": beat, "part": rng.randrange(16 // columns)}
+                        payload = {"words": beat, "part": rng.randrange(16 // rows_per_beat)}
                     ctx.set(dut.beats.payload, payload)
                     assert loads(ctx) == ([] if due is None else [due[0]])
                     if due is not None:

@@ -18,8 +18,8 @@ OKAY = 0
 class Memory:
     """Answers bursts in order, a beat's data being its address; and checks what the reader says of them."""
 
-    def __init__(self, rng: Random, dut: Reader, columns: int, rates: tuple[float, float], errors: float):
-        self.rng, self.dut, self.beat, self.errors = rng, dut, 8 * columns, errors
+    def __init__(self, rng: Random, dut: Reader, rows_per_beat: int, rates: tuple[float, float], errors: float):
+        self.rng, self.dut, self.beat, self.errors = rng, dut, 8 * rows_per_beat, errors
         self.address_rate, self.data_rate = rates
         self.waiting: deque[tuple[int, int, bool]] = deque()  # address, stream, last of its burst
         self.asked = 0
@@ -54,7 +54,7 @@ class Memory:
 def set_run(ctx: Any, dut: Reader, geometry: Run, place: Place) -> None:
     ctx.set(dut.settings, settings(geometry))
     ctx.set(dut.model, place.model)
-    ctx.set(dut.sets, place.sets)
+    ctx.set(dut.draw_sets, place.sets)
     for i in range(2):
         region = {"address": place.addresses[i], "stride": place.strides[i], "beats": geometry.set_beats[i]}
         ctx.set(dut.regions[i], region)
@@ -62,17 +62,17 @@ def set_run(ctx: Any, dut: Reader, geometry: Run, place: Place) -> None:
 
 @pytest.mark.parametrize("errors", [0.0, 0.1])
 @pytest.mark.parametrize("rates", [(1.0, 1.0), (0.1, 1.0), (1.0, 0.3)], ids=str)
-@pytest.mark.parametrize(("columns", "outputs", "table"), [(1, 1, False), (2, 3, False), (2, 3, True)])
-def test_beats(columns, outputs, table, rates, errors, seed):
+@pytest.mark.parametrize(("rows_per_beat", "outputs", "table"), [(1, 1, False), (2, 3, False), (2, 3, True)])
+def test_beats(rows_per_beat, outputs, table, rates, errors, seed):
     rng = Random(seed)
-    geometry = some_run(rng, columns, outputs, table=table)
+    geometry = some_run(rng, rows_per_beat, outputs, table=table)
     place = some_place(rng, geometry)
     dut = Reader(geometry.config)
     expected = beat_addresses(geometry, place)
     got: tuple[list[int], list[int]] = ([], [])
 
     async def bench(ctx: Any) -> None:
-        memory = Memory(rng, dut, columns, rates, errors)
+        memory = Memory(rng, dut, rows_per_beat, rates, errors)
         set_run(ctx, dut, geometry, place)
         await ctx.tick()
         ctx.set(dut.load, 1)

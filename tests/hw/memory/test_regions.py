@@ -11,14 +11,14 @@ from tests.helpers.blocks import Run, config, run, settings
 from bitlane_hw.memory.regions import RegionSizes
 
 
-@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (2, 3), (8, 15)])
-def test_sizes(seed: int, columns: int, outputs: int) -> None:
+@pytest.mark.parametrize(("rows_per_beat", "outputs"), [(1, 1), (2, 3), (8, 15)])
+def test_sizes(seed: int, rows_per_beat: int, outputs: int) -> None:
     """However long a set is; the next start may come as soon as the last sizes are there."""
     rng = Random(seed)
-    dut = RegionSizes(config(columns, outputs))
+    dut = RegionSizes(config(rows_per_beat, outputs))
 
     def case(chunks: int, base_digits: int, groups: int) -> Run:
-        return Run(chunks, base_digits, 1, groups, 1, 1, columns=columns, outputs=outputs)
+        return Run(chunks, base_digits, 1, groups, 1, 1, rows_per_beat=rows_per_beat, outputs=outputs)
 
     most = (1 << 24) - 1
     cases = [

@@ -11,13 +11,13 @@ from tests.helpers.blocks import config, pack, run, some_int
 from bitlane_hw.memory.storer import Storer
 
 
-@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (1, 15), (2, 1), (4, 5), (8, 1), (8, 15)])
-def test_beats(seed: int, columns: int, outputs: int) -> None:
+@pytest.mark.parametrize(("rows_per_beat", "outputs"), [(1, 1), (1, 15), (2, 1), (4, 5), (8, 1), (8, 15)])
+def test_beats(seed: int, rows_per_beat: int, outputs: int) -> None:
     """The beats of each request from its first, whatever was taken before: of 16 words, or a power of two of them."""
     rng = Random(seed)
-    dut = Storer(config(columns, outputs))
-    width = 64 * columns
-    record_words = max(columns, 1 << outputs.bit_length())
+    dut = Storer(config(rows_per_beat, outputs))
+    width = 64 * rows_per_beat
+    record_words = max(rows_per_beat, 1 << outputs.bit_length())
 
     async def testbench(ctx: Any) -> None:
         for _ in range(20):
@@ -34,7 +34,7 @@ def test_beats(seed: int, columns: int, outputs: int) -> None:
             ctx.set(dut.stamp, stamp)
             for port, loss in zip(dut.losses, losses, strict=True):
                 ctx.set(port, loss & (1 << 64) - 1)
-            for i in range((record_words if trace else 16) // columns):
+            for i in range((record_words if trace else 16) // rows_per_beat):
                 ready = False
                 while not ready:
                     ready = rng.random() < 0.6

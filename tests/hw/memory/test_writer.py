@@ -15,16 +15,16 @@ from bitlane_hw.memory.storer import Storer
 from bitlane_hw.memory.writer import Writer
 
 OKAY, SLVERR, DECERR = 0b00, 0b10, 0b11
-SIZES = {1: 3, 2: 4, 4: 5, 8: 6}  # AWSIZE by columns
+SIZES = {1: 3, 2: 4, 4: 5, 8: 6}  # AWSIZE by rows_per_beat
 
 
 class Memory:
     """Takes addresses and beats when it likes, answers a while after a burst's last beat."""
 
-    def __init__(self, rng: Random, dut: Writer, columns: int, rate: float, responses: dict[int, int]):
+    def __init__(self, rng: Random, dut: Writer, rows_per_beat: int, rate: float, responses: dict[int, int]):
         self.rng = rng
         self.dut = dut
-        self.columns = columns
+        self.rows_per_beat = rows_per_beat
         self.rate = rate
         self.responses = responses  # by number of the burst; OKAY where none is given
         self.bursts: list[tuple[int, list[int]]] = []
@@ -53,7 +53,7 @@ class Memory:
         if ctx.get(axi.wvalid):
             assert self.left, "a beat before its address"
             assert ctx.get(axi.wlast) == (self.left == 1)
-            assert ctx.get(axi.wstrb) == (1 << 8 * self.columns) - 1
+            assert ctx.get(axi.wstrb) == (1 << 8 * self.rows_per_beat) - 1
             if w:
                 self.bursts[-1][1].append(ctx.get(axi.wdata))
                 self.left -= 1
@@ -61,7 +61,7 @@ class Memory:
                     self.complete.append(len(self.bursts))
         if ctx.get(axi.awvalid) and aw:
             assert not self.left, "an address before the last one's beats"
-            assert (ctx.get(axi.awsize), ctx.get(axi.awburst)) == (SIZES[self.columns], 1)
+            assert (ctx.get(axi.awsize), ctx.get(axi.awburst)) == (SIZES[self.rows_per_beat], 1)
             self.left = ctx.get(axi.awlen) + 1
             self.bursts.append((ctx.get(axi.awaddr), []))
         return response
@@ -76,11 +76,11 @@ class Memory:
 
 
 def write(
-    rng: Random, columns: int, bursts: list[tuple[int, list[int]]], rate: float, responses: dict[int, int]
+    rng: Random, rows_per_beat: int, bursts: list[tuple[int, list[int]]], rate: float, responses: dict[int, int]
 ) -> None:
     """Hands all bursts to a writer; checks what memory gets, `idle` and `response` in every cycle."""
-    dut = Writer(config(columns))
-    memory = Memory(rng, dut, columns, rate, responses)
+    dut = Writer(config(rows_per_beat))
+    memory = Memory(rng, dut, rows_per_beat, rate, responses)
 
     async def testbench(ctx: Any) -> None:
         latched = OKAY
@@ -115,18 +115,18 @@ def write(
     run(dut, testbench)
 
 
-@pytest.mark.parametrize("columns", SIZES)
+@pytest.mark.parametrize("rows_per_beat", SIZES)
 @pytest.mark.parametrize("rate", [1, 0.5, 0.1])
-def test_bursts(seed: int, rate: float, columns: int) -> None:
+def test_bursts(seed: int, rate: float, rows_per_beat: int) -> None:
     rng = Random(seed)
     bursts = [
         (
-            8 * columns * rng.randrange(1 << 34),
-            [rng.getrandbits(64 * columns) for _ in range(rng.choice((1, 2, 16, rng.randint(1, 16))))],
+            8 * rows_per_beat * rng.randrange(1 << 34),
+            [rng.getrandbits(64 * rows_per_beat) for _ in range(rng.choice((1, 2, 16, rng.randint(1, 16))))],
         )
         for _ in range(10)
     ]
-    write(rng, columns, bursts, rate, {})
+    write(rng, rows_per_beat, bursts, rate, {})
 
 
 @pytest.mark.parametrize("error", [SLVERR, DECERR])
@@ -156,19 +156,19 @@ def test_beats_flow_one_a_cycle(beats: int) -> None:
     run(dut, testbench)
 
 
-@pytest.mark.parametrize(("columns", "outputs"), [(1, 1), (1, 15), (2, 3), (8, 3), (8, 15)])
+@pytest.mark.parametrize(("rows_per_beat", "outputs"), [(1, 1), (1, 15), (2, 3), (8, 3), (8, 15)])
 @pytest.mark.parametrize("rate", [1, 0.4])
-def test_with_the_storer(seed: int, rate: float, columns: int, outputs: int) -> None:
+def test_with_the_storer(seed: int, rate: float, rows_per_beat: int, outputs: int) -> None:
     """Chunks and records in any order: each burst begins with its first beat, whatever beats were shown before."""
     rng = Random(seed)
-    built = config(columns, outputs)
+    built = config(rows_per_beat, outputs)
     m = Module()
     m.submodules.storer = storer = Storer(built)
     m.submodules.writer = writer = Writer(built)
     connect(m, storer.beats, writer.beats)
     m.d.comb += storer.begin.eq(writer.requests.valid & writer.requests.ready)
-    memory = Memory(rng, writer, columns, rate, {})
-    record_words = max(next(words for words in (2, 4, 8, 16) if words > outputs), columns)
+    memory = Memory(rng, writer, rows_per_beat, rate, {})
+    record_words = max(next(words for words in (2, 4, 8, 16) if words > outputs), rows_per_beat)
     expected = []
 
     async def ask(ctx: Any, trace: bool) -> None:
@@ -181,9 +181,11 @@ def test_with_the_storer(seed: int, rate: float, columns: int, outputs: int) -> 
         else:
             ctx.set(storer.masters, pack(values, 32))
         whole = pack(values, 64 if trace else 32)
-        beats = (record_words if trace else 16) // columns
+        beats = (record_words if trace else 16) // rows_per_beat
         address = 1024 * rng.randrange(1 << 20)
-        expected.append((address, [whole >> (64 * columns * i) & (1 << 64 * columns) - 1 for i in range(beats)]))
+        expected.append(
+            (address, [whole >> (64 * rows_per_beat * i) & (1 << 64 * rows_per_beat) - 1 for i in range(beats)])
+        )
         ctx.set(storer.trace, trace)
         ctx.set(writer.requests.payload, {"address": address, "beats": beats})
         ctx.set(writer.requests.valid, 1)

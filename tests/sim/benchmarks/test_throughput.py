@@ -10,7 +10,7 @@ import pytest
 from bitlane.contract.cycles import MemoryTiming
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.latencies import update_latency
-from bitlane.driver.driver import Accelerator
+from bitlane.driver.driver import Driver
 from bitlane.errors import DeviceError
 from bitlane_sim.benchmarks import throughput
 from bitlane_sim.benchmarks.throughput import geometry_of, measured_cycles, random_job, short_memory_rows, why_slow
@@ -37,11 +37,11 @@ def test_an_updated_model_is_read_soon(digits):
     with RtlDevice(SMALL, timing=TIMING) as device:
         for batch in (4, 2):
             geometry = Geometry(300, 4, digits, draws=False, batch=batch)
-            outcome = Accelerator(device).run(random_job(geometry, 2, staleness=0))
+            outcome = Driver(device).run(random_job(geometry, 2, staleness=0))
             cycles.append(np.diff(outcome.epoch_cycles)[0])
     waited = cycles[1] - cycles[0]
     assert waited + 1 == 20 + digits - 1
-    assert update_latency(1, table=False) == 20
+    assert update_latency(1, table_lanes=False) == 20
 
 
 @pytest.mark.parametrize(
@@ -73,12 +73,12 @@ def test_an_updated_model_is_read_soon_with_tables(tables, base_bits):
     cycles = []
     for batch in (4, 2):
         base_digits, half = divmod(base_bits, 2)
-        geometry = Geometry(300, 4, base_digits, True, batch, half=half == 1, table=True)
-        outcome = Accelerator(tables).run(random_job(geometry, 2, staleness=0))
+        geometry = Geometry(300, 4, base_digits, True, batch, half_digit=half == 1, codebook=True)
+        outcome = Driver(tables).run(random_job(geometry, 2, staleness=0))
         cycles.append(np.diff(outcome.epoch_cycles)[0])
     waited = cycles[1] - cycles[0]
     assert waited + 1 == 28 + {1: 2, 2: 2, 3: 3}[base_bits] - 1
-    assert update_latency(1, table=True) == 28
+    assert update_latency(1, table_lanes=True) == 28
 
 
 @pytest.mark.parametrize(
@@ -135,4 +135,4 @@ def test_shapes_have_whole_batches():
         geometry = geometry_of(shape, 8)
         assert geometry.rows % geometry.batch == 0
         assert geometry.digits * 2 == shape[1]
-        assert dataclasses.replace(geometry, columns=1) == geometry_of(shape)
+        assert dataclasses.replace(geometry, rows_per_beat=1) == geometry_of(shape)

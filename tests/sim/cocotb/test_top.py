@@ -17,7 +17,7 @@ from bitlane_sim.rtl.build import TOP, verilog
 
 def small_job(seed: int, config: AcceleratorConfig) -> Job:
     """A run of some thousand cycles."""
-    return random_job(np.random.default_rng(seed), config, features=100, rows=12 * config.columns, epochs=3)
+    return random_job(np.random.default_rng(seed), config, features=100, rows=12 * config.rows_per_beat, epochs=3)
 
 
 @pytest.mark.skipif(bool(why_not()), reason=why_not())

@@ -20,7 +20,7 @@ from bitlane.contract.packing import pack_base
 from bitlane.contract.registers import CONTROL_START, FIELDS, REGISTERS, STATUS_ERROR_SHIFT
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver import registers
-from bitlane.driver.driver import Accelerator
+from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane.errors import DeviceError
 from bitlane_sim.coverage.__main__ import WIDE, report_bins, report_points
@@ -80,7 +80,8 @@ def test_report_fails_while_a_bin_is_empty(capsys):
 def test_modes_fill_their_own_bins_only():
     registers = dict.fromkeys((*RUN_REGISTERS, *FIELDS), 0) | {
         "features": 33, "groups": 10, "batch_groups": 4, "batch_tail": 1, "epoch_tail": 1, "base_digits": 3,
-        "draws": 1, "sets": 2, "epochs": 2, "loss": Loss.HINGE, "prox": Prox.L1, "free": 1, "staleness": 1,
+        "draws": 1, "draw_sets": 2, "epochs": 2, "loss": Loss.HINGE, "prox": Prox.L1, "unpenalized_intercept": 1,
+        "staleness": 1,
         "decay": NO_DECAY, "step": 5,
     }  # fmt: skip
     bins = declared(SMALL)
@@ -127,7 +128,7 @@ def test_clipped_sides_add_up_to_the_counter(seed):
         job = random_job(rng, SMALL, features=40, rows=20)
         job = dataclasses.replace(job, settings=dataclasses.replace(job.settings, loss=Loss.SQUARES))
         with watched(job.settings) as seen:
-            outcome = Accelerator(EmulatorDevice(SMALL)).run(job)
+            outcome = Driver(EmulatorDevice(SMALL)).run(job)
         assert sum(count for (what, _), count in seen.items() if what != "prox") == outcome.counters.saturations
         found += outcome.counters.saturations
     assert found
@@ -144,7 +145,7 @@ def test_sides(side, seed):
     settings = dataclasses.replace(job.settings, **chosen)
     job = Job(geometry, [pack_base(codes, labels, geometry)], [], np.full((1, 32), weight, np.int32), 1, settings)
     with watched(settings) as seen:
-        Accelerator(EmulatorDevice(SMALL)).run(job)
+        Driver(EmulatorDevice(SMALL)).run(job)
     assert seen["z", side] == seen["r", side] == 8  # two copies of four rows
     assert not any(count for (_, where), count in seen.items() if where != side)
 
@@ -152,11 +153,11 @@ def test_sides(side, seed):
 def test_a_run_that_clips_nothing_fills_no_side(seed):
     rng = np.random.default_rng(seed)
     job = random_job(rng, SMALL, features=40, rows=20)
-    widest = {"prox": Prox.BOX, "bounds": (-32768, 32767), "free": False}
-    quiet = dataclasses.replace(job.settings, step=0, step_negative=0, rate=0, loss=Loss.HINGE, **widest)
+    widest = {"prox": Prox.BOX, "bounds": (-32768, 32767), "unpenalized_intercept": False}
+    quiet = dataclasses.replace(job.settings, step=0, step_negative=0, penalty_step=0, loss=Loss.HINGE, **widest)
     job = dataclasses.replace(job, settings=quiet, master=np.zeros_like(job.master))
     with watched(quiet) as seen:
-        Accelerator(EmulatorDevice(SMALL)).run(job)
+        Driver(EmulatorDevice(SMALL)).run(job)
     bins = declared(SMALL)
     observe_values(bins, seen)
     assert filled(bins) == {"prox: BOX inside"}
@@ -173,7 +174,7 @@ def test_phases():
 
 def test_refused_registers_are_refused_by_the_emulator_too(seed):
     device = EmulatorDevice(SMALL)
-    Accelerator(device).run(random_job(np.random.default_rng(seed), SMALL, features=40, rows=20))
+    Driver(device).run(random_job(np.random.default_rng(seed), SMALL, features=40, rows=20))
     for rule, values in refused(SMALL).items():
         kept = {name: registers.read(device, name) for name in values}
         write(device, values)

@@ -13,18 +13,18 @@ from bitlane.contract.geometry import Geometry
 from bitlane.contract.modes import Loss
 from bitlane.contract.packing import pack_base
 from bitlane_sim.equivalence.random_jobs import TESTED, random_job, random_settings
-from bitlane_sim.equivalence.rig import Bench, Variant
+from bitlane_sim.equivalence.rig import EquivalenceRig, Variant
 
 RUNS = 400  # of each configuration
 
 
 def name(config: AcceleratorConfig) -> str:
-    return f"{config.width}x{config.outputs}" + config.table * " table" + config.random * " random"
+    return f"{config.width}x{config.outputs}" + config.table_lanes * " table" + config.random_rounding * " random"
 
 
 @pytest.fixture(scope="module", params=TESTED, ids=name)
 def bench(request):
-    bench = Bench([request.param])
+    bench = EquivalenceRig([request.param])
     yield bench
     bench.close()
 
@@ -49,7 +49,7 @@ def test_a_changed_bit_is_seen(bench, seed):
             return getattr(device, name)
 
         def flush(self, buffer):
-            if buffer.array.size == sum(words.size for words in job.base):
+            if buffer.array.size == sum(words.size for words in job.base_regions):
                 buffer.array[0] ^= np.uint64(1)
             device.flush(buffer)
 
@@ -66,7 +66,7 @@ def test_cycles_at_any_latency(seed, config, latency):
     """Cycles are predicted for every latency that the prefetch buffers cover, one batch an epoch included."""
     rng = np.random.default_rng(seed)
     timing = MemoryTiming(latency, int(rng.choice([1, 2, 3, rng.integers(1, 90)])))
-    bench = Bench([config], timings=[timing])
+    bench = EquivalenceRig([config], timings=[timing])
     for _ in range(10):
         job = random_job(rng, config, features=300, rows=200, batch=int(rng.choice([1, 3, 50, 500])))
         assert bench.compare(job, Variant(config, timing)) == ""
@@ -81,7 +81,7 @@ def test_largest_model(seed, features, digits, staleness):
     """The default build: all its features at s = 8, at the longest row that it takes, and with two models."""
     config = AcceleratorConfig()
     variant = Variant(config, MemoryTiming())
-    bench = Bench([config], 64 << 20, [variant.timing])
+    bench = EquivalenceRig([config], 64 << 20, [variant.timing])
     rng = np.random.default_rng(seed)
     geometry = Geometry(features, 6, digits, False, batch=3)
     shape = geometry.rows, geometry.features
@@ -91,8 +91,8 @@ def test_largest_model(seed, features, digits, staleness):
     job = dataclasses.replace(
         random_job(rng, config),
         geometry=geometry,
-        base=[pack_base(codes, labels, geometry)],
-        draws=[],
+        base_regions=[pack_base(codes, labels, geometry)],
+        draw_regions=[],
         master=rng.integers(-(1 << 28), 1 << 28, size=(1, geometry.features)).astype(np.int32),
         settings=settings,
     )

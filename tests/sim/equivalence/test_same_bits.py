@@ -42,7 +42,7 @@ def facts(model) -> dict[str, object]:
         "beats": run.beats,
         "stalls": run.stalls,
         "saturations": run.saturations,
-        "starts": run.starts,
+        "launches": run.launches,
         "passes": run.passes,
     }
 

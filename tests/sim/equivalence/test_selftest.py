@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.selftest import Report, examine, speed
+from bitlane.selftest import SelfTestReport, examine, speed
 from bitlane_sim.equivalence.random_jobs import DIGIT_LANES, SMALL
 from bitlane_sim.equivalence.rig import CAPACITY
 from bitlane_sim.rtl.device import RtlDevice
@@ -18,7 +18,7 @@ def _short_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speed, "GROUPS", 64)
 
 
-def examined(config: AcceleratorConfig, seed: int, disturbance: Disturbance | None = None) -> Report:
+def examined(config: AcceleratorConfig, seed: int, disturbance: Disturbance | None = None) -> SelfTestReport:
     with RtlDevice(config, CAPACITY, disturbance=disturbance) as device:
         report = examine(device, seed)
         assert device.free_bytes == CAPACITY
@@ -26,7 +26,7 @@ def examined(config: AcceleratorConfig, seed: int, disturbance: Disturbance | No
     return report
 
 
-def cycles(report: Report) -> list[tuple[float, float]]:
+def cycles(report: SelfTestReport) -> list[tuple[float, float]]:
     """Measured and predicted cycles of every check that gives both."""
     pairs = [(r.figures["cycles"], r.figures["predicted"]) for r in report.results if "predicted" in r.figures]
     assert len(pairs) > 40

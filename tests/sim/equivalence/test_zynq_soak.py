@@ -12,11 +12,11 @@ from tests.helpers.places import HELPERS
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.cycles import MemoryTiming, predict
 from bitlane.contract.modes import ErrorCode
-from bitlane.driver.driver import Accelerator
+from bitlane.driver.driver import Driver
 from bitlane.errors import DeviceError
 from bitlane_sim.equivalence.random_jobs import random_job
 from bitlane_sim.equivalence.rig import cycle_difference
-from bitlane_sim.equivalence.zynq_soak import READ_DELAY, Pair, timed_job
+from bitlane_sim.equivalence.zynq_soak import READ_DELAY, ZynqRig, timed_job
 from bitlane_sim.rtl.build import build_verilog
 from bitlane_sim.rtl.harness import Disturbance, Harness, ProtocolError
 from bitlane_sim.rtl.zynq_device import build_fabric
@@ -26,14 +26,14 @@ TIMING = MemoryTiming(read_latency=40, write_latency=20)
 
 
 @pytest.fixture(scope="module", params=[64, 128])
-def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
+def pair(request: pytest.FixtureRequest) -> Iterator[ZynqRig]:
     config = AcceleratorConfig(width=request.param, max_features=128, row_buffer_beats=256, address_bits=32)
-    pair = Pair(config, TIMING)
+    pair = ZynqRig(config, TIMING)
     yield pair
     pair.close()
 
 
-def test_random_runs(pair: Pair, seed: int) -> None:
+def test_random_runs(pair: ZynqRig, seed: int) -> None:
     """All modes, sizes and partial batches, half of them with stalls and skewed ports."""
     wrong = {}
     for number in range(seed, seed + RUNS):
@@ -44,7 +44,7 @@ def test_random_runs(pair: Pair, seed: int) -> None:
     assert wrong == {}
 
 
-def test_cycles_on_one_port(pair: Pair, seed: int) -> None:
+def test_cycles_on_one_port(pair: ZynqRig, seed: int) -> None:
     """One port is a memory whose answers take two cycles longer, both ways: predicted to the cycle."""
     if pair.config.width != 64:
         pytest.skip("of one port")
@@ -56,7 +56,7 @@ def test_cycles_on_one_port(pair: Pair, seed: int) -> None:
 
 
 @pytest.mark.parametrize("bits", [4, 16])
-def test_cycles_of_a_long_run(pair: Pair, bits: int) -> None:
+def test_cycles_of_a_long_run(pair: ZynqRig, bits: int) -> None:
     """One port or two, whole bursts: within 2 % of one port as wide."""
     job = timed_job(128, bits, pair.config, rows=256)
     got, wrong = pair.run(job)
@@ -66,7 +66,7 @@ def test_cycles_of_a_long_run(pair: Pair, bits: int) -> None:
 
 
 @pytest.mark.parametrize(("error", "code"), [("slave", ErrorCode.READ_SLAVE), ("decode", ErrorCode.READ_DECODE)])
-def test_a_failed_word_ends_the_run(pair: Pair, seed: int, error: str, code: ErrorCode) -> None:
+def test_a_failed_word_ends_the_run(pair: ZynqRig, seed: int, error: str, code: ErrorCode) -> None:
     """Of any port, wherever it is; and the next run is right."""
     rng = np.random.default_rng(seed)
     for _ in range(5):
@@ -74,15 +74,15 @@ def test_a_failed_word_ends_the_run(pair: Pair, seed: int, error: str, code: Err
         beat = int(rng.integers(2000))
         pair.rtl.disturb(Disturbance(seed=seed, stall_r=0.2, read_error_beat=beat, error=error))  # type: ignore[arg-type]
         with pytest.raises(DeviceError) as raised:
-            Accelerator(pair.rtl).run(job)
+            Driver(pair.rtl).run(job)
         assert raised.value.code == code
         assert pair.run(random_job(rng, pair.config))[1] == []
 
 
-def test_a_failed_write_ends_the_run(pair: Pair) -> None:
+def test_a_failed_write_ends_the_run(pair: ZynqRig) -> None:
     pair.rtl.disturb(Disturbance(write_error_burst=1))
     with pytest.raises(DeviceError) as raised:
-        Accelerator(pair.rtl).run(timed_job(100, 4, pair.config))
+        Driver(pair.rtl).run(timed_job(100, 4, pair.config))
     assert raised.value.code == ErrorCode.WRITE_SLAVE
 
 

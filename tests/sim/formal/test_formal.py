@@ -21,13 +21,13 @@ from bitlane.errors import DeviceError
 from bitlane_hw.control.registers import Registers
 from bitlane_hw.datapath.gradient import GradientPass
 from bitlane_hw.datapath.table_pass import TablePass
-from bitlane_hw.memory.address_generator import Walker
+from bitlane_hw.memory.address_generator import AddressGenerator
 from bitlane_hw.memory.writer import Writer
-from bitlane_hw.zynq.downsizer import BurstSplitter
+from bitlane_hw.zynq.downsizer import BurstDownsizer
 from bitlane_hw.zynq.memory_port import MemoryPort
 from bitlane_hw.zynq.register_port import RegisterPort
 from bitlane_hw.zynq.register_slice import RegisterSlice
-from bitlane_hw.zynq.upsizer import BurstJoiner
+from bitlane_hw.zynq.upsizer import BurstUpsizer
 from bitlane_sim.formal.__main__ import main
 from bitlane_sim.formal.proof import CONFIG, TABLE
 from bitlane_sim.formal.proofs import PROOFS
@@ -38,11 +38,11 @@ ARGUMENTS = {
     "config": CONFIG,
     "build": 0,
     "output": 0,
-    "columns": CONFIG.columns,
+    "rows_per_beat": CONFIG.rows_per_beat,
     "shape": 8,
     "hp": (0,),
-    "table": False,
-    "random": False,
+    "table_lanes": False,
+    "random_rounding": False,
 }
 
 
@@ -142,15 +142,15 @@ def test_proved(tools: Tools, tmp_path: Path, name: str) -> None:
         ("writer", Writer, short_length),
         ("registers_live", Registers, impatient),
         ("registers_live", Registers, deaf),
-        ("walker", Walker, wrong_place),
+        ("walker", AddressGenerator, wrong_place),
         ("gradient", GradientPass, skips),
         ("table_pass", TablePass, skips),
         ("table_pass", TablePass, no_pause),
         ("register_slice", RegisterSlice, overwrites),
         ("gp_reads", RegisterPort, ends_early),
         ("gp_live", RegisterPort, no_answer),
-        ("burst_splitter", BurstSplitter, both_at_the_start),
-        ("burst_joiner", BurstJoiner, one_port_only),
+        ("burst_splitter", BurstDownsizer, both_at_the_start),
+        ("burst_joiner", BurstUpsizer, one_port_only),
         ("memory_port", MemoryPort, uncached),
     ],
     ids=lambda value: getattr(value, "__name__", value),
@@ -218,7 +218,7 @@ def waits(block: Any) -> bool:
 def test_every_block_with_backpressure_has_a_proof() -> None:
     proved = {type(proof.block()).__name__ for proof in PROOFS.values()}
     waiting = {name for name, kind in blocks().items() if waits(make(kind))}
-    assert {"Walker", "Reader", "Writer", "Sequencer", "RegisterSlice"} <= waiting, (
+    assert {"AddressGenerator", "Reader", "Writer", "Sequencer", "RegisterSlice"} <= waiting, (
         "the search finds those that everybody knows"
     )
     assert waiting - proved == set(), "these have a stream somebody may wait for, and no proof in bitlane_sim.formal"

@@ -10,11 +10,11 @@ import pytest
 from bitlane.contract.cycles import predict
 from bitlane.contract.modes import ErrorCode
 from bitlane.contract.registers import CONTROL_ABORT, CONTROL_START, REGISTERS
-from bitlane.driver.driver import Accelerator
+from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane.errors import DeviceError
 from bitlane_sim.equivalence.random_jobs import TESTED, random_job
-from bitlane_sim.equivalence.rig import Bench, Variant
+from bitlane_sim.equivalence.rig import EquivalenceRig, Variant
 from bitlane_sim.rtl.harness import Disturbance
 
 RUNS = 120
@@ -22,10 +22,10 @@ CONTROL = REGISTERS["control"].offset
 
 
 @pytest.fixture(
-    scope="module", params=TESTED, ids=lambda config: f"{config.width}x{config.outputs}" + config.table * " table"
+    scope="module", params=TESTED, ids=lambda config: f"{config.width}x{config.outputs}" + config.table_lanes * " table"
 )
 def bench(request):
-    bench = Bench([request.param])
+    bench = EquivalenceRig([request.param])
     yield bench
     bench.close()
 
@@ -50,7 +50,7 @@ class Interrupted:
 
 
 def small_job(rng: np.random.Generator, variant: Variant) -> Job:
-    return random_job(rng, variant.config, features=300, rows=20 * variant.config.columns)
+    return random_job(rng, variant.config, features=300, rows=20 * variant.config.rows_per_beat)
 
 
 def moment(rng: np.random.Generator, job: Job) -> int:
@@ -75,7 +75,7 @@ def test_interrupted_at_any_cycle(bench, seed, happening):
         device.disturb(Disturbance.arbitrary(int(rng.integers(1 << 31))) if rng.integers(2) else Disturbance())
         free = device.free_bytes
         try:
-            Accelerator(Interrupted(device, moment(rng, job), happening)).run(job)
+            Driver(Interrupted(device, moment(rng, job), happening)).run(job)
             ended.append(ErrorCode.NONE)
         except DeviceError as error:
             ended.append(error.code)
@@ -101,7 +101,7 @@ def test_error_response(bench, seed, side, error):
         free = device.free_bytes
         device.disturb(dataclasses.replace(stalls, **which))
         try:
-            Accelerator(device).run(job)
+            Driver(device).run(job)
         except DeviceError as raised:
             assert raised.code == code
             hits += 1
@@ -125,7 +125,7 @@ def test_read_outside_memory(bench, seed):
             self._device.write(offset, moved)
 
     with pytest.raises(DeviceError) as raised:
-        Accelerator(Elsewhere(device, 0, "")).run(job)
+        Driver(Elsewhere(device, 0, "")).run(job)
     assert raised.value.code == ErrorCode.READ_DECODE
     assert device.read(REGISTERS["beats"].offset) > 0
     assert bench.compare(job, variant) == ""
@@ -140,7 +140,7 @@ def test_memory_that_never_answers(bench, seed, channel):
     free = device.free_bytes
     device.disturb(Disturbance(**{channel: 1 - 1e-9}))
     with pytest.raises(DeviceError, match="no progress"):
-        Accelerator(device, patience=0.2).run(job)
+        Driver(device, patience=0.2).run(job)
     assert device.free_bytes == free
     device.reset()
     assert bench.compare(job, variant) == ""

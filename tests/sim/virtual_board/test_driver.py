@@ -15,7 +15,7 @@ from bitlane import SGDRegressor
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.registers import IDENTITY
 from bitlane.devices.pynq.board import BoardDevice, open_board
-from bitlane.driver.driver import Accelerator
+from bitlane.driver.driver import Driver
 from bitlane.errors import DeviceError
 from bitlane_sim.benchmarks.throughput import random_job as job_of
 from bitlane_sim.equivalence.random_jobs import random_job
@@ -53,7 +53,7 @@ def test_a_side_of_memory_that_is_forgotten_shows(
 
 def test_few_registers_a_run(opener: Callable[[], BoardDevice], hardware: Hardware, kind: Kind, seed: int) -> None:
     """Whatever the run: one start, and no more accesses than promised; epochs are reported without any."""
-    accelerator = Accelerator(opener())
+    accelerator = Driver(opener())
     rng = np.random.default_rng(seed)
     for epochs in (1, 2, 20):
         job = random_job(rng, kind.config, features=100, rows=200, epochs=epochs)
@@ -68,7 +68,9 @@ def test_little_time_outside_the_device(board: SimulatedBoard, bit: Path, hardwa
     """Processor time of a run that is not the simulator's: under 5 % where a run is a second long."""
     device = open_board(bitfile=bit)
     assert hardware.rtl is not None
-    geometry = Geometry(512, rows=3000, base_digits=1, draws=True, batch=64, columns=hardware.kind.config.columns)
+    geometry = Geometry(
+        512, rows=3000, base_digits=1, draws=True, batch=64, rows_per_beat=hardware.kind.config.rows_per_beat
+    )
     job = job_of(geometry, epochs=10, staleness=0)
     run, spent = hardware.rtl.run, 0.0
 
@@ -81,7 +83,7 @@ def test_little_time_outside_the_device(board: SimulatedBoard, bit: Path, hardwa
 
     hardware.rtl.run = timed  # type: ignore[method-assign]
     begin = time.process_time()
-    Accelerator(device).run(job)
+    Driver(device).run(job)
     whole = time.process_time() - begin
     assert spent > 0.2 and whole - spent < 0.05 * whole, (whole, spent)
 
@@ -97,7 +99,7 @@ def test_the_interrupt_ends_the_waiting(
     assert len(set(results)) == 1
     begin = time.monotonic()
     job = random_job(np.random.default_rng(seed), kind.config, features=64, rows=50, epochs=1)
-    accelerator = Accelerator(device)
+    accelerator = Driver(device)
     accelerator._sleep = lambda report, expected: device.wait(1 << 40) or 0  # type: ignore[method-assign,func-returns-value]
     accelerator.run(job)
     assert time.monotonic() - begin < 60

@@ -16,7 +16,7 @@ from bitlane import SGDRegressor
 from bitlane.contract.registers import VLNV
 from bitlane.devices.pynq import remote as pynq_remote
 from bitlane.devices.pynq.board import BoardDevice, open_board
-from bitlane.driver.driver import Accelerator
+from bitlane.driver.driver import Driver
 from bitlane.errors import DataError, DeviceError
 from bitlane_hw.build_digest import build_digest
 from bitlane_sim.equivalence.random_jobs import random_job
@@ -107,10 +107,10 @@ def test_a_device_that_never_finishes(
     job = random_job(np.random.default_rng(seed), kind.config, features=100, rows=300)
     hardware.rtl.disturb(Disturbance(stall_ar=1 - 2**-32))
     with pytest.raises(DeviceError, match=r"made no progress for 0\.05 seconds"):
-        Accelerator(device, patience=0.05).run(job)
+        Driver(device, patience=0.05).run(job)
     assert hardware.rtl.free_bytes == before
     hardware.rtl.disturb(Disturbance())
-    Accelerator(device).run(job)
+    Driver(device).run(job)
     assert hardware.rtl.free_bytes == before
 
 
@@ -130,7 +130,7 @@ def test_a_cable_that_is_pulled(
 
     job = random_job(np.random.default_rng(seed), hardware.kind.config, features=100, rows=300, epochs=4)
     with pytest.raises(DeviceError, match=r"failed: the board does not answer any more"):
-        Accelerator(device).run(replace(job, epochs=4), pull)
+        Driver(device).run(replace(job, epochs=4), pull)
     with pytest.raises(DeviceError, match="does not answer any more"):
         fit(device, seed)
     assert server.buffers.live

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitlane.support.hashing import FRACTION, words
+from bitlane.support.hashing import FRACTION, hash_words
 
 from . import compiled
 from .arrays import Values, added, check_body, check_input, check_values, put, scales
@@ -70,7 +70,7 @@ def _encode(values: Values, groups: Groups, bits: int, residual: Values | None, 
         steps = np.rint(whole * each) + np.float32(0)  # which makes 0 of -0, as codes do
     else:
         fixed = np.rint(whole * (each * np.float32(1 << FRACTION))).astype(np.int32)
-        drawn = (words(seed, np.arange(groups.count)) >> np.uint32(32 - FRACTION)).astype(np.int32)
+        drawn = (hash_words(seed, np.arange(groups.count)) >> np.uint32(32 - FRACTION)).astype(np.int32)
         steps = np.minimum((fixed + drawn) >> FRACTION, np.int32(most)).astype(np.float32)
     if residual is not None:
         residual[...] = whole - steps * np.repeat(step, groups.lengths)

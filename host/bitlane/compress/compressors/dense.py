@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bitlane.errors import DataError
 from bitlane.policies.protocol import BitPolicy, FixedBits
-from bitlane.support.optional import extra
+from bitlane.support.optional import require_extra
 
 from ..codecs import linear, sign
 from ..codecs.groups import Groups
@@ -71,7 +71,7 @@ class Sign:
 
 
 def _gpu() -> Any:
-    extra("triton", "compression on a GPU", "'bitlane[torch,gpu]'")
+    require_extra("triton", "compression on a GPU", "'bitlane[torch,gpu]'")
     return import_module("..codecs.gpu.codes", __package__)
 
 

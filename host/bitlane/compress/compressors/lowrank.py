@@ -29,7 +29,7 @@ from torch import Tensor
 
 from bitlane.errors import DataError
 from bitlane.policies.protocol import BitPolicy, FixedBits
-from bitlane.support.hashing import seed_of, words
+from bitlane.support.hashing import hash_words, seed_of
 
 from ..codecs import log
 from ..codecs.groups import Groups
@@ -225,7 +225,7 @@ def _check_settings(rank: int, min_compression: float) -> None:
 
 def drawn_column(seed: int, step: int, matrix: int, column: int, length: int) -> Tensor:
     """float32 [length], between -1 and 1: what a column of Q begins with, the same on every rank."""
-    drawn = words(seed_of(seed, step, matrix, column), np.arange(length))
+    drawn = hash_words(seed_of(seed, step, matrix, column), np.arange(length))
     return torch.from_numpy((drawn / 2.0**31 - 1).astype(np.float32))
 
 

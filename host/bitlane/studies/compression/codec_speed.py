@@ -18,7 +18,7 @@ from bitlane.compress.codecs.select import select
 from bitlane.compress.collectives.averaging import Quantizer
 from bitlane.compress.compressors.dense import Linear, Sign
 from bitlane.errors import BitlaneError, DataError
-from bitlane.support.text import aligned
+from bitlane.support.text import align_columns
 
 Work = Callable[[], object]
 
@@ -108,7 +108,7 @@ def table(rows: Sequence[Row]) -> str:
         numbers = ["-" if each is None else f"{each:.4f}" for each in (row.bytes_a_value, row.error)]
         speed = f"{row.size / row.seconds / 1e9:.2f}"
         cells.append([row.what, f"{row.size / 2**20:g}", speed, f"{row.copies:.2f}", *numbers])
-    return aligned(cells)
+    return align_columns(cells)
 
 
 def _rows(name: str, kind: str, number: float, size: int, repeat: int, device: torch.device) -> Iterator[Row]:

@@ -22,7 +22,7 @@ from bitlane.compress.collectives.link import Link
 from bitlane.compress.collectives.transport import TorchTransport
 from bitlane.compress.compressor import Parameter
 from bitlane.compress.compressors.lowrank import LQSGD, PowerSGD
-from bitlane.support.text import aligned
+from bitlane.support.text import align_columns
 
 _LEFT: list[Any] = []  # process groups that were left
 WARM = 2  # steps that are not counted: memory is new to them
@@ -105,7 +105,7 @@ def main() -> None:
         seconds = step_seconds(4096, 4096, rank)
         table.append([f"{rank}", *(f"{1e3 * each:.1f}" for each in seconds.values())])
         table[-1].append(f"{seconds['PowerSGD'] / seconds['stock']:.3f}")
-    print(aligned(table))
+    print(align_columns(table))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from bitlane.compress.collectives.sockets import acknowledged
 from bitlane.compress.ddp.hook import DDPCompression
 from bitlane.compress.registry import EXAMPLES, named
 from bitlane.errors import BitlaneError
-from bitlane.support.text import aligned
+from bitlane.support.text import align_columns
 
 LARGE = 1 << 20  # promises of bytes are for steps that declare more
 OVERHEAD = 1.02  # bytes at the socket to bytes declared, at most
@@ -149,7 +149,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for ranks in map(int, arguments.ranks.split(",")):
         found = launch(attempt, ranks, texts, arguments.values, steps, patience=arguments.patience, hear=_hear)
         rows = [row(text, steps, [rank[number] for rank in found]) for number, text in enumerate(texts)]
-        print(aligned([HEADINGS, *rows], left=2), flush=True)
+        print(align_columns([HEADINGS, *rows], left=2), flush=True)
         holds = holds and all(line[-1] == "holds" for line in rows)
     return int(not holds)
 

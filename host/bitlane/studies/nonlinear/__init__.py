@@ -4,7 +4,7 @@
 """
 
 from .report import table, verdict
-from .study import Outcome, study
+from .study import MethodResult, study
 from .tasks import load_task, make_task, schedule_of
 
-__all__ = ["Outcome", "load_task", "make_task", "schedule_of", "study", "table", "verdict"]
+__all__ = ["MethodResult", "load_task", "make_task", "schedule_of", "study", "table", "verdict"]

@@ -8,16 +8,16 @@ import numpy as np
 
 from bitlane.evaluation.metrics import LOSS_NAMES
 from bitlane.evaluation.schedules import Schedule
-from bitlane.support.text import aligned
+from bitlane.support.text import align_columns
 
-from .study import Outcome
+from .study import MethodResult
 from .tasks import Task
 
 ALIKE = 0.001  # of full precision's loss: what is no further below counts as the same
 PLAIN = 8  # bits, of the rounding that the paper found as good
 
 
-def table(task: Task, schedule: Schedule, outcomes: Sequence[Outcome]) -> str:
+def table(task: Task, schedule: Schedule, outcomes: Sequence[MethodResult]) -> str:
     """One line an outcome, the first that of full precision."""
     full = outcomes[0]
     cells = [
@@ -30,12 +30,12 @@ def table(task: Task, schedule: Schedule, outcomes: Sequence[Outcome]) -> str:
             f"{schedule.epochs} epochs, batches of {schedule.batch_size}, learning rate {schedule.learning_rate:g}, "
             f"decay {schedule.decay:g}, {len(full.losses)} seeds",
             "",
-            aligned(cells),
+            align_columns(cells),
         ]
     )
 
 
-def _cells(outcome: Outcome, full: Outcome, rows: int) -> list[str]:
+def _cells(outcome: MethodResult, full: MethodResult, rows: int) -> list[str]:
     diverged = not np.isfinite(outcome.loss)
     return [
         outcome.name,
@@ -51,7 +51,7 @@ def _cells(outcome: Outcome, full: Outcome, rows: int) -> list[str]:
     ]
 
 
-def verdict(outcomes: Sequence[Outcome]) -> str:
+def verdict(outcomes: Sequence[MethodResult]) -> str:
     """Whether plain rounding does as well as the unbiased methods, moving no more bytes; ZipML, section 6, says so.
 
     outcomes: as `study` gives them.
@@ -72,7 +72,7 @@ def verdict(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def _beats(careful: Outcome, plain: Outcome, full: Outcome) -> bool:
+def _beats(careful: MethodResult, plain: MethodResult, full: MethodResult) -> bool:
     """Whether the first needs fewer bytes than the second, or ends lower by more than chance and `ALIKE`.
 
     What ends below full precision ends there by steps that happen to suit it, and counts as full precision.

@@ -22,7 +22,7 @@ FEWEST = 4  # stored bits
 
 
 @dataclass(frozen=True)
-class Outcome:
+class MethodResult:
     """What a method was worth.
 
     name, bits, kind: the method's. bytes: moved an epoch: stored samples, 16 bits for each label, and fetched rows at
@@ -53,7 +53,7 @@ def study(
     bits: Sequence[int] = (4, 8, 12),
     seeds: Sequence[int] = (0, 1, 2),
     on_training: Callable[[str], None] | None = None,
-) -> list[Outcome]:
+) -> list[MethodResult]:
     """An outcome of full precision, and then one of every method at each number of stored bits.
 
     schedule: loss ("hinge" or "log_loss"), epochs, batch_size, learning_rate and decay of all. bits: even, 4 to 30.
@@ -69,7 +69,7 @@ def study(
     if not len(seeds):
         raise DataError("no seeds: give one for each training of a method")
     full = Plain(loss, FULL)
-    outcomes: list[Outcome] = []
+    outcomes: list[MethodResult] = []
     for method in [full, *(method for stored in bits for method in methods(loss, stored))]:
         trained = []
         for seed in seeds:
@@ -86,11 +86,11 @@ def study(
 
 def _outcome(
     method: Method, task: Task, loss: str, models: Floats, refetched: float, bias: float, noise: float
-) -> Outcome:
+) -> MethodResult:
     coefficients, intercepts = models[:, :-1], models[:, -1]
     losses = losses_of(task.values[:, :-1], task.labels, coefficients, intercepts, loss)
     held_out, labels = task.held_out
-    return Outcome(
+    return MethodResult(
         name=method.name,
         bits=method.bits,
         kind=method.kind,

@@ -42,7 +42,7 @@ def make_task(name: str, X: Floats, y: Floats, held_out: tuple[Floats, Floats]) 
     """X [rows, n] in user units and y [rows] scaled. DataError for labels other than -1 and 1."""
     if not np.array_equal(np.unique(y), (-1, 1)):
         raise DataError(f"{name}: labels must be -1 and 1, and both there: hinge and log_loss tell two classes apart")
-    scaling = fit_scaling(X, y[:, None], margins=True, one=1.0)
+    scaling = fit_scaling(X, y[:, None], margins=True, intercept_value=1.0)
     return Task(name, scaling.values(X), y, (scaling.values(held_out[0]), held_out[1]))
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from bitlane import __version__
-from bitlane.support.optional import extra
+from bitlane.support.optional import require_extra
 
 from .claim import Say
 from .page import write_page
@@ -20,7 +20,7 @@ def reproduce(name: str, out: Path, quick: bool, say: Say) -> list[Path]:
 
     Raises BitlaneError where a library, a data set or a device is missing: nothing is written then.
     """
-    extra("matplotlib", "plotting")
+    require_extra("matplotlib", "plotting")
     found = paper(name)
     found.check_needs()
     size = found.quick if quick else found.full

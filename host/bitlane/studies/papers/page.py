@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bitlane.support.atomic import whole
-from bitlane.support.optional import extra
+from bitlane.support.atomic import atomic_write
+from bitlane.support.optional import require_extra
 
 from .claim import Claim
 from .paper import Paper
@@ -67,17 +67,17 @@ def write_page(paper: Paper[Any], claims: Sequence[Claim], out: Path, about: str
     folder.mkdir(exist_ok=True)
     paths = [folder / f"{claim.name}.png" for claim in claims]
     for claim, path in zip(claims, paths, strict=True):
-        with whole(path) as part:
+        with atomic_write(path) as part:
             _plot(claim, part)
-    with whole(out) as part:
+    with atomic_write(out) as part:
         part.write_text(page(paper, claims, folder.name, about), encoding="utf-8")
     return [*paths, out]
 
 
 def _plot(claim: Claim, path: Path) -> None:
-    matplotlib = extra("matplotlib", "plotting")
+    matplotlib = require_extra("matplotlib", "plotting")
     matplotlib.use("Agg")
-    pyplot = extra("matplotlib.pyplot", "plotting")
+    pyplot = require_extra("matplotlib.pyplot", "plotting")
     figure = pyplot.figure(layout="constrained", dpi=80)
     try:
         claim.draw(figure)

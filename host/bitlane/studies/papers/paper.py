@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from bitlane.support.optional import extra
+from bitlane.support.optional import require_extra
 
 from .claim import Claim, Say, Size
 
@@ -40,7 +40,7 @@ class Paper(Generic[S]):
 
 def paper(name: str) -> Paper[Any]:
     """The paper of one of `NAMES`. BitlaneError where there is no torch, which all of them need."""
-    extra("torch", f"bitlane reproduce {name}", "'bitlane[torch]'")
+    require_extra("torch", f"bitlane reproduce {name}", "'bitlane[torch]'")
     found: Paper[Any] = import_module(f".{name}.paper", __package__).PAPER
     return found
 

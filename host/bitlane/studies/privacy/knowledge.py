@@ -26,7 +26,7 @@ from bitlane.compress.compressors.dense import QSGD, EFSign
 from bitlane.compress.compressors.lowrank import LQSGD, PowerSGD, drawn_column, has_factors, matrix_shape
 from bitlane.compress.compressors.orthonormal import orthonormal
 from bitlane.errors import DataError
-from bitlane.support.hashing import seed_of, words
+from bitlane.support.hashing import hash_words, seed_of
 
 Compare = Callable[[Tensor], tuple[Tensor, Tensor]]
 """From gradients of dummies, float32 [k, n]: what is compared of them, and with what; both float32 [k, any]."""
@@ -67,7 +67,7 @@ def _intervals(settings: QSGD, seen: Tensor, number: int) -> tuple[Tensor, Tenso
     step = most / (2 ** (settings.bits - 1) - 1)
     below = 0.5
     if not settings.error_feedback:
-        drawn = words(seed_of(settings.seed, number, 0, 0), np.arange(seen.shape[1]))
+        drawn = hash_words(seed_of(settings.seed, number, 0, 0), np.arange(seen.shape[1]))
         below = torch.from_numpy((drawn / 2.0**32).astype(np.float32))
     low = seen - below * step
     return torch.maximum(low, -most), torch.minimum(low + step, most)

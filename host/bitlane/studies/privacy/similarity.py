@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bitlane.support.optional import extra
+from bitlane.support.optional import require_extra
 
 
 def similarity(images: Tensor, found: Tensor, span: float) -> NDArray[np.float64]:
@@ -14,7 +14,7 @@ def similarity(images: Tensor, found: Tensor, span: float) -> NDArray[np.float64
 
     channel_axis=0, data_range=`span`, windows of 7 x 7. BitlaneError where scikit-image is missing.
     """
-    metrics = extra("skimage.metrics", "SSIM", "'bitlane[privacy]'")
+    metrics = require_extra("skimage.metrics", "SSIM", "'bitlane[privacy]'")
     return np.array(
         [
             metrics.structural_similarity(one.numpy(), other.numpy(), channel_axis=0, data_range=span)

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bitlane.errors import BitlaneError
+from bitlane_hw.zynq.top import Zynq
 
 from . import flow, tools, verilog
 from .boards import BOARDS, Board, board_named
+from .design_digest import design_digest
 from .hwh import ZYNQ, hwh
 from .manifest import manifest
 
@@ -29,7 +31,7 @@ def build(board: Board, seed: int, folder: Path) -> None:
         work = Path(name)
         say(f"{board.name}: writing Verilog, {board.width} bits behind {' and '.join(board.ports)} ...")
         verilog.write(board, work / f"{DESIGN}.v")
-        rtl = verilog.digest(work / f"{DESIGN}.v", board.build)
+        rtl = design_digest(Zynq(board.config(), build=0))
         say("synthesis by Yosys (a minute or two) ...")
         area = flow.synthesise(work / f"{DESIGN}.v", verilog.TOP, programs, work)
         say(f"place and route by nextpnr, seed {seed} (half an hour) ...")

@@ -24,7 +24,7 @@ def manifest(
 ) -> dict[str, Any]:
     """The manifest of a bitstream, for json.dumps; `files` are those beside it, of which it has the SHA-256.
 
-    `build` is what the accelerator's register of that name reads; `rtl` is `verilog.digest`, the same for sources that
+    `build` is what the accelerator's register of that name reads; `rtl` is `design_digest`, the same for sources that
     make the same design.
     """
     config = board.config()

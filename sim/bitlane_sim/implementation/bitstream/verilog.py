@@ -5,7 +5,6 @@ A process of its own, so that PYTHONHASHSEED can be set: Amaranth's names follow
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 from pathlib import Path
@@ -21,11 +20,6 @@ def write(board: Board, file: Path) -> None:
     """Write the Verilog of `board`, top module `bitlane_zynq`; the same each time."""
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     run([sys.executable, "-m", __spec__.name, board.name, str(file)], environment)
-
-
-def digest(file: Path, build: int) -> str:
-    """SHA-256 of Verilog that `write` wrote, without its build number, which changes with every edit of any source."""
-    return hashlib.sha256(file.read_bytes().replace(b"32'd%d;" % build, b"32'd0;")).hexdigest()
 
 
 def main() -> None:

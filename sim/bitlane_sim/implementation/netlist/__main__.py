@@ -24,10 +24,10 @@ from bitlane.contract.config import ROW_BUFFER_MARGIN, AcceleratorConfig
 from bitlane.contract.cycles import MemoryTiming
 from bitlane.contract.registers import REGISTERS
 from bitlane.devices.emulator import EmulatorDevice
-from bitlane.driver.driver import Accelerator
+from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane.errors import BitlaneError
-from bitlane.support.text import aligned
+from bitlane.support.text import align_columns
 from bitlane_hw.build_digest import build_digest
 from bitlane_sim.equivalence.random_jobs import random_job
 from bitlane_sim.equivalence.rig import CAPACITY, DISTURBED, TIMINGS, cycle_difference, difference
@@ -82,7 +82,7 @@ def opened(library: Path, capacity_bytes: int = CAPACITY, timing: MemoryTiming |
 def configuration(library: Path, zynq: bool) -> AcceleratorConfig:
     """What a simulator's own registers say that it is; the prefetch, which no register tells, is the default one."""
     with opened(library, 1 << 12) as device:
-        accelerator = Accelerator(device)
+        accelerator = Driver(device)
         config = AcceleratorConfig(
             width=accelerator.port_bits,
             outputs=accelerator.outputs,
@@ -122,8 +122,8 @@ def campaign(library: Path, runs: int, first: int, cycles: bool) -> list[Run]:
         device = devices[timing]
         device.disturb(Disturbance.arbitrary(seed) if disturbed else Disturbance())
         before = device.counters.cycles
-        got = Accelerator(device).run(job)
-        wrong = difference(got, Accelerator(reference).run(job))
+        got = Driver(device).run(job)
+        wrong = difference(got, Driver(reference).run(job))
         if cycles and not disturbed:
             wrong += cycle_difference(got, job, timing)
         done.append(Run(seed, job, disturbed, device.counters.cycles - before, "; ".join(wrong)))
@@ -154,7 +154,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     built = time.monotonic()
     done = campaign(library, arguments.runs, first, cycles=not arguments.board)
     took = time.monotonic() - built
-    print(aligned([[*HEADINGS, "result"], *(run.row for run in done)]))
+    print(align_columns([[*HEADINGS, "result"], *(run.row for run in done)]))
     wrong, cycles = sum(bool(run.wrong) for run in done), sum(run.cycles for run in done)
     print(
         f"{len(done)} runs from seed {first}, {wrong} of them wrong; {len({bits(run.job) for run in done})} precisions"

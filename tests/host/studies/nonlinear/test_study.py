@@ -9,7 +9,7 @@ import pytest
 from bitlane.errors import DataError
 from bitlane.evaluation.baseline import float_models
 from bitlane.evaluation.schedules import Schedule
-from bitlane.studies.nonlinear import Outcome, load_task, make_task, schedule_of, study, table, verdict
+from bitlane.studies.nonlinear import MethodResult, load_task, make_task, schedule_of, study, table, verdict
 from bitlane.studies.nonlinear.__main__ import main
 from bitlane.studies.nonlinear.methods import FULL, Double, Plain, Polynomial, Refetching
 from bitlane.studies.nonlinear.study import moved
@@ -81,7 +81,7 @@ def test_bytes(seed):
 
 
 def outcome(name, kind, bits, size, losses):
-    return Outcome(name, bits, kind, size, np.array(losses), 0.9, 0.0, 0.0, 0.0)
+    return MethodResult(name, bits, kind, size, np.array(losses), 0.9, 0.0, 0.0, 0.0)
 
 
 def test_verdict():

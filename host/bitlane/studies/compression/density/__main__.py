@@ -14,10 +14,10 @@ import sys
 
 from bitlane.compress.compressors.micro import MiCRO
 from bitlane.errors import BitlaneError
-from bitlane.support.text import aligned
+from bitlane.support.text import align_columns
 
 from .gradients import KINDS, Gradients
-from .study import SETTLING, Outcome, run
+from .study import SETTLING, DensityResult, run
 
 HEADS = ["gradients", "scale", "controller", "first in", "within", "least", "most", "total", "index", "bytes"]
 
@@ -57,10 +57,10 @@ def _table(arguments: argparse.Namespace) -> str:
                 gradients = Gradients(kind, scale, arguments.values, arguments.seed)
                 outcome = run(compressor, gradients, arguments.ranks, arguments.steps)
                 rows.append([kind, f"{scale:g}", controller, *cells(outcome)])
-    return aligned(rows)
+    return align_columns(rows)
 
 
-def cells(outcome: Outcome) -> list[str]:
+def cells(outcome: DensityResult) -> list[str]:
     """An outcome as the columns from "first in" on."""
     later = outcome.ratios[SETTLING:]
     return [

@@ -23,7 +23,7 @@ SETTLING = 20  # steps until it has to be held
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DensityResult:
     """What a run sent.
 
     Attributes
@@ -68,7 +68,7 @@ class Outcome:
         return within
 
 
-def run(compressor: MiCRO, gradients: Gradients, ranks: int, steps: int) -> Outcome:
+def run(compressor: MiCRO, gradients: Gradients, ranks: int, steps: int) -> DensityResult:
     """Every rank a thread."""
     n = gradients.n
 
@@ -88,7 +88,7 @@ def run(compressor: MiCRO, gradients: Gradients, ranks: int, steps: int) -> Outc
     parts = np.array([n * (part + 1) // ranks - n * part // ranks for part in range(ranks)])
     of = (np.arange(steps)[:, None] + np.arange(ranks)) % ranks
     entropy = sum(map(entropy_bytes, parts[of].ravel().tolist(), counts.ravel().tolist()))
-    return Outcome(share(compressor.density, n), counts, index_bytes, entropy, sent, authors_bytes(counts))
+    return DensityResult(share(compressor.density, n), counts, index_bytes, entropy, sent, authors_bytes(counts))
 
 
 def entropy_bytes(n: int, k: int) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bitlane.compress.training.images import load_images
-from bitlane.support.optional import extra
+from bitlane.support.optional import require_extra
 
 from ..paper import Paper
 from . import overhead, privacy, tables
@@ -13,7 +13,7 @@ from .sizes import FULL, QUICK
 
 def check_needs() -> None:
     """Fetch or find the images, DataError where they cannot be had; BitlaneError without scikit-image."""
-    extra("skimage.metrics", "SSIM", "'bitlane[privacy]'")
+    require_extra("skimage.metrics", "SSIM", "'bitlane[privacy]'")
     for name in SETS:
         load_images(name)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from bitlane.compress.compressors.micro import MiCRO
 from bitlane.studies.compression.density.gradients import Gradients
-from bitlane.studies.compression.density.study import SETTLING, Outcome, run
+from bitlane.studies.compression.density.study import SETTLING, DensityResult, run
 
 from ..claim import Claim, Say, Verdict, markdown_table
 from .sizes import Size
@@ -21,12 +21,12 @@ ENOUGH = 0.95  # of the steps
 Controller = Literal["quotas", "published"]
 CONTROLLERS: tuple[Controller, ...] = ("published", "quotas")
 
-Found = Mapping[tuple[Controller, str, float], Outcome]  # of a controller, a kind and a scale
+Found = Mapping[tuple[Controller, str, float], DensityResult]  # of a controller, a kind and a scale
 
 
 def measure(size: Size, say: Say) -> Claim:
     """Both controllers on made-up gradients of four kinds and three scales."""
-    found: dict[tuple[Controller, str, float], Outcome] = {}
+    found: dict[tuple[Controller, str, float], DensityResult] = {}
     for controller in CONTROLLERS:
         for kind in KINDS:
             say(f"density: {controller}, {kind} gradients")
@@ -68,7 +68,7 @@ def judge(found: Found) -> Claim:
     )
 
 
-def _row(name: tuple[Controller, str, float], outcome: Outcome) -> list[str]:
+def _row(name: tuple[Controller, str, float], outcome: DensityResult) -> list[str]:
     controller, kind, scale = name
     later = outcome.ratios[SETTLING:]
     figures = (f"{outcome.held:.0%}", *(f"{each:.3g}" for each in (later.min(), later.max(), outcome.total)))

@@ -7,7 +7,7 @@ from typing import Any
 
 from bitlane.compress.compressors.micro import MiCRO
 from bitlane.studies.compression.density.gradients import Gradients
-from bitlane.studies.compression.density.study import Outcome, run
+from bitlane.studies.compression.density.study import DensityResult, run
 
 from ..claim import Claim, Say, Verdict, markdown_table
 from .sizes import Size
@@ -18,7 +18,7 @@ STEPS = 5
 LARGER = 50  # times the values of other claims: fixed bytes are to weigh what they weigh in a network
 NEAR = 0.1  # between what is counted and what is sent
 
-Found = Mapping[tuple[float, int], Outcome]  # of a density and a number of ranks
+Found = Mapping[tuple[float, int], DensityResult]  # of a density and a number of ranks
 
 
 def measure(size: Size, say: Say) -> Claim:
@@ -60,7 +60,7 @@ def judge(found: Found) -> Claim:
     )
 
 
-def counted(outcome: Outcome) -> int:
+def counted(outcome: DensityResult) -> int:
     """Bytes that the authors' code reports, of all ranks and steps."""
     ranks = outcome.counts.shape[1]
     return int(ranks * (8 * outcome.counts.max(axis=1) + 4 * outcome.counts.sum(axis=1)).sum())
@@ -79,7 +79,7 @@ def _most(found: Found) -> float:
     return max(counted(outcome) / outcome.authors for outcome in found.values())
 
 
-def _row(name: tuple[float, int], outcome: Outcome) -> list[str]:
+def _row(name: tuple[float, int], outcome: DensityResult) -> list[str]:
     density, ranks = name
     each = len(outcome.counts) * ranks * 1024
     sizes = [f"{size / each:.2f}" for size in (counted(outcome), outcome.authors, outcome.sent)]

@@ -11,7 +11,7 @@ import numpy as np
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.devices import open_device
-from bitlane.evaluation.compare import SAMPLINGS, Comparison, Result, precisions_of
+from bitlane.evaluation.compare import SAMPLINGS, ComparedModel, Comparison, precisions_of
 from bitlane.reporting.plots import Curve, loss_panel
 
 from ..claim import Claim, Say, Verdict, markdown_table, spread
@@ -135,9 +135,9 @@ def _draw(figure: Any, cases: Sequence[Case]) -> None:
     figure.axes[-1].legend(handles, labels, loc="center", frameon=False, handlelength=3.2)
 
 
-def _key(result: Result) -> tuple[str, int]:
+def _key(result: ComparedModel) -> tuple[str, int]:
     return result.sampling, result.bits
 
 
-def _curve(result: Result, unit: float) -> Curve:
+def _curve(result: ComparedModel, unit: float) -> Curve:
     return Curve(result.label, result.sampling, result.bits, result.losses / unit, None)

@@ -10,9 +10,9 @@ import numpy as np
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.devices import open_device
-from bitlane.evaluation.compare import FULL, Data, train_as
+from bitlane.evaluation.compare import FULL, ComparisonData, train_as
 from bitlane.evaluation.metrics import losses_of
-from bitlane.levels.codebooks import training_precision
+from bitlane.levels.codebooks import choose_precision
 from bitlane.quantization.precision import Precision
 from bitlane.quantization.scaling import Floats
 from bitlane.reporting.plots import SPREAD
@@ -81,7 +81,7 @@ def curves(task: Task, seeds: int, say: Say) -> Curves:
         say(f"{task.name}, uniform and optimal levels: seed {seed + 1} of {seeds}")
         full[seed] = _losses(task, FULL, "uniform", seed)
         for levels, bits in METHODS:
-            few[levels, bits][seed] = _losses(task, training_precision(bits, "double", levels), levels, seed)
+            few[levels, bits][seed] = _losses(task, choose_precision(bits, "double", levels), levels, seed)
     last = full[:, -1:]
     return Curves(task, full / last, {method: losses / last for method, losses in few.items()})
 
@@ -89,7 +89,7 @@ def curves(task: Task, seeds: int, say: Say) -> Curves:
 def _losses(task: Task, precision: Precision, levels: str, seed: int) -> Floats:
     """Of the models after each epoch, on the unquantized rows: float64 [epochs]."""
     order = np.random.default_rng(seed).permutation(len(task.data.y))
-    data = Data(task.data.X[order], task.data.y[order])
+    data = ComparisonData(task.data.X[order], task.data.y[order])
     device = open_device("emulator", AcceleratorConfig(WIDTH, level_slots=precision.level_slots))
     try:
         run = train_as(data, precision, replace(task.schedule, seed=seed), device, levels=levels)

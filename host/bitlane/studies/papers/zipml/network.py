@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.data.cifar10 import load_cifar10
-from bitlane.support.optional import extra
+from bitlane.support.optional import require_extra
 
 from ..claim import Claim, Say, Verdict, markdown_table, spread
 from .model_levels import CHOICES, LEVELS, on_levels
@@ -45,7 +45,7 @@ class Training:
 
 def torch_or_error() -> Any:
     """The library, with one thread; BitlaneError that names the extra where it is missing."""
-    torch = extra("torch", "training a network", "'bitlane[torch]'")
+    torch = require_extra("torch", "training a network", "'bitlane[torch]'")
     torch.set_num_threads(1)
     return torch
 

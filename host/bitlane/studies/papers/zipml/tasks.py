@@ -9,7 +9,7 @@ import numpy as np
 
 from bitlane.data.datasets import load_dataset
 from bitlane.devices import Device
-from bitlane.evaluation.compare import Comparison, Data, compare
+from bitlane.evaluation.compare import Comparison, ComparisonData, compare
 from bitlane.evaluation.schedules import DECAY, Schedule, suggest_learning_rate
 from bitlane.quantization.precision import Precision
 
@@ -27,16 +27,16 @@ class Task:
     """Data and the schedule that all precisions share."""
 
     name: str
-    data: Data
+    data: ComparisonData
     schedule: Schedule
 
 
-def synthetic_data(rows: int, features: int, noise: float) -> Data:
+def synthetic_data(rows: int, features: int, noise: float) -> ComparisonData:
     """Uniform features, normal weights, and noise on the labels of `noise` times their standard deviation."""
     chosen = np.random.default_rng(DATA_SEED)
     X = chosen.uniform(-1, 1, (rows, features))
     y = X @ chosen.normal(size=features) / np.sqrt(features)
-    return Data(X, y + chosen.normal(0, noise * y.std(), rows))
+    return ComparisonData(X, y + chosen.normal(0, noise * y.std(), rows))
 
 
 def synthetic(rows: int, epochs: int, noise: float = 0.1) -> Task:
@@ -55,10 +55,10 @@ def real(name: str, rows: int, epochs: int) -> Task:
     X = table.X[chosen]
     if name == "cod-rna":
         X = np.clip(X, *np.quantile(X, TAILS, axis=0))
-    return _task(name, Data(X, table.y[chosen]), epochs)
+    return _task(name, ComparisonData(X, table.y[chosen]), epochs)
 
 
-def _task(name: str, data: Data, epochs: int) -> Task:
+def _task(name: str, data: ComparisonData, epochs: int) -> Task:
     """With the rate that suits full precision, for all precisions, as the paper does."""
     rate = suggest_learning_rate(data.X, BATCH)
     return Task(name, data, Schedule(epochs=epochs, batch_size=BATCH, learning_rate=rate, decay=DECAY))
@@ -70,6 +70,6 @@ def comparisons(task: Task, precisions: Sequence[Precision], seeds: int, device:
     for seed in range(seeds):
         say(f"{task.name}: seed {seed + 1} of {seeds}")
         order = np.random.default_rng(seed).permutation(len(task.data.y))
-        data = Data(task.data.X[order], task.data.y[order])
+        data = ComparisonData(task.data.X[order], task.data.y[order])
         found.append(compare(data, precisions, replace(task.schedule, seed=seed), device=device, title=task.name))
     return found

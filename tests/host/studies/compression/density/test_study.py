@@ -9,21 +9,21 @@ import pytest
 
 from bitlane.compress import MiCRO
 from bitlane.studies.compression.density.gradients import Gradients
-from bitlane.studies.compression.density.study import Outcome, authors_bytes, entropy_bytes, run
+from bitlane.studies.compression.density.study import DensityResult, authors_bytes, entropy_bytes, run
 
 pytestmark = pytest.mark.torch
 
 
 def test_figures_of_counts():
     counts = np.array([[200, 0]] * 19 + [[60, 45]] + [[50, 50], [50, 61], [44, 45], [40, 60]] * 5)
-    outcome = Outcome(100, counts, 0, 0.0, 0, 0)
+    outcome = DensityResult(100, counts, 0, 0.0, 0, 0)
     assert outcome.settled == 19
     assert outcome.held == 0.5
     assert outcome.total == pytest.approx((19 * 2 + 1.05 + 5 * 4.0) / 40)
 
 
 def test_nothing_is_ever_within():
-    assert Outcome(100, np.array([[0, 0]] * 30), 0, 0.0, 0, 0).settled is None
+    assert DensityResult(100, np.array([[0, 0]] * 30), 0, 0.0, 0, 0).settled is None
 
 
 def test_entropy():

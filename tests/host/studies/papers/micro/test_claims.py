@@ -9,7 +9,7 @@ import pytest
 
 from bitlane.compress import MiCRO
 from bitlane.studies.compression.density.gradients import Gradients
-from bitlane.studies.compression.density.study import Outcome, run
+from bitlane.studies.compression.density.study import DensityResult, run
 from bitlane.studies.papers.claim import Verdict
 from bitlane.studies.papers.micro import buildup, fidelity, scaling, traffic
 
@@ -42,7 +42,7 @@ def test_build_up(top, micro, verdict):
 def outcome(ratio):
     """A run whose every step sends `ratio` times the 100 places asked for."""
     counts = np.full((40, 4), round(25 * ratio))
-    return Outcome(100, counts, 1000, 900.0, 50_000, 100_000)
+    return DensityResult(100, counts, 1000, 900.0, 50_000, 100_000)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_traffic(seed):
 def test_what_the_authors_code_counts():
     """Of each rank and step: places, as many as the most, of 8 bytes; all values of 4."""
     counts = np.array([[3, 1], [0, 2]])
-    assert traffic.counted(Outcome(4, counts, 0, 0.0, 0, 0)) == 2 * (8 * 3 + 4 * 4) + 2 * (8 * 2 + 4 * 2)
+    assert traffic.counted(DensityResult(4, counts, 0, 0.0, 0, 0)) == 2 * (8 * 3 + 4 * 4) + 2 * (8 * 2 + 4 * 2)
 
 
 @pytest.mark.parametrize(

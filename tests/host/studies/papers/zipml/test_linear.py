@@ -10,7 +10,7 @@ from tests.helpers.zipml import comparison
 
 from bitlane.devices import open_device
 from bitlane.errors import DeviceError
-from bitlane.evaluation.compare import SAMPLINGS, Data, train_as
+from bitlane.evaluation.compare import SAMPLINGS, ComparisonData, train_as
 from bitlane.quantization.precision import Precision
 from bitlane.studies.papers.claim import Verdict
 from bitlane.studies.papers.zipml import batches, convergence, fewest, speed
@@ -86,7 +86,9 @@ def test_optimal_levels_are_trained_with():
     """Values near 0, exact labels: nine levels of least variance leave less loss than nine equal steps."""
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, (800, 4)) ** 5
-    task = Task("tails", Data(X, X @ [1.0, 2.0, -1.0, 0.5]), replace(TASK.schedule, epochs=6, learning_rate=2.0))
+    task = Task(
+        "tails", ComparisonData(X, X @ [1.0, 2.0, -1.0, 0.5]), replace(TASK.schedule, epochs=6, learning_rate=2.0)
+    )
     found = fewest.curves(task, 2, lambda _: None)
     assert found.full[:, -1] == pytest.approx(1.0)
     assert (found.few["optimal", 5][:, -1] < 0.75 * found.few["uniform", 5][:, -1]).all()

@@ -1,0 +1,46 @@
+"""A hash of a design that no name in it changes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+
+# In RTLIL the names of wires, cells and modules begin with \ or $. Kept are types of cells ($add) and capitals
+# (\A, \WIDTH): the names that Yosys or the chip's vendor gave to ports and parameters.
+NAME = re.compile(r"[\\$][^\s\[\]]+")
+KEPT = re.compile(r"\$[a-z_]+|\\[A-Z][A-Z0-9_]*")
+ATTRIBUTE = re.compile(r"^\s*attribute .*\n", re.MULTILINE)
+
+
+def design_digest(component: Component) -> str:
+    """Return a SHA-256 over what `component` computes, whatever its signals, cells and modules are called.
+
+    It is over the RTLIL that Amaranth makes of it, each name replaced by the number of its first appearance, so that
+    the digest changes with every cell, connection, width and constant, and with their order.
+
+    Parameters
+    ----------
+    component : amaranth.lib.wiring.Component
+        The top of a design. Give its build register a constant: the build number changes with every edit of a source.
+    """
+    from amaranth.back import rtlil
+
+    from bitlane_hw.export.verilog import ports
+
+    text = rtlil.convert(component, name="top", ports=ports(component), emit_src=False)
+    return hashlib.sha256(without_names(text).encode()).hexdigest()
+
+
+def without_names(rtlil: str) -> str:
+    """RTLIL without attributes, its names numbered."""
+    numbers: dict[str, str] = {}
+
+    def numbered(match: re.Match[str]) -> str:
+        name = match[0]
+        return name if KEPT.fullmatch(name) else numbers.setdefault(name, f"n{len(numbers)}")
+
+    return NAME.sub(numbered, ATTRIBUTE.sub("", rtlil))
