@@ -36,10 +36,11 @@ reproduce: $(TORCH)/installed ## measure the claims of PAPER (zipml; lqsgd, micr
 formal: $(STAMP) ## prove the streams, the AXI ports and the order of the data, by induction
 	$(BIN)/python -m bitlane_sim.formal
 
-lint: $(STAMP) ## style and types
+lint: $(STAMP) ## style, types, and who may import whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 bench: $(STAMP) ## cycles against the bounds, time to the loss of 32 bits, staleness, simulated cycles a second, levels
 	@date -u +'measured %Y-%m-%d'

@@ -10,6 +10,7 @@ from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.packing import pack_base, pack_draws
 from bitlane.contract.registers import REGISTERS
 from bitlane.contract.settings import Settings
+from bitlane.contract.state import ModelState
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver.job import Job
 
@@ -66,9 +67,10 @@ def random_job(
         geometry=geometry,
         base_regions=[pack_base(codes, labels, geometry) for codes, _, _ in (samples[:1] if draws else samples)],
         draw_regions=[pack_draws(drawn, geometry) for _, drawn, _ in samples] if draws else [],
-        master=rng.integers(-(1 << 28), 1 << 28, (outputs, features)).astype(np.int32),
+        state=ModelState(
+            rng.integers(-(1 << 28), 1 << 28, (outputs, features)).astype(np.int32), random_settings(rng, **settings)
+        ),
         epochs=epochs,
-        settings=random_settings(rng, **settings),
         snapshots=snapshots,
         levels=np.sort(rng.integers(-(1 << 16), 1 << 16, (geometry.levels, features)), axis=0).astype(np.int32)
         if table

@@ -1,102 +1,58 @@
-"""`bitlane train-ddp`: training on several processes of this machine, its table of bytes and its run folder."""
+"""`bitlane train-ddp`: train a network on several processes, with compressed gradients."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, fields
-from typing import Any
+from pathlib import Path
 
-from bitlane.compress.collectives.emulated_links import parse_link
-from bitlane.compress.registry import named
-from bitlane.compress.training import checkpoints
-from bitlane.compress.training.distributed import Job, Outcome, train_on_processes
-from bitlane.compress.training.experiment import Training
-from bitlane.compress.training.images import NAMES
-from bitlane.compress.training.networks import NETWORKS
-from bitlane.errors import DataError
-from bitlane.reporting.records import Record
+from bitlane.reporting.plots import draw
 from bitlane.support.optional import require_extra
-from bitlane.support.text import align_columns
 
-DEFAULTS = {
-    **{each.name: each.default for each in fields(Training)},
-    "data": "mnist",
-    "compress": "lqsgd",
-}
+from .argument_types import positive, seed
+from .command import Command
+from .output import check_run_folder, report
 
 
-def train_ddp(arguments: argparse.Namespace) -> tuple[str, Record]:
-    """Train as the command line says; the summary, and the record of a run folder. Errors as `train_on_processes`."""
-    job = _job(arguments)
-    with _progress() as on_step:
-        ranks = train_on_processes(job, on_step)
-    return _summary(job, ranks), _record(job, ranks)
-
-
-def _job(arguments: argparse.Namespace) -> Job:
-    """The training that was asked for. One that goes on takes its settings from the checkpoint."""
-    given = {name: getattr(arguments, name) for name in DEFAULTS if hasattr(arguments, name)}
-    resume = checkpoints.latest(arguments.resume) if arguments.resume is not None else None
-    was: dict[str, Any] = checkpoints.shared(resume)["settings"] if resume is not None else DEFAULTS
-    for name, value in given.items():
-        if resume is not None and value != was[name]:
-            raise DataError(f"{name} was {was[name]} when {arguments.resume} was written, and cannot become {value}")
-    settings = {**was, **given}
-    data, compress = settings.pop("data"), settings.pop("compress")
-    _check(data, settings["network"], compress)
-    if arguments.link is not None:
-        parse_link(arguments.link)
-    folder = arguments.checkpoint or arguments.resume
-    return Job(Training(**settings), data, compress, folder, arguments.every, resume, arguments.link)
-
-
-def _check(data: str, network: str, compress: str) -> None:
-    """Errors before any process is started."""
-    for name, value, known in (("data", data, NAMES), ("network", network, NETWORKS)):
-        if value not in known:
-            raise DataError(f"--{name} {value}: choose one of {', '.join(known)}")
-    named(compress)
-
-
-def _title(job: Job) -> str:
-    link = f", links of {job.link}" if job.link else ""
-    return f"{job.data}, {job.training.network}, {job.training.ranks} workers, {job.compress}{link}"
-
-
-def _summary(job: Job, ranks: Sequence[Outcome]) -> str:
-    headings = ["worker", "MB sent", "of float32", "density", "bits", "codec s", "communication s"]
-    rows = [headings]
-    for rank, outcome in enumerate(ranks):
-        moved = outcome.moved
-        cells = [f"{moved.bytes_sent / 1e6:.3f}", f"{moved.ratio:.4f}", f"{moved.density:.4f}", f"{moved.bits or '-'}"]
-        rows.append([str(rank), *cells, f"{moved.codec_seconds:.2f}", f"{moved.communication_seconds:.2f}"])
-    begun, losses = ranks[0].begun, ranks[0].losses
-    steps = (
-        f"steps {begun + 1} to {begun + len(losses)}, the last with a loss of {losses[-1]:.4f} nats" if losses else ""
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--data", help="mnist, fashion_mnist or cifar10 (default: mnist)")
+    add("--network", help="perceptron, convolutional, wide or resnet (default: convolutional)")
+    add("--workers", dest="ranks", type=positive, help="processes (default: 4)")
+    add(
+        "--compress",
+        metavar="NAME[:SETTINGS]",
+        help="none, qsgd, terngrad, efsign, topk, dgc, micro, powersgd or lqsgd, with settings such as "
+        "lqsgd:rank=2,bits=mqgrad (default: lqsgd)",
     )
-    said = f"{steps or 'no steps were left'}; {ranks[0].accuracy:.2%} of the held-out images right"
-    return f"{_title(job)}\n{said}\n\n{align_columns(rows)}"
+    add("--epochs", type=positive, help="passes over the data (default: 1)")
+    add("--batch-size", dest="batch", type=positive, help="images of a step, for each worker (default: 32)")
+    add("--learning-rate", dest="rate", type=float, metavar="RATE", help="at the start; it falls to 0 (default: 0.05)")
+    add("--momentum", type=float, help="momentum of SGD (default: 0.9)")
+    add("--seed", type=seed, help="seed of the weights and of the order of the images (default: 0)")
+    add("--link", default=None, metavar="RATE", help="emulate links as slow as this: 100mbit, 1gbit,0.5ms")
+    add("--checkpoint", type=Path, default=None, metavar="DIR", help="write checkpoints to this folder")
+    add("--every", type=positive, default=100, help="steps from one checkpoint to the next (default: %(default)s)")
+    add(
+        "--resume", type=Path, default=None, metavar="DIR", help="continue from the latest checkpoint, to the same bits"
+    )
+    add("--out", type=Path, default=None, metavar="DIR", help="write a run folder: run.jsonl, loss.png")
 
 
-def _record(job: Job, ranks: Sequence[Outcome]) -> Record:
-    lines = [{"kind": "worker", **asdict(outcome.moved)} for outcome in ranks]
-    end = {"losses": ranks[0].losses, "begun": ranks[0].begun, "accuracy": ranks[0].accuracy}
-    return Record("distributed", {"title": _title(job), "settings": job.settings}, lines, end)
+def _run(arguments: argparse.Namespace) -> None:
+    check_run_folder(arguments.out)
+    require_extra("torch", "train-ddp", "'bitlane[torch]'")
+    from bitlane.compress.training.report import train_ddp  # torch is slow to import
+
+    summary, record = train_ddp(arguments)
+    report(summary, record, arguments.out, lambda folder: draw(record, folder))
 
 
-@contextlib.contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    with require_extra("tqdm", "a progress bar").tqdm(desc="training", unit="step", leave=False) as bar:
-
-        def show(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
-
-        yield show
+COMMAND = Command(
+    "train-ddp",
+    "train a network on several processes, with compressed gradients",
+    _add_arguments,
+    _run,
+    description="Train a network on several processes of this machine, with compressed gradients. Needs torch: "
+    "pip install 'bitlane[torch]'.",
+    suppress_defaults=True,
+)

@@ -25,6 +25,7 @@ from .layout import (
     level_slots,
     record_words,
 )
+from .precision import Precision
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,31 @@ class Geometry:
             raise DataError(f"rows_per_beat={self.rows_per_beat}: it must be 1, 2, 4 or 8")
         if not 1 <= self.outputs <= MAX_OUTPUTS:
             raise DataError(f"{self.outputs} outputs: the hardware trains 1 to {MAX_OUTPUTS} at a time")
+
+    @classmethod
+    def of(
+        cls, precision: Precision, features: int, rows: int, batch: int, rows_per_beat: int = 1, outputs: int = 1
+    ) -> Geometry:
+        """Return the shape of a data set that is stored at this precision.
+
+        Parameters
+        ----------
+        precision : Precision
+        features, rows, batch : int
+        rows_per_beat, outputs : int, default=1
+            Those of the build, such as `AcceleratorConfig.rows_per_beat` and `outputs`.
+        """
+        return cls(
+            features,
+            rows,
+            precision.base_digits,
+            precision.draws,
+            batch,
+            rows_per_beat,
+            outputs,
+            precision.half_digit,
+            precision.codebook,
+        )
 
     # --- rows, batches and groups ---
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from bitlane.errors import DataError
 from bitlane.quantization.scaling import Floats, Matrix
-from bitlane.support.sklearn_compat import conversion_warning
+from bitlane.support.sklearn_compat import DataConversionWarning
+from bitlane.support.user_warnings import warn_user
 
 
 def as_matrix(X: ArrayLike, least: int = 0) -> Matrix:
@@ -50,7 +50,7 @@ def as_labels(y: ArrayLike | None, rows: int) -> NDArray[Any]:
     labels = _one_dimension(_of_rows(given, rows))
     if labels.ndim < given.ndim:
         message = "A column-vector y was passed when a 1d array was expected: y.ravel() is one"
-        warnings.warn(message, conversion_warning(), stacklevel=3)
+        warn_user(message, DataConversionWarning)
     if labels.dtype.kind == "f":
         fractions = np.count_nonzero(finite(labels, "y") % 1)
         if fractions:

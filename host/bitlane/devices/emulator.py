@@ -40,6 +40,7 @@ from bitlane.contract.registers import (
     VERSION,
 )
 from bitlane.contract.settings import Settings
+from bitlane.contract.state import ModelState
 from bitlane.errors import DeviceError
 from bitlane.reference.machine import Reference
 
@@ -232,7 +233,7 @@ class EmulatorDevice:
         values |= _now(settings)
         loaded = unpack_master(self._load(at["model_in"], geometry.load_words), geometry.features)
         master, levels = loaded[: geometry.outputs], loaded[geometry.outputs :]
-        reference = Reference(geometry, settings, master, levels if geometry.codebook else None)
+        reference = Reference(geometry, ModelState(master, settings), levels if geometry.codebook else None)
         counts = predict(
             geometry,
             at["epochs"],
@@ -248,8 +249,8 @@ class EmulatorDevice:
             record[1 : 1 + geometry.outputs] = epoch.loss
             self._store(at["trace"] + number * record.nbytes, record.view(np.uint64))
             if at["snapshots"]:
-                self._store(at["model_out"] + number * geometry.model_bytes, pack_master(epoch.master))
-            values |= _now(epoch.settings)
+                self._store(at["model_out"] + number * geometry.model_bytes, pack_master(epoch.state.master))
+            values |= _now(epoch.state.settings)
             values |= {
                 "epoch": number + 1,
                 "cycles": int(record[0]),
@@ -258,7 +259,7 @@ class EmulatorDevice:
             if number + 1 < at["epochs"]:
                 yield
         if not at["snapshots"]:
-            self._store(at["model_out"], pack_master(epoch.master))
+            self._store(at["model_out"], pack_master(epoch.state.master))
         values |= {
             "cycles": counts.cycles,
             "beats": counts.beats,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -11,6 +10,7 @@ from importlib.metadata import entry_points
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.devices.protocol import Device
 from bitlane.errors import DataError, DeviceError
+from bitlane.support.user_warnings import warn_user
 
 Opener = Callable[[AcceleratorConfig], Device]
 
@@ -96,7 +96,7 @@ def open_device(spec: str | Device, config: AcceleratorConfig | None = None) -> 
         try:
             return _open_plugin(RTL, config)
         except DeviceError as error:
-            warnings.warn(f"using the emulator, which gives the same results: {error}", stacklevel=2)
+            warn_user(f"using the emulator, which gives the same results: {error}")
             return _open_emulator(config)
     if spec.startswith(REMOTE) and spec != REMOTE:
         return _open_board(spec.removeprefix(REMOTE))

@@ -12,39 +12,44 @@ from bitlane.contract.formats import LEVEL, LOSS
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import WORD_BYTES
 from bitlane.contract.packing import Words
-from bitlane.contract.settings import Settings
-from bitlane.devices.protocol import Buffer, Device
+from bitlane.contract.state import ModelState
 from bitlane.errors import DataError
 
-PAGE = 4096  # what devices round a buffer up to
+PAGE = 4096  # bytes that devices round a buffer up to
 
 
 @dataclass(frozen=True)
 class Job:
-    """One start of the accelerator.
+    """One run of the accelerator.
 
     Parameters
     ----------
-    geometry: of an epoch.
-    base: base regions, uint64 [base_words] each: one that all sets share, or one a set.
-    draws: draw regions, uint64 [draw_words] each, one a set; empty without double sampling.
-    master: int32 [outputs, n], stored master weights to begin with.
-    epochs: of this start. Epoch e reads set `e mod sets`.
-    settings: at the beginning; steps are divided by the batch already.
-    snapshots: whether the models of each epoch are wanted.
-    levels: int32 [2**b + 1, n], the features' tables, in units of 2**-16; None without tables.
+    geometry : Geometry
+        Shape of an epoch.
+    base_regions : sequence of uint64 arrays, each of ``geometry.base_words`` words
+        One region that all draw sets share, or one for each set.
+    draw_regions : sequence of uint64 arrays, each of ``geometry.draw_words`` words
+        One region for each draw set; empty without double sampling.
+    state : ModelState
+        Weights and registers at the start. Steps are divided by the batch size already.
+    epochs : int
+        Epochs of this run. Epoch e reads draw set ``e mod draw_sets``.
+    snapshots : bool, default=False
+        Whether to store the weights of each epoch.
+    levels : ndarray of int32, shape (2**b + 1, n), optional
+        Codebook of each feature, in units of ``2**-16``; None for uniform levels.
 
     Raises
     ------
-    DataError: levels of another shape than the geometry's, or beyond `contract.LEVEL`.
+    DataError
+        The levels have another shape than the geometry says, or exceed `formats.LEVEL`.
     """
 
     geometry: Geometry
     base_regions: Sequence[Words]
     draw_regions: Sequence[Words]
-    master: NDArray[np.int32]
+    state: ModelState
     epochs: int
-    settings: Settings
     snapshots: bool = False
     levels: NDArray[np.int32] | None = None
 
@@ -55,38 +60,31 @@ class Job:
             raise DataError(f"levels has shape {found}, but the geometry says {shape}")
         if self.levels is not None and (self.levels.min() < LEVEL.minimum or self.levels.max() > LEVEL.maximum):
             raise DataError(
-                f"levels go from {self.levels.min()} to {self.levels.max()}, in units of 2**-{LEVEL.fraction}: "
+                f"levels range from {self.levels.min()} to {self.levels.max()}, in units of 2**-{LEVEL.fraction}: "
                 f"keep them within {LEVEL.minimum} and {LEVEL.maximum}"
             )
 
     @property
     def draw_sets(self) -> int:
-        """Sets that the epochs go through."""
+        """Number of sets of samples that the epochs read in turn."""
         return max(len(self.base_regions), len(self.draw_regions))
 
 
 @dataclass(frozen=True)
-class SampleBuffers:
-    """Buffers for the samples of a job; None where it has none."""
-
-    device: Device
-    base: Buffer | None
-    draws: Buffer | None
-
-    def fill(self, base: Sequence[Words], draws: Sequence[Words]) -> None:
-        """Writes regions one behind the other, from the beginning of each buffer on."""
-        for buffer, regions in ((self.base, base), (self.draws, draws)):
-            if buffer is not None:
-                start = 0
-                for region in regions:
-                    buffer.array[start : start + len(region)] = region
-                    start += len(region)
-                self.device.flush(buffer)
-
-
-@dataclass(frozen=True)
 class Counters:
-    """What the hardware counted in a run."""
+    """Counters of the hardware for one run.
+
+    Attributes
+    ----------
+    cycles : int
+        Clock cycles from start to done.
+    beats : int
+        Beats read.
+    stall_memory, stall_model : int
+        Cycles without a beat: the memory had none, or it waited for an update of the model.
+    saturations : int
+        Values clipped: residuals, scaled gradients, weights.
+    """
 
     cycles: int
     beats: int
@@ -94,36 +92,60 @@ class Counters:
     stall_model: int
     saturations: int
 
+    def __add__(self, other: Counters) -> Counters:
+        return Counters(
+            self.cycles + other.cycles,
+            self.beats + other.beats,
+            self.stall_memory + other.stall_memory,
+            self.stall_model + other.stall_model,
+            self.saturations + other.saturations,
+        )
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class JobResult:
-    """What a run left behind.
+    """Result of one run.
 
-    Parameters
+    Attributes
     ----------
-    loss: int64 [epochs, outputs], sum over rows in units of 2**-32; `loss_value` makes numbers of it.
-    epoch_cycles: int64 [epochs], cycles from the start to the end of each epoch.
-    master: int32 [outputs, n], stored master weights at the end.
-    snapshots: int32 [epochs, outputs, n] after each epoch, or None.
-    settings: to go on with: the job's, with steps and rate as decayed and the phase as advanced.
-    counters: see `Counters`.
+    loss : ndarray of int64, shape (epochs, outputs)
+        Sums over rows, in units of ``2**-32``; `loss_value` converts them.
+    epoch_cycles : ndarray of int64, shape (epochs,)
+        Clock cycles from the start to the end of each epoch.
+    state : ModelState
+        Weights and registers at the end.
+    snapshots : ndarray of int32, shape (epochs, outputs, n), or None
+        Master weights after each epoch.
+    counters : Counters
     """
 
     loss: NDArray[np.int64]
     epoch_cycles: NDArray[np.int64]
-    master: NDArray[np.int32]
+    state: ModelState
     snapshots: NDArray[np.int32] | None
-    settings: Settings
     counters: Counters
 
 
 def loss_value(loss: int) -> float:
-    """The sum of a loss over rows, of the integer that the hardware stored; of `Loss.SQUARES` without its 1/2."""
+    """Return the sum of a loss over rows as a number, from the integer that the hardware stores.
+
+    `Loss.SQUARES` is without its factor 1/2.
+    """
     return loss * 2.0**-LOSS.fraction
 
 
 def job_bytes(geometry: Geometry, epochs: int, base_sets: int, draw_sets: int, snapshots: bool) -> int:
-    """Bytes that the buffers of a job take on a device."""
+    """Return the bytes that the buffers of a job take on a device.
+
+    Parameters
+    ----------
+    geometry : Geometry
+    epochs : int
+    base_sets, draw_sets : int
+        Number of base regions and of draw regions.
+    snapshots : bool
+        Whether the weights of each epoch are stored.
+    """
     models = epochs if snapshots else 1
     sizes = [
         base_sets * geometry.base_words * WORD_BYTES,

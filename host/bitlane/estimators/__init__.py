@@ -1,1 +1,5 @@
 """Linear models with scikit-learn's conventions."""
+
+from .sgd import SGDClassifier, SGDRegressor
+
+__all__ = ["SGDClassifier", "SGDRegressor"]

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.contract.layout import WORD_BITS
+from bitlane.contract.precision import FULL_BITS, Precision
 from bitlane.devices import Device, open_device
 from bitlane.errors import DataError
 from bitlane.quantization.labels import curve_label
-from bitlane.quantization.precision import FULL_BITS, Precision
 from bitlane.quantization.scaling import Floats
+from bitlane.support.user_warnings import warn_user
 from bitlane.training.result import OnEpoch, TrainingResult
 from bitlane.training.train import train
 
@@ -182,7 +183,7 @@ def _labelled_warnings() -> Iterator[Callable[[str], contextlib.AbstractContextM
     yield labelled
     for message, whose in heard.items():
         some = "" if len(whose) == len(labels) else f"{', '.join(whose)}: "
-        warnings.warn(some + message, stacklevel=4)
+        warn_user(some + message)
 
 
 def train_as(
@@ -195,24 +196,8 @@ def train_as(
     levels: str = "uniform",
 ) -> TrainingResult:
     """One training of a comparison, with its models of each epoch; see `training.train`."""
-    return train(
-        data.X,
-        data.y,
-        precision=precision,
-        device=device,
-        levels=levels,
-        draws=schedule.draws,
-        epochs=schedule.epochs,
-        batch_size=schedule.batch_size,
-        learning_rate=schedule.learning_rate,
-        decay=schedule.decay,
-        loss=schedule.loss,
-        staleness=staleness,
-        fit_intercept=schedule.fit_intercept,
-        seed=schedule.seed,
-        on_epoch=on_epoch,
-        snapshots=True,
-    )
+    options = schedule.options(precision, levels, staleness)
+    return train(data.X, data.y, options, device, on_epoch=on_epoch, snapshots=True)
 
 
 def _result(data: ComparisonData, precision: Precision, schedule: Schedule, run: TrainingResult) -> ComparedModel:

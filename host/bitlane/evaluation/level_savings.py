@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bitlane.contract.precision import Precision
 from bitlane.data.arrays import as_matrix
 from bitlane.errors import DataError
 from bitlane.levels.curve import Floats
 from bitlane.levels.optimal import optimal_levels
-from bitlane.quantization.precision import Precision
 from bitlane.quantization.quantize import base_codes
 from bitlane.quantization.scaling import Scaling, fit_scaling
+from bitlane.support.user_warnings import warn_user
 
 EXACT = 1 << 17  # different values up to which levels are exact: a third of a second, without numba
 FEW = 256  # intervals up to which the approximate ones are close
@@ -65,7 +65,7 @@ def column_scaling(X: NDArray[np.floating]) -> Scaling:
     if constant == X.shape[1]:
         raise DataError("every column of X is constant: there is nothing to choose levels for")
     if constant:
-        warnings.warn(f"{constant} column(s) of X are constant: they are not stored", stacklevel=2)
+        warn_user(f"{constant} column(s) of X are constant: they are not stored")
     return scaling
 
 
@@ -103,6 +103,6 @@ def _optimum(distinct: Floats, counts: NDArray[np.int64], precision: Precision) 
     intervals = min(precision.levels, len(distinct)) - 1
     method = "exact" if len(distinct) <= EXACT or intervals > FEW else "approximate"
     if method == "approximate":
-        warnings.warn(f"features of more than {EXACT:,} different values: their levels are approximate", stacklevel=3)
+        warn_user(f"features of more than {EXACT:,} different values: their levels are approximate")
     levels, info = optimal_levels(distinct, intervals, method, counts, return_info=True)
     return levels, info.cost / float(counts.sum())

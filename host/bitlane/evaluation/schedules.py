@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitlane.quantization.precision import Precision
+from bitlane.contract.precision import Precision
 from bitlane.quantization.scaling import Floats, fit_scaling
+from bitlane.training.objective import Objective
+from bitlane.training.options import TrainingOptions
 
 DECAY = 0.8  # of the learning rate after each epoch: the noise of the batches is gone after about 20
 LARGEST = 1.0
@@ -19,7 +21,7 @@ NOISE = 0.5  # share of a weight's energy that the draws of one row may feed bac
 
 @dataclass(frozen=True)
 class Schedule:
-    """What all trainings of a comparison share; `learning_rate` is that of scaled data."""
+    """What all trainings of a comparison share, float64 ones included; see `TrainingOptions` for the parameters."""
 
     epochs: int = 20
     batch_size: int = 16
@@ -29,6 +31,11 @@ class Schedule:
     loss: str = "squared_error"
     fit_intercept: bool = True
     seed: int = 0
+
+    def options(self, precision: Precision, levels: str = "uniform", staleness: int = 0) -> TrainingOptions:
+        """Return the options of a training on the accelerator."""
+        shared = {name: value for name, value in vars(self).items() if name != "loss"}
+        return TrainingOptions(precision, Objective(self.loss), levels, staleness=staleness, **shared)
 
 
 def suggest_learning_rate(

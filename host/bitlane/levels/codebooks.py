@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from bitlane.contract.formats import LEVEL
 from bitlane.contract.layout import CODEBOOK_BITS, DIGIT_BITS
+from bitlane.contract.precision import Precision
 from bitlane.errors import DataError
-from bitlane.quantization.precision import Precision
 from bitlane.quantization.scaling import Floats, Matrix, Scaling
 
 from .optimal import optimal_levels
@@ -20,17 +20,27 @@ Codebook = NDArray[np.int32]  # [2**b + 1, s], ascending, in units of 2**-16
 
 
 def choose_precision(bits: int, sampling: str, levels: str) -> Precision:
-    """How a training stores samples: with a table where levels are optimal, or b is odd.
+    """Return how a training stores samples: with codebooks if the levels are optimal, or if b is odd.
+
+    Parameters
+    ----------
+    bits, sampling
+        As for `Precision`.
+    levels : {"uniform", "optimal"}
 
     Raises
     ------
-    DataError: levels that are no choice, or what `Precision` does not take: optimal levels need double sampling and
-        3, 4 or 5 bits.
+    DataError
+        An unknown choice, optimal levels without double sampling and 3, 4 or 5 bits, or what `Precision` refuses.
     """
     if levels not in CHOICES:
         raise DataError(f"levels={levels!r} is unknown: choose one of {', '.join(CHOICES)}")
-    half = sampling == "double" and bits in [DIGIT_BITS + b for b in CODEBOOK_BITS if b % DIGIT_BITS]
-    return Precision(bits, sampling, codebook=levels == "optimal" or half)
+    stored = [DIGIT_BITS + base_bits for base_bits in CODEBOOK_BITS]
+    if levels == "optimal" and (sampling != "double" or bits not in stored):
+        got = f"bits={bits!r}" if sampling == "double" else f"sampling={sampling!r}"
+        raise DataError(f"levels='optimal' needs double sampling with {_or(stored)} bits; got {got}")
+    odd = sampling == "double" and bits in stored and bits % DIGIT_BITS
+    return Precision(bits, sampling, codebook=levels == "optimal" or bool(odd))
 
 
 def fit_codebook(X: Matrix, scaling: Scaling, precision: Precision, levels: str) -> Codebook | None:
@@ -57,7 +67,7 @@ def fit_codebook(X: Matrix, scaling: Scaling, precision: Precision, levels: str)
     """
     if not precision.codebook:
         if levels == "optimal":
-            raise DataError(f"levels='optimal' have no place in {precision}: choose one with a table")
+            raise DataError(f"levels='optimal' needs a precision with codebooks; got {precision}")
         return None
     if levels == "uniform":
         equal = np.linspace(-1.0, 1.0, precision.levels)[:, None]
@@ -67,6 +77,10 @@ def fit_codebook(X: Matrix, scaling: Scaling, precision: Precision, levels: str)
     for column in scaling.active:
         chosen[:, column] = optimal_levels(X[:, column], precision.levels - 1, method)
     return _in_units(scaling.values(chosen))  # levels are values of the column: they are scaled as those are
+
+
+def _or(numbers: list[int]) -> str:
+    return f"{', '.join(map(str, numbers[:-1]))} or {numbers[-1]}"
 
 
 def codebook_values(table: Codebook) -> Floats:

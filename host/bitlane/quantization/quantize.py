@@ -12,9 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from bitlane.contract.precision import Precision
 from bitlane.errors import DataError
-
-from .precision import Precision
 
 BLOCK = 1 << 15  # values worked on at a time: what a cache holds
 

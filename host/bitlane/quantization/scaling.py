@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.contract.formats import LABEL
+from bitlane.contract.precision import Precision
 from bitlane.errors import DataError
-
-from .precision import Precision
 
 Floats = NDArray[np.float64]
 Matrix = NDArray[Any]  # of any integer or float type: images need not be copied into floats

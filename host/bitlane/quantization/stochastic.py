@@ -11,6 +11,7 @@ from bitlane.contract.fixed_point import decode_float
 from bitlane.contract.formats import MASTER, SCALED_GRADIENT, STEP_FRACTION, WEIGHT
 from bitlane.contract.prng import MAX_CUT
 from bitlane.errors import DataError
+from bitlane.support.scalars import is_integer
 
 MODEL_BITS = (MASTER.bits - MAX_CUT, WEIGHT.bits - 1)
 GRADIENT_BITS = (2, SCALED_GRADIENT.bits)
@@ -59,6 +60,6 @@ def scaled_gradient_cut(bits: int | None, step: int) -> int:
 
 def _check_bits(name: str, value: int, limits: tuple[int, int]) -> int:
     low, high = limits
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise DataError(f"{name}={value!r}: it must be None, or a whole number from {low} to {high}")
+    if not is_integer(value) or not low <= value <= high:
+        raise DataError(f"{name}={value!r}: it must be None, or an integer from {low} to {high}")
     return value

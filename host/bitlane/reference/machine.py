@@ -34,6 +34,7 @@ from bitlane.contract.packing import CUT_BITS
 from bitlane.contract.prng import after_batches, model_lanes, random_words, scaled_gradient_lanes
 from bitlane.contract.settings import Settings
 from bitlane.contract.sigmoid_lut import LUT, LUT_ADDRESS_BITS, sigmoid_lut
+from bitlane.contract.state import ModelState
 
 from .blocks import Block, Change, CodebookBlock, DigitBlock, Floats, Int64s
 
@@ -57,20 +58,21 @@ _TABLE: Int64s = np.array(sigmoid_lut(), np.int64).T << TABLE_SHIFT  # sigmoid(-
 
 @dataclass(frozen=True)
 class EpochResult:
-    """State after an epoch.
+    """An epoch of the reference, and the state after it.
 
-    Parameters
+    Attributes
     ----------
-    loss: int64 [outputs], sum over its rows in units of 2**-32; see `losses`.
-    saturations: values clipped since the start of the run.
-    master: int32 [outputs, n], the master weights as stored.
-    settings: with steps and rate as decayed so far, phase, and seed.
+    loss : ndarray of int64, shape (outputs,)
+        Sum of the loss over the rows of the epoch, in units of ``2**-32``; see `losses`.
+    saturations : int
+        Values clipped since the start of the run.
+    state : ModelState
+        Weights and registers after the epoch.
     """
 
     loss: Int64s
     saturations: int
-    master: NDArray[np.int32]
-    settings: Settings
+    state: ModelState
 
 
 class Reference:
@@ -78,23 +80,19 @@ class Reference:
 
     Parameters
     ----------
-    geometry: of an epoch.
-    settings: at the start.
-    master: int32 [outputs, n], stored master weights at the start.
-    levels: int32 [levels, n], the features' tables in units of 2**-16, within LEVEL; None without.
+    geometry : Geometry
+        Shape of an epoch.
+    state : ModelState
+        Weights and registers at the start.
+    levels : ndarray of int32, shape (levels, n), optional
+        Codebook of each feature, in units of ``2**-16``, within `formats.LEVEL`; None for uniform levels.
     """
 
-    def __init__(
-        self,
-        geometry: Geometry,
-        settings: Settings,
-        master: NDArray[np.int32],
-        levels: NDArray[np.int32] | None = None,
-    ):
+    def __init__(self, geometry: Geometry, state: ModelState, levels: NDArray[np.int32] | None = None):
         self._geometry = geometry
         self._levels = None if levels is None else levels.astype(np.float64)
-        self._settings = settings
-        self._master = master.astype(np.int64)
+        self._settings = state.settings
+        self._master = state.master.astype(np.int64)
         self._row = 0
         self._loss = np.zeros(geometry.outputs, np.int64)
         self._saturations = 0
@@ -126,7 +124,8 @@ class Reference:
         if self._row != self._geometry.rows:
             raise ValueError(f"the epoch has {self._geometry.rows} rows, but {self._row} were fed")
         self._settings = self._settings.after_epoch()
-        epoch = EpochResult(self._loss, self._saturations, self._master.astype(np.int32), self._settings)
+        state = ModelState(self._master.astype(np.int32), self._settings)
+        epoch = EpochResult(self._loss, self._saturations, state)
         self._row = 0
         self._loss = np.zeros_like(self._loss)
         self._begin_epoch()
@@ -309,18 +308,19 @@ def losses(loss: Loss, dots: list[Int64s], labels: Int64s) -> tuple[list[Int64s]
 def run_epochs(
     samples: Iterable[Rows],
     geometry: Geometry,
-    settings: Settings,
-    master: NDArray[np.int32],
+    state: ModelState,
     levels: NDArray[np.int32] | None = None,
 ) -> Iterator[EpochResult]:
-    """The state after each epoch of a run.
+    """Yield the result of each epoch of a run.
 
     Parameters
     ----------
-    samples: for each epoch (base codes [rows, n], draw codes [rows, n] or None, labels int16 [rows, outputs]).
-    geometry, settings, master, levels: as for `Reference`.
+    samples : iterable of tuples
+        For each epoch base codes [rows, n], draw codes [rows, n] or None, and labels int16 [rows, outputs].
+    geometry, state, levels
+        As for `Reference`.
     """
-    reference = Reference(geometry, settings, master, levels)
+    reference = Reference(geometry, state, levels)
     for rows in samples:
         reference.feed(*rows)
         yield reference.end_epoch()

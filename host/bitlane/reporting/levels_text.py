@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bitlane.contract.precision import Precision
 from bitlane.evaluation.level_savings import Savings
-from bitlane.quantization.precision import Precision
 from bitlane.support.text import align_columns
 
 SHOWN = 12  # features that are shown, of those that save most

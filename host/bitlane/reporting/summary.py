@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import WORD_BITS
+from bitlane.contract.precision import Precision
 from bitlane.data.tables import Dataset
 from bitlane.estimators.sgd import SGDClassifier, SGDRegressor
 from bitlane.evaluation.compare import ComparedModel, Comparison, label_text, one_vs_rest
 from bitlane.evaluation.metrics import LOSS_NAMES, LOSS_UNITS, constant_loss, losses_of
 from bitlane.quantization.labels import curve_label
-from bitlane.quantization.precision import Precision
 from bitlane.support.text import align_columns
 from bitlane.training.result import TrainingResult
 

@@ -9,8 +9,8 @@ from bitlane.contract.fixed_point import NO_DECAY
 from bitlane.contract.formats import BOUND, MASTER
 from bitlane.contract.layout import CHUNK, DIGIT_BITS, MAX_DIGITS
 from bitlane.contract.modes import Loss, Prox
+from bitlane.contract.precision import FULL_BITS, Precision
 from bitlane.driver.driver import Driver
-from bitlane.quantization.precision import FULL_BITS, Precision
 
 from .bench import Check, CheckContext
 from .cases import STEP, Case
@@ -34,7 +34,7 @@ def checks(driver: Driver) -> list[Check]:
     """All of them, of the sizes that this build has."""
     named = {
         **_modes(),
-        **_shapes(driver.rows_per_beat),
+        **_shapes(driver.config.rows_per_beat),
         **dict(_sizes(driver)),
     }
     return [*(Check(name, case.check) for name, case in named.items()), Check("random runs", random_runs)]
@@ -85,7 +85,7 @@ def _shapes(columns: int) -> dict[str, Case]:
 
 def _sizes(driver: Driver) -> Iterator[tuple[str, Case]]:
     """The smallest and the largest that this build holds."""
-    few = 2 * driver.rows_per_beat + 1  # rows
+    few = 2 * driver.config.rows_per_beat + 1  # rows
     for features in (1, CHUNK, CHUNK + 1):
         yield f"features: {features}", Case(features=features)
     for staleness in (0, 1):  # with which there are two models in the memory of one
@@ -93,16 +93,16 @@ def _sizes(driver: Driver) -> Iterator[tuple[str, Case]]:
             f"features: all that fit, staleness {staleness}",
             Case(
                 Precision(DIGIT_BITS),
-                features=min(driver.max_features >> staleness, driver.max_row_words * CHUNK),
+                features=min(driver.config.max_features >> staleness, driver.config.max_row_words * CHUNK),
                 rows=few,
-                batch=driver.rows_per_beat,
+                batch=driver.config.rows_per_beat,
                 settings={"staleness": staleness},
             ),
         )
-    longest = min(driver.max_row_words // MAX_DIGITS * CHUNK, driver.max_features)
+    longest = min(driver.config.max_row_words // MAX_DIGITS * CHUNK, driver.config.max_features)
     yield (
         "rows: as long as they may be",
-        Case(Precision(FULL_BITS), features=longest, rows=few, batch=driver.rows_per_beat),
+        Case(Precision(FULL_BITS), features=longest, rows=few, batch=driver.config.rows_per_beat),
     )
 
 

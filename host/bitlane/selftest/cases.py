@@ -13,9 +13,10 @@ from bitlane.contract.cycles import MemoryTiming, predict
 from bitlane.contract.formats import LABEL, MASTER
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.packing import pack_base, pack_draws
+from bitlane.contract.precision import Precision
 from bitlane.contract.settings import Settings
+from bitlane.contract.state import ModelState
 from bitlane.driver.job import Job, JobResult
-from bitlane.quantization.precision import Precision
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.reference.machine import EpochResult, Rows, run_epochs
 
@@ -52,30 +53,23 @@ class Case:
 
     def make(self, bench: CheckContext) -> tuple[Job, list[Rows]]:
         """The job, and its samples as the reference takes them, one a set."""
-        rng, driver, precision = bench.rng, bench.driver, self.precision
-        geometry = Geometry(
-            self.features,
-            self.rows,
-            precision.base_digits,
-            precision.draws,
-            self.batch,
-            driver.rows_per_beat,
-            driver.outputs,
-        )
+        rng, config, precision = bench.rng, bench.driver.config, self.precision
+        shape = self.features, self.rows, self.batch
+        geometry = Geometry.of(precision, *shape, rows_per_beat=config.rows_per_beat, outputs=config.outputs)
         values = rng.uniform(-1, 1, (self.rows, self.features))
-        labels = rng.integers(-LABEL.maximum, LABEL.maximum, (self.rows, driver.outputs), np.int16, endpoint=True)
+        labels = rng.integers(-LABEL.maximum, LABEL.maximum, (self.rows, config.outputs), np.int16, endpoint=True)
         fresh = precision.sampling == "naive"
         sets = self.sets if fresh or precision.draws else 1
         codes = [base_codes(values, precision, rng) for _ in range(sets if fresh else 1)]
         draws = [draw_codes(values, precision, rng) for _ in range(sets if precision.draws else 0)]
-        master = rng.integers(-(1 << self.weight_bits), 1 << self.weight_bits, (driver.outputs, self.features))
+        master = rng.integers(-(1 << self.weight_bits), 1 << self.weight_bits, (config.outputs, self.features))
+        settings = Settings(**{"step": STEP, "step_negative": STEP, **self.settings})
         job = Job(
             geometry,
             base_regions=[pack_base(each, labels, geometry) for each in codes],
             draw_regions=[pack_draws(each, geometry) for each in draws],
-            master=master.clip(MASTER.minimum, MASTER.maximum).astype(np.int32),
+            state=ModelState(master.clip(MASTER.minimum, MASTER.maximum).astype(np.int32), settings),
             epochs=self.epochs,
-            settings=Settings(**{"step": STEP, "step_negative": STEP, **self.settings}),
             snapshots=self.snapshots,
         )
         samples: list[Rows] = [(codes[i % len(codes)], draws[i] if draws else None, labels) for i in range(sets)]
@@ -93,7 +87,7 @@ class Case:
             "rows": self.rows,
             "features": self.features,
             "losses": outcome.loss.size,
-            "weights": (outcome.master if outcome.snapshots is None else outcome.snapshots).size,
+            "weights": (outcome.state.master if outcome.snapshots is None else outcome.snapshots).size,
             "clipped": outcome.counters.saturations,
             **counts(outcome, job),
         }
@@ -102,12 +96,12 @@ class Case:
 def reference_epochs(job: Job, samples: list[Rows]) -> list[EpochResult]:
     """What the numpy reference makes of a job, from the samples themselves, not from their packed words."""
     epochs = (samples[epoch % len(samples)] for epoch in range(job.epochs))
-    return list(run_epochs(epochs, job.geometry, job.settings, job.master))
+    return list(run_epochs(epochs, job.geometry, job.state, job.levels))
 
 
 def predicted_cycles(job: Job, timing: MemoryTiming) -> NDArray[np.int64]:
     """int64 [epochs + 1]: from the start to the end of each epoch, and to done."""
-    settings = job.settings
+    settings = job.state.settings
     counted = predict(job.geometry, job.epochs, job.snapshots, settings.staleness, timing)
     return np.array([*counted.epoch_cycles, counted.cycles], np.int64)
 
@@ -135,14 +129,18 @@ def counts(outcome: JobResult, job: Job) -> Figures:
 def _wrong_bits(outcome: JobResult, job: Job, epochs: list[EpochResult]) -> list[str]:
     """What differs from the reference, in words."""
     last = epochs[-1]
-    models = outcome.master[None] if outcome.snapshots is None else outcome.snapshots
+    models = outcome.state.master[None] if outcome.snapshots is None else outcome.snapshots
     pairs: list[tuple[str, NDArray[Any], NDArray[Any]]] = [
         ("loss of epoch and output", outcome.loss, np.array([epoch.loss for epoch in epochs])),
-        ("weight of model, output and feature", models, np.array([epoch.master for epoch in epochs])[-len(models) :]),
+        (
+            "weight of model, output and feature",
+            models,
+            np.array([epoch.state.master for epoch in epochs])[-len(models) :],
+        ),
     ]
     problems = [_different(*pair) for pair in pairs]
     for name in ("step", "step_negative", "penalty_step", "phase"):
-        got, expected = getattr(outcome.settings, name), getattr(last.settings, name)
+        got, expected = getattr(outcome.state.settings, name), getattr(last.state.settings, name)
         if got != expected:
             problems.append(f"{name} ended at {got:#x} instead of {expected:#x}")
     if outcome.counters.saturations != last.saturations:

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from bitlane.contract.formats import DECAY_RANGE
 from bitlane.contract.layout import MAX_EPOCHS, MAX_ROWS
 from bitlane.contract.modes import ErrorCode, Loss
+from bitlane.contract.precision import FULL_BITS, Precision
 from bitlane.contract.registers import REGISTERS, STATUS_BUSY, STATUS_ERROR_SHIFT
 from bitlane.devices.protocol import Device
-from bitlane.driver.driver import ADDRESSES, Driver
+from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
+from bitlane.driver.programming import ADDRESSES
 from bitlane.errors import DeviceError
-from bitlane.quantization.precision import FULL_BITS, Precision
 
 from .bench import Check, CheckContext, CheckFailed, DeviceProxy, expect
 from .cases import Case, reference_epochs
@@ -80,7 +81,8 @@ def refused(bench: CheckContext) -> Figures:
     orders += [(f"{name} misaligned", _misaligned(bench, name), job) for name in (*ADDRESSES, *STRIDES)]
     if _read(bench, "address_bits") < 64:
         orders += [(f"{name} beyond the port", _beyond(bench, name), job) for name in ADDRESSES]
-    no_loss = replace(job, settings=replace(job.settings, loss=cast(Loss, max(Loss) + 1)))
+    wrong = replace(job.state.settings, loss=cast(Loss, max(Loss) + 1))
+    no_loss = replace(job, state=replace(job.state, settings=wrong))
     orders.append((f"loss={max(Loss) + 1}", bench.driver, no_loss))
     with kept(bench.device):
         accepted = [what for what, driver, order in orders if not _refuses(bench, driver, order)]
@@ -93,7 +95,7 @@ def _bad_values(bench: CheckContext) -> list[tuple[str, int]]:
     """Registers, and values outside of their limits."""
     zeros = [(name, 0) for name in ("features", "groups", "batch_groups", "epochs", "draw_sets")]
     beyond = [
-        ("features", bench.driver.max_features + 1),
+        ("features", bench.driver.config.max_features + 1),
         ("groups", MAX_ROWS + 1),
         ("batch_groups", MAX_ROWS + 1),
         ("epochs", MAX_EPOCHS + 1),
@@ -142,7 +144,7 @@ class _Enough(Exception):
 def stopped(bench: CheckContext) -> Figures:
     """Register writes in the middle of a run change nothing of it; an abort ends it; the next run goes well."""
     job, samples = Case(
-        Precision(FULL_BITS), features=64, rows=GROUPS * bench.driver.rows_per_beat, batch=64, snapshots=False
+        Precision(FULL_BITS), features=64, rows=GROUPS * bench.driver.config.rows_per_beat, batch=64, snapshots=False
     ).make(bench)
     expected = [epoch.loss for epoch in reference_epochs(replace(job, epochs=EPOCHS_SEEN), samples)]
     losses: list[NDArray[np.int64]] = []

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from bitlane.contract.layout import DIGIT_BITS, WORD_BYTES
 from bitlane.contract.packing import Words
+from bitlane.contract.precision import Precision
 from bitlane.devices.protocol import Buffer
 from bitlane.driver.job import PAGE
 from bitlane.errors import DeviceError
-from bitlane.quantization.precision import Precision
 
 from .bench import Check, CheckContext, expect
 from .cases import Case
@@ -39,18 +39,18 @@ def copied(bench: CheckContext) -> Figures:
     """The accelerator reads as large a model as it takes and writes it back, and steps of 0 change nothing."""
     job, _ = Case(
         Precision(DIGIT_BITS),
-        features=bench.driver.max_features,
+        features=bench.driver.config.max_features,
         rows=1,
         epochs=1,
         settings={"step": 0, "step_negative": 0},
     ).make(bench)
     outcome = bench.driver.run(job)
-    wrong = np.flatnonzero(outcome.master != job.master)
+    wrong = np.flatnonzero(outcome.state.master != job.state.master)
     expect(
         not len(wrong),
-        f"{len(wrong)} of {job.master.size:,} weights came back changed, the first number {_first(wrong)}",
+        f"{len(wrong)} of {job.state.master.size:,} weights came back changed, the first number {_first(wrong)}",
     )
-    return {"weights": int(job.master.size), "beats": outcome.counters.beats}
+    return {"weights": int(job.state.master.size), "beats": outcome.counters.beats}
 
 
 def far_apart(bench: CheckContext) -> Figures:

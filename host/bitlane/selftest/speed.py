@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from bitlane.contract.cycles import MemoryTiming
 from bitlane.contract.layout import MAX_EPOCHS
+from bitlane.contract.precision import Precision
 from bitlane.driver.job import Job, JobResult
-from bitlane.quantization.precision import Precision
 
 from .bench import Check, CheckContext, CheckFailed
 from .cases import Case, predicted_cycles, wrong_counts
@@ -40,7 +40,7 @@ class _Measurement:
 
     def run(self, bench: CheckContext) -> Figures:
         """Measures, with as many epochs as it takes to see the clock through the driver's own time."""
-        columns, fits = bench.driver.rows_per_beat, bench.driver.max_features >> self._staleness
+        columns, fits = bench.driver.config.rows_per_beat, bench.driver.config.max_features >> self._staleness
         job, _ = Case(
             Precision(self._bits),
             features=min(FEATURES, fits),
@@ -84,7 +84,7 @@ def _figures(bench: CheckContext, job: Job, outcome: JobResult) -> Figures:
         "measured / predicted": cycles / predicted,
         "of the layout bound": job.epochs * geometry.layout_bound / cycles,
         "waited for memory": outcome.counters.stall_memory / cycles,
-        "bytes a cycle": outcome.counters.beats * bench.driver.port_bits / 8 / cycles,
+        "bytes a cycle": outcome.counters.beats * bench.driver.config.width / 8 / cycles,
     }
 
 
@@ -97,5 +97,5 @@ def _clock(bench: CheckContext, short: JobResult, short_seconds: float, long: Jo
         cycles, beats, between = long.counters.cycles, long.counters.beats, seconds
     return {
         "apparent MHz": cycles / between / 1e6,
-        "MB/s": beats * bench.driver.port_bits / 8 / between / 1e6,
+        "MB/s": beats * bench.driver.config.width / 8 / between / 1e6,
     }

@@ -18,11 +18,12 @@ from bitlane.contract.fixed_point import decode_float
 from bitlane.contract.formats import MASTER, STEP_FRACTION
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.packing import master_weights
+from bitlane.contract.precision import FULL_BITS, Precision
 from bitlane.contract.prng import SEED_BITS
 from bitlane.contract.settings import Settings
+from bitlane.contract.state import ModelState
 from bitlane.data.datasets import load_dataset
 from bitlane.evaluation.schedules import suggest_learning_rate
-from bitlane.quantization.precision import FULL_BITS, Precision
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.quantization.scaling import Floats, Matrix, fit_scaling
 from bitlane.quantization.stochastic import model_cut, scaled_gradient_cut
@@ -122,12 +123,12 @@ def _gradient(
 ) -> Floats:
     """A batch's mean gradient, as one step of the accelerator has it, with fresh draws and a fresh seed: [n]."""
     rows, features = values.shape
-    geometry = Geometry(features, rows, precision.base_digits, precision.draws, batch=rows)
+    geometry = Geometry.of(precision, features, rows, batch=rows)
     settings = replace(settings, seed=int(rng.integers(1 << SEED_BITS)))
-    reference = Reference(geometry, settings, master)
+    reference = Reference(geometry, ModelState(master, settings))
     draws = draw_codes(values, precision, rng) if precision.draws else None
     reference.feed(base_codes(values, precision), draws, labels)
-    change = master.astype(np.int64) - reference.end_epoch().master
+    change = master.astype(np.int64) - reference.end_epoch().state.master
     rate = decode_float(settings.step, STEP_FRACTION) * rows
     gradient: Floats = np.ldexp(change[0].astype(np.float64), -MASTER.fraction) / rate
     return gradient

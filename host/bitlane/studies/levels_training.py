@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.precision import FULL_BITS
 from bitlane.data.datasets import entry, load_dataset
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import DataError
@@ -28,7 +29,6 @@ from bitlane.evaluation.compare import ComparisonData, one_vs_rest, train_as
 from bitlane.evaluation.metrics import constant_loss, least_loss, losses_of
 from bitlane.evaluation.schedules import Schedule, suggest_learning_rate
 from bitlane.levels.codebooks import choose_precision
-from bitlane.quantization.precision import FULL_BITS
 from bitlane.quantization.scaling import Floats
 from bitlane.support.optional import require_extra
 from bitlane.support.text import align_columns

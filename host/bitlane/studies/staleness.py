@@ -15,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
+from bitlane.contract.precision import Precision
 from bitlane.data.datasets import load_dataset
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.evaluation.compare import ComparisonData, binary_labels, train_as
 from bitlane.evaluation.metrics import constant_loss
 from bitlane.evaluation.schedules import Schedule, suggest_learning_rate
-from bitlane.quantization.precision import Precision
 from bitlane.support.optional import require_extra
 from bitlane.support.text import align_columns
 

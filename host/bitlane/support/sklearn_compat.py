@@ -1,29 +1,77 @@
-"""scikit-learn's own exceptions, for programs that have loaded scikit-learn; on a board there is none.
-
-A program that catches one of them has imported it, so what is not loaded is not missed.
-"""
+"""scikit-learn's base classes and exceptions if it is installed; small stand-ins if not, as on a board."""
 
 from __future__ import annotations
 
-import sys
-from typing import Any, cast
+import inspect
+from typing import TYPE_CHECKING, Any
 
 from bitlane.errors import DataError
 
+if TYPE_CHECKING:
 
-def not_fitted(estimator: str) -> DataError:
-    """What a method of an `estimator` of this name raises before fit: scikit-learn's NotFittedError too."""
-    theirs = _loaded("NotFittedError")
-    body: dict[str, Any] = {"__reduce__": lambda error: (not_fitted, (estimator,))}  # workers send errors pickled
-    kind = DataError if theirs is None else cast("type[DataError]", type("NotFittedError", (DataError, theirs), body))
-    return kind(f"this {estimator} is not fitted: call fit first")
+    class BaseEstimator:
+        """scikit-learn's class of this name, as far as bitlane uses it."""
+
+        def __sklearn_tags__(self) -> Any: ...
+
+    class RegressorMixin:
+        """scikit-learn's class of this name."""
+
+    class ClassifierMixin:
+        """scikit-learn's class of this name."""
+
+    class _NotFitted(ValueError, AttributeError): ...
+
+    class DataConversionWarning(UserWarning):
+        """scikit-learn's class of this name."""
+
+else:
+    try:
+        from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+        from sklearn.exceptions import DataConversionWarning
+        from sklearn.exceptions import NotFittedError as _NotFitted
+    except ImportError:
+
+        class BaseEstimator:
+            """An estimator whose parameters are those of its constructor."""
+
+            def get_params(self, deep: bool = True) -> dict[str, Any]:
+                """Return the parameters by name. `deep` is scikit-learn's, and changes nothing here."""
+                return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+            def set_params(self, **params: Any) -> BaseEstimator:
+                """Set parameters by name, and return the estimator."""
+                known = inspect.signature(type(self)).parameters
+                for name, value in params.items():
+                    if name not in known:
+                        raise DataError(
+                            f"Invalid parameter {name!r} for estimator {self}. Valid parameters are: {list(known)!r}."
+                        )
+                    setattr(self, name, value)
+                return self
+
+            def __repr__(self) -> str:
+                defaults = {name: p.default for name, p in inspect.signature(type(self)).parameters.items()}
+                changed = {name: value for name, value in self.get_params().items() if value != defaults[name]}
+                return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
+        class RegressorMixin:
+            """Marks a regressor."""
+
+        class ClassifierMixin:
+            """Marks a classifier."""
+
+        class _NotFitted(ValueError, AttributeError):
+            pass
+
+        class DataConversionWarning(UserWarning):
+            """An array was given in another shape than expected."""
 
 
-def conversion_warning() -> type[Warning]:
-    """The category of warnings about an array whose shape was changed: scikit-learn's DataConversionWarning."""
-    return _loaded("DataConversionWarning") or UserWarning
+class NotFittedError(DataError, _NotFitted):
+    """A method that needs a fitted estimator was called before fit. It is scikit-learn's error of this name, too."""
 
 
-def _loaded(name: str) -> Any:
-    """A class of sklearn.exceptions by name, or None where that is not loaded."""
-    return getattr(sys.modules.get("sklearn.exceptions"), name, None)
+def not_fitted(estimator: str) -> NotFittedError:
+    """Return the error of a method of `estimator` that was called before fit."""
+    return NotFittedError(f"this {estimator} is not fitted: call fit first")

@@ -1,17 +1,19 @@
-"""Bits that a policy chooses anew for each epoch: on the accelerator they are a register, and samples are packed again.
+"""Trainings whose bits a policy chooses before each epoch.
 
-Each epoch is that of a training with its bits, resumed from the epoch before: the same weights, registers, scales and
-draws, bit for bit. With double sampling and uniform levels, and these alone, scales do not depend on the bits.
+On the accelerator the bits are a register; the samples are encoded again. Each epoch is that of a training with these
+bits, resumed from the epoch before: the same weights, registers, scales and draws, bit for bit. That is possible with
+double sampling and uniform levels only, whose scales do not depend on the bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
+from bitlane.contract.precision import Precision
+from bitlane.devices.protocol import Device
 from bitlane.errors import DataError
 from bitlane.levels.codebooks import choose_precision
 from bitlane.policies.mqgrad import MQGrad
@@ -19,15 +21,16 @@ from bitlane.policies.protocol import BitPolicy, Observed
 from bitlane.quantization.scaling import Floats, Matrix
 
 from .checkpoint import Checkpoint
-from .result import Bound, Stalls, TrainingResult
-from .train import train
+from .options import TrainingOptions
+from .result import Bound, OnEpoch, Stalls, TrainingResult
+from .train import InitialModel, train
 
-# Epochs are few beside the steps of a network: a choice every two, and losses smoothed over about as many.
+# A training has fewer epochs than a network has steps: choose every two epochs, and smooth losses over about as many.
 MQGRAD = MQGrad(choices=(2, 4, 6, 8), period=2, smoothing=0.5, scale=10.0)
 
 
 def policy_of(bits: int | str | BitPolicy) -> BitPolicy | None:
-    """The policy that an estimator's `bits` asks for, None for a number. DataError for another word."""
+    """Return the policy that an estimator's `bits` names; None for a number, DataError for an unknown word."""
     if bits == "mqgrad":
         return MQGRAD
     if isinstance(bits, str):
@@ -38,41 +41,51 @@ def policy_of(bits: int | str | BitPolicy) -> BitPolicy | None:
 def train_by_policy(
     X: Matrix,
     y: Matrix,
-    *,
+    options: TrainingOptions,
+    device: Device,
     policy: BitPolicy,
-    sampling: str,
-    levels: str,
-    epochs: int,
-    coef_init: Floats | None = None,
-    intercept_init: Floats | None = None,
-    **parameters: Any,
+    *,
+    start: InitialModel | None = None,
+    on_epoch: OnEpoch | None = None,
+    snapshots: bool = False,
 ) -> TrainingResult:
-    """`training.train` with bits that are chosen before each epoch; all other parameters are its own.
+    """Train as `train.train` does, with bits that a policy chooses before each epoch.
 
-    The policy is told an epoch's mean loss over targets, its clock cycles, and the root mean square of the change of
-    the scaled weights. DataError for sampling or levels whose scales depend on the bits.
+    After each epoch the policy gets the mean loss over targets, the clock cycles, and the root mean square of the
+    change of the scaled weights.
+
+    Parameters
+    ----------
+    X, y, options, device, start, on_epoch, snapshots
+        As for `train.train`; of `options.precision` only the sampling counts.
+    policy : BitPolicy
+
+    Raises
+    ------
+    DataError
+        Sampling or levels whose scales depend on the bits, or bits that need codebooks.
     """
+    sampling, levels = options.precision.sampling, options.levels
     if sampling != "double" or levels != "uniform":
         raise DataError(f"sampling={sampling!r}, levels={levels!r}: a bit policy needs 'double' and 'uniform'")
     precisions = {bits: choose_precision(bits, sampling, levels) for bits in policy.choices}
-    if any(precision.level_slots for precision in precisions.values()):
-        raise DataError(f"the policy chooses among {tuple(policy.choices)} bits: give it even numbers alone")
+    if any(precision.codebook for precision in precisions.values()):
+        raise DataError(f"the policy chooses among {tuple(policy.choices)} bits: give it even numbers only")
     chooser = policy.start()
     runs: list[TrainingResult] = []
     weights: Floats | None = None
-    for epoch in range(epochs):
+    for epoch in range(options.epochs):
         precision = precisions[chooser.bits]
-        first: dict[str, Any] = {"coef_init": coef_init, "intercept_init": intercept_init}
-        if runs:
-            first = {"resume": _with_bits(runs[-1].checkpoint(), precision.bits)}
-        runs.append(train(X, y, precision=precision, levels=levels, epochs=epoch + 1, **first, **parameters))
+        current = replace(options, precision=precision, epochs=epoch + 1)
+        first = _with_precision(runs[-1].checkpoint(), precision) if runs else start
+        runs.append(train(X, y, current, device, start=first, on_epoch=on_epoch, snapshots=snapshots))
         before, weights = weights, runs[-1].weights
         chooser.after(_observed(runs[-1], before), lambda own: [own])
     return joined(runs, repr(policy))
 
 
-def _with_bits(checkpoint: Checkpoint, bits: int) -> Checkpoint:
-    return replace(checkpoint, options=replace(checkpoint.options, bits=bits))
+def _with_precision(checkpoint: Checkpoint, precision: Precision) -> Checkpoint:
+    return replace(checkpoint, options=replace(checkpoint.options, precision=precision))
 
 
 def _observed(run: TrainingResult, before: Floats | None) -> Observed:
@@ -81,7 +94,7 @@ def _observed(run: TrainingResult, before: Floats | None) -> Observed:
 
 
 def joined(runs: Sequence[TrainingResult], policy: str) -> TrainingResult:
-    """The runs of consecutive epochs as one; its settings have the policy, and the bits of the last epoch."""
+    """Return the results of consecutive epochs as one, which names the policy and has the bits of the last epoch."""
     cycles = np.cumsum([0, *(run.cycles for run in runs[:-1])])
     masters = [run._masters for run in runs if run._masters is not None]
     return replace(
@@ -92,12 +105,12 @@ def joined(runs: Sequence[TrainingResult], policy: str) -> TrainingResult:
         cycles=sum(run.cycles for run in runs),
         epoch_cycles=np.concatenate([run.epoch_cycles + start for run, start in zip(runs, cycles, strict=True)]),
         beats=sum(run.beats for run in runs),
-        stalls=Stalls(*map(sum, zip(*(astuple(run.stalls) for run in runs), strict=True))),
-        bound=Bound(*map(sum, zip(*(astuple(run.bound) for run in runs), strict=True))),
+        stalls=sum((run.stalls for run in runs), Stalls(0, 0)),
+        bound=sum((run.bound for run in runs), Bound(0.0, 0.0)),
         saturations=sum(run.saturations for run in runs),
         launches=sum(run.launches for run in runs),
         seconds=sum(run.seconds for run in runs),
-        settings={**runs[-1].settings, "bit_policy": policy},
+        bit_policy=policy,
         _first=runs[0]._first,
         _masters=np.concatenate(masters) if masters else None,
     )

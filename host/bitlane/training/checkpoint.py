@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from bitlane.support.atomic import atomic_write
 
 from .options import TrainingOptions
 
-FORMAT = 2
+FORMAT = 3
 PHASE_BITS = 32
 
 _DAMAGE = (KeyError, TypeError, ValueError, EOFError, OSError, AttributeError, zipfile.BadZipFile)
@@ -52,16 +52,18 @@ class Checkpoint:
     fingerprint: str
     levels: Codebook | None = None
 
-    def check(self, options: TrainingOptions, data: str, epochs: int) -> None:
-        """DataError unless a training of these options, data and epochs can go on from here."""
-        for field in fields(TrainingOptions):
-            asked, was = getattr(options, field.name), getattr(self.options, field.name)
-            if asked != was:
-                raise DataError(f"{field.name}={asked!r}, but the checkpoint is of a training with {was!r}")
+    def check(self, options: TrainingOptions, data: str) -> None:
+        """Raise DataError unless a training with these options, on data with this fingerprint, can resume here."""
+        asked, was = options.as_dict(), self.options.as_dict()
+        for name in asked:
+            if name != "epochs" and asked[name] != was[name]:
+                raise DataError(f"{name}={asked[name]!r}, but the checkpoint is of a training with {was[name]!r}")
         if data != self.fingerprint:
             raise DataError("X or y differ from the data that the checkpoint was trained on: resume with the same")
-        if epochs <= self.epoch:
-            raise DataError(f"epochs={epochs}: the checkpoint has {self.epoch} already: ask for more in all")
+        if options.epochs <= self.epoch:
+            raise DataError(
+                f"epochs={options.epochs}: the checkpoint has {self.epoch} already; give the total, with those"
+            )
 
     def save(self, path: str | Path) -> None:
         """Writes an npz file, which appears whole or not at all; OSError where the disk is full."""
@@ -73,7 +75,7 @@ class Checkpoint:
             "format": FORMAT,
             "epoch": self.epoch,
             "settings": [asdict(settings) for settings in self.settings],
-            "options": asdict(self.options),
+            "options": self.options.as_dict(),
             "scaling": {name: getattr(self.scaling, name) for name in ("fit_intercept", "margins", "intercept_value")},
             "fingerprint": self.fingerprint,
         }
@@ -100,21 +102,17 @@ class Checkpoint:
 
     @classmethod
     def _of(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Checkpoint:
-        options = header["options"]
-        if options["bounds"] is not None:
-            options["bounds"] = tuple(options["bounds"])
-        options["class_weight"] = tuple(tuple(pair) for pair in options["class_weight"])
         settings = []
         for registers in header["settings"]:
             typed = {"loss": Loss(registers["loss"]), "prox": Prox(registers["prox"])}
             settings.append(Settings(**{**registers, **typed, "bounds": tuple(registers["bounds"])}))
-        typed_options = TrainingOptions(**options)
+        options = TrainingOptions.from_dict(header["options"])
         master, levels = arrays.pop("master"), arrays.pop("levels", None)
         scaling = Scaling(**{**arrays, **header["scaling"]})
         _expect(master, (len(settings), scaling.stored_features), "master weights")
-        if typed_options.codebook:
-            _expect(levels, (typed_options.precision.levels, scaling.stored_features), "levels")
-        return cls(header["epoch"], master, tuple(settings), typed_options, scaling, header["fingerprint"], levels)
+        if options.precision.codebook:
+            _expect(levels, (options.precision.levels, scaling.stored_features), "levels")
+        return cls(header["epoch"], master, tuple(settings), options, scaling, header["fingerprint"], levels)
 
 
 def _expect(array: NDArray[Any] | None, shape: tuple[int, int], what: str) -> None:

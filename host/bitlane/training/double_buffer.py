@@ -1,69 +1,109 @@
-"""Samples on their way to the device: one start's are there, the next one's are brought while it runs."""
+"""The run loop of a training: the samples of a launch are encoded and loaded while the launch before it runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from types import TracebackType
 
+from bitlane.contract.state import ModelState
+from bitlane.devices.protocol import Device
+from bitlane.driver.buffers import SampleBuffers
 from bitlane.driver.driver import Driver
-from bitlane.driver.job import SampleBuffers
+from bitlane.driver.job import JobResult
+from bitlane.driver.trace import OnEpoch
 
-from .launches import Launch
+from .launches import Launch, launches
+from .plan import ExecutionPlan
+from .samples import SampleEncoder
 
 
-class DoubleBuffer:
-    """One slot for samples, or two that take turns. A context manager: in the end their buffers are freed.
+def run_launches(
+    driver: Driver,
+    plan: ExecutionPlan,
+    encoder: SampleEncoder,
+    state: ModelState,
+    on_epoch: OnEpoch | None = None,
+) -> Iterator[tuple[Launch, JobResult]]:
+    """Run all launches of a plan, one after the other, and yield each with its result.
+
+    Buffers are freed at the end, also if the caller stops early.
 
     Parameters
     ----------
-    accelerator: whose device has the slots.
-    starts: one at least, each encoded when it is fetched; none has more samples than the first.
-    ahead: whether there is room for two starts' samples.
+    driver : Driver
+    plan : ExecutionPlan
+    encoder : SampleEncoder
+        Encodes the samples of each launch.
+    state : ModelState
+        Weights and registers at the start.
+    on_epoch : callable, optional
+        As for `Driver.run`, for launches over all rows: those over some rows end no epoch, or count it with others.
+    """
+    with DoubleBuffer(driver.device, launches(plan, encoder), plan.double_buffered) as buffer:
+        while (launch := buffer.launch) is not None:
+            report = on_epoch if launch.covers_all_rows else None
+            result = driver.run(launch.job(plan, state), report, buffer.samples, buffer.prefetch)
+            state = Launch.next_state(state, result)
+            yield launch, result
+            buffer.advance()
 
-    Members
-    -------
-    start: the one whose turn it is; None when there are no more.
-    slot: with its samples.
+
+class DoubleBuffer:
+    """Sample buffers for a sequence of launches: one, or two in turn. A context manager.
+
+    Parameters
+    ----------
+    device : Device
+    launches : iterator of Launch
+        At least one; none has more samples than the first.
+    doubled : bool
+        Whether the device has room for the samples of two launches.
+
+    Attributes
+    ----------
+    launch : Launch or None
+        The current launch; None after the last.
     """
 
-    def __init__(self, accelerator: Driver, starts: Iterator[Launch], ahead: bool):
-        self._accelerator = accelerator
-        self._starts = starts
-        self._ahead = ahead
+    def __init__(self, device: Device, launches: Iterator[Launch], doubled: bool):
+        self._device = device
+        self._launches = launches
+        self._doubled = doubled
         self._stack = ExitStack()
-        self._slots: list[SampleBuffers] = []
+        self._buffers: list[SampleBuffers] = []
         self._next: Launch | None = None
-        self._fetched = False
+        self._prefetched = False
         self.launch: Launch | None = None
 
     @property
-    def buffers(self) -> SampleBuffers:
-        return self._slots[0]
+    def samples(self) -> SampleBuffers:
+        """The buffers with the samples of the current launch."""
+        return self._buffers[0]
 
-    def fetch(self) -> None:
-        """Encodes the next start's samples and brings them where there is room: for while the present one runs."""
-        if self._ahead:
-            self._fetch(1)
+    @property
+    def prefetch(self) -> Callable[[], None]:
+        """A function that encodes and loads the next launch if there is room: to be called while this one runs."""
+        return (lambda: self._fetch(1)) if self._doubled else (lambda: None)
 
     def advance(self) -> None:
-        """The present start is over: the next one's turn comes."""
-        if self._fetched:
-            self._slots.reverse()
+        """Make the next launch the current one."""
+        if self._prefetched:
+            self._buffers.reverse()
         else:
             self._fetch(0)
-        self.launch, self._next, self._fetched = self._next, None, False
+        self.launch, self._next, self._prefetched = self._next, None, False
 
-    def _fetch(self, place: int) -> None:
-        self._next = next(self._starts, None)
+    def _fetch(self, position: int) -> None:
+        self._next = next(self._launches, None)
         if self._next is not None:
             base, draws = self._next.base_regions, self._next.draw_regions
-            if place == len(self._slots):
-                if not self._slots:
+            if position == len(self._buffers):
+                if not self._buffers:
                     self._sizes = sum(map(len, base)), sum(map(len, draws))
-                self._slots.append(self._stack.enter_context(self._accelerator.sample_buffers(*self._sizes)))
-            self._slots[place].fill(base, draws)
-        self._fetched = True
+                self._buffers.append(self._stack.enter_context(SampleBuffers(self._device, *self._sizes)))
+            self._buffers[position].fill(base, draws)
+        self._prefetched = True
 
     def __enter__(self) -> DoubleBuffer:
         with ExitStack() as stack:

@@ -19,6 +19,7 @@ from bitlane.contract.formats import (
 from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.settings import Settings
 from bitlane.errors import DataError
+from bitlane.support.scalars import as_number
 
 LOSSES = {"squared_error": Loss.SQUARES, "hinge": Loss.HINGE, "log_loss": Loss.LOGISTIC}
 PENALTIES = {None: Prox.NONE, "l2": Prox.L2, "l1": Prox.L1}
@@ -54,7 +55,7 @@ class Objective:
             raise DataError(f"loss={self.loss!r}: choose {_either(LOSSES)}")
         if self.penalty not in tuple(PENALTIES):
             raise DataError(f"penalty={self.penalty!r}: choose {_either(PENALTIES)}")
-        if self.penalty and not 0 <= self.alpha < math.inf:
+        if self.penalty and as_number("alpha", self.alpha) < 0:
             raise DataError(f"alpha={self.alpha}: it must be a finite number, 0 or more")
         if self.bounds is not None and self.penalty:
             raise DataError(f"bounds={self.bounds!r} exclude a penalty: set penalty=None, or leave bounds out")

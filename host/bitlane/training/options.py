@@ -1,54 +1,160 @@
-"""What a training is asked for."""
+"""Options of a training."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
+from typing import Any
 
-from bitlane.quantization.precision import Precision
-from bitlane.quantization.stochastic import uses_random_rounding
+import numpy as np
 
-from .objective import Bounds, ClassWeights, Objective
+from bitlane.contract.layout import MAX_EPOCHS, MAX_ROWS
+from bitlane.contract.precision import Precision
+from bitlane.errors import DataError
+from bitlane.levels.codebooks import CHOICES
+from bitlane.quantization.stochastic import model_cut, uses_random_rounding
+from bitlane.support.scalars import as_integer, as_number
+
+from .objective import ClassWeights, Objective
+
+EQUAL_WEIGHTS: ClassWeights = (1.0, 1.0)
 
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """What was asked of `train`, as far as bits depend on it: a resumed training must be asked for the same.
+    """What a training does, as far as its bits depend on it.
 
-    All are `train`'s parameters of the same names; `bits`, `sampling` and `table` make its precision, `class_weight`
-    is one pair a target.
+    Parameters
+    ----------
+    precision : Precision, default=Precision()
+        How samples are stored.
+    objective : Objective, default=Objective()
+        What is minimised.
+    levels : {"uniform", "optimal"}, default="uniform"
+        Values that samples are rounded to; see `bitlane.levels.codebooks.fit_codebook`.
+    draws : {"epoch", "once"} or int, default="epoch"
+        Draw sets that the epochs read in turn: a new one for each epoch, one, or a number. Set k is drawn from
+        ``SeedSequence(seed, spawn_key=(k,))``. Nearest rounding and full precision draw nothing.
+    epochs : int, default=20
+        Passes over the data, those of a resumed training included.
+    batch_size : int, default=16
+        Rows of a mini-batch. A last batch with fewer rows steps by its share of a batch.
+    learning_rate : float, default=0.1
+        Step along the mean gradient of a batch, in scaled units; below ``8 * batch_size``.
+    decay : float, default=1.0
+        Factor on the learning rate after each epoch, 0.5 to 1.
+    staleness : {0, 1}, default=0
+        How many batches old the weights are that a batch reads.
+    model_bits, gradient_bits : int, optional
+        Random rounding of weights and gradients (ZipML, eq. 2); see `bitlane.quantization.stochastic`.
+    class_weight : pair of floats, or a pair for each target, default=(1, 1)
+        Factors on the gradients of rows with a negative label, and of the others.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept. Columns are centred then. With squared errors and equal class weights labels are
+        centred too and the intercept follows; otherwise it is the weight of a feature that is always 1, which neither
+        penalty nor bounds change.
+    shuffle : bool, default=False
+        Whether to put the rows in random order first, drawn from ``SeedSequence(seed, spawn_key=(2**32,))``.
+    seed : int, default=0
+        Seed of order, draws and random rounding, 0 or more.
+
+    Raises
+    ------
+    DataError
+        A value that cannot be used.
     """
 
-    bits: int
-    sampling: str
-    levels: str
-    codebook: bool
-    draws: str | int
-    batch_size: int
-    learning_rate: float
-    decay: float
-    loss: str
-    penalty: str | None
-    alpha: float
-    bounds: Bounds | None
-    staleness: int
-    model_bits: int | None
-    gradient_bits: int | None
-    class_weight: tuple[ClassWeights, ...]
-    fit_intercept: bool
-    shuffle: bool
-    seed: int
+    precision: Precision = field(default_factory=Precision)
+    objective: Objective = field(default_factory=Objective)
+    levels: str = "uniform"
+    draws: str | int = "epoch"
+    epochs: int = 20
+    batch_size: int = 16
+    learning_rate: float = 0.1
+    decay: float = 1.0
+    staleness: int = 0
+    model_bits: int | None = None
+    gradient_bits: int | None = None
+    class_weight: tuple[ClassWeights, ...] = (EQUAL_WEIGHTS,)
+    fit_intercept: bool = True
+    shuffle: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.levels not in CHOICES:
+            raise DataError(f"levels={self.levels!r} is unknown: choose one of {', '.join(CHOICES)}")
+        if isinstance(self.draws, str):
+            if self.draws not in ("once", "epoch"):
+                raise DataError(f"draws={self.draws!r}: choose 'once', 'epoch' or a number of sets")
+        else:
+            as_integer("draws", self.draws, 1, MAX_EPOCHS)
+        model_cut(self.model_bits)
+        exact = {  # Python's own types, for JSON
+            "epochs": as_integer("epochs", self.epochs, 1, MAX_EPOCHS),
+            "batch_size": as_integer("batch_size", self.batch_size, 1, MAX_ROWS),
+            "learning_rate": as_number("learning_rate", self.learning_rate),
+            "decay": as_number("decay", self.decay),
+            "class_weight": _pairs(self.class_weight),
+            "fit_intercept": bool(self.fit_intercept),
+            "shuffle": bool(self.shuffle),
+            "seed": as_integer("seed", self.seed, 0),
+        }
+        for name, value in exact.items():
+            object.__setattr__(self, name, value)
 
     @property
-    def precision(self) -> Precision:
-        """Of the stored samples."""
-        return Precision(self.bits, self.sampling, self.codebook)
+    def draw_sets(self) -> int:
+        """Draw sets that are made: one if nothing is random, and none that no epoch reads."""
+        if self.precision.sampling not in ("double", "naive"):
+            return 1
+        sets = {"once": 1, "epoch": self.epochs}[self.draws] if isinstance(self.draws, str) else int(self.draws)
+        return min(sets, self.epochs)
 
     @property
-    def random(self) -> bool:
-        """Whether anything is rounded at random."""
+    def random_rounding(self) -> bool:
+        """Whether weights or gradients are rounded at random."""
         return uses_random_rounding(self.model_bits, self.gradient_bits)
 
-    @property
-    def objective(self) -> Objective:
-        """What is minimised."""
-        return Objective(self.loss, self.penalty, self.alpha, self.bounds)
+    def class_weight_of(self, target: int) -> ClassWeights:
+        """Return the class weights of a target."""
+        return self.class_weight[target if len(self.class_weight) > 1 else 0]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the options by name, those of precision and objective among them, as JSON can hold them."""
+        precision, objective = self.precision, self.objective
+        flat = {
+            "bits": precision.bits,
+            "sampling": precision.sampling,
+            "loss": objective.loss,
+            "penalty": objective.penalty,
+            "alpha": objective.alpha,
+            "bounds": objective.bounds,
+        }
+        return flat | {name: getattr(self, name) for name in _OWN} | {"codebook": precision.codebook}
+
+    @classmethod
+    def from_dict(cls, flat: dict[str, Any]) -> TrainingOptions:
+        """Return the options that `as_dict` gave, also after a way through JSON; KeyError, TypeError for others."""
+        rest = dict(flat)
+        precision = Precision(rest.pop("bits"), rest.pop("sampling"), rest.pop("codebook"))
+        bounds = rest.pop("bounds")
+        objective = Objective(
+            rest.pop("loss"), rest.pop("penalty"), rest.pop("alpha"), None if bounds is None else tuple(bounds)
+        )
+        return cls(precision, objective, **rest)
+
+
+_OWN = tuple(name for name in TrainingOptions.__dataclass_fields__ if name not in ("precision", "objective"))
+
+
+def _pairs(class_weight: Any) -> tuple[ClassWeights, ...]:
+    """One pair of class weights, or one for each target, as a tuple of pairs; DataError for a negative one."""
+    try:
+        weights = np.array(class_weight, np.float64)
+    except (TypeError, ValueError):
+        weights = np.array(math.nan)
+    if weights.shape == (2,):
+        weights = weights[None]
+    if weights.ndim != 2 or weights.shape[1] != 2 or not (np.isfinite(weights) & (weights >= 0)).all():
+        raise DataError(f"class_weight={class_weight!r}: give two numbers, 0 or more, or two for each target")
+    return tuple((float(low), float(high)) for low, high in weights)

@@ -14,16 +14,23 @@ from bitlane.errors import DataError
 
 @dataclass(frozen=True)
 class ExecutionPlan:
-    """How a run is cut so that each start fits the memory of the device.
+    """Which rows and epochs each launch covers.
 
     Parameters
     ----------
-    geometry: of an epoch over all rows.
-    epochs: of the training, `first_epoch` of which have been run before.
-    sets: epoch e reads set `e mod sets`, counted from the first of the training.
-    shared_base: whether one base region serves all sets.
-    snapshots: whether the models of each epoch are wanted.
-    capacity: bytes of the device.
+    geometry : Geometry
+        Shape of an epoch over all rows.
+    epochs : int
+        Epochs of the training, `first_epoch` of which have run before.
+    draw_sets : int
+        Epoch e reads draw set ``e mod draw_sets``, counted from the first epoch of the training.
+    shared_base : bool
+        Whether one base region serves all draw sets.
+    snapshots : bool
+        Whether the weights of each epoch are stored.
+    capacity : int
+        Bytes of the device.
+    first_epoch : int, default=0
     """
 
     geometry: Geometry
@@ -35,21 +42,27 @@ class ExecutionPlan:
     first_epoch: int = 0
 
     def bytes_needed(self, geometry: Geometry, epochs: int, snapshots: bool) -> int:
-        """Bytes of a start."""
+        """Return the bytes of a launch over this geometry."""
         sets = min(self.draw_sets, epochs)
         return job_bytes(geometry, epochs, 1 if self.shared_base else sets, sets, snapshots)
 
     @cached_property
     def launch_epochs(self) -> int:
-        """Epochs a start over all rows: all, or as many as leave room for the next's. 0 where not even one fits."""
+        """Epochs of a launch over all rows; 0 if not even one fits.
+
+        All epochs if they fit, otherwise as many as leave room for the samples of the next launch.
+        """
         fitting = self._epochs_in(self.capacity)
         return fitting if fitting == self.epochs - self.first_epoch else self._epochs_in(self.capacity // 2) or fitting
 
     @cached_property
     def part_rows(self) -> int:
-        """Rows a start where not all fit: a multiple of the batch, with room for the next start's where that can be.
+        """Rows of a launch if not all rows fit: whole batches, if possible with room for those of the next launch.
 
-        DataError where not even a batch fits.
+        Raises
+        ------
+        DataError
+            Not even one batch fits.
         """
         batches = self._batches_in(self.capacity // 2) or self._batches_in(self.capacity)
         if not batches:
@@ -60,8 +73,8 @@ class ExecutionPlan:
         return batches * self.geometry.batch
 
     @property
-    def ahead(self) -> bool:
-        """Whether the samples of a start may be loaded while the one before it runs."""
+    def double_buffered(self) -> bool:
+        """Whether the samples of a launch fit beside those of the launch before it."""
         half = self.capacity // 2
         return bool(self._epochs_in(half) if self.launch_epochs else self._batches_in(half))
 

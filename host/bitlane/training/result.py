@@ -1,4 +1,4 @@
-"""What a training run computed and what it cost."""
+"""What a training computed and what it cost."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import WORD_BYTES
 from bitlane.contract.packing import weight_values
 from bitlane.errors import DataError
@@ -22,43 +23,61 @@ OnEpoch = Callable[[int, float], None]
 
 @dataclass(frozen=True)
 class Stalls:
-    """Cycles in which no beat was taken: the next was not there yet (memory), or waited (model)."""
+    """Cycles without a beat: the memory had none (`memory`), or it waited for an update of the model (`model`)."""
 
     memory: int
     model: int
 
+    def __add__(self, other: Stalls) -> Stalls:
+        return Stalls(self.memory + other.memory, self.model + other.model)
+
 
 @dataclass(frozen=True)
 class Bound:
-    """The fewest cycles at one beat a cycle: of the stored bits (raw), with padding (layout)."""
+    """Least cycles at one beat a cycle: for the stored bits (`raw`), and with the padding of chunks (`layout`)."""
 
     raw: float
     layout: float
 
+    def __add__(self, other: Bound) -> Bound:
+        return Bound(self.raw + other.raw, self.layout + other.layout)
+
 
 @dataclass(eq=False)
 class TrainingResult:
-    """What a training run computed and what it cost, summed over passes where targets went in several.
+    """What a training computed and what it cost, summed over passes if targets went in several.
 
-    Of one target `[targets]` is left out of every shape. A resumed run tells of its own epochs alone.
+    With one target the axis `targets` is left out of every shape. A resumed training reports its own epochs only.
 
-    Parameters
+    Attributes
     ----------
-    loss: float64 [epochs, targets], mean loss while the epoch ran: squared residuals in the label's units
-        squared, hinge loss, or log loss. Double sampling estimates the squared residual of the unquantized samples
-        without bias, so a value may be below 0.
-    bits: int64 [epochs], stored bits of a feature in each epoch.
-    epoch_bytes: int64 [epochs], bytes read in each.
-    cycles: clock cycles of all starts.
-    epoch_cycles: int64 [epochs], clock cycles from the beginning to the end of each epoch.
-    beats: words of the memory port's width read.
-    columns: 64-bit words in a beat.
-    stalls, bound: see `Stalls`, `Bound`; for the whole run.
-    saturations: values that were clipped.
-    starts, passes: how often the accelerator was started, and the data gone through.
-    seconds: host time, everything included.
-    device: its name.
-    settings: what the run was asked for, and its shape.
+    loss : ndarray of float64, shape (epochs, targets)
+        Mean loss while the epoch ran: squared residuals in label units squared, hinge loss, or log loss. Double
+        sampling estimates the squared residual of the unquantized samples without bias, so a value may be below 0.
+    bits : ndarray of int64, shape (epochs,)
+        Stored bits of a feature in each epoch.
+    epoch_bytes : ndarray of int64, shape (epochs,)
+        Bytes read in each epoch.
+    cycles : int
+        Clock cycles of all launches.
+    epoch_cycles : ndarray of int64, shape (epochs,)
+        Clock cycles from the start to the end of each epoch.
+    beats : int
+        Beats read.
+    stalls, bound : Stalls, Bound
+        For the whole training.
+    saturations : int
+        Values that were clipped.
+    launches, passes : int
+        Starts of the accelerator, and passes over the data.
+    seconds : float
+        Time on the host, everything included.
+    device : str
+        Name of the device.
+    geometry : Geometry
+        Shape of an epoch.
+    bit_policy : str or None
+        The policy that chose the bits of each epoch.
     """
 
     loss: Floats
@@ -67,7 +86,6 @@ class TrainingResult:
     cycles: int
     epoch_cycles: NDArray[np.int64]
     beats: int
-    rows_per_beat: int
     stalls: Stalls
     bound: Bound
     saturations: int
@@ -75,11 +93,24 @@ class TrainingResult:
     passes: int
     seconds: float
     device: str
-    settings: dict[str, Any]
+    geometry: Geometry
     _first: Checkpoint = field(repr=False)
     _last: Checkpoint = field(repr=False)
-    _batches: int = field(repr=False)
     _masters: NDArray[np.int32] | None = field(repr=False)  # [epochs, targets, s]
+    bit_policy: str | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options of the training by name, its draw sets, and the shape of an epoch."""
+        options, geometry = self._last.options, self.geometry
+        shape = {name: getattr(geometry, name) for name in ("rows", "features", "rows_per_beat", "outputs")}
+        policy = {} if self.bit_policy is None else {"bit_policy": self.bit_policy}
+        return {**options.as_dict(), "draw_sets": options.draw_sets, **shape, **policy}
+
+    @property
+    def rows_per_beat(self) -> int:
+        """64-bit words in a beat, each with bits of another row."""
+        return self.geometry.rows_per_beat
 
     @property
     def first_epoch(self) -> int:
@@ -149,7 +180,7 @@ class TrainingResult:
         if self._masters is None:
             raise DataError(f"epoch={epoch}: without snapshots a run keeps its last state alone, epoch {last.epoch}")
         ended = epoch - first.epoch
-        settings = tuple(advanced(each, ended, self._batches) for each in first.settings)
+        settings = tuple(advanced(each, ended, self.geometry.batches) for each in first.settings)
         return replace(last, epoch=epoch, master=self._masters[ended - 1], settings=settings)
 
     @staticmethod

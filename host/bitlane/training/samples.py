@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import LABELS_PER_WORD
 from bitlane.contract.packing import Words, pack_base, pack_draws
+from bitlane.contract.precision import Precision
 from bitlane.levels.codebooks import Codebook
 from bitlane.levels.codes import codebook_codes, codebook_draws
-from bitlane.quantization.precision import Precision
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.quantization.scaling import Floats, Matrix, Scaling
 from bitlane.support.rng import generator

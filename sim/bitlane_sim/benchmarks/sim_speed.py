@@ -19,6 +19,7 @@ from bitlane.contract.formats import MASTER_OFFSET
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.packing import pack_base, pack_draws
 from bitlane.contract.settings import Settings
+from bitlane.contract.state import ModelState
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane_sim.cocotb.recording import record
@@ -56,9 +57,8 @@ def training(epochs: int) -> Job:
         geometry,
         base_regions=[pack_base(chosen.integers(0, 4, shape).astype(np.uint32), labels, geometry)],
         draw_regions=[pack_draws(chosen.integers(0, 4, shape).astype(np.uint8), geometry)],
-        master=np.full((1, geometry.features), MASTER_OFFSET, np.int32),
+        state=ModelState(np.full((1, geometry.features), MASTER_OFFSET, np.int32), Settings(step, step)),
         epochs=epochs,
-        settings=Settings(step, step_negative=step),
     )
 
 

@@ -21,6 +21,7 @@ from bitlane.contract.geometry import Geometry
 from bitlane.contract.latencies import DRAW_CYCLES
 from bitlane.contract.layout import DIGIT_BITS
 from bitlane.contract.settings import Settings
+from bitlane.contract.state import ModelState
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane.errors import DeviceError
@@ -72,9 +73,10 @@ def random_job(geometry: Geometry, epochs: int, staleness: int) -> Job:
         geometry,
         base_regions=[words(geometry.base_words)],
         draw_regions=[words(geometry.draw_words)] if geometry.draws else [],
-        master=np.full((1, geometry.features), MASTER_OFFSET, np.int32),
+        state=ModelState(
+            np.full((1, geometry.features), MASTER_OFFSET, np.int32), Settings(step, step, staleness=staleness)
+        ),
         epochs=epochs,
-        settings=Settings(step, step_negative=step, staleness=staleness),
         levels=np.zeros((geometry.levels, geometry.features), np.int32) if geometry.codebook else None,
     )
 

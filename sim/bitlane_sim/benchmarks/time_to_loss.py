@@ -11,13 +11,13 @@ import argparse
 
 import numpy as np
 
+from bitlane.contract.precision import Precision
 from bitlane.data.datasets import load_dataset
 from bitlane.devices import Device
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import BitlaneError
 from bitlane.evaluation.compare import Comparison, ComparisonData, binary_labels, compare
 from bitlane.evaluation.schedules import Schedule
-from bitlane.quantization.precision import Precision
 from bitlane.studies.papers.zipml.speed import check_on_rtl
 from bitlane.studies.papers.zipml.tasks import DATA_SEED, Task, synthetic_data
 from bitlane.support.text import align_columns

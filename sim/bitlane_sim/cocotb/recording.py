@@ -89,7 +89,7 @@ def record(job: Job) -> Recording:
     device = _Recorder(job.geometry)
     outcome = Driver(device).run(job)
     assert device.before is not None
-    now = outcome.settings
+    now = outcome.state.settings
     registers = {**asdict(outcome.counters), "epoch": job.epochs, "phase_now": now.phase}
     registers |= {"step_now": now.step, "step_negative_now": now.step_negative, "penalty_step_now": now.penalty_step}
     results = {name: registers[name] for name in RESULTS}

@@ -231,7 +231,7 @@ class CoverageRuns:
     # --- parts of these
     def _compare(self, job: Job, variant: Variant, disturbance: Disturbance, watch: bool = True) -> str:
         """A run that ends well, held against the reference."""
-        with watched(job.settings) as seen:
+        with watched(job.state.settings) as seen:
             wrong = self._bench.compare(job, variant, disturbance)
         if not wrong and watch:
             device = self._device(variant)
@@ -291,7 +291,7 @@ class CoverageRuns:
             while not device.irq and device.counters.write_bursts - start < bursts:
                 device.run(1)
 
-        expected = predict(job.geometry, job.epochs, job.snapshots, job.settings.staleness)
+        expected = predict(job.geometry, job.epochs, job.snapshots, job.state.settings.staleness)
         bursts = int(chosen.integers(1, write_bursts(job), endpoint=True))
         cycles = (
             int(chosen.integers(expected.cycles)),

@@ -14,6 +14,7 @@ from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.packing import Words, pack_base, pack_draws
 from bitlane.contract.prng import MAX_CUT, SEED_BITS
 from bitlane.contract.settings import Settings
+from bitlane.contract.state import ModelState
 from bitlane.driver.job import Job
 
 Random = np.random.Generator
@@ -103,15 +104,15 @@ def random_job(
     sets = int(chosen.integers(1, 3, endpoint=True))
     reach = int(chosen.choice([0, 24, MASTER.bits - 1]))  # weights at zero, small, or anywhere
     master = chosen.integers(-(1 << reach), 1 << reach, (geometry.outputs, geometry.features))
+    settings = random_settings(chosen, 2 * geometry.chunks <= config.max_chunks, config.random_rounding)
     return Job(
         geometry,
         base_regions=[base() for _ in range(1 if draws else sets)],
         draw_regions=[
             pack_draws(chosen.integers(0, 4, shape).astype(np.uint8), geometry) for _ in range(sets if draws else 0)
         ],
-        master=master.clip(MASTER.minimum, MASTER.maximum).astype(np.int32),
+        state=ModelState(master.clip(MASTER.minimum, MASTER.maximum).astype(np.int32), settings),
         epochs=int(chosen.integers(1, epochs, endpoint=True)),
-        settings=random_settings(chosen, 2 * geometry.chunks <= config.max_chunks, config.random_rounding),
         snapshots=bool(chosen.integers(2)),
         levels=random_levels(chosen, geometry) if config.table_lanes else None,
     )

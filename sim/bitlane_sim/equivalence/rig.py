@@ -56,7 +56,11 @@ class EquivalenceRig:
         job = random_job(chosen, variant.config)
         disturbance = Disturbance.arbitrary(seed) if chosen.random() < DISTURBED else Disturbance()
         wrong = self.compare(job, variant, disturbance)
-        return f"seed {seed}: {wrong}; {variant}, {job.geometry}, {job.epochs} epochs, {job.settings}" if wrong else ""
+        return (
+            f"seed {seed}: {wrong}; {variant}, {job.geometry}, {job.epochs} epochs, {job.state.settings}"
+            if wrong
+            else ""
+        )
 
     def variant(self, chosen: Random) -> Variant:
         """One of those that there are."""
@@ -83,8 +87,12 @@ class EquivalenceRig:
 
 def difference(got: JobResult, expected: JobResult) -> list[str]:
     """Which bits, that no memory's speed can change, differ between two outcomes."""
-    results = ("loss", "master", "snapshots", "settings")
-    pairs = {name: (getattr(got, name), getattr(expected, name)) for name in results}
+    pairs: dict[str, tuple[object, object]] = {
+        "loss": (got.loss, expected.loss),
+        "snapshots": (got.snapshots, expected.snapshots),
+        "master": (got.state.master, expected.state.master),
+        "settings": (got.state.settings, expected.state.settings),
+    }
     pairs |= {
         name: (getattr(got.counters, name), getattr(expected.counters, name)) for name in ("beats", "saturations")
     }
@@ -93,7 +101,7 @@ def difference(got: JobResult, expected: JobResult) -> list[str]:
 
 def cycle_difference(got: JobResult, job: Job, timing: MemoryTiming, random: bool = False) -> list[str]:
     """Which times differ from what `bitlane.contract.cycles` predicts, for hardware with random rounding or without."""
-    expected = predict(job.geometry, job.epochs, job.snapshots, job.settings.staleness, timing, random)
+    expected = predict(job.geometry, job.epochs, job.snapshots, job.state.settings.staleness, timing, random)
     pairs = {
         name: (getattr(got.counters, name), getattr(expected, name))
         for name in ("cycles", "stall_memory", "stall_model")

@@ -20,6 +20,7 @@ from bitlane.contract.cycles import MemoryTiming, predict
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.packing import pack_base, pack_draws
 from bitlane.contract.settings import Settings
+from bitlane.contract.state import ModelState
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job, JobResult
@@ -77,10 +78,8 @@ def timed_job(features: int, bits: int, config: AcceleratorConfig, epochs: int =
         geometry,
         base_regions=[pack_base(codes, labels, geometry)],
         draw_regions=[pack_draws(chosen.integers(0, 4, shape).astype(np.uint8), geometry)],
-        master=np.zeros((config.outputs, features), np.int32),
+        state=ModelState(np.zeros((config.outputs, features), np.int32), Settings(1 << 15, 1 << 15)),
         epochs=epochs,
-        settings=Settings(step=1 << 15, step_negative=1 << 15),
-        snapshots=False,
     )
 
 
@@ -92,7 +91,7 @@ def cycles_table(pair: ZynqRig) -> list[list[str]]:
         got, wrong = pair.run(job)
         if wrong:
             raise DeviceError(f"{features} features, {bits} bits: {'; '.join(wrong)}")
-        expected = predict(job.geometry, job.epochs, job.snapshots, job.settings.staleness, pair.timing).cycles
+        expected = predict(job.geometry, job.epochs, job.snapshots, job.state.settings.staleness, pair.timing).cycles
         ratio = f"{got.counters.cycles / expected:.4f}"
         rows.append([f"{features}", f"{bits}", f"{got.counters.cycles:,}", f"{expected:,}", ratio])
     return rows

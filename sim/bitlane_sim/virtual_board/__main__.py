@@ -18,8 +18,8 @@ from bitlane.data.datasets import load_dataset
 from bitlane.devices.pynq.board import open_board
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import JobResult
-from bitlane.quantization.precision import Precision
 from bitlane.quantization.scaling import Matrix
+from bitlane.training.options import TrainingOptions
 from bitlane.training.train import train
 
 from .board import Hardware, SimulatedBoard
@@ -50,9 +50,8 @@ def main() -> None:
     name, X, y = _samples()
     hardware.accesses.clear()
     begin = time.perf_counter()
-    result = train(
-        X, y, precision=Precision(4), device=device, draws="once", epochs=EPOCHS, batch_size=64, learning_rate=0.01
-    )
+    options = TrainingOptions(draws="once", epochs=EPOCHS, batch_size=64, learning_rate=0.01)
+    result = train(X, y, options, device)
     whole = time.perf_counter() - begin
     outside = inside - hardware.seconds
     board = result.cycles / 100e6

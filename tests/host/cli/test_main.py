@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import bitlane
-from bitlane.cli import main as cli
+from bitlane.cli import compare, devices, levels, train
 from bitlane.cli.main import main
 from bitlane.reporting import records
 from bitlane.training.checkpoint import Checkpoint
@@ -229,7 +229,7 @@ def test_what_cannot_be_resumed(
         out = [] if "--out" in arguments else ["--out", "run"]
         return fails("train", str(file), "--device", "emulator", *resumed, *out)
 
-    assert "--bits: a resumed training goes on as it began" in refused("--bits", "8")
+    assert "--bits: a resumed training keeps its options" in refused("--bits", "8")
     assert "--levels: a resumed" in refused("--levels", "optimal")
     assert "--batch-size: a resumed" in refused("--batch-size", "8")
     assert "--loss: a resumed" in refused("--loss", "hinge")
@@ -242,7 +242,7 @@ def test_what_cannot_be_resumed(
     assert "no checkpoint lost/checkpoint.npz" in refused(resume="lost")
     assert "cut/checkpoint.npz is damaged" in refused(resume="cut")
     assert "differ from the data" in refused(file="other.csv")
-    monkeypatch.setattr(cli, "SGDRegressor", None)
+    monkeypatch.setattr(train, "SGDRegressor", None)
     assert "not a bitlane run" in refused("--out", "thesis")
     assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
 
@@ -320,7 +320,7 @@ def test_lists(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
     assert main(["datasets"]) == 0
     assert "cadata" in capsys.readouterr().out
     unavailable = type("Availability", (), {"name": "rtl", "available": False, "reason": "pip install it"})
-    monkeypatch.setattr(cli, "available_devices", lambda: [unavailable])
+    monkeypatch.setattr(devices, "available_devices", lambda: [unavailable])
     assert main(["devices"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].split(maxsplit=2) == ["rtl", "no", "pip install it"]
 
@@ -361,7 +361,7 @@ def test_levels_prints_and_draws(prices: Path, capsys: pytest.CaptureFixture[str
 
 def test_levels_draws_what_saves_most(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Any] = []
-    monkeypatch.setattr(cli, "levels_plot", lambda *given: drawn.append(given) or given[2].touch())
+    monkeypatch.setattr(levels, "levels_plot", lambda *given: drawn.append(given) or given[2].touch())
     assert main(["levels", "breast_cancer", "--bits", "4", "--out", "l.png"]) == 0
     ((panels, uniform, _, title),) = drawn
     lines = capsys.readouterr().out.splitlines()
@@ -420,18 +420,18 @@ def test_levels_show_progress(
         (["--bits", "0"], "bits=0"),
         (["--bits", "34"], "bits=34"),
         (["--bits", "few"], "invalid int value: 'few'"),
-        (["--bits", "10"], "257 levels crowd a plot: --bits 8 or less"),
+        (["--bits", "10"], "257 levels crowd a plot: use --bits 8 or less"),
         (["--target", "pric"], "did you mean price?"),
         (["--epochs", "3"], "unrecognized arguments: --epochs 3"),
         (["--out", "l.svg"], "--out l.svg: the plot is a PNG"),
         (["--out", "."], "--out .: give the name of a file"),
-        (["--out", "none/l.png"], "--out none/l.png: give the name of a file, in a folder that there is"),
+        (["--out", "none/l.png"], "--out none/l.png: give the name of a file in an existing folder"),
     ],
 )
 def test_levels_with_bad_options(
     prices: Path, fails: Callable[..., str], monkeypatch: pytest.MonkeyPatch, arguments: list[str], part: str
 ) -> None:
-    monkeypatch.setattr(cli, "savings", None)  # nothing is computed
+    monkeypatch.setattr(levels, "savings", None)  # nothing is computed
     assert part in fails("levels", str(prices), "--target", "price", "--out", "l.png", *arguments)
 
 
@@ -452,7 +452,7 @@ def test_levels_of_bad_tables(here: Path, fails: Callable[..., str], text: str |
 
 def test_levels_of_unknown_data(fails: Callable[..., str]) -> None:
     assert "no file or data set 'digit'; did you mean digits?" in fails("levels", "digit", "--out", "l.png")
-    assert "leave --target out" in fails("levels", "digits", "--target", "y")
+    assert "omit --target" in fails("levels", "digits", "--target", "y")
 
 
 @pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyboardInterrupt()])
@@ -463,7 +463,7 @@ def test_levels_plot_that_cannot_be_written(
         path.write_text("a part")
         raise failure
 
-    monkeypatch.setattr(cli, "levels_plot", failing)
+    monkeypatch.setattr(levels, "levels_plot", failing)
     Path("l.png").write_text("an earlier one")
     status = main(["levels", str(prices), "--target", "price", "--out", "l.png"])
     assert status == (2 if isinstance(failure, OSError) else 130)
@@ -518,12 +518,18 @@ def test_bad_tables(here: Path, fails: Callable[..., str], command: str, text: s
     [
         (["--bits", "7"], "bits=7"),
         (["--levels", "best"], "invalid choice: 'best'"),
-        (["--levels", "optimal", "--bits", "6"], "bits=6 has no table of levels: choose 3, 4, 5"),
-        (["--levels", "optimal", "--bits", "32"], "bits=32 has no table of levels"),
-        (["--levels", "optimal", "--sampling", "naive"], "choose 'double'"),
+        (
+            ["--levels", "optimal", "--bits", "6"],
+            "levels='optimal' needs double sampling with 3, 4 or 5 bits; got bits=6",
+        ),
+        (
+            ["--levels", "optimal", "--bits", "32"],
+            "levels='optimal' needs double sampling with 3, 4 or 5 bits; got bits=32",
+        ),
+        (["--levels", "optimal", "--sampling", "naive"], "3, 4 or 5 bits; got sampling='naive'"),
         (["--bits", "34"], "bits=34"),
         (["--bits", "0"], "bits=0"),
-        (["--bits", "four"], "'four' is neither a number nor mqgrad"),
+        (["--bits", "four"], "'four' is neither an integer nor mqgrad"),
         (["--bits", "4", "--sampling", "full"], "contradicts"),
         (["--sampling", "tripple"], "invalid choice: 'tripple'"),
         (["--draws", "sometimes"], "--draws"),
@@ -589,7 +595,7 @@ def test_unknown_sources_and_commands(fails: Callable[..., str], here: Path) -> 
     assert "see bitlane datasets" in fails("train", "qqq")
     (here / "t.xlsx").touch()
     assert "the suffix .xlsx" in fails("train", "t.xlsx")
-    assert "leave --target out" in fails("train", "digits", "--target", "y")
+    assert "omit --target" in fails("train", "digits", "--target", "y")
     assert "no class '11'" in fails("compare", "digits", "--positive", "11", *QUICK)
     assert "invalid choice: 'trian'" in fails("trian")
     assert "COMMAND" in fails()
@@ -620,8 +626,8 @@ def test_foreign_folders_are_refused_before_training(
 ) -> None:
     Path("thesis").mkdir()
     Path("thesis/chapter.tex").touch()
-    monkeypatch.setattr(cli, "SGDRegressor", None)
-    monkeypatch.setattr(cli, "compare", None)
+    monkeypatch.setattr(train, "SGDRegressor", None)
+    monkeypatch.setattr(compare, "compare", None)
     for command in ("train", "compare"):
         message = fails(command, str(prices), "--target", "price", *QUICK, "--out", "thesis")
         assert "not a bitlane run; name another folder" in message
@@ -674,7 +680,7 @@ def test_a_full_disk(prices: Path, fails: Callable[..., str], monkeypatch: pytes
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(*{"savez": (np, "savez"), "draw": (cli, "draw"), "save": (Checkpoint, "save")}[failing], full)
+    monkeypatch.setattr(*{"savez": (np, "savez"), "draw": (train, "draw"), "save": (Checkpoint, "save")}[failing], full)
     message = fails("train", str(prices), "--target", "price", *QUICK, "--out", "deep/run")
     assert "No space left on device" in message
 
@@ -700,7 +706,7 @@ def test_interrupt(
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "draw", interrupted)
+    monkeypatch.setattr(compare if command == "compare" else train, "draw", interrupted)
     assert main([command, str(prices), "--target", "price", *QUICK, "--out", "deep/run"]) == 130
     assert capsys.readouterr().out == ""
     assert sorted(os.listdir()) == ["houses.csv", "prices.csv"]
@@ -723,7 +729,7 @@ def test_an_interrupt_while_it_trains(
 
         yield advance
 
-    monkeypatch.setattr(cli, "_progress", progress)
+    monkeypatch.setattr(train, "progress", progress)
     assert main([*source, "--resume", "run", "--epochs", "5", "--out", "run"]) == 130
     assert capsys.readouterr().out == ""
     assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before

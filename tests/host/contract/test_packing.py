@@ -16,8 +16,8 @@ from bitlane.contract.packing import (
     unpack_master,
     weight_values,
 )
+from bitlane.contract.precision import Precision
 from bitlane.errors import DataError
-from bitlane.quantization.precision import Precision
 from bitlane.quantization.quantize import base_codes, draw_codes
 
 SHAPES = [(1, 1), (3, 31), (4, 32), (5, 33), (9, 100)]

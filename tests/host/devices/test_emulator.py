@@ -50,7 +50,7 @@ def filled(device, *regions):
 
 def prepare(device, job):
     """Writes a job's registers by hand; the buffers for models and trace."""
-    geometry, settings = job.geometry, job.settings
+    geometry, settings = job.geometry, job.state.settings
     levels = [pack_master(job.levels)] if geometry.codebook else []
     models = device.allocate(job.epochs * geometry.model_bytes)
     trace = device.allocate(job.epochs * 8 * geometry.record_words)
@@ -67,7 +67,7 @@ def prepare(device, job):
         "base_stride": 8 * geometry.base_words if len(job.base_regions) > 1 else 0,
         "draw_address": filled(device, *job.draw_regions).device_address if job.draw_regions else 0,
         "draw_stride": 8 * geometry.draw_words,
-        "model_in": filled(device, pack_master(job.master), *levels).device_address,
+        "model_in": filled(device, pack_master(job.state.master), *levels).device_address,
         "model_out": models.device_address,
         "trace": trace.device_address,
     }
@@ -159,9 +159,9 @@ def test_results_lie_where_the_design_says(seed, draws, snapshots, rows_per_beat
     device.invalidate(models)
     device.invalidate(trace)
 
-    counts = predict(job.geometry, job.epochs, snapshots, job.settings.staleness)
+    counts = predict(job.geometry, job.epochs, snapshots, job.state.settings.staleness)
     rows = (samples[epoch % job.draw_sets] for epoch in range(job.epochs))
-    epochs = list(run_epochs(rows, job.geometry, job.settings, job.master))
+    epochs = list(run_epochs(rows, job.geometry, job.state))
     words = job.geometry.model_words
     for number, epoch in enumerate(epochs):
         record = trace.array.view(np.int64).reshape(job.epochs, -1)[number].tolist()
@@ -169,15 +169,15 @@ def test_results_lie_where_the_design_says(seed, draws, snapshots, rows_per_beat
         assert len(record) >= rows_per_beat and not any(record[1 + outputs :])
         if snapshots:
             stored = models.array[number * words : (number + 1) * words]
-            assert stored.tolist() == pack_master(epoch.master).tolist()
+            assert stored.tolist() == pack_master(epoch.state.master).tolist()
     if not snapshots:
-        assert models.array[:words].tolist() == pack_master(epochs[-1].master).tolist()
+        assert models.array[:words].tolist() == pack_master(epochs[-1].state.master).tolist()
         assert not models.array[words:].any()
     last = epochs[-1]
     assert read(device, "epoch") == job.epochs
     assert read(device, "saturations") == last.saturations
     for name in ("step", "step_negative", "penalty_step", "phase"):
-        assert read(device, f"{name}_now") == getattr(last.settings, name)
+        assert read(device, f"{name}_now") == getattr(last.state.settings, name)
     assert (read(device, "cycles"), read(device, "beats")) == (counts.cycles, counts.beats)
 
 
@@ -194,10 +194,10 @@ def test_levels_lie_behind_the_models(seed, table_bits, rows_per_beat, outputs):
     assert start(device) == ErrorCode.NONE
     device.invalidate(models)
     rows = (samples[epoch % job.draw_sets] for epoch in range(job.epochs))
-    *_, last = run_epochs(rows, job.geometry, job.settings, job.master, job.levels)
-    assert models.array[: job.geometry.model_words].tolist() == pack_master(last.master).tolist()
+    *_, last = run_epochs(rows, job.geometry, job.state, job.levels)
+    assert models.array[: job.geometry.model_words].tolist() == pack_master(last.state.master).tolist()
     assert read(device, "saturations") == last.saturations
-    counts = predict(job.geometry, job.epochs, False, job.settings.staleness)
+    counts = predict(job.geometry, job.epochs, False, job.state.settings.staleness)
     assert (read(device, "cycles"), read(device, "beats")) == (counts.cycles, counts.beats)
 
 

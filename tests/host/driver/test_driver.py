@@ -25,7 +25,7 @@ from bitlane.reference.machine import run_epochs
 
 def expected_epochs(job, samples):
     rows = (samples[epoch % job.draw_sets] for epoch in range(job.epochs))
-    return list(run_epochs(rows, job.geometry, job.settings, job.master, job.levels))
+    return list(run_epochs(rows, job.geometry, job.state, job.levels))
 
 
 @pytest.mark.parametrize("draws", [True, False])
@@ -43,13 +43,13 @@ def test_a_run_gives_what_the_reference_gives(seed, draws, snapshots, rows_per_b
     epochs = expected_epochs(job, samples)
     assert outcome.loss.tolist() == [epoch.loss.tolist() for epoch in epochs]
     assert reported == list(enumerate(outcome.loss.tolist()))
-    assert outcome.loss.shape == (4, outputs) and outcome.master.shape == (outputs, 40)
-    assert outcome.master.tolist() == epochs[-1].master.tolist()
+    assert outcome.loss.shape == (4, outputs) and outcome.state.master.shape == (outputs, 40)
+    assert outcome.state.master.tolist() == epochs[-1].state.master.tolist()
     if snapshots:
-        assert outcome.snapshots.tolist() == [epoch.master.tolist() for epoch in epochs]
+        assert outcome.snapshots.tolist() == [epoch.state.master.tolist() for epoch in epochs]
     else:
         assert outcome.snapshots is None
-    assert outcome.settings == epochs[-1].settings
+    assert outcome.state.settings == epochs[-1].state.settings
     assert outcome.counters.saturations == epochs[-1].saturations
     assert outcome.counters.cycles >= outcome.epoch_cycles[-1] > outcome.epoch_cycles[0] > 0
     assert device.allocated == 0
@@ -67,7 +67,7 @@ def test_a_run_with_tables_gives_what_the_reference_gives(seed, table_bits, rows
     outcome = Driver(device).run(job)
     epochs = expected_epochs(job, samples)
     assert outcome.loss.tolist() == [epoch.loss.tolist() for epoch in epochs]
-    assert outcome.master.tolist() == epochs[-1].master.tolist()
+    assert outcome.state.master.tolist() == epochs[-1].state.master.tolist()
     assert outcome.counters.saturations == epochs[-1].saturations
     assert device.allocated == 0
 
@@ -79,10 +79,10 @@ def test_going_on_is_the_same_as_not_stopping(seed):
     whole = accelerator.run(job)
     for _ in range(2):
         outcome = accelerator.run(replace(job, epochs=2))
-        job = replace(job, master=outcome.master, settings=outcome.settings)
-    assert outcome.master.tolist() == whole.master.tolist()
+        job = replace(job, state=outcome.state)
+    assert outcome.state.master.tolist() == whole.state.master.tolist()
     assert outcome.loss.tolist() == whole.loss[2:].tolist()
-    assert outcome.settings == whole.settings
+    assert outcome.state.settings == whole.state.settings
 
 
 def test_loss_units():
@@ -110,8 +110,8 @@ def test_job_bytes_is_what_a_job_takes(seed, samples, snapshots, rows_per_beat, 
     ("name", "value", "message"),
     [
         ("identity", 0, "no bitlane accelerator"),
-        ("version", 4 << 16, r"register map 4\.0, but this driver needs 3\.0"),
-        ("version", 1 << 16, r"register map 1\.0"),
+        ("version", 4 << 16, r"register map has version 4\.0, but this driver needs 3\.0"),
+        ("version", 1 << 16, r"register map has version 1\.0"),
     ],
 )
 def test_strangers_are_refused(name, value, message):
@@ -135,17 +135,17 @@ def test_tables_need_table_lanes_and_these_need_tables(seed):
     rng = np.random.default_rng(seed)
     uniform, table = random_job(rng)[0], random_job(rng, table_bits=3)[0]
     device, lanes = Recorded(), emulator(kind=Recorded, level_slots=64)
-    assert (Driver(device).table, Driver(lanes).table) == (False, True)
-    with pytest.raises(DataError, match=r"levels of their own, but emulator has no tables .*level_slots=4096"):
+    assert (Driver(device).config.table_lanes, Driver(lanes).config.table_lanes) == (False, True)
+    with pytest.raises(DataError, match=r"features have codebooks, but emulator has no table lanes.*level_slots=4096"):
         Driver(device).run(table)
-    with pytest.raises(DataError, match=r"uniform levels, but emulator takes levels from tables .*level_slots=0"):
+    with pytest.raises(DataError, match=r"uniform levels, but emulator has table lanes.*level_slots=0"):
         Driver(lanes).run(uniform)
     assert not device.written and not lanes.written
 
 
 def test_tables_too_large_for_the_hardware(seed):
     job, _ = random_job(np.random.default_rng(seed), table_bits=3, features=70)
-    message = "X has 70 features, but of 9 levels each emulator holds 64: leave some out, lower bits, .*level_slots=64"
+    message = "X has 70 features, but emulator holds codebooks of 9 levels for 64: remove features, .*level_slots=64"
     with pytest.raises(DataError, match=message):
         Driver(emulator(kind=Recorded, level_slots=32)).run(job)
     Driver(emulator(kind=Recorded, level_slots=64)).run(job)
@@ -174,7 +174,9 @@ def test_staleness_needs_room_for_two_models(seed):
     with pytest.raises(DataError, match=r"65 features, but with staleness=1 emulator holds 64: use staleness=0"):
         Driver(emulator(kind=Recorded, max_features=128)).run(job)
     Driver(emulator(kind=Recorded, max_features=256)).run(job)
-    Driver(emulator(kind=Recorded, max_features=128)).run(replace(job, settings=replace(job.settings, staleness=0)))
+    Driver(emulator(kind=Recorded, max_features=128)).run(
+        replace(job, state=replace(job.state, settings=replace(job.state.settings, staleness=0)))
+    )
 
 
 @pytest.mark.parametrize("hardware", [{"width": 64}, {"width": 256}, {"width": 128, "outputs": 2}])
@@ -182,7 +184,7 @@ def test_data_for_other_hardware(seed, hardware):
     job, _ = random_job(np.random.default_rng(seed), rows_per_beat=2)
     device = emulator(kind=Recorded, **hardware)
     accelerator = Driver(device)
-    assert (64 * accelerator.rows_per_beat, accelerator.outputs) == (hardware["width"], hardware.get("outputs", 1))
+    assert (accelerator.config.width, accelerator.config.outputs) == (hardware["width"], hardware.get("outputs", 1))
     with pytest.raises(
         DataError, match=r"packed for width=128 and outputs=1, but emulator has width=\d+ and outputs=\d: open a device"
     ):
@@ -216,7 +218,7 @@ def test_every_setting_is_written(seed):
             "unpenalized_intercept",
             "staleness",
         ):
-            assert written[name] == getattr(job.settings, name)
+            assert written[name] == getattr(job.state.settings, name)
     writable = {register.name for register in REGISTERS.values() if register.writable} - {*RANDOM_ROUNDING_REGISTERS}
     assert writable == set(written) - {None, *FIELDS}  # None: the high words of long registers
 
@@ -224,12 +226,12 @@ def test_every_setting_is_written(seed):
 def test_random_rounding_is_written_where_there_is_any(seed):
     job, _ = random_job(np.random.default_rng(seed))
     device = emulator(kind=Recorded, random_rounding=True)
-    settings = replace(job.settings, model_cut=9, scaled_gradient_cut=3, seed=seed % (1 << 32))
-    outcome = Driver(device).run(replace(job, settings=settings))
+    settings = replace(job.state.settings, model_cut=9, scaled_gradient_cut=3, seed=seed % (1 << 32))
+    outcome = Driver(device).run(replace(job, state=replace(job.state, settings=settings)))
     written = dict(device.written)
     assert (written["cuts"], written["seed"]) == (9 | 3 << 5, seed % (1 << 32))
     batches = job.epochs * job.geometry.batches
-    assert outcome.settings.seed == (seed + batches * 0x9E3779B9) % (1 << 32)
+    assert outcome.state.settings.seed == (seed + batches * 0x9E3779B9) % (1 << 32)
 
 
 def test_a_busy_device_is_left_alone(seed):
@@ -262,7 +264,7 @@ def test_errors_of_the_hardware_have_a_code_and_a_sentence(seed, name, value, co
 def test_a_device_that_stands_still_is_given_up(seed):
     job, _ = random_job(np.random.default_rng(seed))
     device = Recorded()
-    accelerator = Driver(device, patience=0.02)
+    accelerator = Driver(device, timeout=0.02)
     device.answers = {
         "status": lambda _: STATUS_BUSY if ("control", CONTROL_START) in device.written else 0,
         "epoch": lambda _: 1,
@@ -279,7 +281,7 @@ def test_a_slow_device_is_not(seed):
     job, _ = random_job(np.random.default_rng(seed))
     polls = iter(range(10**9))
     device = Recorded()
-    accelerator = Driver(device, patience=0.02)
+    accelerator = Driver(device, timeout=0.02)
     started = ("control", CONTROL_START)
     device.answers = {
         "status": lambda status: STATUS_BUSY if started in device.written and next(polls) < 20_000 else status,

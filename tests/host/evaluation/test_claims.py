@@ -9,13 +9,13 @@ import pytest
 from tests.helpers.emulators import emulator
 
 from bitlane import SGDRegressor
+from bitlane.contract.precision import Precision
 from bitlane.data.datasets import load_dataset
 from bitlane.devices import open_device
 from bitlane.evaluation.baseline import float_models
 from bitlane.evaluation.compare import ComparisonData, binary_labels, compare, train_as
 from bitlane.evaluation.schedules import Schedule, suggest_learning_rate
 from bitlane.levels.codebooks import choose_precision
-from bitlane.quantization.precision import Precision
 
 SCHEDULE = {"epochs": 20, "batch_size": 16, "learning_rate": 1.0, "decay": 0.8, "device": "emulator"}
 

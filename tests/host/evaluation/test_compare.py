@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.helpers.emulators import emulator
 
+from bitlane.contract.precision import Precision
 from bitlane.data import datasets
 from bitlane.devices import open_device
 from bitlane.errors import DataError
@@ -24,7 +25,6 @@ from bitlane.evaluation.compare import (
     precisions_of,
 )
 from bitlane.evaluation.schedules import Schedule, suggest_learning_rate
-from bitlane.quantization.precision import Precision
 from bitlane.reporting.summary import comparison_record, comparison_summary, text_table
 
 

@@ -7,9 +7,9 @@ import pytest
 from tests.helpers.levels_oracle import best_costs, cost_of
 
 from bitlane import DataError, SGDClassifier, SGDRegressor
+from bitlane.contract.precision import Precision
 from bitlane.evaluation import level_savings as module
 from bitlane.evaluation.level_savings import Savings, column_scaling, feature_levels, savings
-from bitlane.quantization.precision import Precision
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.reporting.levels_text import SHOWN, savings_summary
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bitlane.contract.precision import Precision
 from bitlane.evaluation.baseline import float_models
 from bitlane.evaluation.metrics import constant_loss, losses_of
 from bitlane.evaluation.schedules import LARGEST, Schedule, suggest_learning_rate
-from bitlane.quantization.precision import Precision
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "hinge", "log_loss"])

@@ -5,10 +5,10 @@ import pytest
 from tests.helpers.levels_oracle import best_costs, cost_of
 
 from bitlane.contract.formats import LEVEL
+from bitlane.contract.precision import Precision
 from bitlane.errors import DataError
 from bitlane.levels import codebooks as module
 from bitlane.levels.codebooks import choose_precision, codebook_values, fit_codebook
-from bitlane.quantization.precision import Precision
 from bitlane.quantization.scaling import fit_scaling
 
 TABLES = [Precision(bits, "double", codebook=True) for bits in (3, 4, 5)]
@@ -94,9 +94,9 @@ def test_what_needs_a_table(bits, sampling, levels, table):
     ("bits", "sampling", "levels", "message"),
     [
         (4, "double", "best", "levels='best' is unknown: choose one of uniform, optimal"),
-        (6, "double", "optimal", "bits=6 has no table of levels: choose 3, 4, 5"),
-        (2, "double", "optimal", "bits=2 has no table of levels"),
-        (4, "nearest", "optimal", "sampling='nearest' has no table of levels: choose 'double'"),
+        (6, "double", "optimal", "levels='optimal' needs double sampling with 3, 4 or 5 bits; got bits=6"),
+        (2, "double", "optimal", "levels='optimal' needs .* got bits=2"),
+        (4, "nearest", "optimal", "levels='optimal' needs double sampling .*; got sampling='nearest'"),
         (3, "nearest", "uniform", "bits=3 cannot be stored"),
         (7, "double", "uniform", "bits=7 cannot be stored"),
     ],
@@ -109,5 +109,5 @@ def test_what_no_training_has(bits, sampling, levels, message):
 def test_a_table_only_where_there_is_one():
     X, scaling = columns(np.random.default_rng(0), 20)
     assert fit_codebook(X, scaling, Precision(4), "uniform") is None
-    with pytest.raises(DataError, match="levels='optimal' have no place in"):
+    with pytest.raises(DataError, match="levels='optimal' needs a precision with codebooks; got"):
         fit_codebook(X, scaling, Precision(4), "optimal")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from bitlane.contract.formats import LEVEL
+from bitlane.contract.precision import Precision
 from bitlane.levels.codebooks import fit_codebook
 from bitlane.levels.codes import codebook_codes, codebook_draws
-from bitlane.quantization.precision import Precision
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.quantization.scaling import fit_scaling
 

@@ -6,8 +6,8 @@ from math import floor
 import numpy as np
 import pytest
 
+from bitlane.contract.precision import Precision
 from bitlane.errors import DataError
-from bitlane.quantization.precision import Precision
 from bitlane.quantization.quantize import base_codes, draw_codes
 
 EVERY = [Precision(bits, "double") for bits in (2, 4, 8, 30)]

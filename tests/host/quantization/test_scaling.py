@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from bitlane.contract.precision import Precision
 from bitlane.errors import DataError
-from bitlane.quantization.precision import Precision
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.quantization.scaling import fit_scaling, intercept_value
 

@@ -39,9 +39,9 @@ def test_cuts():
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"model_bits": 4}, "model_bits=4: it must be None, or a whole number from 5 to 23"),
+        ({"model_bits": 4}, "model_bits=4: it must be None, or an integer from 5 to 23"),
         ({"model_bits": 24}, "model_bits=24"),
-        ({"gradient_bits": True}, "gradient_bits=True: it must be None, or a whole number from 2 to 32"),
+        ({"gradient_bits": True}, "gradient_bits=True: it must be None, or an integer from 2 to 32"),
         ({"gradient_bits": 8.0}, "gradient_bits=8.0"),
         ({"gradient_bits": 2, "batch_size": 1, "learning_rate": 7.0}, "gradient_bits=2 is too few for a step of 7"),
     ],
@@ -55,7 +55,7 @@ def test_bits_that_there_are_not(asked, message):
 def test_a_device_without_rounding_says_so():
     X, y = some_table(0)
     device = EmulatorDevice()
-    with pytest.raises(DataError, match="emulator has no random rounding: open the device with random_rounding=True"):
+    with pytest.raises(DataError, match="emulator has no random rounding: open a device with random_rounding=True"):
         SGDRegressor(device=device, **BOTH).fit(X, y)
     assert device.allocated == 0
 

@@ -12,8 +12,9 @@ from bitlane.contract.formats import PENALTY_STEP_FRACTION, STEP_FRACTION
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.packing import master_weights, weight_values
+from bitlane.contract.precision import Precision
 from bitlane.contract.settings import Settings
-from bitlane.quantization.precision import Precision
+from bitlane.contract.state import ModelState
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.reference import blocks
 from bitlane.reference import machine as reference
@@ -138,9 +139,9 @@ def check_epoch(epoch, books, rows):
         book.epoch(codes, draws or codes, list(of_output)) for book, of_output in zip(books, of_outputs, strict=True)
     ]
     assert epoch.loss.tolist() == loss
-    assert epoch.master.tolist() == [book.master for book in books]
+    assert epoch.state.master.tolist() == [book.master for book in books]
     assert epoch.saturations == sum(book.saturations for book in books)
-    after = epoch.settings
+    after = epoch.state.settings
     for book in books:
         assert (after.phase, after.seed) == (book.phase, book.seed)
         assert [after.step, after.step_negative, after.penalty_step] == [
@@ -159,7 +160,9 @@ def test_every_bit_is_the_textbooks(seed, monkeypatch, loss, table):
         levels = random_levels(rng, geometry) if table else None
         samples = [random_rows(rng, geometry) for _ in range(EPOCHS)]
         books = textbooks(geometry, settings, master, levels)
-        for rows, epoch in zip(samples, run_epochs(samples, geometry, settings, master, levels), strict=True):
+        for rows, epoch in zip(
+            samples, run_epochs(samples, geometry, ModelState(master, settings), levels), strict=True
+        ):
             check_epoch(epoch, books, rows)
         seen |= set().union(*(book.seen for book in books))
     values = {"s", "d", "w", "l2", "l1", "box", "rounded"}
@@ -181,7 +184,7 @@ def test_the_widest_rows_are_exact(seed, base_digits, draws):
     step = encode_float(1e-6, STEP_FRACTION)
     settings = Settings(step, step, penalty_step=0x9000, prox=Prox.L1)
     books = textbooks(geometry, settings, master[None])
-    (epoch,) = run_epochs([rows], geometry, settings, master[None])
+    (epoch,) = run_epochs([rows], geometry, ModelState(master[None], settings))
     check_epoch(epoch, books, rows)
 
 
@@ -230,15 +233,15 @@ def test_pieces_of_an_epoch_do_not_matter(seed):
     for _ in range(30):
         geometry, settings, master = random_run(rng)
         codes, draws, labels = random_rows(rng, geometry)
-        (whole,) = run_epochs([(codes, draws, labels)], geometry, settings, master)
-        pieces = Reference(geometry, settings, master)
+        (whole,) = run_epochs([(codes, draws, labels)], geometry, ModelState(master, settings))
+        pieces = Reference(geometry, ModelState(master, settings))
         cuts = sorted(geometry.group_start(int(row)) for row in rng.integers(0, geometry.rows + 1, 3))
         for start, stop in pairwise([0, *cuts, geometry.rows]):
             rows = slice(start, stop)
             pieces.feed(codes[rows], None if draws is None else draws[rows], labels[rows])
         epoch = pieces.end_epoch()
         assert (epoch.loss.tolist(), epoch.saturations) == (whole.loss.tolist(), whole.saturations)
-        assert epoch.master.tolist() == whole.master.tolist()
+        assert epoch.state.master.tolist() == whole.state.master.tolist()
 
 
 def test_a_piece_must_not_end_inside_a_group(seed):
@@ -246,12 +249,14 @@ def test_a_piece_must_not_end_inside_a_group(seed):
     codes, _, labels = random_rows(np.random.default_rng(seed), geometry)
     for rows in (3, 6, 7):
         with pytest.raises(ValueError, match="inside a group of 4"):
-            Reference(geometry, Settings(1, 1), np.zeros((1, 3), np.int32)).feed(codes[:rows], None, labels[:rows])
+            Reference(geometry, ModelState(np.zeros((1, 3), np.int32), Settings(1, 1))).feed(
+                codes[:rows], None, labels[:rows]
+            )
 
 
 def test_an_epoch_needs_all_its_rows():
     geometry = Geometry(2, 5, 1, False, batch=1)
-    pieces = Reference(geometry, Settings(0, 0), np.zeros((1, 2), np.int32))
+    pieces = Reference(geometry, ModelState(np.zeros((1, 2), np.int32), Settings(0, 0)))
     with pytest.raises(ValueError, match="5 rows, but 0"):
         pieces.end_epoch()
 
@@ -266,11 +271,12 @@ def test_columns_matter_to_nothing_but_clipping(seed):
         master = rng.integers(-(1 << 27), 1 << 27, (geometry.outputs, geometry.features)).astype(np.int32)
         samples = [random_rows(rng, geometry) for _ in range(2)]
         narrow, *wide = (
-            list(run_epochs(samples, replace(geometry, rows_per_beat=rows_per_beat), settings, master))
+            list(run_epochs(samples, replace(geometry, rows_per_beat=rows_per_beat), ModelState(master, settings)))
             for rows_per_beat in COLUMNS
         )
         assert all(
-            epoch.master.tolist() == expected.master.tolist() and epoch.loss.tolist() == expected.loss.tolist()
+            epoch.state.master.tolist() == expected.state.master.tolist()
+            and epoch.loss.tolist() == expected.loss.tolist()
             for epochs in wide
             for epoch, expected in zip(epochs, narrow, strict=True)
             if expected.saturations == 0
@@ -283,14 +289,14 @@ def test_outputs_are_runs_of_their_own(seed):
     geometry = replace(geometry, outputs=5)
     master = rng.integers(-(1 << 31), 1 << 31, (5, geometry.features)).astype(np.int32)
     codes, draws, labels = random_rows(rng, geometry)
-    *_, together = run_epochs([(codes, draws, labels)] * 2, geometry, settings, master)
+    *_, together = run_epochs([(codes, draws, labels)] * 2, geometry, ModelState(master, settings))
     clipped = 0
     for output in range(5):
         one = (codes, draws, labels[:, output : output + 1])
         alone = replace(geometry, outputs=1)
-        *_, epoch = run_epochs([one] * 2, alone, settings, master[output : output + 1])
+        *_, epoch = run_epochs([one] * 2, alone, ModelState(master[output : output + 1], settings))
         assert epoch.loss[0] == together.loss[output]
-        assert epoch.master[0].tolist() == together.master[output].tolist()
+        assert epoch.state.master[0].tolist() == together.state.master[output].tolist()
         clipped += epoch.saturations
     assert clipped == together.saturations
 
@@ -371,9 +377,11 @@ def trained(X, labels, batch, epochs, learning_rate, **settings):
     step = encode_float(learning_rate / batch, STEP_FRACTION)
     samples = [(base_codes(X, precision), None, labels[:, None])] * epochs
     start = master_weights(np.zeros((1, X.shape[1])))
-    *_, last = run_epochs(samples, geometry, Settings(**{"step": step, "step_negative": step} | settings), start)
+    *_, last = run_epochs(
+        samples, geometry, ModelState(start, Settings(**{"step": step, "step_negative": step} | settings))
+    )
     assert last.saturations == 0
-    return weight_values(last.master)[0]
+    return weight_values(last.state.master)[0]
 
 
 def regression(seed, n=20, rows=300):
@@ -484,9 +492,9 @@ def standard_errors(seed, precision, rounds=4000, n=6, batch=8):
     for i in range(rounds):
         codes = base_codes(X, precision, rng)
         draws = draw_codes(X, precision, rng) if precision.draws else None
-        (epoch,) = run_epochs([(codes, draws, labels[:, None])], geometry, settings, start)
+        (epoch,) = run_epochs([(codes, draws, labels[:, None])], geometry, ModelState(start, settings))
         assert epoch.saturations == 0
-        found[i] = weights @ (start.astype(np.float64) - epoch.master)[0] / 2.0**28 / step
+        found[i] = weights @ (start.astype(np.float64) - epoch.state.master)[0] / 2.0**28 / step
     exact = weights @ X.T @ (X @ weights - labels / 32768)
     return (found.mean() - exact) / (found.std() / np.sqrt(rounds))
 

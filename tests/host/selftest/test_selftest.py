@@ -13,6 +13,7 @@ import pytest
 from tests.helpers.emulators import emulator
 
 from bitlane.cli import main as cli
+from bitlane.cli import training_arguments
 from bitlane.contract.modes import ErrorCode, Loss, Prox
 from bitlane.contract.registers import CONTROL_START, REGISTERS
 from bitlane.devices import emulator as emulator_module
@@ -55,9 +56,9 @@ def test_every_mode_is_gone_through(monkeypatch: pytest.MonkeyPatch, seed: int) 
     seen = []
 
     class Watched(Reference):
-        def __init__(self, geometry, settings, *others):
-            seen.append((geometry, settings))
-            super().__init__(geometry, settings, *others)
+        def __init__(self, geometry, state, levels=None):
+            seen.append((geometry, state.settings))
+            super().__init__(geometry, state, levels)
 
     monkeypatch.setattr(emulator_module, "Reference", Watched)
     device = emulator(**SMALL)
@@ -282,8 +283,8 @@ def test_a_mode_that_is_not_there_is_named(change, names: set[str], seed: int, m
     class Deaf(Reference):
         """One setting does not arrive."""
 
-        def __init__(self, geometry, settings, *others):
-            super().__init__(geometry, replace(settings, **change), *others)
+        def __init__(self, geometry, state, levels=None):
+            super().__init__(geometry, replace(state, settings=replace(state.settings, **change)), levels)
 
     monkeypatch.setattr(emulator_module, "Reference", Deaf)
     found = failed(emulator(**SMALL), seed)
@@ -331,7 +332,7 @@ def test_no_accelerator_is_an_error() -> None:
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder, and an emulator of a small build."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli, "open_device", lambda *_: emulator(**SMALL))
+    monkeypatch.setattr(training_arguments, "open_device", lambda *_: emulator(**SMALL))
     return tmp_path
 
 
@@ -357,7 +358,7 @@ def test_json(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_failed_check_is_exit_status_1(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cli, "open_device", lambda *_: emulator(kind=Dropping, **SMALL))
+    monkeypatch.setattr(training_arguments, "open_device", lambda *_: emulator(kind=Dropping, **SMALL))
     assert cli.main(["selftest", "--out", "report.txt"]) == 1
     out = capsys.readouterr().out
     assert f"FAIL  {HOLD} " in out

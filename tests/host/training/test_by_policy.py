@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from tests.helpers.trainings import trained
 
 from bitlane.compress import FixedBits, MQGrad
+from bitlane.contract.precision import Precision
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import DataError
 from bitlane.estimators.sgd import SGDClassifier, SGDRegressor
-from bitlane.quantization.precision import Precision
 from bitlane.training.by_policy import MQGRAD, joined, policy_of
-from bitlane.training.train import train
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ def test_every_epoch_is_that_of_a_training_with_its_bits(seed, draws, loss):
     checkpoint = None
     for epoch, each in enumerate(bits):
         if checkpoint is not None:
-            checkpoint = replace(checkpoint, options=replace(checkpoint.options, bits=each))
-        one = train(
+            checkpoint = replace(checkpoint, options=replace(checkpoint.options, precision=Precision(each)))
+        one = trained(
             X,
             y,
             precision=Precision(each),
@@ -80,7 +80,7 @@ def test_every_epoch_is_that_of_a_training_with_its_bits(seed, draws, loss):
         assert run.loss[epoch] == one.loss[0]
         assert np.diff(run.epoch_cycles, prepend=0)[epoch] >= one.epoch_cycles[0]
     np.testing.assert_array_equal(run.bits, bits)
-    assert checkpoint.options.bits == 2
+    assert checkpoint.options.precision.bits == 2
     np.testing.assert_array_equal(run.checkpoint().master, checkpoint.master)
 
 

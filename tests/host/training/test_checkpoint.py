@@ -6,19 +6,20 @@ import json
 import numpy as np
 import pytest
 from tests.helpers.emulators import emulator
+from tests.helpers.trainings import trained
 from tests.host.training.test_train import signs, table
 
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.packing import pack_base
+from bitlane.contract.precision import Precision
+from bitlane.contract.state import ModelState
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane.errors import DataError
-from bitlane.quantization.precision import Precision
 from bitlane.training.checkpoint import Checkpoint, advanced
 from bitlane.training.fingerprint import fingerprint
 from bitlane.training.objective import Objective
-from bitlane.training.train import train
 
 DOUBLE = {"precision": Precision(4), "epochs": 5, "batch_size": 9, "learning_rate": 0.3, "decay": 0.8}
 
@@ -59,7 +60,7 @@ def test_stopped_after_each_epoch_and_resumed(seed, tmp_path, options, outputs, 
 
     def run(**more):
         device = emulator(outputs=outputs, width=128, level_slots=options["precision"].level_slots)
-        return train(X, y, device=device, **{**options, **more})
+        return trained(X, y, device=device, **{**options, **more})
 
     whole = run()
     for epoch in range(1, 5):
@@ -76,21 +77,21 @@ def test_resuming_on_another_device(seed):
     """In parts, of another width, or of more outputs: where nothing is clipped these do not matter."""
     X, y = table(seed, n=6, targets=2)
     options = {**DOUBLE, "seed": seed, "snapshots": True}
-    whole = train(X, y, device=EmulatorDevice(), **options)
+    whole = trained(X, y, device=EmulatorDevice(), **options)
     assert whole.saturations == 0
     for device in (emulator(width=512), emulator(outputs=3), emulator(capacity_bytes=24 << 10)):
-        same(train(X, y, device=device, resume=whole.checkpoint(2), **options), whole, 2)
+        same(trained(X, y, device=device, resume=whole.checkpoint(2), **options), whole, 2)
 
 
 def test_which_checkpoints_there_are(seed):
     X, y = table(seed, n=3)
-    kept = train(X, y, device=EmulatorDevice(), snapshots=True, **DOUBLE)
+    kept = trained(X, y, device=EmulatorDevice(), snapshots=True, **DOUBLE)
     assert [kept.checkpoint(epoch).epoch for epoch in range(1, 6)] == [1, 2, 3, 4, 5]
     assert kept.checkpoint() is kept.checkpoint(5)
     for epoch in (0, 6, -1):
         with pytest.raises(DataError, match=f"epoch={epoch}: this run ended epochs 1 to 5"):
             kept.checkpoint(epoch)
-    last_alone = train(X, y, device=EmulatorDevice(), **DOUBLE)
+    last_alone = trained(X, y, device=EmulatorDevice(), **DOUBLE)
     assert last_alone.checkpoint().master.tolist() == kept.checkpoint().master.tolist()
     with pytest.raises(DataError, match="without snapshots"):
         last_alone.checkpoint(3)
@@ -99,11 +100,11 @@ def test_which_checkpoints_there_are(seed):
 def test_what_must_stay_as_it_was(seed):
     X, y = table(seed, rows=50, n=3)
     options = {**DOUBLE, "epochs": 2}
-    checkpoint = train(X, y, device=EmulatorDevice(), **options).checkpoint()
+    checkpoint = trained(X, y, device=EmulatorDevice(), **options).checkpoint()
 
     def refused(X=X, y=y, **other):
         with pytest.raises(DataError) as caught:
-            train(X, y, device=EmulatorDevice(), **{**options, "epochs": 4, "resume": checkpoint, **other})
+            trained(X, y, device=EmulatorDevice(), **{**options, "epochs": 4, "resume": checkpoint, **other})
         assert "\n" not in str(caught.value)
         return str(caught.value)
 
@@ -123,16 +124,15 @@ def test_what_must_stay_as_it_was(seed):
     assert "staleness=1" in refused(staleness=1)
     assert "draws='once'" in refused(draws="once")
     assert "epochs=2: the checkpoint has 2 already" in refused(epochs=2)
-    assert "leave coef_init" in refused(coef_init=np.zeros((1, 3)))
     integers = X.astype(np.float32)
-    again = train(integers, y, device=EmulatorDevice(), **options).checkpoint()
-    train(integers.astype(np.float64), y, device=EmulatorDevice(), **{**options, "epochs": 4, "resume": again})
+    again = trained(integers, y, device=EmulatorDevice(), **options).checkpoint()
+    trained(integers.astype(np.float64), y, device=EmulatorDevice(), **{**options, "epochs": 4, "resume": again})
 
 
 def test_a_file_holds_it_all(seed, tmp_path):
     X, y = table(seed, rows=50, n=3, targets=2)
     options = {**DOUBLE, "loss": "hinge", "bounds": (0, None), "class_weight": [(1, 2), (0.1, 1 / 3)]}
-    checkpoint = train(X, signs(y), device=EmulatorDevice(), **options).checkpoint()
+    checkpoint = trained(X, signs(y), device=EmulatorDevice(), **options).checkpoint()
     checkpoint.save(tmp_path / "c.npz")
     loaded = Checkpoint.load(tmp_path / "c.npz")
     for name in ("epoch", "settings", "options", "fingerprint"):
@@ -147,12 +147,12 @@ def test_levels_are_those_of_the_beginning(seed, tmp_path, monkeypatch):
     """They are taken from the file, in whole units, and not chosen again."""
     X, y = table(seed, rows=50, n=3)
     options = {**DOUBLE, "precision": Precision(4, codebook=True), "levels": "optimal", "fit_intercept": False}
-    whole = train(X, y, device=emulator(level_slots=64), snapshots=True, **options)
+    whole = trained(X, y, device=emulator(level_slots=64), snapshots=True, **options)
     whole.checkpoint(2).save(tmp_path / "c.npz")
     loaded = Checkpoint.load(tmp_path / "c.npz")
     assert loaded.levels.dtype == np.int32 and np.array_equal(loaded.levels, whole.checkpoint().levels)
     monkeypatch.setattr("bitlane.training.train.fit_codebook", None)
-    same(train(X, y, device=emulator(level_slots=64), snapshots=True, resume=loaded, **options), whole, 2)
+    same(trained(X, y, device=emulator(level_slots=64), snapshots=True, resume=loaded, **options), whole, 2)
     for levels in (None, loaded.levels.astype(np.int64), loaded.levels[:, 1:], loaded.levels[1:]):
         dataclasses.replace(loaded, levels=levels).save(tmp_path / "d.npz")
         with pytest.raises(DataError, match="damaged"):
@@ -163,7 +163,7 @@ def test_levels_are_those_of_the_beginning(seed, tmp_path, monkeypatch):
 def saved(seed, tmp_path):
     X, y = table(seed, rows=50, n=3)
     path = tmp_path / "c.npz"
-    train(X, y, device=EmulatorDevice(), **{**DOUBLE, "epochs": 1}).checkpoint().save(path)
+    trained(X, y, device=EmulatorDevice(), **{**DOUBLE, "epochs": 1}).checkpoint().save(path)
     return path
 
 
@@ -197,7 +197,7 @@ def rewritten(path, change):
         (lambda path: path.write_bytes(path.read_bytes()[:-30]), "damaged"),
         (lambda path: path.write_bytes(b"PK\3\4" + bytes(99)), "damaged"),
         (lambda path: np.savez(path, coef=np.ones(3)), "no checkpoint"),
-        (lambda path: rewritten(path, lambda header, _: header.update(format=9)), "has format 9, this bitlane reads 2"),
+        (lambda path: rewritten(path, lambda header, _: header.update(format=9)), "has format 9, this bitlane reads 3"),
         (lambda path: rewritten(path, lambda header, _: header.pop("options")), "damaged"),
         (lambda path: rewritten(path, lambda header, _: header["options"].update(bytes=1)), "damaged"),
         (lambda path: rewritten(path, lambda header, _: header["settings"][0].update(loss=7)), "damaged"),
@@ -218,10 +218,10 @@ def test_registers_as_the_hardware_advances_them(seed):
     settings = Objective(penalty="l2", alpha=0.0311).settings(0.3, 9, 0.77)
     geometry = Geometry(features=3, rows=50, base_digits=2, draws=False, batch=9)
     base = pack_base(rng.integers(0, 16, (50, 3)).astype(np.uint32), np.zeros((50, 1), np.int16), geometry)
-    job = Job(geometry, [base], [], np.zeros((1, 3), np.int32), 4, settings)
+    job = Job(geometry, [base], [], ModelState(np.zeros((1, 3), np.int32), settings), 4)
     outcome = Driver(EmulatorDevice()).run(job)
-    assert outcome.settings.phase != 0 and outcome.settings.step != settings.step
-    assert advanced(settings, 4, 6) == advanced(advanced(settings, 1, 6), 3, 6) == outcome.settings
+    assert outcome.state.settings.phase != 0 and outcome.state.settings.step != settings.step
+    assert advanced(settings, 4, 6) == advanced(advanced(settings, 1, 6), 3, 6) == outcome.state.settings
 
 
 def test_fingerprints_do_not_look_at_types(seed):

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from tests.host.training.test_launches import beginning, plan_of, samples_of, table
 
+from bitlane.contract.precision import Precision
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver.driver import Driver
 from bitlane.errors import DeviceError
-from bitlane.quantization.precision import Precision
-from bitlane.training.double_buffer import DoubleBuffer
+from bitlane.training.double_buffer import DoubleBuffer, run_launches
 from bitlane.training.launches import launches
 
 
@@ -33,16 +33,8 @@ class Watched(EmulatorDevice):
         super().flush(buffer)
 
 
-def trained(device, plan, samples, state):
-    accelerator = Driver(device)
-    count = 0
-    with DoubleBuffer(accelerator, launches(plan, samples), plan.ahead) as conveyor:
-        while (start := conveyor.launch) is not None:
-            outcome = accelerator.run(start.job(plan, state), None, conveyor.buffers, conveyor.fetch)
-            state = state.after(outcome)
-            count += 1
-            conveyor.advance()
-    return count
+def launches_run(device, plan, encoder, state):
+    return sum(1 for _ in run_launches(Driver(device), plan, encoder, state))
 
 
 @pytest.fixture
@@ -55,11 +47,11 @@ def run(seed):
 
 
 def test_samples_are_loaded_while_the_accelerator_works(run):
-    """Into two slots that take turns: two buffers each, the second pair taken during the first run."""
+    """Into two pairs of buffers in turn, the second allocated during the first run."""
     plan, samples, state = run
     device = Watched(plan.capacity)
-    count = trained(device, plan, samples, state)
-    assert count > 5 and plan.ahead
+    count = launches_run(device, plan, samples, state)
+    assert count > 5 and plan.double_buffered
     assert device.events == ["idle"] * 5 + ["busy"] * 2 + ["idle"] * 3 * (count - 1)
     assert device.flushed.count("busy") == 2 * (count - 1)
     assert device.allocated == 0
@@ -68,11 +60,10 @@ def test_samples_are_loaded_while_the_accelerator_works(run):
 def test_without_room_they_are_loaded_afterwards(run):
     plan, samples, state = run
     device = Watched()
-    accelerator = Driver(device)
-    with DoubleBuffer(accelerator, launches(plan, samples), ahead=False) as conveyor:
-        accelerator.run(conveyor.launch.job(plan, state), None, conveyor.buffers, conveyor.fetch)
-        conveyor.advance()
-        assert conveyor.launch is not None and "busy" not in device.events + device.flushed
+    with DoubleBuffer(device, launches(plan, samples), doubled=False) as buffer:
+        Driver(device).run(buffer.launch.job(plan, state), None, buffer.samples, buffer.prefetch)
+        buffer.advance()
+        assert buffer.launch is not None and "busy" not in device.events + device.flushed
     assert device.allocated == 0
 
 
@@ -82,6 +73,15 @@ def test_nothing_stays_when_it_breaks(run):
     for breaks in range(1, 16):
         device = Watched(plan.capacity, breaks)
         with pytest.raises(DeviceError, match="it broke"):
-            trained(device, plan, samples, state)
+            launches_run(device, plan, samples, state)
         assert device.allocated == 0
         assert not device.read(0x24) & 1
+
+
+def test_a_caller_that_stops_leaves_nothing(run):
+    plan, samples, state = run
+    device = Watched(plan.capacity)
+    running = run_launches(Driver(device), plan, samples, state)
+    next(running)
+    running.close()
+    assert device.allocated == 0

@@ -12,15 +12,15 @@ from bitlane.contract.formats import MASTER_OFFSET
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import DEFAULT_LEVEL_SLOTS
 from bitlane.contract.packing import unpack_base, unpack_draws
+from bitlane.contract.precision import Precision
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import job_bytes
 from bitlane.errors import DataError
 from bitlane.levels.codebooks import fit_codebook
-from bitlane.quantization.precision import Precision
 from bitlane.quantization.scaling import fit_scaling
 from bitlane.support.rng import generator
-from bitlane.training.double_buffer import DoubleBuffer
-from bitlane.training.launches import ModelState, launches
+from bitlane.training.double_buffer import run_launches
+from bitlane.training.launches import Launch, ModelState, launches
 from bitlane.training.plan import ExecutionPlan
 from bitlane.training.samples import SampleEncoder
 
@@ -72,7 +72,7 @@ def plan_of(X, y, precision, sets, rows_per_beat=1, batch=9, **changes):
 
 
 class Trained:
-    """What the starts of a plan leave, on a device of its capacity."""
+    """What the launches of a plan leave, on a device of its capacity."""
 
     def __init__(self, plan, samples, state):
         geometry = plan.geometry
@@ -82,24 +82,20 @@ class Trained:
             outputs=geometry.outputs,
             level_slots=DEFAULT_LEVEL_SLOTS if geometry.codebook else 0,
         )
-        accelerator = Driver(device)
-        self.starts = self.saturations = 0
+        self.launches = self.saturations = 0
         self.losses, self.models = [], []
         partial = np.zeros(geometry.outputs, np.int64)
-        with DoubleBuffer(accelerator, launches(plan, samples), plan.ahead) as conveyor:
-            while (start := conveyor.launch) is not None:
-                outcome = accelerator.run(start.job(plan, state), None, conveyor.buffers, conveyor.fetch)
-                state = state.after(outcome)
-                self.starts += 1
-                self.saturations += outcome.counters.saturations
-                partial = partial + outcome.loss[0] if not start.covers_all_rows else outcome.loss
-                if start.ends_epoch:
-                    self.losses += np.atleast_2d(partial).tolist()
-                    partial = np.zeros(geometry.outputs, np.int64)
-                    models = outcome.master[np.newaxis] if outcome.snapshots is None else outcome.snapshots
-                    self.models += models.tolist()
-                conveyor.advance()
         self.state = state
+        for launch, result in run_launches(Driver(device), plan, samples, state):
+            self.state = Launch.next_state(self.state, result)
+            self.launches += 1
+            self.saturations += result.counters.saturations
+            partial = partial + result.loss[0] if not launch.covers_all_rows else result.loss
+            if launch.ends_epoch:
+                self.losses += np.atleast_2d(partial).tolist()
+                partial = np.zeros(geometry.outputs, np.int64)
+                models = result.state.master[np.newaxis] if result.snapshots is None else result.snapshots
+                self.models += models.tolist()
         assert device.allocated == 0
 
     def check_same(self, other):
@@ -126,7 +122,7 @@ def test_memory_does_not_change_a_bit(seed, precision, sets, snapshots, rows_per
     samples = samples_of(X, y, precision, seed)
     state = beginning(np.random.default_rng(seed), plan.geometry, staleness=0)
     whole = Trained(plan, samples, state)
-    assert whole.starts == 1 and len(whole.losses) == 5
+    assert whole.launches == 1 and len(whole.losses) == 5
 
     two_sets = job_bytes(plan.geometry, 2, 2 if precision.sampling == "naive" else 1, 2, snapshots)
     third = job_bytes(replace(plan.geometry, rows=27 * 9), 1, 1, 1, False)
@@ -135,7 +131,7 @@ def test_memory_does_not_change_a_bit(seed, precision, sets, snapshots, rows_per
         some = Trained(cut, samples, state)
         whole.check_same(some)
         if sets == 5:
-            assert some.starts == -(-5 // cut.launch_epochs) if cut.launch_epochs else some.starts >= 2 * 5
+            assert some.launches == -(-5 // cut.launch_epochs) if cut.launch_epochs else some.launches >= 2 * 5
 
 
 def test_room_for_the_next_start():
@@ -152,7 +148,7 @@ def test_room_for_the_next_start():
         (needed[1] - 4096, 0, True),
     ):
         cut = replace(plan, capacity=capacity)
-        assert (cut.launch_epochs, cut.ahead) == (epochs, ahead)
+        assert (cut.launch_epochs, cut.double_buffered) == (epochs, ahead)
 
 
 @pytest.mark.parametrize(("precision", "sets"), PRECISIONS, ids=str)
@@ -179,12 +175,12 @@ def test_staleness_goes_on_too_but_not_in_parts(seed):
     state = beginning(np.random.default_rng(seed), plan.geometry, staleness=1)
     whole = Trained(plan, samples, state)
     segments = Trained(replace(plan, capacity=job_bytes(plan.geometry, 2, 1, 2, False)), samples, state)
-    assert segments.starts == 3
+    assert segments.launches == 3
     whole.check_same(segments)
     ahead = Trained(replace(plan, capacity=2 * job_bytes(plan.geometry, 1, 1, 1, False)), samples, state)
-    assert ahead.starts == 5
+    assert ahead.launches == 5
     whole.check_same(ahead)
-    with pytest.raises(DataError, match=r"staleness=1 all rows must fit the 20480 bytes.*lower bits.*staleness=0"):
+    with pytest.raises(DataError, match=r"staleness=1 needs all rows in the 20480 bytes.*lower bits.*staleness=0"):
         Trained(replace(plan, capacity=20 << 10), samples, state)
 
 
@@ -228,7 +224,7 @@ def test_only_what_ends_an_epoch_decays(seed):
     assert sum(job.geometry.rows for _, job in jobs) == len(X)
     assert all(job.geometry.rows % plan.geometry.batch == 0 for ends, job in jobs if not ends)
     for ends, job in jobs:
-        assert job.settings == (state.settings if ends else replace(state.settings, decay=NO_DECAY))
+        assert job.state.settings == (state.settings if ends else replace(state.settings, decay=NO_DECAY))
 
 
 @pytest.mark.parametrize("rows_per_beat", [1, 8])

@@ -5,13 +5,14 @@ import warnings
 import numpy as np
 import pytest
 from tests.helpers.emulators import emulator
+from tests.helpers.trainings import trained
 
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.packing import unpack_base, unpack_draws
+from bitlane.contract.precision import Precision
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import DataError
-from bitlane.quantization.precision import Precision
-from bitlane.training.train import passes, train
+from bitlane.training.train import passes
 
 FULL = Precision(32, "full")
 
@@ -60,7 +61,7 @@ def scaled(run):
 
 def test_full_precision_finds_least_squares(seed):
     X, y = table(seed, n=5)
-    run = train(
+    run = trained(
         X,
         y,
         precision=Precision(32, "full"),
@@ -89,7 +90,7 @@ def test_margins_at_full_precision_follow_the_textbook(seed, loss, slope, stalen
     X, y = table(seed, rows=203, n=5)
     y = signs(y)
     options = {"epochs": 6, "decay": 0.8}
-    run = train(
+    run = trained(
         X,
         y,
         precision=FULL,
@@ -109,7 +110,7 @@ def test_class_weights_at_full_precision_follow_the_textbook(seed):
     X, y = table(seed, rows=203, n=5)
     y = signs(y)
     weighted = {1.0: 2.5, -1.0: 0.5}
-    run = train(
+    run = trained(
         X,
         y,
         precision=FULL,
@@ -130,7 +131,7 @@ def test_class_weights_of_squares_move_the_intercept(seed):
     X, y = table(seed, n=4)
     y = np.where(y > np.quantile(y, 0.8), 1.0, -1.0)
     options = {"precision": FULL, "device": EmulatorDevice(), "epochs": 60, "learning_rate": 0.2, "decay": 0.93}
-    run = train(X, y, class_weight=(1.0, 4.0), **options)
+    run = trained(X, y, class_weight=(1.0, 4.0), **options)
     root = np.sqrt(np.where(y > 0, 4.0, 1.0))
     design = np.column_stack([X, np.ones(len(X))])
     best = np.linalg.lstsq(design * root[:, None], y * root, rcond=None)[0]
@@ -145,12 +146,12 @@ def test_penalties_at_full_precision_follow_the_textbook(seed):
     def soft(w):
         return np.sign(w) * np.maximum(np.abs(w) - 0.5 * 0.02, 0)
 
-    lasso = train(X, y, precision=FULL, device=EmulatorDevice(), penalty="l1", **options)
+    lasso = trained(X, y, precision=FULL, device=EmulatorDevice(), penalty="l1", **options)
     expected = textbook(X, y, logistic, epochs=5, batch=8, rate=0.5, prox=soft)
     assert scaled(lasso) == pytest.approx(expected, abs=0.005)
     zeros = expected[:-1] == 0
     assert (lasso.coef[zeros & (np.abs(lasso.weights) < 0.005)] == 0).all()
-    ridge = train(X, y, precision=FULL, device=EmulatorDevice(), penalty="l2", **options)
+    ridge = trained(X, y, precision=FULL, device=EmulatorDevice(), penalty="l2", **options)
     expected = textbook(X, y, logistic, epochs=5, batch=8, rate=0.5, prox=lambda w: w * (1 - 0.5 * 0.02))
     assert scaled(ridge) == pytest.approx(expected, abs=0.02)  # it shrinks now and then, by 1/64
 
@@ -162,9 +163,9 @@ def test_l1_gives_exact_zeros(seed, sampling):
     X = rng.normal(size=(2000, 20))
     y = 3 * X[:, 0] - 2 * X[:, 1] + rng.normal(0, 0.1, 2000)
     options = {"precision": Precision(8, sampling), "device": EmulatorDevice(), "learning_rate": 0.3, "decay": 0.8}
-    run = train(X, y, penalty="l1", alpha=0.02, epochs=10, **options)
+    run = trained(X, y, penalty="l1", alpha=0.02, epochs=10, **options)
     assert (run.coef[:2] != 0).all() and np.count_nonzero(run.coef[2:] == 0) >= 12
-    assert np.count_nonzero(train(X, y, epochs=10, **options).coef) >= 18  # by chance one in 3,000 weights is 0
+    assert np.count_nonzero(trained(X, y, epochs=10, **options).coef) >= 18  # by chance one in 3,000 weights is 0
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
@@ -172,7 +173,7 @@ def test_bounds_hold_and_spare_the_intercept(seed, loss):
     X, y = table(seed, n=8)
     rare = X[:, 0] - X[:, 1] > 3  # so that the intercept is far below 0; and the second weight wants to be
     y = np.where(rare, 1.0, -1.0) if loss == "log_loss" else y
-    run = train(
+    run = trained(
         X, y, precision=Precision(8), device=EmulatorDevice(), loss=loss, bounds=(0, 0.25), epochs=5, learning_rate=0.5
     )
     assert (run.weights >= 0).all() and (run.weights <= 0.25).all() and (run.coef >= 0).all()
@@ -185,7 +186,7 @@ def test_bounds_hold_and_spare_the_intercept(seed, loss):
 @pytest.mark.parametrize("bits", [2, 4])
 def test_the_loss_of_margins_has_no_unit(seed, loss, at_zero, bits):
     X, y = table(seed, n=6)
-    run = train(
+    run = trained(
         X, signs(y), precision=Precision(bits), device=EmulatorDevice(), loss=loss, learning_rate=1e-4, epochs=2
     )
     assert run.loss == pytest.approx(at_zero, rel=0.01)
@@ -198,7 +199,7 @@ def test_intercepts_that_are_stored_reach_their_place(seed, sampling):
     X = rng.normal(50, 1, (3000, 3))
     y = np.where(np.arange(3000) % 5 == 0, 1.0, -1.0)
     order = rng.permutation(3000)
-    run = train(
+    run = trained(
         X,
         y[order],
         precision=Precision(4, sampling),
@@ -221,12 +222,12 @@ def test_each_target_is_what_it_would_be_alone(seed, loss, outputs, passes):
     options |= {"loss": loss, "decay": 0.9}
     heard = []
     device = emulator(outputs=outputs)
-    run = train(X, y, device=device, on_epoch=lambda *epoch: heard.append(epoch), **options)
+    run = trained(X, y, device=device, on_epoch=lambda *epoch: heard.append(epoch), **options)
     assert run.passes == passes and run.launches == passes and [epoch for epoch, _ in heard] == [0, 1, 2] * passes
     assert run.loss.shape == (3, 5) and run.coef.shape == (5, 6) and run.intercept.shape == (5,)
     assert run.snapshots.shape == (3, 5, 6) and run.models()[1].shape == (3, 5)
     assert heard[-1][1] == pytest.approx(run.loss[-1, (passes - 1) * outputs :].mean())
-    alone = [train(X, y[:, target], device=EmulatorDevice(), **options) for target in range(5)]
+    alone = [trained(X, y[:, target], device=EmulatorDevice(), **options) for target in range(5)]
     for target, other in enumerate(alone):
         assert run.weights[target].tolist() == other.weights.tolist()
         assert run.loss[:, target].tolist() == other.loss.tolist()
@@ -249,7 +250,7 @@ def test_targets_of_one_class_weight_share_a_pass():
 def test_one_column_is_one_target(seed):
     X, y = table(seed, n=3)
     options = {"precision": Precision(4), "device": EmulatorDevice(), "epochs": 2}
-    assert train(X, y[:, None], **options).coef.tolist() == train(X, y, **options).coef.tolist()
+    assert trained(X, y[:, None], **options).coef.tolist() == trained(X, y, **options).coef.tolist()
 
 
 # --- beginnings ----------------------------------------------------------------------------------
@@ -258,25 +259,25 @@ def test_beginning_with_a_model(seed, loss):
     X, y = table(seed, n=4, targets=2)
     y = signs(y) if loss == "log_loss" else y
     options = {"precision": Precision(8), "device": emulator(outputs=2), "loss": loss, "learning_rate": 0.3}
-    first = train(X, y, epochs=15, **options)
+    first = trained(X, y, epochs=15, **options)
     begin = {"coef_init": first.coef, "intercept_init": first.intercept}
-    still = train(X, y, epochs=1, **{**options, "learning_rate": 1e-6}, **begin)
+    still = trained(X, y, epochs=1, **{**options, "learning_rate": 1e-6}, **begin)
     assert still.coef == pytest.approx(first.coef, rel=1e-3, abs=1e-3)
     assert still.intercept == pytest.approx(first.intercept, rel=1e-3, abs=1e-2)
-    assert (still.loss < train(X, y, epochs=1, **{**options, "learning_rate": 1e-6}).loss).all()
-    with pytest.raises(DataError, match=r"coef_init and intercept_init have shapes \(1, 4\).*asks for \(2, 4\)"):
-        train(X, y, coef_init=first.coef[:1], **options)
+    assert (still.loss < trained(X, y, epochs=1, **{**options, "learning_rate": 1e-6}).loss).all()
+    with pytest.raises(DataError, match=r"coef_init and intercept_init have shapes \(1, 4\).*needs \(2, 4\)"):
+        trained(X, y, coef_init=first.coef[:1], **options)
     with pytest.warns(UserWarning, match="initial weights beyond 8"):
-        train(X, y, epochs=1, coef_init=1e4 * np.ones((2, 4)), **options)
+        trained(X, y, epochs=1, coef_init=1e4 * np.ones((2, 4)), **options)
 
 
 def test_shuffling_is_the_seeds(seed):
     X, y = table(seed, n=3)
     options = {"precision": Precision(4), "device": EmulatorDevice(), "epochs": 2, "seed": seed}
     order = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1 << 32,))).permutation(len(X))
-    shuffled = train(X, y, shuffle=True, **options)
-    assert shuffled.coef == pytest.approx(train(X[order], y[order], **options).coef)
-    assert shuffled.loss.tolist() != train(X, y, **options).loss.tolist()
+    shuffled = trained(X, y, shuffle=True, **options)
+    assert shuffled.coef == pytest.approx(trained(X[order], y[order], **options).coef)
+    assert shuffled.loss.tolist() != trained(X, y, **options).loss.tolist()
 
 
 def test_double_sampling_estimates_the_same_loss(seed):
@@ -284,13 +285,13 @@ def test_double_sampling_estimates_the_same_loss(seed):
     X, y = table(seed, rows=3000, n=6)
     options = {"device": EmulatorDevice(), "epochs": 3, "learning_rate": 1e-6, "batch_size": 64, "seed": seed}
     for bits in (2, 4):
-        run = train(X, y, precision=Precision(bits), **options)
+        run = trained(X, y, precision=Precision(bits), **options)
         assert run.loss == pytest.approx(np.var(y), rel=0.01)
 
 
 def test_what_a_run_reports(seed):
     X, y = table(seed, n=40)
-    run = train(X, y, precision=Precision(4), device=EmulatorDevice(), epochs=3, learning_rate=0.05, seed=seed)
+    run = trained(X, y, precision=Precision(4), device=EmulatorDevice(), epochs=3, learning_rate=0.05, seed=seed)
     assert run.device == "emulator" and run.seconds > 0 and run.launches == 1
     assert run.bytes_read == 8 * run.beats
     assert run.bound.raw == 3 * 701 * (40 * 4 + 16) / 64
@@ -318,7 +319,7 @@ def test_samples_are_read_as_their_levels(seed, bits, levels):
     device.flush = keep
     precision = Precision(bits, codebook=True)
     with pytest.warns(UserWarning, match="constant"):
-        run = train(X, y, precision=precision, device=device, levels=levels, draws="once", epochs=1, batch_size=16)
+        run = trained(X, y, precision=precision, device=device, levels=levels, draws="once", epochs=1, batch_size=16)
     geometry = Geometry(39, 2000, precision.base_digits, True, 16, half_digit=precision.half_digit, codebook=True)
     codes, _ = unpack_base(written[geometry.base_words], geometry)
     drawn = unpack_draws(written[geometry.draw_words], geometry)
@@ -335,8 +336,8 @@ def test_uniform_levels_in_a_table_give_what_digits_do(seed):
     """The same samples and draws; the weights differ by how the lanes round."""
     X, y = table(seed, n=40)
     options = {"epochs": 3, "learning_rate": 0.05, "seed": seed, "shuffle": True}
-    digits = train(X, y, precision=Precision(4), device=EmulatorDevice(), **options)
-    tables = train(X, y, precision=Precision(4, codebook=True), device=emulator(level_slots=64), **options)
+    digits = trained(X, y, precision=Precision(4), device=EmulatorDevice(), **options)
+    tables = trained(X, y, precision=Precision(4, codebook=True), device=emulator(level_slots=64), **options)
     assert digits.levels is None and tables.levels is not None
     assert tables.loss == pytest.approx(digits.loss, rel=1e-4)
     assert tables.weights == pytest.approx(digits.weights, abs=1e-4)
@@ -347,8 +348,8 @@ def test_uniform_levels_in_a_table_give_what_digits_do(seed):
 def test_wider_ports_give_the_same_bits_in_fewer_cycles(seed, width):
     X, y = table(seed, n=40)
     options = {"precision": Precision(4), "epochs": 3, "learning_rate": 0.05, "seed": seed, "batch_size": 20}
-    narrow = train(X, y, device=EmulatorDevice(), **options)
-    wide = train(X, y, device=emulator(width=width), **options)
+    narrow = trained(X, y, device=EmulatorDevice(), **options)
+    wide = trained(X, y, device=emulator(width=width), **options)
     assert narrow.saturations == 0
     assert wide.loss.tolist() == narrow.loss.tolist() and wide.coef.tolist() == narrow.coef.tolist()
     assert wide.cycles < narrow.cycles and wide.rows_per_beat == width // 64
@@ -361,15 +362,15 @@ def test_constant_columns_are_left_out_with_a_warning(seed):
     options = {"precision": Precision(6, "nearest"), "device": EmulatorDevice(), "epochs": 2, "seed": seed}
     with_more = np.insert(X, [2, 4], 7.0, axis=1)
     with pytest.warns(UserWarning, match=r"2 column\(s\) of X are constant"):
-        run = train(with_more, y, **options)
+        run = trained(with_more, y, **options)
     assert run.coef[[2, 5]].tolist() == [0, 0]
-    assert np.delete(run.coef, [2, 5]).tolist() == train(X, y, **options).coef.tolist()
+    assert np.delete(run.coef, [2, 5]).tolist() == trained(X, y, **options).coef.tolist()
 
 
 def test_saturated_runs_warn(seed):
     X, y = table(seed, n=6)
     with pytest.warns(UserWarning, match="clipped.*reached 8.*lower learning_rate"):
-        train(X, y, precision=Precision(2), device=EmulatorDevice(), learning_rate=20, seed=seed)
+        trained(X, y, precision=Precision(2), device=EmulatorDevice(), learning_rate=20, seed=seed)
 
 
 def test_margins_that_want_larger_weights_than_there_are_warn(seed):
@@ -378,7 +379,7 @@ def test_margins_that_want_larger_weights_than_there_are_warn(seed):
     X[0] = 1000
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
     with pytest.warns(UserWarning, match="clipped.*scaled weights reached 8.*use a penalty"):
-        train(X, y, precision=Precision(16), device=EmulatorDevice(), loss="hinge", learning_rate=4, batch_size=1)
+        trained(X, y, precision=Precision(16), device=EmulatorDevice(), loss="hinge", learning_rate=4, batch_size=1)
 
 
 def test_clipped_dot_products_of_margins_are_no_reason_to_warn(seed):
@@ -390,7 +391,7 @@ def test_clipped_dot_products_of_margins_are_no_reason_to_warn(seed):
     options = {"precision": Precision(8), "device": EmulatorDevice(), "loss": "hinge", "learning_rate": 0.01}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run = train(X, np.where(scores > 0, 1.0, -1.0), epochs=3, coef_init=coef, **options)
+        run = trained(X, np.where(scores > 0, 1.0, -1.0), epochs=3, coef_init=coef, **options)
     assert (run.weights > 4).all()
 
 
@@ -398,7 +399,7 @@ def test_quiet_when_all_is_well(seed):
     X, y = table(seed, n=6)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        train(X, y, precision=Precision(8), device=EmulatorDevice(), learning_rate=0.05, seed=seed, epochs=2)
+        trained(X, y, precision=Precision(8), device=EmulatorDevice(), learning_rate=0.05, seed=seed, epochs=2)
 
 
 @pytest.mark.parametrize(
@@ -422,16 +423,16 @@ def test_quiet_when_all_is_well(seed):
         ({"staleness": 2}, "staleness=2"),
         ({"bounds": (1, 0)}, "bounds"),
         ({"class_weight": (1.0, -1.0)}, "class_weight"),
-        ({"levels": "optimal"}, "levels='optimal' have no place"),
+        ({"levels": "optimal"}, "levels='optimal' needs a precision with codebooks"),
         ({"class_weight": [(1.0, 1.0), (1.0, 1.0)]}, "class_weight"),
     ],
 )
 def test_values_that_cannot_be_used(seed, options, message):
     X, y = table(seed, rows=30, n=3)
     with pytest.raises(DataError, match=message):
-        train(X, y, precision=Precision(4), device=EmulatorDevice(), **options)
+        trained(X, y, precision=Precision(4), device=EmulatorDevice(), **options)
 
 
 def test_a_table_of_constants(seed):
     with pytest.raises(DataError, match="every column"):
-        train(np.ones((5, 3)), np.arange(5.0), precision=Precision(4), device=EmulatorDevice())
+        trained(np.ones((5, 3)), np.arange(5.0), precision=Precision(4), device=EmulatorDevice())

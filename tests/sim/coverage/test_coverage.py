@@ -18,6 +18,7 @@ from bitlane.contract.geometry import Geometry
 from bitlane.contract.modes import ErrorCode, Loss, Prox
 from bitlane.contract.packing import pack_base
 from bitlane.contract.registers import CONTROL_START, FIELDS, REGISTERS, STATUS_ERROR_SHIFT
+from bitlane.contract.state import ModelState
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver import registers
 from bitlane.driver.driver import Driver
@@ -126,8 +127,9 @@ def test_clipped_sides_add_up_to_the_counter(seed):
     found = 0
     for _ in range(20):
         job = random_job(rng, SMALL, features=40, rows=20)
-        job = dataclasses.replace(job, settings=dataclasses.replace(job.settings, loss=Loss.SQUARES))
-        with watched(job.settings) as seen:
+        settings = dataclasses.replace(job.state.settings, loss=Loss.SQUARES)
+        job = dataclasses.replace(job, state=ModelState(job.state.master, settings))
+        with watched(job.state.settings) as seen:
             outcome = Driver(EmulatorDevice(SMALL)).run(job)
         assert sum(count for (what, _), count in seen.items() if what != "prox") == outcome.counters.saturations
         found += outcome.counters.saturations
@@ -142,8 +144,10 @@ def test_sides(side, seed):
     codes, labels = np.full((4, 32), 4**2 - 1, np.uint32), np.full((4, 1), label, np.int16)
     job = random_job(np.random.default_rng(seed), SMALL)
     chosen = {"step": 1, "step_negative": 1, "loss": Loss.SQUARES, "prox": Prox.NONE, "staleness": 0}
-    settings = dataclasses.replace(job.settings, **chosen)
-    job = Job(geometry, [pack_base(codes, labels, geometry)], [], np.full((1, 32), weight, np.int32), 1, settings)
+    settings = dataclasses.replace(job.state.settings, **chosen)
+    job = Job(
+        geometry, [pack_base(codes, labels, geometry)], [], ModelState(np.full((1, 32), weight, np.int32), settings), 1
+    )
     with watched(settings) as seen:
         Driver(EmulatorDevice(SMALL)).run(job)
     assert seen["z", side] == seen["r", side] == 8  # two copies of four rows
@@ -154,8 +158,8 @@ def test_a_run_that_clips_nothing_fills_no_side(seed):
     rng = np.random.default_rng(seed)
     job = random_job(rng, SMALL, features=40, rows=20)
     widest = {"prox": Prox.BOX, "bounds": (-32768, 32767), "unpenalized_intercept": False}
-    quiet = dataclasses.replace(job.settings, step=0, step_negative=0, penalty_step=0, loss=Loss.HINGE, **widest)
-    job = dataclasses.replace(job, settings=quiet, master=np.zeros_like(job.master))
+    quiet = dataclasses.replace(job.state.settings, step=0, step_negative=0, penalty_step=0, loss=Loss.HINGE, **widest)
+    job = dataclasses.replace(job, state=ModelState(np.zeros_like(job.state.master), quiet))
     with watched(quiet) as seen:
         Driver(EmulatorDevice(SMALL)).run(job)
     bins = declared(SMALL)

@@ -12,6 +12,7 @@ from bitlane.contract.cycles import MemoryTiming
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.modes import Loss
 from bitlane.contract.packing import pack_base
+from bitlane.contract.state import ModelState
 from bitlane_sim.equivalence.random_jobs import TESTED, random_job, random_settings
 from bitlane_sim.equivalence.rig import EquivalenceRig, Variant
 
@@ -40,8 +41,8 @@ def test_a_changed_bit_is_seen(bench, seed):
     rng = np.random.default_rng(seed)
     variant = bench.variant(rng)
     job = random_job(rng, variant.config)
-    settings = dataclasses.replace(job.settings, loss=Loss.SQUARES)
-    job = dataclasses.replace(job, master=np.zeros_like(job.master), settings=settings)
+    settings = dataclasses.replace(job.state.settings, loss=Loss.SQUARES)
+    job = dataclasses.replace(job, state=ModelState(np.zeros_like(job.state.master), settings))
     device = bench.rtl[variant]
 
     class Flipped:
@@ -93,8 +94,7 @@ def test_largest_model(seed, features, digits, staleness):
         geometry=geometry,
         base_regions=[pack_base(codes, labels, geometry)],
         draw_regions=[],
-        master=rng.integers(-(1 << 28), 1 << 28, size=(1, geometry.features)).astype(np.int32),
-        settings=settings,
+        state=ModelState(rng.integers(-(1 << 28), 1 << 28, size=(1, geometry.features)).astype(np.int32), settings),
     )
     assert config.max_row_words // geometry.chunks == (15 if staleness else 7)
     assert bench.compare(job, variant) == ""

@@ -61,7 +61,7 @@ def test_cycles_of_a_long_run(pair: ZynqRig, bits: int) -> None:
     job = timed_job(128, bits, pair.config, rows=256)
     got, wrong = pair.run(job)
     assert wrong == []
-    expected = predict(job.geometry, job.epochs, job.snapshots, job.settings.staleness, TIMING).cycles
+    expected = predict(job.geometry, job.epochs, job.snapshots, job.state.settings.staleness, TIMING).cycles
     assert got.counters.cycles <= 1.02 * expected
 
 

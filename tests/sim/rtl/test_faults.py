@@ -55,7 +55,7 @@ def small_job(rng: np.random.Generator, variant: Variant) -> Job:
 
 def moment(rng: np.random.Generator, job: Job) -> int:
     """A cycle of a run: anywhere, or near its beginning or its end, where the phases are short."""
-    cycles = predict(job.geometry, job.epochs, job.snapshots, job.settings.staleness).cycles
+    cycles = predict(job.geometry, job.epochs, job.snapshots, job.state.settings.staleness).cycles
     choices = (rng.integers(cycles), rng.integers(40), max(0, cycles - int(rng.integers(80))))
     return int(choices[rng.integers(3)])
 
@@ -140,7 +140,7 @@ def test_memory_that_never_answers(bench, seed, channel):
     free = device.free_bytes
     device.disturb(Disturbance(**{channel: 1 - 1e-9}))
     with pytest.raises(DeviceError, match="no progress"):
-        Driver(device, patience=0.2).run(job)
+        Driver(device, timeout=0.2).run(job)
     assert device.free_bytes == free
     device.reset()
     assert bench.compare(job, variant) == ""

@@ -107,7 +107,7 @@ def test_a_device_that_never_finishes(
     job = random_job(np.random.default_rng(seed), kind.config, features=100, rows=300)
     hardware.rtl.disturb(Disturbance(stall_ar=1 - 2**-32))
     with pytest.raises(DeviceError, match=r"made no progress for 0\.05 seconds"):
-        Driver(device, patience=0.05).run(job)
+        Driver(device, timeout=0.05).run(job)
     assert hardware.rtl.free_bytes == before
     hardware.rtl.disturb(Disturbance())
     Driver(device).run(job)

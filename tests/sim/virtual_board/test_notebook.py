@@ -29,7 +29,7 @@ def test_the_notebook(
             exec(compile("".join(cell["source"]), str(NOTEBOOK), "exec"), names)
     runs = names["runs"]
     assert all(run.device.startswith("pynq") and run.loss[-1] < run.loss[0] / 2 for run in runs.values())
-    assert [run.starts for run in runs.values()] == [1] * 4
+    assert [run.launches for run in runs.values()] == [1] * 4
     read = [run.bytes_read for run in runs.values()]
     assert read == sorted(read) and read[-1] > 3 * read[1]
     assert len(names["axes"].lines) == 4

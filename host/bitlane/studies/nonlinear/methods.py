@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.contract.formats import RESIDUAL
+from bitlane.contract.precision import FULL_BITS, Precision
 from bitlane.evaluation.baseline import SLOPES
-from bitlane.quantization.precision import FULL_BITS, Precision
 from bitlane.quantization.quantize import base_codes
 from bitlane.quantization.scaling import Floats
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from bitlane.contract.formats import LABEL
+from bitlane.contract.precision import FULL_BITS
 from bitlane.errors import DataError
 from bitlane.evaluation.metrics import accuracies_of, losses_of
 from bitlane.evaluation.schedules import Schedule
-from bitlane.quantization.precision import FULL_BITS
 from bitlane.quantization.scaling import Floats
 
 from .methods import FULL, Kind, Method, Plain, methods

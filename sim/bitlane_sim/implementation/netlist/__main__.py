@@ -20,9 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bitlane.contract.config import ROW_BUFFER_MARGIN, AcceleratorConfig
+from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.cycles import MemoryTiming
-from bitlane.contract.registers import REGISTERS
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
@@ -59,7 +58,7 @@ class Run:
     @property
     def row(self) -> list[str]:
         """Cells of the table."""
-        settings, geometry = self.job.settings, self.job.geometry
+        settings, geometry = self.job.state.settings, self.job.geometry
         return [
             str(self.seed),
             settings.loss.name.lower(),
@@ -82,18 +81,11 @@ def opened(library: Path, capacity_bytes: int = CAPACITY, timing: MemoryTiming |
 def configuration(library: Path, zynq: bool) -> AcceleratorConfig:
     """What a simulator's own registers say that it is; the prefetch, which no register tells, is the default one."""
     with opened(library, 1 << 12) as device:
-        accelerator = Driver(device)
-        config = AcceleratorConfig(
-            width=accelerator.port_bits,
-            outputs=accelerator.outputs,
-            max_features=accelerator.max_features,
-            row_buffer_beats=accelerator.max_row_words + ROW_BUFFER_MARGIN,
-            address_bits=device.read(REGISTERS["address_bits"].offset),
-        )
-    digest = build_digest(config, zynq=zynq)
-    if accelerator.build != digest:
-        print(f"note: the netlist is of build {accelerator.build:08x}, these sources would make {digest:08x}")
-    return config
+        driver = Driver(device)
+    digest = build_digest(driver.config, zynq=zynq)
+    if driver.build != digest:
+        print(f"note: the netlist is of build {driver.build:08x}, these sources would make {digest:08x}")
+    return driver.config
 
 
 def simulator(netlist: Path, board: bool) -> Path:

@@ -34,7 +34,7 @@ def missing(jobs: Iterable[Job]) -> list[str]:
 
 
 def _modes(job: Job) -> Iterator[str]:
-    yield f"loss {Loss(job.settings.loss).name}"
-    yield f"prox {Prox(job.settings.prox).name}"
-    yield f"staleness {job.settings.staleness}"
+    yield f"loss {Loss(job.state.settings.loss).name}"
+    yield f"prox {Prox(job.state.settings.prox).name}"
+    yield f"staleness {job.state.settings.staleness}"
     yield f"{SAMPLING[job.geometry.draws]} sampling"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bitlane.quantization.precision import Precision
+from bitlane.contract.precision import Precision
 from bitlane.quantization.quantize import base_codes
 from bitlane.studies.nonlinear.lattice import Lattice
 

@@ -5,9 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from bitlane.contract.precision import Precision
 from bitlane.errors import DataError
 from bitlane.evaluation.baseline import SLOPES
-from bitlane.quantization.precision import Precision
 from bitlane.studies.nonlinear.lattice import Lattice
 from bitlane.studies.nonlinear.methods import FAILURE, FULL, RADIUS, Double, Plain, Polynomial, Refetching, methods
 

@@ -45,8 +45,8 @@ def test_a_page_goes_to_the_docs(ready, capsys):
     ("arguments", "message"),
     [
         (["--out", "p.txt"], "the page is Markdown"),
-        (["--out", "none/p.md"], "in a folder that there is"),
-        ([], "--out docs/zipml.md: give the name of a file, in a folder that there is"),
+        (["--out", "none/p.md"], "in an existing folder"),
+        ([], "--out docs/zipml.md: give the name of a file in an existing folder"),
         (["--out", "taken.md"], "which is not a folder"),
     ],
 )

@@ -18,8 +18,8 @@ def job(loss: Loss, prox: Prox, staleness: int, base_digits: int, draws: bool) -
     """A run of these modes."""
     any_job = random_job(np.random.default_rng(0))
     geometry = replace(any_job.geometry, base_digits=base_digits, draws=draws)
-    settings = replace(any_job.settings, loss=loss, prox=prox, staleness=staleness)
-    return replace(any_job, geometry=geometry, settings=settings)
+    settings = replace(any_job.state.settings, loss=loss, prox=prox, staleness=staleness)
+    return replace(any_job, geometry=geometry, state=replace(any_job.state, settings=settings))
 
 
 JOBS = [

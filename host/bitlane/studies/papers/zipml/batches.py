@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.precision import Precision
 from bitlane.devices import open_device
 from bitlane.evaluation.compare import Comparison
-from bitlane.quantization.precision import Precision
 from bitlane.reporting.plots import Curve, loss_panel
 
 from ..claim import Claim, Say, Verdict, markdown_table, spread

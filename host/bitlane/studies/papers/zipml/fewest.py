@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.precision import Precision
 from bitlane.devices import open_device
 from bitlane.evaluation.compare import FULL, ComparisonData, train_as
 from bitlane.evaluation.metrics import losses_of
 from bitlane.levels.codebooks import choose_precision
-from bitlane.quantization.precision import Precision
 from bitlane.quantization.scaling import Floats
 from bitlane.reporting.plots import SPREAD
 

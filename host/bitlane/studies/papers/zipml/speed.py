@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from bitlane.contract.precision import Precision
 from bitlane.devices import Device, open_device
 from bitlane.errors import DeviceError
 from bitlane.evaluation.compare import FULL, Comparison, train_as
 from bitlane.quantization.labels import curve_label
-from bitlane.quantization.precision import Precision
 
 from ..claim import Claim, Say, Verdict, markdown_table, spread
 from .sizes import Size

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bitlane.contract.precision import Precision
 from bitlane.data.datasets import load_dataset
 from bitlane.devices import Device
 from bitlane.evaluation.compare import Comparison, ComparisonData, compare
 from bitlane.evaluation.schedules import DECAY, Schedule, suggest_learning_rate
-from bitlane.quantization.precision import Precision
 
 from ..claim import Say
 

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.precision import Precision
 from bitlane.devices import Device
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.evaluation.compare import FULL
 from bitlane.evaluation.schedules import suggest_learning_rate
 from bitlane.quantization.labels import curve_label
-from bitlane.quantization.precision import Precision
 from bitlane.quantization.scaling import Floats
+from bitlane.training.objective import Objective
+from bitlane.training.options import TrainingOptions
 from bitlane.training.train import train
 
 from ..claim import Claim, Say, Verdict, markdown_table, spread
@@ -74,19 +76,17 @@ def reconstruct(truth: Floats, precision: Precision, size: Size, device: Device,
         say(f"tomography: {curve_label(precision.sampling, precision.bits)}, seed {seed + 1} of {size.seeds}")
         rng = np.random.default_rng(seed)
         noisy = exact + rng.normal(0, NOISE * exact.mean(), len(exact))
-        run = train(
-            lengths,
-            np.column_stack([exact, noisy]),
-            precision=precision,
-            device=device,
+        options = TrainingOptions(
+            precision,
+            Objective(bounds=(0.0, None)),
             epochs=size.scan_epochs,
             batch_size=BATCH,
             learning_rate=rate,
-            bounds=(0.0, None),
             fit_intercept=False,
             shuffle=True,
             seed=seed,
         )
+        run = train(lengths, np.column_stack([exact, noisy]), options, device)
         images.append(run.coef.reshape(len(SCENES), *truth.shape))
         read = run.bytes_read
     return Scan(precision, np.array(images), read)

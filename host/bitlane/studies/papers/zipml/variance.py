@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bitlane.quantization.precision import Precision
+from bitlane.contract.precision import Precision
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.quantization.scaling import Floats, fit_scaling
 

@@ -8,10 +8,10 @@ import pytest
 from tests.helpers.emulators import emulator
 from tests.helpers.zipml import comparison
 
+from bitlane.contract.precision import Precision
 from bitlane.devices import open_device
 from bitlane.errors import DeviceError
 from bitlane.evaluation.compare import SAMPLINGS, ComparisonData, train_as
-from bitlane.quantization.precision import Precision
 from bitlane.studies.papers.claim import Verdict
 from bitlane.studies.papers.zipml import batches, convergence, fewest, speed
 from bitlane.studies.papers.zipml.sizes import QUICK

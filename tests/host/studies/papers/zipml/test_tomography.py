@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tests.helpers.emulators import emulator
 
+from bitlane.contract.precision import Precision
 from bitlane.evaluation.compare import FULL
-from bitlane.quantization.precision import Precision
 from bitlane.studies.papers.claim import Verdict
 from bitlane.studies.papers.zipml import tomography
 from bitlane.studies.papers.zipml.phantom import ELLIPSES, head, rays

@@ -1,0 +1,71 @@
+"""Types of arguments. Their errors name the text and what is expected."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def positive(text: str) -> int:
+    """An integer of at least 1."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} must be 1 or more")
+    return value
+
+
+def seed(text: str) -> int:
+    """An integer of at least 0."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} must be 0 or more")
+    return value
+
+
+def words(text: str) -> list[str]:
+    """Words separated by commas."""
+    found = [word.strip() for word in text.split(",")]
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of words separated by commas")
+    return found
+
+
+def integers(text: str) -> list[int]:
+    """Integers separated by commas."""
+    try:
+        return [int(word) for word in words(text)]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of integers separated by commas") from None
+
+
+def bits(text: str) -> str | int:
+    """An integer, or mqgrad."""
+    if text != "mqgrad" and not text.lstrip("-").isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is neither an integer nor mqgrad")
+    return text if text == "mqgrad" else int(text)
+
+
+def bounds(text: str) -> tuple[float | None, ...]:
+    """Two numbers separated by a comma; none for no bound."""
+    low, high = (None if word == "none" else float(word) for word in words(text))
+    return low, high
+
+
+def draws(text: str) -> str | int:
+    """once, epoch, or an integer."""
+    return text if text in ("once", "epoch") else int(text)
+
+
+def learning_rate(text: str) -> float | None:
+    """A number, or auto."""
+    return None if text == "auto" else float(text)
+
+
+def tensor_sizes(text: str) -> list[int]:
+    """Bytes of float32 tensors, given in MiB and separated by commas."""
+    try:
+        sizes = [int(float(word) * 2**18) * 4 for word in words(text)]
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of sizes in MiB separated by commas") from None
+    if min(sizes) < 4:
+        raise argparse.ArgumentTypeError(f"{text!r}: a tensor has at least one value, 4 bytes")
+    return sizes

@@ -1,0 +1,52 @@
+"""Where results of a command go: stdout, a run folder, a file; and progress on a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from bitlane.errors import DataError
+from bitlane.reporting.records import Record, check_folder, write_record
+from bitlane.support.optional import require_extra
+
+
+def check_run_folder(out: Path | None) -> None:
+    """Refuse a folder that must not be replaced, or plots without matplotlib, before anything is trained."""
+    if out is not None:
+        check_folder(out)
+        require_extra("matplotlib", "plotting (--out)")
+
+
+def check_file(out: Path) -> None:
+    """Refuse a file that cannot be written, before anything is computed."""
+    if out.is_dir() or not out.parent.is_dir():
+        raise DataError(f"--out {out}: give the name of a file in an existing folder")
+
+
+def report(summary: str, record: Record, out: Path | None, add: Callable[[Path], object]) -> None:
+    """Write the run folder, if one is asked for, then print the summary: the reader of stdout may stop reading.
+
+    Parameters
+    ----------
+    summary : str
+    record : Record
+    out : Path or None
+    add : callable
+        Adds files to the run folder.
+    """
+    if out is not None:
+        write_record(out, record, add)
+        summary += f"\n\nwritten to {out}: {', '.join(sorted(path.name for path in out.iterdir()))}"
+    print(summary)
+
+
+@contextlib.contextmanager
+def progress(what: str, total: int, unit: str = "epoch") -> Iterator[Callable[..., None] | None]:
+    """Show a progress bar on stderr if that is a terminal; yield a function that advances it by one, or None."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    with require_extra("tqdm", "a progress bar").tqdm(total=total, desc=what, unit=unit, leave=False) as bar:
+        yield lambda *_: bar.update()

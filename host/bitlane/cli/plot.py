@@ -1,0 +1,28 @@
+"""`bitlane plot`: draw a run folder's plots again."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from pathlib import Path
+
+from bitlane.reporting.plots import draw
+from bitlane.reporting.records import read_record
+
+from .command import Command
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="RUN_DIR", help="a run folder that train or compare wrote")
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    record = read_record(arguments.folder)
+    with tempfile.TemporaryDirectory(prefix=".plots.", dir=arguments.folder) as part:
+        for path in draw(record, part):
+            os.replace(path, arguments.folder / path.name)
+            print(arguments.folder / path.name)
+
+
+COMMAND = Command("plot", "draw a run folder's plots again", _add_arguments, _run)

@@ -1,0 +1,159 @@
+"""`bitlane train`: train one model."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bitlane.contract.precision import FULL_BITS, SAMPLINGS, Precision
+from bitlane.data.tables import Dataset
+from bitlane.errors import DataError
+from bitlane.estimators import SGDClassifier, SGDRegressor
+from bitlane.evaluation.schedules import suggest_learning_rate
+from bitlane.levels.codebooks import CHOICES, choose_precision
+from bitlane.quantization.stochastic import uses_random_rounding
+from bitlane.reporting.plots import draw
+from bitlane.reporting.records import CHECKPOINT_NAME, Record, read_record
+from bitlane.reporting.summary import run_record, run_summary
+from bitlane.training.by_policy import policy_of
+from bitlane.training.checkpoint import Checkpoint
+
+from .argument_types import bits, bounds, positive
+from .command import Command
+from .output import check_run_folder, progress, report
+from .source import load_source, source_name
+from .training_arguments import DEFAULTS, add_training_arguments, fill, opened_device
+
+TRAIN_DEFAULTS: dict[str, Any] = {
+    **DEFAULTS,
+    "bits": 4,
+    "sampling": None,
+    "levels": "uniform",
+    "staleness": 0,
+    "model_bits": None,
+    "gradient_bits": None,
+    "penalty": None,
+    "alpha": 0.0,
+    "bounds": None,
+    "class_weight": None,
+}
+# Arguments that are parameters of the estimators under the same name.
+ESTIMATOR_PARAMETERS = (
+    *("levels", "draws", "epochs", "batch_size", "decay", "loss", "penalty", "alpha", "bounds", "staleness"),
+    *("model_bits", "gradient_bits"),
+)
+# Besides these, a resumed training must keep what follows.
+KEPT = ("bits", "sampling", "learning_rate", "seed", "class_weight", "target", "task", "impute")
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--bits",
+        type=bits,
+        help="stored bits of a feature: even, 2 to 32, or 3 or 5; mqgrad chooses each epoch (default: 4)",
+    )
+    add("--sampling", choices=SAMPLINGS, help="how samples are rounded (default: double; full for 32 bits)")
+    add(
+        "--levels",
+        choices=CHOICES,
+        help="optimal: least variance for each feature, with 3 to 5 bits (default: uniform)",
+    )
+    add_training_arguments(parser)
+    add("--staleness", type=int, choices=[0, 1], help="how many batches old the weights may be (default: 0)")
+    add("--model-bits", type=int, help="bits of the weights in dot products, rounded at random, 5 to 23 (default: all)")
+    add("--gradient-bits", type=int, help="bits of step times slope, rounded at random, 2 to 32 (default: all)")
+    add("--penalty", choices=["l2", "l1"], help="penalty on the scaled weights (default: none)")
+    add("--alpha", type=float, help="strength of the penalty (default: 0)")
+    add("--bounds", type=bounds, metavar="LOW,HIGH", help="bounds of the scaled weights, such as --bounds=0,none")
+    add("--class-weight", choices=["balanced"], help="weigh classes by their rarity (default: equal weights)")
+    add("--outputs", type=positive, help="models that the device trains at a time (default: 1)")
+    add("--resume", type=Path, default=None, metavar="RUN_DIR", help="continue a run folder, up to --epochs in total")
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    checkpoint, earlier = _resumed(arguments) if arguments.resume else (None, None)
+    fill(arguments, TRAIN_DEFAULTS)
+    precision = _precision(arguments)
+    check_run_folder(arguments.out)
+    table, task = load_source(arguments)
+    model_type = SGDRegressor if task == "regression" else SGDClassifier
+    parameters = _parameters(arguments, table, task, precision)
+    epochs = arguments.epochs - (checkpoint.epoch if checkpoint else 0)
+    rounding = uses_random_rounding(arguments.model_bits, arguments.gradient_bits)
+    with opened_device(arguments, precision.level_slots, rounding) as device:
+        model = model_type(device=device, **parameters)
+        with progress("training", epochs * _passes(table, task, arguments)) as advance:
+            model.fit(table.X, table.y, resume=checkpoint, on_epoch=advance, snapshots=True)
+    source = {name: getattr(arguments, name) for name in ("target", "impute")}
+    record = run_record(model, table, task, source_name(arguments.source), earlier, **source)
+
+    def add(folder: Path) -> None:
+        model.run_.checkpoint().save(folder / CHECKPOINT_NAME)
+        draw(record, folder)
+
+    report(run_summary(record), record, arguments.out, add)
+
+
+COMMAND = Command("train", "train one model", _add_arguments, _run, suppress_defaults=True)
+
+
+def _parameters(arguments: argparse.Namespace, table: Dataset, task: str, precision: Precision) -> dict[str, Any]:
+    """The parameters of the estimator, but for the device."""
+    rate = arguments.learning_rate
+    if rate is None:
+        rate = suggest_learning_rate(table.X, arguments.batch_size, precision, loss=arguments.loss)
+    parameters = {
+        "bits": arguments.bits if policy_of(arguments.bits) else precision.bits,
+        "sampling": precision.sampling,
+        "learning_rate": rate,
+        "random_state": arguments.seed,
+        **{name: getattr(arguments, name) for name in ESTIMATOR_PARAMETERS},
+    }
+    if task == "classification":
+        parameters["class_weight"] = arguments.class_weight
+    elif arguments.class_weight is not None:
+        name = source_name(arguments.source)
+        raise DataError(f"--class-weight {arguments.class_weight}: {name} is a regression and has no classes")
+    return parameters
+
+
+def _resumed(arguments: argparse.Namespace) -> tuple[Checkpoint, Record]:
+    """The checkpoint to resume and its record. Arguments that must stay as they were are taken from there."""
+    given = [name for name in (*ESTIMATOR_PARAMETERS, *KEPT) if name != "epochs" and hasattr(arguments, name)]
+    if given:
+        option = given[0].replace("_", "-")
+        raise DataError(f"--{option}: a resumed training keeps its options; omit it, or train from the start")
+    earlier = read_record(arguments.resume)
+    if earlier.kind != "run":
+        raise DataError(f"{arguments.resume} holds a {earlier.kind}, which cannot be resumed")
+    checkpoint = Checkpoint.load(arguments.resume / CHECKPOINT_NAME)
+    try:
+        data, settings = earlier.header["data"], earlier.header["settings"]
+        if "bit_policy" in settings:
+            raise DataError(f"{arguments.resume}: a training whose bits a policy chose cannot be resumed")
+        was = {"task": data["task"], "class_weight": settings["class_weight"], **data["source"]}
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{arguments.resume} lacks what resuming needs ({error}): train from the start") from error
+    options = {name: value for name, value in checkpoint.options.as_dict().items() if name != "epochs"}
+    fill(arguments, {**options, **was})
+    return checkpoint, earlier
+
+
+def _passes(table: Dataset, task: str, arguments: argparse.Namespace) -> int:
+    """Passes over the data in each epoch: several if there are more than two classes."""
+    classes = 1 if task == "regression" else len(np.unique(table.y))
+    models = classes if classes > 2 else 1
+    return models if arguments.class_weight else -(-models // arguments.outputs)
+
+
+def _precision(arguments: argparse.Namespace) -> Precision:
+    sampling, policy = arguments.sampling, policy_of(arguments.bits)
+    if policy is not None:  # a learning rate that suits the fewest bits, the noisiest, suits all
+        return choose_precision(policy.choices[0], sampling or "double", arguments.levels)
+    if arguments.bits == FULL_BITS and sampling is None and arguments.levels == "uniform":
+        sampling = "full"
+    return choose_precision(arguments.bits, sampling or "double", arguments.levels)

@@ -1,0 +1,86 @@
+"""Arguments that `train` and `compare` share, and the device they run on."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.layout import PORT_WIDTHS, WORD_BITS
+from bitlane.devices import Device, open_device
+from bitlane.evaluation.schedules import DECAY
+from bitlane.training.objective import LOSSES
+
+from .argument_types import draws, learning_rate, positive, seed
+from .source import add_source_arguments
+
+# Values of arguments that are not given. A resumed training takes those that its bits depend on from its checkpoint.
+DEFAULTS: dict[str, Any] = {
+    "target": None,
+    "task": "auto",
+    "impute": False,
+    "loss": "squared_error",
+    "draws": "epoch",
+    "epochs": 20,
+    "batch_size": 16,
+    "learning_rate": None,
+    "decay": DECAY,
+    "device": "rtl",
+    "width": WORD_BITS,
+    "outputs": 1,
+    "seed": 0,
+}
+
+
+def add_training_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that `train` and `compare` share."""
+    add_source_arguments(parser)
+    add = parser.add_argument
+    add(
+        "--task",
+        choices=["auto", "regression", "classification"],
+        help="what to learn (default: auto, from the target)",
+    )
+    add("--loss", choices=list(LOSSES), help="loss to minimise (default: squared_error)")
+    add("--draws", type=draws, help="draw sets: epoch (a new one each epoch), once, or a number (default: epoch)")
+    add("--epochs", type=positive, help="passes over the data (default: 20)")
+    add("--batch-size", type=positive, help="rows of a mini-batch (default: 16)")
+    add(
+        "--learning-rate", type=learning_rate, metavar="RATE", help="step on scaled data (default: auto, from the data)"
+    )
+    add("--decay", type=float, help=f"factor on the learning rate after each epoch, 0.5 to 1 (default: {DECAY})")
+    add_device_arguments(parser)
+    add("--seed", type=seed, help="seed of the row order and the draws (default: 0)")
+    add("--out", type=Path, default=None, metavar="DIR", help="write a run folder: run.jsonl, plots, the model")
+
+
+def add_device_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that choose a device."""
+    add = parser.add_argument
+    add("--device", help="rtl, emulator, auto, pynq, pynq://HOST; see bitlane devices (default: rtl)")
+    add("--width", type=int, choices=PORT_WIDTHS, help="bits of the device's memory port (default: 64)")
+
+
+def fill(arguments: argparse.Namespace, values: Mapping[str, Any]) -> None:
+    """Set the arguments that were not given."""
+    for name, value in values.items():
+        if not hasattr(arguments, name):
+            setattr(arguments, name, value)
+
+
+@contextlib.contextmanager
+def opened_device(
+    arguments: argparse.Namespace, level_slots: int = 0, random_rounding: bool = False
+) -> Iterator[Device]:
+    """Open the device that the arguments name, with these blocks, and close it at the end."""
+    config = AcceleratorConfig(
+        arguments.width, arguments.outputs, level_slots=level_slots, random_rounding=random_rounding
+    )
+    device = open_device(arguments.device, config)
+    try:
+        yield device
+    finally:
+        device.close()

@@ -1,0 +1,102 @@
+"""`bitlane train-ddp`: training on several processes of this machine, its table of bytes and its run folder."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, fields
+from typing import Any
+
+from bitlane.compress.collectives.emulated_links import parse_link
+from bitlane.compress.registry import named
+from bitlane.compress.training import checkpoints
+from bitlane.compress.training.distributed import Job, Outcome, train_on_processes
+from bitlane.compress.training.experiment import Training
+from bitlane.compress.training.images import NAMES
+from bitlane.compress.training.networks import NETWORKS
+from bitlane.errors import DataError
+from bitlane.reporting.records import Record
+from bitlane.support.optional import require_extra
+from bitlane.support.text import align_columns
+
+DEFAULTS = {
+    **{each.name: each.default for each in fields(Training)},
+    "data": "mnist",
+    "compress": "lqsgd",
+}
+
+
+def train_ddp(arguments: argparse.Namespace) -> tuple[str, Record]:
+    """Train as the command line says; the summary, and the record of a run folder. Errors as `train_on_processes`."""
+    job = _job(arguments)
+    with _progress() as on_step:
+        ranks = train_on_processes(job, on_step)
+    return _summary(job, ranks), _record(job, ranks)
+
+
+def _job(arguments: argparse.Namespace) -> Job:
+    """The training that was asked for. One that goes on takes its settings from the checkpoint."""
+    given = {name: getattr(arguments, name) for name in DEFAULTS if hasattr(arguments, name)}
+    resume = checkpoints.latest(arguments.resume) if arguments.resume is not None else None
+    was: dict[str, Any] = checkpoints.shared(resume)["settings"] if resume is not None else DEFAULTS
+    for name, value in given.items():
+        if resume is not None and value != was[name]:
+            raise DataError(f"{name} was {was[name]} when {arguments.resume} was written, and cannot become {value}")
+    settings = {**was, **given}
+    data, compress = settings.pop("data"), settings.pop("compress")
+    _check(data, settings["network"], compress)
+    if arguments.link is not None:
+        parse_link(arguments.link)
+    folder = arguments.checkpoint or arguments.resume
+    return Job(Training(**settings), data, compress, folder, arguments.every, resume, arguments.link)
+
+
+def _check(data: str, network: str, compress: str) -> None:
+    """Errors before any process is started."""
+    for name, value, known in (("data", data, NAMES), ("network", network, NETWORKS)):
+        if value not in known:
+            raise DataError(f"--{name} {value}: choose one of {', '.join(known)}")
+    named(compress)
+
+
+def _title(job: Job) -> str:
+    link = f", links of {job.link}" if job.link else ""
+    return f"{job.data}, {job.training.network}, {job.training.ranks} workers, {job.compress}{link}"
+
+
+def _summary(job: Job, ranks: Sequence[Outcome]) -> str:
+    headings = ["worker", "MB sent", "of float32", "density", "bits", "codec s", "communication s"]
+    rows = [headings]
+    for rank, outcome in enumerate(ranks):
+        moved = outcome.moved
+        cells = [f"{moved.bytes_sent / 1e6:.3f}", f"{moved.ratio:.4f}", f"{moved.density:.4f}", f"{moved.bits or '-'}"]
+        rows.append([str(rank), *cells, f"{moved.codec_seconds:.2f}", f"{moved.communication_seconds:.2f}"])
+    begun, losses = ranks[0].begun, ranks[0].losses
+    steps = (
+        f"steps {begun + 1} to {begun + len(losses)}, the last with a loss of {losses[-1]:.4f} nats" if losses else ""
+    )
+    said = f"{steps or 'no steps were left'}; {ranks[0].accuracy:.2%} of the held-out images right"
+    return f"{_title(job)}\n{said}\n\n{align_columns(rows)}"
+
+
+def _record(job: Job, ranks: Sequence[Outcome]) -> Record:
+    lines = [{"kind": "worker", **asdict(outcome.moved)} for outcome in ranks]
+    end = {"losses": ranks[0].losses, "begun": ranks[0].begun, "accuracy": ranks[0].accuracy}
+    return Record("distributed", {"title": _title(job), "settings": job.settings}, lines, end)
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    with require_extra("tqdm", "a progress bar").tqdm(desc="training", unit="step", leave=False) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        yield show

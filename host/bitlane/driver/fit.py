@@ -1,0 +1,78 @@
+"""Whether a build of the accelerator can run data of a given shape."""
+
+from __future__ import annotations
+
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.geometry import Geometry
+from bitlane.contract.layout import CHUNK, DEFAULT_LEVEL_SLOTS, DIGIT_BITS, WORD_BITS, level_slots
+from bitlane.contract.settings import Settings
+from bitlane.errors import DataError
+
+
+def check_fit(config: AcceleratorConfig, geometry: Geometry, staleness: int, name: str) -> None:
+    """Raise DataError if the build cannot run data of this shape.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        Options of the build.
+    geometry : Geometry
+        Shape of the data.
+    staleness : int
+        0 or 1; with 1 the memory holds two models.
+    name : str
+        Name of the device, for the message.
+    """
+    _check_port(config, geometry, name)
+    _check_lanes(config, geometry, name)
+    if geometry.features > config.max_features:
+        raise DataError(
+            f"X has {geometry.features} features, but {name} holds {config.max_features}: "
+            "remove features, or build the hardware with a larger max_features"
+        )
+    if staleness and 2 * geometry.chunks > config.max_features // CHUNK:
+        raise DataError(
+            f"X has {geometry.features} features, but with staleness=1 {name} holds "
+            f"{config.max_features // CHUNK // 2 * CHUNK}: use staleness=0, or build the hardware with a larger "
+            "max_features"
+        )
+    if geometry.row_words > config.max_row_words:
+        raise DataError(
+            f"a row of {geometry.features} features takes {geometry.row_words} words, but {name} buffers "
+            f"{config.max_row_words}: lower bits to {config.max_row_words // geometry.chunks * DIGIT_BITS} or below"
+        )
+    if geometry.level_slots > config.level_slots:
+        most = config.level_slots // level_slots(geometry.base_bits) * CHUNK
+        raise DataError(
+            f"X has {geometry.features} features, but {name} holds codebooks of {geometry.levels} levels for {most}: "
+            "remove features, lower bits, or open a device with "
+            f"level_slots={1 << (geometry.level_slots - 1).bit_length()}"
+        )
+
+
+def check_rounding(config: AcceleratorConfig, settings: Settings, name: str) -> None:
+    """Raise DataError if the settings ask for random rounding and the build has none."""
+    if (settings.model_cut or settings.scaled_gradient_cut) and not config.random_rounding:
+        raise DataError(f"{name} has no random rounding: open a device with random_rounding=True")
+
+
+def _check_port(config: AcceleratorConfig, geometry: Geometry, name: str) -> None:
+    packed = WORD_BITS * geometry.rows_per_beat, geometry.outputs
+    if packed != (config.width, config.outputs):
+        raise DataError(
+            f"the data is packed for width={packed[0]} and outputs={packed[1]}, but {name} has width={config.width} "
+            f"and outputs={config.outputs}: open a device with width={packed[0]} and outputs={packed[1]}"
+        )
+
+
+def _check_lanes(config: AcceleratorConfig, geometry: Geometry, name: str) -> None:
+    if geometry.codebook and not config.table_lanes:
+        raise DataError(
+            f"the features have codebooks, but {name} has no table lanes: open a device with "
+            f"level_slots={DEFAULT_LEVEL_SLOTS}"
+        )
+    if config.table_lanes and not geometry.codebook:
+        raise DataError(
+            f"the features have uniform levels, but {name} has table lanes, which read codebooks only: open a device "
+            "with level_slots=0"
+        )

@@ -1,0 +1,98 @@
+"""Register values of a run."""
+
+from __future__ import annotations
+
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.formats import BOUND
+from bitlane.contract.layout import WORD_BYTES
+from bitlane.contract.registers import REGISTERS
+from bitlane.errors import DataError
+
+from .buffers import ModelBuffers, SampleBuffers
+from .job import Job
+
+ADDRESSES = ("base_address", "draw_address", "model_in", "model_out", "trace")
+STRIDE_LIMIT = 1 << REGISTERS["base_stride"].bits
+BOUND_MASK = (1 << BOUND.bits) - 1
+
+
+def register_values(
+    job: Job, samples: SampleBuffers, models: ModelBuffers, config: AcceleratorConfig
+) -> dict[str, int]:
+    """Return the value of every writable register for a job.
+
+    Parameters
+    ----------
+    job : Job
+    samples, models : SampleBuffers, ModelBuffers
+        Buffers of the job.
+    config : AcceleratorConfig
+        Build of the device: registers of random rounding exist only where it has random rounding.
+
+    Raises
+    ------
+    DataError
+        A set of samples is larger than a stride register holds.
+    """
+    geometry, settings = job.geometry, job.state.settings
+    low, high = settings.bounds
+    values = {
+        "irq_enable": 1,
+        "mode": REGISTERS["mode"].pack(_mode(job)),
+        "features": geometry.features,
+        "groups": geometry.groups,
+        "draw_sets": job.draw_sets,
+        "epochs": job.epochs,
+        "batch_groups": geometry.batch_groups,
+        "step": settings.step,
+        "step_negative": settings.step_negative,
+        "penalty_step": settings.penalty_step,
+        "decay": settings.decay,
+        "phase": settings.phase,
+        "bounds": low & BOUND_MASK | (high & BOUND_MASK) << BOUND.bits,
+        "base_address": samples.base.device_address if samples.base else 0,
+        "draw_address": samples.draws.device_address if samples.draws else 0,
+        **strides(job),
+        "model_in": models.model_in.device_address,
+        "model_out": models.model_out.device_address,
+        "trace": models.trace.device_address,
+    }
+    if config.random_rounding:
+        cuts = {"model_cut": settings.model_cut, "scaled_gradient_cut": settings.scaled_gradient_cut}
+        values |= {"cuts": REGISTERS["cuts"].pack(cuts), "seed": settings.seed}
+    return values
+
+
+def strides(job: Job) -> dict[str, int]:
+    """Return the two stride registers: bytes from one set to the next, 0 for a single set.
+
+    Raises
+    ------
+    DataError
+        A set is larger than a stride register holds.
+    """
+    regions = {"base_stride": job.base_regions, "draw_stride": job.draw_regions}
+    found = {name: len(sets[0]) * WORD_BYTES if len(sets) > 1 else 0 for name, sets in regions.items()}
+    if max(found.values()) >= STRIDE_LIMIT:
+        raise DataError(
+            f"a draw set takes {max(found.values())} bytes, but several sets may take {STRIDE_LIMIT} bytes at most "
+            "each: use draws='once', or train on fewer rows"
+        )
+    return found
+
+
+def _mode(job: Job) -> dict[str, int]:
+    """The fields of the mode register."""
+    geometry, settings = job.geometry, job.state.settings
+    batch_tail, epoch_tail = geometry.tails
+    return {
+        "base_digits": geometry.base_bits if geometry.codebook else geometry.base_digits,
+        "draws": int(geometry.draws),
+        "staleness": settings.staleness,
+        "unpenalized_intercept": int(settings.unpenalized_intercept),
+        "snapshots": int(job.snapshots),
+        "loss": int(settings.loss),
+        "prox": int(settings.prox),
+        "batch_tail": batch_tail,
+        "epoch_tail": epoch_tail,
+    }

@@ -1,0 +1,160 @@
+"""What both estimators share: parameters, training and the linear part of predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.precision import Precision
+from bitlane.data.arrays import as_matrix
+from bitlane.devices import Device, open_device
+from bitlane.errors import DataError
+from bitlane.levels.codebooks import choose_precision
+from bitlane.policies.protocol import BitPolicy
+from bitlane.quantization.scaling import Floats, Matrix
+from bitlane.support.sklearn_compat import BaseEstimator, not_fitted
+from bitlane.training.by_policy import policy_of, train_by_policy
+from bitlane.training.checkpoint import Checkpoint
+from bitlane.training.objective import Bounds, ClassWeights, Objective
+from bitlane.training.options import TrainingOptions
+from bitlane.training.result import OnEpoch, TrainingResult
+from bitlane.training.train import InitialModel, train
+
+from .validation import as_coefficients, as_seed, check_names, clipped_batch, column_names
+
+
+@dataclass(eq=False, repr=False)
+class LinearSGD(BaseEstimator):
+    """Parameters of both estimators, by their names in scikit-learn where it has such parameters."""
+
+    bits: int | str | BitPolicy = 4
+    sampling: str = "double"
+    levels: str = "uniform"
+    draws: str | int = "epoch"
+    epochs: int = 20
+    batch_size: int = 16
+    learning_rate: float = 0.1
+    decay: float = 1.0
+    loss: str = "squared_error"
+    penalty: str | None = None
+    alpha: float = 0.0
+    bounds: Bounds | None = None
+    staleness: int = 0
+    model_bits: int | None = None
+    gradient_bits: int | None = None
+    fit_intercept: bool = True
+    shuffle: bool = True
+    warm_start: bool = False
+    device: str | Device = "rtl"
+    random_state: int | None = None
+
+    _losses: ClassVar[tuple[str, ...]] = ()
+
+    # Set by fit.
+    coef_: Floats = field(init=False)
+    intercept_: Floats = field(init=False)
+    run_: TrainingResult = field(init=False)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")
+
+    def _start(
+        self,
+        coef_init: ArrayLike | None,
+        intercept_init: ArrayLike | None,
+        resume: Checkpoint | None,
+        shape: tuple[int, int],
+    ) -> InitialModel | Checkpoint:
+        """Where a fit of coefficients of this shape, (targets, features), begins."""
+        if resume is not None:
+            if coef_init is not None or intercept_init is not None:
+                raise DataError("resume begins with the weights of the checkpoint: omit coef_init and intercept_init")
+            return resume
+        if self.warm_start and self.__sklearn_is_fitted__():
+            coef_init = self.coef_ if coef_init is None else coef_init
+            intercept_init = self.intercept_ if intercept_init is None else intercept_init
+        return InitialModel(
+            as_coefficients("coef_init", coef_init, shape),
+            as_coefficients("intercept_init", intercept_init, shape[:1]),
+        )
+
+    def _train(
+        self,
+        table: Matrix,
+        targets: Floats,
+        class_weight: Sequence[ClassWeights],
+        start: InitialModel | Checkpoint,
+        on_epoch: OnEpoch | None,
+        snapshots: bool,
+    ) -> TrainingResult:
+        """Train all targets, float64 [rows, targets]."""
+        policy = policy_of(self.bits)
+        options = self._options(policy, class_weight, start, len(table))
+        config = AcceleratorConfig(level_slots=options.precision.level_slots, random_rounding=options.random_rounding)
+        device = open_device(self.device, config)
+        try:
+            if policy is None:
+                return train(table, targets, options, device, start=start, on_epoch=on_epoch, snapshots=snapshots)
+            if isinstance(start, Checkpoint):
+                raise DataError("a training whose bits a policy chooses cannot be resumed: the policy's state is lost")
+            return train_by_policy(
+                table, targets, options, device, policy, start=start, on_epoch=on_epoch, snapshots=snapshots
+            )
+        finally:
+            if device is not self.device:
+                device.close()
+
+    def _options(
+        self,
+        policy: BitPolicy | None,
+        class_weight: Sequence[ClassWeights],
+        start: InitialModel | Checkpoint,
+        rows: int,
+    ) -> TrainingOptions:
+        if self.loss not in self._losses:
+            raise DataError(f"loss={self.loss!r}: choose one of {', '.join(map(repr, self._losses))}")
+        resumed = isinstance(start, Checkpoint) and self.random_state is None
+        return TrainingOptions(
+            precision=self._precision(policy),
+            objective=Objective(self.loss, self.penalty, self.alpha, self.bounds),
+            class_weight=tuple(class_weight),
+            seed=start.options.seed if resumed else as_seed(self.random_state),  # type: ignore[union-attr]
+            **{name: getattr(self, name) for name in _SHARED} | {"batch_size": clipped_batch(self.batch_size, rows)},
+        )
+
+    def _precision(self, policy: BitPolicy | None) -> Precision:
+        """How samples are stored; with a policy, only the sampling counts."""
+        if policy is not None:
+            return Precision(sampling=self.sampling)
+        bits: Any = self.bits
+        return choose_precision(bits, self.sampling, self.levels)
+
+    def _remember(self, X: Any, table: Matrix, run: TrainingResult) -> None:
+        """Set the attributes that fit leaves, apart from the coefficients."""
+        self.run_ = run
+        self.n_iter_ = self.epochs
+        self.n_features_in_ = table.shape[1]
+        names = column_names(X)
+        if names is not None:
+            self.feature_names_in_ = names
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _linear(self, X: ArrayLike) -> Floats:
+        """``X @ coef_.T + intercept_`` after checks of X [rows, n_features_in_]."""
+        if not self.__sklearn_is_fitted__():
+            raise not_fitted(type(self).__name__)
+        check_names(X, getattr(self, "feature_names_in_", None))
+        table = as_matrix(X)
+        if table.shape[1] != self.n_features_in_:
+            name, fitted = type(self).__name__, self.n_features_in_
+            raise DataError(f"X has {table.shape[1]} features, but {name} is expecting {fitted} features as input")
+        return np.asarray(table @ self.coef_.T + self.intercept_, dtype=np.float64)
+
+
+_SHARED = {field.name for field in fields(TrainingOptions)} & {field.name for field in fields(LinearSGD)}

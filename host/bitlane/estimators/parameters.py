@@ -1,0 +1,71 @@
+"""The documentation of the parameters that both estimators have."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+Kind = TypeVar("Kind", bound=type)
+
+LOSSES = {
+    "SGDRegressor": '{"squared_error"}, default="squared_error"\n    ``1/2 residual**2``.',
+    "SGDClassifier": '{"squared_error", "hinge", "log_loss"}, default="squared_error"\n'
+    "    Squared errors on labels -1 and 1 (LS-SVM), hinge loss (SVM), or logistic loss.",
+}
+
+PARAMETERS = """Parameters
+----------
+bits : int, "mqgrad" or BitPolicy, default=4
+    Stored bits of a feature: even, 2 to 32; with double sampling also 3 or 5. Or a policy that chooses the bits of each
+    epoch, such as ``bitlane.compress.MQGrad(choices=(2, 4, 8))``; such a training cannot be resumed.
+sampling : {"double", "nearest", "naive", "full"}, default="double"
+    "double": two independent draws of each sample, unbiased (ZipML, eq. 6); "nearest": rounded; "naive": one draw used
+    twice, biased; "full": 32 bits.
+levels : {"uniform", "optimal"}, default="uniform"
+    Values that samples are rounded to: equal intervals, or the levels with the least variance for each feature (ZipML,
+    section 3), with double sampling and 3, 4 or 5 bits. Optimal levels, and 3 or 5 bits, need table lanes.
+draws : {"epoch", "once"} or int, default="epoch"
+    Draw sets that the epochs read in turn: a new one for each epoch, one, or a number.
+epochs : int, default=20
+    Passes over the data.
+batch_size : int, default=16
+    Rows of a mini-batch.
+learning_rate : float, default=0.1
+    Step along the mean gradient of a batch, in scaled units: columns, and targets of a regression, are first scaled
+    to [-1, 1].
+decay : float, default=1.0
+    Factor on the learning rate after each epoch, 0.5 to 1.
+loss : {losses}
+penalty : {None, "l2", "l1"}, default=None
+alpha : float, default=0.0
+    Strength of the penalty, as in scikit-learn: the objective is ``mean(loss) + alpha * R(w)``,
+    ``R(w) = 1/2 |w|**2`` or ``|w|_1``, where w, residuals and margins are scaled. Unused without a penalty.
+bounds : pair of floats or None, optional
+    Low and high bound of all scaled weights, within [-8, 8), None for no bound; rounded inwards to multiples of 2**-12.
+    As scales are positive, 0 and None mean the same for coefficients in user units. They exclude a penalty.
+staleness : {0, 1}, default=0
+    How many batches old the weights are that a batch reads. With 1 the hardware never waits for an update.
+model_bits : int, optional
+    5 to 23: bits of the weights that dot products read, rounded at random for every batch (ZipML, eq. 2).
+gradient_bits : int, optional
+    2 to 32: bits of step times slope, for slopes from -1 to 1, rounded at random for every row. Both roundings are
+    unbiased and need a device with random rounding.
+fit_intercept : bool, default=True
+    Whether to fit an intercept, which neither penalty nor bounds change.
+shuffle : bool, default=True
+    Whether to put the rows in random order once, before they are stored. Sorted rows mislead SGD.
+warm_start : bool, default=False
+    Whether fit begins with the coefficients of the last fit, as in scikit-learn.
+device : str or Device, default="rtl"
+    "rtl", "emulator", "auto", "pynq" or "pynq://HOST" (see `bitlane.devices.open_device`), or an open device. A device
+    with several outputs trains as many targets at a time.
+random_state : int, optional
+    Seed of the row order and the draws, 0 or more; a fresh one when None."""
+
+
+def documented(kind: Kind) -> Kind:
+    """Put the documentation of the shared parameters into the docstring of an estimator."""
+    losses = LOSSES[kind.__name__]
+    text = PARAMETERS.replace("{losses}", losses).replace("\n", "\n    ")
+    assert kind.__doc__ is not None
+    kind.__doc__ = kind.__doc__.replace("{parameters}", text)
+    return kind

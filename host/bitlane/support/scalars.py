@@ -1,0 +1,45 @@
+"""Checks of single values that users give: numbers and integers in a range."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from bitlane.errors import DataError
+
+
+def is_integer(value: Any) -> bool:
+    """Return whether `value` is an integer of Python or numpy, and no bool."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def as_integer(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Return `value` as an int.
+
+    Parameters
+    ----------
+    name : str
+        What the message calls it.
+    value : object
+    least, most : int
+        Range of the values allowed; without `most` it has no upper end.
+
+    Raises
+    ------
+    DataError
+        `value` is no integer, or outside of the range.
+    """
+    if not is_integer(value) or value < least or (most is not None and value > most):
+        allowed = f"from {least} to {most}" if most is not None else f"of at least {least}"
+        raise DataError(f"{name}={value!r}: it must be an integer {allowed}")
+    return int(value)
+
+
+def as_number(name: str, value: Any) -> float:
+    """Return `value` as a float; DataError, which calls it `name`, unless it is a finite number."""
+    if not isinstance(value, Real) or not math.isfinite(value):
+        raise DataError(f"{name}={value!r}: it must be a finite number")
+    return float(value)
