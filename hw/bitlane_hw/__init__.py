@@ -1,1 +1,1 @@
-"""The accelerator's RTL, in Amaranth: every block a `wiring.Component`, the whole in `accelerator`."""
+"""The RTL of the accelerator, in Amaranth. Each block is a `wiring.Component`; the top is in `accelerator`."""

@@ -1,4 +1,4 @@
-"""The whole accelerator."""
+"""The top component of the accelerator."""
 
 from __future__ import annotations
 
@@ -31,17 +31,25 @@ from bitlane_hw.memory.regions import RegionSizes
 
 
 class Accelerator(wiring.Component):
-    """SGD on linear models over samples in memory: registers in, model and losses out (`docs/design.md`).
-
-    Members
-    -------
-    s_axi: In, AXI4Lite, the registers (`docs/registers.md`).
-    m_axi: Out, the memory port, `width` bits; read and write half.
-    irq: Out(1), high while a run is done, not acknowledged, and enabled.
+    """Train linear models by SGD on samples in memory: registers in, models and losses out (`docs/design.md`).
 
     Parameters
     ----------
-    config: sizes. build: what the register of that name reads; `build_digest` of the configuration when None.
+    config : AcceleratorConfig
+        Sizes of the build.
+    build : int or None, default=None
+        Value of the `build` register; None for `build_digest` of the configuration.
+
+    Members
+    -------
+    s_axi : AXI4Lite, in
+        The registers (`docs/registers.md`).
+    m_axi_read : AXI4Read, out
+        Read channels of the memory port, `width` bits.
+    m_axi_write : AXI4Write, out
+        Write channels of the memory port, `width` bits.
+    irq : 1 bit, out
+        High while a run is done and not acknowledged, if the interrupt is enabled.
     """
 
     def __init__(self, config: AcceleratorConfig, build: int | None = None):
@@ -71,17 +79,18 @@ class Accelerator(wiring.Component):
         connect(m, engine.write, flipped(self.m_axi_write))
         connect(m, control.requests, engine.requests)
         m.d.comb += clear.eq(control.clear)
-        self._settings(m, registers, settings)
-        self._run(m, registers, control, engine, sizes, settings)
-        self._report(m, registers, control, engine)
+        self._connect_settings(m, registers, settings)
+        self._connect_run(m, registers, control, engine, sizes, settings)
+        self._connect_status(m, registers, control, engine)
         return m
 
-    def _settings(self, m, registers, settings):
+    def _connect_settings(self, m, registers, settings):
+        """Derive the geometry of the run from the registers, one cycle later."""
         mode = fields_of("mode", registers.mode)
         base_digits = mode.base_digits
         if self._config.table_lanes:
             base_digits = mode.base_digits >> 1
-            m.d.sync += settings.half.eq(mode.base_digits[0])
+            m.d.sync += settings.half_digit.eq(mode.base_digits[0])
         m.d.sync += [
             settings.chunks.eq((registers.features + (CHUNK - 1)) // CHUNK),
             settings.last_lane.eq(registers.features - 1),
@@ -91,13 +100,14 @@ class Accelerator(wiring.Component):
         ]
 
     def _base_words(self, settings):
-        """Words of a row in the base region; with table lanes, of the runs that they take."""
+        """Return the words of a row in the base region; with table lanes those of its half digits and base digits."""
         chunks = settings.chunks
         if not self._config.table_lanes:
             return chunks * settings.base_digits
-        return Mux(settings.base_digits[0], chunks, 0) + Mux(settings.half, (chunks + 1) >> 1, 0)
+        return Mux(settings.base_digits[0], chunks, 0) + Mux(settings.half_digit, (chunks + 1) >> 1, 0)
 
-    def _run(self, m, registers, control, engine, sizes, settings):
+    def _connect_run(self, m, registers, control, engine, sizes, settings):
+        """Connect the registers of a run and the control to the engine, and check the registers."""
         objective = engine.objective
         mode = fields_of("mode", registers.mode)
         base_words = register(m, self._base_words(settings), "base_words")
@@ -132,8 +142,8 @@ class Accelerator(wiring.Component):
                 engine.scaled_gradient_cut.eq(cuts.scaled_gradient_cut),
                 engine.seed.eq(registers.seed),
             ]
-        broken = configuration_errors(registers, self._config, settings, row_words)
-        m.d.sync += control.refused.eq(register(m, broken, "broken").any())
+        violations = configuration_errors(registers, self._config, settings, row_words)
+        m.d.sync += control.refused.eq(register(m, violations, "violations").any())
         m.d.comb += [
             engine.settings.eq(settings),
             objective.loss.eq(mode.loss),
@@ -154,7 +164,8 @@ class Accelerator(wiring.Component):
             control.acknowledge.eq((registers.control & CONTROL_ACKNOWLEDGE).any()),
         ]
 
-    def _report(self, m, registers, control, engine):
+    def _connect_status(self, m, registers, control, engine):
+        """Connect the constants of the build, the status and the counters to their registers."""
         config = self._config
         if config.random_rounding:
             m.d.comb += [registers.random_rounding.eq(1), registers.seed_now.eq(engine.seed_now)]

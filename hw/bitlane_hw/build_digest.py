@@ -1,4 +1,4 @@
-"""The number that tells builds apart: a hash of the sources that a design is made of, and of its configuration."""
+"""The hash that identifies a build: of the sources of the design and of its configuration."""
 
 from __future__ import annotations
 
@@ -16,16 +16,21 @@ PACKAGES = ("bitlane", "bitlane_hw")
 
 
 def build_digest(config: AcceleratorConfig, zynq: bool = False) -> int:
-    """32 bits over a configuration and the sources of the RTL: the `build` register.
+    """Return a 32-bit hash of a configuration and of the sources of the RTL: the value of the `build` register.
 
     The sources are the modules that the top component imports, directly or not. Comments and docstrings do not count.
 
     Parameters
     ----------
     config : AcceleratorConfig
-        Options of the build.
+        Sizes of the build.
     zynq : bool, default=False
         Whether the accelerator is built with the AXI3 adapters of a Zynq-7000.
+
+    Returns
+    -------
+    int
+        The hash, 0 to 2**32 - 1.
     """
     options = repr(sorted(asdict(config).items())).encode()
     return int.from_bytes(hashlib.sha256(options + _sources(ZYNQ if zynq else CORE)).digest()[:4], "big")
@@ -33,7 +38,7 @@ def build_digest(config: AcceleratorConfig, zynq: bool = False) -> int:
 
 @cache
 def _sources(top: str) -> bytes:
-    """A hash of the module `top` and of all modules of PACKAGES that it imports."""
+    """Return a hash of the module `top` and of all modules of PACKAGES that it imports."""
     hasher = hashlib.sha256()
     for name, path in sorted(source_files(top).items()):
         hasher.update(f"{name}\0{_code(path)}\0".encode())
@@ -41,7 +46,7 @@ def _sources(top: str) -> bytes:
 
 
 def source_files(top: str) -> dict[str, Path]:
-    """The source file of each module of PACKAGES that `top` imports, directly or not, and of `top` itself."""
+    """Return the source file of each module of PACKAGES that `top` imports, directly or not, and of `top` itself."""
     found: dict[str, Path] = {}
     waiting = [top]
     while waiting:
@@ -56,18 +61,18 @@ def source_files(top: str) -> dict[str, Path]:
 
 
 def _path(name: str) -> Path | None:
-    """The source file of a module; None for a name that is no module of PACKAGES."""
+    """Return the source file of a module; None if it is not a module of PACKAGES."""
     if name.split(".")[0] not in PACKAGES:
         return None
     try:
         spec = importlib.util.find_spec(name)
-    except ModuleNotFoundError:  # its parent is a module, so that it is a name in there
+    except ModuleNotFoundError:  # its parent is a module: it is a name in that module
         return None
     return Path(spec.origin) if spec is not None and spec.origin else None
 
 
 def _imports(tree: ast.Module, package: str) -> list[str]:
-    """The names that a module of `package` imports, as absolute names of modules, or of names in modules."""
+    """Return the absolute names of the modules, and of the names in modules, that a module of `package` imports."""
     names: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -79,7 +84,7 @@ def _imports(tree: ast.Module, package: str) -> list[str]:
 
 
 def _code(path: Path) -> str:
-    """A module without comments and docstrings, as the text of its syntax tree."""
+    """Return a module without comments and docstrings, as the text of its syntax tree."""
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:

@@ -1,4 +1,4 @@
-"""The data's way through the accelerator, from the read port to the weights and back to the write port."""
+"""The data path of the accelerator: from the read port to the weights, and from the weights to the write port."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bitlane_hw.common.fixed_point import delay_valid, register
 from bitlane_hw.common.payloads import Objective, Scale, base_bits, request_layout, settings_layout
 from bitlane_hw.control.schedule import PENALTY_STEP_BITS, SCALES, Schedule
 from bitlane_hw.control.sequencer import Sequencer
-from bitlane_hw.datapath.levels import LevelTables
+from bitlane_hw.datapath.codebook import CodebookMemory
 from bitlane_hw.datapath.model_core import ModelCore
 from bitlane_hw.datapath.rounding import RANDOM_SETTINGS
 from bitlane_hw.datapath.update import THRESHOLD_BITS, lanes_latency
@@ -25,13 +25,63 @@ from bitlane_hw.memory.writer import Writer
 
 
 class Engine(wiring.Component):
-    """Reader, sequencer, a head for each output, writer: all that a run resets first.
+    """Connect reader, sequencer, a model core for each output, and writer: everything that a run resets first.
 
-    Behind the sequencer nothing waits.
+    Only the sequencer makes beats wait. Behind it all latencies are fixed.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        Sizes of the build.
 
     Members
     -------
-    As `Control`'s of the same names, from the other side; the run's registers; and the counters.
+    settings : settings_layout, in
+        Geometry of the run.
+    objective : Objective, in
+        Loss, proximal operator and bounds of the run.
+    regions : array of 2 region_layout, in
+        The regions of the base stream and of the draw stream.
+    draw_sets : 32 bits, in
+        Number of draw sets.
+    model_in : address_bits, in
+        Address of the initial models.
+    step, step_negative, penalty_step : Scale, in
+        Initial scales: see `Schedule`.
+    phase : 32 bits, in
+        Initial phase of the shrink: see `Schedule`.
+    decay : 17 bits, in
+        Decay of the scales: see `Schedule`.
+    model_cut, scaled_gradient_cut : 0 to 31, in
+        See `ModelCore`. Only with random rounding.
+    seed : 32 bits, in
+        Seed of the run. Only with random rounding.
+    enable, load, epoch_go : 1 bit, in
+        See `Control`.
+    storing, store_chunk, store_output, store_begin, store_trace, stamp : as in Control, in
+        See `Control`.
+    requests : stream of request_layout, in
+        See `Control`.
+    epoch_done, read_response, write_response, read_idle, write_idle : as in Control, out
+        See `Control`.
+    step_now, step_negative_now, penalty_step_now : Scale, out
+        Current scales.
+    phase_now : 32 bits, out
+        Current phase.
+    seed_now : 32 bits, out
+        Seed after the batches so far. Only with random rounding.
+    beats : 64 bits, out
+        Read beats accepted from memory.
+    stall_memory : 64 bits, out
+        Cycles in which the next beat had not arrived.
+    stall_model : 64 bits, out
+        Cycles in which a digit waited for another reason.
+    saturations : 64 bits, out
+        Clipped values.
+    read : AXI4Read, out
+        Read channels of the memory port.
+    write : AXI4Write, out
+        Write channels of the memory port.
     """
 
     def __init__(self, config: AcceleratorConfig):
@@ -72,19 +122,20 @@ class Engine(wiring.Component):
         m.submodules.loader = loader = Loader(config)
         m.submodules.storer = storer = Storer(config)
         m.submodules.writer = writer = Writer(config)
-        heads = [ModelCore(config, output) for output in range(config.outputs)]
-        for output, head in enumerate(heads):
-            m.submodules[f"head_{output}"] = head
+        cores = [ModelCore(config, output) for output in range(config.outputs)]
+        for output, core in enumerate(cores):
+            m.submodules[f"core_{output}"] = core
 
-        loaded = self._tables(m, loader, heads) if config.table_lanes else heads[-1].load_done
-        self._memory_side(m, reader, sequencer, loader, storer, writer)
-        self._samples(m, sequencer, row_buffer, heads, loaded)
-        self._models(m, loader, storer, heads)
-        self._schedule(m, schedule, heads)
-        self._counters(m, reader, sequencer, heads)
+        loaded = self._connect_codebooks(m, loader, cores) if config.table_lanes else cores[-1].load_done
+        self._connect_memory(m, reader, sequencer, loader, storer, writer)
+        self._connect_samples(m, sequencer, row_buffer, cores, loaded)
+        self._connect_models(m, loader, storer, cores)
+        self._connect_schedule(m, schedule, cores)
+        self._count_events(m, reader, sequencer, cores)
         return m
 
-    def _memory_side(self, m, reader, sequencer, loader, storer, writer):
+    def _connect_memory(self, m, reader, sequencer, loader, storer, writer):
+        """Connect reader, loader, storer and writer to the sequencer and to the ports."""
         for beats, taken in zip(reader.beats, sequencer.beats, strict=True):
             connect(m, beats, taken)
         connect(m, sequencer.model, loader.beats)
@@ -105,103 +156,112 @@ class Engine(wiring.Component):
             self.write_idle.eq(writer.idle),
         ]
 
-    def _samples(self, m, sequencer, row_buffer, heads, loaded):
-        """All heads go in step: what one of them says of the time is true for all."""
-        first = heads[0]
+    def _connect_samples(self, m, sequencer, row_buffer, cores, loaded):
+        """Connect the sequencer and the row buffer to the cores.
+
+        All cores have the same timing, so that the first one controls the sequencer and the row buffer.
+        """
+        first = cores[0]
         m.d.comb += [
             sequencer.enable.eq(self.enable),
             sequencer.settings.eq(self.settings),
             sequencer.epoch_go.eq(self.epoch_go),
             sequencer.published.eq(first.published),
             sequencer.loaded.eq(loaded),
-            row_buffer.w_stream.valid.eq(delay_valid(m, sequencer.digits.valid, 1, "kept_valid")[0]),
-            row_buffer.w_stream.payload.eq(register(m, sequencer.digits.payload.words, "kept")),
+            row_buffer.w_stream.valid.eq(delay_valid(m, sequencer.digits.valid, 1, "retained_valid")[0]),
+            row_buffer.w_stream.payload.eq(register(m, sequencer.digits.payload.words, "retained")),
             row_buffer.r_stream.ready.eq(first.beats.ready),
             self.epoch_done.eq(first.epoch_done),
         ]
         if self._config.random_rounding:
             m.d.comb += self.seed_now.eq(first.seed_now)
-            for head in heads:
-                m.d.comb += head.begin.eq(self.load)
-                m.d.comb += [getattr(head, name).eq(getattr(self, name)) for name in RANDOM_SETTINGS]
-        for head in heads:
+            for core in cores:
+                m.d.comb += core.begin.eq(self.load)
+                m.d.comb += [getattr(core, name).eq(getattr(self, name)) for name in RANDOM_SETTINGS]
+        for core in cores:
             m.d.comb += [
-                head.settings.eq(self.settings),
-                head.objective.eq(self.objective),
-                head.digits.valid.eq(sequencer.digits.valid),
-                head.digits.payload.eq(sequencer.digits.payload),
-                head.beats.valid.eq(row_buffer.r_stream.valid),
-                head.beats.payload.eq(row_buffer.r_stream.payload),
+                core.settings.eq(self.settings),
+                core.objective.eq(self.objective),
+                core.digits.valid.eq(sequencer.digits.valid),
+                core.digits.payload.eq(sequencer.digits.payload),
+                core.beats.valid.eq(row_buffer.r_stream.valid),
+                core.beats.payload.eq(row_buffer.r_stream.payload),
             ]
 
-    def _tables(self, m, loader, heads):
-        """A table for each column, which all heads read together; returns when the last level is there, and the models.
+    def _connect_codebooks(self, m, loader, cores):
+        """Create a codebook memory for each row of a beat, which all cores read together.
 
-        That is as many cycles after its load as it is for a model.
+        Returns
+        -------
+        Signal
+            1 when the last level and the models are loaded, as many cycles after the load of the level as for a model.
         """
         config = self._config
-        first = heads[0]
-        for column in range(config.rows_per_beat):
-            m.submodules[f"tables_{column}"] = tables = LevelTables(config)
+        first = cores[0]
+        for row in range(config.rows_per_beat):
+            m.submodules[f"codebook_{row}"] = codebook = CodebookMemory(config)
             m.d.comb += [
-                tables.settings.eq(self.settings),
-                tables.load.eq(loader.load_level),
-                tables.chunk.eq(loader.chunk),
-                tables.level.eq(loader.level),
-                tables.loaded.eq(loader.masters),
-                tables.dot.addresses.eq(first.dot_tables[column].addresses),
-                tables.gradient.addresses.eq(first.gradient_tables[column].addresses),
-                *(head.dot_tables[column].levels.eq(tables.dot.levels) for head in heads),
-                *(head.gradient_tables[column].levels.eq(tables.gradient.levels) for head in heads),
+                codebook.settings.eq(self.settings),
+                codebook.load.eq(loader.load_level),
+                codebook.chunk.eq(loader.chunk),
+                codebook.level.eq(loader.level),
+                codebook.loaded.eq(loader.masters),
+                codebook.dot.addresses.eq(first.dot_codebooks[row].addresses),
+                codebook.gradient.addresses.eq(first.gradient_codebooks[row].addresses),
+                *(core.dot_codebooks[row].levels.eq(codebook.dot.levels) for core in cores),
+                *(core.gradient_codebooks[row].levels.eq(codebook.gradient.levels) for core in cores),
             ]
         last_chunk = loader.chunk == self.settings.chunks - 1
         last = loader.load_level & last_chunk & (loader.level == 1 << base_bits(self.settings))
         return delay_valid(m, last, lanes_latency(config), "levels_loaded")[-1]
 
-    def _models(self, m, loader, storer, heads):
-        for output, head in enumerate(heads):
+    def _connect_models(self, m, loader, storer, cores):
+        """Connect the loader and the storer to the cores."""
+        for output, core in enumerate(cores):
             m.d.comb += [
-                head.load.eq(loader.load[output]),
-                head.load_chunk.eq(loader.chunk),
-                head.loaded.eq(loader.masters),
-                head.storing.eq(self.storing),
-                head.store_chunk.eq(self.store_chunk),
-                storer.losses[output].eq(head.loss),
+                core.load.eq(loader.load[output]),
+                core.load_chunk.eq(loader.chunk),
+                core.loaded.eq(loader.masters),
+                core.storing.eq(self.storing),
+                core.store_chunk.eq(self.store_chunk),
+                storer.losses[output].eq(core.loss),
             ]
         m.d.comb += [
             storer.begin.eq(self.store_begin),
             storer.trace.eq(self.store_trace),
-            storer.masters.eq(Array(head.stored for head in heads)[self.store_output]),
+            storer.masters.eq(Array(core.stored for core in cores)[self.store_output]),
             storer.stamp.eq(self.stamp),
         ]
 
-    def _schedule(self, m, schedule, heads):
+    def _connect_schedule(self, m, schedule, cores):
+        """Connect the schedule to its registers and to the cores."""
         m.d.comb += [
             schedule.load.eq(self.load),
             schedule.phase_initial.eq(self.phase),
             schedule.decay.eq(self.decay),
-            schedule.batch_end.eq(heads[0].batch_end),
+            schedule.batch_end.eq(cores[0].batch_end),
             schedule.epoch_end.eq(self.epoch_go),
             self.phase_now.eq(schedule.phase),
         ]
         for initial, now, name in zip(schedule.initial, schedule.scales, SCALES, strict=True):
             m.d.comb += [initial.eq(getattr(self, name)), getattr(self, f"{name}_now").eq(now)]
-        for head in heads:
+        for core in cores:
             m.d.comb += [
-                head.step.eq(schedule.scales[SCALES.index("step")]),
-                head.step_negative.eq(schedule.scales[SCALES.index("step_negative")]),
-                head.threshold.eq(schedule.penalty_step32[PENALTY_STEP_BITS - THRESHOLD_BITS :]),
-                head.shrink.eq(schedule.shrink),
-                head.clear_loss.eq(self.epoch_go),
+                core.step.eq(schedule.scales[SCALES.index("step")]),
+                core.step_negative.eq(schedule.scales[SCALES.index("step_negative")]),
+                core.threshold.eq(schedule.penalty_step32[PENALTY_STEP_BITS - THRESHOLD_BITS :]),
+                core.shrink.eq(schedule.shrink),
+                core.clear_loss.eq(self.epoch_go),
             ]
 
-    def _counters(self, m, reader, sequencer, heads):
+    def _count_events(self, m, reader, sequencer, cores):
+        """Count beats, stalls and saturations, one cycle later."""
         for name, increment in (
             ("beats", reader.accepted),
             ("stall_memory", sequencer.stall_memory),
             ("stall_model", sequencer.stall_model),
-            ("saturations", sum(head.clipped for head in heads)),
+            ("saturations", sum(core.clipped for core in cores)),
         ):
-            more = Signal.like(increment, name=f"more_{name}")
+            pending = Signal.like(increment, name=f"increment_{name}")
             counter = getattr(self, name)
-            m.d.sync += [more.eq(increment), counter.eq(counter + more)]
+            m.d.sync += [pending.eq(increment), counter.eq(counter + pending)]

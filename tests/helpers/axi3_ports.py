@@ -1,4 +1,4 @@
-"""A memory behind HP ports, and masters on the accelerator's side, with pauses everywhere."""
+"""A memory behind HP ports, and masters in place of the accelerator, with random pauses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.helpers.blocks import Bench
+from tests.helpers.simulation import BlockSimulator
 
 OKAY, SLVERR, DECERR = 0b00, 0b10, 0b11
 PAGE = 4096
@@ -18,7 +18,7 @@ WORD = 8  # bytes
 
 @dataclass
 class Memory:
-    """Words by address, each another; `responses` of those that fail."""
+    """Words by address, each with a different value. `responses` contains the addresses that fail."""
 
     responses: dict[int, int] = field(default_factory=dict)
     written: dict[int, int] = field(default_factory=dict)
@@ -27,22 +27,22 @@ class Memory:
         return self.written.get(address, (address + 1) * 0x9E3779B97F4A7C15 & (1 << 64) - 1)
 
     def beat(self, address: int, words: int) -> int:
-        """Some words, the first in the low bits."""
+        """Return the words of a beat, the first one in the low bits."""
         return sum(self.word(address + WORD * i) << 64 * i for i in range(words))
 
     def response(self, address: int, words: int) -> int:
-        """The worst of some words'."""
+        """Return the worst response of the words of a beat."""
         return max(self.responses.get(address + WORD * i, OKAY) for i in range(words))
 
 
 class Stable:
-    """Complains of an offer that changes before it is taken."""
+    """Check that an offer does not change until it is taken."""
 
     def __init__(self) -> None:
         self.held: dict[str, Any] = {}
 
     def __call__(self, channel: str, valid: int, ready: int, payload: Any) -> bool:
-        """Whether the offer is taken in this cycle."""
+        """Return whether the offer is taken in this cycle."""
         if channel in self.held:
             assert valid and payload == self.held[channel], f"{channel} changed while it waited"
         self.held = {name: held for name, held in self.held.items() if name != channel}
@@ -52,10 +52,10 @@ class Stable:
 
 
 class HpPort:
-    """An HP port with memory behind it: `drive` sets a cycle's inputs, `observe` looks at its outputs.
+    """An HP port with memory behind it: `drive` sets the inputs of a cycle, `observe` reads its outputs.
 
-    In order, `latency` cycles from an address to its first word at least; each channel is ready, or offers what is due,
-    with probability `rate`.
+    It answers in order. The first word of a burst follows its address by at least `latency` cycles. With probability
+    `rate` a channel is ready, or offers the next item, in a cycle.
     """
 
     def __init__(self, rng: Random, port: Any, memory: Memory, latency: int = 1, rate: float = 1.0):
@@ -65,7 +65,7 @@ class HpPort:
         self.reads: deque[tuple[int, int, int, bool]] = deque()  # due, id, address of a word, last
         self.writes: deque[list[int]] = deque()  # id, address of the next word, words left
         self.answers: deque[tuple[int, int]] = deque()  # id, response
-        self.bursts: list[tuple[int, int]] = []  # of reads: address, words
+        self.bursts: list[tuple[int, int]] = []  # address and words of each read burst
         self.offered: dict[str, bool] = {"r": False, "b": False}
         self.response = OKAY
         self.stable = Stable()
@@ -138,14 +138,14 @@ class HpPort:
 
 
 class Reads:
-    """Asks for bursts of (id, address, beats), takes the beats: (id, data, response, last)."""
+    """Read bursts of (id, address, beats) and collect the beats (id, data, response, last)."""
 
     def __init__(self, rng: Random, axi: Any, bursts: list[tuple[int, int, int]], rate: float = 1.0):
         self.rng, self.axi, self.rate = rng, axi, rate
         self.waiting = deque(bursts)
         self.offered = False
         self.beats: list[tuple[int, int, int, int]] = []
-        self.cycles: list[int] = []  # in which each came
+        self.cycles: list[int] = []  # in which each beat arrived
         self.now = 0
         self.stable = Stable()
 
@@ -174,7 +174,7 @@ class Reads:
 
 
 class Writes:
-    """Writes bursts of (address, beats), each after the last's data, as the accelerator does; takes the answers."""
+    """Write bursts of (address, beats), each after the data of the previous one; collect the responses."""
 
     def __init__(self, rng: Random, axi: Any, bursts: list[tuple[int, list[int]]], rate: float = 1.0):
         self.rng, self.axi, self.rate = rng, axi, rate
@@ -215,8 +215,8 @@ class Writes:
             self.answers.append(answer)
 
 
-def some_bursts(rng: Random, count: int, beat_bytes: int, most: int = 16) -> list[tuple[int, int]]:
-    """(address, beats) of bursts of any length within 4 KiB, often against its end."""
+def random_bursts(rng: Random, count: int, beat_bytes: int, most: int = 16) -> list[tuple[int, int]]:
+    """Return (address, beats) of bursts of any length within 4 KiB, often against the end of a page."""
     bursts = []
     for _ in range(count):
         beats = rng.choice((1, 2, 3, most, rng.randint(1, most)))
@@ -227,7 +227,7 @@ def some_bursts(rng: Random, count: int, beat_bytes: int, most: int = 16) -> lis
 
 
 def expected_reads(memory: Memory, bursts: list[tuple[int, int, int]], words: int) -> list[tuple[int, int, int, int]]:
-    """The beats of (id, address, beats), of some words each."""
+    """Return the beats of bursts of (id, address, beats), each beat of `words` words."""
     return [
         (tag, memory.beat(at, words), memory.response(at, words), int(i == beats - 1))
         for tag, address, beats in bursts
@@ -235,8 +235,8 @@ def expected_reads(memory: Memory, bursts: list[tuple[int, int, int]], words: in
     ]
 
 
-def simulate(bench: Bench, parts: list[Any], done: Any, limit: int) -> None:
-    """Runs until done(), at most `limit` cycles."""
+def simulate(simulator: BlockSimulator, parts: list[Any], done: Any, limit: int) -> None:
+    """Simulate until `done()`, at most `limit` cycles."""
 
     async def testbench(ctx: Any) -> None:
         for _ in range(limit):
@@ -247,6 +247,6 @@ def simulate(bench: Bench, parts: list[Any], done: Any, limit: int) -> None:
             for part in parts:
                 part.observe(ctx)
             await ctx.tick()
-        pytest.fail("not done")
+        pytest.fail(f"not done within {limit} cycles")
 
-    bench.run(testbench)
+    simulator.run(testbench)

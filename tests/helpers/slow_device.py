@@ -1,4 +1,4 @@
-"""The whole accelerator in Amaranth's own simulator, as a device of the driver: slow, and there in seconds."""
+"""The accelerator in the simulator of Amaranth, as a device of the driver: slow, but without compilation."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from bitlane_sim.rtl.allocator import FreeList
 BASE = 0x1000_0000
 CAPACITY = 1 << 20
 STATUS = REGISTERS["status"].offset
-POLL = 2000  # cycles that a look at a busy device lets pass
+POLL = 2000  # cycles that pass when the status of a busy device is read
 OKAY, SLAVE_ERROR = 0, 2
 
 
 class SlowBuffer:
-    """Words of the memory, and the host's copy."""
+    """Words of the memory, and a copy for the host."""
 
     def __init__(self, device: SlowDevice, words: int):
         self._device = device
@@ -31,7 +31,7 @@ class SlowBuffer:
         self.array = np.zeros(words, np.uint64)
 
     @property
-    def place(self) -> slice:
+    def words(self) -> slice:
         first = (self.device_address - BASE) // 8
         return slice(first, first + self.array.size)
 
@@ -40,10 +40,10 @@ class SlowBuffer:
 
 
 class SlowDevice:
-    """The accelerator with a memory on its port, which checks the rules of AXI in every cycle.
+    """The accelerator with a memory that checks the AXI rules in every cycle.
 
-    `stalls` is the probability with which each channel of the memory holds back in a cycle; `fails` names the
-    channel ("r" or "b") whose next response is an error.
+    `stalls` is the probability that a channel of the memory stalls in a cycle. `fails` names the channel ("r" or "b")
+    whose next response is an error.
     """
 
     name = "slow"
@@ -58,17 +58,17 @@ class SlowDevice:
         self._beat_words = config.rows_per_beat
         self._memory = np.zeros(CAPACITY // 8, np.uint64)
         self._rng = Random(0)
-        self._reads: deque[list[int]] = deque()  # address, beats left, id, cycle from which they come
-        self._writes: deque[list[int]] = deque()  # address, beats left, cycle from which the response comes
-        self._offered: dict[str, Any] = {}  # what was not taken in the last cycle
-        self._wanted: tuple[int, int | None] | int | None = None  # an access of a register, or cycles
+        self._reads: deque[list[int]] = deque()  # address, beats left, id, first cycle of its data
+        self._writes: deque[list[int]] = deque()  # address, beats left, first cycle of its response
+        self._offered: dict[str, Any] = {}  # offers that were not taken in the last cycle
+        self._wanted: tuple[int, int | None] | int | None = None  # a register access, or a number of cycles
         self._answer = 0
         self._dut = Accelerator(config)
         self._simulator = Simulator(self._dut)
         self._simulator.add_clock(1e-6)
-        self._simulator.add_testbench(self._bench)
+        self._simulator.add_testbench(self._testbench)
 
-    # --- the driver's side
+    # --- the interface of the driver
     def read(self, offset: int) -> int:
         value = self._do((offset, None))
         if offset == STATUS and value & STATUS_BUSY:
@@ -80,20 +80,20 @@ class SlowDevice:
         self._do((offset, value))
 
     def run(self, cycles: int) -> None:
-        """Let time pass until irq is high, at most `cycles`."""
+        """Simulate until irq is high, at most `cycles` cycles."""
         self._do(cycles)
 
     def wait(self, cycles: int) -> None:
-        """Returns at once: time passes when STATUS is read."""
+        """Return at once: time passes when STATUS is read."""
 
     def allocate(self, nbytes: int) -> SlowBuffer:
         return SlowBuffer(self, -(-nbytes // 8))
 
     def flush(self, buffer: SlowBuffer) -> None:
-        self._memory[buffer.place] = buffer.array
+        self._memory[buffer.words] = buffer.array
 
     def invalidate(self, buffer: SlowBuffer) -> None:
-        buffer.array[:] = self._memory[buffer.place]
+        buffer.array[:] = self._memory[buffer.words]
 
     def close(self) -> None:
         pass
@@ -104,8 +104,8 @@ class SlowDevice:
             self._simulator.advance()
         return self._answer
 
-    # --- the hardware's side
-    async def _bench(self, ctx: Any) -> None:
+    # --- the hardware
+    async def _testbench(self, ctx: Any) -> None:
         ctx.set(self._dut.s_axi.wstrb, 0xF)
         while True:
             if isinstance(self._wanted, tuple):
@@ -135,7 +135,7 @@ class SlowDevice:
         await self._until(ctx, bus.bready, bus.bvalid, bus.bresp, bus.bresp)
 
     async def _until(self, ctx: Any, mine: Any, theirs: Any, data: Any = None, response: Any = None) -> None:
-        """Hold one side of a handshake high until the other is high too."""
+        """Keep one side of a handshake high until the other side is high too."""
         ctx.set(mine, 1)
         for _ in range(20):
             done = ctx.get(theirs)
@@ -146,14 +146,14 @@ class SlowDevice:
             if done:
                 break
         else:
-            raise AssertionError("the register port does not answer")
+            raise AssertionError("the register port does not respond")
         ctx.set(mine, 0)
 
     async def _cycle(self, ctx: Any) -> None:
         self._read_port(ctx, self._dut.m_axi_read)
         self._write_port(ctx, self._dut.m_axi_write)
         if ctx.get(self._dut.irq):
-            assert not self._reads and not self._writes, "done before all transfers are"
+            assert not self._reads and not self._writes, "done before the end of all transfers"
         self.cycles += 1
         await ctx.tick()
 
@@ -167,7 +167,7 @@ class SlowDevice:
         return SLAVE_ERROR
 
     def _stable(self, ctx: Any, name: str, taken: bool, valid: Any, *payload: Any) -> bool:
-        """Whether a transfer happens on a channel of the accelerator; an offer must not change until it is taken."""
+        """Return whether a channel of the accelerator transfers; an offer must not change until it is taken."""
         offer = [ctx.get(signal) for signal in payload] if ctx.get(valid) else None
         if self._offered.get(name):
             assert offer == self._offered[name], name
@@ -219,8 +219,8 @@ class SlowDevice:
             burst = next(burst for burst in self._writes if burst[1])
             data, strobe, last = map(ctx.get, (axi.wdata, axi.wstrb, axi.wlast))
             assert strobe == (1 << 8 * self._beat_words) - 1 and last == (burst[1] == 1)
-            place = (burst[0] - BASE) // 8
-            self._memory[place : place + self._beat_words] = np.frombuffer(
+            words = (burst[0] - BASE) // 8
+            self._memory[words : words + self._beat_words] = np.frombuffer(
                 data.to_bytes(8 * self._beat_words, "little"), np.uint64
             )
             burst[:] = burst[0] + 8 * self._beat_words, burst[1] - 1, self.cycles + self._timing.write_latency

@@ -1,4 +1,4 @@
-"""The whole accelerator against the reference, without a compiler: small runs in Amaranth's own simulator."""
+"""The accelerator against the reference: small runs in the simulator of Amaranth, without a compiler."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NARROW, WIDE, TABLE = (
 
 @functools.cache
 def device_of(config: AcceleratorConfig) -> SlowDevice:
-    """Compiled once for all tests."""
+    """Return the device of a build, compiled once for all tests."""
     return SlowDevice(config, TIMING)
 
 
@@ -45,8 +45,8 @@ def name(value: AcceleratorConfig | float) -> str:
     return str(value)
 
 
-def some_job(rng: np.random.Generator, config: AcceleratorConfig) -> Job:
-    """A run of two epochs and a few hundred cycles."""
+def random_small_job(rng: np.random.Generator, config: AcceleratorConfig) -> Job:
+    """Return a run of two epochs and a few hundred cycles."""
     while True:
         job = random_job(rng, config, features=64, rows=10 * config.rows_per_beat, epochs=2)
         if job.epochs == 2 and job.geometry.beats < 120:
@@ -60,20 +60,20 @@ def reference(job: Job, config: AcceleratorConfig):
 @pytest.mark.parametrize(
     ("config", "stalls"), [(NARROW, 0.0), (NARROW, 0.4), (WIDE, 0.0), (TABLE, 0.0), (TABLE, 0.4)], ids=name
 )
-def test_runs(config, stalls, seed):
-    """All bits as the reference has them, and where the memory does not stall all cycles too."""
+def test_runs_match_the_reference(config, stalls, seed):
+    """All bits match; if the memory does not stall, all cycles match too."""
     rng = np.random.default_rng(seed)
     device = device_of(config)
     device.stalls = stalls
     for _ in range(3 // config.rows_per_beat):
-        job = some_job(rng, config)
+        job = random_small_job(rng, config)
         got = Driver(device, timeout=5).run(job)
         assert difference(got, reference(job, config)) == []
         assert stalls or cycle_difference(got, job, TIMING) == []
 
 
 def test_all_weights_are_clipped_at_once():
-    """Rows of a batch that push all weights the same way, while they all still read the weights 0."""
+    """The rows of a batch push all weights in the same direction while every row reads weights of 0."""
     geometry = Geometry(features=32, rows=8, base_digits=1, draws=False, batch=8)
     largest = np.full((8, 32), 3, np.uint32), np.full((8, 1), 32767, np.int16)
     steepest = 0xFFFF
@@ -89,12 +89,12 @@ def test_all_weights_are_clipped_at_once():
 
 @pytest.mark.parametrize("code", [ErrorCode.READ_SLAVE, ErrorCode.WRITE_SLAVE, ErrorCode.ABORTED], ids=str)
 def test_errors(code, seed):
-    """A run that fails says why."""
+    """A failed run reports its error."""
     rng = np.random.default_rng(seed)
     device = device_of(NARROW)
     device.stalls = 0.0
     device.fails = {ErrorCode.READ_SLAVE: "r", ErrorCode.WRITE_SLAVE: "b"}.get(code, "")
-    job = some_job(rng, NARROW)
+    job = random_small_job(rng, NARROW)
     cycles = predict(job.geometry, job.epochs, job.snapshots, job.state.settings.staleness, TIMING).cycles
 
     class Aborting:
@@ -113,7 +113,7 @@ def test_errors(code, seed):
 
 
 @pytest.mark.parametrize("config", [NARROW, WIDE, TABLE], ids=name)
-def test_what_it_says_of_itself(config):
+def test_registers_describe_the_build(config):
     device = device_of(config)
     driver = Driver(device)
     assert driver.build == build_digest(config)

@@ -1,8 +1,6 @@
-"""What the accelerator and its host agree on: formats, layout constants, registers, error codes.
+"""The register map of the accelerator: the single source for the RTL, the driver, the simulators and the documentation.
 
-This is the one source of those facts. `bitlane.contract.registers` is the same file (a link), so the
-RTL, the driver, the numpy reference, the simulator's harness and the documentation all read it.
-It imports nothing outside the standard library, because a board has little else.
+It imports only the standard library, because a board has little more.
 """
 
 from __future__ import annotations
@@ -10,10 +8,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-# --- registers ---------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Field:
-    """Some bits of a register: `bits` of them from bit `low` on."""
+    """A field of a register.
+
+    Attributes
+    ----------
+    name : str
+        Name of the field.
+    low : int
+        Its lowest bit.
+    bits : int
+        Its width.
+    meaning : str
+        Meaning, in one line.
+    """
 
     name: str
     low: int
@@ -23,25 +32,42 @@ class Field:
 
 @dataclass(frozen=True)
 class Register:
-    """One register of the AXI4-Lite map; a 64-bit one takes two words, the low one first."""
+    """A register of the AXI4-Lite map.
+
+    Attributes
+    ----------
+    name : str
+        Name of the register.
+    offset : int
+        Byte offset. A register of more than 32 bits has two words, the low word first.
+    bits : int
+        Meaningful bits, at most 64.
+    writable : bool
+        Whether the host can write it.
+    meaning : str
+        Meaning, in one line.
+    fields : tuple of Field
+        Its fields; empty if it has none.
+    """
 
     name: str
     offset: int
-    bits: int  # meaningful bits, at most 64
+    bits: int
     writable: bool
     meaning: str
     fields: tuple[Field, ...] = ()
 
     @property
     def words(self) -> int:
+        """Number of 32-bit words."""
         return 1 if self.bits <= 32 else 2
 
     def pack(self, values: dict[str, int]) -> int:
-        """The register's value, of all its fields' values."""
+        """Return the value of the register, given the values of all its fields by name."""
         return sum(values[field.name] << field.low for field in self.fields)
 
     def unpack(self, value: int) -> dict[str, int]:
-        """Its fields' values, by name."""
+        """Return the values of the fields, by name."""
         return {field.name: value >> field.low & (1 << field.bits) - 1 for field in self.fields}
 
 
@@ -57,81 +83,99 @@ STATUS_ERROR_SHIFT = 8
 
 
 MODE = (
-    Field("base_digits", 0, 5, "radix-4 base digits of a feature, 0 to 16; with table lanes base bits, 1 to 3"),
+    Field("base_digits", 0, 5, "radix-4 base digits of a feature, 0 to 16; with table lanes: base bits, 1 to 3"),
     Field("draws", 5, 1, "1: a draw digit follows the base digits (double sampling); always with table lanes"),
-    Field("staleness", 6, 1, "1: a batch reads the model as it was one batch earlier"),
-    Field("unpenalized_intercept", 7, 1, "1: prox leaves the last feature alone (an intercept)"),
-    Field("snapshots", 8, 1, "1: store the model after each epoch, 0: after the last"),
+    Field("staleness", 6, 1, "1: the model that a batch reads is one batch older"),
+    Field("unpenalized_intercept", 7, 1, "1: prox skips the last feature (an intercept)"),
+    Field("snapshots", 8, 1, "1: store the model after each epoch; 0: only after the last one"),
     Field("loss", 9, 2, "0 squares, 1 hinge, 2 logistic"),
-    Field("prox", 11, 2, "at the end of a batch: 0 nothing, 1 L2, 2 L1, 3 box"),
+    Field("prox", 11, 2, "proximal operator at the end of a batch: 0 none, 1 L2, 2 L1, 3 box"),
     Field("batch_tail", 13, 4, "rows in the last group of a batch, 1 to port_bits / 64"),
-    Field("epoch_tail", 17, 4, "rows in the last group of the epoch, likewise"),
+    Field("epoch_tail", 17, 4, "rows in the last group of an epoch, 1 to port_bits / 64"),
 )
 CUTS = (
-    Field("model_cut", 0, 5, "low bits of a master weight that dot products do not see, rounded at random"),
-    Field("scaled_gradient_cut", 5, 5, "low bits of step * slopes that are left out, rounded at random"),
+    Field("model_cut", 0, 5, "low bits of a master weight that random rounding removes for the dot products, 0 to 27"),
+    Field("scaled_gradient_cut", 5, 5, "low bits of a scaled gradient that random rounding removes, 0 to 27"),
 )
 
 
 def _table() -> tuple[Register, ...]:
     rows: list[tuple[int, str, int, bool, str] | tuple[int, str, int, bool, str, tuple[Field, ...]]] = [
         (0x000, "identity", 32, False, "ASCII 'BLAN'"),
-        (0x004, "version", 32, False, "major << 16 | minor of this map"),
+        (0x004, "version", 32, False, "version of this map: major << 16 | minor"),
         (0x008, "build", 32, False, "hash of the RTL sources and the configuration"),
-        (0x00C, "max_features", 32, False, "features that the model memory holds; half as many with staleness 1"),
-        (0x010, "max_row_words", 32, False, "longest row: chunks * digits"),
-        (0x014, "port_bits", 32, False, "width of the memory port: a beat; 64 for each row side by side"),
-        (0x018, "address_bits", 32, False, "width of an address on it"),
-        (0x01C, "outputs", 32, False, "models trained at a time"),
+        (0x00C, "max_features", 32, False, "most features of a row; half as many with staleness 1"),
+        (0x010, "max_row_words", 32, False, "most words of a row (chunks * digits)"),
+        (0x014, "port_bits", 32, False, "width of the memory port, one beat: 64 bits for each of its rows"),
+        (0x018, "address_bits", 32, False, "width of an address on the memory port"),
+        (0x01C, "outputs", 32, False, "models trained at the same time"),
         (
             0x02C,
             "level_slots",
             32,
             False,
-            "levels that a table lane holds, 2 << base bits a chunk; 0: digit lanes",
+            "levels in the memory of a table lane, 2 << base bits for each chunk; 0: digit lanes",
         ),
         (0x020, "control", 32, True, "write only: 1 start, 2 abort, 4 acknowledge done"),
         (0x024, "status", 32, False, "bit 0 busy, bit 1 done, bits 15..8 error code"),
-        (0x028, "irq_enable", 1, True, "raise irq while done"),
-        (0x030, "random_rounding", 32, False, "1: there is random rounding"),
+        (0x028, "irq_enable", 1, True, "1: irq is high while done"),
+        (0x030, "random_rounding", 32, False, "1: the build has random rounding"),
         (0x040, "features", 32, True, "features of a row"),
-        (0x044, "groups", 32, True, "row groups of an epoch; a group is the rows of a beat"),
-        (0x048, "mode", 21, True, "what is stored, and what is done with it", MODE),
-        (0x050, "draw_sets", 32, True, "draw sets; epoch e reads set e mod sets"),
-        (0x054, "epochs", 32, True, "epochs of this run"),
-        (0x058, "batch_groups", 32, True, "row groups of a mini-batch; the last one of an epoch may be partial"),
-        (0x060, "step", 21, True, "step / batch of rows whose label is 0 or more: mantissa | exponent << 16"),
-        (0x064, "step_negative", 21, True, "the same for the other rows: class weights make a difference"),
-        (0x068, "penalty_step", 21, True, "L2: shrinks a batch; L1: threshold a batch: mantissa | exponent << 16"),
-        (0x06C, "decay", 17, True, "factor on steps and rate after each epoch, in 2**-16"),
-        (0x070, "phase", 32, True, "shrink accumulator at the start of the run"),
-        (0x074, "cuts", 10, True, "random rounding; 0 for none", CUTS),
-        (0x078, "seed", 32, True, "of random rounding; grows with every batch"),
-        (0x07C, "bounds", 32, True, "of the box, in 2**-12: low | high << 16"),
-        (0x0A0, "base_address", 64, True, "labels and base digits of set 0; multiple of a beat"),
-        (0x0A8, "base_stride", 32, True, "bytes from one set's base to the next; 0 shares it"),
-        (0x0B0, "draw_address", 64, True, "draw digits of set 0; multiple of a beat"),
-        (0x0B8, "draw_stride", 32, True, "bytes from one set's draws to the next"),
-        (0x0C0, "model_in", 64, True, "initial models; multiple of 128"),
-        (0x0C8, "model_out", 64, True, "models stored; multiple of 128"),
-        (0x0D0, "trace", 64, True, "a record an epoch: cycles, losses; multiple of a record"),
-        (0x100, "epoch", 32, False, "epochs ended in this run"),
-        (0x104, "step_now", 21, False, "step as decayed so far"),
-        (0x108, "step_negative_now", 21, False, "step_negative as decayed so far"),
-        (0x10C, "penalty_step_now", 21, False, "rate as decayed so far"),
-        (0x110, "phase_now", 32, False, "shrink accumulator now"),
+        (0x044, "groups", 32, True, "row groups of an epoch; a group has the rows of a beat"),
+        (0x048, "mode", 21, True, "format of the samples, and what the run computes", MODE),
+        (0x050, "draw_sets", 32, True, "number of draw sets; epoch e reads set e mod draw_sets"),
+        (0x054, "epochs", 32, True, "epochs of the run"),
+        (0x058, "batch_groups", 32, True, "row groups of a mini-batch; the last batch of an epoch may have fewer"),
+        (0x060, "step", 21, True, "step / batch size for rows with labels of 0 and more: mantissa | exponent << 16"),
+        (
+            0x064,
+            "step_negative",
+            21,
+            True,
+            "step / batch size for rows with negative labels; differs with class weights",
+        ),
+        (
+            0x068,
+            "penalty_step",
+            21,
+            True,
+            "L2: shrinks in a batch; L1: threshold of a batch: mantissa | exponent << 16",
+        ),
+        (0x06C, "decay", 17, True, "factor of both steps and of penalty_step after each epoch, in 2**-16"),
+        (0x070, "phase", 32, True, "L2: accumulator of shrinks at the start of the run"),
+        (0x074, "cuts", 10, True, "bits that random rounding removes; 0: none", CUTS),
+        (0x078, "seed", 32, True, "seed of random rounding; it changes after each batch"),
+        (0x07C, "bounds", 32, True, "bounds of the box, in 2**-12: low | high << 16"),
+        (0x0A0, "base_address", 64, True, "address of the labels and base digits of set 0; a multiple of a beat"),
+        (0x0A8, "base_stride", 32, True, "bytes from the base region of a set to the next; 0: all sets share it"),
+        (0x0B0, "draw_address", 64, True, "address of the draw digits of set 0; a multiple of a beat"),
+        (0x0B8, "draw_stride", 32, True, "bytes from the draw region of a set to the next"),
+        (0x0C0, "model_in", 64, True, "address of the initial models; a multiple of 128"),
+        (0x0C8, "model_out", 64, True, "address of the stored models; a multiple of 128"),
+        (
+            0x0D0,
+            "trace",
+            64,
+            True,
+            "address of the trace, a record for each epoch: cycles, losses; a multiple of a record",
+        ),
+        (0x100, "epoch", 32, False, "completed epochs of the run"),
+        (0x104, "step_now", 21, False, "step after the decays so far"),
+        (0x108, "step_negative_now", 21, False, "step_negative after the decays so far"),
+        (0x10C, "penalty_step_now", 21, False, "penalty_step after the decays so far"),
+        (0x110, "phase_now", 32, False, "L2: accumulator of shrinks"),
         (0x114, "seed_now", 32, False, "seed after the batches so far"),
         (0x118, "cycles", 64, False, "clock cycles from start to done"),
         (0x120, "beats", 64, False, "read beats accepted from memory"),
-        (0x128, "stall_memory", 64, False, "cycles in which the next beat was not there yet"),
-        (0x130, "stall_model", 64, False, "cycles in which a beat waited for an update"),
-        (0x138, "saturations", 64, False, "values clipped: residuals, coefficients, weights"),
+        (0x128, "stall_memory", 64, False, "cycles in which the next beat had not arrived"),
+        (0x130, "stall_model", 64, False, "cycles in which a beat waited for the model"),
+        (0x138, "saturations", 64, False, "clipped values: residuals, scaled gradients, weights"),
     ]
     return tuple(Register(name, offset, *rest) for offset, name, *rest in rows)  # type: ignore[arg-type]
 
 
 REGISTERS: dict[str, Register] = {register.name: register for register in _table()}
-# There with what they are of only: otherwise they read as 0, like no register.
+# Registers of options of the build. Without its option a register reads as 0, like an unknown address.
 TABLE_LANE_REGISTERS = ("level_slots",)
 RANDOM_ROUNDING_REGISTERS = ("random_rounding", "cuts", "seed", "seed_now")
 FIELDS = {field.name: (register, field) for register in REGISTERS.values() for field in register.fields}

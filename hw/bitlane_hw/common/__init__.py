@@ -1,1 +1,1 @@
-"""Payloads of streams, rounding and other small arithmetic, for every block."""
+"""Stream payloads, rounding and other arithmetic that all blocks share."""

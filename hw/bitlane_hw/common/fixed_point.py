@@ -1,4 +1,4 @@
-"""Rounding and saturation, with the names and results of `bitlane.contract.fixed_point`, and other small arithmetic."""
+"""Rounding and saturation, named as in `bitlane.contract.fixed_point` and with the same results; adders and delays."""
 
 from __future__ import annotations
 
@@ -8,19 +8,33 @@ from bitlane.contract.formats import Fixed
 
 
 def round_half_up(value: Value, n: int | Value) -> Value:
-    """`(value + 2**(n-1)) >> n`, and `value` where n is 0. n may be a signal."""
-    cut = (value << 1) >> n
-    return (cut >> 1) + cut[0]
+    """Return `(value + 2**(n-1)) >> n`, or `value` if n is 0.
+
+    Parameters
+    ----------
+    value : Value
+        Number to round.
+    n : int or Value
+        Number of bits to remove; a constant or a signal.
+    """
+    halves = (value << 1) >> n
+    return (halves >> 1) + halves[0]
 
 
 def fits(value: Value, bits: int) -> Value:
-    """1 where the signed `value` fits in `bits` bits."""
+    """Return 1 if the signed `value` fits in `bits` bits."""
     top = value[bits - 1 :]
     return top.all() | ~top.any()
 
 
 def saturate(value: Value, fmt: Fixed) -> tuple[Value, Value]:
-    """The signed `value` clipped to `fmt`, and 1 where it was clipped."""
+    """Clip the signed `value` to a format.
+
+    Returns
+    -------
+    tuple of (Value, Value)
+        The clipped value, and 1 if it differs from `value`.
+    """
     if len(value) <= fmt.bits:
         return value, Value.cast(0)
     clipped = ~fits(value, fmt.bits)
@@ -28,31 +42,63 @@ def saturate(value: Value, fmt: Fixed) -> tuple[Value, Value]:
     return Mux(clipped, limit, value[: fmt.bits]).as_signed(), clipped
 
 
-def rounded(halves: Value, fmt: Fixed) -> tuple[Value, Value]:
-    """`saturate(round_half_up(halves, 1), fmt)` of a signed value wider than `fmt`, with the shorter of both paths."""
-    whole = halves[1:].as_signed()
-    total = add_with_carry(whole[: fmt.bits + 1].as_signed(), Const(0, signed(1)), halves[0])
-    clipped = ~fits(whole, fmt.bits + 1) | ~fits(total, fmt.bits)
+def round_and_saturate(halves: Value, fmt: Fixed) -> tuple[Value, Value]:
+    """Return `saturate(round_half_up(halves, 1), fmt)` with a shorter critical path.
+
+    The check of the high bits does not wait for the rounding.
+
+    Parameters
+    ----------
+    halves : Value
+        Signed value in halves of the unit of `fmt`, wider than `fmt`.
+    fmt : Fixed
+        Format of the result.
+
+    Returns
+    -------
+    tuple of (Value, Value)
+        The rounded and clipped value, and 1 if it was clipped.
+    """
+    integer = halves[1:].as_signed()
+    total = add_with_carry(integer[: fmt.bits + 1].as_signed(), Const(0, signed(1)), halves[0])
+    clipped = ~fits(integer, fmt.bits + 1) | ~fits(total, fmt.bits)
     limit = Cat((~halves[-1]).replicate(fmt.bits - 1), halves[-1])
     return Mux(clipped, limit, total[: fmt.bits]).as_signed(), clipped
 
 
 def add_with_carry(a: Value, b: Value, carry: Value) -> Value:
-    """`a + b + carry` of signed values, a bit wider than the wider of both, in one carry chain."""
+    """Return `a + b + carry` of signed values, in one carry chain.
+
+    The result is one bit wider than the wider operand.
+    """
     width = max(len(a), len(b)) + 1
     total = Cat(Const(1, 1), _extended(a, width)).as_signed() + Cat(carry, _extended(b, width)).as_signed()
     return total[1 : width + 1].as_signed()
 
 
 def add_or_subtract(a: Value, b: Value, minus: Value) -> Value:
-    """`a - b` where `minus` is 1, else `a + b`, of signed values, a bit wider than the wider of both."""
+    """Return `a - b` if `minus` is 1, else `a + b`, of signed values, in one carry chain.
+
+    The result is one bit wider than the wider operand.
+    """
     return add_with_carry(a, inverted_if(minus, b), minus)
 
 
 def add_three(a: Value, others: tuple[Value, Value], minus: tuple[Value, Value], bits: int) -> Value:
-    """`a`, plus or (where its `minus` is 1) minus each of the others, modulo 2**bits; signed values.
+    """Return `a` plus or minus each of two other signed values, modulo 2**bits.
 
-    A level of full adders, then a single carry chain.
+    The logic is one level of full adders followed by one carry chain.
+
+    Parameters
+    ----------
+    a : Value
+        First operand.
+    others : tuple of (Value, Value)
+        Second and third operand.
+    minus : tuple of (Value, Value)
+        For each of `others`, 1 to subtract it and 0 to add it.
+    bits : int
+        Width of the result.
     """
     a, b, c = (
         _extended(value, max(bits, len(value)))[:bits]
@@ -64,16 +110,17 @@ def add_three(a: Value, others: tuple[Value, Value], minus: tuple[Value, Value],
 
 
 def inverted_if(condition: Value, value: Value) -> Value:
-    """The signed value of the same bits, or of their complement, `-value - 1`, where the condition is 1."""
+    """Return the signed `value` with all bits inverted, which is `-value - 1`, if the condition is 1; else `value`."""
     return (value.as_unsigned() ^ condition.replicate(len(value))).as_signed()
 
 
 def _extended(value: Value, width: int) -> Value:
+    """Sign-extend `value` to `width` bits."""
     return Cat(value, value[-1].replicate(width - len(value)))
 
 
 def popcount(bits: Value) -> Value:
-    """Number of ones, as a balanced tree of adders."""
+    """Return the number of ones in `bits`, counted by a balanced tree of adders."""
     terms: list[Value] = list(bits)
     while len(terms) > 1:
         pairs = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)]
@@ -82,7 +129,7 @@ def popcount(bits: Value) -> Value:
 
 
 def register(m: Module, value: Value, name: str) -> Signal:
-    """`value` one cycle later, without a reset: for data that a valid bit goes with."""
+    """Return `value` one cycle later. The register has no reset: it is for data that a valid bit accompanies."""
     shape = signed(len(value)) if value.shape().signed else len(value)
     stage = Signal(shape, name=name, reset_less=True)
     m.d.sync += stage.eq(value)
@@ -90,14 +137,20 @@ def register(m: Module, value: Value, name: str) -> Signal:
 
 
 def delay(m: Module, value: Value, cycles: int, name: str) -> Value:
-    """`value` some cycles later, without a reset."""
+    """Return `value` a number of cycles later. The registers have no reset."""
     for stage in range(cycles):
         value = register(m, value, f"{name}_{stage + 1}")
     return value
 
 
 def delay_valid(m: Module, valid: Value, cycles: int, name: str) -> list[Signal]:
-    """A valid bit through a pipeline of `cycles` stages: element i is i + 1 cycles late."""
+    """Delay a valid bit by a pipeline of registers with reset.
+
+    Returns
+    -------
+    list of Signal
+        Element i is the bit i + 1 cycles later.
+    """
     stages = [Signal(name=f"{name}_{stage + 1}") for stage in range(cycles)]
     for stage in stages:
         m.d.sync += stage.eq(valid)

@@ -1,4 +1,4 @@
-"""What travels between the blocks."""
+"""Payloads of the streams and ports between the blocks."""
 
 # No `from __future__ import annotations` here: `data.Struct` reads the annotations as shapes.
 
@@ -15,7 +15,7 @@ LANE = range(CHUNK)
 
 
 class Kind(enum.Enum, shape=2):
-    """What a beat of the stream is."""
+    """Kind of a beat."""
 
     MODEL = 0
     LABEL = 1
@@ -24,30 +24,30 @@ class Kind(enum.Enum, shape=2):
 
 
 class Scale(data.Struct):
-    """A positive factor: mantissa * 2**-(exponent + a constant of its register)."""
+    """A positive factor, mantissa * 2**-(exponent + offset). The offset is a constant of the register that holds it."""
 
     mantissa: MANTISSA_BITS
     exponent: EXPONENT_BITS
 
 
 class Objective(data.Struct):
-    """What a run minimises, constant while it lasts."""
+    """The function that a run minimises. Constant during the run."""
 
     loss: Loss
     prox: Prox
     low: signed(16)  # BOUND
     high: signed(16)  # BOUND
-    unpenalized_intercept: unsigned(1)  # the last feature is an intercept: prox leaves it alone
+    unpenalized_intercept: unsigned(1)  # prox skips the last feature, the intercept
 
 
 def settings_layout(config: AcceleratorConfig) -> data.StructLayout:
-    """The geometry of a run, constant while it lasts."""
+    """Return the layout of the geometry of a run. The values are constant during the run."""
     tail = range(config.rows_per_beat + 1)
-    half = {"half": 1} if config.table_lanes else {}  # a base code has one bit more, its first
+    half = {"half_digit": 1} if config.table_lanes else {}  # base codes have one more bit, the most significant
     return data.StructLayout(
         {
             "chunks": range(config.max_chunks + 1),
-            "last_lane": LANE,  # of the last chunk: the last feature
+            "last_lane": LANE,  # lane of the last feature, in the last chunk
             "base_digits": 5,
             **half,
             "draws": 1,
@@ -62,25 +62,28 @@ def settings_layout(config: AcceleratorConfig) -> data.StructLayout:
 
 
 def base_bits(settings: Value) -> Value:
-    """Bits of a base code that table lanes take, of `settings_layout`."""
-    return Cat(settings.half, settings.base_digits)[: max(CODEBOOK_BITS).bit_length()]
+    """Return the number of base bits of a code for table lanes, from a `settings_layout`."""
+    return Cat(settings.half_digit, settings.base_digits)[: max(CODEBOOK_BITS).bit_length()]
 
 
 def token_layout(config: AcceleratorConfig) -> data.StructLayout:
-    """One beat's place in the stream; the flags are about groups and meaningless for MODEL and LABEL."""
-    half = {"half": 1} if config.table_lanes else {}  # the half digits of a chunk and the next, in front of its digits
+    """Return the layout of the description of one beat.
+
+    The flags describe groups; they have no meaning for MODEL and LABEL beats.
+    """
+    half = {"half_digit": 1} if config.table_lanes else {}  # half digits of this chunk and the next
     return data.StructLayout(
         {
             "kind": Kind,
             "chunk": range(config.max_chunks),
-            "output": range(config.loads),  # of a MODEL or LABEL beat; MODEL: of a level behind those of the outputs
-            "part": range(config.chunk_beats),  # of a MODEL beat: its place in the chunk
+            "output": range(config.loads),  # of a MODEL or LABEL beat; in MODEL beats the levels follow the outputs
+            "part": range(config.chunk_beats),  # of a MODEL beat: its index in the chunk
             **half,
             "first": 1,  # first digit of its chunk
             "last_base": 1,  # last base digit of its chunk
             "last": 1,  # last digit of its chunk
             "row_last": 1,  # last beat of its group
-            "phase": range(LABELS_PER_WORD),  # group % 4: which of a label word's labels are this group's
+            "phase": range(LABELS_PER_WORD),  # group modulo 4: index of its label in a label word
             "batch_last": 1,  # its group is the last of a mini-batch
             "epoch_last": 1,  # its group is the last of an epoch
         }
@@ -88,26 +91,26 @@ def token_layout(config: AcceleratorConfig) -> data.StructLayout:
 
 
 def request_layout(config: AcceleratorConfig) -> data.StructLayout:
-    """A burst to write or to read: its address and its beats, 1 to 16."""
+    """Return the layout of a burst to read or write: its address and its number of beats, 1 to 16."""
     return data.StructLayout({"address": config.address_bits, "beats": range(BURST_BEATS + 1)})
 
 
 class GroupEnd(data.Struct):
-    """What the pipeline needs to know of a group when its last beat has passed."""
+    """Facts about a group that the pipeline needs after the last beat of the group."""
 
     batch_last: unsigned(1)
     epoch_last: unsigned(1)
 
 
 class RowEnd(data.Struct):
-    """A row's label, and whether there is such a row: a batch's last group may have fewer than rows_per_beat."""
+    """The label of a row, and whether the row is present: the last group of a batch may be incomplete."""
 
     label: signed(LABEL.bits)
     present: unsigned(1)
 
 
 def model_layout(config: AcceleratorConfig) -> data.StructLayout:
-    """A beat of a model on its way to the weights."""
+    """Return the layout of a beat of a model on its way to the weights."""
     return data.StructLayout(
         {
             "words": config.width,
@@ -119,17 +122,17 @@ def model_layout(config: AcceleratorConfig) -> data.StructLayout:
 
 
 def digit_flags(config: AcceleratorConfig) -> tuple[str, ...]:
-    """What lanes are told of a digit beat's place, besides whether it is a draw, by the names in a token."""
-    return ("half", "row_last") if config.table_lanes else ("first", "last_base", "row_last")
+    """Return the names of the token flags that accompany a digit beat to the lanes, in addition to `draw`."""
+    return ("half_digit", "row_last") if config.table_lanes else ("first", "last_base", "row_last")
 
 
 def digit_layout(config: AcceleratorConfig) -> data.StructLayout:
-    """A digit beat on its way to the lanes."""
+    """Return the layout of a digit beat on its way to the lanes."""
     return data.StructLayout(
         {
             "words": config.width,
             "chunk": range(config.max_chunks),
-            "bank": 1,  # which version of the model it reads
+            "bank": 1,  # bank of the published weights that it reads
             "draw": 1,
             **dict.fromkeys(digit_flags(config), 1),
             "end": GroupEnd,
@@ -139,20 +142,23 @@ def digit_layout(config: AcceleratorConfig) -> data.StructLayout:
 
 
 def row_layout(config: AcceleratorConfig) -> data.StructLayout:
-    """A digit word of one row, for its dot lanes."""
+    """Return the layout of a digit word of one row, for the dot lanes of that row."""
     chunk = {"chunk": range(config.max_chunks)} if config.table_lanes else {}
     flags = dict.fromkeys(digit_flags(config), 1)
     return data.StructLayout({"word": WORD_BITS, **chunk, "draw": 1, **flags, "end": RowEnd})
 
 
 def dots_layout(config: AcceleratorConfig) -> data.StructLayout:
-    """The two exact dot products of a row, in units of 2**-(WEIGHT.fraction + base bits); of tables LEVEL.fraction."""
+    """Return the layout of the two exact dot products of a row.
+
+    The unit is 2**-(WEIGHT.fraction + base bits); with table lanes it is 2**-(WEIGHT.fraction + LEVEL.fraction).
+    """
     bits = dot_bits(config.max_features)
     return data.StructLayout({"dot1": signed(bits), "dot2": signed(bits), "end": RowEnd})
 
 
 def dot_bits(features: int) -> int:
-    """Bits of an exact dot product of so many features: |sample| < 2**32 units, |weight| <= 2**23."""
+    """Return the width of an exact dot product: |sample| < 2**32 units, |weight| <= 2**23 units."""
     return 32 + (WEIGHT.bits - 1) + (features - 1).bit_length() + 1
 
 
@@ -165,26 +171,29 @@ class Predictions(data.Struct):
 
 
 class Slopes(data.Struct):
-    """Both slopes of a row's loss, the losses where they are not the product of the slopes, and its end."""
+    """Both slopes of the loss of a row, the cost of the row, and its end.
+
+    For HINGE and LOGISTIC the cost is the sum of both losses of the row in units of 2**-RESIDUAL.fraction, in two
+    parts: `margin_cost` from the margins and `table_cost` from the sigmoid lookup table. For SQUARES the cost is the
+    product of the slopes, so that both fields have no meaning.
+    """
 
     r1: signed(RESIDUAL.bits)
     r2: signed(RESIDUAL.bits)
-    # HINGE, LOGISTIC: the sum of both losses, unit 2**-RESIDUAL.fraction, in two parts: that of the margins, and that
-    # of the table.
     margin_cost: unsigned(RESIDUAL.bits + 2)
     table_cost: unsigned(LUT.bits + 1 + RESIDUAL.fraction - LUT.fraction)
     end: RowEnd
 
 
 class ScaledGradients(data.Struct):
-    """Step times sum, and times difference, of a row's slopes."""
+    """Step times the sum, and step times the difference, of the two slopes of a row."""
 
     total: signed(SCALED_GRADIENT.bits)
     difference: signed(SCALED_GRADIENT.bits)
 
 
 class Digit(data.Struct):
-    """A digit 2h + l stands for 2(+-1) + (+-1)."""
+    """A radix-4 digit with bits h and l. It stands for 2(+-1) + (+-1); a 1 selects plus."""
 
     low: 1
     high: 1

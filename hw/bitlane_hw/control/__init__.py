@@ -1,1 +1,1 @@
-"""The run: registers, checks of a configuration, phases, schedules and the order of work."""
+"""Control of a run: registers, checks of their values, phases, schedules, and the order of the beats."""

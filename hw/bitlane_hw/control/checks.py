@@ -1,4 +1,4 @@
-"""Which register values are refused."""
+"""The rules that register values must satisfy before a run may start."""
 
 from __future__ import annotations
 
@@ -15,15 +15,24 @@ from .registers import fields_of
 
 
 def misaligned(address: Value, size: int) -> Value:
-    """1 where `address` is no multiple of `size`, a power of two."""
+    """Return 1 if `address` is not a multiple of `size`, a power of two."""
     return address[: size.bit_length() - 1].any()
 
 
 def configuration_errors(registers, config: AcceleratorConfig, settings: Value, row_words: Value) -> Value:
-    """A 1 where a run must not start (`ErrorCode.CONFIGURATION`): a bit for every rule of `docs/registers.md`.
+    """Return a bit for each rule of `docs/registers.md`: 1 if the registers violate it (`ErrorCode.CONFIGURATION`).
 
-    settings: `settings_layout` and row_words: of a row, of these registers, right where features and digits are within
-    their own limits.
+    Parameters
+    ----------
+    registers : object with the members of Registers
+        Register values.
+    config : AcceleratorConfig
+        Sizes of the build.
+    settings : settings_layout
+        Geometry derived from the registers.
+    row_words : Value
+        Words of a row, derived from the registers. Like `settings` it has to be right only if the features and digits
+        satisfy their own rules.
     """
     r = registers
     mode = fields_of("mode", r.mode)
@@ -38,8 +47,8 @@ def configuration_errors(registers, config: AcceleratorConfig, settings: Value, 
         *((tail == 0) | (tail > config.rows_per_beat) for tail in (mode.batch_tail, mode.epoch_tail)),
         (r.epochs == 0) | (r.epochs > MAX_EPOCHS),
         r.draw_sets == 0,
-        _digits_wrong(mode, config),
-        *_levels_wrong(settings, config),
+        _invalid_digits(mode, config),
+        *_too_many_levels(settings, config),
         row_words > config.max_row_words,
         (r.decay < DECAY_RANGE[0]) | (r.decay > DECAY_RANGE[1]),
         mode.loss > max(Loss),
@@ -53,13 +62,14 @@ def configuration_errors(registers, config: AcceleratorConfig, settings: Value, 
     )
 
 
-def _digits_wrong(mode: Value, config: AcceleratorConfig) -> Value:
+def _invalid_digits(mode: Value, config: AcceleratorConfig) -> Value:
+    """Return 1 if the lanes of this build do not support the number of digits."""
     if config.table_lanes:
         return ~mode.draws | (mode.base_digits < min(CODEBOOK_BITS)) | (mode.base_digits > max(CODEBOOK_BITS))
     digits = mode.base_digits + mode.draws
     return (digits == 0) | (digits > MAX_DIGITS)
 
 
-def _levels_wrong(settings: Value, config: AcceleratorConfig) -> tuple[Value, ...]:
-    """1 where the tables have no room for all chunks' levels; without tables no rule."""
+def _too_many_levels(settings: Value, config: AcceleratorConfig) -> tuple[Value, ...]:
+    """Return, with table lanes only, 1 if the codebooks of all chunks do not fit in the level memories."""
     return ((settings.chunks << base_bits(settings) << 1) > config.level_slots,) if config.table_lanes else ()

@@ -1,4 +1,4 @@
-"""From start to done: the order of a run's phases, and how it ends when something goes wrong."""
+"""The phases of a run from start to done, and how a run ends after an error."""
 
 from __future__ import annotations
 
@@ -15,29 +15,84 @@ from bitlane_hw.memory.axi import OKAY, SLVERR
 
 
 class Control(wiring.Component):
-    """Checks the registers, lets the engine run, stores its results, and reports.
+    """Check the registers, run the engine, store its results, and report.
 
-    States: IDLE, CHECK, RUN (the models are read, an epoch is trained), STORE, STORED (a chunk of a model goes out,
-    chunk by chunk), RECORD, RECORDED (the trace), NEXT, DRAIN.
-    An error or an abort ends RUN at once and a transfer after its burst; DRAIN waits until nothing is in flight,
-    and an abort then is too late.
+    The states are IDLE; CHECK; RUN, in which the models are read and an epoch is trained; STORE and STORED, which write
+    the models chunk by chunk; RECORD and RECORDED, which write a record of the trace; NEXT; and DRAIN.
+
+    An error or an abort ends RUN at once. It ends a transfer after the current burst. DRAIN waits until no burst is
+    outstanding; an abort during DRAIN has no effect. Of several errors in one cycle the first of this list is reported:
+    refused registers, read error, write error, abort.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        Sizes of the build.
 
     Members
     -------
-    start, abort, acknowledge: In(1), pulses.
-    refused: In(1), the registers make no valid run; looked at from two cycles after `start` on.
-    settings: In, the run. snapshots: In(1).
-    model_out, trace: In, addresses.
-    sizes_start, sizes_done: Out/In, `RegionSizes`.
-    clear: Out(1), resets the engine before a run.
-    load: Out(1), until the sizes are there: the reader takes its regions, the schedule its values.
-    enable: Out(1), the engine may read and take beats.
-    epoch_done, epoch_go: In/Out, the barrier at an epoch's end.
-    storing, store_chunk, store_output: Out, the chunk that is stored, until the next one's request.
-    store_begin, store_trace: Out(1), with a request: its beats begin, and are those of the record.
-    requests: Out, stream of the writer's requests.
-    read_response, write_response: In(2). read_idle, write_idle: In(1).
-    busy, done, error, epoch, cycles, stamp: Out, for the registers and the trace.
+    start : 1 bit, in
+        Pulse: start a run.
+    abort : 1 bit, in
+        Pulse: end the run.
+    acknowledge : 1 bit, in
+        Pulse: clear `done` and `error`.
+    refused : 1 bit, in
+        The registers do not describe a valid run. Sampled from the second cycle after `start` on.
+    settings : settings_layout, in
+        Geometry of the run.
+    snapshots : 1 bit, in
+        Store the models after each epoch, not only after the last one.
+    model_out : address_bits, in
+        Address of the stored models.
+    trace : address_bits, in
+        Address of the trace.
+    sizes_start : 1 bit, out
+        `start` of `RegionSizes`.
+    sizes_done : 1 bit, in
+        `done` of `RegionSizes`.
+    clear : 1 bit, out
+        Resets the engine before a run.
+    load : 1 bit, out
+        High until the sizes are valid: the reader takes its regions and the schedule its initial values.
+    enable : 1 bit, out
+        The engine may read and consume beats.
+    epoch_done : 1 bit, in
+        The weights of the epoch are complete.
+    epoch_go : 1 bit, out
+        The results of the epoch are stored; the next epoch may start.
+    storing : 1 bit, out
+        The beats to store are those of a model.
+    store_chunk : unsigned, out
+        Chunk to store. Constant until the request for the next one.
+    store_output : unsigned, out
+        Output whose model is stored. Constant until the request for the next chunk.
+    store_begin : 1 bit, out
+        High with each request: the next beat is the first one.
+    store_trace : 1 bit, out
+        The beats to store are those of the record.
+    requests : stream of request_layout, out
+        Requests to the writer.
+    read_response : 2 bits, in
+        Last read response that was not OKAY.
+    write_response : 2 bits, in
+        Last write response that was not OKAY.
+    read_idle : 1 bit, in
+        No read burst is outstanding.
+    write_idle : 1 bit, in
+        No write burst is outstanding.
+    busy : 1 bit, out
+        A run is in progress.
+    done : 1 bit, out
+        A run has ended and was not acknowledged.
+    error : ErrorCode, out
+        Why the run ended.
+    epoch : 16 bits, out
+        Completed epochs.
+    cycles : 64 bits, out
+        Clock cycles since the start.
+    stamp : 64 bits, out
+        `cycles` at the end of the last epoch.
     """
 
     def __init__(self, config: AcceleratorConfig):
@@ -64,7 +119,7 @@ class Control(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        stopping = Signal()  # there is an error
+        stopping = Signal()  # after an error
         draining = Signal()
         loaded = Signal()
         last_epoch = Signal()
@@ -72,7 +127,7 @@ class Control(wiring.Component):
             self.enable.eq(self.busy & loaded & ~stopping),
             self.store_begin.eq(self.requests.valid & self.requests.ready),
         ]
-        m.d.sync += last_epoch.eq(self.epoch == self.settings.epochs - 1)  # an epoch is longer than a cycle
+        m.d.sync += last_epoch.eq(self.epoch == self.settings.epochs - 1)  # in time: an epoch takes more than one cycle
         last_chunk = register(m, (self.settings.chunks - 1)[: len(self.store_chunk)], "last_chunk")
         self._watch(m, stopping, draining)
         model_address = Signal.like(self.model_out)
@@ -98,7 +153,7 @@ class Control(wiring.Component):
         return m
 
     def _watch(self, m, stopping, draining):
-        """Count cycles, keep the first error; of several at once a refusal, a read's, a write's, the abort."""
+        """Count cycles and keep the first error. In one cycle a later `fail` overrides an earlier one."""
 
         def fail(condition, code):
             with m.If(self.busy & ~stopping & condition):
@@ -117,6 +172,7 @@ class Control(wiring.Component):
         fail(register(m, self.busy, "was_busy") & self.refused, ErrorCode.CONFIGURATION)
 
     def _begin(self, m, stopping, loaded):
+        """IDLE and CHECK: start a run and wait for the sizes."""
         with m.State("IDLE"):
             with m.If(self.start):
                 m.d.comb += [self.clear.eq(1), self.sizes_start.eq(1)]
@@ -139,6 +195,7 @@ class Control(wiring.Component):
                     m.next = "RUN"
 
     def _train(self, m, stopping, last_epoch):
+        """RUN: wait for the end of the epoch."""
         with m.State("RUN"):
             with m.If(stopping):
                 m.next = "DRAIN"
@@ -149,17 +206,18 @@ class Control(wiring.Component):
                     m.next = "STORE"
 
     def _store(self, m, stopping, last_chunk, model_address, trace_address):
+        """STORE, STORED, RECORD and RECORDED: write the models and the record of the trace."""
         config, request = self._config, self.requests.payload
 
         def send(address, beats, size, then):
-            """Ask the writer for a burst."""
+            """Request a burst from the writer."""
             m.d.comb += [self.requests.valid.eq(1), request.address.eq(address), request.beats.eq(beats)]
             with m.If(self.requests.ready):
                 m.d.sync += address.eq(address + size)
                 m.next = then
 
         def when_sent():
-            """The burst's beats are gone; go on unless the run is to stop."""
+            """Open a branch for the end of the burst; if the run must stop, go to DRAIN instead."""
             with m.If(self.requests.ready & stopping):
                 m.next = "DRAIN"
             return m.Elif(self.requests.ready)

@@ -1,4 +1,4 @@
-"""What changes from batch to batch and from epoch to epoch: steps, penalty_step, shrink phase."""
+"""Values that change from batch to batch or from epoch to epoch: steps, penalty step, shrink phase."""
 
 from __future__ import annotations
 
@@ -15,23 +15,40 @@ SCALES = ("step", "step_negative", "penalty_step")
 
 
 class Schedule(wiring.Component):
-    """Holds the steps and the penalty_step, decays them at an epoch's end, and says which batches shrink the weights.
+    """Hold the steps and the penalty step, decay them after each epoch, and choose the batches that shrink the weights.
 
-    At each batch end phase += penalty_step32, modulo 2**32, where
-    penalty_step32 = (penalty_step.mantissa << 16) >> penalty_step.exponent; a carry is a shrink
-    (`docs/design.md`, L2).
+    At the end of each batch, with penalty_step32 = (penalty_step.mantissa << 16) >> penalty_step.exponent,
 
-    One multiplier decays one scale after the other, in four cycles after `epoch_end`: no row may need them in these.
+        phase = (phase + penalty_step32) mod 2**32,    shrink = 1 if the addition carries (`docs/design.md`, L2)
+
+    After each epoch each scale is multiplied by decay * 2**-16 and normalised while its exponent has room. One
+    multiplier decays one scale after the other, in the four cycles after `epoch_end`: no row may need the scales in
+    these cycles.
+
+    Latency: `shrink` is combinational; `penalty_step32` follows the penalty step by one cycle.
 
     Members
     -------
-    load: In(1), take the initial values.
-    initial: In, `Scale` for each of SCALES. phase_initial: In(32).
-    decay: In(17), in 2**-16.
-    batch_end, epoch_end: In(1).
-    scales: Out, `Scale` for each of SCALES. phase: Out(32).
-    penalty_step32: Out(32), the penalty_step in 2**-32.
-    shrink: Out(1), in the cycle of `batch_end`.
+    load : 1 bit, in
+        Take the initial values.
+    initial : array of Scale, in
+        Initial value of each of SCALES.
+    phase_initial : 32 bits, in
+        Initial phase.
+    decay : 17 bits, in
+        Factor of the decay, in 2**-16.
+    batch_end : 1 bit, in
+        A batch ends.
+    epoch_end : 1 bit, in
+        An epoch ends.
+    scales : array of Scale, out
+        Current value of each of SCALES.
+    phase : 32 bits, out
+        Current phase.
+    penalty_step32 : 32 bits, out
+        Penalty step in 2**-32.
+    shrink : 1 bit, out
+        The batch shrinks the weights. Valid in the cycle of `batch_end`.
     """
 
     def __init__(self):
@@ -60,33 +77,33 @@ class Schedule(wiring.Component):
         )
         m.d.comb += [total.eq(self.phase + self.penalty_step32), self.shrink.eq(self.batch_end & total[-1])]
 
-        turn = Signal(range(len(SCALES) + 1), init=len(SCALES))
-        decayed = Signal.like(turn, init=len(SCALES))
-        m.d.sync += decayed.eq(turn)
-        after = self._decayed(m, Scale(Array(scale.as_value() for scale in self.scales)[turn]))
+        index = Signal(range(len(SCALES) + 1), init=len(SCALES))
+        decayed_index = Signal.like(index, init=len(SCALES))
+        m.d.sync += decayed_index.eq(index)
+        decayed = self._decay(m, Scale(Array(scale.as_value() for scale in self.scales)[index]))
         with m.If(self.load):
             m.d.sync += [self.scales.eq(self.initial), self.phase.eq(self.phase_initial)]
         with m.Else():
             with m.If(self.batch_end):
                 m.d.sync += self.phase.eq(total)
             with m.If(self.epoch_end):
-                m.d.sync += turn.eq(0)
-            with m.Elif(turn != len(SCALES)):
-                m.d.sync += turn.eq(turn + 1)
+                m.d.sync += index.eq(0)
+            with m.Elif(index != len(SCALES)):
+                m.d.sync += index.eq(index + 1)
             for i, scale in enumerate(self.scales):
-                with m.If(decayed == i):
-                    m.d.sync += scale.eq(after)
+                with m.If(decayed_index == i):
+                    m.d.sync += scale.eq(decayed)
         return m
 
-    def _decayed(self, m, scale):
-        """scale * decay * 2**-DECAY_FRACTION, normalised while the exponent has room; a cycle later."""
+    def _decay(self, m, scale):
+        """Return scale * decay * 2**-DECAY_FRACTION, normalised while the exponent has room, one cycle later."""
         product = register(m, (scale.mantissa * self.decay)[: 2 * MANTISSA_BITS], "product")
         exponent = register(m, scale.exponent, "exponent")
-        keep = Signal()
-        after = Signal(Scale)
+        keep_exponent = Signal()
+        decayed = Signal(Scale)
         m.d.comb += [
-            keep.eq(product[-1] | exponent.all()),
-            after.mantissa.eq(Mux(keep, product >> DECAY_FRACTION, product >> (DECAY_FRACTION - 1))),
-            after.exponent.eq(exponent + ~keep),
+            keep_exponent.eq(product[-1] | exponent.all()),
+            decayed.mantissa.eq(Mux(keep_exponent, product >> DECAY_FRACTION, product >> (DECAY_FRACTION - 1))),
+            decayed.exponent.eq(exponent + ~keep_exponent),
         ]
-        return after
+        return decayed

@@ -1,4 +1,4 @@
-"""When a beat may enter the datapath: all of the waiting is here."""
+"""The interlock of the datapath: the only block that makes beats wait."""
 
 from __future__ import annotations
 
@@ -17,30 +17,51 @@ from bitlane_hw.memory.burst_generator import BASE, DRAW
 
 
 class Sequencer(wiring.Component):
-    """Merges the two streams of beats and sends them on, model beats to the weights and digits to the lanes.
+    """Merge the two streams of beats, and send model beats to the weights and digit beats to the lanes.
 
-    A digit waits for its beat; the first digits of a run also for the models to be `loaded`, those of a mini-batch
-    until no more than `staleness` batches before it are unpublished, those of an epoch for `epoch_go`, and the last
-    digit of a group until digits + ROW_GAP cycles after the last of the group before. Labels wait for their beat only.
-    With table lanes, which are busy for two cycles with a draw, two draws are two cycles apart at least, and that is
-    the number of digits that counts for the gap between groups.
-    Throughput one beat a cycle; no latency: a beat leaves in the cycle in which it is taken.
+    A label or model beat waits only for its data. A digit also waits
 
-    With staleness 1 the batches write their models to two banks in turn, and a batch reads the one that it will write;
-    the first batch of an epoch, for which the newest model is there, reads the other.
+    - at the start of a run until the models are loaded (`loaded`),
+    - at the start of a batch until at most `staleness` earlier batches are unpublished,
+    - at the start of an epoch until `epoch_go`,
+    - as the last digit of a group until digits + ROW_GAP cycles after the last digit of the previous group.
+
+    Table lanes process a draw word in two cycles, so that two draw words are at least two cycles apart, and 2 replaces
+    the number of digits in the gap between groups.
+
+    With staleness 1 the batches write their models to two banks in turn. A batch reads the bank that it will write. The
+    first batch of an epoch reads the other bank, which holds the newest model.
+
+    Latency: none; a beat leaves in the cycle in which it is taken. Throughput: one beat a cycle. Backpressure: none
+    from the lanes and the weights, which are always ready.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        Sizes of the build.
 
     Members
     -------
-    enable: In(1), take beats.
-    settings: In, the run.
-    beats: In, the reader's two streams.
-    loaded: In(1), the models that were loaded can be read from the next cycle on.
-    published: In(1), the first chunk of an updated model can be read from the next cycle on.
-    epoch_go: In(1), the epoch's results are safe, begin the next.
-    model: Out, stream of `model_layout`, always ready.
-    digits: Out, stream of `digit_layout`, always ready.
-    stall_memory: Out(1), the next beat is not there.
-    stall_model: Out(1), the next digit waits for another reason.
+    enable : 1 bit, in
+        Consume beats.
+    settings : settings_layout, in
+        Geometry of the run.
+    beats : array of 2 streams of beats, in
+        The base stream and the draw stream of the reader.
+    loaded : 1 bit, in
+        The loaded models can be read from the next cycle on.
+    published : 1 bit, in
+        The first chunk of an updated model can be read from the next cycle on.
+    epoch_go : 1 bit, in
+        The results of the epoch are stored; the next epoch may start.
+    model : stream of model_layout, out, always ready
+        Beats of models and levels.
+    digits : stream of digit_layout, out, always ready
+        Digit beats, with the labels of their rows.
+    stall_memory : 1 bit, out
+        The next beat has not arrived.
+    stall_model : 1 bit, out
+        The next digit waits for another reason.
     """
 
     def __init__(self, config: AcceleratorConfig):
@@ -62,39 +83,39 @@ class Sequencer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.walker = walker = AddressGenerator(self._config)
-        tokens, token = walker.tokens, walker.tokens.payload
-        m.d.comb += walker.settings.eq(self.settings)
+        m.submodules.address_generator = address_generator = AddressGenerator(self._config)
+        tokens, token = address_generator.tokens, address_generator.tokens.payload
+        m.d.comb += address_generator.settings.eq(self.settings)
 
-        which = token.kind == Kind.DRAW
-        is_digit = which | (token.kind == Kind.BASE)
-        beat = Array(beats.payload for beats in self.beats)[which]
-        present = Array(beats.valid for beats in self.beats)[which]
-        held = Signal()
+        is_draw = token.kind == Kind.DRAW
+        is_digit = is_draw | (token.kind == Kind.BASE)
+        beat = Array(beats.payload for beats in self.beats)[is_draw]
+        beat_valid = Array(beats.valid for beats in self.beats)[is_draw]
+        hold = Signal()
         taken = Signal()
         m.d.comb += [
-            held.eq(is_digit & self._hold(m, token, taken & is_digit & token.row_last)),
-            taken.eq(self.enable & tokens.valid & ~held & present),
+            hold.eq(is_digit & self._hold(m, token, taken & is_digit & token.row_last)),
+            taken.eq(self.enable & tokens.valid & ~hold & beat_valid),
             tokens.ready.eq(taken),
-            self.beats[BASE].ready.eq(taken & ~which),
-            self.beats[DRAW].ready.eq(taken & which),
-            self.stall_model.eq(self.enable & tokens.valid & held),
-            self.stall_memory.eq(self.enable & tokens.valid & ~held & ~present),
+            self.beats[BASE].ready.eq(taken & ~is_draw),
+            self.beats[DRAW].ready.eq(taken & is_draw),
+            self.stall_model.eq(self.enable & tokens.valid & hold),
+            self.stall_memory.eq(self.enable & tokens.valid & ~hold & ~beat_valid),
             self.model.valid.eq(taken & (token.kind == Kind.MODEL)),
             self.model.payload.words.eq(beat),
             self.digits.valid.eq(taken & is_digit),
             self.digits.payload.words.eq(beat),
-            self.digits.payload.draw.eq(which),
+            self.digits.payload.draw.eq(is_draw),
             self.digits.payload.end.batch_last.eq(token.batch_last),
             self.digits.payload.end.epoch_last.eq(token.epoch_last),
             *(self.model.payload[name].eq(token[name]) for name in ("chunk", "output", "part")),
             *(self.digits.payload[name].eq(token[name]) for name in ("chunk", *digit_flags(self._config))),
         ]
-        self._rows(m, token, taken & (token.kind == Kind.LABEL), beat)
+        self._connect_labels(m, token, taken & (token.kind == Kind.LABEL), beat)
         return m
 
     def _hold(self, m, token, group_ends):
-        """1 where no digit may be taken; also works out which bank is read."""
+        """Return 1 if a digit must wait; also choose the bank to read."""
         settings = self.settings
         digits = DRAW_CYCLES if self._config.table_lanes else settings.base_digits + settings.draws
         batch_ends = group_ends & token.batch_last
@@ -116,14 +137,14 @@ class Sequencer(wiring.Component):
         with m.If(batch_ends):
             m.d.sync += [epoch_wait.eq(token.epoch_last), bank.eq(~bank), first_batch.eq(token.epoch_last)]
         m.d.comb += self.digits.payload.bank.eq(settings.staleness & (bank ^ ~first_batch))
-        held = load_wait | (unpublished > settings.staleness) | epoch_wait | (token.row_last & (gap != 0))
+        hold = load_wait | (unpublished > settings.staleness) | epoch_wait | (token.row_last & (gap != 0))
         if self._config.table_lanes:
             draw = self.digits.payload.draw
-            held |= draw & delay_valid(m, self.digits.valid & draw, 1, "draw_before")[0]
-        return held
+            hold |= draw & delay_valid(m, self.digits.valid & draw, 1, "draw_before")[0]
+        return hold
 
-    def _rows(self, m, token, take_labels, beat):
-        """The labels of a group's rows, kept from the last label beats, and which of its rows there are."""
+    def _connect_labels(self, m, token, take_labels, beat):
+        """Keep the last label beat of each output; send labels and presence of the rows of a group."""
         config, settings = self._config, self.settings
         bits = WORD_BITS // LABELS_PER_WORD
         rows_here = Mux(
@@ -135,10 +156,10 @@ class Sequencer(wiring.Component):
             labels = Signal(config.width, name=f"labels_{output}")
             with m.If(take_labels & (token.output == output)):
                 m.d.sync += labels.eq(beat)
-            for column in range(config.rows_per_beat):
-                row = self.digits.payload.rows[output][column]
-                word = labels.word_select(column, WORD_BITS)
+            for row_index in range(config.rows_per_beat):
+                row = self.digits.payload.rows[output][row_index]
+                word = labels.word_select(row_index, WORD_BITS)
                 m.d.comb += [
                     row.label.eq(word.word_select(token.phase, bits)[: LABEL.bits]),
-                    row.present.eq(1 if column == 0 else column < rows_here),
+                    row.present.eq(1 if row_index == 0 else row_index < rows_here),
                 ]

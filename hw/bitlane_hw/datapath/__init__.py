@@ -1,1 +1,1 @@
-"""Samples to gradients to weights: dot lanes, scalar stage, gradient and update lanes."""
+"""From samples to gradients to weights: dot products, scalar stage, gradient pass, update lanes."""

@@ -1,4 +1,4 @@
-"""The dot products of a row with the model, digit by digit and exact."""
+"""The exact dot products of a row with the model, digit by digit."""
 
 from __future__ import annotations
 
@@ -14,21 +14,29 @@ from bitlane_hw.common.payloads import digits_of_word, dot_bits, dots_layout, ro
 
 
 class SignedSum(wiring.Component):
-    """sum over the 32 features of a chunk of weight * (sign ? 1 : -1), up to a sign that comes with it.
+    """Sum the 32 weights of a chunk, each with a sign.
 
-    A tree of adders in which each pair is added or subtracted as its signs are alike or not, and takes the sign of its
-    first: so a sign costs a carry-in, and no weight is ever negated. Latency 3, throughput one sum a cycle, no
-    backpressure.
+        sum_j weights[j] * (1 if signs[j] else -1) = total if positive else -total
+
+    The block is a tree of adders. Each adder adds a pair if the signs of its operands are equal and subtracts it
+    otherwise, and passes on the sign of its first operand. A sign thus costs a carry input, and no weight is negated.
+
+    Latency: 3 cycles. Throughput: one sum a cycle. No backpressure.
 
     Members
     -------
-    weights: In, 32 signed weights.
-    signs: In(32).
-    total, positive: Out, signed and 1 bit: the sum of 3 cycles ago is positive ? total : -total.
+    weights : 32 values of format WEIGHT, in
+        Weights of the chunk.
+    signs : 32 bits, in
+        Sign of each weight; 1 is plus.
+    total : signed, out
+        The sum, up to its sign.
+    positive : 1 bit, out
+        1 if the sum is `total`, 0 if it is `-total`.
     """
 
     LEVELS = CHUNK.bit_length() - 1
-    STAGES = (1, 3, 5)  # levels behind which there are registers; the weights come late, from a memory
+    STAGES = (1, 3, 5)  # levels followed by registers; the first comes early because the weights arrive late
     latency = len(STAGES)
 
     def __init__(self):
@@ -60,17 +68,27 @@ class SignedSum(wiring.Component):
 
 
 class DotLanes(wiring.Component):
-    """dot1 = q.X + u1.X and dot2 = q.X + u2.X for each row; dot1 = dot2 = q.X where there are no draws.
+    """Compute both dot products of each row: dot1 = q.X + u1.X and dot2 = q.X + u2.X; without draws both are q.X.
 
-    Two signed sums, one a digit bit: a base word of digits 2h + l adds 2 H + L to four times the chunk's total so
-    far, a draw word adds H to dot1 and L to dot2. Exact: `dot_bits` wide, unit 2**-(WEIGHT.fraction + base bits).
-    Latency 6 cycles from a row's last word; one word a cycle; gaps between words are free.
+    There is a `SignedSum` for each bit of a digit; H and L are their sums for digits 2h + l. A base word replaces the
+    total of its chunk by 4 total + 2 H + L. A draw word adds H to dot1 and L to dot2. The results are exact: `dot_bits`
+    wide, in units of 2**-(WEIGHT.fraction + base bits).
+
+    Latency: 6 cycles from the last word of a row. Throughput: one word a cycle, with gaps anywhere. No backpressure.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        Sizes of the build.
 
     Members
     -------
-    digits: In, stream of `row_layout`, always ready.
-    weights: In, the chunk's weights, one cycle after its digit.
-    dots: Out, stream of `dots_layout`, always ready.
+    digits : stream of row_layout, in, always ready
+        Digit words.
+    weights : 32 values of format WEIGHT, in
+        Weights of the chunk, one cycle after its digit word.
+    dots : stream of dots_layout, out, always ready
+        Dot products.
     """
 
     latency = 1 + SignedSum.latency + 2
@@ -95,31 +113,31 @@ class DotLanes(wiring.Component):
             m.d.comb += [high.signs[j].eq(word[j].high), low.signs[j].eq(word[j].low)]
         m.d.comb += [high.weights.eq(self.weights), low.weights.eq(self.weights)]
 
-        sums_late = 1 + SignedSum.latency
-        valid = delay_valid(m, self.digits.valid, sums_late + 1, "valid")
+        sum_latency = 1 + SignedSum.latency
+        valid = delay_valid(m, self.digits.valid, sum_latency + 1, "valid")
         draw, first, last_base, row_last = (
-            delay(m, digits[name], sums_late, name) for name in ("draw", "first", "last_base", "row_last")
+            delay(m, digits[name], sum_latency, name) for name in ("draw", "first", "last_base", "row_last")
         )
 
-        # The chunk's base digits, most significant first.
+        # Base digits of the chunk, most significant first.
         chunk_total = Signal(signed(dot_bits(CHUNK)))
-        before = Mux(first, 0, chunk_total << 2)
+        previous = Mux(first, 0, chunk_total << 2)
         minus = (~high.positive, ~low.positive)
-        with m.If(valid[sums_late - 1]):
-            m.d.sync += chunk_total.eq(add_three(before, (high.total << 1, low.total), minus, len(chunk_total)))
+        with m.If(valid[sum_latency - 1]):
+            m.d.sync += chunk_total.eq(add_three(previous, (high.total << 1, low.total), minus, len(chunk_total)))
 
-        # The row: a chunk's total when its last base digit is in it, and the draws.
-        add_late = register(m, draw | last_base, "adds")
-        draw_late = register(m, draw, "draw_late")
-        row_late = register(m, row_last, "row_late")
-        row_first = Signal(init=1)
+        # Row: the total of a chunk after its last base digit, and the draws.
+        adds = register(m, draw | last_base, "adds")
+        adds_draw = register(m, draw, "adds_draw")
+        ends_row = register(m, row_last, "ends_row")
+        row_begins = Signal(init=1)
         for i, (dot, total) in enumerate(((dots.dot1, high), (dots.dot2, low))):
             drawn = register(m, total.total, f"drawn_{i}")
-            minus = draw_late & ~register(m, total.positive, f"drawn_positive_{i}")
-            with m.If(valid[sums_late] & add_late):
-                m.d.sync += dot.eq(add_or_subtract(Mux(row_first, 0, dot), Mux(draw_late, drawn, chunk_total), minus))
-        with m.If(valid[sums_late] & add_late):
-            m.d.sync += row_first.eq(row_late)
-        m.d.sync += self.dots.valid.eq(valid[sums_late] & row_late)
+            minus = adds_draw & ~register(m, total.positive, f"drawn_positive_{i}")
+            with m.If(valid[sum_latency] & adds):
+                m.d.sync += dot.eq(add_or_subtract(Mux(row_begins, 0, dot), Mux(adds_draw, drawn, chunk_total), minus))
+        with m.If(valid[sum_latency] & adds):
+            m.d.sync += row_begins.eq(ends_row)
+        m.d.sync += self.dots.valid.eq(valid[sum_latency] & ends_row)
         m.d.comb += dots.end.as_value().eq(delay(m, digits.end.as_value(), self.latency, "end"))
         return m

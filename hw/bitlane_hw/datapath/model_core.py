@@ -1,4 +1,4 @@
-"""One of the models that are trained: its weights, the lanes that read and update them, and its scalar stage."""
+"""The datapath of one output: its weights, the lanes that read and update them, and its scalar stages."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from bitlane.contract.prng import SEED_BITS
 from bitlane_hw.common.fixed_point import delay, delay_valid, popcount, register
 from bitlane_hw.common.payloads import GroupEnd, Objective, Scale, digit_flags, digit_layout, settings_layout
 
+from .codebook import codebook_port
 from .dot import DotLanes
 from .gradient import GradientPass
-from .levels import level_port
 from .rounding import RANDOM_SETTINGS, ModelRounding, ScaledGradientRounding
 from .scalar import LossSum, Predict, Slope, Step
 from .table_dot import TableDot
@@ -26,14 +26,15 @@ from .update import THRESHOLD_BITS, UpdateLanes
 from .weights import ROUNDED, Weights
 
 
-def _dot(config: AcceleratorConfig) -> type[DotLanes | TableDot]:
+def _dot_type(config: AcceleratorConfig) -> type[DotLanes | TableDot]:
+    """Return the block that computes the dot products in this build."""
     return TableDot if config.table_lanes else DotLanes
 
 
-def start_latency(config: AcceleratorConfig) -> int:
-    """From a group's last beat to its scaled_gradients, in cycles."""
+def forward_latency(config: AcceleratorConfig) -> int:
+    """Return the cycles from the last beat of a group to its scaled gradients."""
     return (
-        _dot(config).latency
+        _dot_type(config).latency
         + Predict.latency
         + Slope.latency
         + Step.latency
@@ -42,29 +43,77 @@ def start_latency(config: AcceleratorConfig) -> int:
 
 
 class ModelCore(wiring.Component):
-    """Dot lanes and scalar stage for each column, then the gradient of all rows_per_beat into one set of weights.
+    """Train one model: dot lanes and a scalar stage for each row of a beat, one gradient pass, and one set of weights.
 
-    All of fixed latency, without backpressure: `update_latency` cycles after the last beat of a batch (of one digit)
-    the first beat of a batch that reads the new model may come.
+    The terms of all rows_per_beat rows are added into the same weights. All paths have a fixed latency and there is no
+    backpressure. A batch that reads the new model may start `update_latency` cycles after the last beat of the batch
+    before (with one digit a feature; one cycle later for each further digit).
 
     Parameters
     ----------
-    config: of the accelerator. output: this head's number.
+    config : AcceleratorConfig
+        Sizes of the build.
+    output : int
+        Index of the output.
 
     Members
     -------
-    settings, objective: In, the run. step, step_negative: In, `Scale`.
-    threshold: In, of L1. shrink: In(1), in the cycle of `batch_end`: L2 shrinks with this batch.
-    batch_end: Out(1).
-    digits: In, stream of `digit_layout`, always ready.
-    beats: In, stream of the row buffer: the same beats again, when they are needed.
-    clear_loss: In(1). loss: Out, format LOSS.
-    load, load_chunk, loaded: In, a chunk of the initial model.
-    dot_tables, gradient_tables: Out, with table lanes, `level_port` of each column.
-    store_chunk, storing: In, which chunk `stored` is; only while no sample is under way. stored: Out, a cycle later.
-    published, epoch_done, load_done: Out(1), see `UpdateLanes`.
-    begin, model_cut, scaled_gradient_cut, seed, seed_now: with random rounding alone, see `rounding`.
-    clipped: Out, values clipped.
+    settings : settings_layout, in
+        Geometry of the run.
+    objective : Objective, in
+        Loss, proximal operator and bounds of the run.
+    step : Scale, in
+        Step of rows with labels of 0 and more.
+    step_negative : Scale, in
+        Step of rows with negative labels.
+    threshold : unsigned, in
+        Threshold of L1, in units of MASTER.
+    shrink : 1 bit, in
+        L2 shrinks the weights with this batch. Valid in the cycle of `batch_end`.
+    batch_end : 1 bit, out
+        The scaled gradients of the last group of a batch are valid.
+    digits : stream of digit_layout, in, always ready
+        Digit beats.
+    beats : stream of beats, in
+        The same beats again, from the row buffer. They must be valid when the gradient pass needs them.
+    clear_loss : 1 bit, in
+        Clear the loss before an epoch.
+    loss : LOSS.bits bits, out
+        Loss of the epoch, of format LOSS.
+    load : 1 bit, in
+        Load a chunk of the initial model.
+    load_chunk : unsigned, in
+        That chunk.
+    loaded : 32 values of format MASTER, in
+        Its weights.
+    dot_codebooks : array of rows_per_beat codebook_port, out
+        Ports of the dot products. Only with table lanes.
+    gradient_codebooks : array of rows_per_beat codebook_port, out
+        Ports of the gradient pass. Only with table lanes.
+    begin : 1 bit, in
+        Take the seed of the run. Only with random rounding, like the next four members.
+    model_cut : 0 to 31, in
+        Low bits of a master weight that random rounding removes: see `ModelRounding`.
+    scaled_gradient_cut : 0 to 31, in
+        Low bits of a scaled gradient that random rounding removes: see `ScaledGradientRounding`.
+    seed : 32 bits, in
+        Seed of the run.
+    seed_now : 32 bits, out
+        Seed after the batches so far.
+    store_chunk : unsigned, in
+        Chunk to read.
+    storing : 1 bit, in
+        Read `store_chunk`. Only while no sample is in the pipeline.
+    stored : 32 values of format MASTER, out
+        Weights of `store_chunk`, one cycle later.
+    published : 1 bit, out
+        See `UpdateLanes`.
+    epoch_done : 1 bit, out
+        See `UpdateLanes`.
+    load_done : 1 bit, out
+        See `UpdateLanes`.
+    clipped : unsigned, out
+        Number of values clipped in a cycle.
     """
 
     def __init__(self, config: AcceleratorConfig, output: int):
@@ -74,8 +123,8 @@ class ModelCore(wiring.Component):
         self.clips = CHUNK + self._row_clips
         options = {}
         if config.table_lanes:
-            port = level_port(config)
-            options |= {name: Out(port).array(config.rows_per_beat) for name in ("dot_tables", "gradient_tables")}
+            port = codebook_port(config)
+            options |= {name: Out(port).array(config.rows_per_beat) for name in ("dot_codebooks", "gradient_codebooks")}
         if config.random_rounding:
             options |= {name: In(shape) for name, shape in {"begin": 1, **RANDOM_SETTINGS}.items()}
             options |= {"seed_now": Out(SEED_BITS)}
@@ -118,12 +167,12 @@ class ModelCore(wiring.Component):
             m.submodules.rounding = rounding = ScaledGradientRounding(config)
             scaled_gradients = rounding.scaled_gradients
             clips += self._round_scaled_gradients(m, rounding, gradient)
-        for column in range(config.rows_per_beat):
-            clips += self._row(m, column, weights, loss_sum, scaled_gradients[column])
+        for row in range(config.rows_per_beat):
+            clips += self._connect_row(m, row, weights, loss_sum, scaled_gradients[row])
 
-        to_start = start_latency(config)
-        start = delay_valid(m, self.digits.valid & digits.row_last, to_start, "start")[-1]
-        end = GroupEnd(delay(m, digits.end.as_value(), to_start, "end"))
+        latency = forward_latency(config)
+        start = delay_valid(m, self.digits.valid & digits.row_last, latency, "start")[-1]
+        end = GroupEnd(delay(m, digits.end.as_value(), latency, "end"))
         due = end.batch_last & ((self.objective.prox != Prox.L2) | self.shrink)
         connect(m, gradient.passes, lanes.passes)
         connect(m, wiring.flipped(self.beats), gradient.beats)
@@ -140,29 +189,29 @@ class ModelCore(wiring.Component):
         if config.random_rounding:
             m.submodules.model_rounding = model_rounding = ModelRounding(config)
             self._round_model(m, model_rounding, lanes, weights)
-        self._update(m, lanes, weights)
+        self._connect_update(m, lanes, weights)
         if config.table_lanes:
             clips += list(gradient.clipped)
-            for mine, its in zip(self.gradient_tables, gradient.tables, strict=True):
-                connect(m, its, wiring.flipped(mine))
-        few = Signal(range(self._row_clips + 1))
-        m.d.sync += [few.eq(popcount(Cat(clips))), self.clipped.eq(few + lanes.clipped)]
+            for port, inner in zip(self.gradient_codebooks, gradient.codebooks, strict=True):
+                connect(m, inner, wiring.flipped(port))
+        row_clips = Signal(range(self._row_clips + 1))
+        m.d.sync += [row_clips.eq(popcount(Cat(clips))), self.clipped.eq(row_clips + lanes.clipped)]
         return m
 
-    def _row(self, m, column, weights, loss_sum, scaled_gradients):
-        """The dot lanes and the scalar stage of a column; returns which of its values are clipped."""
+    def _connect_row(self, m, row, weights, loss_sum, scaled_gradients):
+        """Connect the dot lanes and the scalar stage of a row; return flags of the values that they clip."""
         config, digits = self._config, self.digits.payload
-        m.submodules[f"dot_{column}"] = dot = _dot(config)(config)
-        m.submodules[f"predict_{column}"] = predict = Predict(config)
-        m.submodules[f"slope_{column}"] = slope = Slope()
-        m.submodules[f"step_{column}"] = step = Step()
+        m.submodules[f"dot_{row}"] = dot = _dot_type(config)(config)
+        m.submodules[f"predict_{row}"] = predict = Predict(config)
+        m.submodules[f"slope_{row}"] = slope = Slope()
+        m.submodules[f"step_{row}"] = step = Step()
         connect(m, dot.dots, predict.dots)
         connect(m, predict.predictions, slope.predictions)
         m.d.comb += [
             dot.digits.valid.eq(self.digits.valid),
-            dot.digits.payload.word.eq(digits.words.word_select(column, WORD_BITS)),
+            dot.digits.payload.word.eq(digits.words.word_select(row, WORD_BITS)),
             *(dot.digits.payload[name].eq(digits[name]) for name in ("draw", *digit_flags(config))),
-            dot.digits.payload.end.eq(digits.rows[self._output][column]),
+            dot.digits.payload.end.eq(digits.rows[self._output][row]),
             dot.weights.eq(weights.published),
             predict.base_digits.eq(LEVEL.fraction // DIGIT_BITS if config.table_lanes else self.settings.base_digits),
             slope.loss.eq(self.objective.loss),
@@ -171,23 +220,24 @@ class ModelCore(wiring.Component):
             step.slopes.valid.eq(slope.slopes.valid),
             step.slopes.payload.eq(slope.slopes.payload),
             loss_sum.slopes.valid.eq(slope.slopes.valid),
-            loss_sum.slopes.payload[column].eq(slope.slopes.payload),
+            loss_sum.slopes.payload[row].eq(slope.slopes.payload),
             scaled_gradients.eq(step.scaled_gradients.payload),
         ]
         if config.table_lanes:
-            connect(m, dot.tables, wiring.flipped(self.dot_tables[column]))
+            connect(m, dot.codebook, wiring.flipped(self.dot_codebooks[row]))
             m.d.comb += [dot.settings.eq(self.settings), dot.digits.payload.chunk.eq(digits.chunk)]
         squares = self.objective.loss == Loss.SQUARES
-        predicted, sloped = predict.predictions, slope.slopes
+        predictions, slopes = predict.predictions, slope.slopes
         return [
-            *(clip & predicted.valid & predicted.payload.end.present & squares for clip in predict.clipped),
-            *(clip & sloped.valid & sloped.payload.end.present for clip in slope.clipped),
+            *(clip & predictions.valid & predictions.payload.end.present & squares for clip in predict.clipped),
+            *(clip & slopes.valid & slopes.payload.end.present for clip in slope.clipped),
             *step.clipped,
         ]
 
-    def _update(self, m, lanes, weights):
+    def _connect_update(self, m, lanes, weights):
+        """Connect the update lanes to the weights, and the weights to their other readers."""
         chunk, bank = self.digits.payload.chunk, self.digits.payload.bank
-        if self._config.table_lanes:  # its levels come a cycle later than a digit would
+        if self._config.table_lanes:  # levels arrive one cycle later than digits
             chunk, bank = register(m, chunk, "chunk"), register(m, bank, "bank")
         m.d.comb += [
             lanes.settings.eq(self.settings),
@@ -217,22 +267,22 @@ class ModelCore(wiring.Component):
             ]
 
     def _round_scaled_gradients(self, m, rounding, gradient):
-        """Between the scalar stages and the gradient; returns which scaled_gradients are clipped."""
-        ahead = start_latency(self._config) - SCALED_GRADIENT_LATENCY - rounding.AHEAD
+        """Insert the rounding between scalar stages and gradient pass; return flags of the clipped values."""
+        delay_cycles = forward_latency(self._config) - SCALED_GRADIENT_LATENCY - rounding.LEAD_CYCLES
         valid = self.digits.valid & self.digits.payload.row_last
         m.d.comb += [
             rounding.begin.eq(self.begin),
             rounding.cut.eq(self.scaled_gradient_cut),
             rounding.seed.eq(self.seed),
-            rounding.due.eq(delay_valid(m, valid, ahead, "due")[-1]),
-            rounding.end.eq(GroupEnd(delay(m, self.digits.payload.end.as_value(), ahead, "due_end"))),
-            *(mine.eq(rounded) for mine, rounded in zip(gradient.scaled_gradients, rounding.rounded, strict=True)),
+            rounding.due.eq(delay_valid(m, valid, delay_cycles, "due")[-1]),
+            rounding.end.eq(GroupEnd(delay(m, self.digits.payload.end.as_value(), delay_cycles, "due_end"))),
+            *(port.eq(rounded) for port, rounded in zip(gradient.scaled_gradients, rounding.rounded, strict=True)),
             self.seed_now.eq(rounding.seed_now),
         ]
         return list(rounding.clipped)
 
     def _round_model(self, m, rounding, lanes, weights):
-        """Between the update lanes and the published weights."""
+        """Insert the rounding between the update lanes and the published weights."""
         m.d.comb += [
             rounding.begin.eq(self.begin),
             rounding.cut.eq(self.model_cut),

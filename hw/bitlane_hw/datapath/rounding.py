@@ -1,6 +1,6 @@
-"""Random rounding: of the model that dot products read, and of the scaled_gradients that make the gradient.
+"""Random rounding of the published model and of the scaled gradients (end-to-end low precision: ZipML, eq. 2).
 
-End-to-end low precision (ZipML, eq. 2): both are unbiased, with as many bits as a run asks for.
+Both are unbiased and keep as many bits as the run asks for.
 """
 
 from __future__ import annotations
@@ -18,14 +18,26 @@ from bitlane_hw.common.fixed_point import delay, delay_valid, register, saturate
 from bitlane_hw.common.payloads import GroupEnd, ScaledGradients
 
 CUT = range(32)
-RANDOM_SETTINGS = {"model_cut": CUT, "scaled_gradient_cut": CUT, "seed": SEED_BITS}  # of a run
+RANDOM_SETTINGS = {"model_cut": CUT, "scaled_gradient_cut": CUT, "seed": SEED_BITS}  # registers of a run
 HALF = SEED_BITS // 2
-STAGE_ROUNDS = len(ROUND_KEYS) // 2  # a cycle
-WORD_LATENCY = 2  # of `random_word`
+STAGE_ROUNDS = len(ROUND_KEYS) // 2  # rounds in a cycle
+WORD_LATENCY = 2  # cycles of `random_word`
 
 
 def random_word(m: Module, count: Value, lane: int, name: str) -> Value:
-    """The lane's word of a count, `bitlane.contract.prng`, two cycles later."""
+    """Return the random word of a lane for a count (`bitlane.contract.prng`), two cycles later.
+
+    Parameters
+    ----------
+    m : Module
+        Module that receives the logic.
+    count : Value
+        Seed of the batch plus PLACE_STEP for each earlier chunk or group of the batch.
+    lane : int
+        Index of the lane.
+    name : str
+        Prefix of the names of the signals.
+    """
     mixed = Signal(SEED_BITS, name=f"{name}_count")
     m.d.comb += mixed.eq(count ^ lane_offset(lane))
     for first in range(0, len(ROUND_KEYS), STAGE_ROUNDS):
@@ -38,34 +50,72 @@ def random_word(m: Module, count: Value, lane: int, name: str) -> Value:
     return mixed
 
 
-def kept_mask(m: Module, cut: Value, name: str) -> Value:
-    """A 1 for every bit of a 32-bit number that a cut leaves."""
+def cut_mask(m: Module, cut: Value, name: str) -> Value:
+    """Return a mask of the bits of a 32-bit number that remain after a cut, one cycle later."""
     return register(m, (Const(-1, signed(MASTER.bits)) << cut)[: MASTER.bits], name)
 
 
-def _rounded(value: Value, word: Value, kept: Value) -> Value:
-    """`bitlane.contract.fixed_point.round_at_random` of a signed value of 32 bits: 33 bits, signed."""
-    total = (value + Cat(word & ~kept, Const(0, 1)).as_signed())[: len(kept) + 1]
-    return (total & Cat(kept, Const(1, 1))).as_signed()
+def _rounded(value: Value, word: Value, mask: Value) -> Value:
+    """Return `bitlane.contract.fixed_point.round_at_random` of a signed 32-bit value, as a signed 33-bit value."""
+    total = (value + Cat(word & ~mask, Const(0, 1)).as_signed())[: len(mask) + 1]
+    return (total & Cat(mask, Const(1, 1))).as_signed()
 
 
 class ModelRounding(wiring.Component):
-    """Rounds a chunk's weights on their way to the published copy; `PUBLISH_LATENCY` cycles, a chunk a cycle.
+    """Round the weights of a chunk at random on their way to the published copy.
 
-    The low `cut` bits are left out, up with the probability of what they stand for; what would leave MASTER is its
-    largest value. Every batch's words are those of a seed of its own, the initial model's those of the first.
+    The low `cut` bits are removed. A weight is rounded up with the probability that makes the result unbiased; a result
+    above the range of MASTER becomes its maximum. Each batch uses the random words of its own seed, and the initial
+    model those of the seed of the run.
+
+    Latency: `PUBLISH_LATENCY` cycles. Throughput: one chunk a cycle. No backpressure.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        Sizes of the build; with random rounding.
 
     Members
     -------
-    begin: In(1), until a run's registers are there. cut, seed: In, its registers.
-    publish, address, bank, masters: In, a chunk of 32 weights, chunk after chunk from 0 on.
-    published, epoch_done, load_done: In(1), of the update lanes.
-    rounded_...: Out, all of them when the chunk is rounded.
+    begin : 1 bit, in
+        High until the registers of the run are valid: take the seed.
+    cut : 0 to 31, in
+        Bits to remove.
+    seed : 32 bits, in
+        Seed of the run.
+    publish : 1 bit, in
+        Publish a chunk. The chunks of a model come in order, starting with chunk 0.
+    address : unsigned, in
+        Index of the chunk.
+    bank : 1 bit, in
+        Bank of the published copy.
+    masters : 32 values of format MASTER, in
+        Weights of the chunk.
+    published : 1 bit, in
+        See `UpdateLanes`.
+    epoch_done : 1 bit, in
+        See `UpdateLanes`.
+    load_done : 1 bit, in
+        See `UpdateLanes`.
+    rounded_publish : 1 bit, out
+        Publish the rounded chunk.
+    rounded_address : unsigned, out
+        Index of the rounded chunk.
+    rounded_bank : 1 bit, out
+        Bank of the published copy.
+    rounded_masters : 32 values of format MASTER, out
+        Rounded weights of the chunk.
+    rounded_published : 1 bit, out
+        `published`, delayed like the chunk.
+    rounded_epoch_done : 1 bit, out
+        `epoch_done`, delayed like the chunk.
+    rounded_load_done : 1 bit, out
+        `load_done`, delayed like the chunk.
     """
 
     def __init__(self, config: AcceleratorConfig):
         self._config = config
-        moved = {
+        delayed = {
             "publish": 1,
             "address": range(config.max_chunks),
             "bank": 1,
@@ -79,8 +129,8 @@ class ModelRounding(wiring.Component):
                 "begin": In(1),
                 "cut": In(CUT),
                 "seed": In(SEED_BITS),
-                **{name: In(shape) for name, shape in moved.items()},
-                **{f"rounded_{name}": Out(shape) for name, shape in moved.items()},
+                **{name: In(shape) for name, shape in delayed.items()},
+                **{f"rounded_{name}": Out(shape) for name, shape in delayed.items()},
             }
         )
 
@@ -91,21 +141,21 @@ class ModelRounding(wiring.Component):
         loading = Signal(init=1)
         next_seed = Signal(SEED_BITS)
         m.d.comb += next_seed.eq(Mux(loading, seed, seed + SEED_STEP))
-        now = Mux(self.address == 0, next_seed, count)
+        count_now = Mux(self.address == 0, next_seed, count)
         with m.If(self.begin):
             m.d.sync += seed.eq(self.seed)
         with m.If(self.publish):
-            m.d.sync += count.eq(now + PLACE_STEP)
+            m.d.sync += count.eq(count_now + PLACE_STEP)
             with m.If(self.address == 0):
                 m.d.sync += seed.eq(next_seed)
         with m.If(self.load_done):
             m.d.sync += loading.eq(0)
 
-        kept = kept_mask(m, self.cut, "kept")
+        mask = cut_mask(m, self.cut, "retained")
         for j in range(CHUNK):
-            word = random_word(m, now, j, f"word_{j}")
+            word = random_word(m, count_now, j, f"word_{j}")
             master = delay(m, self.masters.word_select(j, MASTER.bits), WORD_LATENCY, f"master_{j}")
-            value, _ = saturate(_rounded(master.as_signed(), word, kept), MASTER)
+            value, _ = saturate(_rounded(master.as_signed(), word, mask), MASTER)
             m.d.sync += self.rounded_masters.word_select(j, MASTER.bits).eq(value)
         for name in ("address", "bank"):
             m.d.comb += getattr(self, f"rounded_{name}").eq(delay(m, getattr(self, name), PUBLISH_LATENCY, name))
@@ -116,21 +166,42 @@ class ModelRounding(wiring.Component):
 
 
 class ScaledGradientRounding(wiring.Component):
-    """Rounds both scaled_gradients of each column's row, `COEFFICIENT_LATENCY` cycles later.
+    """Round both scaled gradients of each row of a group at random.
 
-    The low `cut` bits are left out, up with the probability of what they stand for, and clipped to COEFFICIENT.
+    The low `cut` bits are removed. A value is rounded up with the probability that makes the result unbiased, and the
+    result is clipped to SCALED_GRADIENT. The random words depend on the seed of the batch and the index of the group.
+
+    Latency: `SCALED_GRADIENT_LATENCY` cycles from `scaled_gradients`, which follow `due` by `LEAD_CYCLES` cycles.
+    Throughput: one group a cycle. No backpressure; the results stay until those of the next group.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        Sizes of the build; with random rounding.
 
     Members
     -------
-    begin: In(1), until a run's registers are there. cut, seed: In, its registers.
-    due: In(1), a group's scaled_gradients come `AHEAD` cycles later. end: In, with it.
-    scaled_gradients: In, of each column's row.
-    rounded: Out, likewise; they stay until the next group's.
-    clipped: Out, two flags a column, with the rounded ones.
-    seed_now: Out, after the batches so far.
+    begin : 1 bit, in
+        High until the registers of the run are valid: take the seed.
+    cut : 0 to 31, in
+        Bits to remove.
+    seed : 32 bits, in
+        Seed of the run.
+    due : 1 bit, in
+        The scaled gradients of a group will be valid `LEAD_CYCLES` cycles later.
+    end : GroupEnd, in
+        Facts about the group. Valid with `due`.
+    scaled_gradients : array of rows_per_beat ScaledGradients, in
+        Scaled gradients of each row of the group.
+    rounded : array of rows_per_beat ScaledGradients, out
+        Their rounded values.
+    clipped : 2 * rows_per_beat bits, out
+        For each row, flags of clipped values: total, difference. Valid when `rounded` changes.
+    seed_now : 32 bits, out
+        Seed after the batches so far.
     """
 
-    AHEAD = WORD_LATENCY
+    LEAD_CYCLES = WORD_LATENCY
 
     def __init__(self, config: AcceleratorConfig):
         self._columns = config.rows_per_beat
@@ -152,21 +223,21 @@ class ScaledGradientRounding(wiring.Component):
         m = Module()
         count = Signal(SEED_BITS)
         first = Signal(init=1)
-        now = Mux(first, self.seed_now, count)
+        count_now = Mux(first, self.seed_now, count)
         with m.If(self.begin):
             m.d.sync += self.seed_now.eq(self.seed)
         with m.If(self.due):
-            m.d.sync += [count.eq(now + PLACE_STEP), first.eq(self.end.batch_last)]
+            m.d.sync += [count.eq(count_now + PLACE_STEP), first.eq(self.end.batch_last)]
             with m.If(self.end.batch_last):
                 m.d.sync += self.seed_now.eq(self.seed_now + SEED_STEP)
 
-        valid = delay_valid(m, self.due, self.AHEAD, "due")[-1]
-        kept = kept_mask(m, self.cut, "kept")
-        for column, (given, rounded) in enumerate(zip(self.scaled_gradients, self.rounded, strict=True)):
+        valid = delay_valid(m, self.due, self.LEAD_CYCLES, "due")[-1]
+        mask = cut_mask(m, self.cut, "retained")
+        for row, (given, rounded) in enumerate(zip(self.scaled_gradients, self.rounded, strict=True)):
             for i, name in enumerate(("total", "difference")):
-                lane = 2 * column + i
-                word = random_word(m, now, CHUNK + lane, f"word_{lane}")
-                value, clipped = saturate(_rounded(given[name], word, kept), SCALED_GRADIENT)
+                lane = 2 * row + i
+                word = random_word(m, count_now, CHUNK + lane, f"word_{lane}")
+                value, clipped = saturate(_rounded(given[name], word, mask), SCALED_GRADIENT)
                 m.d.sync += self.clipped[lane].eq(valid & clipped)
                 with m.If(valid):
                     m.d.sync += rounded[name].eq(value)

@@ -1,4 +1,4 @@
-"""Between the dot products and the gradient: the slopes of the loss, the loss itself, and the step taken."""
+"""The scalar stage between dot products and gradient: predictions, slopes of the loss, the loss, and the step."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from bitlane_hw.common.fixed_point import (
     delay_valid,
     inverted_if,
     register,
+    round_and_saturate,
     round_half_up,
-    rounded,
     saturate,
 )
 from bitlane_hw.common.payloads import Predictions, Scale, ScaledGradients, Slopes, dot_bits, dots_layout
@@ -28,23 +28,32 @@ ONE = 1 << RESIDUAL.fraction
 
 
 class Predict(wiring.Component):
-    """z = saturate(round_half_up(dot, base bits)), for both dot products of a row.
+    """Round both dot products of a row: z = saturate(round_half_up(dot, base bits)), of format RESIDUAL.
 
-    Latency 2; a row a cycle; no backpressure.
+    Latency: 2 cycles. Throughput: one row a cycle. No backpressure.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        Sizes of the build.
 
     Members
     -------
-    base_digits: In(5), half the base bits.
-    dots: In, stream of `dots_layout`.
-    predictions: Out, stream of `Predictions`.
-    clipped: Out(2), with the predictions: which of them were clipped.
+    base_digits : 5 bits, in
+        Half the number of base bits.
+    dots : stream of dots_layout, in, always ready
+        Dot products.
+    predictions : stream of Predictions, out, always ready
+        Rounded dot products.
+    clipped : 2 bits, out
+        Flags of clipped predictions: z1, z2. Valid with `predictions`.
     """
 
     latency = 2
 
     def __init__(self, config: AcceleratorConfig):
         bits = dot_bits(config.max_features)
-        # Of 2**(1 - base bits) dot, both ends included; levels, in 16 bits, go from -2 to 2.
+        # Bits of 2**(1 - base bits) * dot, both ends included. Levels, with 16 fraction bits, go from -2 to 2.
         self._quotient_bits = bits - 2 * MAX_DIGITS + 2 + config.table_lanes
         super().__init__(
             {
@@ -61,7 +70,7 @@ class Predict(wiring.Component):
         for i, (dot, z) in enumerate(((dots.dot1, out.z1), (dots.dot2, out.z2))):
             doubled = (dot << 1) >> (self.base_digits << 1)
             shifted = register(m, doubled[: self._quotient_bits].as_signed(), f"shifted_{i}")
-            value, clipped = rounded(shifted, RESIDUAL)
+            value, clipped = round_and_saturate(shifted, RESIDUAL)
             m.d.sync += [z.eq(value), self.clipped[i].eq(clipped)]
         m.d.comb += [
             self.predictions.valid.eq(delay_valid(m, self.dots.valid, self.latency, "valid")[-1]),
@@ -71,22 +80,27 @@ class Predict(wiring.Component):
 
 
 class Slope(wiring.Component):
-    """The slopes r of the loss at both predictions z of a row, and the loss; y is the label.
+    """Compute the slopes r of the loss at both predictions z of a row with label y, and the cost of the row.
 
         SQUARES    r = saturate(z - y)
-        HINGE      r = -y where y z < 1, else 0                  y the sign of the label, -1 or 1
-                   cost = max(0, 1 - y z), of both z together
-        LOGISTIC   r = sigmoid(z) - [y > 0]                      sigmoid from a table, `contract.logistic_table`
-                   cost = log(1 + exp(-y z)) = max(0, -y z) + log(1 + exp(-|z|)), likewise
+        HINGE      r = -y if y z < 1, else 0                     y is the sign of the label, -1 or 1
+                   cost = max(0, 1 - y z), summed over both z
+        LOGISTIC   r = sigmoid(z) - [y > 0]                      sigmoid from the table of `contract.sigmoid_lut`
+                   cost = log(1 + exp(-y z)) = max(0, -y z) + log(1 + exp(-|z|)), summed over both z
 
-    Latency 2; a row a cycle; no backpressure.
+    Predictions, slopes and costs have the unit of RESIDUAL. Latency: 2 cycles. Throughput: one row a cycle. No
+    backpressure.
 
     Members
     -------
-    loss: In, `contract.Loss`.
-    predictions: In, stream of `Predictions`.
-    slopes: Out, stream of `Slopes`.
-    clipped: Out(2), with the slopes: which of them were clipped.
+    loss : Loss, in
+        Loss of the run.
+    predictions : stream of Predictions, in, always ready
+        Predictions.
+    slopes : stream of Slopes, out, always ready
+        Slopes and costs.
+    clipped : 2 bits, out
+        Flags of clipped slopes: r1, r2. Valid with `slopes`.
     """
 
     latency = 2
@@ -104,73 +118,78 @@ class Slope(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         predictions, slopes = self.predictions.payload, self.slopes.payload
-        cells = [sigmoid | cost << LUT.bits for sigmoid, cost in sigmoid_lut()]
-        m.submodules.table = table = memory.Memory(shape=2 * LUT.bits, depth=1 << LUT_ADDRESS_BITS, init=cells)
+        entries = [sigmoid | cost << LUT.bits for sigmoid, cost in sigmoid_lut()]
+        m.submodules.lut = lut = memory.Memory(shape=2 * LUT.bits, depth=1 << LUT_ADDRESS_BITS, init=entries)
         squares, logistic = self.loss == Loss.SQUARES, self.loss == Loss.LOGISTIC
         label = predictions.end.label
         label_positive = register(m, ~label[-1], "label_positive")
         costs = []
         for i, (z, r) in enumerate(((predictions.z1, slopes.r1), (predictions.z2, slopes.r2))):
-            cell = table.read_port()
+            entry = lut.read_port()
             magnitude = inverted_if(z[-1], z)[:-1]
-            m.d.comb += cell.addr.eq(magnitude[-LUT_ADDRESS_BITS:])
-            sigmoid, cost = (cell.data.word_select(half, LUT.bits) << TABLE_SHIFT for half in (0, 1))
+            m.d.comb += entry.addr.eq(magnitude[-LUT_ADDRESS_BITS:])
+            sigmoid, cost = (entry.data.word_select(half, LUT.bits) << LUT_SHIFT for half in (0, 1))
 
-            value = register(m, self._value(z, label, squares), f"value_{i}")
-            loses = ~value[-1] & value[:-1].any()
+            value = register(m, self._difference(z, label, squares), f"value_{i}")
+            violates_margin = ~value[-1] & value[:-1].any()
             z_positive = register(m, ~z[-1], f"z_positive_{i}")
             residual, clipped = saturate(value, RESIDUAL)
-            against = Mux(label_positive, Const(-ONE, signed(RESIDUAL.bits)), ONE)  # a slope of one
-            offset = Mux(label_positive ^ z_positive, against, 0)
-            curved = add_or_subtract(offset, _signed(sigmoid), z_positive)
+            hinge_slope = Mux(label_positive, Const(-ONE, signed(RESIDUAL.bits)), ONE)  # for HINGE
+            offset = Mux(label_positive ^ z_positive, hinge_slope, 0)
+            logistic_slope = add_or_subtract(offset, _signed(sigmoid), z_positive)
             m.d.sync += [
-                r.eq(Mux(squares, residual, Mux(logistic, curved, Mux(loses, against, 0)))),
+                r.eq(Mux(squares, residual, Mux(logistic, logistic_slope, Mux(violates_margin, hinge_slope, 0)))),
                 self.clipped[i].eq(squares & clipped),
             ]
-            costs.append((Mux(loses, value, 0), Mux(logistic, cost, 0)))
-        (lost1, cost1), (lost2, cost2) = costs
-        m.d.sync += [slopes.margin_cost.eq(lost1 + lost2), slopes.table_cost.eq(cost1 + cost2)]
+            costs.append((Mux(violates_margin, value, 0), Mux(logistic, cost, 0)))
+        (margin1, cost1), (margin2, cost2) = costs
+        m.d.sync += [slopes.margin_cost.eq(margin1 + margin2), slopes.table_cost.eq(cost1 + cost2)]
         m.d.comb += [
             self.slopes.valid.eq(delay_valid(m, self.predictions.valid, self.latency, "valid")[-1]),
             slopes.end.as_value().eq(delay(m, predictions.end.as_value(), self.latency, "end")),
         ]
         return m
 
-    def _value(self, z, label, squares):
-        """With one adder z - y (squares), 1 - y z (hinge), or - y z."""
+    def _difference(self, z, label, squares):
+        """Return z - y (SQUARES), 1 - y z (HINGE) or -y z (LOGISTIC), computed by one adder."""
         flip = ~squares & ~label[-1]
         minus_label = ~(label << (RESIDUAL.fraction - LABEL.fraction))
         constant = Mux(squares, minus_label, Mux(self.loss == Loss.HINGE, ONE, 0))
         return add_with_carry(inverted_if(flip, z), _signed(constant), squares | flip)
 
 
-TABLE_SHIFT = RESIDUAL.fraction - LUT.fraction
+LUT_SHIFT = RESIDUAL.fraction - LUT.fraction
 
 
 def _signed(value):
-    """An expression as a signed value of its own width, or of one bit more where it is unsigned."""
+    """Return an expression as a signed value of the same width; of one bit more if it is unsigned."""
     shape = value.shape()
     return value.as_signed() if shape.signed else (value + Const(0, signed(1))).as_signed()
 
 
 class LossSum(wiring.Component):
-    """The loss, summed over the rows of an epoch.
+    """Sum the loss over the rows of an epoch.
 
-        SQUARES    loss += round_half_up(r1 * r2, 8)        an unbiased estimate of the squared residual
-        otherwise  loss += cost << 11                       the mean of both copies' losses
+        SQUARES            loss += round_half_up(r1 * r2, 8)    unbiased estimate of the squared residual
+        HINGE, LOGISTIC    loss += cost << 11                   mean of the losses at both predictions
 
-    Latency 5; cleared by `clear`, before the next epoch's first row.
+    Latency: 5 cycles. Throughput: one group a cycle. No backpressure.
 
     Parameters
     ----------
-    rows_per_beat: rows that come together.
+    rows_per_beat : int
+        Rows of a group.
 
     Members
     -------
-    squares: In(1).
-    slopes: In, stream of `Slopes`, one for each column.
-    clear: In(1).
-    loss: Out, format LOSS.
+    squares : 1 bit, in
+        The loss is SQUARES.
+    slopes : stream of an array of rows_per_beat Slopes, in, always ready
+        Slopes and costs of each row of a group.
+    clear : 1 bit, in
+        Clear the sum. Must come before the first row of the next epoch.
+    loss : LOSS.bits bits, out
+        The sum, of format LOSS.
     """
 
     latency = 5
@@ -189,15 +208,15 @@ class LossSum(wiring.Component):
         m = Module()
         valid = delay_valid(m, self.slopes.valid, self.latency - 1, "valid")
         added = 0
-        for column, row in enumerate(self.slopes.payload):
-            present = delay(m, row.end.present, 3, f"present_{column}")
-            cost = delay(m, row.margin_cost + row.table_cost, 3, f"cost_{column}")
-            r1 = register(m, row.r1, f"factor_1_{column}")
-            r2 = register(m, row.r2, f"factor_2_{column}")
-            product = delay(m, r1 * r2, 2, f"product_{column}")
+        for i, row in enumerate(self.slopes.payload):
+            present = delay(m, row.end.present, 3, f"present_{i}")
+            cost = delay(m, row.margin_cost + row.table_cost, 3, f"cost_{i}")
+            r1 = register(m, row.r1, f"factor_1_{i}")
+            r2 = register(m, row.r2, f"factor_2_{i}")
+            product = delay(m, r1 * r2, 2, f"product_{i}")
             rounded = round_half_up(product, 2 * RESIDUAL.fraction - LOSS.fraction)
-            one = Mux(self.squares, rounded, cost << (LOSS.fraction - RESIDUAL.fraction - 1))
-            added = added + Mux(present, one, 0)
+            row_loss = Mux(self.squares, rounded, cost << (LOSS.fraction - RESIDUAL.fraction - 1))
+            added = added + Mux(present, row_loss, 0)
         added = register(m, added, "added")
         with m.If(self.clear):
             m.d.sync += self.loss.eq(0)
@@ -207,17 +226,28 @@ class LossSum(wiring.Component):
 
 
 class Step(wiring.Component):
-    """total = saturate(round_half_up((r1 + r2) * mantissa, exponent + 4)), difference alike with r2 - r1.
+    """Multiply the sum and the difference of the slopes of a row by the step.
 
-    Mantissa and exponent are those of the label's sign; both results are 0 where there is no row. Latency 5; a row
-    a cycle; no backpressure; the scaled_gradients stay until the next row's.
+        total      = saturate(round_half_up((r1 + r2) * mantissa, exponent + 4))
+        difference = saturate(round_half_up((r2 - r1) * mantissa, exponent + 4))
+
+    The results have format SCALED_GRADIENT. The sign of the label selects mantissa and exponent. For a row that is not
+    present both results are 0.
+
+    Latency: 5 cycles. Throughput: one row a cycle. No backpressure; the results stay until those of the next row.
 
     Members
     -------
-    step, step_negative: In, `Scale`, step / batch in 2**-STEP_FRACTION of rows with labels of 0 and more, and below.
-    slopes: In, stream of `Slopes`.
-    scaled_gradients: Out, stream of `Coefficients`.
-    clipped: Out(2), with the scaled_gradients.
+    step : Scale, in
+        Step / batch size for rows with labels of 0 and more, in 2**-STEP_FRACTION.
+    step_negative : Scale, in
+        Step / batch size for rows with negative labels.
+    slopes : stream of Slopes, in, always ready
+        Slopes.
+    scaled_gradients : stream of ScaledGradients, out, always ready
+        Scaled gradients.
+    clipped : 2 bits, out
+        Flags of clipped values: total, difference. Valid with `scaled_gradients`.
     """
 
     latency = 5
@@ -239,7 +269,8 @@ class Step(wiring.Component):
         slopes, scaled_gradients = self.slopes.payload, self.scaled_gradients.payload
         valid = delay_valid(m, self.slopes.valid, self.latency, "valid")
         scale = Mux(slopes.end.label[-1], self.step_negative.as_value(), self.step.as_value())
-        # Without a row the step is 0, not the slopes: Yosys loses the reset of a sum whose register a DSP takes.
+        # A row that is not present clears the step, not the slopes: if Yosys packs a register behind an adder into a
+        # DSP, it loses the reset of that register.
         mantissa = register(m, Mux(slopes.end.present, Scale(scale).mantissa, 0), "mantissa")
         exponent = delay(m, Scale(scale).exponent, 3, "exponent")
         operands = (
@@ -250,7 +281,7 @@ class Step(wiring.Component):
             factor = register(m, operand, f"factor_{i}")
             product = delay(m, factor * mantissa, 2, f"product_{i}")
             shifted = register(m, (product >> (self.SHIFT - 1)) >> exponent, f"shifted_{i}")
-            value, clipped = rounded(shifted, SCALED_GRADIENT)
+            value, clipped = round_and_saturate(shifted, SCALED_GRADIENT)
             with m.If(valid[3]):
                 m.d.sync += scaled_gradient.eq(value)
             m.d.sync += self.clipped[i].eq(valid[3] & clipped)

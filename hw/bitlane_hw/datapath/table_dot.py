@@ -1,4 +1,4 @@
-"""The dot products of a row with the model, of levels that are looked up, exact."""
+"""The exact dot products of a row with the model, from levels of codebooks."""
 
 from __future__ import annotations
 
@@ -12,29 +12,42 @@ from bitlane.contract.layout import CHUNK
 from bitlane_hw.common.fixed_point import add_three, delay, delay_valid, register
 from bitlane_hw.common.payloads import dots_layout, row_layout, settings_layout
 
-from .levels import LevelLookup, level_port
+from .codebook import CodebookLookup, codebook_port
 
 
 class TableDot(wiring.Component):
-    """dot1 = L1.X and dot2 = L2.X for each row, with the levels L1 and L2 that the two draws of a feature chose.
+    """Compute both dot products of each row: dot1 = L1.X and dot2 = L2.X.
 
-    32 multipliers: a chunk's draw word takes them for two cycles, with its first levels and with its second ones, so
-    two draw words come two cycles apart at least. An exact tree of adders behind them, and a sum over the chunks, unit
-    2**-(WEIGHT.fraction + LEVEL.fraction). Latency 9 cycles from a row's last word; no backpressure.
+    L1 and L2 are the levels that the two draws of each feature selected. There are 32 multipliers. The draw word of a
+    chunk uses them for two cycles, first for the levels of L1 and then for those of L2. An exact tree of adders
+    follows, and a sum over the chunks. The unit of the results is 2**-(WEIGHT.fraction + LEVEL.fraction).
+
+    Latency: 9 cycles from the last word of a row. Throughput: a draw word in two cycles; draw words must be at least
+    two cycles apart. No backpressure.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        Sizes of the build; with table lanes.
 
     Members
     -------
-    settings: In, the run.
-    digits: In, stream of `row_layout`, always ready.
-    weights: In, a chunk's weights, two cycles after its draw word.
-    tables: Out, `level_port`.
-    dots: Out, stream of `dots_layout`, always ready.
+    settings : settings_layout, in
+        Geometry of the run.
+    digits : stream of row_layout, in, always ready
+        Digit words.
+    weights : 32 values of format WEIGHT, in
+        Weights of the chunk, two cycles after its draw word.
+    codebook : codebook_port, out
+        Port of the codebooks.
+    dots : stream of dots_layout, out, always ready
+        Dot products.
     """
 
-    STAGES = (2, 4)  # levels of the tree behind which there are registers; the last is added with the row's sum
-    to_levels = 2  # from a draw word: the lookup, and the read
-    to_sums = to_levels + 3 + len(STAGES)  # the multipliers' three registers
-    latency = to_sums + 2
+    STAGES = (2, 4)  # levels of the tree followed by registers; the last level is part of the sum over the row
+    level_latency = 2  # cycles from a draw word to its levels: lookup and read
+    sum_latency = level_latency + 3 + len(STAGES)  # the multipliers have three registers
+    latency = sum_latency + 2
 
     def __init__(self, config: AcceleratorConfig):
         self._config = config
@@ -43,7 +56,7 @@ class TableDot(wiring.Component):
                 "settings": In(settings_layout(config)),
                 "digits": In(stream.Signature(row_layout(config), always_ready=True)),
                 "weights": In(WEIGHT.bits * CHUNK),
-                "tables": Out(level_port(config)),
+                "codebook": Out(codebook_port(config)),
                 "dots": Out(stream.Signature(dots_layout(config), always_ready=True)),
             }
         )
@@ -51,39 +64,42 @@ class TableDot(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         digits, dots = self.digits.payload, self.dots.payload
-        m.submodules.lookup = lookup = LevelLookup(self._config)
+        m.submodules.lookup = lookup = CodebookLookup(self._config)
         m.d.comb += [
             lookup.settings.eq(self.settings),
             lookup.codes.valid.eq(self.digits.valid),
-            *(lookup.codes.payload[name].eq(digits[name]) for name in ("word", "chunk", "half", "draw")),
-            self.tables.addresses.eq(lookup.addresses),
+            *(lookup.codes.payload[name].eq(digits[name]) for name in ("word", "chunk", "half_digit", "draw")),
+            self.codebook.addresses.eq(lookup.addresses),
         ]
-        drawn = delay_valid(m, self.digits.valid & digits.draw, self.to_sums + 1, "drawn")
-        left, right = self._sums(m, drawn[self.to_levels - 1])
+        drawn = delay_valid(m, self.digits.valid & digits.draw, self.sum_latency + 1, "drawn")
+        left, right = self._sums(m, drawn[self.level_latency - 1])
         bits = LEVEL.bits + WEIGHT.bits + (self._config.max_features - 1).bit_length()
-        row_last = delay(m, digits.row_last, self.to_sums, "row_last")
+        row_last = delay(m, digits.row_last, self.sum_latency, "row_last")
         row_late = register(m, row_last, "row_late")
         for i, (dot, ends) in enumerate(((dots.dot1, row_last), (dots.dot2, row_late))):
             total = Signal(signed(bits), name=f"total_{i}")
-            fresh = Signal(init=1, name=f"fresh_{i}")  # a row begins
-            with m.If(drawn[self.to_sums - 1 + i]):
+            row_begins = Signal(init=1, name=f"row_begins_{i}")
+            with m.If(drawn[self.sum_latency - 1 + i]):
                 m.d.sync += [
-                    total.eq(add_three(Mux(fresh, 0, total), (left, right), (Const(0), Const(0)), bits)),
-                    fresh.eq(ends),
+                    total.eq(add_three(Mux(row_begins, 0, total), (left, right), (Const(0), Const(0)), bits)),
+                    row_begins.eq(ends),
                 ]
             m.d.comb += dot.eq(total)
-        m.d.sync += self.dots.valid.eq(drawn[self.to_sums] & row_late)
+        m.d.sync += self.dots.valid.eq(drawn[self.sum_latency] & row_late)
         m.d.comb += dots.end.as_value().eq(delay(m, digits.end.as_value(), self.latency, "end"))
         return m
 
-    def _sums(self, m, levels_come):
-        """The sums over both halves of a chunk of level * weight, `to_sums` cycles after a draw word and one later."""
+    def _sums(self, m, levels_valid):
+        """Return the sums of level * weight over both halves of a chunk.
+
+        They are valid `sum_latency` cycles after a draw word for L1, and one cycle later for L2.
+        """
         terms = []
         for j in range(CHUNK):
             weight = Signal(signed(WEIGHT.bits), name=f"weight_{j}", reset_less=True)
-            with m.If(levels_come):  # it is multiplied twice
+            with m.If(levels_valid):  # held for two multiplications
                 m.d.sync += weight.eq(self.weights.word_select(j, WEIGHT.bits))
-            level = register(m, self.tables.levels.word_select(j, LEVEL.bits).as_signed(), f"level_{j}")
+            level = register(m, self.codebook.levels.word_select(j, LEVEL.bits).as_signed(), f"level_{j}")
             terms.append(delay(m, weight * level, 2, f"product_{j}"))
         for stage in range(1, max(self.STAGES) + 1):
             terms = [a + b for a, b in zip(terms[::2], terms[1::2], strict=True)]

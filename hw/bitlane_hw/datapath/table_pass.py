@@ -1,4 +1,4 @@
-"""The second use of a group of rows: the levels that its draws chose, times the step's scaled_gradients."""
+"""The second pass over the beats of a group, with table lanes."""
 
 from __future__ import annotations
 
@@ -10,33 +10,51 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import LEVEL, LEVEL_SCALED_GRADIENT, SCALED_GRADIENT
 from bitlane.contract.layout import WORD_BITS
 from bitlane.contract.modes import Prox
-from bitlane_hw.common.fixed_point import delay, delay_valid, register, rounded
+from bitlane_hw.common.fixed_point import delay, delay_valid, register, round_and_saturate
 from bitlane_hw.common.payloads import GroupEnd
 
-from .levels import LevelLookup, level_port
+from .codebook import CodebookLookup, codebook_port
 from .terms import LevelTerms, pass_members
 
 
 class TablePass(wiring.Component):
-    """Walks through a group's beats again, and multiplies 32 levels of each row in a cycle.
+    """Read the beats of a group again and multiply 32 levels of each row in a cycle.
 
-        c_1 = saturate(round_half_up(total - difference, 6), LEVEL_COEFFICIENT), c_2 likewise of the sum
-        terms of a chunk: round_half_up(L1 c_2, 13), and in the next cycle round_half_up(L2 c_1, 13)
+    With total and difference of the scaled gradients of a row, and the levels L1 and L2 that the draws selected:
 
-    L1 and L2 are the levels that the two draws chose. Begins in the cycle of `start`, one beat a cycle but for draws
-    that would follow one another, which wait a cycle: as they come from the sequencer, so groups follow one another at
-    least as many cycles apart. The first terms come `latency` cycles after a chunk's draw word.
+        c_1 = saturate(round_half_up(total - difference, 6))    c_2 = saturate(round_half_up(total + difference, 6))
+        first terms of a chunk: round_half_up(L1 c_2, 13)       second terms: round_half_up(L2 c_1, 13)
+
+    c_1 and c_2 have format LEVEL_SCALED_GRADIENT; the terms have the unit of MASTER. A pass starts in the cycle of
+    `start`. Latency: `latency` cycles from the draw word of a chunk to its first terms, and one more to its second
+    terms. Throughput: one beat a cycle, except that of two consecutive draw words the second waits one cycle. The
+    sequencer sends beats at the same rate, so that a pass ends before the next `start`. No backpressure.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        Sizes of the build; with table lanes.
 
     Members
     -------
-    settings: In, the run.
-    start: In(1), the group's scaled_gradients are there, and stay until the next start.
-    scaled_gradients: In, of each column's row.
-    end: In, with `start`. prox: In, with `start`: what the update does besides.
-    beats: In, stream of the group's beats, there when they are needed.
-    tables: Out, `level_port` of each column.
-    passes: Out, stream of `pass_layout`, always ready; gaps between chunks.
-    clipped: Out, two bits a column, two cycles after `start`: which of its c_1, c_2 were clipped.
+    settings : settings_layout, in
+        Geometry of the run.
+    start : 1 bit, in
+        The scaled gradients of a group are valid. They stay constant until the next `start`.
+    scaled_gradients : array of rows_per_beat ScaledGradients, in
+        Scaled gradients of each row of the group.
+    end : GroupEnd, in
+        Facts about the group. Valid with `start`.
+    prox : Prox, in
+        Proximal operator of the update. Valid with `start`.
+    beats : stream of beats, in
+        The beats of the group. They must be valid when the pass needs them.
+    codebooks : array of rows_per_beat codebook_port, out
+        Ports of the codebooks.
+    passes : stream of pass_layout, out, always ready
+        The terms, with gaps between chunks.
+    clipped : 2 * rows_per_beat bits, out
+        For each row, flags of clipped values: c_1, c_2. Valid two cycles after `start`.
     """
 
     latency = 5
@@ -46,33 +64,33 @@ class TablePass(wiring.Component):
         super().__init__(
             {
                 **pass_members(config),
-                "tables": Out(level_port(config)).array(config.rows_per_beat),
+                "codebooks": Out(codebook_port(config)).array(config.rows_per_beat),
                 "clipped": Out(2 * config.rows_per_beat),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        draw, half, chunk = self._walk(m)
+        draw, half_digit, chunk = self._sequence_beats(m)
         drawn = delay_valid(m, draw, self.latency + 1, "drawn")
         started = delay_valid(m, self.start, 1, "started")[0]
-        for column, row in enumerate(self.passes.payload.rows):
-            m.submodules[f"lookup_{column}"] = lookup = LevelLookup(self._config)
-            tables = self.tables[column]
+        for i, terms in enumerate(self.passes.payload.rows):
+            m.submodules[f"lookup_{i}"] = lookup = CodebookLookup(self._config)
+            codebook = self.codebooks[i]
             m.d.comb += [
                 lookup.settings.eq(self.settings),
                 lookup.codes.valid.eq(self.beats.ready),
-                lookup.codes.payload.word.eq(self.beats.payload.word_select(column, WORD_BITS)),
+                lookup.codes.payload.word.eq(self.beats.payload.word_select(i, WORD_BITS)),
                 lookup.codes.payload.chunk.eq(chunk),
-                lookup.codes.payload.half.eq(half),
+                lookup.codes.payload.half_digit.eq(half_digit),
                 lookup.codes.payload.draw.eq(draw),
-                tables.addresses.eq(lookup.addresses),
+                codebook.addresses.eq(lookup.addresses),
             ]
-            scaled_gradient = self._scaled_gradient(m, column, started, drawn[0])
-            for j, term in enumerate(row):
-                level = register(m, tables.levels.word_select(j, LEVEL.bits).as_signed(), f"level_{column}_{j}")
-                product = register(m, level * scaled_gradient, f"product_{column}_{j}")
-                rounding = 1 << LevelTerms.SHIFT - 1  # round_half_up as the multiplier's own adder does it
+            level_gradient = self._level_gradient(m, i, started, drawn[0])
+            for j, term in enumerate(terms):
+                level = register(m, codebook.levels.word_select(j, LEVEL.bits).as_signed(), f"level_{i}_{j}")
+                product = register(m, level * level_gradient, f"product_{i}_{j}")
+                rounding = 1 << LevelTerms.SHIFT - 1  # round_half_up with the adder of the multiplier block
                 m.d.sync += term.eq((product + rounding) >> LevelTerms.SHIFT)
         m.d.comb += [
             self.passes.valid.eq(drawn[self.latency - 1] | drawn[self.latency]),
@@ -81,59 +99,60 @@ class TablePass(wiring.Component):
         ]
         return m
 
-    def _walk(self, m):
-        """Whether a draw word is taken, whether the next word is one of half digits, and the chunk.
+    def _sequence_beats(self, m):
+        """Count the beats; return whether a draw word is taken, whether the next word holds half digits, and the chunk.
 
-        Where the terms belong goes along with them, and stays for the second ones.
+        The position of the terms is delayed with them, and held for the second terms.
         """
         settings, out = self.settings, self.passes.payload
         busy = Signal()
-        going = Signal()
+        active = Signal()
         chunk = Signal.like(out.chunk)
-        half = Signal()  # what the next word is: of half digits, of base digits, or a draw where it is neither
-        base = Signal()
+        half_digit = Signal()  # the next word holds half digits; if neither this nor `base`, draws
+        base = Signal()  # the next word holds base digits
         end = Signal(GroupEnd)
         prox = Signal(Prox)
-        tail = chunk == register(m, (settings.chunks - 1)[: len(chunk)], "last_chunk")
+        is_last_chunk = chunk == register(m, (settings.chunks - 1)[: len(chunk)], "last_chunk")
         draw = Signal()
-        waits = ~half & ~base & delay_valid(m, draw, 1, "draw_before")[0]
+        wait = ~half_digit & ~base & delay_valid(m, draw, 1, "draw_before")[0]
         m.d.comb += [
-            going.eq(busy | self.start),
-            self.beats.ready.eq(going & ~waits),
-            draw.eq(self.beats.ready & ~half & ~base),
+            active.eq(busy | self.start),
+            self.beats.ready.eq(active & ~wait),
+            draw.eq(self.beats.ready & ~half_digit & ~base),
         ]
         with m.If(self.start):
             m.d.sync += [busy.eq(1), end.eq(self.end), prox.eq(self.prox)]
-        with m.If(self.beats.ready & half):
-            m.d.sync += half.eq(0)
+        with m.If(self.beats.ready & half_digit):
+            m.d.sync += half_digit.eq(0)
         with m.Elif(self.beats.ready & base):
             m.d.sync += base.eq(0)
         with m.Elif(draw):
             m.d.sync += [
-                half.eq(settings.half & (tail | chunk[0])),
+                half_digit.eq(settings.half_digit & (is_last_chunk | chunk[0])),
                 base.eq(settings.base_digits[0]),
                 chunk.eq(chunk + 1),
             ]
-            with m.If(tail):
+            with m.If(is_last_chunk):
                 m.d.sync += [chunk.eq(0), busy.eq(0)]
-        with m.If(~going):
-            m.d.sync += [half.eq(settings.half), base.eq(settings.base_digits[0])]
-        for name, value in (("chunk", chunk), ("tail", tail), ("prox", Value.cast(prox)), ("end", end.as_value())):
-            kept = Signal.like(value, name=f"kept_{name}")
+        with m.If(~active):
+            m.d.sync += [half_digit.eq(settings.half_digit), base.eq(settings.base_digits[0])]
+        position = {"chunk": chunk, "last_chunk": is_last_chunk, "prox": Value.cast(prox), "end": end.as_value()}
+        for name, value in position.items():
+            held = Signal.like(value, name=f"held_{name}")
             with m.If(draw):
-                m.d.sync += kept.eq(value)
-            m.d.comb += out[name].eq(delay(m, kept, self.latency - 1, name))
-        return draw, half, chunk
+                m.d.sync += held.eq(value)
+            m.d.comb += out[name].eq(delay(m, held, self.latency - 1, name))
+        return draw, half_digit, chunk
 
-    def _scaled_gradient(self, m, column, started, first):
-        """c_2 and then c_1, three and four cycles after the draw word, in which the levels are multiplied."""
-        row = self.scaled_gradients[column]
+    def _level_gradient(self, m, row, started, first):
+        """Return c_2 and then c_1, three and four cycles after the draw word, when the levels are multiplied."""
+        given = self.scaled_gradients[row]
         shift = SCALED_GRADIENT.fraction - LEVEL_SCALED_GRADIENT.fraction
         limited = []
-        for i, twice in enumerate((row.total - row.difference, row.total + row.difference)):
-            halves = register(m, twice >> (shift - 1), f"halves_{i}_{column}")
-            value, clipped = rounded(halves, LEVEL_SCALED_GRADIENT)
-            limited.append(register(m, value, f"limited_{i}_{column}"))
-            m.d.sync += self.clipped[2 * column + i].eq(started & clipped)
-        chosen = register(m, Mux(first, limited[1], limited[0]), f"chosen_{column}")
-        return register(m, chosen, f"coefficient_{column}")
+        for i, twice in enumerate((given.total - given.difference, given.total + given.difference)):
+            halves = register(m, twice >> (shift - 1), f"halves_{i}_{row}")
+            value, clipped = round_and_saturate(halves, LEVEL_SCALED_GRADIENT)
+            limited.append(register(m, value, f"limited_{i}_{row}"))
+            m.d.sync += self.clipped[2 * row + i].eq(started & clipped)
+        chosen = register(m, Mux(first, limited[1], limited[0]), f"chosen_{row}")
+        return register(m, chosen, f"level_gradient_{row}")

@@ -1,4 +1,4 @@
-"""Where a group's terms are taken from the master weights, and what the end of a batch does to them."""
+"""The update of the master weights: subtraction of the terms of a group, and the proximal operator after a batch."""
 
 from __future__ import annotations
 
@@ -15,59 +15,94 @@ from bitlane_hw.common.payloads import GroupEnd, settings_layout
 
 from .terms import pass_layout, terms_of
 
-THRESHOLD_BITS = 28  # of an L1 threshold, in units of MASTER
+THRESHOLD_BITS = 28  # width of an L1 threshold, in units of MASTER
 
 
-class Result(enum.Enum, shape=3):
-    """What a weight becomes."""
+class UpdateSelect(enum.Enum, shape=3):
+    """Source of the new value of a weight."""
 
     SUM = 0
     ZERO = 1
-    LOW = 2  # the bounds of the box
+    LOW = 2  # the bounds of BOX
     HIGH = 3
-    LEAST = 4  # the limits of MASTER
-    MOST = 5
+    MINIMUM = 4  # the limits of MASTER
+    MAXIMUM = 5
 
 
 def _adder_levels(config: AcceleratorConfig) -> int:
+    """Return the levels of adders that sum the terms of the rows of a beat."""
     return (config.rows_per_beat - 1).bit_length()
 
 
 def lanes_latency(config: AcceleratorConfig) -> int:
-    """Of the update lanes: from the last word of a chunk, or its load, to its write, in cycles."""
+    """Return the cycles from the last word of a chunk, or from its load, to the write of its weights."""
     return 3 + _adder_levels(config)
 
 
 class UpdateLanes(wiring.Component):
-    """A <- prox(saturate(A - t)), t the sum of a chunk's terms over the rows of a group, 32 weights at once.
+    """Update 32 master weights at once: A <- prox(saturate(A - t)).
 
-    With the last word of a chunk whose pass says so: L2 takes A' >> SHRINK_SHIFT from A' = A - t, L1 moves A'
-    towards 0 by `threshold` and not beyond, BOX clips it to [low, high] * 2**(MASTER - BOUND fractions). A weight that
-    leaves MASTER becomes its limit instead.
+    t is the sum of the terms of a chunk over the rows of a group. With the last word of a chunk, and with A' = A - t:
+    L2 subtracts A' >> SHRINK_SHIFT. L1 moves A' towards 0 by `threshold`, but not beyond 0. BOX clips A' to [low, high]
+    * 2**(MASTER.fraction - BOUND.fraction). A weight that leaves the range of MASTER becomes its limit instead. Weights
+    have format MASTER.
 
-        cycle 0          a beat; (rows_per_beat > 1: a level of adders over the rows a cycle;) the chunk is read
-        cycle 1          A - t, a term at a time
-        cycle 2          - shrink or threshold; is it over a limit?
-        cycle 3          written
+        cycle 0    a beat arrives; the chunk is read. If rows_per_beat > 1: first one cycle for each level of adders
+        cycle 1    A - t, one term at a time
+        cycle 2    shrink or threshold; comparison with the limits
+        cycle 3    write
 
-    A chunk is read with its first word and written `latency` cycles after its last. Weights written one cycle before
-    they are read are forwarded, so that a chunk may come again digits + ROW_GAP cycles after it came.
+    Latency: a chunk is read with its first word and written `latency` cycles after its last word. Weights that are
+    written one cycle before they are read are forwarded, so that a chunk may return digits + ROW_GAP cycles after it
+    came. Throughput: one word a cycle. No backpressure.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        Sizes of the build.
 
     Members
     -------
-    settings: In, the run. low, high: In, BOUND, for the run.
-    unpenalized_intercept: In(1), prox leaves the last feature alone.
-    threshold: In, of L1.
-    passes: In, stream of `pass_layout`, always ready.
-    load, load_chunk, loaded: In(1), a chunk, and its weights from memory, which are written and published like an
-        update. In the cycle of a pass there is no load, and `loaded` is 0.
-    read_address, master: Out/In, the chunk to read, and its weights one cycle later.
-    write, write_address, updated: Out, a chunk's new master weights.
-    publish, bank: Out(1), with `write`: the dot lanes see them too, in this bank (last group of a batch, load).
-    published: Out(1), with the first `publish` of a batch.
-    epoch_done: Out(1), with the last `write` of an epoch.
-    load_done: Out(1), with the last `write` of a model that is loaded.
-    clipped: Out, weights clipped, two cycles after their `write`.
+    settings : settings_layout, in
+        Geometry of the run.
+    low : BOUND, in
+        Lower bound of BOX. Constant during the run.
+    high : BOUND, in
+        Upper bound of BOX. Constant during the run.
+    unpenalized_intercept : 1 bit, in
+        The proximal operator skips the last feature.
+    threshold : unsigned, in
+        Threshold of L1, in units of MASTER.
+    passes : stream of pass_layout, in, always ready
+        Terms of the rows of a group.
+    load : 1 bit, in
+        Write a chunk from memory and publish it like an update. Must be 0 in a cycle with a pass.
+    load_chunk : unsigned, in
+        That chunk.
+    loaded : 32 values of format MASTER, in
+        Its weights. Must be 0 in a cycle with a pass.
+    read_address : unsigned, out
+        Chunk to read.
+    master : 32 values of format MASTER, in
+        Weights of that chunk, one cycle later.
+    write : 1 bit, out
+        Write a chunk.
+    write_address : unsigned, out
+        That chunk.
+    updated : 32 values of format MASTER, out
+        Its new weights.
+    publish : 1 bit, out
+        With `write`: publish the chunk to the dot products (last group of a batch, or load).
+    bank : 1 bit, out
+        Bank of the published copy.
+    published : 1 bit, out
+        High with the first `publish` of a batch.
+    epoch_done : 1 bit, out
+        High with the last `write` of an epoch.
+    load_done : 1 bit, out
+        High with the last `write` of a loaded model.
+    clipped : 0 to 32, out
+        Number of weights clipped to the limits of MASTER, two cycles after their `write`.
     """
 
     def __init__(self, config: AcceleratorConfig):
@@ -102,38 +137,44 @@ class UpdateLanes(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        forward, written = self._places(m)
+        forward, written = self._control_pipeline(m)
         clipped = Signal(CHUNK)
         box = (self.low, self.high)
         for j in range(CHUNK):
-            if j % 8 == 0:  # from lanes to lanes, as they stay for a run, rather than over long wires
+            if j % 8 == 0:  # constant during a run: registers along the lanes shorten the wires
                 box = tuple(register(m, bound, f"{name}_{j}") for bound, name in zip(box, ("low", "high"), strict=True))
             term, carry = self._term(m, j)
             total = self._accumulate(m, j, term, carry, forward, written.word_select(j, MASTER.bits))
             updated, clips = self._finish(m, j, total, *box)
             m.d.comb += [self.updated.word_select(j, MASTER.bits).eq(updated), clipped[j].eq(clips & self.write)]
-        eights = [register(m, popcount(clipped[j : j + 8]), f"clipped_{j}") for j in range(0, CHUNK, 8)]
-        m.d.sync += self.clipped.eq(sum(eights))
+        counts = [register(m, popcount(clipped[j : j + 8]), f"clipped_{j}") for j in range(0, CHUNK, 8)]
+        m.d.sync += self.clipped.eq(sum(counts))
         return m
 
-    def _places(self, m):
-        """Flags and addresses along the pipeline; returns what is forwarded: whether, and the weights, or 0."""
+    def _control_pipeline(self, m):
+        """Delay flags and addresses along the pipeline.
+
+        Returns
+        -------
+        tuple of (Value, Value)
+            1 if the weights of the next chunk are forwarded; these weights, or 0.
+        """
         words, levels = self.passes.payload, self._levels
         first = delay(m, words.first & ~self.load, levels, "first")
         self._first = register(m, first, "reads")
         self._loading = delay(m, self.load, levels + 1, "loading")
         prox = delay(m, Mux(self.passes.valid & words.last, words.prox, Prox.NONE), levels + 1, "prox")
-        tail = delay(m, words.tail, levels + 1, "tail")
-        self._prox = [self._chosen(m, prox, tail, j) for j in range(CHUNK)]
+        last_chunk = delay(m, words.last_chunk, levels + 1, "last_chunk")
+        self._prox_of_lane = [self._prox_flags(m, prox, last_chunk, j) for j in range(CHUNK)]
 
         chunk = delay(m, Mux(self.load, self.load_chunk, words.chunk), levels, "chunk")
         write = delay_valid(m, (self.passes.valid & words.last) | self.load, self.latency, "write")[-1]
         load = delay(m, self._loading, 2, "written_load")
-        tail = delay(m, tail, 2, "written_tail")
+        last_chunk = delay(m, last_chunk, 2, "written_last_chunk")
         end = GroupEnd(delay(m, words.end.as_value(), self.latency, "end"))
         toggle = Signal(init=1)
         batch_written = self.write & ~load & end.batch_last
-        with m.If(batch_written & tail):
+        with m.If(batch_written & last_chunk):
             m.d.sync += toggle.eq(~toggle)
         m.d.comb += [
             self.read_address.eq(chunk),
@@ -142,7 +183,7 @@ class UpdateLanes(wiring.Component):
             self.publish.eq(self.write & (load | end.batch_last)),
             self.bank.eq(self.settings.staleness & toggle & ~load),
             self.published.eq(batch_written & (self.write_address == 0)),
-            self.epoch_done.eq(self.write & ~load & end.epoch_last & tail),
+            self.epoch_done.eq(self.write & ~load & end.epoch_last & last_chunk),
             self.load_done.eq(self.write & load & (self.write_address == self.settings.chunks - 1)),
         ]
 
@@ -151,24 +192,24 @@ class UpdateLanes(wiring.Component):
         m.d.sync += written.eq(Mux(forwards, self.updated, 0))
         return register(m, forwards, "forward"), written
 
-    def _chosen(self, m, prox, tail, j):
-        """Whether prox concerns this weight of a chunk, and is L2, L1 or BOX: three flags beside the digit's A'."""
+    def _prox_flags(self, m, prox, last_chunk, j):
+        """Return flags L2, L1 and BOX: the operators that apply to weight j, in the cycle of its A'."""
         last_lane = self.settings.last_lane
-        touched = ~(tail & ((j > last_lane) | (self.unpenalized_intercept & (j == last_lane))))
-        return [register(m, touched & (prox == kind), f"prox_{kind.name}_{j}") for kind in (Prox.L2, Prox.L1, Prox.BOX)]
+        applies = ~(last_chunk & ((j > last_lane) | (self.unpenalized_intercept & (j == last_lane))))
+        return [register(m, applies & (prox == kind), f"prox_{kind.name}_{j}") for kind in (Prox.L2, Prox.L1, Prox.BOX)]
 
     def _term(self, m, j):
-        """-t of one cycle, summed over the rows, as a value and a carry to be added; a loaded weight likewise."""
+        """Return -t of one cycle, summed over the rows, as a value and a carry to add; or a loaded weight."""
         words = self.passes.payload
-        member = self.passes.valid & (~words.tail | (j <= self.settings.last_lane))
+        member = self.passes.valid & (~words.last_chunk | (j <= self.settings.last_lane))
         nodes = []
-        for column, row in enumerate(words.rows):
+        for i, row in enumerate(words.rows):
             negated, carry = self._terms.negated(row, j)
             value = Mux(member, negated, 0)
             carry = carry & member
-            if column == 0:
+            if i == 0:
                 value = value | self.loaded.word_select(j, MASTER.bits).as_signed()
-            nodes.append((register(m, value, f"term_{column}_{j}"), register(m, carry, f"carry_{column}_{j}")))
+            nodes.append((register(m, value, f"term_{i}_{j}"), register(m, carry, f"carry_{i}_{j}")))
         for level in range(self._levels):
             pairs = zip(nodes[::2], nodes[1::2], strict=True)
             nodes = [
@@ -181,51 +222,51 @@ class UpdateLanes(wiring.Component):
         return nodes[0]
 
     def _accumulate(self, m, j, term, carry, forward, written):
-        """A' as far as the digits of the chunk have come, exact."""
+        """Return A' after the words of the chunk so far, exact."""
         total = Signal(signed(MASTER.bits + 1 + self._levels), name=f"total_{j}", reset_less=True)
         master = self.master.word_select(j, MASTER.bits).as_signed()
-        begun = Mux(self._first | self._loading, 0, total)
+        accumulated = Mux(self._first | self._loading, 0, total)
         read = Mux(self._first & ~forward, master, 0)
-        before = begun | read | written.as_signed()  # one of them, the others 0; a load replaces what was
-        m.d.sync += total.eq(add_with_carry(term, before, carry))
+        base = accumulated | read | written.as_signed()  # only one of them is not 0; a load replaces the old weight
+        m.d.sync += total.eq(add_with_carry(term, base, carry))
         return total
 
     def _finish(self, m, j, total, low, high):
-        """The new weight: shrunk or thresholded, and clipped; and whether MASTER clipped it."""
+        """Return the new weight, and 1 if it was clipped to the limits of MASTER."""
         negative = total[-1]
         beyond = ~(total[MASTER.bits - 1 :].all() | ~total[MASTER.bits - 1 :].any())
-        shrinks, moves, boxed = self._prox[j]
+        shrinks, thresholds, clips_to_box = self._prox_of_lane[j]
 
-        # A' - (A' >> shift), A' - threshold, or A' + threshold, as an addition of what is subtracted, inverted.
+        # A' - (A' >> shift), A' - threshold, or A' + threshold: a subtraction adds the inverted operand and a carry.
         shift = ~(total >> SHRINK_SHIFT)
         step = self.threshold ^ (~negative).replicate(THRESHOLD_BITS)
-        less = Mux(shrinks, shift, Mux(moves, Cat(step, ~negative).as_signed(), 0))
-        result = add_with_carry(total, less, shrinks | moves & ~negative)
+        adjustment = Mux(shrinks, shift, Mux(thresholds, Cat(step, ~negative).as_signed(), 0))
+        result = add_with_carry(total, adjustment, shrinks | thresholds & ~negative)
         value = register(m, result[: MASTER.bits], f"value_{j}")
 
-        coarse = total[MASTER.fraction - BOUND.fraction :].as_signed()
-        kind = Signal(Result, name=f"result_{j}", reset_less=True)
+        bound_units = total[MASTER.fraction - BOUND.fraction :].as_signed()
+        select = Signal(UpdateSelect, name=f"select_{j}", reset_less=True)
         with m.If(beyond):
-            m.d.sync += kind.eq(Mux(negative, Result.LEAST, Result.MOST))
-        with m.Elif(boxed & (coarse >= high)):
-            m.d.sync += kind.eq(Result.HIGH)
-        with m.Elif(boxed & (coarse < low)):
-            m.d.sync += kind.eq(Result.LOW)
-        with m.Elif(moves & (result[-1] != negative)):
-            m.d.sync += kind.eq(Result.ZERO)
+            m.d.sync += select.eq(Mux(negative, UpdateSelect.MINIMUM, UpdateSelect.MAXIMUM))
+        with m.Elif(clips_to_box & (bound_units >= high)):
+            m.d.sync += select.eq(UpdateSelect.HIGH)
+        with m.Elif(clips_to_box & (bound_units < low)):
+            m.d.sync += select.eq(UpdateSelect.LOW)
+        with m.Elif(thresholds & (result[-1] != negative)):
+            m.d.sync += select.eq(UpdateSelect.ZERO)
         with m.Else():
-            m.d.sync += kind.eq(Result.SUM)
-        up = MASTER.fraction - BOUND.fraction
+            m.d.sync += select.eq(UpdateSelect.SUM)
+        shift_up = MASTER.fraction - BOUND.fraction
         updated = Signal(MASTER.bits, name=f"updated_{j}")
-        with m.Switch(kind):
-            with m.Case(Result.SUM):
+        with m.Switch(select):
+            with m.Case(UpdateSelect.SUM):
                 m.d.comb += updated.eq(value)
-            with m.Case(Result.HIGH):
-                m.d.comb += updated.eq(high << up)
-            with m.Case(Result.LOW):
-                m.d.comb += updated.eq(low << up)
-            with m.Case(Result.LEAST):
+            with m.Case(UpdateSelect.HIGH):
+                m.d.comb += updated.eq(high << shift_up)
+            with m.Case(UpdateSelect.LOW):
+                m.d.comb += updated.eq(low << shift_up)
+            with m.Case(UpdateSelect.MINIMUM):
                 m.d.comb += updated.eq(MASTER.minimum)
-            with m.Case(Result.MOST):
+            with m.Case(UpdateSelect.MAXIMUM):
                 m.d.comb += updated.eq(MASTER.maximum)
-        return updated, (kind == Result.LEAST) | (kind == Result.MOST)
+        return updated, (select == UpdateSelect.MINIMUM) | (select == UpdateSelect.MAXIMUM)

@@ -1,4 +1,4 @@
-"""The model: master weights that updates accumulate in, and the copy that dot products read."""
+"""The model: master weights that the updates accumulate in, and the published copy that dot products read."""
 
 from __future__ import annotations
 
@@ -14,18 +14,48 @@ ROUNDED = ("rounded_publish", "rounded_address", "rounded_bank", "rounded_master
 
 
 class Weights(wiring.Component):
-    """Two memories of a word a chunk: 32 master weights, 32 published ones (the masters' top 24 bits).
+    """Store the master weights and the published weights in two memories with a word of 32 weights for each chunk.
 
-    With staleness 1 the published weights lie in two banks, each of half the chunks; otherwise in bank 0 alone, which
-    then has them all. Reads take a cycle and give the old word when the same one is written in that cycle.
+    Published weights are the top 24 bits of the masters. With staleness 1 they occupy two banks of half the chunks
+    each; otherwise bank 0 holds all chunks. Latency: a read takes one cycle, and returns the old word if the same word
+    is written in that cycle. Throughput: one read and one write of each memory a cycle. No backpressure.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        Sizes of the build.
 
     Members
     -------
-    write, write_address, masters: In, new master weights of a chunk.
-    publish, write_bank: In(1), with `write`: into the published copy too, in this bank.
-    master_address, master: In/Out, read port of the masters.
-    published_address, read_bank, published: In/Out, read port of the copy.
-    rounded_...: In, with random rounding: what is published, which comes later than it is written.
+    write : 1 bit, in
+        Write the masters of a chunk.
+    write_address : unsigned, in
+        That chunk.
+    masters : 32 values of format MASTER, in
+        Its weights.
+    publish : 1 bit, in
+        With `write`: write the published copy too.
+    write_bank : 1 bit, in
+        Bank of the published copy to write.
+    master_address : unsigned, in
+        Chunk to read from the masters.
+    master : 32 values of format MASTER, out
+        Its weights, one cycle later.
+    published_address : unsigned, in
+        Chunk to read from the published copy.
+    read_bank : 1 bit, in
+        Bank to read from.
+    published : 32 values of format WEIGHT, out
+        Published weights, one cycle later.
+    rounded_publish : 1 bit, in
+        Write a chunk of the published copy. Only with random rounding, like the next three members, which replace the
+        values above: the rounded weights are later than the masters.
+    rounded_address : unsigned, in
+        That chunk.
+    rounded_bank : 1 bit, in
+        Bank to write.
+    rounded_masters : 32 values of format MASTER, in
+        Its rounded weights.
     """
 
     def __init__(self, config: AcceleratorConfig):
@@ -57,6 +87,7 @@ class Weights(wiring.Component):
         depth = self._config.max_chunks
 
         def store(name, bits, enable, address, data, read_address, out):
+            """Create a memory with one write port and one read port."""
             m.submodules[name] = words = memory.Memory(shape=bits * CHUNK, depth=depth, init=[])
             write, read = words.write_port(), words.read_port()
             m.d.comb += [
@@ -68,6 +99,7 @@ class Weights(wiring.Component):
             ]
 
         def banked(address, bank):
+            """Return the address of a chunk in a bank."""
             return Cat(address[:-1], address[-1] | bank)
 
         copy = (self.write & self.publish, self.write_address, self.write_bank, self.masters)

@@ -1,1 +1,1 @@
-"""The RTL for other tools: Verilog, pins, IP packaging, the register page."""
+"""The RTL for other tools: Verilog, pins, IP packaging, the page of the registers."""

@@ -1,8 +1,9 @@
-"""What the vendor's IP packager is given: `python -m bitlane_hw.export.ipxact_tcl FOLDER --width 128`.
+"""Input of the IP packager of the vendor: `python -m bitlane_hw.export.ipxact_tcl FOLDER --width 128`.
 
-Two files in a folder: the Verilog, and `accelerator.tcl`, which sets variables and calls nothing: `vlnv`, the IP's
-name; `facts`, a dict of parameters that the driver compares with what the registers say; `window`, the bytes that the
-register slave decodes; `registers`, a list of {name, byte offset, access, meaning} of each 32-bit word.
+The folder receives two files: the Verilog, and `accelerator.tcl`, which sets four variables and calls nothing. `vlnv`
+is the name of the IP. `facts` is a dict of parameters that the driver compares with the registers. `window` is the
+number of bytes that the register slave decodes. `registers` is a list of {name, byte offset, access, meaning} of each
+32-bit word.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ from bitlane_hw.control.registers import ADDRESS_BITS
 from .verilog import TOP, generate
 
 HEAD = "# Made by bitlane_hw.export.ipxact_tcl; do not edit."
-ACCESS = {False: "read-only", True: "read-write"}  # as IP-XACT calls it
+ACCESS = {False: "read-only", True: "read-write"}  # names of IP-XACT
 SPECIAL = '\\{}[]$"'
 
 
 def quoted(text: str) -> str:
-    """`text` as one Tcl word in double quotes, whatever it holds."""
+    """Return `text` as one Tcl word in double quotes, with all special characters escaped."""
     escaped = "".join(f"\\{character}" if character in SPECIAL else character for character in text)
     return f'"{escaped}"'
 
 
 def entry(register: Register, word: int = 0) -> str:
-    """A 32-bit word of a register, a Tcl command that makes a list of it; an upper one is called NAME_high."""
+    """Return a Tcl command that makes a list of a 32-bit word of a register. An upper word is named NAME_high."""
     name = register.name + ("_high" if word else "")
     offset = register.offset + 4 * word
     return f"[list {name} {offset:#05x} {ACCESS[register.writable]} {quoted(register.meaning)}]"
 
 
 def tcl(config: AcceleratorConfig) -> str:
-    """The text of `accelerator.tcl`."""
+    """Return the text of `accelerator.tcl`."""
     words = [entry(register, word) for register in REGISTERS.values() for word in range(register.words)]
     return "\n".join(
         [
@@ -54,11 +55,14 @@ def tcl(config: AcceleratorConfig) -> str:
 
 
 def main() -> None:
-    """Write both files of the configuration named on the command line; the folder is made where there is none."""
-    parser = argparse.ArgumentParser(description="Write the Verilog, and accelerator.tcl for the vendor's IP packager.")
-    parser.add_argument("folder", type=Path)
+    """Write both files of the configuration on the command line; create the folder if it does not exist."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bitlane_hw.export.ipxact_tcl",
+        description="Write the Verilog of the accelerator, and accelerator.tcl for the IP packager of the vendor.",
+    )
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder to write to; created if it does not exist")
     for field in fields(AcceleratorConfig):
-        parser.add_argument(f"--{field.name.replace('_', '-')}", type=int, default=field.default)
+        parser.add_argument(f"--{field.name.replace('_', '-')}", type=int, default=field.default, metavar="N")
     arguments = vars(parser.parse_args())
     folder = arguments.pop("folder")
     config = AcceleratorConfig(**arguments)

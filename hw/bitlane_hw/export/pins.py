@@ -1,4 +1,4 @@
-"""The accelerator behind four pins, for place and route: what a chip has fewer of than a block has ports."""
+"""The accelerator behind four pins, for place and route on chips with fewer pins than the accelerator has ports."""
 
 from __future__ import annotations
 
@@ -17,13 +17,21 @@ TOP = "bitlane_pins"
 
 
 class Pins(wiring.Component):
-    """A shift register drives every input of the accelerator, and another takes every output in turn.
+    """Drive the inputs of the accelerator from a shift register, and shift its outputs out of another one.
 
-    Both ends of every path from or to a port are flip-flops, so that the clock's period is that of the accelerator.
+    Both ends of every path from or to a port are flip-flops, so that the clock period is that of the accelerator.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        Sizes of the build.
 
     Members
     -------
-    shift_in: In(1), into the inputs. shift_out: Out(1), of the outputs, which are taken while shift_in was high last.
+    shift_in : 1 bit, in
+        Shifted into the inputs.
+    shift_out : 1 bit, out
+        The outputs, one after the other. They are captured when the last bit of the input shift register is 1.
     """
 
     def __init__(self, config: AcceleratorConfig):
@@ -37,14 +45,14 @@ class Pins(wiring.Component):
         for _path, member, value in accelerator.signature.flatten(accelerator):
             (inputs if member.flow is In else outputs).append(Value.cast(value))
         driving = Signal(sum(map(len, inputs)))
-        taken = Signal(sum(map(len, outputs)))
-        m.d.sync += [driving.eq(Cat(self.shift_in, driving)), taken.eq(taken >> 1)]
+        captured = Signal(sum(map(len, outputs)))
+        m.d.sync += [driving.eq(Cat(self.shift_in, driving)), captured.eq(captured >> 1)]
         with m.If(driving[-1]):
-            m.d.sync += taken.eq(Cat(*outputs))
-        m.d.comb += [Cat(*inputs).eq(driving), self.shift_out.eq(taken[0])]
+            m.d.sync += captured.eq(Cat(*outputs))
+        m.d.comb += [Cat(*inputs).eq(driving), self.shift_out.eq(captured[0])]
         return m
 
 
 def generate_pins(config: AcceleratorConfig, path: Path) -> None:
-    """Write Verilog of the accelerator behind its pins, top module `bitlane_pins`, to `path`."""
+    """Write the Verilog of the accelerator behind its pins, top module `bitlane_pins`, to `path`."""
     path.write_text(to_verilog(Pins(config), TOP))

@@ -13,46 +13,47 @@ from bitlane.contract.registers import REGISTERS
 HEAD = """\
 # Registers
 
-Made from `host/bitlane/contract/registers.py` by `make docs`; do not edit. AXI4-Lite, 32-bit words, byte offsets; a
-register of more than 32 bits takes two words, the low one first. Registers of a run are ignored when written while a
-run is going on. Unknown addresses read as 0.
+Generated from `host/bitlane/contract/registers.py` by `make docs`; do not edit. The bus is AXI4-Lite with 32-bit
+words; offsets are in bytes. A register of more than 32 bits has two words, the low word first. Writes to the
+registers of a run are ignored during a run. Unknown addresses read as 0.
 
 | offset | name | bits | access | meaning |
 | --- | --- | --- | --- | --- |
 """
 
-BAR = r"\|"  # a bar inside a cell of a table
+BAR = r"\|"  # a bar in a cell of a Markdown table
 
 ERRORS = {
-    ErrorCode.NONE: "the run went well",
-    ErrorCode.CONFIGURATION: "the registers make no valid run (below); nothing was read or written",
-    ErrorCode.READ_SLAVE: "a read was answered with SLVERR",
-    ErrorCode.READ_DECODE: "a read was answered with DECERR",
-    ErrorCode.WRITE_SLAVE: "a write was answered with SLVERR",
-    ErrorCode.WRITE_DECODE: "a write was answered with DECERR",
-    ErrorCode.ABORTED: "control bit 1 was written",
+    ErrorCode.NONE: "the run succeeded",
+    ErrorCode.CONFIGURATION: "the registers do not describe a valid run (see below); nothing was read or written",
+    ErrorCode.READ_SLAVE: "a read returned SLVERR",
+    ErrorCode.READ_DECODE: "a read returned DECERR",
+    ErrorCode.WRITE_SLAVE: "a write returned SLVERR",
+    ErrorCode.WRITE_DECODE: "a write returned DECERR",
+    ErrorCode.ABORTED: "the host aborted the run (control bit 1)",
 }
 
 RULES = (
-    "features is 1 to max_features; with staleness 1, to half of max_features",
+    "features is 1 to max_features; with staleness 1 at most half of max_features",
     f"groups and batch_groups are 1 to {MAX_ROWS}, batch_tail and epoch_tail are 1 to port_bits / 64",
     f"epochs is 1 to {MAX_EPOCHS}, draw_sets is 1 or more",
     f"base_digits + draws is 1 to {MAX_DIGITS}; with table lanes base_digits is one of "
     f"{', '.join(map(str, CODEBOOK_BITS))}, and draws is 1",
-    "a row's words, ceil(features / 32) * (base_digits + draws), are at most max_row_words; with table lanes that is "
-    "ceil(features / 32) * (base_digits div 2 + 1), and for an odd number of base bits ceil(features / 64) more",
+    "the words of a row, ceil(features / 32) * (base_digits + draws), are at most max_row_words; with table lanes "
+    "their number is ceil(features / 32) * (base_digits div 2 + 1), plus ceil(features / 64) if base_digits is odd",
     "with table lanes ceil(features / 32) * (2 << base_digits) is at most level_slots",
     f"decay is {DECAY_RANGE[0]} to {DECAY_RANGE[1]}, loss is at most {max(Loss):d}",
-    "the low of bounds is not above the high, both signed, whatever prox is",
+    "bounds: low is at most high, both signed; also if prox is not the box",
     "every address is below 2**address_bits",
     "base_address, base_stride, draw_address and draw_stride are multiples of port_bits / 8",
     f"model_in and model_out are multiples of {CHUNK_MODEL_BYTES}",
-    f"trace is a multiple of a record: {WORD_BYTES} * max(port_bits / 64, the first power of two above outputs) bytes",
+    "trace is a multiple of the size of a record, "
+    f"{WORD_BYTES} * max(port_bits / 64, first power of two above outputs) bytes",
 )
 
 
 def markdown() -> str:
-    """The whole page."""
+    """Return the text of the page."""
     rows = [
         f"| `{r.offset:#05x}` | {r.name} | {r.bits} | {'read, write' if r.writable else 'read'} "
         f"| {r.meaning.replace('|', BAR)} |"
@@ -78,13 +79,13 @@ def markdown() -> str:
             "",
             "## Error codes",
             "",
-            "STATUS bits 15..8 once a run is done. Counters and state stay readable; the next start begins afresh.",
+            "STATUS bits 15..8 after a run. Counters and state remain readable. The next start clears them.",
             "",
             "| code | name | meaning |",
             "| --- | --- | --- |",
             *errors,
             "",
-            "## What a run must satisfy",
+            "## Rules for the registers of a run",
             "",
             *rules,
             "",

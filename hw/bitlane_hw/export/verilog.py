@@ -1,4 +1,4 @@
-"""Verilog for the tools that do not read Amaranth: `python -m bitlane_hw.export.verilog FILE`."""
+"""Verilog of the accelerator: `python -m bitlane_hw.export.verilog FILE`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane_hw.accelerator import Accelerator
 
 TOP = "bitlane_accelerator"
-RENAMES = {"m_axi_read": "m_axi", "m_axi_write": "m_axi"}  # both halves are one port outside
+RENAMES = {"m_axi_read": "m_axi", "m_axi_write": "m_axi"}  # one port outside
 
 
 def ports(component: wiring.Component) -> dict[str, tuple[Value, None]]:
-    """The ports of `component` as Amaranth's back ends want them, named by their path joined with underscores.
+    """Return the ports of `component` for the back ends of Amaranth, named by their paths joined with underscores.
 
-    Members that never change (the ready of a stream that is always ready) are left out: Amaranth refuses them.
+    Constant members (the `ready` of a stream that is always ready) are left out, because Amaranth refuses them.
     """
     return {
         "_".join(RENAMES.get(str(part), str(part)) for part in path): (Value.cast(value), None)
@@ -29,22 +29,24 @@ def ports(component: wiring.Component) -> dict[str, tuple[Value, None]]:
 
 
 def to_verilog(component: wiring.Component, name: str) -> str:
-    """Verilog text of `component`."""
+    """Return the Verilog of `component`, with the top module `name`."""
     return verilog.convert(component, name=name, ports=ports(component), emit_src=False, strip_internal_attrs=True)
 
 
 def generate(config: AcceleratorConfig, path: Path) -> None:
-    """Write the accelerator's Verilog, top module `bitlane_accelerator`, to `path`."""
+    """Write the Verilog of the accelerator, top module `bitlane_accelerator`, to `path`."""
     path.write_text(to_verilog(Accelerator(config), TOP))
 
 
 def main() -> None:
-    """Write the Verilog of a configuration given on the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", type=Path)
+    """Write the Verilog of the configuration on the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bitlane_hw.export.verilog", description="Write the Verilog of the accelerator to a file."
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="file to write")
     defaults = AcceleratorConfig()
     for field in ("width", "outputs", "max_features", "row_buffer_beats", "fifo_beats", "address_bits", "level_slots"):
-        parser.add_argument(f"--{field.replace('_', '-')}", type=int, default=getattr(defaults, field))
+        parser.add_argument(f"--{field.replace('_', '-')}", type=int, default=getattr(defaults, field), metavar="N")
     arguments = vars(parser.parse_args())
     path = arguments.pop("file")
     generate(AcceleratorConfig(**arguments), path)

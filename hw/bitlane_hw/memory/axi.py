@@ -1,7 +1,7 @@
-"""Signatures of the bus ports, seen from the side that starts transfers.
+"""AXI4 and AXI4-Lite signatures, seen from the master.
 
-Widths follow AXI4 and AXI4-Lite (Arm IHI 0022); signals that a full-width, single-ID,
-in-order master never varies (lock, cache, qos, region) are left out.
+Widths follow Arm IHI 0022. Signals that a full-width, single-ID, in-order master never varies (lock, cache, qos,
+region) are left out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ INCR = 0b01
 
 
 def full_size(data_bits: int) -> int:
-    """AxSIZE of beats that fill a port of this width."""
+    """Return AxSIZE of beats as wide as a port of `data_bits` bits."""
     return (data_bits // 8).bit_length() - 1
 
 
@@ -24,7 +24,8 @@ class AXI4Lite(Signature):
 
     Parameters
     ----------
-    address_bits: width of the addresses, which count bytes.
+    address_bits : int
+        Width of the byte addresses.
     """
 
     def __init__(self, address_bits: int):
@@ -54,6 +55,7 @@ class AXI4Lite(Signature):
 
 
 def _address_channel(prefix: str, address_bits: int) -> dict[str, In | Out]:
+    """Return the members of an AR or AW channel."""
     return {
         f"{prefix}id": Out(1),
         f"{prefix}addr": Out(address_bits),
@@ -66,7 +68,15 @@ def _address_channel(prefix: str, address_bits: int) -> dict[str, In | Out]:
 
 
 class AXI4Read(Signature):
-    """The read half of AXI4 with one ID bit."""
+    """The read channels of AXI4 with one ID bit.
+
+    Parameters
+    ----------
+    address_bits : int
+        Width of the byte addresses.
+    data_bits : int
+        Width of a beat.
+    """
 
     def __init__(self, address_bits: int, data_bits: int):
         super().__init__(
@@ -83,7 +93,15 @@ class AXI4Read(Signature):
 
 
 class AXI4Write(Signature):
-    """The write half of AXI4 with one ID bit."""
+    """The write channels of AXI4 with one ID bit.
+
+    Parameters
+    ----------
+    address_bits : int
+        Width of the byte addresses.
+    data_bits : int
+        Width of a beat.
+    """
 
     def __init__(self, address_bits: int, data_bits: int):
         super().__init__(

@@ -1,4 +1,4 @@
-"""Which bursts to ask the memory for, and when."""
+"""The read bursts of a run: addresses, lengths and order."""
 
 from __future__ import annotations
 
@@ -11,36 +11,51 @@ from bitlane.contract.layout import BURST_BEATS, CODEBOOK_BITS, level_count
 from bitlane_hw.common.fixed_point import add_with_carry, register
 from bitlane_hw.common.payloads import Kind, token_layout
 
-BASE, DRAW = 0, 1  # the two streams, and the AXI IDs of their bursts
+BASE, DRAW = 0, 1  # indices of the two streams, and AXI IDs of their bursts
 
 
 def region_layout(config: AcceleratorConfig) -> data.StructLayout:
-    """Where a stream's sets lie: set i has `beats` beats from `address + i * stride`."""
+    """Return the layout of the position of a stream: set i has `beats` beats from `address + i * stride` on."""
     return data.StructLayout(
         {"address": config.address_bits, "stride": config.address_bits, "beats": config.address_bits - 3}
     )
 
 
 def burst_layout(config: AcceleratorConfig) -> data.StructLayout:
-    """A read burst: address, beats (1 to 16), stream."""
+    """Return the layout of a read burst: address, number of beats (1 to 16), and stream."""
     return data.StructLayout({"address": config.address_bits, "beats": range(BURST_BEATS + 1), "stream": 1})
 
 
 class StreamCursor(wiring.Component):
-    """Cuts one stream's regions, set after set, into bursts of at most 16 beats.
+    """Cut the regions of one stream, set after set, into bursts of at most 16 beats.
 
-    A burst ends at a multiple of 16 beats or at the end of its set, so that none crosses 4 KiB.
-    `address` and `beats` are the next one; `advance` takes it. The first region is `first` (the models, for the base
-    stream).
+    A burst ends at a multiple of 16 beats or at the end of its set, so that no burst crosses a 4 KiB boundary.
+    `address` and `beats` describe the next burst, and `advance` moves on to the one after it. If `first.beats` is not
+    0, the region `first` precedes set 0.
+
+    Latency: the next burst is valid one cycle after `load` or `advance`. Throughput: one burst a cycle.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        Sizes of the build.
 
     Members
     -------
-    first: In, address and beats of what precedes set 0 (none where beats is 0).
-    region: In, the sets.
-    draw_sets: In(32), number of sets; after the last comes set 0 again.
-    load: In(1), begin anew with `first`; a cycle or more after `sets`.
-    advance: In(1), the burst is taken.
-    address, beats: Out, the next burst.
+    first : region_layout, in
+        Region before set 0: the models in the base stream. Its `stride` is not used.
+    region : region_layout, in
+        The sets.
+    draw_sets : 32 bits, in
+        Number of sets. Set 0 follows the last set.
+    load : 1 bit, in
+        Start again with `first`. Must come at least one cycle after `draw_sets` has its value.
+    advance : 1 bit, in
+        The burst was taken.
+    address : address_bits, out
+        Address of the next burst.
+    beats : 0 to 16, out
+        Length of the next burst.
     """
 
     def __init__(self, config: AcceleratorConfig):
@@ -61,11 +76,12 @@ class StreamCursor(wiring.Component):
         m = Module()
         region = self.region
         line = self._config.beat_bytes * BURST_BEATS
-        low = line.bit_length() - 1  # address bits within 16 beats
-        to_end = Signal(range(2 * BURST_BEATS))  # beats to the set's end, modulo 32
+        low = line.bit_length() - 1  # address bits below a multiple of 16 beats
+        to_end = Signal(range(2 * BURST_BEATS))  # beats left in the set, modulo 32
         to_boundary = Signal(range(BURST_BEATS + 1))
-        lines_left = Signal(signed(len(region.beats)))  # of 16 beats, behind the next: negative in a set's last
-        sets_left = Signal(signed(len(self.draw_sets) + 1))  # behind the next one: negative where set 0 follows it
+        # Lines of 16 beats, and sets, after the current one: negative in the last one.
+        lines_left = Signal(signed(len(region.beats)))
+        sets_left = Signal(signed(len(self.draw_sets) + 1))
         next_address = Signal.like(region.address)
 
         ends_set = lines_left[-1]
@@ -73,17 +89,17 @@ class StreamCursor(wiring.Component):
         m.d.comb += self.beats.eq(Mux(ends_set, to_end, to_boundary))
 
         has_first = self.first.beats.any()
-        begins = self.load | (self.advance & ends_set)
+        begin = self.load | (self.advance & ends_set)
         address = Mux(self.load, Mux(has_first, self.first.address, region.address), next_address)
         beats = Mux(self.load & has_first, self.first.beats, region.beats)
         position = address[:low] // self._config.beat_bytes
-        shorter = Array(Const(p - (BURST_BEATS + 1), signed(6)) for p in range(BURST_BEATS))[position]
-        with m.If(begins):
+        line_offsets = Array(Const(p - (BURST_BEATS + 1), signed(6)) for p in range(BURST_BEATS))[position]
+        with m.If(begin):
             m.d.sync += [
                 self.address.eq(address),
                 to_end.eq(beats),
                 to_boundary.eq(BURST_BEATS - position),
-                lines_left.eq((beats + shorter) // BURST_BEATS),
+                lines_left.eq((beats + line_offsets) // BURST_BEATS),
             ]
         with m.Elif(self.advance):
             m.d.sync += [
@@ -93,29 +109,51 @@ class StreamCursor(wiring.Component):
                 lines_left.eq(lines_left - 1),
             ]
 
-        sets_behind = Mux(self.load, all_sets, sets_left)
-        with m.If(begins):
-            m.d.sync += [next_address.eq(address + region.stride), sets_left.eq(sets_behind - 1)]
-            with m.If((self.load & has_first) | sets_behind[-1]):
+        sets_remaining = Mux(self.load, all_sets, sets_left)
+        with m.If(begin):
+            m.d.sync += [next_address.eq(address + region.stride), sets_left.eq(sets_remaining - 1)]
+            with m.If((self.load & has_first) | sets_remaining[-1]):
                 m.d.sync += [next_address.eq(region.address), sets_left.eq(all_sets)]
         return m
 
 
 class BurstGenerator(wiring.Component):
-    """Asks for bursts in the order in which their first beats are needed.
+    """Request bursts in the order in which their first beats are needed.
 
-    Follows a walker; a beat that the last burst of its stream covers passes at once, another waits until
-    its stream has room for 16 beats (credits) and the burst port is free. So at most one burst a cycle, and no
-    beat ever waits behind more than two bursts that are needed later.
+    The block receives the tokens of an `AddressGenerator`. A token passes at once if the last burst of its stream
+    covers its beat. Otherwise it waits until its stream has credits for 16 beats and the burst port is free, and then
+    requests the next burst of the stream. No beat waits behind more than two bursts that are needed later.
+
+    Latency: a burst is offered one cycle after its token. Throughput: one token and at most one burst a cycle.
+    Backpressure: without credits or a free port the token waits.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        Sizes of the build.
 
     Members
     -------
-    enable: In(1), go on; once low no new burst is asked for.
-    tokens: In, the walker's stream.
-    load: In(1), begin a run. model, chunks, regions, draw_sets: In, where its beats lie; with tables
-        level_chunks: chunks of all their levels.
-    bursts: Out, stream of `burst_layout`; payload stable until taken.
-    returned: In(1) a stream, a beat has left the stream's FIFO.
+    enable : 1 bit, in
+        Accept tokens. While it is low, no new burst is requested.
+    load : 1 bit, in
+        Start a run.
+    tokens : stream of token_layout, in
+        The beats of the run, in order.
+    model : address_bits, in
+        Address of the models.
+    chunks : unsigned, in
+        Chunks of a row.
+    level_chunks : unsigned, in
+        Chunks of all levels of the codebooks. Only with table lanes.
+    regions : array of 2 region_layout, in
+        The regions of the base stream and of the draw stream.
+    draw_sets : 32 bits, in
+        Number of sets of each stream.
+    bursts : stream of burst_layout, out
+        Requested bursts.
+    returned : array of 2 bits, in
+        A beat has left the FIFO of this stream; its credit returns.
     """
 
     def __init__(self, config: AcceleratorConfig):
@@ -148,41 +186,41 @@ class BurstGenerator(wiring.Component):
             first_beats += self.level_chunks * config.chunk_beats
         m.d.comb += [base.first.address.eq(self.model), base.first.beats.eq(first_beats)]
         covered = [Signal(range(BURST_BEATS), name=f"covered_{i}") for i in (BASE, DRAW)]
-        room = range(-BURST_BEATS, config.fifo_beats - BURST_BEATS + 1)  # for beats, besides a whole burst
-        rooms = [Signal(room, init=room[-1], name=f"room_{i}") for i in (BASE, DRAW)]
+        credit_range = range(-BURST_BEATS, config.fifo_beats - BURST_BEATS + 1)  # negative: no room for a whole burst
+        credits = [Signal(credit_range, init=credit_range[-1], name=f"credits_{i}") for i in (BASE, DRAW)]
 
-        which = Signal()
+        is_draw = Signal()
         request = Signal()
-        beats = Array(cursor.beats for cursor in cursors)[which]
-        is_covered = Array(count.any() for count in covered)[which]
-        has_room = Array(~room[-1] for room in rooms)[which]
+        beats = Array(cursor.beats for cursor in cursors)[is_draw]
+        is_covered = Array(count.any() for count in covered)[is_draw]
+        has_credit = Array(~count[-1] for count in credits)[is_draw]
         port_free = ~bursts.valid | bursts.ready
         m.d.comb += [
-            which.eq(self.tokens.payload.kind == Kind.DRAW),
-            request.eq(self.enable & self.tokens.valid & ~is_covered & has_room & port_free),
-            self.tokens.ready.eq(self.enable & (is_covered | (has_room & port_free))),
+            is_draw.eq(self.tokens.payload.kind == Kind.DRAW),
+            request.eq(self.enable & self.tokens.valid & ~is_covered & has_credit & port_free),
+            self.tokens.ready.eq(self.enable & (is_covered | (has_credit & port_free))),
         ]
         with m.If(bursts.ready):
             m.d.sync += bursts.valid.eq(0)
         with m.If(request):
             m.d.sync += [
                 bursts.valid.eq(1),
-                bursts.payload.address.eq(Array(cursor.address for cursor in cursors)[which]),
+                bursts.payload.address.eq(Array(cursor.address for cursor in cursors)[is_draw]),
                 bursts.payload.beats.eq(beats),
-                bursts.payload.stream.eq(which),
+                bursts.payload.stream.eq(is_draw),
             ]
         for i, cursor in enumerate(cursors):
-            mine = which == i
+            selected = is_draw == i
             m.d.comb += [
                 cursor.region.eq(self.regions[i]),
                 cursor.draw_sets.eq(self.draw_sets),
                 cursor.load.eq(self.load),
-                cursor.advance.eq(request & mine),
+                cursor.advance.eq(request & selected),
             ]
-            less = Mux(request & mine, -cursor.beats, 0)
-            m.d.sync += rooms[i].eq(add_with_carry(rooms[i], less, self.returned[i]))
-            with m.If(request & mine):
+            spent = Mux(request & selected, -cursor.beats, 0)
+            m.d.sync += credits[i].eq(add_with_carry(credits[i], spent, self.returned[i]))
+            with m.If(request & selected):
                 m.d.sync += covered[i].eq(beats - 1)
-            with m.Elif(self.tokens.valid & self.tokens.ready & mine):
+            with m.Elif(self.tokens.valid & self.tokens.ready & selected):
                 m.d.sync += covered[i].eq(covered[i] - 1)
         return m

@@ -1,4 +1,4 @@
-"""From the beats of a model, or of a level, in memory to chunks of 32 values."""
+"""Assembly of chunks of 32 values from the beats of a model or of a codebook level."""
 
 from __future__ import annotations
 
@@ -13,17 +13,32 @@ from bitlane_hw.common.payloads import model_layout
 
 
 class Loader(wiring.Component):
-    """A shift register that gathers the beats of a chunk; `load` is high for a cycle when the last has come.
+    """Collect the beats of a chunk in a shift register.
 
-    With table lanes the levels come like more models: `load_level` is high in place of `load`.
+    `load` is high for one cycle after the last beat of a chunk. With table lanes the levels follow the models in the
+    same format, and `load_level` is high instead of `load`. Once all chunks are loaded, `masters` is 0.
+
+    Latency: one cycle from the last beat of a chunk to `load`. Throughput: one beat a cycle. No backpressure.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        Sizes of the build.
 
     Members
     -------
-    beats: In, stream of `model_layout`, always ready, chunk after chunk.
-    load: Out(1), for each output: the chunk is its.
-    load_level, level: Out, with tables: the chunk is this level's.
-    chunk: Out, its number. masters: Out, its 32 values; both with `load`, which clears the register: once all is
-        loaded it is 0.
+    beats : stream of model_layout, in, always ready
+        Beats of models and levels, chunk after chunk.
+    load : 1 bit for each output, out
+        The chunk belongs to the model of this output.
+    load_level : 1 bit, out
+        The chunk belongs to a level. Only with table lanes.
+    level : unsigned, out
+        Index of that level. Only with table lanes.
+    chunk : unsigned, out
+        Index of the chunk. Valid with `load`.
+    masters : 32 values of format MASTER, out
+        The chunk. Valid with `load`, which clears the register.
     """
 
     def __init__(self, config: AcceleratorConfig):
@@ -44,26 +59,26 @@ class Loader(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, beat = self._config, self.beats.payload
-        kept = len(self.masters) - config.width
-        newest = self.masters[kept:]
+        retained_bits = len(self.masters) - config.width
+        newest = self.masters[retained_bits:]
         loads = self.load.any() | self.load_level if config.table_lanes else self.load.any()
         m.d.sync += self.load.eq(0)
         with m.If(loads):
             m.d.sync += newest.eq(0)
         with m.If(self.beats.valid):
             m.d.sync += [
-                self.masters[:kept].eq(self.masters[config.width :]),
+                self.masters[:retained_bits].eq(self.masters[config.width :]),
                 newest.eq(beat.words),
                 self.chunk.eq(beat.chunk),
             ]
             with m.If(beat.part == config.chunk_beats - 1):
                 m.d.sync += self.load.bit_select(beat.output, 1).eq(1)
         if config.table_lanes:
-            ends = self.beats.valid & (beat.part == config.chunk_beats - 1)
+            chunk_ends = self.beats.valid & (beat.part == config.chunk_beats - 1)
             m.d.sync += [
-                self.load_level.eq(ends & (beat.output >= config.outputs)),
+                self.load_level.eq(chunk_ends & (beat.output >= config.outputs)),
                 self.level.eq(beat.output - config.outputs),
             ]
         with m.If(loads):
-            m.d.sync += self.masters[:kept].eq(0)
+            m.d.sync += self.masters[:retained_bits].eq(0)
         return m

@@ -1,4 +1,4 @@
-"""The AXI4 read master: the run's beats from memory, in two streams."""
+"""The AXI4 read master."""
 
 from __future__ import annotations
 
@@ -15,25 +15,45 @@ from .burst_generator import BASE, DRAW, BurstGenerator, region_layout
 
 
 class Reader(wiring.Component):
-    """Reads the models and the sets, several bursts outstanding, into two FIFOs.
+    """Read the models and the sets of a run into two FIFOs, with several bursts outstanding.
 
-    A burst is asked for when a beat of it is first needed in the run's order, as far ahead as
-    the FIFOs (`fifo_beats` each) have room. Beats keep coming one a cycle as long as the memory's latency is
-    below `fifo_beats - 48` cycles. Data is always accepted: a FIFO has room for all that was asked for.
+    A burst is requested when the first of its beats is next in the order of the run, as early as the FIFOs
+    (`fifo_beats` each) have room. Data is always accepted, because a FIFO has room for everything that was requested.
 
-    A response that is not OKAY is reported in `response`; the owner then lowers `enable`. `idle` says that
-    nothing is asked for or in flight. A reset is allowed only then.
+    Throughput: one beat a cycle as long as the latency of the memory is below `fifo_beats - 48` cycles. Backpressure: a
+    stream that is not consumed stops the requests of that stream. A response that is not OKAY appears in `response`;
+    the owner must then lower `enable`. `idle` means that no burst is requested or outstanding; only then may the block
+    be reset.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        Sizes of the build.
 
     Members
     -------
-    enable: In(1), ask for bursts.
-    load: In(1), take the regions from the registers; one cycle before `enable` rises.
-    settings, model, regions, draw_sets: In, the run.
-    beats: Out, two streams of beats: base (models, labels, base digits) and draw.
-    response: Out(2), the last read response that was not OKAY, or OKAY.
-    accepted: Out(1), a beat has been accepted.
-    idle: Out(1).
-    axi: Out, AXI4Read.
+    enable : 1 bit, in
+        Request bursts.
+    load : 1 bit, in
+        Take the regions from the registers. Must be high one cycle before `enable` rises.
+    settings : settings_layout, in
+        Geometry of the run.
+    model : address_bits, in
+        Address of the models.
+    regions : array of 2 region_layout, in
+        The regions of the base stream and of the draw stream.
+    draw_sets : 32 bits, in
+        Number of sets.
+    beats : array of 2 streams of beats, out
+        Base stream (models, labels, base digits) and draw stream.
+    response : 2 bits, out
+        The last read response that was not OKAY; OKAY if there was none.
+    accepted : 1 bit, out
+        A beat was accepted.
+    idle : 1 bit, out
+        No burst is requested or outstanding.
+    axi : AXI4Read, out
+        The memory port.
     """
 
     def __init__(self, config: AcceleratorConfig):
@@ -57,23 +77,23 @@ class Reader(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, axi = self._config, self.axi
-        m.submodules.walker = walker = AddressGenerator(config)
-        m.submodules.requester = requester = BurstGenerator(config)
-        connect(m, walker.tokens, requester.tokens)
+        m.submodules.address_generator = address_generator = AddressGenerator(config)
+        m.submodules.burst_generator = burst_generator = BurstGenerator(config)
+        connect(m, address_generator.tokens, burst_generator.tokens)
         m.d.comb += [
-            walker.settings.eq(self.settings),
-            requester.enable.eq(self.enable),
-            requester.load.eq(self.load),
-            requester.model.eq(self.model),
-            requester.chunks.eq(self.settings.chunks),
-            requester.draw_sets.eq(self.draw_sets),
+            address_generator.settings.eq(self.settings),
+            burst_generator.enable.eq(self.enable),
+            burst_generator.load.eq(self.load),
+            burst_generator.model.eq(self.model),
+            burst_generator.chunks.eq(self.settings.chunks),
+            burst_generator.draw_sets.eq(self.draw_sets),
         ]
 
         if config.table_lanes:
             chunks = self.settings.chunks
-            m.d.comb += requester.level_chunks.eq((chunks << base_bits(self.settings)) + chunks)
+            m.d.comb += burst_generator.level_chunks.eq((chunks << base_bits(self.settings)) + chunks)
 
-        burst = requester.bursts
+        burst = burst_generator.bursts
         m.d.comb += [
             axi.arvalid.eq(burst.valid),
             burst.ready.eq(axi.arready),
@@ -98,8 +118,8 @@ class Reader(wiring.Component):
             m.submodules[f"fifo_{i}"] = buffer
             connect(m, buffer.r_stream, flipped(self.beats[i]))
             m.d.comb += [
-                requester.regions[i].eq(self.regions[i]),
-                requester.returned[i].eq(self.beats[i].valid & self.beats[i].ready),
+                burst_generator.regions[i].eq(self.regions[i]),
+                burst_generator.returned[i].eq(self.beats[i].valid & self.beats[i].ready),
                 buffer.w_stream.payload.eq(axi.rdata),
                 buffer.w_stream.valid.eq(axi.rvalid & (axi.rid == i)),
             ]

@@ -1,4 +1,4 @@
-"""How many beats a set has, worked out before a run without a multiplier."""
+"""The number of beats in a set, computed before a run without a multiplier."""
 
 from __future__ import annotations
 
@@ -12,16 +12,33 @@ from bitlane_hw.common.payloads import settings_layout
 
 
 class RegionSizes(wiring.Component):
-    """base_beats = groups * chunks * base_digits + outputs * ceil(groups / 4), draw_beats = groups * chunks.
+    """Compute the number of beats in a base region and in a draw region.
 
-    Adds shifted copies of groups, a bit of the factors a cycle: `done` rises after as many cycles as the larger
-    factor has bits, plus one.
+        base_beats = groups * base_words + outputs * ceil(groups / 4)
+        draw_beats = groups * chunks
+
+    The block adds shifted copies of `groups`, one bit of the factors a cycle. Latency: as many cycles as the larger
+    factor has bits, plus one. A new `start` discards a computation in progress.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        Sizes of the build.
 
     Members
     -------
-    start: In(1). settings: In, and base_words: chunks * base_digits; stable from then on.
-    base_beats, draw_beats: Out, right when `done`.
-    done: Out(1), idle or ready; low from the cycle after `start` until the sums are complete.
+    start : 1 bit, in
+        Start a computation.
+    settings : settings_layout, in
+        Geometry of the run. Sampled with `start`.
+    base_words : unsigned, in
+        Base words of a row, chunks * base_digits for digit lanes. Sampled with `start`.
+    base_beats : unsigned, out
+        Beats of a base region. Valid while `done`.
+    draw_beats : unsigned, out
+        Beats of a draw region. Valid while `done`.
+    done : 1 bit, out
+        The sums are complete. Low from the cycle after `start` until then.
     """
 
     def __init__(self, config: AcceleratorConfig):

@@ -1,4 +1,4 @@
-"""What is written to memory: a chunk of a model, or the record of an epoch, beat by beat."""
+"""The beats that are written to memory: chunks of models, and the records of epochs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,30 @@ from bitlane.contract.layout import BURST_BEATS, CHUNK
 
 
 class Storer(wiring.Component):
-    """Cuts a chunk's 32 master weights, or cycles and losses, into beats.
+    """Cut a chunk of 32 master weights, or the record of an epoch, into beats.
+
+    A record consists of the cycle counter and the loss of each output. The first beat is valid one cycle after `begin`.
+    Throughput: one beat a cycle. Backpressure: a beat stays until it is taken.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        Sizes of the build.
 
     Members
     -------
-    begin: In(1), the next beat is the first. trace: In(1), of the record; otherwise of the model.
-    masters: In, 32 master weights. stamp: In(64), cycles. losses: In, LOSS of each output.
-    beats: Out, stream of beats; always valid, the writer takes as many as it was asked for.
+    begin : 1 bit, in
+        The next beat is the first one.
+    trace : 1 bit, in
+        1: beats of the record. 0: beats of the model.
+    masters : 32 values of format MASTER, in
+        The chunk to store.
+    stamp : 64 bits, in
+        Clock cycles at the end of the epoch.
+    losses : array of outputs values of format LOSS, in
+        Loss of each output.
+    beats : stream of beats, out, always valid
+        The writer takes as many as its request says.
     """
 
     def __init__(self, config: AcceleratorConfig):

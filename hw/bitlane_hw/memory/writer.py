@@ -14,19 +14,29 @@ from .axi import INCR, OKAY, AXI4Write, full_size
 
 
 class Writer(wiring.Component):
-    """Writes bursts of 1 to 16 beats, one after the other, responses outstanding.
+    """Write bursts of 1 to 16 beats, one after the other, without waiting for their responses.
 
-    A request is taken when the last one's beats are gone; its address goes first, then its beats, one a cycle.
-    A request never crosses 4 KiB: the caller's are aligned to their size. `idle` says that all is written and
-    answered.
+    A request is taken when the beats of the previous burst have left. Its address is sent first and then its beats.
+    Throughput: one beat a cycle, plus two cycles a burst. Backpressure: the memory may refuse an address or a beat at
+    any time. The requester must align its requests to their size, so that no burst crosses a 4 KiB boundary.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        Sizes of the build.
 
     Members
     -------
-    requests: In, stream of address and beats.
-    beats: In, stream of beats, as many as asked for.
-    response: Out(2), the last response that was not OKAY, or OKAY.
-    idle: Out(1).
-    axi: Out, AXI4Write.
+    requests : stream of request_layout, in
+        Address and length of a burst.
+    beats : stream of beats, in, always valid
+        As many as requested.
+    response : 2 bits, out
+        The last response that was not OKAY; OKAY if there was none.
+    idle : 1 bit, out
+        All bursts are written and answered.
+    axi : AXI4Write, out
+        The memory port.
     """
 
     def __init__(self, config: AcceleratorConfig):

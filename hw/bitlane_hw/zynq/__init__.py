@@ -1,1 +1,1 @@
-"""The accelerator on a Zynq-7000: its AXI4 ports behind the AXI3 ports of the processing system."""
+"""The accelerator on a Zynq-7000: adapters from its AXI4 ports to the AXI3 ports of the processing system."""

@@ -1,8 +1,7 @@
-"""Signatures of the AXI3 ports of a Zynq-7000's processing system, and what its high-performance ports are told.
+"""AXI3 signatures of the processing system of a Zynq-7000, seen from the master, and its channels as streams.
 
-Seen from the side that starts transfers, like `bitlane_hw.memory.axi`. Signals, their widths and, in lower case, their
-names are those of the PS7 primitive (UG585, chapter 5; Arm IHI 0022): AXI3 has bursts of at most 16 beats, and data
-that names its burst (`wid`).
+Signals, widths and, in lower case, names are those of the PS7 primitive (UG585, chapter 5; Arm IHI 0022). AXI3 has
+bursts of at most 16 beats, and write data that names its burst (`wid`).
 """
 
 from __future__ import annotations
@@ -12,13 +11,14 @@ from amaranth.lib.wiring import In, Out, Signature
 
 from bitlane_hw.memory.axi import INCR, full_size
 
-BUFFERABLE = 0b0011  # AxCACHE: normal memory, which no cache looks up
-FIXED, WRAP = 0b00, 0b10  # AxBURST, besides `INCR`
+BUFFERABLE = 0b0011  # AxCACHE: normal non-cacheable bufferable memory
+FIXED, WRAP = 0b00, 0b10  # AxBURST; see also `INCR`
 GP_DATA_BITS, GP_ID_BITS = 32, 12  # of M_AXI_GP0
 HP_DATA_BITS, HP_ID_BITS = 64, 6  # of S_AXI_HP0 to 3
 
 
 def _address_channel(prefix: str, address_bits: int, id_bits: int) -> dict[str, In | Out]:
+    """Return the members of an AR or AW channel."""
     return {
         f"{prefix}id": Out(id_bits),
         f"{prefix}addr": Out(address_bits),
@@ -35,11 +35,16 @@ def _address_channel(prefix: str, address_bits: int, id_bits: int) -> dict[str, 
 
 
 class AXI3(Signature):
-    """AXI3, reads and writes.
+    """AXI3 with all channels.
 
     Parameters
     ----------
-    address_bits, data_bits, id_bits: widths of addresses, which count bytes, of a beat and of an ID.
+    address_bits : int
+        Width of the byte addresses.
+    data_bits : int
+        Width of a beat.
+    id_bits : int
+        Width of an ID.
     """
 
     def __init__(self, address_bits: int, data_bits: int, id_bits: int):
@@ -68,45 +73,45 @@ class AXI3(Signature):
 
 
 def gp_signature() -> AXI3:
-    """M_AXI_GP0, on which the processors reach registers."""
+    """Return the signature of M_AXI_GP0, through which the processors access registers."""
     return AXI3(32, GP_DATA_BITS, GP_ID_BITS)
 
 
 def hp_signature() -> AXI3:
-    """One of S_AXI_HP0 to 3, on which the logic reaches the memory."""
+    """Return the signature of S_AXI_HP0 to 3, through which the logic accesses the memory."""
     return AXI3(32, HP_DATA_BITS, HP_ID_BITS)
 
 
-def whole_words(hp) -> list:
-    """What does not change at an HP port: bursts of whole words to bufferable memory."""
+def constant_signals(hp) -> list:
+    """Return statements for the constant signals of an HP port: bursts of full words to bufferable memory."""
     constant = {"size": full_size(HP_DATA_BITS), "burst": INCR, "cache": BUFFERABLE}
     return [getattr(hp, prefix + name).eq(value) for prefix in ("ar", "aw") for name, value in constant.items()]
 
 
-# --- a channel as a stream, whose payload's fields are the channel's signals without their prefix
+# --- payloads of channels as streams: the fields are the signals of the channel without their prefix
 # AR of at most 16 beats, without and with an ID.
 ADDRESS = data.StructLayout({"addr": 32, "len": 4})
 TAGGED_ADDRESS = data.StructLayout({"id": 1, **ADDRESS.members})
-ANSWER = data.StructLayout({"resp": 2})  # B, of bursts that have one ID
+WRITE_RESPONSE = data.StructLayout({"resp": 2})  # B, for bursts with the same ID
 
 
 def read_layout(data_bits: int) -> data.StructLayout:
-    """R, of bursts that have one ID, and whose lengths are known."""
+    """Return the layout of R, for bursts with the same ID and of known length."""
     return data.StructLayout({"data": data_bits, "resp": 2})
 
 
 def tagged_read_layout(data_bits: int) -> data.StructLayout:
-    """R with an ID, and the mark of a burst's last beat."""
+    """Return the layout of R with an ID, and with a mark on the last beat of a burst."""
     return data.StructLayout({"id": 1, "data": data_bits, "resp": 2, "last": 1})
 
 
 def write_layout(data_bits: int) -> data.StructLayout:
-    """W."""
+    """Return the layout of W."""
     return data.StructLayout({"data": data_bits, "strb": data_bits // 8, "last": 1})
 
 
-def into_stream(port, prefix: str, stream) -> list:
-    """Statements by which a port's channel feeds a stream."""
+def port_to_stream(port, prefix: str, stream) -> list:
+    """Return statements that connect a channel of a port to a stream."""
     return [
         stream.valid.eq(getattr(port, f"{prefix}valid")),
         getattr(port, f"{prefix}ready").eq(stream.ready),
@@ -114,8 +119,8 @@ def into_stream(port, prefix: str, stream) -> list:
     ]
 
 
-def out_of_stream(stream, port, prefix: str) -> list:
-    """Statements by which a stream feeds a port's channel."""
+def stream_to_port(stream, port, prefix: str) -> list:
+    """Return statements that connect a stream to a channel of a port."""
     return [
         getattr(port, f"{prefix}valid").eq(stream.valid),
         stream.ready.eq(getattr(port, f"{prefix}ready")),

@@ -1,4 +1,4 @@
-"""One wide burst as two narrow ones, and a wide beat as two words."""
+"""Width converters from 128 to 64 bits: read bursts and write beats."""
 
 from __future__ import annotations
 
@@ -9,21 +9,29 @@ from amaranth.lib.wiring import In, Out
 from .axi3 import ADDRESS, HP_DATA_BITS, TAGGED_ADDRESS, write_layout
 
 WORD_BYTES = HP_DATA_BITS // 8
-PAGE_BITS = 12  # no burst crosses a multiple of 4 KiB
-BURST = data.StructLayout({"id": 1, "len": 4})  # `len` + 1 wide beats, as in an address
+PAGE_BITS = 12  # no burst crosses a 4 KiB boundary
+BURST = data.StructLayout({"id": 1, "len": 4})  # `len` + 1 wide beats
 
 
 class BurstDownsizer(wiring.Component):
-    """A read of L beats of two words is two reads of words, side by side: 2 * ceil(L / 2) and 2 * floor(L / 2).
+    """Split a read burst of L wide beats into two bursts of words.
 
-    The second half begins where the first ends; a burst of one beat has none. Each has 16 words at most. What has
-    been taken of a burst is not offered again while the rest waits. Latency: none. Throughput: a burst a cycle.
+    A beat has two words. The bursts have 2 * ceil(L / 2) and 2 * floor(L / 2) words. The second burst starts where the
+    first one ends; a burst of one beat has no second part. Each part has at most 16 words. A part that was taken is not
+    offered again while the other part waits.
+
+    Latency: none. Throughput: one burst a cycle. Backpressure: a burst is taken when all its parts are.
 
     Members
     -------
-    bursts: In, stream of `TAGGED_ADDRESS`, addresses of wide beats, within 4 KiB.
-    first, second: Out, streams of `ADDRESS`, of the halves.
-    order: Out, stream of `BURST`: what comes back, in this order.
+    bursts : stream of TAGGED_ADDRESS, in
+        Bursts of wide beats within a 4 KiB page.
+    first : stream of ADDRESS, out
+        First parts.
+    second : stream of ADDRESS, out
+        Second parts.
+    order : stream of BURST, out
+        The bursts whose beats will return, in order.
     """
 
     def __init__(self):
@@ -42,11 +50,11 @@ class BurstDownsizer(wiring.Component):
         outputs = (self.first, self.second, self.order)
         taken = Signal(len(outputs))
         first_beats = (burst.len >> 1) + 1
-        page, place = burst.addr[PAGE_BITS:], burst.addr[:PAGE_BITS]
+        page, offset = burst.addr[PAGE_BITS:], burst.addr[:PAGE_BITS]
         m.d.comb += [
             self.first.payload.addr.eq(burst.addr),
             self.first.payload.len.eq(burst.len | 1),
-            self.second.payload.addr.eq(Cat((place + first_beats * (2 * WORD_BYTES))[:PAGE_BITS], page)),
+            self.second.payload.addr.eq(Cat((offset + first_beats * (2 * WORD_BYTES))[:PAGE_BITS], page)),
             self.second.payload.len.eq((burst.len - 1) | 1),
             self.order.payload.id.eq(burst.id),
             self.order.payload.len.eq(burst.len),
@@ -62,11 +70,16 @@ class BurstDownsizer(wiring.Component):
 
 
 class BeatDownsizer(wiring.Component):
-    """A wide beat as two words, the low one first. Latency: none. Throughput: a beat in two cycles.
+    """Split a wide beat into two words, the low word first.
+
+    Latency: none. Throughput: one beat in two cycles. Backpressure: a beat is taken with its high word.
 
     Members
     -------
-    beats: In, stream of `write_layout` of 128 bits. words: Out, stream of `write_layout` of 64 bits.
+    beats : stream of write_layout of 128 bits, in
+        Wide beats.
+    words : stream of write_layout of 64 bits, out
+        Their words.
     """
 
     def __init__(self):

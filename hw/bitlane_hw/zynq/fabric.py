@@ -1,4 +1,4 @@
-"""The accelerator with the ports of a Zynq-7000's processing system."""
+"""The accelerator with the AXI3 ports of a Zynq-7000."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ ADDRESS_BITS = 32
 
 
 def hp_names(config: AcceleratorConfig) -> tuple[str, ...]:
-    """The HP ports that a configuration uses: `hp0` for 64 bits, `hp0` and `hp1` for 128.
+    """Return the names of the HP ports of a build: `hp0` for 64 bits, `hp0` and `hp1` for 128 bits.
 
-    Raises ValueError where the ports of a Zynq-7000 do not fit the configuration.
+    Raises
+    ------
+    ValueError
+        The build does not fit the ports of a Zynq-7000.
     """
     if config.width not in (HP_DATA_BITS, 2 * HP_DATA_BITS):
         raise ValueError(f"width={config.width} must be 64 (one HP port) or 128 (two) on a Zynq-7000")
@@ -31,18 +34,30 @@ def hp_names(config: AcceleratorConfig) -> tuple[str, ...]:
 
 
 class ZynqFabric(wiring.Component):
-    """Everything that is in the programmable logic; the processing system is outside.
+    """All of the programmable logic. The processing system is outside.
 
     Parameters
     ----------
-    config: of 64 or 128 bits, with 32-bit addresses; ValueError for another.
-    build: value of the build register, `build_digest` when None.
+    config : AcceleratorConfig
+        Sizes of the build: 64 or 128 bits, with 32-bit addresses.
+    build : int or None, default=None
+        Value of the `build` register; None for `build_digest`.
+
+    Raises
+    ------
+    ValueError
+        The build does not fit the ports of a Zynq-7000.
 
     Members
     -------
-    gp0: In, AXI3, the registers.
-    hp0, and hp1 where the width is 128: Out, AXI3, the memory.
-    irq: Out(1), the accelerator's, a cycle later.
+    gp0 : AXI3, in
+        The registers.
+    hp0 : AXI3, out
+        The memory.
+    hp1 : AXI3, out
+        The memory. Only if the width is 128.
+    irq : 1 bit, out
+        The interrupt of the accelerator, one cycle later.
     """
 
     def __init__(self, config: AcceleratorConfig, build: int | None = None):

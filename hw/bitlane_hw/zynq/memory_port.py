@@ -9,32 +9,36 @@ from amaranth.lib.wiring import In, Out
 from bitlane_hw.memory.axi import AXI4Read, AXI4Write
 
 from .axi3 import (
-    ANSWER,
     HP_DATA_BITS,
     TAGGED_ADDRESS,
+    WRITE_RESPONSE,
+    constant_signals,
     hp_signature,
-    into_stream,
-    out_of_stream,
+    port_to_stream,
+    stream_to_port,
     tagged_read_layout,
-    whole_words,
     write_layout,
 )
 from .register_slice import RegisterSlice
 
 
 class MemoryPort(wiring.Component):
-    """AXI4 with bursts of 1 to 16 words to AXI3: the same bursts, every channel but AW cut by registers.
+    """Convert AXI4 with bursts of 1 to 16 words to AXI3.
 
-    Reads keep their IDs; writes have ID 0, on both sides. AW is passed on as it is, so that data, which follows its
-    address on the AXI4 side, does so at the HP port.
+    The bursts stay the same. Registers cut every channel except AW, which passes straight through: on the AXI4 side
+    data follows its address, and so it does at the HP port. Reads keep their IDs; writes have ID 0 on both sides.
 
-    Latency: a cycle each for AR, R, W and B. Throughput: a word a cycle each way, with as many bursts under way as the
-    HP port takes.
+    Latency: one cycle each for AR, R, W and B. Throughput: one word a cycle in each direction, with as many bursts
+    outstanding as the HP port accepts. Backpressure: passed on.
 
     Members
     -------
-    read, write: In, AXI4 of 64 bits, with 32-bit addresses.
-    hp0: Out, AXI3.
+    read : AXI4Read of 64 bits, with 32-bit addresses, in
+        Reads of the accelerator.
+    write : AXI4Write of 64 bits, with 32-bit addresses, in
+        Writes of the accelerator.
+    hp0 : AXI3, out
+        The HP port.
     """
 
     def __init__(self):
@@ -53,13 +57,16 @@ class MemoryPort(wiring.Component):
             ("ar", TAGGED_ADDRESS, self.read, hp),
             ("r", tagged_read_layout(HP_DATA_BITS), hp, self.read),
             ("w", write_layout(HP_DATA_BITS), self.write, hp),
-            ("b", ANSWER, hp, self.write),
+            ("b", WRITE_RESPONSE, hp, self.write),
         )
         for prefix, layout, source, target in channels:
-            m.submodules[prefix] = cut = RegisterSlice(layout)
-            m.d.comb += [*into_stream(source, prefix, cut.put), *out_of_stream(cut.got, target, prefix)]
+            m.submodules[prefix] = register_slice = RegisterSlice(layout)
+            m.d.comb += [
+                *port_to_stream(source, prefix, register_slice.input),
+                *stream_to_port(register_slice.output, target, prefix),
+            ]
         m.d.comb += [
-            whole_words(hp),
+            constant_signals(hp),
             hp.awaddr.eq(self.write.awaddr),
             hp.awlen.eq(self.write.awlen),
             hp.awvalid.eq(self.write.awvalid),

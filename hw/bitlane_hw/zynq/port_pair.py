@@ -10,42 +10,48 @@ from bitlane_hw.memory.axi import AXI4Read, AXI4Write
 
 from .axi3 import (
     ADDRESS,
-    ANSWER,
     HP_DATA_BITS,
     TAGGED_ADDRESS,
+    WRITE_RESPONSE,
+    constant_signals,
     hp_signature,
-    into_stream,
-    out_of_stream,
+    port_to_stream,
     read_layout,
+    stream_to_port,
     tagged_read_layout,
-    whole_words,
     write_layout,
 )
 from .downsizer import BURST, BeatDownsizer, BurstDownsizer
 from .register_slice import RegisterSlice
 from .upsizer import BEAT, BurstUpsizer, WordUpsizer
 
-BURSTS = 32  # under way: covers a latency of as many cycles even where each burst has one beat
-BEATS = 16  # of a port that wait for those of the other: a burst has 8 of each, and half of them come meanwhile
+MAX_BURSTS = 32  # outstanding bursts: cover a latency of 32 cycles even if each burst has one beat
+FIFO_BEATS = 16  # beats of a port that wait for the other port; each of them has at most 8 beats of a burst
 
 
 class PortPair(wiring.Component):
-    """AXI4 with bursts of 1 to 16 beats of 128 bits to two AXI3 ports of 64 bits; memory looks the same.
+    """Convert AXI4 with bursts of 1 to 16 beats of 128 bits to two AXI3 ports of 64 bits, with the same memory layout.
 
-    A read is cut into two halves, one for each port (`BurstSplitter`), whose words are joined to beats and leave in
-    the order of the requests, whatever their IDs. So a long stream of whole bursts keeps both ports busy: a beat a
-    cycle, once the first has come, where each port gives a word a cycle. Writes, which are rare, go to the first port
-    alone, with ID 0. A beat of which either word failed has the worse response.
+    A `BurstDownsizer` splits each read into two parts, one for each port. Their words are combined into beats, which
+    leave in the order of the requests, whatever their IDs. A long stream of full bursts keeps both ports busy: after
+    the first beat it runs at one beat a cycle, if each port delivers one word a cycle. Writes are rare; they use the
+    first port, with ID 0. A beat has the worse response of its two words.
 
-    A port whose beats wait for the other's is told to wait when `BEATS` of them do. The other's never wait for them, so
-    that nothing waits for ever.
-
-    Latency: 2 cycles from AR to the ports, 3 from a beat's second word to R, 1 for W and B.
+    Latency: 2 cycles from AR to the ports, 3 from the second word of a beat to R, 1 for W and B. Throughput: one beat a
+    cycle for reads, one beat in two cycles for writes. Backpressure: a port whose beats wait for those of the other
+    port is stopped when `FIFO_BEATS` of them wait. The beats of the other port never wait for them, so that there is no
+    deadlock.
 
     Members
     -------
-    read, write: In, AXI4 of 128 bits, with 32-bit addresses; writes of 8 beats at most.
-    hp0, hp1: Out, AXI3; hp1 never writes.
+    read : AXI4Read of 128 bits, with 32-bit addresses, in
+        Reads of the accelerator.
+    write : AXI4Write of 128 bits, with 32-bit addresses, in
+        Writes of the accelerator, of at most 8 beats.
+    hp0 : AXI3, out
+        First HP port.
+    hp1 : AXI3, out
+        Second HP port. It never writes.
     """
 
     def __init__(self):
@@ -62,51 +68,54 @@ class PortPair(wiring.Component):
         m = Module()
         self._read(m)
         self._write(m)
-        m.d.comb += [whole_words(self.hp0), whole_words(self.hp1)]
+        m.d.comb += [constant_signals(self.hp0), constant_signals(self.hp1)]
         return m
 
     def _read(self, m):
-        m.submodules.ar = asked = RegisterSlice(TAGGED_ADDRESS)
-        m.submodules.splitter = splitter = BurstDownsizer()
-        m.submodules.order = order = fifo.SyncFIFO(width=BURST.size, depth=BURSTS)
-        m.submodules.joiner = joiner = BurstUpsizer()
-        m.submodules.r = got = RegisterSlice(tagged_read_layout(2 * HP_DATA_BITS))
-        m.d.comb += [*into_stream(self.read, "ar", asked.put), *out_of_stream(got.got, self.read, "r")]
-        connect(m, asked.got, splitter.bursts)
-        connect(m, joiner.beats, got.put)
-        _through(m, splitter.order, order, joiner.bursts)
-        for i, (hp, part, back) in enumerate(
-            ((self.hp0, splitter.first, joiner.first), (self.hp1, splitter.second, joiner.second))
+        m.submodules.ar = requests = RegisterSlice(TAGGED_ADDRESS)
+        m.submodules.downsizer = downsizer = BurstDownsizer()
+        m.submodules.order = order = fifo.SyncFIFO(width=BURST.size, depth=MAX_BURSTS)
+        m.submodules.upsizer = upsizer = BurstUpsizer()
+        m.submodules.r = responses = RegisterSlice(tagged_read_layout(2 * HP_DATA_BITS))
+        m.d.comb += [
+            *port_to_stream(self.read, "ar", requests.input),
+            *stream_to_port(responses.output, self.read, "r"),
+        ]
+        connect(m, requests.output, downsizer.bursts)
+        connect(m, upsizer.beats, responses.input)
+        _through_fifo(m, downsizer.order, order, upsizer.bursts)
+        for i, (hp, half, returned) in enumerate(
+            ((self.hp0, downsizer.first, upsizer.first), (self.hp1, downsizer.second, upsizer.second))
         ):
             m.submodules[f"ar{i}"] = address = RegisterSlice(ADDRESS)
             m.submodules[f"r{i}"] = words = RegisterSlice(read_layout(HP_DATA_BITS))
-            m.submodules[f"words{i}"] = joined = WordUpsizer()
-            m.submodules[f"beats{i}"] = beats = fifo.SyncFIFO(width=BEAT.size, depth=BEATS)
-            connect(m, part, address.put)
-            connect(m, words.got, joined.words)
-            m.d.comb += [*out_of_stream(address.got, hp, "ar"), *into_stream(hp, "r", words.put)]
-            _through(m, joined.beats, beats, back)
+            m.submodules[f"words{i}"] = upsized = WordUpsizer()
+            m.submodules[f"beats{i}"] = beats = fifo.SyncFIFO(width=BEAT.size, depth=FIFO_BEATS)
+            connect(m, half, address.input)
+            connect(m, words.output, upsized.words)
+            m.d.comb += [*stream_to_port(address.output, hp, "ar"), *port_to_stream(hp, "r", words.input)]
+            _through_fifo(m, upsized.beats, beats, returned)
 
     def _write(self, m):
         write, hp = self.write, self.hp0
-        m.submodules.splitter_w = splitter = BeatDownsizer()
+        m.submodules.write_downsizer = downsizer = BeatDownsizer()
         m.submodules.w = words = RegisterSlice(write_layout(HP_DATA_BITS))
-        m.submodules.b = answers = RegisterSlice(ANSWER)
-        connect(m, splitter.words, words.put)
+        m.submodules.b = write_responses = RegisterSlice(WRITE_RESPONSE)
+        connect(m, downsizer.words, words.input)
         m.d.comb += [
-            *into_stream(write, "w", splitter.beats),
-            *out_of_stream(words.got, hp, "w"),
-            *into_stream(hp, "b", answers.put),
-            *out_of_stream(answers.got, write, "b"),
+            *port_to_stream(write, "w", downsizer.beats),
+            *stream_to_port(words.output, hp, "w"),
+            *port_to_stream(hp, "b", write_responses.input),
+            *stream_to_port(write_responses.output, write, "b"),
             hp.awaddr.eq(write.awaddr),
-            hp.awlen.eq(Cat(1, write.awlen)),  # twice the beats
+            hp.awlen.eq(Cat(1, write.awlen)),  # two words for each beat
             hp.awvalid.eq(write.awvalid),
             write.awready.eq(hp.awready),
         ]
 
 
-def _through(m, source, buffer, target):
-    """From a stream through a FIFO of raw bits to a stream of the same shape."""
+def _through_fifo(m, source, buffer, target):
+    """Connect two streams of the same shape through a FIFO of raw bits."""
     m.d.comb += [
         buffer.w_data.eq(source.payload.as_value()),
         buffer.w_en.eq(source.valid),

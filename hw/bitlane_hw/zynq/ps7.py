@@ -1,4 +1,4 @@
-"""The processing system of a Zynq-7000 as a block: the PS7 primitive, of which only what is used is connected."""
+"""The processing system of a Zynq-7000: the PS7 primitive with the connections that the accelerator uses."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from amaranth.lib.wiring import In, Out, Signature
 
 from .axi3 import AXI3, GP_DATA_BITS, HP_DATA_BITS, HP_ID_BITS, gp_signature, hp_signature
 
-HP_CAPS = {"RDISSUECAP1EN": 1, "WRISSUECAP1EN": 1}  # 0: as many bursts issued to the memory as the AFI registers say
-GP_MASTER, HP_SLAVE = "MAXIGP", "SAXIHP"  # names of ports; a number follows
+HP_CAPS = {"RDISSUECAP1EN": 1, "WRISSUECAP1EN": 1}  # 0: the AFI registers limit the bursts issued to the memory
+GP_MASTER, HP_SLAVE = "MAXIGP", "SAXIHP"  # names of ports without their number
 
 
 def _port_inputs(signature: Signature, flow) -> dict[str, int]:
-    """Bits of a port's inputs by their names in the primitive, its clock among them."""
+    """Return the bits of the inputs of a port, by their names in the primitive; the clock is one of them."""
     members = {name.upper(): member.shape for name, member in signature.members.items() if member.flow == flow}
     return {"ACLK": 1, **members}
 
 
 def _ones(names: str) -> dict[str, int]:
+    """Return inputs of one bit."""
     return dict.fromkeys(names.split(), 1)
 
 
-# Prefix, how many there are (their numbers follow the prefix; none where it is 0), bits of each one's inputs.
+# Prefix; number of ports with this prefix (0: one, without a number); bits of the inputs of each.
 FAMILIES = (
     (GP_MASTER, 2, _port_inputs(gp_signature(), In)),
     ("SAXIGP", 2, _port_inputs(AXI3(32, GP_DATA_BITS, HP_ID_BITS), Out)),
@@ -50,7 +51,7 @@ FAMILIES = (
 
 
 def input_bits() -> dict[str, int]:
-    """Bits of every input of the primitive, by name."""
+    """Return the bits of every input of the primitive, by name."""
     return {
         f"{prefix}{number}{name}": bits
         for prefix, count, inputs in FAMILIES
@@ -60,20 +61,26 @@ def input_bits() -> dict[str, int]:
 
 
 class ProcessingSystem(wiring.Component):
-    """The PS7 primitive with M_AXI_GP0, some of S_AXI_HP0 to 3, an interrupt; drives its owner's clock domain `sync`.
+    """The PS7 primitive with M_AXI_GP0, some of S_AXI_HP0 to 3, and an interrupt.
 
-    The clock is FCLK_CLK0 through a global buffer, also of the ports; reset is FCLK_RESET0_N, released with the clock.
-    An input that is not used is 0: one that is left open reads as 1 on the chip. Pins of the processing system (DDR,
-    MIO) need no connection. Clock, port widths and interrupts are set by its software.
+    The block drives the clock domain `sync` of its owner: the clock is FCLK_CLK0 through a global buffer, which also
+    clocks the ports, and the reset is FCLK_RESET0_N, released with the clock. Unused inputs are tied to 0: an open
+    input reads as 1 on the chip. The pins of the processing system (DDR, MIO) need no connection. Software sets the
+    clock, the widths of the ports and the interrupts.
 
     Parameters
     ----------
-    hp: numbers of the HP ports that are used.
+    hp : tuple of int, default=(0,)
+        Numbers of the HP ports to connect.
 
     Members
     -------
-    gp0: Out, AXI3, whose master is the processing system. hp0 to hp3, those used: In, AXI3, whose slave it is.
-    irq: In(1), shared interrupt 61 (IRQF2P[0]).
+    gp0 : AXI3, out
+        M_AXI_GP0; the processing system is the master.
+    hp0 to hp3 : AXI3, in
+        The connected ports of S_AXI_HP0 to 3; the processing system is the slave.
+    irq : 1 bit, in
+        Shared interrupt 61 (IRQF2P[0]).
     """
 
     def __init__(self, hp: tuple[int, ...] = (0,)):

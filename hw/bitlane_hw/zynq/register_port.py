@@ -1,4 +1,4 @@
-"""Registers on AXI4-Lite for a master that speaks AXI3: M_AXI_GP0 of a Zynq-7000."""
+"""An AXI4-Lite master for the registers, driven by an AXI3 master: M_AXI_GP0 of a Zynq-7000."""
 
 from __future__ import annotations
 
@@ -13,13 +13,28 @@ from .axi3 import FIXED, gp_signature
 
 
 class BeatAddress(wiring.Component):
-    """The word in which each beat of a burst of at most 16 beats lies (Arm IHI 0022, section A3.4.1).
+    """Compute the word address of each beat of a burst of at most 16 beats (Arm IHI 0022, section A3.4.1).
+
+    Latency: the first address is valid one cycle after `start`, the next one cycle after `step`.
 
     Members
     -------
-    start: In(1), takes `addr`, `len`, `size` and `burst` of an address channel.
-    step: In(1), on to the next beat.
-    word: Out, its address. last: Out(1), the beat is the burst's last one.
+    start : 1 bit, in
+        Take `addr`, `len`, `size` and `burst`.
+    addr : unsigned, in
+        AxADDR.
+    len : 4 bits, in
+        AxLEN.
+    size : 2 bits, in
+        AxSIZE.
+    burst : 2 bits, in
+        AxBURST.
+    step : 1 bit, in
+        Go on to the next beat.
+    word : unsigned, out
+        Byte address of the word that contains the beat.
+    last : 1 bit, out
+        The beat is the last one of the burst.
     """
 
     def __init__(self):
@@ -38,43 +53,50 @@ class BeatAddress(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        place = Signal(ADDRESS_BITS)
-        moving = Signal(ADDRESS_BITS)  # the bits of it that beats change
+        beat_address = Signal(ADDRESS_BITS)
+        changing_bits = Signal(ADDRESS_BITS)  # address bits that change from beat to beat
         beat_bytes = Signal(range(1 << 3 + 1))
         left = Signal(4)
-        stepped = place + beat_bytes
-        m.d.comb += [self.word.eq(Cat(Const(0, 2), place[2:])), self.last.eq(left == 0)]
+        stepped = beat_address + beat_bytes
+        m.d.comb += [self.word.eq(Cat(Const(0, 2), beat_address[2:])), self.last.eq(left == 0)]
         with m.If(self.start):
             m.d.sync += [
-                place.eq(self.addr),
+                beat_address.eq(self.addr),
                 beat_bytes.eq(1 << self.size),
                 left.eq(self.len),
-                moving.eq(self.len << self.size),  # WRAP: aligned, and within as many bytes as the burst has
+                changing_bits.eq(self.len << self.size),  # WRAP: the burst stays within its own size, aligned
             ]
             with m.If(self.burst == FIXED):
-                m.d.sync += moving.eq(0)
+                m.d.sync += changing_bits.eq(0)
             with m.If(self.burst == INCR):
-                m.d.sync += moving.eq(~0)
+                m.d.sync += changing_bits.eq(~0)
         with m.Elif(self.step):
-            m.d.sync += [place.eq((place & ~moving) | (stepped & moving)), left.eq(left - 1)]
+            m.d.sync += [
+                beat_address.eq((beat_address & ~changing_bits) | (stepped & changing_bits)),
+                left.eq(left - 1),
+            ]
         return m
 
 
 class RegisterPort(wiring.Component):
-    """Does the bursts of an AXI3 master beat by beat on AXI4-Lite: one read and one write at a time.
+    """Execute the bursts of an AXI3 master beat by beat on AXI4-Lite, one read and one write at a time.
 
-    Bursts of 1 to 16 beats, FIXED, INCR or WRAP, of any size, in the window of the registers (the upper address bits
-    are ignored), which repeats. Data follows its address: a slave that takes one burst at a time never sees data of two
-    bursts mixed, and `wid` need not be looked at. A response has its address's ID; that of a write is the worst of
-    its beats'. Exclusive accesses are answered as plain ones. Reads and writes do not wait for each other.
+    Bursts have 1 to 16 beats of any size and are FIXED, INCR or WRAP. The window of the registers repeats: upper
+    address bits are ignored. Write data is accepted after its address, and only one burst is accepted at a time, so
+    that data of two bursts cannot mix and `wid` is not used. A response has the ID of its address; the response to a
+    write is the worst of its beats. Exclusive accesses are executed as normal ones. Reads and writes do not wait for
+    each other.
 
-    A beat takes 3 cycles with a slave that answers in the next cycle, and a burst one more for its address (a write
-    also one for its answer); every output comes out of a flip-flop, or is decoded from a state.
+    Latency: 3 cycles a beat if the slave answers in the next cycle, plus one cycle a burst for the address and, for
+    writes, one for the response. Throughput: one beat in 3 cycles. Backpressure: a burst waits until the previous one
+    of the same direction is complete. Every output is a flip-flop or is decoded from a state.
 
     Members
     -------
-    gp: In, AXI3 with 32-bit data and 12-bit IDs.
-    lite: Out, AXI4Lite.
+    gp : AXI3 with 32-bit data and 12-bit IDs, in
+        The AXI3 slave port.
+    lite : AXI4Lite, out
+        The AXI4-Lite master port.
     """
 
     def __init__(self):
@@ -86,8 +108,8 @@ class RegisterPort(wiring.Component):
         self._write(m)
         return m
 
-    def _begin(self, m, prefix, beat):
-        """Takes an address when there is one; true in that cycle."""
+    def _accept_address(self, m, prefix, beat):
+        """Accept an address if there is one; open a branch for that cycle."""
         channel = {name: getattr(self.gp, prefix + name) for name in ("addr", "len", "size", "burst", "valid", "ready")}
         m.d.comb += [channel["ready"].eq(1), beat.start.eq(channel["valid"])]
         m.d.comb += [getattr(beat, name).eq(channel[name]) for name in ("addr", "len", "size", "burst")]
@@ -98,10 +120,10 @@ class RegisterPort(wiring.Component):
         m.submodules.read_beat = beat = BeatAddress()
         m.d.comb += [lite.araddr.eq(beat.word), gp.rlast.eq(beat.last)]
         with m.FSM(name="reads"):
-            with m.State("IDLE"), self._begin(m, "ar", beat):
+            with m.State("IDLE"), self._accept_address(m, "ar", beat):
                 m.d.sync += gp.rid.eq(gp.arid)
-                m.next = "ASK"
-            with m.State("ASK"):
+                m.next = "REQUEST"
+            with m.State("REQUEST"):
                 m.d.comb += lite.arvalid.eq(1)
                 with m.If(lite.arready):
                     m.next = "WAIT"
@@ -109,12 +131,12 @@ class RegisterPort(wiring.Component):
                 m.d.comb += lite.rready.eq(1)
                 with m.If(lite.rvalid):
                     m.d.sync += [gp.rdata.eq(lite.rdata), gp.rresp.eq(lite.rresp)]
-                    m.next = "ANSWER"
-            with m.State("ANSWER"):
+                    m.next = "RESPOND"
+            with m.State("RESPOND"):
                 m.d.comb += gp.rvalid.eq(1)
                 with m.If(gp.rready):
                     m.d.comb += beat.step.eq(1)
-                    m.next = "ASK"
+                    m.next = "REQUEST"
                     with m.If(beat.last):
                         m.next = "IDLE"
 
@@ -127,10 +149,10 @@ class RegisterPort(wiring.Component):
         with m.If(lite.wready):
             m.d.sync += lite.wvalid.eq(0)
         with m.FSM(name="writes"):
-            with m.State("IDLE"), self._begin(m, "aw", beat):
+            with m.State("IDLE"), self._accept_address(m, "aw", beat):
                 m.d.sync += [gp.bid.eq(gp.awid), gp.bresp.eq(0)]
-                m.next = "TAKE"
-            with m.State("TAKE"):
+                m.next = "DATA"
+            with m.State("DATA"):
                 m.d.comb += gp.wready.eq(1)
                 with m.If(gp.wvalid):
                     m.d.sync += [
@@ -145,10 +167,10 @@ class RegisterPort(wiring.Component):
                 with m.If(lite.bvalid):
                     m.d.comb += beat.step.eq(1)
                     m.d.sync += gp.bresp.eq(Mux(gp.bresp > lite.bresp, gp.bresp, lite.bresp))
-                    m.next = "TAKE"
+                    m.next = "DATA"
                     with m.If(beat.last):
-                        m.next = "ANSWER"
-            with m.State("ANSWER"):
+                        m.next = "RESPOND"
+            with m.State("RESPOND"):
                 m.d.comb += gp.bvalid.eq(1)
                 with m.If(gp.bready):
                     m.next = "IDLE"

@@ -1,4 +1,4 @@
-"""A stream cut by registers."""
+"""A register slice for a stream."""
 
 from __future__ import annotations
 
@@ -8,33 +8,40 @@ from amaranth.lib.wiring import In, Out
 
 
 class RegisterSlice(wiring.Component):
-    """No path leads through it: `valid` and payload, and also `ready`, come out of flip-flops.
+    """Cut all combinational paths of a stream: `valid`, the payload and `ready` come out of flip-flops.
 
-    Latency: 1 cycle. Throughput: a payload a cycle. A payload that arrives as the output is first refused waits in a
-    spare register, for which `put.ready` was promised; where `got.ready` is always 1, the spare is optimised away.
+    A payload that arrives in the cycle in which the output is first refused goes into a spare register. If
+    `output.ready` is always 1, synthesis removes the spare register.
+
+    Latency: 1 cycle. Throughput: one payload a cycle. Backpressure: `input.ready` is low while the spare register is in
+    use.
 
     Parameters
     ----------
-    shape: of the payload.
+    shape : ShapeLike
+        Shape of the payload.
 
     Members
     -------
-    put: In, stream. got: Out, the same stream, a cycle later at least.
+    input : stream of shape, in
+        Payloads.
+    output : stream of shape, out
+        The same payloads, in order.
     """
 
     def __init__(self, shape):
-        super().__init__({"put": In(stream.Signature(shape)), "got": Out(stream.Signature(shape))})
+        super().__init__({"input": In(stream.Signature(shape)), "output": Out(stream.Signature(shape))})
 
     def elaborate(self, platform):
         m = Module()
-        put, got = self.put, self.got
-        spare = Signal.like(put.payload)
+        i, o = self.input, self.output
+        spare = Signal.like(i.payload)
         is_spare = Signal()
-        m.d.comb += put.ready.eq(~is_spare)
-        with m.If(got.ready | ~got.valid):
-            m.d.sync += [got.valid.eq(put.valid | is_spare), got.payload.eq(put.payload), is_spare.eq(0)]
+        m.d.comb += i.ready.eq(~is_spare)
+        with m.If(o.ready | ~o.valid):
+            m.d.sync += [o.valid.eq(i.valid | is_spare), o.payload.eq(i.payload), is_spare.eq(0)]
             with m.If(is_spare):
-                m.d.sync += got.payload.eq(spare)
-        with m.Elif(put.valid & ~is_spare):
-            m.d.sync += [spare.eq(put.payload), is_spare.eq(1)]
+                m.d.sync += o.payload.eq(spare)
+        with m.Elif(i.valid & ~is_spare):
+            m.d.sync += [spare.eq(i.payload), is_spare.eq(1)]
         return m

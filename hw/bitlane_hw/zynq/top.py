@@ -1,4 +1,4 @@
-"""The whole design of a Zynq-7000 without a pin."""
+"""The complete design for a Zynq-7000."""
 
 from __future__ import annotations
 
@@ -19,14 +19,22 @@ FABRIC_TOP = "bitlane_fabric"
 
 
 class Zynq(wiring.Component):
-    """`ZynqFabric` on the processing system: registers from M_AXI_GP0's first address on, memory on S_AXI_HP0 and 1.
+    """Connect a `ZynqFabric` to the processing system.
 
-    It has no ports: clock and reset come from the processing system, which has the pins.
+    The registers start at the base address of M_AXI_GP0; the memory is on S_AXI_HP0 and 1. The component has no ports:
+    clock and reset come from the processing system, which owns the pins.
 
     Parameters
     ----------
-    config: of 64 or 128 bits, with 32-bit addresses; ValueError for another.
-    build: value of the build register, `build_digest` when None.
+    config : AcceleratorConfig
+        Sizes of the build: 64 or 128 bits, with 32-bit addresses.
+    build : int or None, default=None
+        Value of the `build` register; None for `build_digest`.
+
+    Raises
+    ------
+    ValueError
+        The build does not fit the ports of a Zynq-7000.
     """
 
     def __init__(self, config: AcceleratorConfig, build: int | None = None):
@@ -46,10 +54,16 @@ class Zynq(wiring.Component):
 
 
 def generate_zynq(config: AcceleratorConfig, path: Path) -> None:
-    """Write the Verilog of the whole design, top module `bitlane_zynq`, to `path`; ValueError as `Zynq`."""
+    """Write the Verilog of the complete design, top module `bitlane_zynq`, to `path`.
+
+    Raises
+    ------
+    ValueError
+        The build does not fit the ports of a Zynq-7000; no file is written.
+    """
     path.write_text(to_verilog(Zynq(config), TOP))
 
 
 def generate_fabric(config: AcceleratorConfig, path: Path) -> None:
-    """Write the Verilog of `ZynqFabric` alone, for simulators, top module `bitlane_fabric`, to `path`."""
+    """Write the Verilog of `ZynqFabric`, top module `bitlane_fabric`, to `path`; it is for simulators."""
     path.write_text(to_verilog(ZynqFabric(config), FABRIC_TOP))

@@ -1,4 +1,4 @@
-"""Two words as one wide beat, and the beats of two ports as the bursts that were asked for."""
+"""Width converters from 64 to 128 bits: words to beats, and beats of two ports to the requested bursts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ BEAT = read_layout(2 * HP_DATA_BITS)
 
 
 class WordUpsizer(wiring.Component):
-    """Every two words are a beat, the first its low half; its response is the worse of theirs.
+    """Combine two words into a beat; the first word is the low half. The response is the worse of the two.
 
-    Latency: none from the second word. Throughput: a word a cycle.
+    Latency: none from the second word. Throughput: one word a cycle. Backpressure: a second word waits until its beat
+    is taken.
 
     Members
     -------
-    words: In, stream of `read_layout` of 64 bits. beats: Out, stream of `read_layout` of 128 bits.
+    words : stream of read_layout of 64 bits, in
+        Words.
+    beats : stream of read_layout of 128 bits, out
+        Beats.
     """
 
     def __init__(self):
@@ -46,16 +50,21 @@ class WordUpsizer(wiring.Component):
 
 
 class BurstUpsizer(wiring.Component):
-    """Beats of both halves of each burst, one half after the other, as `BurstSplitter` cut it: the burst again.
+    """Restore the bursts that a `BurstDownsizer` split: the beats of the first part, then those of the second part.
 
-    The next burst is known before the last beat of this one leaves. Latency: none for a beat whose turn it is.
-    Throughput: a beat a cycle, bursts without a gap.
+    Latency: none for the next beat. Throughput: one beat a cycle, without gaps between bursts. Backpressure: a beat
+    waits until it is taken; the part whose turn it is not waits.
 
     Members
     -------
-    bursts: In, stream of `BURST`, in the order of their beats.
-    first, second: In, streams of `read_layout` of 128 bits.
-    beats: Out, stream of `tagged_read_layout`.
+    bursts : stream of BURST, in
+        Bursts in the order of their beats.
+    first : stream of read_layout of 128 bits, in
+        Beats of the first parts.
+    second : stream of read_layout of 128 bits, in
+        Beats of the second parts.
+    beats : stream of tagged_read_layout of 128 bits, out
+        Beats of the bursts.
     """
 
     def __init__(self):
@@ -71,33 +80,33 @@ class BurstUpsizer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         bursts, beats = self.bursts, self.beats
-        begun = Signal()  # there is a burst, and
-        is_second = Signal()  # in this half of it
-        left = Signal(3)  # there are so many beats behind the next one;
-        rest = Signal(range(9))  # its other half has so many.
+        in_burst = Signal()
+        is_second = Signal()  # the next beat belongs to the second part
+        left = Signal(3)  # beats of this part after the next one
+        second_beats = Signal(range(9))  # beats of the second part
 
-        half_ends = left == 0
-        ends = half_ends & (is_second | (rest == 0))
+        part_ends = left == 0
+        ends = part_ends & (is_second | (second_beats == 0))
         source = Mux(is_second, self.second.payload.as_value(), self.first.payload.as_value())
         m.d.comb += [
-            beats.valid.eq(begun & Mux(is_second, self.second.valid, self.first.valid)),
+            beats.valid.eq(in_burst & Mux(is_second, self.second.valid, self.first.valid)),
             Cat(beats.payload.data, beats.payload.resp).eq(source),
             beats.payload.last.eq(ends),
-            self.first.ready.eq(begun & ~is_second & beats.ready),
-            self.second.ready.eq(begun & is_second & beats.ready),
+            self.first.ready.eq(in_burst & ~is_second & beats.ready),
+            self.second.ready.eq(in_burst & is_second & beats.ready),
         ]
-        goes = beats.valid & beats.ready
-        m.d.comb += bursts.ready.eq(~begun | (goes & ends))
-        with m.If(goes):
+        transfer = beats.valid & beats.ready
+        m.d.comb += bursts.ready.eq(~in_burst | (transfer & ends))
+        with m.If(transfer):
             m.d.sync += left.eq(left - 1)
-            with m.If(half_ends):
-                m.d.sync += [is_second.eq(1), left.eq(rest - 1)]
+            with m.If(part_ends):
+                m.d.sync += [is_second.eq(1), left.eq(second_beats - 1)]
         with m.If(bursts.ready):
             m.d.sync += [
-                begun.eq(bursts.valid),
+                in_burst.eq(bursts.valid),
                 is_second.eq(0),
                 left.eq(bursts.payload.len >> 1),
-                rest.eq((bursts.payload.len + 1) >> 1),
+                second_beats.eq((bursts.payload.len + 1) >> 1),
                 beats.payload.id.eq(bursts.payload.id),
             ]
         return m

@@ -1,1 +1,1 @@
-"""Proofs of the RTL's blocks by induction: `python -m bitlane_sim.formal`."""
+"""Proofs of the RTL by k-induction: `python -m bitlane_sim.formal`."""

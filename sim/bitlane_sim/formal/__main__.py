@@ -1,4 +1,4 @@
-"""Prove what there is to be proved: one line a proof, exit status 1 where one is not PROVED."""
+"""The command that runs the proofs: `python -m bitlane_sim.formal`."""
 
 from __future__ import annotations
 
@@ -11,29 +11,45 @@ from pathlib import Path
 from bitlane.errors import DeviceError
 
 from .proofs import PROOFS
-from .runner import SOLVERS, Verdict, find, prove
+from .runner import SOLVERS, Verdict, find_tools, prove
+
+WIDTH = max(map(len, PROOFS))  # of the column of names
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the proofs that were asked for, or all; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m bitlane_sim.formal", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="of the proofs to run; all of them by default")
-    parser.add_argument("--list", action="store_true", help="say what there is, and prove nothing")
-    parser.add_argument("--jobs", type=int, default=2, help="proofs at a time")
-    parser.add_argument("--solver", choices=list(SOLVERS), help="by default the first of these that is installed")
-    parser.add_argument("--limit", type=float, default=900, help="seconds for each step of a proof")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the files, counterexamples among them, here")
+    """Run the selected proofs and print a line for each.
+
+    Parameters
+    ----------
+    arguments : list of str, optional
+        Arguments of the command line; by default those of the process.
+
+    Returns
+    -------
+    int
+        0 if all selected proofs succeeded, else 1.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m bitlane_sim.formal",
+        description="Prove properties of the RTL. Exits with status 1 unless every selected proof succeeds.",
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="proof to run (default: all proofs)")
+    parser.add_argument("--list", action="store_true", help="list the proofs without running them")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="proofs to run in parallel (default: 2)")
+    parser.add_argument("--solver", choices=list(SOLVERS), help="SMT solver (default: the first installed)")
+    parser.add_argument("--limit", type=float, default=900, metavar="S", help="seconds for each step (default: 900)")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep all files, also counterexamples, in DIR")
     given = parser.parse_args(arguments)
     unknown = sorted(set(given.names) - set(PROOFS))
     if unknown:
-        parser.error(f"no proof is called {', '.join(unknown)}; --list says which there are")
+        parser.error(f"unknown proof: {', '.join(unknown)}; --list prints the names")
     chosen = [PROOFS[name] for name in given.names or PROOFS]
     if given.list:
         for proof in chosen:
-            print(f"{proof.name:<15} {proof.shows}")
+            print(f"{proof.name:<{WIDTH}} {proof.shows}")
         return 0
     try:
-        tools = find(given.solver)
+        tools = find_tools(given.solver)
     except DeviceError as error:
         print(error, file=sys.stderr)
         return 1
@@ -46,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
             result = done.result()
             proof = result.proof
             proved += result.verdict is Verdict.PROVED
-            print(f"{proof.name:<15} {result.verdict.value:<8} {result.seconds:6.1f} s  {proof.shows}", flush=True)
+            print(f"{proof.name:<{WIDTH}} {result.verdict.value:<8} {result.seconds:6.1f} s  {proof.shows}", flush=True)
             for note in result.notes:
                 print(f"    {note}", flush=True)
     print(f"{proved} of {len(chosen)} proved, with {tools.solver}")

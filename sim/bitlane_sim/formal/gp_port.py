@@ -1,4 +1,4 @@
-"""The registers behind AXI3: the Zynq-7000's GP0."""
+"""Proofs of the registers behind AXI3: port GP0 of a Zynq-7000."""
 
 from __future__ import annotations
 
@@ -11,32 +11,46 @@ from bitlane_hw.memory.axi import INCR
 from bitlane_hw.zynq.axi3 import FIXED, WRAP
 from bitlane_hw.zynq.register_port import RegisterPort
 
-from .bench import ProofHarness, implies, same
+from .harness import ProofHarness, implies, same
 from .proof import FAIR, Proof
-from .rules import channel, offered
+from .protocol import channel, offered
 
 
-def _address(bench: ProofHarness, gp: Any, prefix: str, busy: Any) -> tuple[Any, dict[str, Any]]:
-    """Assumed: a legal burst that stays until it is taken. Returns 1 where it is, and what it said, from then on.
+def _address(harness: ProofHarness, gp: Any, prefix: str, busy: Any) -> tuple[Any, dict[str, Any]]:
+    """Apply the rules of an AXI3 address channel: legal bursts that stay until they are taken.
 
-    busy: 1 while a burst is under way.
+    Parameters
+    ----------
+    harness : ProofHarness
+        The harness.
+    gp : AXI3
+        The port.
+    prefix : str
+        "ar" or "aw".
+    busy : Value
+        1 while a burst is in progress.
+
+    Returns
+    -------
+    tuple
+        1 if an address is taken; the signals of the last address that was taken.
     """
     names = ("id", "addr", "len", "size", "burst")
-    bench.assume(offered(bench, *channel(gp, prefix, *names)))
+    harness.assume(offered(harness, *channel(gp, prefix, *names)))
     values = {name: getattr(gp, prefix + name) for name in names}
     valid = getattr(gp, f"{prefix}valid")
-    begun = valid & getattr(gp, f"{prefix}ready")
-    bench.assume(implies(valid, _legal(values)))
-    kept = {name: bench.ghost(value.shape(), name) for name, value in values.items()}
-    with bench.m.If(begun):
-        bench.m.d.sync += [kept[name].eq(value) for name, value in values.items()]
-    seen = bench.ever(begun)
-    bench.always(implies(seen, _legal(kept)), implies(busy, seen))  # invariants
-    return begun, kept
+    accepted = valid & getattr(gp, f"{prefix}ready")
+    harness.assume(implies(valid, _is_legal(values)))
+    burst = {name: harness.ghost(value.shape(), name) for name, value in values.items()}
+    with harness.m.If(accepted):
+        harness.m.d.sync += [burst[name].eq(value) for name, value in values.items()]
+    seen = harness.ever(accepted)
+    harness.always(implies(seen, _is_legal(burst)), implies(busy, seen))  # invariants
+    return accepted, burst
 
 
-def _legal(burst: dict[str, Any]) -> Any:
-    """1 where a burst's beats are not wider than the port, and one that wraps has an aligned power of two of them."""
+def _is_legal(burst: dict[str, Any]) -> Any:
+    """Return 1 if the beats are not wider than the port, and a WRAP burst has an aligned power of two of them."""
     size, kind, length = burst["size"], burst["burst"], burst["len"]
     power = (length != 0) & ((length & (length + 1)) == 0)
     aligned = (burst["addr"] & ((1 << size) - 1)) == 0
@@ -44,8 +58,8 @@ def _legal(burst: dict[str, Any]) -> Any:
     return (size <= 2) & known & implies(kind == WRAP, power & aligned)
 
 
-def _place(burst: dict[str, Any], number: Any) -> Any:
-    """Where beat `number` begins (Arm IHI 0022, section A3.4.1), but that it is not aligned."""
+def _beat_address(burst: dict[str, Any], number: Any) -> Any:
+    """Return the address of beat `number` without alignment (Arm IHI 0022, section A3.4.1)."""
     start = burst["addr"][:ADDRESS_BITS]
     distance = (number << burst["size"])[:ADDRESS_BITS]
     container = (Const(0, ADDRESS_BITS) | (((burst["len"] + 1) << burst["size"]) - 1))[:ADDRESS_BITS]
@@ -54,140 +68,153 @@ def _place(burst: dict[str, Any], number: Any) -> Any:
     return Mux(burst["burst"] == FIXED, start, Mux(burst["burst"] == INCR, increased, wrapped))[:ADDRESS_BITS]
 
 
-def _word(burst: dict[str, Any], number: Any) -> Any:
-    """The address of the word in which a beat, which is no wider, lies: the same for aligned beats."""
+def _word_address(burst: dict[str, Any], number: Any) -> Any:
+    """Return the address of the word that contains a beat."""
     start, size = burst["addr"][:ADDRESS_BITS], burst["size"]
     aligned = (((start >> size) << size) + (number << size))[:ADDRESS_BITS]
-    place = Mux((burst["burst"] == INCR) & (number != 0), aligned, _place(burst, number))
-    return Cat(Const(0, 2), place[2:ADDRESS_BITS])
+    address = Mux((burst["burst"] == INCR) & (number != 0), aligned, _beat_address(burst, number))
+    return Cat(Const(0, 2), address[2:ADDRESS_BITS])
 
 
-def _reads(bench: ProofHarness) -> tuple[Any, Any]:
-    """Reads beat by beat; returns the beats owed to the master, and 1 where the slave owes one."""
-    block, inside = bench.block, bench.inside
+def _reads(harness: ProofHarness) -> tuple[Any, Any]:
+    """Assert that reads are executed beat by beat.
+
+    Returns
+    -------
+    tuple
+        Beats that the block must still return; 1 while a read of the slave is outstanding.
+    """
+    block, inside = harness.block, harness.inside
     gp, lite = block.gp, block.lite
-    begun, burst = _address(bench, gp, "ar", ~inside.state("IDLE", "reads"))
+    accepted, burst = _address(harness, gp, "ar", ~inside.state("IDLE", "reads"))
     given = gp.rvalid & gp.rready
-    left = bench.count(Mux(begun, gp.arlen + 1, 0), given, bits=5)
+    left = harness.count(Mux(accepted, gp.arlen + 1, 0), given, bits=5)
     number = (burst["len"] + 1 - left)[:4]
     asked, answered = lite.arvalid & lite.arready, lite.rvalid & lite.rready
-    owed = bench.count(asked, answered, bits=2)
-    bench.assume(implies(lite.rvalid, owed != 0), offered(bench, *channel(lite, "r", "data", "resp")))
-    bench.always(
-        implies(begun, left == 0),
+    outstanding = harness.count(asked, answered, bits=2)
+    harness.assume(implies(lite.rvalid, outstanding != 0), offered(harness, *channel(lite, "r", "data", "resp")))
+    harness.always(
+        implies(accepted, left == 0),
         gp.arready == (left == 0),
         implies(gp.rvalid, (left != 0) & (gp.rid == burst["id"]) & (gp.rlast == (left == 1))),
-        offered(bench, *channel(gp, "r", "id", "data", "resp", "last")),
-        offered(bench, *channel(lite, "ar", "addr")),
-        implies(asked, lite.araddr == _word(burst, number)),
-        implies(bench.past(answered), gp.rvalid & same(gp.rdata, bench.past(lite.rdata))),
-        implies(bench.past(answered), same(gp.rresp, bench.past(lite.rresp))),
-        implies(gp.rvalid & ~bench.past(gp.rvalid), bench.past(answered)),
+        offered(harness, *channel(gp, "r", "id", "data", "resp", "last")),
+        offered(harness, *channel(lite, "ar", "addr")),
+        implies(asked, lite.araddr == _word_address(burst, number)),
+        implies(harness.past(answered), gp.rvalid & same(gp.rdata, harness.past(lite.rdata))),
+        implies(harness.past(answered), same(gp.rresp, harness.past(lite.rresp))),
+        implies(gp.rvalid & ~harness.past(gp.rvalid), harness.past(answered)),
         # invariants
         inside.state("IDLE", "reads") == (left == 0),
-        inside.state("WAIT", "reads") == (owed == 1),
-        owed <= 1,
+        inside.state("WAIT", "reads") == (outstanding == 1),
+        outstanding <= 1,
         left <= burst["len"] + 1,
-        implies(left != 0, _walks(inside["read_beat"], burst, number, left) & (gp.rid == burst["id"])),
+        implies(left != 0, _is_at_beat(inside["read_beat"], burst, number, left) & (gp.rid == burst["id"])),
     )
-    return left, owed
+    return left, outstanding
 
 
-def _walks(inside: Any, burst: dict[str, Any], number: Any, left: Any) -> Any:
-    """1 where the walker of addresses stands where the burst does."""
+def _is_at_beat(inside: Any, burst: dict[str, Any], number: Any, left: Any) -> Any:
+    """Return 1 if the address counter of the block is at a beat of the burst."""
     size, kind = burst["size"], burst["burst"]
     moving = Mux(kind == FIXED, 0, Mux(kind == INCR, (1 << ADDRESS_BITS) - 1, burst["len"] << size))
     return (
-        (inside["place"] == _place(burst, number))
+        (inside["beat_address"] == _beat_address(burst, number))
         & (inside["left"] == left - 1)
         & (inside["beat_bytes"] == 1 << size)
-        & (inside["moving"] == moving[:ADDRESS_BITS])
+        & (inside["changing_bits"] == moving[:ADDRESS_BITS])
     )
 
 
-def _writes(bench: ProofHarness) -> tuple[Any, Any, Any]:
-    """Writes beat by beat; returns the beats that the master owes, and 1 where the slave and we owe an answer."""
-    block, inside = bench.block, bench.inside
+def _writes(harness: ProofHarness) -> tuple[Any, Any, Any]:
+    """Assert that writes are executed beat by beat.
+
+    Returns
+    -------
+    tuple
+        Beats that the master must still send; 1 while a write of the slave is outstanding; 1 while the burst is not
+        answered.
+    """
+    block, inside = harness.block, harness.inside
     gp, lite = block.gp, block.lite
-    begun, burst = _address(bench, gp, "aw", ~inside.state("IDLE", "writes"))
+    accepted, burst = _address(harness, gp, "aw", ~inside.state("IDLE", "writes"))
     sent = gp.wvalid & gp.wready
-    left = bench.count(Mux(begun, gp.awlen + 1, 0), sent, bits=5)
-    answer = bench.count(begun, gp.bvalid & gp.bready, bits=2)
-    bench.assume(
-        offered(bench, *channel(gp, "w", "id", "data", "strb", "last")),
+    left = harness.count(Mux(accepted, gp.awlen + 1, 0), sent, bits=5)
+    answer = harness.count(accepted, gp.bvalid & gp.bready, bits=2)
+    harness.assume(
+        offered(harness, *channel(gp, "w", "id", "data", "strb", "last")),
         implies(gp.wvalid & (left != 0), (gp.wlast == (left == 1)) & (gp.wid == burst["id"])),
     )
     addressed, written = lite.awvalid & lite.awready, lite.wvalid & lite.wready
     answered = lite.bvalid & lite.bready
-    addresses, words = bench.count(addressed, answered, bits=2), bench.count(written, answered, bits=2)
-    bench.assume(
+    addresses, words = harness.count(addressed, answered, bits=2), harness.count(written, answered, bits=2)
+    harness.assume(
         implies(lite.bvalid, (addresses != 0) & (words != 0)),
-        offered(bench, *channel(lite, "b", "resp")),
+        offered(harness, *channel(lite, "b", "resp")),
     )
-    worst = bench.ghost(2, "worst")
-    with bench.m.If(begun):
-        bench.m.d.sync += worst.eq(0)
-    with bench.m.Elif(answered & (lite.bresp > worst)):
-        bench.m.d.sync += worst.eq(lite.bresp)
+    worst = harness.ghost(2, "worst")
+    with harness.m.If(accepted):
+        harness.m.d.sync += worst.eq(0)
+    with harness.m.Elif(answered & (lite.bresp > worst)):
+        harness.m.d.sync += worst.eq(lite.bresp)
     waits = inside.state("WAIT", "writes")
     number = (burst["len"] + 1 - left - waits)[:4]
-    bench.always(
-        implies(begun, (left == 0) & (answer == 0)),
+    harness.always(
+        implies(accepted, (left == 0) & (answer == 0)),
         gp.awready == (answer == 0),
         implies(gp.wready, left != 0),
         implies(gp.bvalid, (left == 0) & (answer == 1) & (gp.bid == burst["id"]) & (gp.bresp == worst)),
-        offered(bench, *channel(gp, "b", "id", "resp")),
-        offered(bench, *channel(lite, "aw", "addr")),
-        offered(bench, *channel(lite, "w", "data", "strb")),
+        offered(harness, *channel(gp, "b", "id", "resp")),
+        offered(harness, *channel(lite, "aw", "addr")),
+        offered(harness, *channel(lite, "w", "data", "strb")),
         lite.awvalid + addresses == waits,
         lite.wvalid + words == waits,
-        implies(lite.awvalid, lite.awaddr == _word(burst, number)),
-        implies(bench.past(sent), lite.wvalid & same(lite.wdata, bench.past(gp.wdata))),
-        implies(bench.past(sent), lite.awvalid & same(lite.wstrb, bench.past(gp.wstrb))),
+        implies(lite.awvalid, lite.awaddr == _word_address(burst, number)),
+        implies(harness.past(sent), lite.wvalid & same(lite.wdata, harness.past(gp.wdata))),
+        implies(harness.past(sent), lite.awvalid & same(lite.wstrb, harness.past(gp.wstrb))),
         # invariants
         inside.state("IDLE", "writes") == (answer == 0),
-        inside.state("TAKE", "writes") == ((left != 0) & ~waits),
+        inside.state("DATA", "writes") == ((left != 0) & ~waits),
         answer <= 1,
         left + waits <= burst["len"] + 1,
         implies(left != 0, answer == 1),
         implies(answer != 0, (gp.bid == burst["id"]) & (gp.bresp == worst)),
-        implies((left != 0) | waits, _walks(inside["write_beat"], burst, number, left + waits)),
+        implies((left != 0) | waits, _is_at_beat(inside["write_beat"], burst, number, left + waits)),
     )
     return left, waits, answer
 
 
-def gp_reads(bench: ProofHarness) -> None:
-    """Each burst its beats, each beat its register."""
-    left, _ = _reads(bench)
-    gp = bench.block.gp
-    bench.cover(gp.rvalid & gp.rready & gp.rlast & bench.ever(left == 3) & (gp.rid == 0xABC))
+def gp_reads(harness: ProofHarness) -> None:
+    """Each beat of a read burst reads its register."""
+    left, _ = _reads(harness)
+    gp = harness.block.gp
+    harness.cover(gp.rvalid & gp.rready & gp.rlast & harness.ever(left == 3) & (gp.rid == 0xABC))
 
 
-def gp_writes(bench: ProofHarness) -> None:
-    """Each burst one answer, after its last beat, each beat its register."""
-    left, _, _ = _writes(bench)
-    gp = bench.block.gp
-    bench.cover(gp.bvalid & gp.bready & bench.ever(left == 3) & (gp.bresp == 0b10))
+def gp_writes(harness: ProofHarness) -> None:
+    """Each beat of a write burst writes its register; each burst has one response after its last beat."""
+    left, _, _ = _writes(harness)
+    gp = harness.block.gp
+    harness.cover(gp.bvalid & gp.bready & harness.ever(left == 3) & (gp.bresp == 0b10))
 
 
-def gp_live(bench: ProofHarness) -> None:
-    """Every transfer ends. Assumed: the slave and the master do what they must within FAIR cycles."""
-    gp, lite = bench.block.gp, bench.block.lite
-    left, owed = _reads(bench)
-    unasked = bench.within(lite.arvalid & ~lite.arready, FAIR)
-    unanswered = bench.within((owed != 0) & ~lite.rvalid, FAIR)
-    waited = bench.waiting((left != 0) & ~gp.rvalid)
-    bench.always(
+def gp_live(harness: ProofHarness) -> None:
+    """Every transfer ends. Assumed: slave and master react within FAIR cycles."""
+    gp, lite = harness.block.gp, harness.block.lite
+    left, outstanding = _reads(harness)
+    unasked = harness.within(lite.arvalid & ~lite.arready, FAIR)
+    unanswered = harness.within((outstanding != 0) & ~lite.rvalid, FAIR)
+    waited = harness.waiting((left != 0) & ~gp.rvalid)
+    harness.always(
         waited <= 2 * FAIR,
         implies(lite.arvalid, waited <= unasked),
-        implies(owed != 0, waited <= FAIR + unanswered),
+        implies(outstanding != 0, waited <= FAIR + unanswered),
     )
-    to_write, waits, answer = _writes(bench)
-    slow = [bench.within(getattr(lite, f"{c}valid") & ~getattr(lite, f"{c}ready"), FAIR) for c in ("aw", "w")]
-    writing = bench.waiting(waits)
+    to_write, waits, answer = _writes(harness)
+    slow = [harness.within(getattr(lite, f"{c}valid") & ~getattr(lite, f"{c}ready"), FAIR) for c in ("aw", "w")]
+    writing = harness.waiting(waits)
     taken = waits & ~lite.awvalid & ~lite.wvalid
-    silent = bench.within(taken & ~lite.bvalid, FAIR)
-    bench.always(
+    silent = harness.within(taken & ~lite.bvalid, FAIR)
+    harness.always(
         implies(waits, writing < 2 * FAIR),
         implies(lite.awvalid, writing <= slow[0]),
         implies(lite.wvalid, writing <= slow[1]),
@@ -195,12 +222,12 @@ def gp_live(bench: ProofHarness) -> None:
         implies((to_write != 0) & ~waits, gp.wready),
         implies((answer != 0) & (to_write == 0) & ~waits, gp.bvalid),
     )
-    bench.cover(gp.rvalid & gp.rlast & (bench.past(waited) == FAIR))
-    bench.cover(gp.bvalid & (bench.past(writing) == FAIR))
+    harness.cover(gp.rvalid & gp.rlast & (harness.past(waited) == FAIR))
+    harness.cover(gp.bvalid & (harness.past(writing) == FAIR))
 
 
 PROOFS = (
-    Proof("gp_reads", "AXI3 reads: each beat its register, IDs, last; AXI4-Lite obeyed", RegisterPort, gp_reads, 20),
-    Proof("gp_writes", "AXI3 writes: each beat its register, one answer, the worst", RegisterPort, gp_writes, 20),
-    Proof("gp_live", "no AXI3 access of a register waits longer than its neighbours do", RegisterPort, gp_live, 24),
+    Proof("gp_reads", "AXI3 reads: each beat reads its register; IDs, last, AXI4-Lite", RegisterPort, gp_reads, 20),
+    Proof("gp_writes", "AXI3 writes: each beat writes its register; one response", RegisterPort, gp_writes, 20),
+    Proof("gp_live", "with a fair slave and a fair master every AXI3 access ends", RegisterPort, gp_live, 24),
 )

@@ -1,4 +1,4 @@
-"""The memory behind AXI3: the Zynq-7000's HP ports, and the blocks of which one or two of them become a memory port."""
+"""Proofs of the memory port behind AXI3: HP ports of a Zynq-7000, and the blocks that connect to them."""
 
 from __future__ import annotations
 
@@ -16,117 +16,118 @@ from bitlane_hw.zynq.port_pair import PortPair
 from bitlane_hw.zynq.register_slice import RegisterSlice
 from bitlane_hw.zynq.upsizer import BurstUpsizer, WordUpsizer
 
-from .bench import ProofHarness, implies, same
+from .harness import ProofHarness, implies, same
 from .proof import FAIR, Proof
-from .rules import channel, inside_page, offered, stable, taken
+from .protocol import channel, inside_page, offered, stable, taken
 
 WORD_BYTES = HP_DATA_BITS // 8
 PAIR_BYTES = 2 * WORD_BYTES
 
 
-def register_slice(bench: ProofHarness) -> None:
-    """What comes out is what went in, in order; room for two, and both sides' signals are registers."""
-    block, inside = bench.block, bench.inside
-    put, got = block.put, block.got
+def register_slice(harness: ProofHarness) -> None:
+    """Payloads leave in order; there is room for two; the outputs on both sides are registers."""
+    block, inside = harness.block, harness.inside
+    source, sink = block.input, block.output
     spare, is_spare = inside["spare"], inside["is_spare"]
-    puts, gets = bench.count(taken(put)), bench.count(taken(got))
-    number = bench.constant(len(puts), "number")  # of any payload
-    kept = bench.ghost(len(put.payload), "kept")
-    with bench.m.If(taken(put) & (puts == number)):
-        bench.m.d.sync += kept.eq(put.payload)
-    level = got.valid + is_spare
+    puts, gets = harness.count(taken(source)), harness.count(taken(sink))
+    number = harness.constant(len(puts), "number")  # index of an arbitrary payload
+    expected = harness.ghost(len(source.payload), "expected")
+    with harness.m.If(taken(source) & (puts == number)):
+        harness.m.d.sync += expected.eq(source.payload)
+    level = sink.valid + is_spare
     before = (number - gets)[: len(puts)]
-    bench.always(
-        stable(bench, got),
-        implies(taken(got) & (gets == number), same(got.payload, kept)),
-        put.ready | (level == 2),
-        got.valid | (level == 0),
+    harness.always(
+        stable(harness, sink),
+        implies(taken(sink) & (gets == number), same(sink.payload, expected)),
+        source.ready | (level == 2),
+        sink.valid | (level == 0),
         # invariants
         (puts - gets)[: len(puts)] == level,
-        implies((before == 0) & got.valid, same(got.payload, kept)),
-        implies((before == 1) & is_spare, same(spare, kept)),
+        implies((before == 0) & sink.valid, same(sink.payload, expected)),
+        implies((before == 1) & is_spare, same(spare, expected)),
     )
-    bench.cover(taken(got) & (gets == number) & (number == 3) & (level == 2))
+    harness.cover(taken(sink) & (gets == number) & (number == 3) & (level == 2))
 
 
-def burst_splitter(bench: ProofHarness) -> None:
-    """Two legal bursts of words for each of L pairs, side by side; each offered until taken, and once."""
-    block, inside = bench.block, bench.inside
+def burst_downsizer(harness: ProofHarness) -> None:
+    """Two legal bursts of words for each burst of L wide beats; each is offered until it is taken, and once."""
+    block, inside = harness.block, harness.inside
     bursts, first, second, order = block.bursts, block.first, block.second, block.order
-    whole, left, right = bursts.payload, first.payload, second.payload
-    bench.assume(stable(bench, bursts), implies(bursts.valid, _legal(whole.addr, whole.len, PAIR_BYTES)))
-    pairs = whole.len + 1
+    burst, left, right = bursts.payload, first.payload, second.payload
+    harness.assume(stable(harness, bursts), implies(bursts.valid, _is_legal(burst.addr, burst.len, PAIR_BYTES)))
+    pairs = burst.len + 1
     words = (left.len + 1, right.len + 1)
     is_one = pairs == 1
     outputs = (first, second, order)
-    bench.always(
-        *(stable(bench, output) for output in outputs),
+    harness.always(
+        *(stable(harness, output) for output in outputs),
         *(implies(output.valid, bursts.valid) for output in outputs),
         implies(second.valid, ~is_one),
-        implies(first.valid, _legal(left.addr, left.len, WORD_BYTES) & (left.addr == whole.addr)),
-        implies(second.valid, _legal(right.addr, right.len, WORD_BYTES)),
+        implies(first.valid, _is_legal(left.addr, left.len, WORD_BYTES) & (left.addr == burst.addr)),
+        implies(second.valid, _is_legal(right.addr, right.len, WORD_BYTES)),
         implies(second.valid, right.addr == left.addr + words[0] * WORD_BYTES),
         implies(bursts.valid, words[0] + Mux(is_one, 0, words[1]) == 2 * pairs),
         implies(bursts.valid & ~is_one, (words[0] == words[1]) | (words[0] == words[1] + 2)),
-        implies(order.valid, (order.payload.len == whole.len) & (order.payload.id == whole.id)),
+        implies(order.valid, (order.payload.len == burst.len) & (order.payload.id == burst.id)),
     )
-    waiting_for = [bench.within(output.valid & ~output.ready, FAIR) for output in outputs]
+    waits = [harness.within(output.valid & ~output.ready, FAIR) for output in outputs]
     for i, (output, needed) in enumerate(zip(outputs, (1, ~is_one, 1), strict=True)):
-        due = bench.count(taken(bursts) & needed, taken(output), bits=2)  # -1: taken ahead of the whole
-        bench.always(
+        due = harness.count(taken(bursts) & needed, taken(output), bits=2)  # -1: taken before the burst
+        harness.always(
             implies(inside["taken"][i] & needed, due == 3),
             implies(~inside["taken"][i], due == 0),
             implies(~bursts.valid, ~inside["taken"][i]),
             implies(needed == 0, due == 0),
         )
-    refused = bench.waiting(bursts.valid & ~bursts.ready)
-    bench.always(
+    refused = harness.waiting(bursts.valid & ~bursts.ready)
+    harness.always(
         refused < FAIR,
         *(
             implies(output.valid & ~output.ready, refused == waited)
-            for output, waited in zip(outputs, waiting_for, strict=True)
+            for output, waited in zip(outputs, waits, strict=True)
         ),
         implies(bursts.valid & ~Cat(*(output.valid & ~output.ready for output in outputs)).any(), bursts.ready),
     )
-    bench.cover(taken(bursts) & (whole.len == 6) & inside["taken"][1] & ~inside["taken"][0])
+    harness.cover(taken(bursts) & (burst.len == 6) & inside["taken"][1] & ~inside["taken"][0])
 
 
-def _legal(address: Any, length: Any, beat_bytes: int) -> Any:
+def _is_legal(address: Any, length: Any, beat_bytes: int) -> Any:
+    """Return 1 if a burst is aligned and stays within a page."""
     return (address[: beat_bytes.bit_length() - 1] == 0) & inside_page(address, length, beat_bytes)
 
 
-def beat_splitter(bench: ProofHarness) -> None:
-    """The low word, then the high one, which alone may be the last."""
-    block = bench.block
+def beat_downsizer(harness: ProofHarness) -> None:
+    """The low word, then the high one; only the high word may be the last one."""
+    block = harness.block
     beats, words = block.beats, block.words
-    bench.assume(stable(bench, beats))
-    is_high = bench.ghost(1, "is_high")
-    with bench.m.If(taken(words)):
-        bench.m.d.sync += is_high.eq(~is_high)
-    bench.always(
-        stable(bench, words),
+    harness.assume(stable(harness, beats))
+    is_high = harness.ghost(1, "is_high")
+    with harness.m.If(taken(words)):
+        harness.m.d.sync += is_high.eq(~is_high)
+    harness.always(
+        stable(harness, words),
         taken(beats) == (taken(words) & is_high),
         words.valid == beats.valid,
         same(words.payload.data, beats.payload.data.word_select(is_high, HP_DATA_BITS)),
         same(words.payload.strb, beats.payload.strb.word_select(is_high, WORD_BYTES)),
         words.payload.last == (beats.payload.last & is_high),
-        bench.inside["high"] == is_high,  # invariant
+        harness.inside["high"] == is_high,  # invariant
     )
-    bench.cover(taken(words) & words.payload.last)
+    harness.cover(taken(words) & words.payload.last)
 
 
-def word_joiner(bench: ProofHarness) -> None:
-    """Two words a beat, in order, with the worse response; a word waits only where a whole beat does."""
-    block, inside = bench.block, bench.inside
+def word_upsizer(harness: ProofHarness) -> None:
+    """Two words make a beat, in order, with the worse response; a word waits only if its beat does."""
+    block, inside = harness.block, harness.inside
     words, beats = block.words, block.beats
-    bench.assume(stable(bench, words), implies(words.valid, words.payload.resp != 0b01))  # nothing is exclusive
-    low = bench.ghost(words.payload.shape(), "low")
-    has_low = bench.ghost(1, "has_low")
-    with bench.m.If(taken(words)):
-        bench.m.d.sync += [has_low.eq(~has_low), low.eq(words.payload)]
+    harness.assume(stable(harness, words), implies(words.valid, words.payload.resp != 0b01))  # no exclusive accesses
+    low = harness.ghost(words.payload.shape(), "low")
+    has_low = harness.ghost(1, "has_low")
+    with harness.m.If(taken(words)):
+        harness.m.d.sync += [has_low.eq(~has_low), low.eq(words.payload)]
     worse = Mux(low.resp > words.payload.resp, low.resp, words.payload.resp)
-    bench.always(
-        stable(bench, beats),
+    harness.always(
+        stable(harness, beats),
         beats.valid == (words.valid & has_low),
         taken(beats) == (taken(words) & has_low),
         words.ready == (~has_low | beats.ready),
@@ -136,27 +137,27 @@ def word_joiner(bench: ProofHarness) -> None:
         inside["has_low"] == has_low,
         implies(has_low, same(inside["low"], low) & (low.resp != 0b01)),
     )
-    bench.cover(taken(beats) & (beats.payload.resp == 0b11) & (low.resp == 0b10))
+    harness.cover(taken(beats) & (beats.payload.resp == 0b11) & (low.resp == 0b10))
 
 
-def burst_joiner(bench: ProofHarness) -> None:
-    """Beat n of a burst of L is the next of the first stream where n < ceil(L / 2), else of the second."""
-    block, inside = bench.block, bench.inside
+def burst_upsizer(harness: ProofHarness) -> None:
+    """Beat n of a burst of L comes from the first stream if n < ceil(L / 2), else from the second one."""
+    block, inside = harness.block, harness.inside
     bursts, first, second, beats = block.bursts, block.first, block.second, block.beats
-    bench.assume(*(stable(bench, each) for each in (bursts, first, second)))
-    begun = bench.ghost(1, "begun")
-    burst = bench.ghost(bursts.payload.shape(), "burst")
-    number = bench.ghost(5, "number")  # of the beat that is next
+    harness.assume(*(stable(harness, each) for each in (bursts, first, second)))
+    begun = harness.ghost(1, "begun")
+    burst = harness.ghost(bursts.payload.shape(), "burst")
+    number = harness.ghost(5, "number")  # index of the next beat
     last = number == burst.len
-    with bench.m.If(taken(beats)):
-        bench.m.d.sync += number.eq(number + 1)
-    with bench.m.If(bursts.ready):
-        bench.m.d.sync += [begun.eq(bursts.valid), number.eq(0), burst.eq(bursts.payload)]
+    with harness.m.If(taken(beats)):
+        harness.m.d.sync += number.eq(number + 1)
+    with harness.m.If(bursts.ready):
+        harness.m.d.sync += [begun.eq(bursts.valid), number.eq(0), burst.eq(bursts.payload)]
     half = (burst.len + 2) >> 1
     is_second = number >= half
     source = Mux(is_second, Cat(second.payload), Cat(first.payload))
-    bench.always(
-        stable(bench, beats),
+    harness.always(
+        stable(harness, beats),
         bursts.ready == (~begun | (taken(beats) & last)),
         beats.valid == (begun & Mux(is_second, second.valid, first.valid)),
         taken(first) == (taken(beats) & ~is_second),
@@ -164,79 +165,79 @@ def burst_joiner(bench: ProofHarness) -> None:
         implies(beats.valid, same(Cat(beats.payload.data, beats.payload.resp), source)),
         implies(beats.valid, (beats.payload.last == last) & (beats.payload.id == burst.id)),
         # invariants
-        inside["begun"] == begun,
+        inside["in_burst"] == begun,
         implies(
             begun,
             (number <= burst.len)
             & (inside["is_second"] == is_second)
             & (inside["left"] == Mux(is_second, burst.len - number, half - 1 - number)[:3])
-            & implies(~is_second, inside["rest"] == burst.len + 1 - half)
+            & implies(~is_second, inside["second_beats"] == burst.len + 1 - half)
             & (beats.payload.id == burst.id),
         ),
     )
-    bench.cover(taken(beats) & last & (burst.len == 4) & bench.ever(taken(second)) & bursts.valid)
+    harness.cover(taken(beats) & last & (burst.len == 4) & harness.ever(taken(second)) & bursts.valid)
 
 
-def _hp_master(bench: ProofHarness, hp: Any) -> None:
-    """To be proved of an HP port: legal reads of words, offered until taken; writes but for their data."""
-    bench.always(offered(bench, *channel(hp, "ar", "id", "addr", "len")))
+def _hp_master(harness: ProofHarness, hp: Any) -> None:
+    """Assert the rules of an HP port: legal bursts of words that stay until they are taken."""
+    harness.always(offered(harness, *channel(hp, "ar", "id", "addr", "len")))
     for prefix in ("ar", "aw"):
         of = {name: getattr(hp, prefix + name) for name in ("size", "burst", "cache", "lock", "prot", "qos", "valid")}
-        bench.always(
+        harness.always(
             of["size"] == full_size(HP_DATA_BITS),
             of["burst"] == INCR,
             of["cache"] == BUFFERABLE,
             (of["lock"] == 0) & (of["prot"] == 0) & (of["qos"] == 0),
-            implies(of["valid"], _legal(getattr(hp, f"{prefix}addr"), getattr(hp, f"{prefix}len"), WORD_BYTES)),
+            implies(of["valid"], _is_legal(getattr(hp, f"{prefix}addr"), getattr(hp, f"{prefix}len"), WORD_BYTES)),
         )
-    bench.always((hp.awid == 0) & (hp.wid == 0), offered(bench, *channel(hp, "aw", "addr", "len")))
+    harness.always((hp.awid == 0) & (hp.wid == 0), offered(harness, *channel(hp, "aw", "addr", "len")))
 
 
-def _asks(bench: ProofHarness, axi: Any, beat_bytes: int) -> None:
-    """Assumed of the accelerator, which its own proofs show: legal reads that stay until they are taken."""
-    bench.assume(
-        offered(bench, *channel(axi, "ar", "id", "addr", "len")),
-        implies(axi.arvalid, (axi.arlen < BURST_BEATS) & _legal(axi.araddr, axi.arlen, beat_bytes)),
+def _assume_reads(harness: ProofHarness, axi: Any, beat_bytes: int) -> None:
+    """Assume the rules of the reads of the accelerator, which its own proofs assert."""
+    harness.assume(
+        offered(harness, *channel(axi, "ar", "id", "addr", "len")),
+        implies(axi.arvalid, (axi.arlen < BURST_BEATS) & _is_legal(axi.araddr, axi.arlen, beat_bytes)),
     )
 
 
-def _slice_legal(bench: ProofHarness, inside: Any, beat_bytes: int) -> None:
-    """Invariants: both addresses in a slice are legal."""
-    out, spare = inside.component.got, _spare(inside)
-    bench.always(
-        implies(out.valid, _legal(out.payload.addr, out.payload.len, beat_bytes)),
-        implies(inside["is_spare"], out.valid & _legal(spare.addr, spare.len, beat_bytes)),
+def _slice_legal(harness: ProofHarness, inside: Any, beat_bytes: int) -> None:
+    """Assert the invariants that both addresses in a register slice are legal."""
+    out, spare = inside.component.output, _spare(inside)
+    harness.always(
+        implies(out.valid, _is_legal(out.payload.addr, out.payload.len, beat_bytes)),
+        implies(inside["is_spare"], out.valid & _is_legal(spare.addr, spare.len, beat_bytes)),
     )
 
 
 def _spare(inside: Any) -> Any:
-    """The spare payload of a slice."""
-    return data.View(inside.component.got.payload.shape(), inside["spare"])
+    """Return the spare payload of a register slice."""
+    return data.View(inside.component.output.payload.shape(), inside["spare"])
 
 
-def _writes(bench: ProofHarness, axi: Any, hp: Any, inside: Any, most: int) -> None:
-    """Of writes: as many words as the address says, the last one marked, none before its address, all bytes."""
+def _check_writes(harness: ProofHarness, axi: Any, hp: Any, inside: Any, most: int) -> None:
+    """Assert that writes send as many words as the address says, after it, the last one marked, with all bytes."""
     words = axi.wdata.shape().width // HP_DATA_BITS
-    bench.assume(
-        offered(bench, *channel(axi, "aw", "addr", "len")),
-        implies(axi.awvalid, (axi.awlen < most) & _legal(axi.awaddr, axi.awlen, words * WORD_BYTES)),
-        offered(bench, *channel(axi, "w", "data", "strb", "last")),
+    harness.assume(
+        offered(harness, *channel(axi, "aw", "addr", "len")),
+        implies(axi.awvalid, (axi.awlen < most) & _is_legal(axi.awaddr, axi.awlen, words * WORD_BYTES)),
+        offered(harness, *channel(axi, "w", "data", "strb", "last")),
         implies(axi.wvalid, axi.wstrb.all()),
     )
     asked, written = axi.awvalid & axi.awready, axi.wvalid & axi.wready
-    left = bench.count(Mux(asked, axi.awlen + 1, 0), written, bits=8)
-    bench.assume(implies(axi.wvalid, (left != 0) & (axi.wlast == (left == 1))), implies(axi.awvalid, left == 0))
-    out, spare, is_spare = inside.component.got, _spare(inside), inside["is_spare"]
+    left = harness.count(Mux(asked, axi.awlen + 1, 0), written, bits=8)
+    harness.assume(implies(axi.wvalid, (left != 0) & (axi.wlast == (left == 1))), implies(axi.awvalid, left == 0))
+    out, spare, is_spare = inside.component.output, _spare(inside), inside["is_spare"]
     held = out.valid + is_spare
-    high = bench.inside["splitter_w"]["high"] if words == 2 else 0
-    owed = bench.count(Mux(hp.awvalid & hp.awready, hp.awlen + 1, 0), hp.wvalid & hp.wready, bits=10)
-    lasts = bench.count(hp.awvalid & hp.awready, hp.wvalid & hp.wready & hp.wlast, bits=4)
-    bench.always(
+    high = harness.inside["write_downsizer"]["high"] if words == 2 else 0
+    outstanding = harness.count(Mux(hp.awvalid & hp.awready, hp.awlen + 1, 0), hp.wvalid & hp.wready, bits=10)
+    lasts = harness.count(hp.awvalid & hp.awready, hp.wvalid & hp.wready & hp.wlast, bits=4)
+    harness.always(
         left <= most,
-        offered(bench, *channel(hp, "w", "data", "strb", "last")),
-        implies(hp.wvalid, hp.wstrb.all() & (owed != 0) & (lasts != 0)),
+        offered(harness, *channel(hp, "w", "data", "strb", "last")),
+        implies(hp.wvalid, hp.wstrb.all() & (outstanding != 0) & (lasts != 0)),
         # invariants
-        owed == words * left - high + held,
+        outstanding == words * left - high + held,
         implies(is_spare, out.valid & spare.strb.all()),
         implies(high, axi.wvalid & (left != 0)) if words == 2 else 1,
         implies((left == 0) & out.valid, Mux(is_spare, spare.last, out.payload.last)),
@@ -244,38 +245,44 @@ def _writes(bench: ProofHarness, axi: Any, hp: Any, inside: Any, most: int) -> N
     )
 
 
-def memory_port(bench: ProofHarness) -> None:
-    """The accelerator's legal 64-bit bursts are legal at the HP port."""
-    block, inside = bench.block, bench.inside
-    _asks(bench, block.read, WORD_BYTES)
-    _hp_master(bench, block.hp0)
-    _slice_legal(bench, inside["ar"], WORD_BYTES)
-    _writes(bench, block.write, block.hp0, inside["w"], BURST_BEATS)
-    bench.cover(block.hp0.arvalid & (block.hp0.arlen == 15) & inside["ar"]["is_spare"])
-    bench.cover(block.hp0.wvalid & block.hp0.wlast & block.hp0.wready & inside["w"]["is_spare"])
+def memory_port(harness: ProofHarness) -> None:
+    """Legal 64-bit bursts of the accelerator are legal at the HP port."""
+    block, inside = harness.block, harness.inside
+    _assume_reads(harness, block.read, WORD_BYTES)
+    _hp_master(harness, block.hp0)
+    _slice_legal(harness, inside["ar"], WORD_BYTES)
+    _check_writes(harness, block.write, block.hp0, inside["w"], BURST_BEATS)
+    harness.cover(block.hp0.arvalid & (block.hp0.arlen == 15) & inside["ar"]["is_spare"])
+    harness.cover(block.hp0.wvalid & block.hp0.wlast & block.hp0.wready & inside["w"]["is_spare"])
 
 
-def port_pair(bench: ProofHarness) -> None:
-    """The accelerator's legal 128-bit bursts are legal at both HP ports, and the second never writes."""
-    block, inside = bench.block, bench.inside
-    _asks(bench, block.read, PAIR_BYTES)
-    _slice_legal(bench, inside["ar"], PAIR_BYTES)
+def port_pair(harness: ProofHarness) -> None:
+    """Legal 128-bit bursts of the accelerator are legal at both HP ports, and the second port never writes."""
+    block, inside = harness.block, harness.inside
+    _assume_reads(harness, block.read, PAIR_BYTES)
+    _slice_legal(harness, inside["ar"], PAIR_BYTES)
     for i, hp in enumerate((block.hp0, block.hp1)):
-        _hp_master(bench, hp)
-        _slice_legal(bench, inside[f"ar{i}"], WORD_BYTES)
-        bench.always(hp.arid == 0)
-    _writes(bench, block.write, block.hp0, inside["w"], BURST_BEATS // 2)
-    bench.always(~block.hp1.awvalid, ~block.hp1.wvalid)
-    bench.cover(block.hp1.arvalid & (block.hp1.arlen == 13))
-    bench.cover(block.hp0.wvalid & block.hp0.wlast & block.hp0.wready)
+        _hp_master(harness, hp)
+        _slice_legal(harness, inside[f"ar{i}"], WORD_BYTES)
+        harness.always(hp.arid == 0)
+    _check_writes(harness, block.write, block.hp0, inside["w"], BURST_BEATS // 2)
+    harness.always(~block.hp1.awvalid, ~block.hp1.wvalid)
+    harness.cover(block.hp1.arvalid & (block.hp1.arlen == 13))
+    harness.cover(block.hp0.wvalid & block.hp0.wlast & block.hp0.wready)
 
 
 PROOFS = (
-    Proof("register_slice", "each payload once, in order, stable", lambda: RegisterSlice(8), register_slice, 12),
-    Proof("burst_splitter", "two legal halves a burst, each once, none late", BurstDownsizer, burst_splitter, 8),
-    Proof("beat_splitter", "two words a beat, in order, last marked", BeatDownsizer, beat_splitter, 8),
-    Proof("word_joiner", "two words a beat, in order, the worse response", WordUpsizer, word_joiner, 8),
-    Proof("burst_joiner", "each burst's beats from the right port, in order", BurstUpsizer, burst_joiner, 12),
-    Proof("memory_port", "AXI3 masters: legal bursts and data of a 64-bit port", MemoryPort, memory_port, 30),
-    Proof("port_pair", "the same for two ports that are one of 128 bits", PortPair, port_pair, 20),
+    Proof(
+        "register_slice",
+        "each payload once, in order, stable",
+        lambda: RegisterSlice(8),
+        register_slice,
+        12,
+    ),
+    Proof("burst_downsizer", "two legal parts of each burst, each once, none late", BurstDownsizer, burst_downsizer, 8),
+    Proof("beat_downsizer", "two words of each beat, in order, the last one marked", BeatDownsizer, beat_downsizer, 8),
+    Proof("word_upsizer", "two words in each beat, in order, with the worse response", WordUpsizer, word_upsizer, 8),
+    Proof("burst_upsizer", "the beats of each burst from the right port, in order", BurstUpsizer, burst_upsizer, 12),
+    Proof("memory_port", "AXI3 master: legal bursts and data on one 64-bit port", MemoryPort, memory_port, 30),
+    Proof("port_pair", "AXI3 masters: the same on two ports for 128 bits", PortPair, port_pair, 20),
 )

@@ -1,4 +1,4 @@
-"""What is proved, and how."""
+"""The description of a proof, and the configurations that the proofs use."""
 
 from __future__ import annotations
 
@@ -8,25 +8,32 @@ from typing import Any
 
 from bitlane.contract.config import AcceleratorConfig
 
-from .bench import ProofHarness
+from .harness import ProofHarness
 
-# Small memories: what is proved does not depend on their sizes, but the time that it takes does.
+# Small memories: the properties do not depend on their sizes, but the time of the proofs does.
 CONFIG = AcceleratorConfig(outputs=2, max_features=128, row_buffer_beats=128, fifo_beats=64, address_bits=32)
-TABLE = replace(CONFIG, outputs=1, level_slots=64)  # of table lanes
-FAIR = 4  # cycles within which a fair environment does what it must do once
+TABLE = replace(CONFIG, outputs=1, level_slots=64)  # with table lanes
+FAIR = 4  # cycles within which a fair environment must react
 
 
 @dataclass(frozen=True)
 class Proof:
-    """A block and what is to be shown of it.
+    """A block and the properties to prove of it.
 
     Attributes
     ----------
-    name: of the proof. shows: its properties, in words.
-    block: makes the block.
-    properties: says to a bench with this block in it what is assumed, proved and covered.
-    covers: steps within which all of its covers are reached.
-    depth: steps of the base case, and at most as many before the one of the induction step.
+    name : str
+        Name of the proof.
+    shows : str
+        The properties, in one line.
+    block : callable
+        Creates the block.
+    properties : callable
+        Adds the assumptions, assertions and covers to a harness that contains the block.
+    covers : int
+        Steps within which all covers must be reached.
+    depth : int, default=2
+        Steps of the base case, and of the assumed part of the induction step.
     """
 
     name: str
@@ -36,10 +43,16 @@ class Proof:
     covers: int
     depth: int = 2
 
-    def bench(self) -> ProofHarness:
-        """The block on a bench, with its properties. Raises ValueError where nothing says that they are not vacuous."""
-        bench = ProofHarness(self.block())
-        self.properties(bench)
-        if not bench.covers:
-            raise ValueError(f"the proof {self.name} covers nothing")
-        return bench
+    def harness(self) -> ProofHarness:
+        """Return a harness that contains the block and its properties.
+
+        Raises
+        ------
+        ValueError
+            The proof has no cover, so that nothing shows that its assumptions can be satisfied.
+        """
+        harness = ProofHarness(self.block())
+        self.properties(harness)
+        if not harness.covers:
+            raise ValueError(f"proof {self.name!r} has no cover; add one, so that the proof is not vacuous")
+        return harness

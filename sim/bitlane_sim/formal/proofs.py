@@ -1,11 +1,35 @@
-"""All proofs."""
+"""All proofs, by name."""
 
 from __future__ import annotations
 
-from . import bursts, flow, gp_port, hp_ports, lanes, order, phases, reading, slave, writing
+from . import (
+    address_generator,
+    burst_generator,
+    control,
+    engine,
+    gp_port,
+    hp_ports,
+    passes,
+    read_path,
+    registers,
+    sequencer,
+    write_path,
+)
 
 PROOFS = {
     proof.name: proof
-    for module in (order, bursts, reading, writing, slave, phases, flow, lanes, gp_port, hp_ports)
+    for module in (
+        address_generator,
+        burst_generator,
+        read_path,
+        write_path,
+        registers,
+        control,
+        sequencer,
+        passes,
+        engine,
+        gp_port,
+        hp_ports,
+    )
     for proof in module.PROOFS
 }

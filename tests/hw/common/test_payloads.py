@@ -1,4 +1,4 @@
-"""Each field holds what the registers may ask for, and no bit is wasted."""
+"""The fields hold all legal values, and have no unused bit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONFIGS = [AcceleratorConfig(), AcceleratorConfig(256, 3, max_features=128, addr
 
 
 def bits(most: int) -> int:
-    """Of an unsigned number up to `most`."""
+    """Return the width of an unsigned number up to `most`."""
     return most.bit_length()
 
 
@@ -72,7 +72,7 @@ def test_digits(config):
 
 
 def test_the_largest_dot_product_fits(config):
-    """Samples of up to 2**32 units, weights of up to 2**23, all features; a bit less would not do."""
+    """Samples of up to 2**32 units, weights of up to 2**23, all features; one bit less would not suffice."""
     dot = payloads.dots_layout(config)
     assert signs(dot) == {"dot1", "dot2"}
     largest = config.max_features << 32 + 23

@@ -1,4 +1,4 @@
-"""Every rule about register values, on both sides of its limits."""
+"""Each rule about register values, on both sides of its limits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from amaranth.hdl import Module, Signal
-from tests.helpers.blocks import run
+from tests.helpers.simulation import run
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.registers import REGISTERS
@@ -64,7 +64,7 @@ GOOD: list[dict[str, int]] = [
     {"base_digits": 1, "draws": 0},
     {"base_digits": 16, "draws": 0},
     {"base_digits": 15, "draws": 1},
-    {"features": 8 * 32, "base_digits": 7, "draws": 1},  # 64 words a row
+    {"features": 8 * 32, "base_digits": 7, "draws": 1},  # 64 words in a row
     {"features": 8 * 32, "base_digits": 8, "draws": 0},
     {"features": 4 * 32, "base_digits": 16, "draws": 0},
     dict.fromkeys(ADDRESSES, 0),
@@ -90,7 +90,7 @@ BAD: list[dict[str, int]] = [
     {"features": 1, "base_digits": 17, "draws": 0},
     {"features": 1, "base_digits": 16, "draws": 1},
     {"features": 1, "base_digits": 31, "draws": 1},
-    {"features": 5 * 32, "base_digits": 13, "draws": 0},  # 65 words a row
+    {"features": 5 * 32, "base_digits": 13, "draws": 0},  # 65 words in a row
     {"features": 5 * 32, "base_digits": 12, "draws": 1},
     {"features": 8 * 32 + 1, "base_digits": 8, "draws": 0},
     *({"decay": decay} for decay in (0, (1 << 15) - 1, (1 << 16) + 1)),
@@ -106,7 +106,7 @@ TABLE = AcceleratorConfig(max_features=MAX_FEATURES, row_buffer_beats=ROW_WORDS 
 TABLE_CASES: list[tuple[dict[str, int], bool]] = [
     *(({"base_digits": base_bits, "draws": 1}, base_bits in (1, 2, 3)) for base_bits in range(32)),
     *(({"base_digits": base_bits, "draws": 0}, False) for base_bits in range(4)),
-    # 64 slots are 16 chunks of 3 levels, 8 of 5, and 4 of 9
+    # 64 slots hold 16 chunks of 3 levels, 8 of 5, or 4 of 9
     *(({"base_digits": base_bits, "features": 32 * most}, True) for base_bits, most in ((1, 16), (2, 8), (3, 4))),
     *(({"base_digits": base_bits, "features": 32 * most + 1}, False) for base_bits, most in ((2, 8), (3, 4))),
 ]
@@ -121,7 +121,7 @@ RANDOM_CASES: list[tuple[dict[str, int], bool]] = [
 
 
 def sized(width: int, outputs: int) -> Iterator[tuple[dict[str, int], bool]]:
-    """What depends on the build, and whether it is good: rows in a group, and what addresses are multiples of."""
+    """Yield values that depend on the build, and whether they are legal: rows of a group, alignment of addresses."""
     rows_per_beat = width // 64
     record = next(words for words in (2, 4, 8, 16) if words > outputs)
     for batch in (1, rows_per_beat):
@@ -138,13 +138,13 @@ def sized(width: int, outputs: int) -> Iterator[tuple[dict[str, int], bool]]:
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: f"{config.width} bits, outputs {config.outputs}")
-def test_rules(config: AcceleratorConfig) -> None:
+def test_each_rule_on_both_sides_of_its_limits(config: AcceleratorConfig) -> None:
     check(
         [*((good, True) for good in GOOD), *((bad, False) for bad in BAD), *sized(config.width, config.outputs)], config
     )
 
 
-def test_rules_of_tables() -> None:
+def test_rules_of_table_lanes() -> None:
     check(TABLE_CASES, TABLE)
 
 
@@ -152,19 +152,23 @@ def test_rules_of_random_rounding() -> None:
     check(RANDOM_CASES, RANDOM)
 
 
-def test_a_row_with_tables_may_be_as_long_as_any() -> None:
-    """Whoever works out the words of a row: more than there is room for are refused."""
-    cases = [({"base_digits": 2, "features": 32}, False)]
-    check(cases, TABLE, row_words=ROW_WORDS + 1)
+def test_longest_row_with_table_lanes() -> None:
+    """A row may have max_row_words words, but not one more."""
+    legal = {"base_digits": 2, "features": 32}
+    check([(legal, True)], TABLE, row_words=ROW_WORDS)
+    check([(legal, False)], TABLE, row_words=ROW_WORDS + 1)
 
 
 def check(cases: list[tuple[dict[str, int], bool]], config: AcceleratorConfig, row_words: int | None = None) -> None:
-    """Which registers are good. Words of a row: those of digit lanes, if not given; with tables 3 a chunk."""
+    """Check which register values are accepted.
+
+    By default `row_words` is computed as for digit lanes; with table lanes a chunk has 3 words.
+    """
     m = Module()
     signals = {name: Signal(register.bits, name=name) for name, register in REGISTERS.items()}
     registers = SimpleNamespace(**signals)
     chunks, words, refused = Signal(range(MAX_FEATURES // 32 + 1)), Signal(37), Signal()
-    settings = SimpleNamespace(chunks=chunks, half=registers.mode[0], base_digits=registers.mode[1:5])
+    settings = SimpleNamespace(chunks=chunks, half_digit=registers.mode[0], base_digits=registers.mode[1:5])
     factor = 3 if config.table_lanes else registers.mode[:5] + registers.mode[5]
     m.d.comb += [
         chunks.eq((registers.features + 31) // 32),

@@ -1,4 +1,4 @@
-"""The phases of a run, how it ends when something goes wrong in any cycle, and a clean start after it."""
+"""The phases of a run, its end after an error in any cycle, and a clean start of the next run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from amaranth.hdl import Module
 from amaranth.lib.wiring import connect
-from tests.helpers.blocks import Run, config, run, settings
+from tests.helpers.run_shapes import RunShape, settings, small_config
+from tests.helpers.simulation import run
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.modes import ErrorCode
@@ -30,8 +31,8 @@ Event = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Job:
-    """A run: its shape, and what shall go wrong, and when, in cycles after the start."""
+class ControlJob:
+    """A run: its shape, and the error to inject with its cycle after the start."""
 
     rows_per_beat: int = 1
     outputs: int = 1
@@ -44,28 +45,28 @@ class Job:
 
     @property
     def config(self) -> AcceleratorConfig:
-        return config(self.rows_per_beat, self.outputs)
+        return small_config(self.rows_per_beat, self.outputs)
 
     @property
-    def geometry(self) -> Run:
-        return Run(self.chunks, 1, 0, 1, 1, self.epochs, rows_per_beat=self.rows_per_beat, outputs=self.outputs)
+    def geometry(self) -> RunShape:
+        return RunShape(self.chunks, 1, 0, 1, 1, self.epochs, rows_per_beat=self.rows_per_beat, outputs=self.outputs)
 
     @property
     def chunk_beats(self) -> int:
-        """16 words a chunk."""
+        """Beats of a chunk of 16 words."""
         return 16 // self.rows_per_beat
 
     @property
     def record_beats(self) -> int:
-        """Cycles and losses, in a power of two of words and whole beats."""
+        """Beats of cycles and losses, in a power of two of words."""
         return (
             max(next(words for words in (2, 4, 8, 16) if words > self.outputs), self.rows_per_beat)
             // self.rows_per_beat
         )
 
 
-def expected_events(job: Job) -> list[Event]:
-    """What a run that nothing stops does, in order."""
+def expected_events(job: ControlJob) -> list[Event]:
+    """Return the events of a run without errors, in order."""
     events: list[Event] = [("load",)]
     model, trace = MODEL_OUT, TRACE
     for epoch in range(job.epochs):
@@ -79,8 +80,8 @@ def expected_events(job: Job) -> list[Event]:
     return events
 
 
-class World:
-    """The engine, the writer and the region sizes as `Control` sees them, each taking its time."""
+class Environment:
+    """The engine, the writer and the region sizes as `Control` sees them, with random delays."""
 
     def __init__(self, rng: Random, dut: Control):
         self.rng = rng
@@ -108,7 +109,7 @@ class World:
         ctx.set(dut.write_response, self.write_response)
 
     def outputs(self, ctx: Any) -> list[Event]:
-        """Moves on by a cycle; returns what was asked for in it."""
+        """Advance by a cycle; return the requests in it."""
         dut, rng = self.dut, self.rng
         events: list[Event] = []
         self.sizes -= self.sizes > 0
@@ -119,7 +120,7 @@ class World:
         else:
             self.reading -= self.reading > 0
         if self.sending:
-            assert self._stored(ctx) == self.sent, "another source while its beats go out"
+            assert self._stored(ctx) == self.sent, "the source changed while its beats were sent"
             self.sending -= 1
             if not self.sending:
                 self.answer = rng.randint(1, 5)
@@ -127,7 +128,7 @@ class World:
             self.answer -= self.answer > 0
         asked = ctx.get(dut.requests.valid) and ctx.get(dut.requests.ready)
         assert ctx.get(dut.store_begin) == asked
-        if ctx.get(dut.load) and ctx.get(dut.sizes_done):  # those before it are of sizes that are not right yet
+        if ctx.get(dut.load) and ctx.get(dut.sizes_done):  # before that the sizes are not valid
             events.append(("load",))
         if asked:
             payload = ctx.get(dut.requests.payload)
@@ -139,18 +140,18 @@ class World:
             self.training = rng.randint(2, 6)
         if ctx.get(dut.clear):
             self.reset()
-        assert len(events) <= 1, "one thing at a time"
+        assert len(events) <= 1, "more than one event in a cycle"
         return events
 
     def _stored(self, ctx: Any) -> Event:
-        """What the next beats are of."""
+        """Return the source of the next beats."""
         dut = self.dut
         assert ctx.get(dut.storing) != ctx.get(dut.store_trace)
         if ctx.get(dut.store_trace):
             return ("record",)
         return ("store", ctx.get(dut.store_output), ctx.get(dut.store_chunk))
 
-    def go_wrong(self, ctx: Any, cause: str) -> None:
+    def inject(self, ctx: Any, cause: str) -> None:
         kind, _, response = cause.partition(" ")
         if kind == "abort":
             ctx.set(self.dut.abort, 1)
@@ -158,54 +159,58 @@ class World:
             setattr(self, f"{kind}_response", {"SLVERR": SLVERR, "DECERR": DECERR}[response])
 
 
-async def do(ctx: Any, dut: Control, world: World, job: Job) -> tuple[list[Event], int]:
-    """One run from start to done: its events and its cycles; all that must hold in every cycle is checked."""
+async def execute(ctx: Any, dut: Control, environment: Environment, job: ControlJob) -> tuple[list[Event], int]:
+    """Execute one run and check what must hold in every cycle; return its events and its cycles."""
     ctx.set(dut.settings, settings(job.geometry))
     ctx.set(dut.snapshots, job.snapshots)
     ctx.set(dut.model_out, MODEL_OUT)
     ctx.set(dut.trace, TRACE)
     ctx.set(dut.refused, job.refused)
-    world.inputs(ctx)
+    environment.inputs(ctx)
     ctx.set(dut.start, 1)
     assert ctx.get(dut.clear) and ctx.get(dut.sizes_start)
-    world.outputs(ctx)
+    environment.outputs(ctx)
     await ctx.tick()
     ctx.set(dut.start, 0)
 
-    everything = expected_events(job)
+    all_events = expected_events(job)
     events: list[Event] = []
     stopped: int | None = None
-    late: list[str] = []
+    after_stop: list[str] = []
     for cycle in range(3000):
         assert ctx.get(dut.busy) and not ctx.get(dut.done)
         assert ctx.get(dut.cycles) == cycle
         assert ctx.get(dut.epoch) == events.count(("go",))
         ctx.set(dut.abort, 0)
         if job.cause is not None and cycle == job.at:
-            world.go_wrong(ctx, job.cause)
-            if job.cause != "abort" or events != everything:  # an abort when all is stored is too late
+            environment.inject(ctx, job.cause)
+            if job.cause != "abort" or events != all_events:  # an abort after the last store has no effect
                 stopped = cycle
-        world.inputs(ctx)
+        environment.inputs(ctx)
         assert not ctx.get(dut.clear) and not ctx.get(dut.sizes_start)
         if stopped is not None and cycle > stopped:
-            assert not ctx.get(dut.enable), "goes on after an error"
+            assert not ctx.get(dut.enable), "enabled after an error"
             assert ctx.get(dut.error) == CAUSES[job.cause]
         if ctx.get(dut.epoch_done) and ctx.get(dut.enable):
             stamp = cycle
-        idle = world.idle
-        new = world.outputs(ctx)
-        events += new
+        idle = environment.idle
+        current = environment.outputs(ctx)
+        events += current
         if stopped is not None and cycle > stopped:
-            late += [event[0] for event in new]
-        if new and new[0][0] in ("record", "go"):
+            after_stop += [event[0] for event in current]
+        if current and current[0][0] in ("record", "go"):
             assert ctx.get(dut.stamp) == stamp
         await ctx.tick()
         if not ctx.get(dut.busy):
             break
     ctx.set(dut.abort, 0)
-    assert ctx.get(dut.done) and not ctx.get(dut.busy), "did not end"
-    assert len(late) <= 2 and late.count("store") + late.count("record") <= 1 and "load" not in late, "a new phase"
-    assert idle == (True, True), "done with something in flight"
+    assert ctx.get(dut.done) and not ctx.get(dut.busy), "the run did not end"
+    assert (
+        len(after_stop) <= 2
+        and after_stop.count("store") + after_stop.count("record") <= 1
+        and "load" not in after_stop
+    ), "a new phase"
+    assert idle == (True, True), "done before the end of all transfers"
     assert ctx.get(dut.cycles) == cycle + 1
     assert not ctx.get(dut.enable)
     assert ctx.get(dut.error) == (
@@ -217,15 +222,15 @@ async def do(ctx: Any, dut: Control, world: World, job: Job) -> tuple[list[Event
 @BUILDS
 @pytest.mark.parametrize("snapshots", [True, False])
 def test_phases(seed: int, snapshots: bool, rows_per_beat: int, outputs: int) -> None:
-    """Outputs one after the other, of each all chunks; then the record, and on to the next epoch."""
+    """All chunks of each output, one output after the other; then the record, and the next epoch."""
     rng = Random(seed)
-    dut = Control(config(rows_per_beat, outputs))
+    dut = Control(small_config(rows_per_beat, outputs))
 
     async def testbench(ctx: Any) -> None:
-        world = World(rng, dut)
+        environment = Environment(rng, dut)
         for _ in range(3):
-            job = Job(rows_per_beat, outputs, rng.randint(1, 4), rng.randint(1, 3), snapshots)
-            events, _ = await do(ctx, dut, world, job)
+            job = ControlJob(rows_per_beat, outputs, rng.randint(1, 4), rng.randint(1, 3), snapshots)
+            events, _ = await execute(ctx, dut, environment, job)
             assert events == expected_events(job)
             assert ctx.get(dut.epoch) == job.epochs
             if rng.random() < 0.5:
@@ -238,24 +243,26 @@ def test_phases(seed: int, snapshots: bool, rows_per_beat: int, outputs: int) ->
 
 
 @pytest.mark.parametrize("cause", CAUSES)
-@pytest.mark.parametrize("whole", [Job(epochs=3, snapshots=False), Job(rows_per_beat=2, outputs=2)], ids=["one", "two"])
-def test_errors_in_every_cycle(seed: int, cause: str, whole: Job) -> None:
-    """Ends with the right code, after the burst that was going on; the next run knows nothing of it."""
-    dut = Control(whole.config)
-    everything = expected_events(whole)
+@pytest.mark.parametrize(
+    "job", [ControlJob(epochs=3, snapshots=False), ControlJob(rows_per_beat=2, outputs=2)], ids=["one", "two"]
+)
+def test_an_error_in_any_cycle_ends_the_run(seed: int, cause: str, job: ControlJob) -> None:
+    """The run ends with the right code after the current burst; the next run is not affected."""
+    dut = Control(job.config)
+    all_events = expected_events(job)
 
     async def testbench(ctx: Any) -> None:
-        world = World(Random(seed), dut)
+        environment = Environment(Random(seed), dut)
         at = 0
         while True:
-            world.rng = Random(seed)  # the same run each time
-            events, cycles = await do(ctx, dut, world, whole)
-            assert events == everything
+            environment.rng = Random(seed)  # the same run each time
+            events, cycles = await execute(ctx, dut, environment, job)
+            assert events == all_events
             if at >= cycles:
                 break
-            world.rng = Random(seed)
-            events, stopped = await do(ctx, dut, world, replace(whole, cause=cause, at=at))
-            assert events == everything[: len(events)]
+            environment.rng = Random(seed)
+            events, stopped = await execute(ctx, dut, environment, replace(job, cause=cause, at=at))
+            assert events == all_events[: len(events)]
             assert stopped <= at + 40
             at += 1
 
@@ -264,9 +271,9 @@ def test_errors_in_every_cycle(seed: int, cause: str, whole: Job) -> None:
 
 @pytest.mark.parametrize("rows_per_beat", [1, 2, 4, 8])
 @pytest.mark.parametrize(("outputs", "chunks"), [(1, 1), (3, 2), (15, 1)])
-def test_cycles_of_storing(rows_per_beat: int, outputs: int, chunks: int) -> None:
-    """With a real writer and a fast memory: 16 / rows_per_beat + 3 cycles a chunk, and 3 more than the record's."""
-    job = Job(rows_per_beat, outputs, chunks, epochs=2, snapshots=False)
+def test_cycles_to_store_models_and_record(rows_per_beat: int, outputs: int, chunks: int) -> None:
+    """16 / rows_per_beat + 3 cycles a chunk, and 3 more than the beats of the record, with a fast memory."""
+    job = ControlJob(rows_per_beat, outputs, chunks, epochs=2, snapshots=False)
     m = Module()
     m.submodules.control = control = Control(job.config)
     m.submodules.writer = writer = Writer(job.config)
@@ -281,7 +288,7 @@ def test_cycles_of_storing(rows_per_beat: int, outputs: int, chunks: int) -> Non
         ctx.set(control.start, 1)
         await ctx.tick().until(control.enable)
         ctx.set(control.start, 0)
-        for models in (0, outputs * chunks):  # the last epoch's are stored
+        for models in (0, outputs * chunks):  # the models of the last epoch are stored
             ctx.set(control.epoch_done, 1)
             await ctx.tick()
             ctx.set(control.epoch_done, 0)
@@ -291,37 +298,37 @@ def test_cycles_of_storing(rows_per_beat: int, outputs: int, chunks: int) -> Non
                 assert cycles < 1000
                 await ctx.tick()
             assert cycles == models * (16 // rows_per_beat + 3) + job.record_beats + 3
-            await ctx.tick().repeat(2)  # an epoch is longer than a cycle
+            await ctx.tick().repeat(2)  # an epoch takes more than one cycle
         await ctx.tick().repeat(5)
         assert ctx.get(control.done)
 
     run(m, testbench)
 
 
-def test_refused(seed: int) -> None:
-    """Nothing happens at all."""
+def test_a_refused_run_does_nothing(seed: int) -> None:
+    """A refused run has no event."""
     rng = Random(seed)
-    dut = Control(config())
+    dut = Control(small_config())
 
     async def testbench(ctx: Any) -> None:
-        world = World(rng, dut)
+        environment = Environment(rng, dut)
         for _ in range(3):
-            events, cycles = await do(ctx, dut, world, Job(refused=True))
+            events, cycles = await execute(ctx, dut, environment, ControlJob(refused=True))
             assert events == []
             assert cycles < 5
-            events, _ = await do(ctx, dut, world, Job())
-            assert events == expected_events(Job())
+            events, _ = await execute(ctx, dut, environment, ControlJob())
+            assert events == expected_events(ControlJob())
 
     run(dut, testbench)
 
 
 def test_acknowledge_and_abort_when_idle(seed: int) -> None:
     rng = Random(seed)
-    dut = Control(config())
+    dut = Control(small_config())
 
     async def testbench(ctx: Any) -> None:
-        world = World(rng, dut)
-        await do(ctx, dut, world, Job(cause="abort", at=3))
+        environment = Environment(rng, dut)
+        await execute(ctx, dut, environment, ControlJob(cause="abort", at=3))
         for _ in range(3):
             assert ctx.get(dut.done)
             assert ctx.get(dut.error) == ErrorCode.ABORTED
@@ -340,9 +347,9 @@ def test_acknowledge_and_abort_when_idle(seed: int) -> None:
     run(dut, testbench)
 
 
-def test_the_first_error_stays() -> None:
-    """While a stopped run waits for its last transfers, later errors change nothing, nor do start and acknowledge."""
-    dut = Control(config())
+def test_the_first_error_is_reported() -> None:
+    """While a stopped run waits for its last transfers, later errors, start and acknowledge have no effect."""
+    dut = Control(small_config())
 
     async def testbench(ctx: Any) -> None:
         ctx.set(dut.start, 1)
@@ -378,9 +385,9 @@ def test_the_first_error_stays() -> None:
         (OKAY, SLVERR, 1, ErrorCode.WRITE_SLAVE),
     ],
 )
-def test_errors_at_once(read: int, write: int, abort: int, error: ErrorCode) -> None:
-    """A read's goes before a write's, that before an abort."""
-    dut = Control(config())
+def test_priority_of_simultaneous_errors(read: int, write: int, abort: int, error: ErrorCode) -> None:
+    """A read error precedes a write error, and a write error an abort."""
+    dut = Control(small_config())
 
     async def testbench(ctx: Any) -> None:
         ctx.set(dut.start, 1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from amaranth.sim import Simulator
-from tests.helpers.blocks import run
+from tests.helpers.simulation import run
 
 from bitlane.contract.registers import REGISTERS, Register
 from bitlane_hw.control.registers import Registers
@@ -17,14 +17,14 @@ STORED = [register for register in REGISTERS.values() if register.writable and r
 KNOWN = {register.offset + 4 * word for register in REGISTERS.values() for word in range(register.words)}
 
 
-def test_window():
-    """The registers have a page of addresses to themselves."""
+def test_registers_occupy_one_page():
+    """The bus has 12 address bits."""
     bus = Registers(table_lanes=True, random_rounding=True).bus
     assert 1 << len(bus.awaddr) == 1 << len(bus.araddr) == 4096
 
 
 class Bus:
-    """A master that is as slow as it is told to be."""
+    """A master with random pauses of up to `slowness` cycles."""
 
     def __init__(self, ctx: Any, dut: Registers, rng: Random, slowness: int = 0):
         self.ctx = ctx
@@ -36,7 +36,7 @@ class Bus:
         return self.rng.randint(0, self.slowness)
 
     async def write(self, address: int, data: int, strobes: int = 0xF) -> None:
-        """Returns in the cycle in which the response is taken."""
+        """Write a word; return in the cycle in which the response is taken."""
         ctx, bus = self.ctx, self.bus
         delays = {"aw": self._pause(), "w": self._pause()}
         cycle = 0
@@ -53,9 +53,9 @@ class Bus:
                 ctx.set(getattr(bus, f"{channel}valid"), 0)
                 del delays[channel]
             cycle += 1
-            assert cycle < 50, "a write that is not accepted"
+            assert cycle < 50, "the write is not accepted"
         for _ in range(self._pause()):
-            assert ctx.get(bus.bvalid), "a response that does not wait"
+            assert ctx.get(bus.bvalid), "the response was withdrawn"
             await ctx.tick()
         ctx.set(bus.bready, 1)
         assert ctx.get(bus.bvalid)
@@ -74,7 +74,7 @@ class Bus:
         ctx.set(bus.arvalid, 0)
         ctx.set(bus.araddr, self.rng.getrandbits(12))
         for _ in range(self._pause()):
-            assert ctx.get(bus.rvalid), "data that does not wait"
+            assert ctx.get(bus.rvalid), "the data was withdrawn"
             await ctx.tick()
         ctx.set(bus.rready, 1)
         assert ctx.get(bus.rvalid)
@@ -82,7 +82,7 @@ class Bus:
         data: int = ctx.get(bus.rdata)
         await ctx.tick()
         ctx.set(bus.rready, 0)
-        assert not ctx.get(bus.rvalid), "more data than asked for"
+        assert not ctx.get(bus.rvalid), "a second response"
         return data
 
 
@@ -92,7 +92,7 @@ def word_bits(register: Register, word: int) -> int:
 
 @pytest.mark.parametrize("slowness", [0, 3])
 def test_every_writable_register(seed: int, slowness: int) -> None:
-    """Holds exactly its bits, reads them back, and no other register's write changes it."""
+    """A register stores exactly its bits and returns them; no write to another register changes it."""
     rng = Random(seed)
     dut = Registers(table_lanes=True, random_rounding=True)
 
@@ -118,7 +118,7 @@ def test_every_writable_register(seed: int, slowness: int) -> None:
 
 
 def test_strobes(seed: int) -> None:
-    """Only the bytes that are strobed change, of all the registers."""
+    """A write changes only the bytes with a strobe, in no other register."""
     rng = Random(seed)
     dut = Registers(table_lanes=True, random_rounding=True)
 
@@ -141,8 +141,8 @@ def test_strobes(seed: int) -> None:
     run(dut, testbench)
 
 
-def test_each_byte_by_itself(seed: int) -> None:
-    """A 64-bit register put together from the bytes of its two words, in any order."""
+def test_single_byte_writes(seed: int) -> None:
+    """The bytes of both words of a 64-bit register are written in any order."""
     rng = Random(seed)
     dut = Registers(table_lanes=True, random_rounding=True)
 
@@ -183,7 +183,7 @@ def test_every_read_only_register(seed: int) -> None:
 
 
 def test_control_is_a_pulse(seed: int) -> None:
-    """High for the one cycle after address and data have met, reads as 0; a byte that is not strobed is no pulse."""
+    """High for one cycle after address and data, reads as 0; without a strobe on its byte there is no pulse."""
     rng = Random(seed)
     dut = Registers(table_lanes=True, random_rounding=True)
     pulses: list[int] = []
@@ -212,8 +212,8 @@ def test_control_is_a_pulse(seed: int) -> None:
     assert pulses == [1, 2, 4, 7]
 
 
-def test_locked(seed: int) -> None:
-    """While a run goes on its registers keep their values; control and irq_enable can be written."""
+def test_registers_of_a_run_are_locked(seed: int) -> None:
+    """During a run its registers keep their values; control and irq_enable can be written."""
     rng = Random(seed)
     dut = Registers(table_lanes=True, random_rounding=True)
 
@@ -236,7 +236,7 @@ def test_locked(seed: int) -> None:
     run(dut, testbench)
 
 
-def test_control_passes_while_locked() -> None:
+def test_control_is_writable_while_locked() -> None:
     dut = Registers(table_lanes=True, random_rounding=True)
 
     async def testbench(ctx: Any) -> None:
@@ -253,7 +253,7 @@ def test_control_passes_while_locked() -> None:
 
 
 def test_unknown_addresses(seed: int) -> None:
-    """Read as 0, swallow writes, answer OKAY; nothing else changes."""
+    """They read as 0, ignore writes and answer OKAY; no register changes."""
     rng = Random(seed)
     dut = Registers(table_lanes=True, random_rounding=True)
 
@@ -271,8 +271,8 @@ def test_unknown_addresses(seed: int) -> None:
     run(dut, testbench)
 
 
-def test_reads_one_a_cycle(seed: int) -> None:
-    """A master that is always ready gets a word a cycle, a cycle after its address."""
+def test_one_read_a_cycle(seed: int) -> None:
+    """A master that is always ready receives a word in each cycle, one cycle after its address."""
     rng = Random(seed)
     dut = Registers(table_lanes=True, random_rounding=True)
 
@@ -295,8 +295,8 @@ def test_reads_one_a_cycle(seed: int) -> None:
     run(dut, testbench)
 
 
-def test_a_response_that_waits_stops_the_bus(seed: int) -> None:
-    """Neither a second write nor a second read is accepted while an answer is not taken."""
+def test_a_pending_response_blocks_further_transfers(seed: int) -> None:
+    """While a response is not taken, no second write or read is accepted."""
     rng = Random(seed)
     dut = Registers(table_lanes=True, random_rounding=True)
 

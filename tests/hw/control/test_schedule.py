@@ -1,20 +1,20 @@
-"""Decay of steps and rate, and the phase that decides which batches shrink, against integers."""
+"""Decay of the steps and the penalty step, and the phase that selects the batches that shrink, against integers."""
 
 from __future__ import annotations
 
 from random import Random
 from typing import Any
 
-from tests.helpers.blocks import fields, run
+from tests.helpers.simulation import fields, run
 
 from bitlane_hw.control.schedule import SCALES, Schedule
 
 Scale = tuple[int, int]  # mantissa, exponent
-DECAY_CYCLES = 4  # after `epoch_end`: the multiplier, and a scale each
+DECAY_CYCLES = 4  # after `epoch_end`: the multiplier, and one cycle for each scale
 
 
 def decayed(scale: Scale, decay: int) -> Scale:
-    """`docs/design.md`, Decay."""
+    """Return a scale after one decay: `docs/design.md`, Decay."""
     mantissa, exponent = scale
     p = mantissa * decay
     if p >= 2**31:
@@ -24,13 +24,13 @@ def decayed(scale: Scale, decay: int) -> Scale:
     return p >> 16, exponent
 
 
-def penalty_step32(rate: Scale) -> int:
-    """The rate in 2**-32."""
-    mantissa, exponent = rate
+def penalty_step32(penalty_step: Scale) -> int:
+    """Return the penalty step in 2**-32."""
+    mantissa, exponent = penalty_step
     return (mantissa << 16) >> exponent
 
 
-def some_scale(rng: Random) -> Scale:
+def random_scale(rng: Random) -> Scale:
     return rng.choice((0, 1, 1 << 15, (1 << 16) - 1, rng.randrange(1 << 16))), rng.choice((0, 31, rng.randrange(32)))
 
 
@@ -47,14 +47,14 @@ def read(ctx: Any, dut: Schedule) -> list[Scale]:
 
 
 def test_decay(seed: int) -> None:
-    """Steps and rate after every epoch of some runs, long enough for exponents to run out; one scale a cycle."""
+    """All scales after every epoch of runs that exhaust the exponents; one scale a cycle."""
     rng = Random(seed)
     dut = Schedule()
     assert SCALES == ("step", "step_negative", "penalty_step")
 
     async def testbench(ctx: Any) -> None:
         for decay in (1 << 15, 1 << 16, (1 << 16) - 1, *(rng.randrange(1 << 15, 1 << 16) for _ in range(6))):
-            scales = [some_scale(rng) for _ in SCALES]
+            scales = [random_scale(rng) for _ in SCALES]
             ctx.set(dut.decay, decay)
             await load(ctx, dut, scales, 0)
             for _ in range(50):
@@ -76,7 +76,7 @@ def test_decay(seed: int) -> None:
 
 
 def test_phase(seed: int) -> None:
-    """`shrink` with each batch end that makes the phase wrap, and with no other cycle; the rate that it grows by."""
+    """`shrink` is high exactly for the batch ends at which the phase wraps; the penalty step is its increment."""
     rng = Random(seed)
     dut = Schedule()
     shrinks = 0
@@ -84,21 +84,21 @@ def test_phase(seed: int) -> None:
     async def testbench(ctx: Any) -> None:
         nonlocal shrinks
         for exponent in (0, 1, 2, 3, 8, 31):
-            rate = rng.choice((1 << 15, (1 << 16) - 1, rng.randrange(1 << 16))), exponent
+            penalty_step = rng.choice((1 << 15, (1 << 16) - 1, rng.randrange(1 << 16))), exponent
             phase = rng.choice((0, (1 << 32) - 1, rng.getrandbits(32)))
             ctx.set(dut.decay, 1 << 16)
-            await load(ctx, dut, [(0, 0), (0, 0), rate], phase)
+            await load(ctx, dut, [(0, 0), (0, 0), penalty_step], phase)
             assert ctx.get(dut.phase) == phase
             await ctx.tick()
             for _ in range(100):
-                assert ctx.get(dut.penalty_step32) == penalty_step32(rate)
+                assert ctx.get(dut.penalty_step32) == penalty_step32(penalty_step)
                 end = rng.random() < 0.5
                 ctx.set(dut.batch_end, end)
-                carry = end and phase + penalty_step32(rate) >= 1 << 32
+                carry = end and phase + penalty_step32(penalty_step) >= 1 << 32
                 assert ctx.get(dut.shrink) == carry
                 shrinks += carry
                 if end:
-                    phase = (phase + penalty_step32(rate)) % (1 << 32)
+                    phase = (phase + penalty_step32(penalty_step)) % (1 << 32)
                 await ctx.tick()
                 assert ctx.get(dut.phase) == phase
             ctx.set(dut.batch_end, 0)
@@ -107,30 +107,30 @@ def test_phase(seed: int) -> None:
     assert shrinks
 
 
-def test_a_decayed_rate_counts_from_the_next_epoch(seed: int) -> None:
+def test_a_decayed_penalty_step_applies_from_the_next_epoch(seed: int) -> None:
     rng = Random(seed)
     dut = Schedule()
     decay = rng.randrange(1 << 15, 1 << 16)
 
     async def testbench(ctx: Any) -> None:
-        rate, phase = (rng.randrange(1 << 15, 1 << 16), rng.randrange(4)), rng.getrandbits(32)
+        penalty_step, phase = (rng.randrange(1 << 15, 1 << 16), rng.randrange(4)), rng.getrandbits(32)
         ctx.set(dut.decay, decay)
-        await load(ctx, dut, [(0, 0), (0, 0), rate], phase)
+        await load(ctx, dut, [(0, 0), (0, 0), penalty_step], phase)
         await ctx.tick()
         for _ in range(30):
             ctx.set(dut.batch_end, 1)
-            phase += penalty_step32(rate)
+            phase += penalty_step32(penalty_step)
             assert ctx.get(dut.shrink) == phase >> 32
             phase %= 1 << 32
             await ctx.tick()
             ctx.set(dut.batch_end, 0)
             ctx.set(dut.epoch_end, 1)
-            rate = decayed(rate, decay)
+            penalty_step = decayed(penalty_step, decay)
             await ctx.tick()
             ctx.set(dut.epoch_end, 0)
             for _ in range(DECAY_CYCLES + 1):
                 await ctx.tick()
-            assert ctx.get(dut.penalty_step32) == penalty_step32(rate)
+            assert ctx.get(dut.penalty_step32) == penalty_step32(penalty_step)
             assert ctx.get(dut.phase) == phase
 
     run(dut, testbench)

@@ -1,4 +1,4 @@
-"""The sequencer against a model of its holds, cycle for cycle, with beats arriving at random."""
+"""The sequencer against a model of its conditions, cycle by cycle, with beats that arrive at random."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.helpers.blocks import DRAW, LABEL, MODEL, Run, Token, run, settings, some_run, tokens, unpack
+from tests.helpers.integer_model import unpack
+from tests.helpers.run_shapes import DRAW, LABEL, MODEL, RunShape, Token, random_shape, settings, tokens
+from tests.helpers.simulation import run
 
 from bitlane_hw.control.sequencer import Sequencer
 
@@ -17,7 +19,7 @@ BUILDS = [(1, 1), (2, 3), (8, 3)]  # rows_per_beat, outputs
 
 @dataclass(frozen=True)
 class Rates:
-    """How likely, in a cycle, a beat comes, what is waited for happens, and beats may be taken."""
+    """Probabilities, for each cycle, that a beat arrives, that an event happens, and that beats may be taken."""
 
     arrival: float = 1
     loaded: float = 1
@@ -26,14 +28,14 @@ class Rates:
     enabled: float = 1
 
 
-class Expected:
-    """When the next token may pass."""
+class ExpectedSequence:
+    """A model of the conditions of the next token."""
 
-    def __init__(self, geometry: Run):
+    def __init__(self, geometry: RunShape):
         self.geometry = geometry
         self.tokens = list(tokens(geometry))
         self.next = 0
-        self.ends: list[int] = []  # cycles of the groups' last beats
+        self.ends: list[int] = []  # cycles of the last beats of groups
         self.drawn = -2  # cycle of the last draw
         self.loaded = False
         self.unpublished = 0
@@ -48,7 +50,7 @@ class Expected:
         if token is None or token.kind in (MODEL, LABEL):
             return False
         too_soon = token.row_last and bool(self.ends) and cycle - self.ends[-1] < self.geometry.gap
-        too_soon |= self.geometry.table and token.kind == DRAW and cycle - self.drawn < 2
+        too_soon |= self.geometry.table_lanes and token.kind == DRAW and cycle - self.drawn < 2
         return not self.loaded or self.unpublished > self.geometry.staleness or self.unsafe or too_soon
 
     def take(self, cycle: int) -> None:
@@ -63,28 +65,28 @@ class Expected:
             self.unsafe = token.epoch_last
 
 
-class Bench:
-    def __init__(self, rng: Random, geometry: Run, rates: Rates):
+class SequencerDriver:
+    def __init__(self, rng: Random, geometry: RunShape, rates: Rates):
         self.rng = rng
         self.geometry = geometry
         self.rates = rates
         self.dut = Sequencer(geometry.config)
-        self.expected = Expected(geometry)
-        self.present = [False, False]
-        self.beats = [self._some_beat(), self._some_beat()]
-        self.labels: dict[tuple[int, int], list[int]] = {}  # of four groups, by output and column
+        self.expected = ExpectedSequence(geometry)
+        self.arrived = [False, False]
+        self.beats = [self._random_beat(), self._random_beat()]
+        self.labels: dict[tuple[int, int], list[int]] = {}  # labels of four groups, by output and row
         self.cycle = 0
         self.stalls = [0, 0]  # memory, model
 
-    def _some_beat(self) -> int:
+    def _random_beat(self) -> int:
         return self.rng.getrandbits(64 * self.geometry.rows_per_beat)
 
     def _inputs(self, ctx: Any) -> bool:
-        """Sets this cycle's inputs, and says what they change from the next cycle on; returns enable."""
+        """Set the inputs of this cycle and record the events in it; return `enable`."""
         dut, rng, rates, expected = self.dut, self.rng, self.rates, self.expected
         for i in range(2):
-            self.present[i] = self.present[i] or rng.random() < rates.arrival
-            ctx.set(dut.beats[i].valid, self.present[i])
+            self.arrived[i] = self.arrived[i] or rng.random() < rates.arrival
+            ctx.set(dut.beats[i].valid, self.arrived[i])
             ctx.set(dut.beats[i].payload, self.beats[i])
         models_taken = expected.next >= self.geometry.model_beats
         self.now_loaded = models_taken and not expected.loaded and rng.random() < rates.loaded
@@ -101,27 +103,27 @@ class Bench:
         dut, expected = self.dut, self.expected
         enable = self._inputs(ctx)
         token = expected.token
-        which = int(token is not None and token.kind == DRAW)
+        stream = int(token is not None and token.kind == DRAW)
         held = expected.held(self.cycle)
         active = enable and token is not None
-        taken = active and not held and self.present[which]
+        taken = active and not held and self.arrived[stream]
 
         stall_memory, stall_model = ctx.get(dut.stall_memory), ctx.get(dut.stall_model)
         assert stall_model == (active and held)
-        assert stall_memory == (active and not held and not self.present[which])
-        assert stall_memory + stall_model + taken == active, "each cycle is one of the three"
+        assert stall_memory == (active and not held and not self.arrived[stream])
+        assert stall_memory + stall_model + taken == active, "exactly one of stall_memory, stall_model and a transfer"
         self.stalls[0] += stall_memory
         self.stalls[1] += stall_model
-        assert [ctx.get(beats.ready) for beats in dut.beats] == [taken and which == 0, taken and which == 1]
+        assert [ctx.get(beats.ready) for beats in dut.beats] == [taken and stream == 0, taken and stream == 1]
         assert ctx.get(dut.model.valid) == (taken and token.kind == MODEL)
         assert ctx.get(dut.digits.valid) == (taken and token.kind not in (MODEL, LABEL))
         if taken:
-            self._check_output(ctx, token, self.beats[which])
+            self._check_output(ctx, token, self.beats[stream])
 
         if taken:
             expected.take(self.cycle)
-            self.present[which] = False
-            self.beats[which] = self._some_beat()
+            self.arrived[stream] = False
+            self.beats[stream] = self._random_beat()
         expected.loaded |= self.now_loaded
         expected.unpublished -= self.now_published
         expected.unsafe &= not self.now_safe
@@ -135,8 +137,8 @@ class Bench:
                 beat, token.chunk, token.output, token.part,
             )  # fmt: skip
         elif token.kind == LABEL:
-            for column in range(self.geometry.rows_per_beat):
-                self.labels[token.output, column] = unpack(beat >> (64 * column), 4, 16)
+            for row in range(self.geometry.rows_per_beat):
+                self.labels[token.output, row] = unpack(beat >> (64 * row), 4, 16)
         else:
             self._check_digits(ctx.get(self.dut.digits.payload), token, beat)
 
@@ -145,45 +147,45 @@ class Bench:
         assert digits.chunk == token.chunk
         assert digits.bank == token.bank
         assert digits.draw == (token.kind == DRAW)
-        for flag in ("half", "row_last") if self.geometry.table else ("first", "last_base", "row_last"):
+        for flag in ("half_digit", "row_last") if self.geometry.table_lanes else ("first", "last_base", "row_last"):
             assert digits[flag] == getattr(token, flag), flag
         assert digits.end.batch_last == token.batch_last
         assert digits.end.epoch_last == token.epoch_last
-        for (output, column), labels in self.labels.items():
-            row = digits.rows[output][column]
-            assert row.present == (column < token.rows)
-            assert row.label == labels[token.group % 4]
+        for (output, row), labels in self.labels.items():
+            found = digits.rows[output][row]
+            assert found.present == (row < token.rows)
+            assert found.label == labels[token.group % 4]
 
 
-def simulate(bench: Bench) -> None:
-    """Until all tokens have passed, and a little longer."""
+def simulate(driver: SequencerDriver) -> None:
+    """Simulate until all tokens have passed, and 10 more cycles."""
 
     async def testbench(ctx: Any) -> None:
-        ctx.set(bench.dut.settings, settings(bench.geometry))
-        await ctx.tick()  # the registers are there a cycle before
-        budget = 100 * len(bench.expected.tokens)
-        while bench.expected.token is not None:
-            await bench.step(ctx)
+        ctx.set(driver.dut.settings, settings(driver.geometry))
+        await ctx.tick()  # the settings are valid one cycle earlier
+        budget = 100 * len(driver.expected.tokens)
+        while driver.expected.token is not None:
+            await driver.step(ctx)
             budget -= 1
             assert budget, "no progress"
         for _ in range(10):
-            await bench.step(ctx)
+            await driver.step(ctx)
 
-    run(bench.dut, testbench)
+    run(driver.dut, testbench)
 
 
-def stops_before(bench: Bench) -> Token:
-    """The token at which all stands still, for as long as anybody wants to wait."""
+def stops_before(driver: SequencerDriver) -> Token:
+    """Return the token at which the sequencer stops for ever."""
 
     async def testbench(ctx: Any) -> None:
-        ctx.set(bench.dut.settings, settings(bench.geometry))
-        await ctx.tick()  # the registers are there a cycle before
-        for _ in range(len(bench.expected.tokens) + 50):
-            await bench.step(ctx)
+        ctx.set(driver.dut.settings, settings(driver.geometry))
+        await ctx.tick()  # the settings are valid one cycle earlier
+        for _ in range(len(driver.expected.tokens) + 50):
+            await driver.step(ctx)
 
-    run(bench.dut, testbench)
-    assert bench.expected.token is not None
-    return bench.expected.token
+    run(driver.dut, testbench)
+    assert driver.expected.token is not None
+    return driver.expected.token
 
 
 @pytest.mark.parametrize(("rows_per_beat", "outputs"), BUILDS)
@@ -200,91 +202,101 @@ def stops_before(bench: Bench) -> Token:
     ids=["free", "model", "publishing", "memory", "both", "enable"],
 )
 @pytest.mark.parametrize("table", [False, True], ids=["digits", "table"])
-def test_holds(seed: int, rates: Rates, rows_per_beat: int, outputs: int, table: bool) -> None:
-    simulate(Bench(Random(seed), some_run(Random(seed), rows_per_beat, outputs, max_beats=250, table=table), rates))
+def test_beats_wait_for_their_conditions(
+    seed: int, rates: Rates, rows_per_beat: int, outputs: int, table: bool
+) -> None:
+    simulate(
+        SequencerDriver(
+            Random(seed), random_shape(Random(seed), rows_per_beat, outputs, max_beats=250, table_lanes=table), rates
+        )
+    )
 
 
 @pytest.mark.parametrize("staleness", [0, 1])
 def test_short_batches(seed: int, staleness: int) -> None:
-    """Batches of one or two groups of few beats, so that a batch ends in cycles in which another is published."""
+    """Batches of one or two short groups, so that a batch ends while another one is published."""
     rng = Random(seed)
     for published in (1, 0.7, 0.3):
-        geometry = Run(1, 1, rng.randint(0, 1), 13, rng.randint(1, 2), 3, staleness=staleness)
-        simulate(Bench(rng, geometry, Rates(published=published)))
+        geometry = RunShape(1, 1, rng.randint(0, 1), 13, rng.randint(1, 2), 3, staleness=staleness)
+        simulate(SequencerDriver(rng, geometry, Rates(published=published)))
 
 
 @pytest.mark.parametrize(
     ("chunks", "digits", "outputs", "plain", "labelled"),
     [
-        (1, 1, 1, 3, 3),  # the gap alone: digits + ROW_GAP, into which a label fits
+        (1, 1, 1, 3, 3),  # only the gap: digits + ROW_GAP; a label fits into it
         (1, 1, 3, 3, 4),
         (1, 3, 1, 5, 5),
         (1, 3, 3, 5, 6),
         (2, 1, 1, 3, 3),
-        (2, 2, 1, 4, 5),  # the beats alone
+        (2, 2, 1, 4, 5),  # only the beats
         (3, 1, 3, 3, 6),
     ],
 )
-def test_groups_are_a_gap_apart(seed: int, chunks: int, digits: int, outputs: int, plain: int, labelled: int) -> None:
-    """Cycles from a group's last beat to the next one's, where nothing else is waited for."""
-    geometry = Run(chunks, digits, 0, groups=10, batch_groups=10, epochs=1, outputs=outputs)
-    bench = Bench(Random(seed), geometry, Rates())
-    simulate(bench)
-    gaps = [later - earlier for earlier, later in pairwise(bench.expected.ends)]
+def test_gap_between_groups(seed: int, chunks: int, digits: int, outputs: int, plain: int, labelled: int) -> None:
+    """Cycles between the last beats of consecutive groups, if no other condition applies."""
+    geometry = RunShape(chunks, digits, 0, groups=10, batch_groups=10, epochs=1, outputs=outputs)
+    driver = SequencerDriver(Random(seed), geometry, Rates())
+    simulate(driver)
+    gaps = [later - earlier for earlier, later in pairwise(driver.expected.ends)]
     assert gaps == [labelled if group % 4 == 0 else plain for group in range(1, 10)]
-    assert bench.stalls == [0, sum(gaps) - 9 * chunks * digits - 2 * outputs]
+    assert driver.stalls == [0, sum(gaps) - 9 * chunks * digits - 2 * outputs]
 
 
 @pytest.mark.parametrize(
     ("chunks", "base_bits", "plain", "labelled"),
     [
-        (1, 1, 4, 4),  # the gap alone: a half word and a draw fit, and a label
+        (1, 1, 4, 4),  # only the gap: half digits, a draw and a label fit into it
         (1, 3, 4, 4),
-        (2, 1, 4, 5),  # a half word, a draw, a cycle's wait, a draw
+        (2, 1, 4, 5),  # half digits, a draw, a waiting cycle, a draw
         (2, 2, 4, 5),
         (3, 1, 6, 7),
         (3, 3, 8, 9),  # no draw waits
     ],
 )
-def test_draws_take_tables_two_cycles(seed: int, chunks: int, base_bits: int, plain: int, labelled: int) -> None:
-    """Cycles from a group's last beat to the next one's; what no beat is taken in, the model is waited for."""
+def test_draw_words_take_table_lanes_two_cycles(
+    seed: int, chunks: int, base_bits: int, plain: int, labelled: int
+) -> None:
+    """Cycles between the last beats of consecutive groups; cycles without a beat count as model stalls."""
     half = base_bits % 2
-    geometry = Run(chunks, base_bits // 2, 1, groups=10, batch_groups=10, epochs=1, half=half, table=True)
-    bench = Bench(Random(seed), geometry, Rates())
-    simulate(bench)
-    gaps = [later - earlier for earlier, later in pairwise(bench.expected.ends)]
+    geometry = RunShape(
+        chunks, base_bits // 2, 1, groups=10, batch_groups=10, epochs=1, half_digit=half, table_lanes=True
+    )
+    driver = SequencerDriver(Random(seed), geometry, Rates())
+    simulate(driver)
+    gaps = [later - earlier for earlier, later in pairwise(driver.expected.ends)]
     assert gaps == [labelled if group % 4 == 0 else plain for group in range(1, 10)]
     waits_in_first = chunks // 2 if base_bits == 1 else 0
     row_beats = chunks * (base_bits // 2 + 1) + half * -(-chunks // 2)
-    assert bench.stalls == [0, waits_in_first + sum(gaps) - 9 * row_beats - 2]
+    assert driver.stalls == [0, waits_in_first + sum(gaps) - 9 * row_beats - 2]
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_what_a_digit_waits_for(seed: int, outputs: int) -> None:
-    """Labels pass; without the models, an updated model, or the word to go on, the digits behind them do not."""
-    geometry = Run(2, 2, 0, groups=8, batch_groups=4, epochs=2, outputs=outputs)
+def test_conditions_of_a_digit(seed: int, outputs: int) -> None:
+    """Labels pass. Digits wait for the loaded models, for an updated model, and for the start of the epoch."""
+    geometry = RunShape(2, 2, 0, groups=8, batch_groups=4, epochs=2, outputs=outputs)
     for rates, epoch, group in (
         (Rates(loaded=0), 0, 0),
         (Rates(published=0), 0, 4),
         (Rates(go=0), 1, 0),
     ):
-        token = stops_before(Bench(Random(seed), geometry, rates))
+        token = stops_before(SequencerDriver(Random(seed), geometry, rates))
         assert (token.epoch, token.group, token.chunk, token.first) == (epoch, group, 0, True)
         assert token.kind not in (MODEL, LABEL)
 
 
 @pytest.mark.parametrize("staleness", [0, 1])
-def test_how_far_batches_run_ahead(seed: int, staleness: int) -> None:
-    """One batch without any update published, two with staleness 1; at the epoch's end all wait."""
+def test_unpublished_batches_are_limited(seed: int, staleness: int) -> None:
+    """One batch may be unpublished, two with staleness 1; at the end of an epoch every batch must be published."""
     for groups, stop in ((8, (0, 2 + 2 * staleness)), (2 + 2 * staleness, (1, 0))):
-        geometry = Run(1, 2, 1, groups, batch_groups=2, epochs=2, staleness=staleness)
-        token = stops_before(Bench(Random(seed), geometry, Rates(published=0)))
+        geometry = RunShape(1, 2, 1, groups, batch_groups=2, epochs=2, staleness=staleness)
+        token = stops_before(SequencerDriver(Random(seed), geometry, Rates(published=0)))
         assert (token.epoch, token.group) == stop
 
 
-def test_banks_of_stale_batches(seed: int) -> None:
-    """The loaded models are in bank 0; batches write 1, 0, 1, ... and read what was written a batch earlier."""
-    geometry = Run(1, 1, 0, groups=3, batch_groups=1, epochs=3, staleness=1)
-    bench = Bench(Random(seed), geometry, Rates())
-    assert [token.bank for token in bench.expected.tokens if token.row_last] == [0, 0, 1, 1, 1, 0, 0, 0, 1]
-    simulate(bench)
+def test_banks_with_staleness(seed: int) -> None:
+    """The loaded models are in bank 0; batches write 1, 0, 1, ... and read the model of one batch earlier."""
+    geometry = RunShape(1, 1, 0, groups=3, batch_groups=1, epochs=3, staleness=1)
+    driver = SequencerDriver(Random(seed), geometry, Rates())
+    assert [token.bank for token in driver.expected.tokens if token.row_last] == [0, 0, 1, 1, 1, 0, 0, 0, 1]
+    simulate(driver)

@@ -6,7 +6,9 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.helpers.blocks import CONFIG, Bench, dots, fields, pack, run, some_int
+from tests.helpers.integer_model import dots, pack, random_int
+from tests.helpers.run_shapes import CONFIG
+from tests.helpers.simulation import BlockSimulator, fields, run
 
 from bitlane_hw.common.payloads import dot_bits
 from bitlane_hw.datapath.dot import DotLanes, SignedSum
@@ -16,21 +18,21 @@ LOWEST, HIGHEST = -(1 << 23), (1 << 23) - 1
 
 
 @pytest.fixture(scope="module")
-def lanes() -> Bench:
-    return Bench(DotLanes(CONFIG))
+def lanes() -> BlockSimulator:
+    return BlockSimulator(DotLanes(CONFIG))
 
 
-def some_weights(rng: Random) -> list[int]:
-    """32 weights: anything, or all at one extreme."""
+def random_weights(rng: Random) -> list[int]:
+    """Return 32 random weights, or all at the same extreme."""
     extreme = rng.choice((None, None, LOWEST, HIGHEST))
-    return [some_int(rng, 24) if extreme is None else extreme for _ in range(LANES)]
+    return [random_int(rng, 24) if extreme is None else extreme for _ in range(LANES)]
 
 
 def test_signed_sum(seed: int) -> None:
     rng = Random(seed)
     dut = SignedSum()
     cases = [([weight] * LANES, signs) for weight in (LOWEST, HIGHEST, 0, -1) for signs in (0, (1 << LANES) - 1)]
-    cases += [(some_weights(rng), rng.getrandbits(LANES)) for _ in range(300)]
+    cases += [(random_weights(rng), rng.getrandbits(LANES)) for _ in range(300)]
     sums = [sum(weight if signs >> j & 1 else -weight for j, weight in enumerate(weights)) for weights, signs in cases]
 
     async def testbench(ctx: Any) -> None:
@@ -56,10 +58,10 @@ class Row:
             for _ in range(chunks)
         ]
         self.base_digits = base_digits
-        self.end = {"label": some_int(rng, 16), "present": rng.randrange(2)}
+        self.end = {"label": random_int(rng, 16), "present": rng.randrange(2)}
 
     def words(self) -> list[dict[str, Any]]:
-        """As payloads of the `digits` port."""
+        """Return the payloads of the `digits` port."""
         return [
             {
                 "word": pack(digit, 2),
@@ -74,8 +76,8 @@ class Row:
         ]
 
 
-def check_rows(lanes: Bench, rng: Random, rows: list[Row], model: list[list[int]], rate: float) -> None:
-    """All rows, word after word with gaps: each result in exactly the cycle it is promised for."""
+def check_rows(lanes: BlockSimulator, rng: Random, rows: list[Row], model: list[list[int]], rate: float) -> None:
+    """Send all rows, word by word with gaps; check that each result is valid in exactly its cycle."""
     dut = lanes.dut
     queue = [(row, word, i // len(row.digits[0])) for row in rows for i, word in enumerate(row.words())]
     weights = [pack(chunk, 24) for chunk in model]
@@ -109,13 +111,13 @@ def check_rows(lanes: Bench, rng: Random, rows: list[Row], model: list[list[int]
 
 
 @pytest.mark.parametrize("rate", [1, 0.5])
-def test_rows(seed: int, lanes: Bench, rate: float) -> None:
+def test_rows(seed: int, lanes: BlockSimulator, rate: float) -> None:
     rng = Random(seed)
     assert DotLanes.latency == 6
     for _ in range(6):
         draws = rng.randrange(2)
         base_digits = rng.randint(1 - draws, 5)
-        model = [some_weights(rng) for _ in range(CONFIG.max_chunks)]
+        model = [random_weights(rng) for _ in range(CONFIG.max_chunks)]
         rows = [
             Row(rng, rng.randint(1, CONFIG.max_chunks), base_digits, draws, rng.choice((None, None, 0, 3)))
             for _ in range(8)
@@ -125,8 +127,8 @@ def test_rows(seed: int, lanes: Bench, rate: float) -> None:
 
 @pytest.mark.parametrize("weight", [LOWEST, HIGHEST])
 @pytest.mark.parametrize(("base_digits", "draws"), [(16, 0), (15, 1), (0, 1)])
-def test_extremes(seed: int, lanes: Bench, weight: int, base_digits: int, draws: int) -> None:
-    """The largest sums there are fit `dot_bits`."""
+def test_extremes(seed: int, lanes: BlockSimulator, weight: int, base_digits: int, draws: int) -> None:
+    """The largest possible sums fit `dot_bits`."""
     rng = Random(seed)
     model = [[weight] * LANES for _ in range(CONFIG.max_chunks)]
     rows = [Row(rng, CONFIG.max_chunks, base_digits, draws, digit) for digit in (0, 3)]

@@ -1,4 +1,4 @@
-"""The second use of a group of rows: its beats with the terms of each, against exact integers, cycle for cycle."""
+"""The gradient pass: beats with their terms, against exact integers, cycle by cycle."""
 
 from __future__ import annotations
 
@@ -6,41 +6,29 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.helpers.blocks import (
-    BOX,
-    L1,
-    L2,
-    NONE,
-    Bench,
-    Run,
-    config,
-    fields,
-    row_terms,
-    settings,
-    some_int,
-    some_run,
-    tokens,
-)
+from tests.helpers.integer_model import BOX, L1, L2, NONE, random_int, row_terms
+from tests.helpers.run_shapes import RunShape, random_shape, settings, small_config, tokens
+from tests.helpers.simulation import BlockSimulator, fields
 
 from bitlane_hw.datapath.gradient import GradientPass
 
-COEFFICIENT_BITS = 32
-ENDS = -(1 << COEFFICIENT_BITS - 1), (1 << COEFFICIENT_BITS - 1) - 1
+SCALED_GRADIENT_BITS = 32
+ENDS = -(1 << SCALED_GRADIENT_BITS - 1), (1 << SCALED_GRADIENT_BITS - 1) - 1
 
 
-def some_scaled_gradients(rng: Random, rows_per_beat: int) -> list[dict[str, int]]:
-    """Often extreme ones: terms may be as large as they get."""
+def random_scaled_gradients(rng: Random, rows_per_beat: int) -> list[dict[str, int]]:
+    """Return scaled gradients, often extreme ones, so that the terms are as large as possible."""
     return [
-        {name: rng.choice((some_int(rng, COEFFICIENT_BITS), *ENDS)) for name in ("total", "difference")}
+        {name: rng.choice((random_int(rng, SCALED_GRADIENT_BITS), *ENDS)) for name in ("total", "difference")}
         for _ in range(rows_per_beat)
     ]
 
 
 class Group:
-    """One group through the pass: what it begins with, and what comes out."""
+    """One group: the inputs of its pass and the expected outputs."""
 
-    def __init__(self, rng: Random, geometry: Run):
-        self.scaled_gradients = some_scaled_gradients(rng, geometry.rows_per_beat)
+    def __init__(self, rng: Random, geometry: RunShape):
+        self.scaled_gradients = random_scaled_gradients(rng, geometry.rows_per_beat)
         self.end = {"batch_last": rng.randrange(2), "epoch_last": rng.randrange(2)}
         self.prox = rng.choice((NONE, L2, L1, BOX))
         terms = [
@@ -62,16 +50,16 @@ class Group:
                         "chunk": token.chunk,
                         "first": token.first,
                         "last": token.last,
-                        "tail": token.chunk == geometry.chunks - 1,
+                        "last_chunk": token.chunk == geometry.chunks - 1,
                         "prox": self.prox,
                         "end": self.end,
                     }
                 )
 
 
-def check_pass(bench: Bench, rng: Random, geometry: Run, spare: int) -> None:
-    """Groups one after the other, each begun when the last has had its beats, or up to `spare` cycles later."""
-    dut = bench.dut
+def check_pass(simulator: BlockSimulator, rng: Random, geometry: RunShape, spare: int) -> None:
+    """Send groups one after the other, each after the end of the previous one or up to `spare` cycles later."""
+    dut = simulator.dut
 
     async def testbench(ctx: Any) -> None:
         ctx.set(dut.settings, settings(geometry))
@@ -87,14 +75,14 @@ def check_pass(bench: Bench, rng: Random, geometry: Run, spare: int) -> None:
                 ctx.set(dut.prox, group.prox)
                 due |= {cycle + GradientPass.latency + i: beat for i, beat in enumerate(group.passes)}
                 begin += len(group.passes) + rng.randint(0, spare)
-            else:  # these are only of use with `start`
+            else:  # used only with `start`
                 ctx.set(dut.end.as_value(), rng.getrandbits(2))
                 ctx.set(dut.prox, rng.randrange(4))
-            taken = due.get(cycle + GradientPass.latency)
-            assert ctx.get(dut.beats.ready) == (taken is not None), cycle
+            beat = due.get(cycle + GradientPass.latency)
+            assert ctx.get(dut.beats.ready) == (beat is not None), cycle
             words = rng.getrandbits(64 * geometry.rows_per_beat)
-            if taken is not None:
-                words = sum(row["word"] << 64 * i for i, row in enumerate(taken["rows"]))
+            if beat is not None:
+                words = sum(row["word"] << 64 * i for i, row in enumerate(beat["rows"]))
             ctx.set(dut.beats.payload, words)
             expected = due.pop(cycle, None)
             assert ctx.get(dut.passes.valid) == (expected is not None), cycle
@@ -102,26 +90,26 @@ def check_pass(bench: Bench, rng: Random, geometry: Run, spare: int) -> None:
                 assert fields(ctx.get(dut.passes.payload)) == expected
             await ctx.tick()
 
-    bench.run(testbench)
+    simulator.run(testbench)
 
 
 @pytest.mark.parametrize("rows_per_beat", [1, 2, 8])
 def test_pass(seed: int, rows_per_beat: int) -> None:
-    """Each group's beats with their terms, from the cycle after its start, the next group right behind it or later."""
+    """The beats of each group with their terms, one cycle after its start; the next group follows at once or later."""
     rng = Random(seed)
-    bench = Bench(GradientPass(config(rows_per_beat)))
+    simulator = BlockSimulator(GradientPass(small_config(rows_per_beat)))
     assert GradientPass.latency == 1
     corners = [
-        Run(chunks, base_digits, draws, 1, 1, 1, rows_per_beat=rows_per_beat)
+        RunShape(chunks, base_digits, draws, 1, 1, 1, rows_per_beat=rows_per_beat)
         for chunks, base_digits, draws in ((1, 1, 0), (1, 0, 1), (3, 0, 1), (2, 1, 1), (1, 16, 0), (1, 15, 1))
     ]
-    for geometry in (*corners, *(some_run(rng, rows_per_beat) for _ in range(6))):
+    for geometry in (*corners, *(random_shape(rng, rows_per_beat) for _ in range(6))):
         for spare in (0, 3):
-            check_pass(bench, rng, geometry, spare)
+            check_pass(simulator, rng, geometry, spare)
 
 
 def test_the_largest_terms_fit() -> None:
-    """The terms of a row add up to less than a quarter of MASTER's range, whatever the scaled_gradients."""
+    """The terms of a row add up to less than a quarter of the range of MASTER."""
     for base_digits in range(17):
         for draws in (0, 1) if base_digits < 16 else (0,):
             for total in ENDS:

@@ -1,4 +1,4 @@
-"""Random rounding of what is published, and of the scaled_gradients, against the words and the rounding of integers."""
+"""Random rounding of the published weights and of the scaled gradients, against random words and integers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.blocks import Bench, pack, some_int, unpack
+from tests.helpers.integer_model import pack, random_int, unpack
+from tests.helpers.simulation import BlockSimulator
 
 from bitlane.contract import prng as randomness
 from bitlane.contract.config import AcceleratorConfig
@@ -26,12 +27,12 @@ def config(rows_per_beat: int = 1) -> AcceleratorConfig:
 
 
 def rounded(value: int, word: int, cut: int) -> int:
-    """Not clipped."""
+    """Return the rounded value without clipping."""
     return (value + word % (1 << cut)) >> cut << cut
 
 
 async def begin(ctx: Any, dut: ModelRounding | ScaledGradientRounding, seed: int, cut: int) -> None:
-    """What a run begins with."""
+    """Set the registers of a run."""
     ctx.set(dut.seed, seed)
     ctx.set(dut.cut, cut)
     ctx.set(dut.begin, 1)
@@ -40,10 +41,10 @@ async def begin(ctx: Any, dut: ModelRounding | ScaledGradientRounding, seed: int
     ctx.set(dut.begin, 0)
 
 
-def test_what_is_published(seed: int) -> None:
-    """The initial model with the words of the seed, every batch's with those of the next; gaps, flags and banks."""
+def test_published_weights(seed: int) -> None:
+    """The initial model uses the words of the seed, each batch those of the next seed; with gaps, flags and banks."""
     dut = ModelRounding(config())
-    bench = Bench(dut)
+    simulator = BlockSimulator(dut)
     lanes = randomness.model_lanes()
     flags = ("published", "epoch_done", "load_done")
 
@@ -52,7 +53,7 @@ def test_what_is_published(seed: int) -> None:
 
         async def testbench(ctx: Any) -> None:
             await begin(ctx, dut, start, cut)
-            ctx.set(dut.seed, rng.getrandbits(32))  # the registers' business any more
+            ctx.set(dut.seed, rng.getrandbits(32))  # not used after `begin`
             due: list[tuple[int, dict[str, int], list[int]]] = []
             cycle = 0
 
@@ -72,7 +73,7 @@ def test_what_is_published(seed: int) -> None:
                 words = randomness.random_words(start + batch * SEED_STEP & 0xFFFFFFFF, range(chunks), lanes)
                 for chunk in range(chunks):
                     values = [
-                        rng.choice((some_int(rng, 32), LEAST, MOST, MOST - rng.getrandbits(cut + 1)))
+                        rng.choice((random_int(rng, 32), LEAST, MOST, MOST - rng.getrandbits(cut + 1)))
                         for _ in range(LANES)
                     ]
                     beside = {"address": chunk, "bank": rng.randrange(2), "published": 0, "epoch_done": 0}
@@ -95,7 +96,7 @@ def test_what_is_published(seed: int) -> None:
                 await tick()
             assert not due
 
-        bench.run(testbench)
+        simulator.run(testbench)
 
     for i in range(8):
         once(Random(seed + i))
@@ -103,9 +104,9 @@ def test_what_is_published(seed: int) -> None:
 
 @pytest.mark.parametrize("rows_per_beat", [1, 4])
 def test_scaled_gradients(seed: int, rows_per_beat: int) -> None:
-    """Groups of batches of any length: each has words of its place, each batch of a seed; clipped values are told."""
+    """Each group uses the words of its index, each batch its seed; clipped values are flagged."""
     dut = ScaledGradientRounding(config(rows_per_beat))
-    bench = Bench(dut)
+    simulator = BlockSimulator(dut)
     lanes = randomness.scaled_gradient_lanes(rows_per_beat)
 
     def once(rng: Random) -> None:
@@ -122,11 +123,11 @@ def test_scaled_gradients(seed: int, rows_per_beat: int) -> None:
                     ctx.set(dut.end, {"batch_last": last, "epoch_last": rng.randrange(2)})
                     await ctx.tick()
                     ctx.set(dut.due, 0)
-                    for _ in range(dut.AHEAD - 1):
+                    for _ in range(dut.LEAD_CYCLES - 1):
                         await ctx.tick()
-                    values = [rng.choice((some_int(rng, 32), LEAST, MOST)) for _ in range(2 * rows_per_beat)]
-                    for column, given in enumerate(dut.scaled_gradients):
-                        ctx.set(given, {"total": values[2 * column], "difference": values[2 * column + 1]})
+                    values = [rng.choice((random_int(rng, 32), LEAST, MOST)) for _ in range(2 * rows_per_beat)]
+                    for row, given in enumerate(dut.scaled_gradients):
+                        ctx.set(given, {"total": values[2 * row], "difference": values[2 * row + 1]})
                     for _ in range(SCALED_GRADIENT_LATENCY):
                         await ctx.tick()
                     words = randomness.random_words(now, range(group, group + 1), lanes)[0].tolist()
@@ -135,15 +136,15 @@ def test_scaled_gradients(seed: int, rows_per_beat: int) -> None:
                     assert np.ravel(got).tolist() == [min(value, MOST) for value in exact]
                     assert ctx.get(dut.clipped) == sum((value > MOST) << i for i, value in enumerate(exact))
                     assert ctx.get(dut.seed_now) == (now + last * SEED_STEP) & 0xFFFFFFFF
-                    for column, given in enumerate(dut.scaled_gradients):
-                        ctx.set(given, {"total": rng.getrandbits(31), "difference": -column})
-                    for _ in range(rng.choice((0, 1, 3))):  # they stay, whatever comes along
+                    for row, given in enumerate(dut.scaled_gradients):
+                        ctx.set(given, {"total": rng.getrandbits(31), "difference": -row})
+                    for _ in range(rng.choice((0, 1, 3))):  # the results are stable
                         await ctx.tick()
                         got = [(ctx.get(each.total), ctx.get(each.difference)) for each in dut.rounded]
                         assert np.ravel(got).tolist() == [min(value, MOST) for value in exact]
                         assert ctx.get(dut.clipped) == 0
 
-        bench.run(testbench)
+        simulator.run(testbench)
 
     for i in range(8):
         once(Random(seed + i))

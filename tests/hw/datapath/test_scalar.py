@@ -1,4 +1,4 @@
-"""Predictions, slopes, loss and step against exact integers, cycle for cycle; the logistic table against floats."""
+"""Predictions, slopes, loss and step against exact integers, cycle by cycle; the sigmoid table against floats."""
 
 from __future__ import annotations
 
@@ -9,36 +9,34 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.blocks import (
-    CONFIG,
+from tests.helpers.integer_model import (
     HINGE,
     LOGISTIC,
     ONE,
     SQUARES,
-    Bench,
-    fields,
     loss_of,
     predicted,
+    random_int,
     rounded,
-    run,
     scaled_gradient,
     slope,
-    some_int,
 )
+from tests.helpers.run_shapes import CONFIG
+from tests.helpers.simulation import BlockSimulator, fields, run
 
 from bitlane.contract.sigmoid_lut import sigmoid_lut
 from bitlane_hw.common.payloads import dot_bits
 from bitlane_hw.datapath.scalar import LossSum, Predict, Slope, Step
 
-BITS = 24  # of a prediction and of a slope
+BITS = 24  # width of a prediction and of a slope
 LOWEST, HIGHEST = -(1 << BITS - 1), (1 << BITS - 1) - 1
-Case = tuple[dict[str, Any], dict[str, Any], int]  # a row; what becomes of it; which values are clipped
+Case = tuple[dict[str, Any], dict[str, Any], int]  # a row; the result; flags of clipped values
 
 
 async def check_stream(
     ctx: Any, source: Any, sink: Any, clipped: Any, latency: int, cases: Iterable[Case], rng: Random, rate: float = 0.7
 ) -> None:
-    """Rows one after the other with gaps: each result in exactly the cycle it is promised for."""
+    """Send rows with gaps; check that each result is valid in exactly its cycle."""
     due: dict[int, Case] = {}
     waiting = list(reversed(list(cases)))
     cycle = 0
@@ -61,23 +59,23 @@ async def check_stream(
         cycle += 1
 
 
-def some_end(rng: Random) -> dict[str, int]:
-    return {"label": some_int(rng, 16), "present": rng.randrange(2)}
+def random_end(rng: Random) -> dict[str, int]:
+    return {"label": random_int(rng, 16), "present": rng.randrange(2)}
 
 
 # --- Predict -------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
-def predict() -> Bench:
-    return Bench(Predict(CONFIG))
+def predict() -> BlockSimulator:
+    return BlockSimulator(Predict(CONFIG))
 
 
 @pytest.mark.parametrize("base_digits", [0, 1, 2, 3, 4, 7, 11, 15, 16])
-def test_predict(seed: int, predict: Bench, base_digits: int) -> None:
+def test_predict(seed: int, predict: BlockSimulator, base_digits: int) -> None:
     rng = Random(seed)
     dut = predict.dut
     assert Predict.latency == 2
-    # Of all sizes, often the largest, or on both sides of where a prediction is rounded up and where it saturates.
-    sample = 4**base_digits - (base_digits == 16)  # the largest there is; 16 base digits leave no draw to add one
+    # Random sizes, often the largest one, or on both sides of a rounding or saturation boundary.
+    sample = 4**base_digits - (base_digits == 16)  # the largest one; with 16 base digits there is no draw to add 1
     largest = CONFIG.max_features * sample << 23
     half = (1 << 2 * base_digits) // 2
     corners = [(end << 2 * base_digits) - half + near for end in (LOWEST, 0, HIGHEST + 1) for near in (-1, 0)]
@@ -85,12 +83,12 @@ def test_predict(seed: int, predict: Bench, base_digits: int) -> None:
     clips: Counter[bool] = Counter()
     for _ in range(400):
         dots = [
-            max(-largest, min(largest, some_int(rng, rng.randint(BITS, dot_bits(CONFIG.max_features)))))
+            max(-largest, min(largest, random_int(rng, rng.randint(BITS, dot_bits(CONFIG.max_features)))))
             for _ in range(2)
         ]
         dots[rng.randrange(2)] = rng.choice((dots[0], -largest, largest, *corners))
         (z1, clipped1), (z2, clipped2) = (predicted(dot, base_digits) for dot in dots)
-        end = some_end(rng)
+        end = random_end(rng)
         row = {"dot1": dots[0], "dot2": dots[1], "end": end}
         cases.append((row, {"z1": z1, "z2": z2, "end": end}, clipped1 | clipped2 << 1))
         clips.update(dot > 0 for dot, clipped in zip(dots, (clipped1, clipped2), strict=True) if clipped)
@@ -100,13 +98,13 @@ def test_predict(seed: int, predict: Bench, base_digits: int) -> None:
         await check_stream(ctx, dut.dots, dut.predictions, dut.clipped, Predict.latency, cases, rng)
 
     predict.run(testbench)
-    assert clips[True] and clips[False], "both ends of the range were to be met"
+    assert clips[True] and clips[False], "the test must clip at both ends of the range"
 
 
 # --- Slope ---------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
-def slopes() -> Bench:
-    return Bench(Slope())
+def slopes() -> BlockSimulator:
+    return BlockSimulator(Slope())
 
 
 def sloped(loss: int, z: tuple[int, int], end: dict[str, int]) -> Case:
@@ -117,7 +115,7 @@ def sloped(loss: int, z: tuple[int, int], end: dict[str, int]) -> Case:
     return {"z1": z[0], "z2": z[1], "end": end}, expected, clipped1 | clipped2 << 1
 
 
-def check_slopes(slopes: Bench, loss: int, cases: list[Case], rng: Random, rate: float) -> None:
+def check_slopes(slopes: BlockSimulator, loss: int, cases: list[Case], rng: Random, rate: float) -> None:
     dut = slopes.dut
 
     async def testbench(ctx: Any) -> None:
@@ -128,16 +126,16 @@ def check_slopes(slopes: Bench, loss: int, cases: list[Case], rng: Random, rate:
 
 
 @pytest.mark.parametrize("loss", [SQUARES, HINGE, LOGISTIC])
-def test_slope(seed: int, slopes: Bench, loss: int) -> None:
-    """Rows of any kind, and the corners: where a slope saturates, where the hinge bends, label 0."""
+def test_slope(seed: int, slopes: BlockSimulator, loss: int) -> None:
+    """Random rows and corner cases: saturated slopes, the bend of the hinge, label 0."""
     rng = Random(seed)
     assert Slope.latency == 2
     corners = [x for x in (0, ONE, -ONE, LOWEST + 1, HIGHEST - 1) for x in (x - 1, x, x + 1)]
     labels = (0, -1, 1, -(1 << 15), (1 << 15) - 1)
     cases = [sloped(loss, (z, -z - 1), {"label": label, "present": 1}) for z in corners for label in labels]
-    cases += [sloped(loss, (some_int(rng, BITS), some_int(rng, BITS)), some_end(rng)) for _ in range(500)]
+    cases += [sloped(loss, (random_int(rng, BITS), random_int(rng, BITS)), random_end(rng)) for _ in range(500)]
     if loss == SQUARES:
-        for label in labels[3:]:  # on both sides of where z - y leaves the range
+        for label in labels[3:]:  # on both sides of the saturation of z - y
             for end in (LOWEST, HIGHEST):
                 z = [max(LOWEST, min(HIGHEST, end + (label << 5) + near)) for near in (-1, 0, 1)]
                 cases += [sloped(loss, (z[0], x), {"label": label, "present": 1}) for x in z]
@@ -145,8 +143,8 @@ def test_slope(seed: int, slopes: Bench, loss: int) -> None:
     check_slopes(slopes, loss, cases, rng, 0.7)
 
 
-def test_slope_of_every_logistic_cell(seed: int, slopes: Bench) -> None:
-    """All cells on both sides of 0 and with both labels; at the ends of a cell, or inside it."""
+def test_slope_of_every_lut_entry(seed: int, slopes: BlockSimulator) -> None:
+    """All entries on both sides of 0 with both labels; at the ends of an entry, or inside it."""
     rng = Random(seed)
     cases = []
     for cell in range(1024):
@@ -159,8 +157,8 @@ def test_slope_of_every_logistic_cell(seed: int, slopes: Bench) -> None:
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_logistic_table_against_floats(sign: int) -> None:
-    """Every prediction there is: as far off as `logistic_table` says, and half a unit of the table for rounding."""
+def test_sigmoid_lut_against_floats(sign: int) -> None:
+    """All predictions: the error is at most that of `sigmoid_lut`, plus half a unit of the table for rounding."""
     tail, logarithm = np.array(sigmoid_lut()).T * 2.0**-18
     unit = 2.0**-19
     for start in range(0, HIGHEST + 1, 1 << 20):
@@ -168,11 +166,11 @@ def test_logistic_table_against_floats(sign: int) -> None:
         z = (u if sign > 0 else ~u) * 2.0**-20
         sigmoid = tail[u >> 13] if sign < 0 else 1 - tail[u >> 13]
         assert np.abs(sigmoid - 1 / (1 + np.exp(-z))).max() <= 2.0**-10 + unit
-        # log(1 + exp(-y z)), where y z is negative and where it is not.
+        # log(1 + exp(-y z)), for both signs of y z.
         for y in (1, -1):
             cost = np.maximum(-y * z, 0) + logarithm[u >> 13]
             assert np.abs(cost - np.logaddexp(0, -y * z)).max() <= 2.0**-9 + unit
-    assert tail[-1] < 3.4e-4, "what is left where predictions are clipped"
+    assert tail[-1] < 3.4e-4, "the error at the ends of the range of predictions"
 
 
 # --- LossSum -------------------------------------------------------------------------------------
@@ -186,16 +184,16 @@ def test_loss(seed: int, rows_per_beat: int) -> None:
         for loss in (SQUARES, HINGE, LOGISTIC, SQUARES):
             ctx.set(dut.squares, loss == SQUARES)
             total = 0
-            late = [0] * dut.latency  # what is under way
+            late = [0] * dut.latency  # contributions in the pipeline
             for cycle in range(60):
                 valid = cycle < 50 and rng.random() < 0.7
                 rows = [
                     {
-                        "r1": some_int(rng, BITS),
-                        "r2": some_int(rng, BITS),
+                        "r1": random_int(rng, BITS),
+                        "r2": random_int(rng, BITS),
                         "margin_cost": rng.getrandbits(BITS + 2),
                         "table_cost": rng.getrandbits(21),
-                        "end": some_end(rng),
+                        "end": random_end(rng),
                     }
                     for _ in range(rows_per_beat)
                 ]
@@ -220,25 +218,25 @@ def test_loss(seed: int, rows_per_beat: int) -> None:
 
 
 def test_loss_of_the_longest_epoch_fits() -> None:
-    """Rows without end of the largest residual, or the largest cost: the 64 bits hold 2**24 of them."""
+    """64 bits hold the sum of 2**24 rows with the largest residual or the largest cost."""
     assert max(rounded(1 << 46, 8), 2 * (ONE + (1 << 23)) << 11) * (1 << 24) < 1 << 63
 
 
 # --- Step ----------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
-def step() -> Bench:
-    return Bench(Step())
+def step() -> BlockSimulator:
+    return BlockSimulator(Step())
 
 
 @pytest.mark.parametrize("exponent", [0, 1, 4, 9, 20, 31])
-def test_step(seed: int, step: Bench, exponent: int) -> None:
+def test_step(seed: int, step: BlockSimulator, exponent: int) -> None:
     rng = Random(seed)
     dut = step.dut
     clips: Counter[bool] = Counter()
 
     def stepped(scales: tuple[tuple[int, int], tuple[int, int]]) -> Case:
-        end = some_end(rng)
-        r1, r2 = some_int(rng, BITS), some_int(rng, BITS)
+        end = random_end(rng)
+        r1, r2 = random_int(rng, BITS), random_int(rng, BITS)
         values = [(0, 0)] * 2
         if end["present"]:
             operands = r1 + r2, r2 - r1
@@ -260,11 +258,11 @@ def test_step(seed: int, step: Bench, exponent: int) -> None:
     assert Step.latency == 5
     step.run(testbench)
     if exponent <= 1:
-        assert clips[True] and clips[False], "both ends of the range were to be met"
+        assert clips[True] and clips[False], "the test must clip at both ends of the range"
 
 
-def test_coefficients_stay(seed: int, step: Bench) -> None:
-    """From one row's to the next's, whatever passes by; and nothing is reported as clipped in between."""
+def test_scaled_gradients_are_stable(seed: int, step: BlockSimulator) -> None:
+    """The results are stable until those of the next row, and clipped values are flagged in one cycle only."""
     rng = Random(seed)
     dut = step.dut
     scale = ((1 << 16) - 1, 0)
@@ -274,10 +272,10 @@ def test_coefficients_stay(seed: int, step: Bench) -> None:
             ctx.set(port, {"mantissa": scale[0], "exponent": scale[1]})
         now, clips = {"total": 0, "difference": 0}, 0
         for _ in range(30):
-            r1, r2 = (some_int(rng, BITS) for _ in range(2))
+            r1, r2 = (random_int(rng, BITS) for _ in range(2))
             (total, clipped1), (difference, clipped2) = (scaled_gradient(x, scale) for x in (r1 + r2, r2 - r1))
             ctx.set(dut.slopes.valid, 1)
-            ctx.set(dut.slopes.payload, {"r1": r1, "r2": r2, "end": {"label": some_int(rng, 16), "present": 1}})
+            ctx.set(dut.slopes.payload, {"r1": r1, "r2": r2, "end": {"label": random_int(rng, 16), "present": 1}})
             for cycle in range(Step.latency + rng.randint(1, 6)):
                 if cycle == Step.latency:
                     now, clips = {"total": total, "difference": difference}, clipped1 | clipped2 << 1

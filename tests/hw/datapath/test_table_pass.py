@@ -1,4 +1,4 @@
-"""The second use of a group's rows with table lanes: its terms against exact integers, cycle for cycle."""
+"""The gradient pass of table lanes: its terms against exact integers, cycle by cycle."""
 
 from __future__ import annotations
 
@@ -6,39 +6,28 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.helpers.blocks import (
-    BOX,
-    L1,
-    L2,
-    NONE,
-    Bench,
-    Coded,
-    clip,
-    config,
-    fields,
-    looked_up,
-    rounded,
-    some_int,
-    some_slots,
-)
+from tests.helpers.coded_rows import CodedRow, random_slots, read_levels
+from tests.helpers.integer_model import BOX, L1, L2, NONE, clip, random_int, rounded
+from tests.helpers.run_shapes import small_config
+from tests.helpers.simulation import BlockSimulator, fields
 
 from bitlane_hw.datapath.table_pass import TablePass
 
 LANES, SLOTS, LATENCY = 32, 64, 5
-ENDS = -(1 << 31), (1 << 31) - 1  # of a scaled_gradient
+ENDS = -(1 << 31), (1 << 31) - 1  # range of a scaled gradient
 
 
 class Group:
-    """One group through the pass: what it begins with, and what comes out, by the cycle after its start."""
+    """One group: the inputs of its pass and the expected outputs, by the cycle after its start."""
 
     def __init__(self, rng: Random, rows_per_beat: int, chunks: int, base_bits: int, slots: list[list[list[int]]]):
         self.scaled_gradients = [
-            {name: rng.choice((some_int(rng, 32), *ENDS)) for name in ("total", "difference")}
+            {name: rng.choice((random_int(rng, 32), *ENDS)) for name in ("total", "difference")}
             for _ in range(rows_per_beat)
         ]
         self.end = {"batch_last": rng.randrange(2), "epoch_last": rng.randrange(2)}
         self.prox = rng.choice((NONE, L2, L1, BOX))
-        rows = [Coded(rng, chunks, base_bits) for _ in range(rows_per_beat)]
+        rows = [CodedRow(rng, chunks, base_bits) for _ in range(rows_per_beat)]
         exact = [
             [rounded(row["total"] + sign * row["difference"], 6) for sign in (-1, 1)] for row in self.scaled_gradients
         ]
@@ -51,13 +40,13 @@ class Group:
         cycle, drawn = 0, -2
         for words in zip(*(row.words() for row in rows), strict=True):
             chunk, draw = words[0]["chunk"], words[0]["draw"]
-            cycle += draw and cycle == drawn + 1  # it waits
+            cycle += draw and cycle == drawn + 1  # a waiting cycle
             self.beats[cycle] = sum(word["word"] << 64 * i for i, word in enumerate(words))
             if draw:
                 drawn = cycle
                 for k in range(2):
                     levels = [
-                        [lane[place] for lane, place in zip(slots[i], row.places(chunk)[k], strict=True)]
+                        [lane[address] for lane, address in zip(slots[i], row.addresses(chunk)[k], strict=True)]
                         for i, row in enumerate(rows)
                     ]
                     self.terms[cycle + LATENCY + k] = {
@@ -67,21 +56,25 @@ class Group:
                         "chunk": chunk,
                         "first": k == 0,
                         "last": k == 1,
-                        "tail": chunk == chunks - 1,
+                        "last_chunk": chunk == chunks - 1,
                         "prox": self.prox,
                         "end": self.end,
                     }
             cycle += 1
-        self.cycles = max(cycle, 4)  # to the next start, at least
+        self.cycles = max(cycle, 4)  # least distance of the next start
 
 
-def check_pass(bench: Bench, rng: Random, rows_per_beat: int, chunks: int, base_bits: int, spare: int) -> None:
-    """Groups one after the other, each begun when the last has had its beats, or up to `spare` cycles later."""
-    dut = bench.dut
-    slots = [some_slots(rng, SLOTS) for _ in range(rows_per_beat)]
+def check_pass(
+    simulator: BlockSimulator, rng: Random, rows_per_beat: int, chunks: int, base_bits: int, spare: int
+) -> None:
+    """Send groups one after the other, each after the end of the previous one or up to `spare` cycles later."""
+    dut = simulator.dut
+    slots = [random_slots(rng, SLOTS) for _ in range(rows_per_beat)]
 
     async def testbench(ctx: Any) -> None:
-        ctx.set(dut.settings, {"chunks": chunks, "base_digits": base_bits // 2, "half": base_bits % 2, "draws": 1})
+        ctx.set(
+            dut.settings, {"chunks": chunks, "base_digits": base_bits // 2, "half_digit": base_bits % 2, "draws": 1}
+        )
         beats: dict[int, int] = {}
         terms: dict[int, dict[str, Any]] = {}
         clipped: dict[int, int] = {}
@@ -98,14 +91,16 @@ def check_pass(bench: Bench, rng: Random, rows_per_beat: int, chunks: int, base_
                 terms |= {begin + at: expected for at, expected in group.terms.items()}
                 clipped[begin + 2] = group.clipped
                 begin += group.cycles + rng.randint(0, spare)
-            else:  # these are only of use with `start`
+            else:  # used only with `start`
                 ctx.set(dut.end.as_value(), rng.getrandbits(2))
                 ctx.set(dut.prox, rng.randrange(4))
             ctx.set(dut.beats.payload, beats.get(cycle, rng.getrandbits(64 * rows_per_beat)))
             assert ctx.get(dut.beats.ready) == (cycle in beats), cycle
-            for port, levels in zip(dut.tables, read, strict=True):
+            for port, levels in zip(dut.codebooks, read, strict=True):
                 ctx.set(port.levels, levels)
-            read = [looked_up(table, ctx.get(port.addresses)) for table, port in zip(slots, dut.tables, strict=True)]
+            read = [
+                read_levels(table, ctx.get(port.addresses)) for table, port in zip(slots, dut.codebooks, strict=True)
+            ]
             assert ctx.get(dut.clipped) == clipped.get(cycle, 0), cycle
             expected = terms.pop(cycle, None)
             assert ctx.get(dut.passes.valid) == (expected is not None), cycle
@@ -115,15 +110,15 @@ def check_pass(bench: Bench, rng: Random, rows_per_beat: int, chunks: int, base_
                 assert fields(ctx.get(dut.passes.payload)) == expected, cycle
             await ctx.tick()
 
-    bench.run(testbench)
+    simulator.run(testbench)
 
 
 @pytest.mark.parametrize("rows_per_beat", [1, 2])
 def test_pass(seed: int, rows_per_beat: int) -> None:
-    """Each group's terms, from its start, the next group right behind it or later; all that is clipped, once."""
+    """The terms of each group; the next group follows at once or later; each clipped value is flagged once."""
     rng = Random(seed)
-    bench = Bench(TablePass(config(rows_per_beat, table=True)))
+    simulator = BlockSimulator(TablePass(small_config(rows_per_beat, table_lanes=True)))
     assert TablePass.latency == LATENCY
     for base_bits in (1, 2, 3):
         for chunks in (1, 2, rng.randint(3, 4)):
-            check_pass(bench, rng, rows_per_beat, chunks, base_bits, rng.choice((0, 3)))
+            check_pass(simulator, rng, rows_per_beat, chunks, base_bits, rng.choice((0, 3)))

@@ -1,4 +1,4 @@
-"""Updates of the master weights against exact integers, cycle for cycle."""
+"""Updates of the master weights against exact integers, cycle by cycle."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.helpers.blocks import (
+from tests.helpers.integer_model import (
     BOX,
     L1,
     L2,
     LIMITS,
     NONE,
-    Bench,
     Proximal,
-    chosen,
-    config,
     pack,
+    random_int,
     row_terms,
-    some_int,
     unpack,
+    weight_change,
 )
+from tests.helpers.run_shapes import small_config
+from tests.helpers.simulation import BlockSimulator
 
 from bitlane.contract.latencies import ROW_GAP
 from bitlane_hw.datapath.update import THRESHOLD_BITS, UpdateLanes
 
 LANES = 32
-ENDS = -(1 << 31), (1 << 31) - 1  # of a scaled_gradient
+ENDS = -(1 << 31), (1 << 31) - 1  # range of a scaled gradient
 LOWEST_BOUND, HIGHEST_BOUND = -(1 << 15), (1 << 15) - 1
 NOTHING = Proximal()
 
@@ -37,16 +37,16 @@ NOTHING = Proximal()
 @pytest.fixture(
     scope="module",
     params=[(1, False), (2, False), (8, False), (1, True), (8, True)],
-    ids=lambda param: f"{param[0]} rows_per_beat" + param[1] * ", terms",
+    ids=lambda param: f"{param[0]} rows" + param[1] * ", table lanes",
 )
-def lanes(request: pytest.FixtureRequest) -> Bench:
+def lanes(request: pytest.FixtureRequest) -> BlockSimulator:
     rows_per_beat, table = request.param
-    return Bench(UpdateLanes(config(rows_per_beat, table=table)))
+    return BlockSimulator(UpdateLanes(small_config(rows_per_beat, table_lanes=table)))
 
 
 @dataclass(frozen=True)
-class Setup:
-    """What is constant in a run."""
+class UpdateSetup:
+    """The constants of a run."""
 
     rows_per_beat: int
     chunks: int = 1
@@ -56,7 +56,7 @@ class Setup:
     staleness: int = 0
     unpenalized_intercept: int = 0
     proximal: Proximal = NOTHING
-    table: bool = False  # terms come, two a chunk, instead of digits that choose
+    table: bool = False  # the passes carry two terms in each chunk instead of digits
 
     @property
     def digits(self) -> int:
@@ -64,13 +64,13 @@ class Setup:
 
     @property
     def group_cycles(self) -> int:
-        """From a group's first beat to the next one's, at least."""
+        """Least distance of the first beats of two groups."""
         return max(self.chunks * self.digits, self.digits + ROW_GAP)
 
 
 @dataclass(frozen=True)
 class Write:
-    """A chunk's new weights, and what is said with them."""
+    """The new weights of a chunk, and the flags with them."""
 
     chunk: int
     masters: list[int]
@@ -82,12 +82,12 @@ class Write:
     clipped: int = 0
 
 
-def some_setup(rng: Random, lanes: Bench, **given: Any) -> Setup:
+def random_setup(rng: Random, lanes: BlockSimulator, **given: Any) -> UpdateSetup:
     rows_per_beat = len(lanes.dut.passes.payload.rows)
     draws = rng.randrange(2)
     staleness = rng.randrange(2)
-    low, high = sorted(some_int(rng, 16) for _ in range(2))
-    setup = Setup(
+    low, high = sorted(random_int(rng, 16) for _ in range(2))
+    setup = UpdateSetup(
         rows_per_beat,
         chunks=rng.randint(1, 4 // (1 + staleness)),
         base_digits=rng.randint(1 - draws, 4),
@@ -101,10 +101,10 @@ def some_setup(rng: Random, lanes: Bench, **given: Any) -> Setup:
     return replace(setup, **given)
 
 
-class Plan:
-    """Loads and groups, each in its cycle, and the writes that must come of them."""
+class UpdatePlan:
+    """Loads and groups with their cycles, and the writes that must follow."""
 
-    def __init__(self, rng: Random, lanes: Bench, setup: Setup):
+    def __init__(self, rng: Random, lanes: BlockSimulator, setup: UpdateSetup):
         self.rng = rng
         self.lanes = lanes
         self.setup = setup
@@ -122,16 +122,16 @@ class Plan:
         self.writes[cycle + self.lanes.dut.latency] = Write(chunk, masters, publish=True, bank=0, load_done=done)
 
     def load_all(self, cycle: int) -> int:
-        """Loads some weights; returns when the first group may come."""
+        """Load random weights; return the first cycle in which a group may start."""
         for chunk in range(self.setup.chunks):
-            self.load(cycle, chunk, [self.rng.choice((some_int(self.rng, 32), *LIMITS)) for _ in range(LANES)])
+            self.load(cycle, chunk, [self.rng.choice((random_int(self.rng, 32), *LIMITS)) for _ in range(LANES)])
             cycle += self.rng.randint(1, 4)
         return cycle - 1 + 3
 
     def group(self, cycle: int, prox: int, corners: list[int] | None = None) -> int:
-        """A group, from this cycle on; returns when the next one may come.
+        """Add a group that starts in this cycle; return the first cycle of the next one.
 
-        With corners its weights are loaded first, so that most of them come to A' of one of these.
+        With `corners` its weights are loaded first, so that most of them reach one of these values of A'.
         """
         rng, setup = self.rng, self.setup
         end = {"batch_last": rng.randrange(2), "epoch_last": rng.randrange(2)}
@@ -142,14 +142,14 @@ class Plan:
                 cycle += 1
             cycle += 2
         for chunk in range(setup.chunks):
-            tail = chunk == setup.chunks - 1
+            is_last_chunk = chunk == setup.chunks - 1
             for k in range(setup.digits):
                 self.passes[cycle + chunk * setup.digits + k] = {
                     "rows": rows[chunk][k],
                     "chunk": chunk,
                     "first": k == 0,
                     "last": k == setup.digits - 1,
-                    "tail": tail,
+                    "last_chunk": is_last_chunk,
                     "prox": prox,
                     "end": end,
                 }
@@ -159,11 +159,11 @@ class Plan:
         return cycle + setup.group_cycles
 
     def _digits(self) -> tuple[list[list[list[Any]]], list[list[int]]]:
-        """What passes bring of a group's rows, [chunk][digit][row], and t of each chunk, [chunk][lane]."""
+        """Return the payload of the passes, [chunk][digit][row], and the change t of each weight, [chunk][lane]."""
         rng, setup = self.rng, self.setup
-        alike = rng.random() < 0.3  # all rows: for sums as large as they get
+        alike = rng.random() < 0.3  # all rows alike, for the largest sums
         scale = rng.choice((8, 20, 32, 32))
-        rows = [[rng.choice((some_int(rng, scale), *ENDS)) for _ in range(2)] for _ in range(setup.rows_per_beat)]
+        rows = [[rng.choice((random_int(rng, scale), *ENDS)) for _ in range(2)] for _ in range(setup.rows_per_beat)]
         terms = [row_terms(*(rows[0] if alike else row), setup.base_digits, setup.draws) for row in rows]
         digits = [
             [[[rng.randrange(4) for _ in range(LANES)] for _ in range(setup.digits)] for _ in rows]
@@ -184,13 +184,13 @@ class Plan:
         return passes, [self._changes(chunk, terms) for chunk in digits]
 
     def _terms(self) -> tuple[list[list[list[Any]]], list[list[int]]]:
-        """The same of table lanes: the terms themselves, two a chunk, sometimes all as large as they get."""
+        """Return the same for table lanes: two terms in each chunk, sometimes all as large as possible."""
         rng, setup = self.rng, self.setup
         extreme = rng.choice((None, None, -(1 << 28), (1 << 28) - 1))
         passes = [
             [
                 [
-                    [some_int(rng, 29) if extreme is None else extreme for _ in range(LANES)]
+                    [random_int(rng, 29) if extreme is None else extreme for _ in range(LANES)]
                     for _ in range(setup.rows_per_beat)
                 ]
                 for _ in range(2)
@@ -200,24 +200,24 @@ class Plan:
         return passes, [[sum(row[j] for k in chunk for row in k) for j in range(LANES)] for chunk in passes]
 
     def _changes(self, digits: list[list[list[int]]], terms: list[list[tuple[int, int]]]) -> list[int]:
-        """t of each lane: over the rows of digits [row][digit][lane]."""
+        """Return t of each lane, summed over the rows of digits [row][digit][lane]."""
         lanes = [list(zip(*row, strict=True)) for row in digits]
-        return [sum(chosen(row[j], t) for row, t in zip(lanes, terms, strict=True)) for j in range(LANES)]
+        return [sum(weight_change(row[j], t) for row, t in zip(lanes, terms, strict=True)) for j in range(LANES)]
 
     def _before(self, t: int, corners: list[int]) -> int:
-        """A weight from which t leads to one of the corners; or one at the end of the range."""
+        """Return a weight that t changes to one of the corners, or a weight at the end of the range."""
         exact = self.rng.choice(corners)
         return exact + t if LIMITS[0] <= exact + t <= LIMITS[1] else self.rng.choice(LIMITS)
 
     def _update(self, chunk: int, changes: list[int], prox: int, batch_last: int, epoch_last: int) -> Write:
         setup = self.setup
-        tail = chunk == setup.chunks - 1
+        is_last_chunk = chunk == setup.chunks - 1
         proximal = replace(setup.proximal, prox=prox)
         masters, clipped = list(self.masters[chunk]), 0
-        for j in range(setup.last_lane + 1 if tail else LANES):
+        for j in range(setup.last_lane + 1 if is_last_chunk else LANES):
             exact = masters[j] - changes[j]
             masters[j], clips = proximal.updated(
-                exact, spared=bool(tail and setup.unpenalized_intercept and j == setup.last_lane)
+                exact, unpenalized=bool(is_last_chunk and setup.unpenalized_intercept and j == setup.last_lane)
             )
             clipped += clips
             self.clips[exact > 0] += clips
@@ -228,12 +228,12 @@ class Plan:
             publish=bool(batch_last),
             bank=(1 - self.batches % 2) * setup.staleness,
             published=bool(batch_last and chunk == 0),
-            epoch_done=bool(epoch_last and tail),
+            epoch_done=bool(epoch_last and is_last_chunk),
             clipped=clipped,
         )
 
-    def play(self) -> None:
-        """Every output in its cycle, with the lanes' inputs at random wherever they should not matter."""
+    def check(self) -> None:
+        """Simulate; check every output in its cycle, with random inputs wherever they must not matter."""
         dut, rng, setup = self.lanes.dut, self.rng, self.setup
         memory = [rng.getrandbits(32 * LANES) for _ in range(4)]
         idle_bits = len(dut.passes.payload.as_value())
@@ -277,57 +277,57 @@ class Plan:
         self.lanes.run(testbench)
 
 
-def test_promised_latency(lanes: Bench) -> None:
+def test_latency(lanes: BlockSimulator) -> None:
     rows_per_beat = len(lanes.dut.passes.payload.rows)
     assert lanes.dut.latency == 3 + {1: 0, 2: 1, 8: 3}[rows_per_beat]
 
 
-def test_groups(seed: int, lanes: Bench) -> None:
-    """Groups as close as they may come, or up to `spare` cycles further apart; all that they can do, at random."""
+def test_groups(seed: int, lanes: BlockSimulator) -> None:
+    """Random groups, as close as allowed or up to `spare` cycles further apart."""
     rng = Random(seed)
     clips: Counter[bool] = Counter()
     shapes = ({"chunks": 1, "base_digits": 1, "draws": 0}, {"chunks": 2, "base_digits": 0, "draws": 1}, {}, {})
     for shape, spare in zip(shapes, (0, 1, 0, 4), strict=True):
-        plan = Plan(rng, lanes, some_setup(rng, lanes, **shape))
+        plan = UpdatePlan(rng, lanes, random_setup(rng, lanes, **shape))
         cycle = plan.load_all(0)
         for _ in range(10):
             cycle = plan.group(cycle, rng.choice((NONE, NONE, L2, L1, BOX))) + rng.randint(0, spare)
-        plan.play()
+        plan.check()
         clips += plan.clips
-    assert clips[True] and clips[False], "both ends of the range were to be met"
+    assert clips[True] and clips[False], "the test must clip at both ends of the range"
 
 
-def test_a_chunk_again(seed: int, lanes: Bench) -> None:
-    """As soon as it may come, then a cycle later, and so on: forwarded, or read from memory."""
+def test_a_chunk_returns_as_early_as_allowed(seed: int, lanes: BlockSimulator) -> None:
+    """At the earliest cycle, one cycle later, and so on: forwarded, or read from memory."""
     rng = Random(seed)
     for base_digits in (1, rng.randint(2, 5)):
-        plan = Plan(rng, lanes, some_setup(rng, lanes, chunks=1, base_digits=base_digits, draws=0))
+        plan = UpdatePlan(rng, lanes, random_setup(rng, lanes, chunks=1, base_digits=base_digits, draws=0))
         assert plan.setup.group_cycles == plan.setup.digits + ROW_GAP
         cycle = plan.load_all(0)
         for distance in (0, 0, 1, 1, 2, 0, 3):
             cycle = plan.group(cycle, NONE) + distance
-        plan.play()
+        plan.check()
 
 
-def test_loads(seed: int, lanes: Bench) -> None:
-    """Any chunk at any time when no group is there, also right behind the group that it replaces the weights of."""
+def test_loads(seed: int, lanes: BlockSimulator) -> None:
+    """A chunk can be loaded in any cycle without a group, also directly after a group that updates it."""
     rng = Random(seed)
     for _ in range(2):
-        plan = Plan(rng, lanes, some_setup(rng, lanes))
+        plan = UpdatePlan(rng, lanes, random_setup(rng, lanes))
         cycle = plan.load_all(rng.randrange(3))
         for _ in range(10):
             plan.group(cycle, L2)
             cycle = max(plan.passes) + 1
             for _ in range(rng.randrange(4)):
                 cycle += rng.randrange(4)
-                plan.load(cycle, rng.randrange(plan.setup.chunks), [some_int(rng, 32) for _ in range(LANES)])
+                plan.load(cycle, rng.randrange(plan.setup.chunks), [random_int(rng, 32) for _ in range(LANES)])
                 cycle += 1
             cycle += 2
-        plan.play()
+        plan.check()
 
 
 def proximals(rng: Random) -> Iterator[tuple[Proximal, list[int]]]:
-    """What a batch's end may do, and weights A' on both sides of wherever it changes."""
+    """Yield proximal operators, and values of A' on both sides of each of their corners."""
     yield Proximal(NONE), [0, -1]
     yield Proximal(L2), [*range(-2, 3), *range(62, 67), *range(-66, -61)]
     for threshold in (0, 1, (1 << THRESHOLD_BITS) - 1, rng.getrandbits(THRESHOLD_BITS)):
@@ -337,38 +337,40 @@ def proximals(rng: Random) -> Iterator[tuple[Proximal, list[int]]]:
         )
     some = rng.randrange(-100, 100)
     boxes = [(some, some), (0, 0), (LOWEST_BOUND, HIGHEST_BOUND), (LOWEST_BOUND, LOWEST_BOUND)]
-    for low, high in (*boxes, tuple(sorted(some_int(rng, 16) for _ in range(2)))):
+    for low, high in (*boxes, tuple(sorted(random_int(rng, 16) for _ in range(2)))):
         ends = [end << 16 for end in (low, low + 1, high, high + 1)]
         yield Proximal(BOX, 0, low, high), [end + near for end in ends for near in (-1, 0, 1)]
 
 
-def test_prox(seed: int, lanes: Bench) -> None:
+def test_prox(seed: int, lanes: BlockSimulator) -> None:
     """At the end of a batch, for weights around each corner and around the limits of their format."""
     rng = Random(seed)
     limits = [limit + near for limit in LIMITS for near in (-1, 0, 1)]
     clips: Counter[bool] = Counter()
     for proximal, corners in proximals(rng):
-        plan = Plan(rng, lanes, some_setup(rng, lanes, chunks=rng.randint(1, 2), base_digits=1, proximal=proximal))
+        plan = UpdatePlan(
+            rng, lanes, random_setup(rng, lanes, chunks=rng.randint(1, 2), base_digits=1, proximal=proximal)
+        )
         cycle = 0
         for _ in range(3):
             cycle = plan.group(cycle, proximal.prox, corners + limits) + rng.randint(1, 3)
-        plan.play()
+        plan.check()
         clips += plan.clips
-    assert clips[True] and clips[False], "both ends of the range were to be met"
+    assert clips[True] and clips[False], "the test must clip at both ends of the range"
 
 
-def test_prox_is_the_last_words(seed: int, lanes: Bench) -> None:
-    """Within a batch nothing is done besides; a free weight and the lanes behind the last are left alone."""
+def test_prox_applies_at_the_end_of_a_batch_only(seed: int, lanes: BlockSimulator) -> None:
+    """Within a batch the operator does nothing; it skips the intercept and the lanes after the last feature."""
     rng = Random(seed)
     last_lanes = rng.sample((0, 30, 31), 3)
     for prox, last_lane in zip((L2, L1, BOX), last_lanes, strict=True):
         proximal = Proximal(NONE, 1 << 27, -1, 1)
-        plan = Plan(
+        plan = UpdatePlan(
             rng,
             lanes,
-            some_setup(rng, lanes, chunks=2, last_lane=last_lane, unpenalized_intercept=1, proximal=proximal),
+            random_setup(rng, lanes, chunks=2, last_lane=last_lane, unpenalized_intercept=1, proximal=proximal),
         )
         cycle = plan.load_all(0)
         for group in range(4):
             cycle = plan.group(cycle, prox if group % 2 else NONE)
-        plan.play()
+        plan.check()

@@ -1,4 +1,4 @@
-"""Both memories of the model, and when a write is seen."""
+"""Both memories of the model, and the cycle in which a write becomes visible."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.helpers.blocks import CONFIG, pack, run, some_int, unpack
+from tests.helpers.integer_model import pack, random_int, unpack
+from tests.helpers.run_shapes import CONFIG
+from tests.helpers.simulation import run
 
 from bitlane_hw.datapath.weights import Weights
 
@@ -15,7 +17,7 @@ LANES = 32
 
 @pytest.mark.parametrize("banks", [1, 2])
 def test_memories(seed: int, banks: int) -> None:
-    """All chunks in one bank, or half of them in each of two: every place keeps what was last written there."""
+    """All chunks in one bank, or half of them in each of two banks: every address keeps the value last written."""
     rng = Random(seed)
     dut = Weights(CONFIG)
     chunks = CONFIG.max_chunks // banks
@@ -32,7 +34,7 @@ def test_memories(seed: int, banks: int) -> None:
             address, published_address, written = (rng.randrange(chunks) for _ in range(3))
             read_bank, write_bank = rng.randrange(banks), rng.randrange(banks)
             write, publish = rng.randrange(2), rng.randrange(2)
-            values = [some_int(rng, 32) for _ in range(LANES)]
+            values = [random_int(rng, 32) for _ in range(LANES)]
             ctx.set(dut.master_address, address)
             ctx.set(dut.published_address, published_address)
             ctx.set(dut.read_bank, read_bank)
@@ -41,7 +43,7 @@ def test_memories(seed: int, banks: int) -> None:
             ctx.set(dut.write, write)
             ctx.set(dut.publish, publish)
             ctx.set(dut.masters, pack(values, 32))
-            # A read gives the old word, also of the chunk that is written in its cycle.
+            # A read returns the old word, also if its chunk is written in the same cycle.
             read, read_published = masters[address], published[read_bank][published_address]
             if write:
                 masters[written] = values

@@ -1,4 +1,4 @@
-"""The register map as Tcl: read back by a Tcl interpreter, it is the table."""
+"""The register map as Tcl, read back by a Tcl interpreter."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def test_tcl_reads_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("text", ["a [exit] $b {c", '"quoted" } \\ ; # d', "bits 15..8 | 'x'"])
-def test_meanings_are_never_tcl(text: str) -> None:
+def test_meanings_are_not_evaluated_as_tcl(text: str) -> None:
     entry = ipxact_tcl.entry(Register("name", 4, 1, False, text))
     assert tkinter.Tcl().tk.eval(f"lindex {entry} 3") == text

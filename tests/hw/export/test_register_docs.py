@@ -1,4 +1,4 @@
-"""The register page is what the table says, tells every rule, and the table is one that a bus can decode."""
+"""The page of the registers matches the register table; the table is complete and can be decoded."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def test_page_is_current():
     assert PAGE.read_text() == markdown(), "run `make docs`"
 
 
-def test_every_error_code_is_told():
+def test_every_error_code_has_a_meaning():
     assert set(ERRORS) == set(ErrorCode)
 
 
-def test_every_register_that_a_run_is_refused_for_has_a_rule():
+def test_every_checked_register_has_a_rule():
     refused = {name for bad in BAD for name in bad} | {"batch_tail", "epoch_tail"}
     assert refused <= set(re.findall(r"\w+", " ".join(RULES)))
 
 
-def test_rules_speak_of_registers():
-    """What looks like a name is a register's, or a field's."""
+def test_rules_name_registers_and_fields():
+    """Every identifier in a rule is a register or a field."""
     names = {name for rule in RULES for name in re.findall(r"[a-z]+_[a-z_]+", rule)}
     assert names <= {*REGISTERS, *FIELDS}
 
@@ -39,7 +39,7 @@ def test_fields_fill_their_register():
         assert places == (list(range(register.bits)) if register.fields else [])
 
 
-def test_no_registers_overlap():
+def test_registers_do_not_overlap():
     words = [r.offset + 4 * word for r in REGISTERS.values() for word in range(r.words)]
     assert len(set(words)) == len(words)
     assert all(offset % 4 == 0 and offset < 4096 for offset in words)

@@ -1,4 +1,4 @@
-"""The generated Verilog: its ports, and that the same sources always give the same text."""
+"""The generated Verilog: its ports, and that the same sources always generate the same text."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.helpers.blocks import config
 from tests.helpers.places import ROOT
+from tests.helpers.run_shapes import small_config
 
 from bitlane_hw.export.verilog import TOP, generate
 
-COLUMNS, OUTPUTS = 2, 1
-CONFIG = config(COLUMNS, OUTPUTS)
+ROWS_PER_BEAT, OUTPUTS = 2, 1
+CONFIG = small_config(ROWS_PER_BEAT, OUTPUTS)
 A = CONFIG.address_bits
 LITE = {
     "awaddr": 12, "awprot": 3, "awvalid": 1, "wdata": 32, "wstrb": 4, "wvalid": 1, "bready": 1,
@@ -27,11 +27,11 @@ LITE_ANSWERS = {
 FULL = {
     **{f"{c}{name}": bits for c in ("ar", "aw")
        for name, bits in {"id": 1, "addr": A, "len": 8, "size": 3, "burst": 2, "valid": 1}.items()},
-    "wdata": 64 * COLUMNS, "wstrb": 8 * COLUMNS, "wlast": 1, "wvalid": 1, "bready": 1, "rready": 1,
+    "wdata": 64 * ROWS_PER_BEAT, "wstrb": 8 * ROWS_PER_BEAT, "wlast": 1, "wvalid": 1, "bready": 1, "rready": 1,
 }  # fmt: skip
 FULL_ANSWERS = {
     "arready": 1, "awready": 1, "wready": 1, "bid": 1, "bresp": 2, "bvalid": 1,
-    "rid": 1, "rdata": 64 * COLUMNS, "rresp": 2, "rlast": 1, "rvalid": 1,
+    "rid": 1, "rdata": 64 * ROWS_PER_BEAT, "rresp": 2, "rlast": 1, "rvalid": 1,
 }  # fmt: skip
 
 
@@ -43,7 +43,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_ports(text: str) -> None:
-    """A clock, a reset, an interrupt, and two AXI ports by their usual names."""
+    """A clock, a reset, an interrupt, and two AXI ports with their usual names."""
     header = text[text.index(f"module {TOP}(") :]
     header = header[: header.index("endmodule")]
     ports = {
@@ -69,18 +69,18 @@ def test_one_top_module(text: str) -> None:
     assert all(name == TOP or name.startswith((f"{TOP}.", f"\\{TOP}.")) for name in modules)
 
 
-def test_no_paths_in_the_text(text: str) -> None:
+def test_text_contains_no_paths(text: str) -> None:
     assert str(ROOT) not in text
     assert "(* src" not in text
 
 
-def test_the_same_text_in_another_process(text: str, tmp_path: Path) -> None:
-    """Whatever Python's hash seed."""
+def test_another_process_generates_the_same_text(text: str, tmp_path: Path) -> None:
+    """The text does not depend on the hash seed of Python."""
     path = tmp_path / "top.v"
     environment = {**os.environ, "PYTHONHASHSEED": "1234", "PYTHONPATH": os.pathsep.join(sys.path)}
     sizes = {name: getattr(CONFIG, name) for name in ("max_features", "row_buffer_beats", "fifo_beats")}
     options = [f"--{name.replace('_', '-')}={size}" for name, size in sizes.items()]
-    shape = [f"--width={64 * COLUMNS}", f"--outputs={OUTPUTS}"]
+    shape = [f"--width={64 * ROWS_PER_BEAT}", f"--outputs={OUTPUTS}"]
     command = [sys.executable, "-m", "bitlane_hw.export.verilog", str(path), *shape, *options]
     subprocess.run(command, env=environment, check=True)
     assert path.read_text() == text

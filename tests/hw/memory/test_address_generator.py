@@ -1,4 +1,4 @@
-"""The walker's tokens against nested loops."""
+"""The tokens of the address generator against nested loops."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.helpers.blocks import LABEL, MODEL, Run, Token, run, settings, some_run, tokens
+from tests.helpers.run_shapes import LABEL, MODEL, RunShape, Token, random_shape, settings, tokens
+from tests.helpers.simulation import run
 
 from bitlane_hw.memory.address_generator import AddressGenerator
 
@@ -22,24 +23,24 @@ def check_token(seen: Any, token: Token) -> None:
         assert seen.output == token.output
     else:
         assert (seen.chunk, seen.phase) == (token.chunk, token.group % 4)
-        assert token.half == ("half" in dict(seen.shape()) and seen.half)
+        assert token.half_digit == ("half_digit" in dict(seen.shape()) and seen.half_digit)
         for flag in FLAGS:
-            if token.half and flag in ("first", "last_base"):
+            if token.half_digit and flag in ("first", "last_base"):
                 continue
             assert seen[flag] == getattr(token, flag), flag
 
 
-def table(chunks: int, base_bits: int, **more: int) -> Run:
-    return Run(chunks, base_bits // 2, 1, 5, 2, 2, half=base_bits % 2, table=True, **more)
+def table(chunks: int, base_bits: int, **more: int) -> RunShape:
+    return RunShape(chunks, base_bits // 2, 1, 5, 2, 2, half_digit=base_bits % 2, table_lanes=True, **more)
 
 
-def check(geometry: Run, rng: Random, eagerness: float) -> None:
-    """Every token in its place, a token a cycle, held while it is not taken; nothing after the last."""
+def check(geometry: RunShape, rng: Random, eagerness: float) -> None:
+    """Check every token, one a cycle, stable until it is taken; no token follows the last one."""
     dut = AddressGenerator(geometry.config)
 
     async def testbench(ctx: Any) -> None:
         ctx.set(dut.settings, settings(geometry))
-        await ctx.tick()  # the registers are there a cycle before
+        await ctx.tick()  # the settings are valid one cycle earlier
         for token in tokens(geometry):
             taken = False
             while not taken:
@@ -61,21 +62,21 @@ def check(geometry: Run, rng: Random, eagerness: float) -> None:
 def test_order(seed: int, eagerness: float, rows_per_beat: int, outputs: int) -> None:
     rng = Random(seed)
     for _ in range(3):
-        check(some_run(rng, rows_per_beat, outputs), rng, eagerness)
-        check(some_run(rng, rows_per_beat, outputs, table=True), rng, eagerness)
+        check(random_shape(rng, rows_per_beat, outputs), rng, eagerness)
+        check(random_shape(rng, rows_per_beat, outputs, table_lanes=True), rng, eagerness)
 
 
 @pytest.mark.parametrize(
     "geometry",
     [
-        Run(chunks=1, base_digits=1, draws=0, groups=1, batch_groups=1, epochs=1),
-        Run(chunks=1, base_digits=0, draws=1, groups=9, batch_groups=4, epochs=3, rows_per_beat=2, outputs=2),
-        Run(chunks=4, base_digits=16, draws=0, groups=2, batch_groups=5, epochs=2, outputs=3),
-        Run(chunks=4, base_digits=15, draws=1, groups=4, batch_groups=4, epochs=1, rows_per_beat=8),
+        RunShape(chunks=1, base_digits=1, draws=0, groups=1, batch_groups=1, epochs=1),
+        RunShape(chunks=1, base_digits=0, draws=1, groups=9, batch_groups=4, epochs=3, rows_per_beat=2, outputs=2),
+        RunShape(chunks=4, base_digits=16, draws=0, groups=2, batch_groups=5, epochs=2, outputs=3),
+        RunShape(chunks=4, base_digits=15, draws=1, groups=4, batch_groups=4, epochs=1, rows_per_beat=8),
         *(table(chunks, base_bits) for chunks in (1, 2, 3) for base_bits in (1, 2, 3)),
         table(1, 3, rows_per_beat=8, outputs=15),
     ],
     ids=str,
 )
-def test_corners(seed: int, geometry: Run) -> None:
+def test_corners(seed: int, geometry: RunShape) -> None:
     check(geometry, Random(seed), 0.8)

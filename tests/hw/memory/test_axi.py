@@ -1,4 +1,4 @@
-"""The bus ports against the tables of the AXI4 specification (Arm IHI 0022)."""
+"""The signals of the AXI ports against the AXI4 specification (Arm IHI 0022)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from amaranth.lib.wiring import Out
 
 from bitlane_hw.memory.axi import DECERR, INCR, OKAY, SLVERR, AXI4Lite, AXI4Read, AXI4Write, full_size
 
-# Name, bits, and whether the side that starts transfers drives it.
+# Name, width, and whether the master drives the signal.
 LITE = {
     **{"awaddr": (12, 1), "awprot": (3, 1), "awvalid": (1, 1), "awready": (1, 0)},
     **{"wdata": (32, 1), "wstrb": (4, 1), "wvalid": (1, 1), "wready": (1, 0)},

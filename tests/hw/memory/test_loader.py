@@ -6,7 +6,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.helpers.blocks import config, run
+from tests.helpers.run_shapes import small_config
+from tests.helpers.simulation import run
 
 from bitlane_hw.memory.loader import Loader
 
@@ -16,32 +17,32 @@ from bitlane_hw.memory.loader import Loader
     [(1, 1, 0), (1, 3, 0), (2, 2, 0), (8, 15, 0), (1, 1, 9), (2, 3, 5), (8, 15, 9)],
 )
 def test_chunks(seed: int, rows_per_beat: int, outputs: int, levels: int) -> None:
-    """A load for the chunk's output, or level, in the cycle after its last beat; the next beats may follow at once.
+    """A chunk is loaded into its output, or level, one cycle after its last beat; the next beats may follow at once.
 
-    When none does, the register is 0 from the next cycle on.
+    Without further beats the register is 0 from the next cycle on.
     """
     rng = Random(seed)
-    can = config(rows_per_beat, outputs, table=levels > 0)
-    dut = Loader(can)
+    config = small_config(rows_per_beat, outputs, table_lanes=levels > 0)
+    dut = Loader(config)
     width = 64 * rows_per_beat
-    places = [(output, chunk) for output in range(outputs + levels) for chunk in range(can.max_chunks)]
+    positions = [(output, chunk) for output in range(outputs + levels) for chunk in range(config.max_chunks)]
 
     def loads(ctx: Any) -> list[int]:
-        """Which model is loaded, or which level as if these were the models behind."""
+        """Return the model that is loaded, or the level; levels are counted after the models."""
         level = [outputs + ctx.get(dut.level)] if levels and ctx.get(dut.load_level) else []
         return [output for output in range(outputs) if ctx.get(dut.load) >> output & 1] + level
 
     async def testbench(ctx: Any) -> None:
         for rate in (1, 0.5):
             due = None
-            for output, chunk in (*places, (0, 0)):
+            for output, chunk in (*positions, (0, 0)):
                 gathered: list[int] = []
                 while len(gathered) < 16 // rows_per_beat:
                     valid = rng.random() < rate
                     beat = rng.getrandbits(width)
                     ctx.set(dut.beats.valid, valid)
                     payload = {"words": beat, "chunk": chunk, "output": output, "part": len(gathered)}
-                    if not valid:  # nobody looks
+                    if not valid:  # not used
                         payload = {"words": beat, "part": rng.randrange(16 // rows_per_beat)}
                     ctx.set(dut.beats.payload, payload)
                     assert loads(ctx) == ([] if due is None else [due[0]])

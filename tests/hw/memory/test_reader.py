@@ -1,4 +1,4 @@
-"""The reader's beats: all of a run, in order, whatever the memory does, and every signal of its port."""
+"""The beats of the reader, in order, and every signal of its port, with a memory that stalls and fails."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.helpers.blocks import Run, run, settings, some_run
-from tests.hw.memory.test_burst_generator import Place, beat_addresses, some_place
+from tests.helpers.run_shapes import RunShape, random_shape, settings
+from tests.helpers.simulation import run
+from tests.hw.memory.test_burst_generator import RegionPlacement, beat_addresses, random_placement
 
 from bitlane_hw.memory.reader import Reader
 
@@ -16,7 +17,7 @@ OKAY = 0
 
 
 class Memory:
-    """Answers bursts in order, a beat's data being its address; and checks what the reader says of them."""
+    """Answer bursts in order, with the address of each beat as its data; check the status outputs of the reader."""
 
     def __init__(self, rng: Random, dut: Reader, rows_per_beat: int, rates: tuple[float, float], errors: float):
         self.rng, self.dut, self.beat, self.errors = rng, dut, 8 * rows_per_beat, errors
@@ -26,7 +27,7 @@ class Memory:
         self.response = OKAY
 
     def cycle(self, ctx: Any) -> None:
-        """Sets what the memory drives in a cycle, and looks at what the reader does in it."""
+        """Drive the outputs of the memory in a cycle, and read those of the reader."""
         axi = self.dut.axi
         ready, valid = self.rng.random() < self.address_rate, bool(self.waiting) and self.rng.random() < self.data_rate
         assert ctx.get(self.dut.response) == self.response
@@ -35,7 +36,7 @@ class Memory:
         ctx.set(axi.rvalid, valid)
         assert ctx.get(axi.rready) == 1 and ctx.get(self.dut.accepted) == valid
         bad = self.rng.choice((2, 3)) if self.rng.random() < self.errors else OKAY
-        ctx.set(axi.rresp, bad)  # without meaning where rvalid is low
+        ctx.set(axi.rresp, bad)  # has no meaning while rvalid is low
         if valid:
             address, stream, last = self.waiting.popleft()
             ctx.set(axi.rdata, address)
@@ -51,12 +52,12 @@ class Memory:
             self.asked += length + 1
 
 
-def set_run(ctx: Any, dut: Reader, geometry: Run, place: Place) -> None:
+def set_run(ctx: Any, dut: Reader, geometry: RunShape, placement: RegionPlacement) -> None:
     ctx.set(dut.settings, settings(geometry))
-    ctx.set(dut.model, place.model)
-    ctx.set(dut.draw_sets, place.sets)
+    ctx.set(dut.model, placement.model)
+    ctx.set(dut.draw_sets, placement.sets)
     for i in range(2):
-        region = {"address": place.addresses[i], "stride": place.strides[i], "beats": geometry.set_beats[i]}
+        region = {"address": placement.addresses[i], "stride": placement.strides[i], "beats": geometry.set_beats[i]}
         ctx.set(dut.regions[i], region)
 
 
@@ -65,22 +66,22 @@ def set_run(ctx: Any, dut: Reader, geometry: Run, place: Place) -> None:
 @pytest.mark.parametrize(("rows_per_beat", "outputs", "table"), [(1, 1, False), (2, 3, False), (2, 3, True)])
 def test_beats(rows_per_beat, outputs, table, rates, errors, seed):
     rng = Random(seed)
-    geometry = some_run(rng, rows_per_beat, outputs, table=table)
-    place = some_place(rng, geometry)
+    geometry = random_shape(rng, rows_per_beat, outputs, table_lanes=table)
+    placement = random_placement(rng, geometry)
     dut = Reader(geometry.config)
-    expected = beat_addresses(geometry, place)
+    expected = beat_addresses(geometry, placement)
     got: tuple[list[int], list[int]] = ([], [])
 
-    async def bench(ctx: Any) -> None:
+    async def testbench(ctx: Any) -> None:
         memory = Memory(rng, dut, rows_per_beat, rates, errors)
-        set_run(ctx, dut, geometry, place)
+        set_run(ctx, dut, geometry, placement)
         await ctx.tick()
         ctx.set(dut.load, 1)
         await ctx.tick()
         ctx.set(dut.load, 0)
-        stopped, patience = 0, 0
-        while [*map(len, got)] != [*map(len, expected)] and patience < 1000:
-            patience += 1
+        stopped, idle_cycles = 0, 0
+        while [*map(len, got)] != [*map(len, expected)] and idle_cycles < 1000:
+            idle_cycles += 1
             stopped = max(stopped - 1, 0) or (rng.randint(1, 100) if rng.random() < 0.01 else 0)
             ctx.set(dut.enable, not stopped)
             for beats, words in zip(dut.beats, got, strict=True):
@@ -88,16 +89,16 @@ def test_beats(rows_per_beat, outputs, table, rates, errors, seed):
                 ctx.set(beats.ready, ready)
                 if ready and ctx.get(beats.valid):
                     words.append(ctx.get(beats.payload))
-                    patience = 0
+                    idle_cycles = 0
             memory.cycle(ctx)
             await ctx.tick()
         ctx.set(dut.enable, 1)
-        for _ in range(80):  # nothing more comes
+        for _ in range(80):  # no further beat
             memory.cycle(ctx)
             assert not any(ctx.get(beats.valid) for beats in dut.beats)
             await ctx.tick()
         assert memory.asked == sum(map(len, expected))
         assert ctx.get(dut.idle)
 
-    run(dut, bench)
+    run(dut, testbench)
     assert got == expected

@@ -1,4 +1,4 @@
-"""Sizes of the regions, and how many cycles they take."""
+"""The sizes of the regions, and the cycles of their computation."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.helpers.blocks import Run, config, run, settings
+from tests.helpers.run_shapes import RunShape, settings, small_config
+from tests.helpers.simulation import run
 
 from bitlane_hw.memory.regions import RegionSizes
 
 
 @pytest.mark.parametrize(("rows_per_beat", "outputs"), [(1, 1), (2, 3), (8, 15)])
 def test_sizes(seed: int, rows_per_beat: int, outputs: int) -> None:
-    """However long a set is; the next start may come as soon as the last sizes are there."""
+    """Sets of any length; the next start may come as soon as the last sizes are valid."""
     rng = Random(seed)
-    dut = RegionSizes(config(rows_per_beat, outputs))
+    dut = RegionSizes(small_config(rows_per_beat, outputs))
 
-    def case(chunks: int, base_digits: int, groups: int) -> Run:
-        return Run(chunks, base_digits, 1, groups, 1, 1, rows_per_beat=rows_per_beat, outputs=outputs)
+    def case(chunks: int, base_digits: int, groups: int) -> RunShape:
+        return RunShape(chunks, base_digits, 1, groups, 1, 1, rows_per_beat=rows_per_beat, outputs=outputs)
 
     most = (1 << 24) - 1
     cases = [
@@ -50,17 +51,17 @@ def test_sizes(seed: int, rows_per_beat: int, outputs: int) -> None:
     run(dut, testbench)
 
 
-def test_as_many_beats_as_there_are_addresses() -> None:
-    dut = RegionSizes(config(2))
-    assert len(dut.base_beats) == len(dut.draw_beats) == config(2).address_bits - 3
+def test_sizes_have_the_width_of_a_beat_address() -> None:
+    dut = RegionSizes(small_config(2))
+    assert len(dut.base_beats) == len(dut.draw_beats) == small_config(2).address_bits - 3
 
 
-def test_a_start_that_comes_early(seed: int) -> None:
-    """A refused run's sizes may still be worked out when the next run starts: they are forgotten."""
+def test_a_new_start_discards_the_computation(seed: int) -> None:
+    """A run may start while the sizes of a refused run are still computed."""
     rng = Random(seed)
-    dut = RegionSizes(config())
-    refused = Run(chunks=4, base_digits=15, draws=1, groups=1000, batch_groups=1, epochs=1)
-    geometry = Run(chunks=3, base_digits=5, draws=1, groups=7, batch_groups=1, epochs=1)
+    dut = RegionSizes(small_config())
+    refused = RunShape(chunks=4, base_digits=15, draws=1, groups=1000, batch_groups=1, epochs=1)
+    geometry = RunShape(chunks=3, base_digits=5, draws=1, groups=7, batch_groups=1, epochs=1)
 
     async def testbench(ctx: Any) -> None:
         for _ in range(10):

@@ -1,4 +1,4 @@
-"""A model's chunks and an epoch's record as beats."""
+"""Chunks of models and records of epochs as beats."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.helpers.blocks import config, pack, run, some_int
+from tests.helpers.integer_model import pack, random_int
+from tests.helpers.run_shapes import small_config
+from tests.helpers.simulation import run
 
 from bitlane_hw.memory.storer import Storer
 
 
 @pytest.mark.parametrize(("rows_per_beat", "outputs"), [(1, 1), (1, 15), (2, 1), (4, 5), (8, 1), (8, 15)])
 def test_beats(seed: int, rows_per_beat: int, outputs: int) -> None:
-    """The beats of each request from its first, whatever was taken before: of 16 words, or a power of two of them."""
+    """The beats of each request from the first one on, independently of earlier requests."""
     rng = Random(seed)
-    dut = Storer(config(rows_per_beat, outputs))
+    dut = Storer(small_config(rows_per_beat, outputs))
     width = 64 * rows_per_beat
     record_words = max(rows_per_beat, 1 << outputs.bit_length())
 
     async def testbench(ctx: Any) -> None:
         for _ in range(20):
             trace = rng.randrange(2)
-            masters = [some_int(rng, 32) for _ in range(32)]
-            stamp, losses = rng.getrandbits(64), [some_int(rng, 64) for _ in range(outputs)]
+            masters = [random_int(rng, 32) for _ in range(32)]
+            stamp, losses = rng.getrandbits(64), [random_int(rng, 64) for _ in range(outputs)]
             content = pack([stamp, *losses], 64) if trace else pack(masters, 32)
             ctx.set(dut.begin, 1)
             ctx.set(dut.beats.ready, 0)

@@ -1,4 +1,4 @@
-"""The write master against a memory with pauses everywhere."""
+"""The write master against a memory with random pauses."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ from typing import Any
 import pytest
 from amaranth.hdl import Module
 from amaranth.lib.wiring import connect
-from tests.helpers.blocks import config, pack, run, some_int
+from tests.helpers.integer_model import pack, random_int
+from tests.helpers.run_shapes import small_config
+from tests.helpers.simulation import run
 
 from bitlane_hw.memory.storer import Storer
 from bitlane_hw.memory.writer import Writer
 
 OKAY, SLVERR, DECERR = 0b00, 0b10, 0b11
-SIZES = {1: 3, 2: 4, 4: 5, 8: 6}  # AWSIZE by rows_per_beat
+SIZES = {1: 3, 2: 4, 4: 5, 8: 6}  # AWSIZE, by rows_per_beat
 
 
 class Memory:
-    """Takes addresses and beats when it likes, answers a while after a burst's last beat."""
+    """Accept addresses and beats at random; answer some cycles after the last beat of a burst."""
 
     def __init__(self, rng: Random, dut: Writer, rows_per_beat: int, rate: float, responses: dict[int, int]):
         self.rng = rng
         self.dut = dut
         self.rows_per_beat = rows_per_beat
         self.rate = rate
-        self.responses = responses  # by number of the burst; OKAY where none is given
+        self.responses = responses  # by index of the burst; default: OKAY
         self.bursts: list[tuple[int, list[int]]] = []
         self.left = 0
         self.answered = 0
@@ -34,7 +36,7 @@ class Memory:
         self.held: dict[str, Any] = {}
 
     def cycle(self, ctx: Any) -> int:
-        """Sets this cycle's inputs, checks its outputs; returns the response that is given in it."""
+        """Set the inputs of this cycle and check its outputs; return the response that is given in it."""
         axi = self.dut.axi
         aw, w, b = (self.rng.random() < self.rate for _ in range(3))
         ctx.set(axi.awready, aw)
@@ -51,7 +53,7 @@ class Memory:
         self._stable(ctx, "aw", aw, ("awaddr", "awlen", "awsize", "awburst", "awid"))
         self._stable(ctx, "w", w, ("wdata", "wstrb", "wlast"))
         if ctx.get(axi.wvalid):
-            assert self.left, "a beat before its address"
+            assert self.left, "a beat precedes its address"
             assert ctx.get(axi.wlast) == (self.left == 1)
             assert ctx.get(axi.wstrb) == (1 << 8 * self.rows_per_beat) - 1
             if w:
@@ -60,7 +62,7 @@ class Memory:
                 if not self.left:
                     self.complete.append(len(self.bursts))
         if ctx.get(axi.awvalid) and aw:
-            assert not self.left, "an address before the last one's beats"
+            assert not self.left, "an address precedes the beats of the previous burst"
             assert (ctx.get(axi.awsize), ctx.get(axi.awburst)) == (SIZES[self.rows_per_beat], 1)
             self.left = ctx.get(axi.awlen) + 1
             self.bursts.append((ctx.get(axi.awaddr), []))
@@ -70,7 +72,7 @@ class Memory:
         valid = ctx.get(getattr(self.dut.axi, f"{channel}valid"))
         seen = [ctx.get(getattr(self.dut.axi, name)) for name in payload]
         if channel in self.held:
-            assert valid and seen == self.held.pop(channel), f"{channel} changed while it waited"
+            assert valid and seen == self.held.pop(channel), f"{channel} changed before it was taken"
         if valid and not ready:
             self.held[channel] = seen
 
@@ -78,8 +80,8 @@ class Memory:
 def write(
     rng: Random, rows_per_beat: int, bursts: list[tuple[int, list[int]]], rate: float, responses: dict[int, int]
 ) -> None:
-    """Hands all bursts to a writer; checks what memory gets, `idle` and `response` in every cycle."""
-    dut = Writer(config(rows_per_beat))
+    """Send all bursts through a writer; check the memory, `idle` and `response` in every cycle."""
+    dut = Writer(small_config(rows_per_beat))
     memory = Memory(rng, dut, rows_per_beat, rate, responses)
 
     async def testbench(ctx: Any) -> None:
@@ -130,16 +132,16 @@ def test_bursts(seed: int, rate: float, rows_per_beat: int) -> None:
 
 
 @pytest.mark.parametrize("error", [SLVERR, DECERR])
-def test_an_error_is_latched(seed: int, error: int) -> None:
+def test_an_error_response_is_latched(seed: int, error: int) -> None:
     rng = Random(seed)
     bursts = [(128 * i, [i] * 16) for i in range(6)]
     write(rng, 1, bursts, 0.5, {rng.randrange(6): error})
 
 
 @pytest.mark.parametrize("beats", [1, 2, 16])
-def test_beats_flow_one_a_cycle(beats: int) -> None:
-    """A burst takes its beats, and two cycles for the request and its address."""
-    dut = Writer(config())
+def test_one_beat_a_cycle(beats: int) -> None:
+    """A burst takes one cycle for each beat, and two cycles for request and address."""
+    dut = Writer(small_config())
 
     async def testbench(ctx: Any) -> None:
         ctx.set(dut.axi.awready, 1)
@@ -159,9 +161,9 @@ def test_beats_flow_one_a_cycle(beats: int) -> None:
 @pytest.mark.parametrize(("rows_per_beat", "outputs"), [(1, 1), (1, 15), (2, 3), (8, 3), (8, 15)])
 @pytest.mark.parametrize("rate", [1, 0.4])
 def test_with_the_storer(seed: int, rate: float, rows_per_beat: int, outputs: int) -> None:
-    """Chunks and records in any order: each burst begins with its first beat, whatever beats were shown before."""
+    """Chunks and records in any order: each burst starts with its first beat."""
     rng = Random(seed)
-    built = config(rows_per_beat, outputs)
+    built = small_config(rows_per_beat, outputs)
     m = Module()
     m.submodules.storer = storer = Storer(built)
     m.submodules.writer = writer = Writer(built)
@@ -172,19 +174,21 @@ def test_with_the_storer(seed: int, rate: float, rows_per_beat: int, outputs: in
     expected = []
 
     async def ask(ctx: Any, trace: bool) -> None:
-        """A burst from its request to its last beat; the next may be asked for a cycle later."""
-        values = [some_int(rng, 64) for _ in range(1 + outputs)] if trace else [some_int(rng, 32) for _ in range(32)]
+        """Request a burst and wait for its last beat; the next one may be requested one cycle later."""
+        values = (
+            [random_int(rng, 64) for _ in range(1 + outputs)] if trace else [random_int(rng, 32) for _ in range(32)]
+        )
         if trace:
             ctx.set(storer.stamp, values[0] & (1 << 64) - 1)
             for output, loss in enumerate(values[1:]):
                 ctx.set(storer.losses[output], loss & (1 << 64) - 1)
         else:
             ctx.set(storer.masters, pack(values, 32))
-        whole = pack(values, 64 if trace else 32)
+        content = pack(values, 64 if trace else 32)
         beats = (record_words if trace else 16) // rows_per_beat
         address = 1024 * rng.randrange(1 << 20)
         expected.append(
-            (address, [whole >> (64 * rows_per_beat * i) & (1 << 64 * rows_per_beat) - 1 for i in range(beats)])
+            (address, [content >> (64 * rows_per_beat * i) & (1 << 64 * rows_per_beat) - 1 for i in range(beats)])
         )
         ctx.set(storer.trace, trace)
         ctx.set(writer.requests.payload, {"address": address, "beats": beats})
@@ -198,7 +202,7 @@ def test_with_the_storer(seed: int, rate: float, rows_per_beat: int, outputs: in
                 return
             taken = taken or ready
             ctx.set(writer.requests.valid, not taken)
-        pytest.fail("a burst that does not end")
+        pytest.fail("the burst does not end")
 
     async def testbench(ctx: Any) -> None:
         for trace in (False, False, True, True, *(rng.random() < 0.5 for _ in range(8))):

@@ -1,4 +1,4 @@
-"""The ports against the pins of the PS7 primitive, and the channels against streams."""
+"""The signals of the AXI3 ports against the specification."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def address_channel(prefix: str, id_bits: int) -> dict[str, tuple[int, int]]:
 
 
 def test_signals() -> None:
-    """Name, bits, and whether the side that starts transfers drives it (Arm IHI 0022, AXI3 chapters)."""
+    """Name, width, and whether the master drives the signal (Arm IHI 0022, AXI3 chapters)."""
     expected = {
         **address_channel("ar", 6),
         **address_channel("aw", 6),

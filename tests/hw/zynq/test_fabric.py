@@ -1,4 +1,4 @@
-"""What fits a Zynq-7000, and that its adapters leave the accelerator as it is."""
+"""The builds that a Zynq-7000 supports, and the HP ports that they use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_ports(width: int, names: tuple[str, ...]) -> None:
     ("wrong", "named"),
     [({"width": 256}, "width=256 must be 64 .* or 128"), ({"address_bits": 40}, "address_bits=40 must be 32")],
 )
-def test_what_does_not_fit_is_named(wrong: dict[str, int], named: str) -> None:
+def test_an_unsupported_build_is_refused(wrong: dict[str, int], named: str) -> None:
     config = AcceleratorConfig(**({"address_bits": 32} | wrong))
     with pytest.raises(ValueError, match=named):
         hp_names(config)

@@ -1,4 +1,4 @@
-"""64 bits on one HP port: the same bursts, the memory's words."""
+"""The 64-bit memory port on one HP port: same bursts, same words."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.helpers.axi3_ports import (
     Reads,
     Writes,
     expected_reads,
+    random_bursts,
     simulate,
-    some_bursts,
 )
-from tests.helpers.blocks import Bench
+from tests.helpers.simulation import BlockSimulator
 
 from bitlane_hw.zynq.memory_port import MemoryPort
 
@@ -24,44 +24,44 @@ WORD = 8  # bytes
 
 
 @pytest.fixture(scope="module")
-def bench() -> Bench:
-    return Bench(MemoryPort())
+def simulator() -> BlockSimulator:
+    return BlockSimulator(MemoryPort())
 
 
 @pytest.mark.parametrize("rate", [1, 0.5, 0.2])
-def test_reads(bench: Bench, seed: int, rate: float) -> None:
-    """Every burst as it was asked for, with its ID; failed words fail."""
+def test_reads(simulator: BlockSimulator, seed: int, rate: float) -> None:
+    """Every burst as requested, with its ID; failed words have their responses."""
     rng = Random(seed)
-    bursts = [(rng.randrange(2), *burst) for burst in some_bursts(rng, 40, WORD)]
+    bursts = [(rng.randrange(2), *burst) for burst in random_bursts(rng, 40, WORD)]
     failing = rng.sample([address for _, address, _ in bursts], 8)
     memory = Memory({address: rng.choice((SLVERR, DECERR)) for address in failing})
-    hp = HpPort(rng, bench.dut.hp0, memory, latency=rng.choice((1, 20)), rate=rate)
-    reads = Reads(rng, bench.dut.read, bursts, rate)
+    hp = HpPort(rng, simulator.dut.hp0, memory, latency=rng.choice((1, 20)), rate=rate)
+    reads = Reads(rng, simulator.dut.read, bursts, rate)
     expected = expected_reads(memory, bursts, 1)
-    simulate(bench, [reads, hp], lambda: len(reads.beats) == len(expected), 8000)
+    simulate(simulator, [reads, hp], lambda: len(reads.beats) == len(expected), 8000)
     assert reads.beats == expected
     assert hp.bursts == [burst[1:] for burst in bursts]
 
 
 @pytest.mark.parametrize("rate", [1, 0.5])
-def test_writes(bench: Bench, seed: int, rate: float) -> None:
+def test_writes(simulator: BlockSimulator, seed: int, rate: float) -> None:
     rng = Random(seed)
-    bursts = [(address, [rng.getrandbits(64) for _ in range(n)]) for address, n in some_bursts(rng, 20, WORD)]
+    bursts = [(address, [rng.getrandbits(64) for _ in range(n)]) for address, n in random_bursts(rng, 20, WORD)]
     failing = rng.choice(bursts)[0]
     memory = Memory({failing: DECERR})
-    hp = HpPort(rng, bench.dut.hp0, memory, rate=rate)
-    writes = Writes(rng, bench.dut.write, bursts, rate)
-    simulate(bench, [writes, hp], lambda: len(writes.answers) == len(bursts), 4000)
+    hp = HpPort(rng, simulator.dut.hp0, memory, rate=rate)
+    writes = Writes(rng, simulator.dut.write, bursts, rate)
+    simulate(simulator, [writes, hp], lambda: len(writes.answers) == len(bursts), 4000)
     words = {address + WORD * i: word for address, beats in bursts for i, word in enumerate(beats)}
     words.pop(failing)
     assert memory.written == words
     assert writes.answers == [(0, DECERR if address == failing else 0) for address, _ in bursts]
 
 
-def test_a_word_a_cycle(bench: Bench, seed: int) -> None:
-    """A cycle more each way than the memory takes, and then no gap."""
+def test_one_word_a_cycle(simulator: BlockSimulator, seed: int) -> None:
+    """One more cycle in each direction than the memory takes, and then no gap."""
     rng = Random(seed)
-    hp = HpPort(rng, bench.dut.hp0, Memory(), latency=40)
-    reads = Reads(rng, bench.dut.read, [(0, 128 * i, 16) for i in range(1, 20)])
-    simulate(bench, [reads, hp], lambda: len(reads.beats) == 19 * 16, 1000)
+    hp = HpPort(rng, simulator.dut.hp0, Memory(), latency=40)
+    reads = Reads(rng, simulator.dut.read, [(0, 128 * i, 16) for i in range(1, 20)])
+    simulate(simulator, [reads, hp], lambda: len(reads.beats) == 19 * 16, 1000)
     assert reads.cycles == list(range(42, 42 + 19 * 16))

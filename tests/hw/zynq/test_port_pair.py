@@ -1,4 +1,4 @@
-"""128 bits on two HP ports: the memory's words, in order, at full rate."""
+"""The 128-bit memory port on two HP ports: the words of the memory, in order, at full rate."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.helpers.axi3_ports import (
     Reads,
     Writes,
     expected_reads,
+    random_bursts,
     simulate,
-    some_bursts,
 )
-from tests.helpers.blocks import Bench
+from tests.helpers.simulation import BlockSimulator
 
 from bitlane_hw.zynq.port_pair import PortPair
 
@@ -25,21 +25,21 @@ WORDS = 2
 
 
 @pytest.fixture(scope="module")
-def bench() -> Bench:
-    return Bench(PortPair())
+def simulator() -> BlockSimulator:
+    return BlockSimulator(PortPair())
 
 
 @pytest.mark.parametrize(("rates", "latencies"), [((1, 1), (1, 1)), ((0.5, 0.5), (3, 20)), ((0.2, 0.9), (30, 1))])
-def test_reads(bench: Bench, seed: int, rates: tuple[float, float], latencies: tuple[int, int]) -> None:
-    """Any bursts of both IDs in the order of their requests, each cut as promised, whatever the ports do."""
+def test_reads(simulator: BlockSimulator, seed: int, rates: tuple[float, float], latencies: tuple[int, int]) -> None:
+    """Bursts of both IDs in the order of the requests, each split as documented, at any rate of the ports."""
     rng = Random(seed)
-    dut = bench.dut
+    dut = simulator.dut
     memory = Memory()
-    bursts = [(rng.randrange(2), *burst) for burst in some_bursts(rng, 40, BEAT)]
+    bursts = [(rng.randrange(2), *burst) for burst in random_bursts(rng, 40, BEAT)]
     hps = [HpPort(rng, port, memory, *how) for port, *how in zip((dut.hp0, dut.hp1), latencies, rates, strict=True)]
     reads = Reads(rng, dut.read, bursts, rate=rng.choice((1.0, 0.6)))
     expected = expected_reads(memory, bursts, WORDS)
-    simulate(bench, [reads, *hps], lambda: len(reads.beats) == len(expected), 8000)
+    simulate(simulator, [reads, *hps], lambda: len(reads.beats) == len(expected), 8000)
     assert reads.beats == expected
     assert hps[0].bursts == [(address, 2 * -(-beats // 2)) for _, address, beats in bursts]
     assert hps[1].bursts == [
@@ -47,32 +47,32 @@ def test_reads(bench: Bench, seed: int, rates: tuple[float, float], latencies: t
     ]
 
 
-def test_a_failed_word_is_a_failed_beat(bench: Bench, seed: int) -> None:
-    """SLVERR and DECERR of either word, and the worse of both."""
+def test_a_failed_word_is_a_failed_beat(simulator: BlockSimulator, seed: int) -> None:
+    """A beat has the worse response of its two words: SLVERR or DECERR of either word."""
     rng = Random(seed)
-    dut = bench.dut
-    bursts = [(rng.randrange(2), *burst) for burst in some_bursts(rng, 24, BEAT)]
+    dut = simulator.dut
+    bursts = [(rng.randrange(2), *burst) for burst in random_bursts(rng, 24, BEAT)]
     words = [at for _, address, beats in bursts for at in range(address, address + BEAT * beats, 8)]
     memory = Memory({at: rng.choice((SLVERR, DECERR)) for at in rng.sample(words, len(words) // 4)})
     hps = [HpPort(rng, port, memory, rate=0.8) for port in (dut.hp0, dut.hp1)]
     reads = Reads(rng, dut.read, bursts)
     expected = expected_reads(memory, bursts, WORDS)
-    simulate(bench, [reads, *hps], lambda: len(reads.beats) == len(expected), 4000)
+    simulate(simulator, [reads, *hps], lambda: len(reads.beats) == len(expected), 4000)
     assert reads.beats == expected
     assert {beat[2] for beat in expected} == {0, SLVERR, DECERR}
 
 
 @pytest.mark.parametrize("rate", [1, 0.5])
-def test_writes(bench: Bench, seed: int, rate: float) -> None:
-    """Bursts of 1 to 8 beats to the first port, words in order, a response for each."""
+def test_writes(simulator: BlockSimulator, seed: int, rate: float) -> None:
+    """Bursts of 1 to 8 beats to the first port, words in order, one response for each."""
     rng = Random(seed)
-    dut = bench.dut
-    bursts = [(address, [rng.getrandbits(128) for _ in range(n)]) for address, n in some_bursts(rng, 20, BEAT, 8)]
+    dut = simulator.dut
+    bursts = [(address, [rng.getrandbits(128) for _ in range(n)]) for address, n in random_bursts(rng, 20, BEAT, 8)]
     bad = rng.randrange(len(bursts))
     memory = Memory({bursts[bad][0]: SLVERR})
     hps = [HpPort(rng, port, memory, rate=rate) for port in (dut.hp0, dut.hp1)]
     writes = Writes(rng, dut.write, bursts, rate)
-    simulate(bench, [writes, *hps], lambda: len(writes.answers) == len(bursts), 4000)
+    simulate(simulator, [writes, *hps], lambda: len(writes.answers) == len(bursts), 4000)
     words = {address + 8 * i: word for address, beats in bursts for i, word in enumerate(_words(beats))}
     assert memory.written == {address: word for address, word in words.items() if address not in memory.responses}
     assert [response for _, response in writes.answers] == [SLVERR if bursts[bad][0] == a else 0 for a, _ in bursts]
@@ -83,27 +83,27 @@ def _words(beats: list[int]) -> list[int]:
 
 
 @pytest.mark.parametrize("beats", [16, 15])
-def test_a_long_stream_keeps_both_ports_busy(bench: Bench, seed: int, beats: int) -> None:
-    """Memory answers after 40 cycles: 0.98 of the beats a cycle that a port of a word a cycle allows, at least."""
+def test_a_long_stream_keeps_both_ports_busy(simulator: BlockSimulator, seed: int, beats: int) -> None:
+    """With a latency of 40 cycles: at least 0.98 of the rate of a port with one word a cycle."""
     rng = Random(seed)
-    dut = bench.dut
+    dut = simulator.dut
     memory = Memory()
     bursts = [(i % 3 == 0, 256 * (i + 1), beats) for i in range(40)]
     hps = [HpPort(rng, port, memory, latency=40) for port in (dut.hp0, dut.hp1)]
     reads = Reads(rng, dut.read, bursts)
     total = beats * len(bursts)
-    simulate(bench, [reads, *hps], lambda: len(reads.beats) == total, 4000)
+    simulate(simulator, [reads, *hps], lambda: len(reads.beats) == total, 4000)
     rate = (total - 1) / (reads.cycles[-1] - reads.cycles[0])
     busiest = 2 * -(-beats // 2)  # words of a burst on the first port
     assert 0.98 * beats / busiest <= rate <= 1
 
 
-def test_latency(bench: Bench, seed: int) -> None:
+def test_latency(simulator: BlockSimulator, seed: int) -> None:
     """Two cycles to the ports and three back, for a beat of two words."""
     rng = Random(seed)
-    dut = bench.dut
+    dut = simulator.dut
     hps = [HpPort(rng, port, Memory(), latency=10) for port in (dut.hp0, dut.hp1)]
     reads = Reads(rng, dut.read, [(0, 4096, 1)])
-    simulate(bench, [reads, *hps], lambda: reads.beats, 100)
-    # AR is offered in cycle 0 and taken by the port in cycle 2; its second word comes in cycle 2 + 10 + 1.
+    simulate(simulator, [reads, *hps], lambda: reads.beats, 100)
+    # AR is offered in cycle 0 and taken by the port in cycle 2; its second word arrives in cycle 2 + 10 + 1.
     assert reads.cycles == [2 + 10 + 1 + 3]

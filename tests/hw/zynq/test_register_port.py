@@ -1,4 +1,4 @@
-"""AXI3 bursts of any kind against registers of bytes, with pauses everywhere."""
+"""AXI3 bursts of any kind against a slave with 4 KiB of registers, with random pauses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.helpers.axi3_ports import SLVERR, Stable
-from tests.helpers.blocks import Bench
+from tests.helpers.simulation import BlockSimulator
 
 from bitlane_hw.zynq.register_port import RegisterPort
 
@@ -19,7 +19,7 @@ WINDOW = 4096
 
 @dataclass
 class Burst:
-    """As an address channel says it."""
+    """The signals of an address channel."""
 
     tag: int
     address: int
@@ -28,7 +28,7 @@ class Burst:
     kind: int
 
     def addresses(self) -> list[int]:
-        """Of each beat: Arm IHI 0022, section A3.4.1, with its names."""
+        """Return the address of each beat: Arm IHI 0022, section A3.4.1, with its names."""
         number_bytes = 1 << self.size
         aligned = self.address // number_bytes * number_bytes
         if self.kind == FIXED:
@@ -40,7 +40,7 @@ class Burst:
         return [lower + (self.address - lower + n * number_bytes) % container for n in range(self.beats)]
 
 
-def some_burst(rng: Random) -> Burst:
+def random_burst(rng: Random) -> Burst:
     size, kind = rng.randrange(3), rng.randrange(3)
     beats = rng.choice((2, 4, 8, 16)) if kind == WRAP else rng.choice((1, 2, 16, rng.randint(1, 16)))
     address = 0x4000_0000 + rng.randrange(WINDOW - 64)
@@ -48,7 +48,7 @@ def some_burst(rng: Random) -> Burst:
 
 
 class Lite:
-    """A slave on AXI4-Lite: 4 KiB, of which words that `bad` names answer with an error."""
+    """An AXI4-Lite slave with 4 KiB; the words in `bad` answer with an error."""
 
     def __init__(self, rng: Random, bus: Any, rate: float, bad: frozenset[int] = frozenset()):
         self.rng, self.bus, self.rate, self.bad = rng, bus, rate, bad
@@ -104,14 +104,14 @@ class Lite:
 
 
 def store(memory: bytearray, word: int, value: int, strobes: int) -> None:
-    """The bytes of a word that the strobes name."""
+    """Store the bytes of a word that have a strobe."""
     for i in range(4):
         if strobes >> i & 1:
             memory[word + i] = value >> 8 * i & 0xFF
 
 
 class Master:
-    """AXI3 reads and writes at once, each burst after the one before has been answered."""
+    """AXI3 reads and writes at the same time, each burst after the response to the previous one."""
 
     def __init__(self, rng: Random, gp: Any, rate: float, reads: list[Burst], writes: list[Burst], lanes: list[Any]):
         self.rng, self.gp, self.rate = rng, gp, rate
@@ -161,17 +161,17 @@ class Master:
             self.beats.append(beat)
         answer = ctx.get(gp.bid), ctx.get(gp.bresp)
         if self.stable("b", ctx.get(gp.bvalid), self.ready["b"], answer):
-            assert not self.left, "an answer before the last beat"
+            assert not self.left, "a response before the last beat"
             self.answers.append(answer)
 
 
 @pytest.fixture(scope="module")
-def bench() -> Bench:
-    return Bench(RegisterPort())
+def simulator() -> BlockSimulator:
+    return BlockSimulator(RegisterPort())
 
 
-def run(bench: Bench, master: Master, lite: Lite, reads: int, writes: int) -> int:
-    """Cycles until so many beats and answers are there."""
+def run(simulator: BlockSimulator, master: Master, lite: Lite, reads: int, writes: int) -> int:
+    """Simulate until all beats and responses have arrived; return the cycles."""
     cycles = 0
 
     async def testbench(ctx: Any) -> None:
@@ -183,52 +183,54 @@ def run(bench: Bench, master: Master, lite: Lite, reads: int, writes: int) -> in
                 part.observe(ctx)
             await ctx.tick()
             cycles += 1
-            assert cycles < 20_000, "it hangs"
+            assert cycles < 20_000, "no progress"
 
-    bench.run(testbench)
+    simulator.run(testbench)
     return cycles
 
 
 @pytest.mark.parametrize(("rate", "slave"), [(1, 1), (0.5, 0.5), (1, 0.3), (0.3, 1)])
-def test_reads_beside_writes(bench: Bench, seed: int, rate: float, slave: float) -> None:
-    """Each beat its word, each burst its ID; errors of a read stay with their beat."""
+def test_reads_beside_writes(simulator: BlockSimulator, seed: int, rate: float, slave: float) -> None:
+    """Each beat accesses its word, each burst has its ID; read errors belong to their beat."""
     rng = Random(seed)
-    reads = [some_burst(rng) for _ in range(25)]
+    reads = [random_burst(rng) for _ in range(25)]
     written = frozenset(range(WINDOW // 2, WINDOW, 4))
-    writes = [burst for _ in range(60) if (burst := some_burst(rng)).address % WINDOW >= WINDOW // 2 + 64][:12]
+    writes = [burst for _ in range(60) if (burst := random_burst(rng)).address % WINDOW >= WINDOW // 2 + 64][:12]
     reads = [burst for burst in reads if burst.address % WINDOW < WINDOW // 2 - 64]
     bad = frozenset(word for word in range(0, WINDOW, 4) if word not in written and rng.random() < 0.1)
-    lite = Lite(rng, bench.dut.lite, slave, bad)
+    lite = Lite(rng, simulator.dut.lite, slave, bad)
     lanes = [(rng.getrandbits(32), rng.getrandbits(4)) for burst in writes for _ in range(burst.beats)]
-    master = Master(rng, bench.dut.gp, rate, reads, writes, lanes)
+    master = Master(rng, simulator.dut.gp, rate, reads, writes, lanes)
     expected = bytearray(lite.bytes)
-    places = [at % WINDOW // 4 * 4 for burst in writes for at in burst.addresses()]
-    for place, lane in zip(places, lanes, strict=True):
-        store(expected, place, *lane)
+    addresses = [at % WINDOW // 4 * 4 for burst in writes for at in burst.addresses()]
+    for address, lane in zip(addresses, lanes, strict=True):
+        store(expected, address, *lane)
     beats = []
     for burst in reads:
         for i, at in enumerate(burst.addresses()):
             word = at % WINDOW // 4 * 4
             value = int.from_bytes(lite.bytes[word : word + 4], "little")
             beats.append((burst.tag, value, SLVERR if word in bad else 0, int(i == burst.beats - 1)))
-    run(bench, master, lite, len(beats), len(writes))
+    run(simulator, master, lite, len(beats), len(writes))
     assert master.beats == beats
     assert master.answers == [(burst.tag, 0) for burst in writes]
     assert lite.bytes == expected
 
 
-def test_a_failed_beat_fails_the_write(bench: Bench, seed: int) -> None:
+def test_a_failed_beat_fails_the_write(simulator: BlockSimulator, seed: int) -> None:
     rng = Random(seed)
     writes = [Burst(i, 64 * i, 4, 2, INCR) for i in range(6)]
-    lite = Lite(rng, bench.dut.lite, 0.7, frozenset({64 * 2 + 4, 64 * 5}))
-    master = Master(rng, bench.dut.gp, 0.7, [], writes, [(i, 15) for i in range(24)])
-    run(bench, master, lite, 0, 6)
+    lite = Lite(rng, simulator.dut.lite, 0.7, frozenset({64 * 2 + 4, 64 * 5}))
+    master = Master(rng, simulator.dut.gp, 0.7, [], writes, [(i, 15) for i in range(24)])
+    run(simulator, master, lite, 0, 6)
     assert master.answers == [(i, SLVERR if i in (2, 5) else 0) for i in range(6)]
 
 
-def test_cycles_of_a_beat(bench: Bench, seed: int) -> None:
-    """Three cycles and the slave's, here one, for each beat of a read; one more for the address."""
+def test_cycles_of_a_beat(simulator: BlockSimulator, seed: int) -> None:
+    """A beat of a read takes three cycles if the slave answers in the next cycle."""
     rng = Random(seed)
-    lite = Lite(rng, bench.dut.lite, 1)
-    cycles = [run(bench, Master(rng, bench.dut.gp, 1, [Burst(0, 0, n, 2, INCR)], [], []), lite, n, 0) for n in (1, 16)]
+    lite = Lite(rng, simulator.dut.lite, 1)
+    cycles = [
+        run(simulator, Master(rng, simulator.dut.gp, 1, [Burst(0, 0, n, 2, INCR)], [], []), lite, n, 0) for n in (1, 16)
+    ]
     assert cycles[1] - cycles[0] == 15 * 3

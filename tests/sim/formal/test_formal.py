@@ -31,7 +31,7 @@ from bitlane_hw.zynq.upsizer import BurstUpsizer
 from bitlane_sim.formal.__main__ import main
 from bitlane_sim.formal.proof import CONFIG, TABLE
 from bitlane_sim.formal.proofs import PROOFS
-from bitlane_sim.formal.runner import Tools, Verdict, find, prove
+from bitlane_sim.formal.runner import Tools, Verdict, find_tools, prove
 
 # Of the blocks' constructors, by name.
 ARGUMENTS = {
@@ -55,7 +55,7 @@ def make(kind: type) -> Any:
 @pytest.fixture(scope="module")
 def tools() -> Tools:
     try:
-        return find()
+        return find_tools()
     except DeviceError as error:
         pytest.skip(str(error))
 
@@ -105,8 +105,8 @@ def no_pause(m: Any, block: Any) -> None:
 
 
 def overwrites(m: Any, block: Any) -> None:
-    with m.If(block.put.valid):
-        m.d.sync += block.got.payload.eq(block.put.payload)
+    with m.If(block.input.valid):
+        m.d.sync += block.output.payload.eq(block.input.payload)
 
 
 def ends_early(m: Any, block: Any) -> None:
@@ -129,8 +129,8 @@ def uncached(m: Any, block: Any) -> None:
     m.d.comb += block.hp0.arcache.eq(0)
 
 
-@pytest.mark.parametrize("name", ["writer", "gradient", "table_pass", "burst_splitter"])
-def test_proved(tools: Tools, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["writer", "gradient", "table_pass", "burst_downsizer"])
+def test_a_correct_block_is_proved(tools: Tools, tmp_path: Path, name: str) -> None:
     result = prove(PROOFS[name], tools, tmp_path)
     assert result.verdict is Verdict.PROVED, result.notes
 
@@ -142,15 +142,15 @@ def test_proved(tools: Tools, tmp_path: Path, name: str) -> None:
         ("writer", Writer, short_length),
         ("registers_live", Registers, impatient),
         ("registers_live", Registers, deaf),
-        ("walker", AddressGenerator, wrong_place),
+        ("address_generator", AddressGenerator, wrong_place),
         ("gradient", GradientPass, skips),
         ("table_pass", TablePass, skips),
         ("table_pass", TablePass, no_pause),
         ("register_slice", RegisterSlice, overwrites),
         ("gp_reads", RegisterPort, ends_early),
         ("gp_live", RegisterPort, no_answer),
-        ("burst_splitter", BurstDownsizer, both_at_the_start),
-        ("burst_joiner", BurstUpsizer, one_port_only),
+        ("burst_downsizer", BurstDownsizer, both_at_the_start),
+        ("burst_upsizer", BurstUpsizer, one_port_only),
         ("memory_port", MemoryPort, uncached),
     ],
     ids=lambda value: getattr(value, "__name__", value),
@@ -162,12 +162,12 @@ def test_a_broken_block_is_not_proved(tools: Tools, tmp_path: Path, name: str, b
     assert any("Assert failed" in note for note in result.notes), result.notes
 
 
-def test_what_is_assumed_away_is_not_proved(tools: Tools, tmp_path: Path) -> None:
+def test_a_vacuous_proof_is_not_proved(tools: Tools, tmp_path: Path) -> None:
     proof = PROOFS["gradient"]
 
-    def nothing_starts(bench: Any) -> None:
-        proof.properties(bench)
-        bench.assume(~bench.block.start)
+    def nothing_starts(harness: Any) -> None:
+        proof.properties(harness)
+        harness.assume(~harness.block.start)
 
     result = prove(replace(proof, properties=nothing_starts), tools, tmp_path)
     assert result.verdict is not Verdict.PROVED
@@ -185,8 +185,8 @@ def unused() -> Iterator[None]:
 
 @pytest.mark.usefixtures("unused")
 def test_a_proof_must_cover_something() -> None:
-    with pytest.raises(ValueError, match="gradient covers nothing"):
-        replace(PROOFS["gradient"], properties=lambda bench: None).bench()
+    with pytest.raises(ValueError, match="proof 'gradient' has no cover"):
+        replace(PROOFS["gradient"], properties=lambda harness: None).harness()
 
 
 def test_exit_status(tools: Tools, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ def test_a_table_from_the_command_line(capsys):
         ("--codecs linear", "codec 'linear': give sign"),
         ("--codecs select-2", "codec 'select-2'"),
         ("--codecs ,", "not a list"),
-        ("--size 0", "at least a value"),
+        ("--size 0", "at least one value"),
         ("--size x", "not a list of sizes"),
         ("--size 1e400", "not a list of sizes"),
         ("--size 99999999", "no memory for tensors of 1e+08 MiB"),

@@ -1,4 +1,4 @@
-"""A block under proof: free inputs, a view of its inside, and the statements that proofs are made of."""
+"""A block under proof: free inputs, access to its internals, and the statements of properties."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from amaranth.lib import wiring
 
 
 class Inside:
-    """The signals and blocks of an elaborated block, by name: `inside["requester"]["credits_0"]`."""
+    """The signals and submodules of an elaborated block, by name: `inside["burst_generator"]["credits_0"]`.
+
+    Attributes
+    ----------
+    component : Component
+        The block.
+    """
 
     def __init__(self, fragment: Any):
         self._fragment = fragment
@@ -26,38 +32,56 @@ class Inside:
                     named.append(signal)
 
     def __getitem__(self, name: str) -> Any:
-        """The one signal, or the block, of this name. Raises KeyError where there is none or more than one."""
+        """Return the signal or the submodule of this name.
+
+        Raises
+        ------
+        KeyError
+            No signal or submodule has this name, or more than one.
+        """
         blocks = [fragment for fragment, block, _ in self._fragment.subfragments if block == name]
         found = self._signals.get(name, []) + [Inside(fragment) for fragment in blocks]
         if len(found) != 1:
-            raise KeyError(f"{len(found)} of {name!r}; there are {', '.join(sorted(self._signals))}")
+            signals = ", ".join(sorted(self._signals))
+            raise KeyError(f"{len(found)} signals or submodules are named {name!r}; need exactly one of: {signals}")
         return found[0]
 
     def peek(self, address: Any, shape: Any) -> Any:
-        """What this memory, or the only one in this block, holds at an address."""
+        """Return the content of this memory, or of the only memory in this block, at an address.
+
+        Raises
+        ------
+        KeyError
+            The block does not have exactly one memory.
+        """
         fragments = (self._fragment, *(block for block, *_ in self._fragment.subfragments))
         found = [fragment for fragment in fragments if hasattr(fragment, "read_port")]
         if len(found) != 1:
-            raise KeyError(f"{len(found)} memories")
+            raise KeyError(f"{len(found)} memories; need exactly one")
         data = Signal(shape, name="peeked")
         found[0].read_port(domain="comb", addr=address, data=data, en=Const(1), transparent_for=())
         return data
 
     def state(self, name: str, machine: str = "fsm") -> Any:
-        """1 where the block's state machine, by its name, is in this state."""
+        """Return 1 if the state machine `machine` of the block is in the state `name`."""
         return self[f"{machine}_state"] == self._fragment.generated[machine].encoding[name]
 
 
 class ProofHarness:
-    """A module with one block in it. Every input of the block is free until `assume` says more.
+    """A module that contains one block. Every input of the block is free until `assume` restricts it.
 
-    There is no reset: the first step of a proof's base case is the state after configuration.
+    There is no reset: the first step of the base case is the state after configuration.
 
     Attributes
     ----------
-    block: the component. inside: its elaborated self.
-    m: the module, for logic that a proof needs; `sync` is the block's clock.
-    covers: how many things are to be reached.
+    block : Component
+        The block.
+    inside : Inside
+        Its internals.
+    m : Module
+        The module, for logic that a proof adds. `sync` is the clock of the block.
+    covers : int
+        Number of covers.
     """
 
     def __init__(self, block: Any):
@@ -72,12 +96,12 @@ class ProofHarness:
         self._settled: list[str] = []
 
     def rtlil(self) -> str:
-        """The whole as Yosys reads it."""
+        """Return the module as RTLIL, the input format of Yosys."""
         members = self.block.signature.flatten(self.block)
         values = (Value.cast(value) for _, member, value in members if member.flow == wiring.In)
         inputs = [
             value for value in values if isinstance(value, Signal) and len(value)
-        ]  # not always_valid, always_ready
+        ]  # not the constants of always_valid, always_ready
         text = str(rtlil.convert(self.m, name="top", ports=[self._domain.clk, *inputs]))
         for name in self._settled:
             text = re.sub(rf"attribute \\init .*\n(?=(?:\s*attribute .*\n)*\s*wire .*\\{name}\n)", "", text)
@@ -85,7 +109,7 @@ class ProofHarness:
 
     # --- statements
     def always(self, *conditions: Any) -> None:
-        """To be proved: these hold in every cycle."""
+        """Assert that the conditions hold in every cycle."""
         for number, condition in enumerate(conditions):
             statement = Assert(condition, src_loc_at=1)
             file, line = statement.src_loc
@@ -93,70 +117,79 @@ class ProofHarness:
             self.m.d.comb += statement
 
     def assume(self, *conditions: Any) -> None:
-        """The environment keeps to these in every cycle."""
+        """Assume that the conditions hold in every cycle."""
         for condition in conditions:
             self.m.d.comb += Assume(condition, src_loc_at=1)
 
     def settled(self, register: Any, value: Any) -> None:
-        """A register of an input that never changes has its value from the first cycle on: the input is set before."""
+        """Assume that a register has its final value from the first cycle on.
+
+        This is for registers of inputs that never change and are set before the first cycle.
+        """
         self._settled.append(register.name)
         self.assume(same(register, value[: len(register)]))
 
     def cover(self, condition: Any) -> None:
-        """To be shown: some run gets here."""
+        """Require that some run reaches the condition."""
         self.covers += 1
         self.m.d.comb += Cover(condition, src_loc_at=1)
 
-    # --- ghosts: signals of the proof alone
+    # --- ghosts: signals that only the proof uses
     def ghost(self, shape: Any, name: str, init: Any = None) -> Any:
-        """A register that the proof drives itself."""
+        """Return a register that the proof drives."""
         self._ghosts += 1
         return Signal(shape, name=f"{name}_ghost_{self._ghosts}", init=init)
 
     def constant(self, shape: Any, name: str) -> Any:
-        """Any value, the same in every cycle."""
+        """Return an arbitrary value that is the same in every cycle."""
         signal = self.ghost(shape, name)
         self.m.d.comb += Value.cast(signal).eq(AnyConst(len(Value.cast(signal))))
         return signal
 
     def anything(self, shape: Any, name: str) -> Any:
-        """Any value, another in every cycle."""
+        """Return an arbitrary value that may change in every cycle."""
         signal = self.ghost(shape, name)
         self.m.d.comb += Value.cast(signal).eq(AnySeq(len(Value.cast(signal))))
         return signal
 
     def hold(self, *inputs: Any) -> None:
-        """These inputs never change."""
+        """Assume that the inputs never change."""
         for value in inputs:
             raw = Value.cast(value)
             self.m.d.comb += Assume(raw == AnyConst(len(raw)), src_loc_at=1)
 
     def past(self, value: Any, init: int = 0) -> Any:
-        """The value one cycle earlier, `init` in the first."""
+        """Return the value of the previous cycle; `init` in the first cycle."""
         raw = Value.cast(value)
         signal = self.ghost(raw.shape(), "past", init)
         self.m.d.sync += signal.eq(raw)
         return signal
 
     def ever(self, event: Any) -> Any:
-        """1 from the cycle after the first `event` on."""
+        """Return 1 from the cycle after the first `event` on."""
         signal = self.ghost(1, "ever")
         with self.m.If(event):
             self.m.d.sync += signal.eq(1)
         return signal
 
     def count(self, up: Any, down: Any = 0, bits: int = 16, init: int = 0, clear: Any = 0) -> Any:
-        """The sum of `up` less that of `down`, modulo 2**bits, up to the cycle before; since the last `clear`."""
+        """Return the sum of `up` minus `down` before this cycle and since the last `clear`, modulo 2**bits."""
         signal = self.ghost(bits, "count", init)
         self.m.d.sync += signal.eq(Mux(clear, 0, signal + up - down))
         return signal
 
     def waiting(self, condition: Any, bits: int = 16) -> Any:
-        """For how many cycles in a row, this one not counted, the condition has held."""
+        """Return for how many consecutive cycles, without this one, the condition has held."""
         return self.count(condition, bits=bits, clear=~Value.cast(condition).any())
 
     def within(self, condition: Any, cycles: int) -> Any:
-        """The environment does not let this hold in so many cycles in a row. Returns in how many it has."""
+        """Assume that the condition never holds for `cycles` consecutive cycles.
+
+        Returns
+        -------
+        Signal
+            For how many consecutive cycles, without this one, the condition has held.
+        """
         waited = self.waiting(condition)
         self.m.d.comb += [
             Assume(~(Value.cast(condition).any() & (waited >= cycles - 1)), src_loc_at=1),
@@ -166,10 +199,10 @@ class ProofHarness:
 
 
 def implies(condition: Any, consequence: Any) -> Any:
-    """1 where the condition is 0 or the consequence 1."""
+    """Return 1 if the condition is 0 or the consequence is 1."""
     return ~Value.cast(condition).any() | Value.cast(consequence).any()
 
 
 def same(a: Any, b: Any) -> Any:
-    """1 where two payloads are equal in all bits."""
+    """Return 1 if all bits of two payloads are equal."""
     return Value.cast(a).as_unsigned() == Value.cast(b).as_unsigned()

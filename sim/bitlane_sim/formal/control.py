@@ -1,4 +1,4 @@
-"""Control: what is written where and when, and that a run ends."""
+"""Proofs of the control: what is stored where and when, and that a run ends."""
 
 from __future__ import annotations
 
@@ -10,20 +10,26 @@ from bitlane.contract.layout import BURST_BEATS, CHUNK_MODEL_BYTES
 from bitlane.contract.modes import ErrorCode
 from bitlane_hw.control.control import Control
 
-from .bench import ProofHarness, implies
+from .harness import ProofHarness, implies
 from .proof import CONFIG, FAIR, Proof
-from .rules import inside_page, stable, taken
+from .protocol import inside_page, stable, taken
 
 STATES = ("IDLE", "CHECK", "RUN", "STORE", "STORED", "RECORD", "RECORDED", "NEXT", "DRAIN")
 
 
-def _control(bench: ProofHarness) -> tuple[dict[str, Any], Any]:
-    """A run's registers as `Registers` and the checks leave them: the states, and 1 unless the run is refused."""
-    block, inside = bench.block, bench.inside
+def _control(harness: ProofHarness) -> tuple[dict[str, Any], Any]:
+    """Assume registers as `Registers` and the checks leave them, and assert the invariants of the states.
+
+    Returns
+    -------
+    tuple
+        The states by name, and 1 unless the run is refused.
+    """
+    block, inside = harness.block, harness.inside
     settings = block.settings
-    bench.hold(settings, block.snapshots, block.model_out, block.trace)
+    harness.hold(settings, block.snapshots, block.model_out, block.trace)
     refused = block.refused
-    bench.assume(
+    harness.assume(
         implies(
             ~refused,
             (settings.chunks != 0)
@@ -35,37 +41,37 @@ def _control(bench: ProofHarness) -> tuple[dict[str, Any], Any]:
     )
     state = {name: inside.state(name) for name in STATES}
     checked = block.busy & inside["was_busy"]  # from the second cycle of a run on
-    fine = ~(checked & refused)
-    begins_epoch = state["RUN"] & ~bench.past(state["RUN"])
+    valid_run = ~(checked & refused)
+    begins_epoch = state["RUN"] & ~harness.past(state["RUN"])
     running = Cat(state[name] for name in STATES[2:-1]).any()
-    bench.always(
+    harness.always(
         Cat(state.values()).any(),
         block.busy == ~state["IDLE"],
         inside["stopping"] == (block.error != ErrorCode.NONE),
         implies(running, checked),
-        implies(running & ~fine, state["RUN"] & (block.error != ErrorCode.NONE)),
+        implies(running & ~valid_run, state["RUN"] & (block.error != ErrorCode.NONE)),
         implies(inside["loaded"], ~state["IDLE"] & ~state["CHECK"]),
         implies(running & ~begins_epoch, inside["last_epoch"] == (block.epoch == block.settings.epochs - 1)),
-        implies(block.enable, fine & (running | (state["DRAIN"] & (block.error == ErrorCode.NONE)))),
+        implies(block.enable, valid_run & (running | (state["DRAIN"] & (block.error == ErrorCode.NONE)))),
     )
-    bench.settled(inside["last_chunk"], block.settings.chunks - 1)
-    bench.assume(
-        implies(bench.past(checked) & block.busy, refused == bench.past(refused)),  # the registers are constant
-        implies(state["CHECK"] & ~inside["was_busy"], ~block.sizes_done),  # it takes them two cycles
-        implies(begins_epoch, ~block.epoch_done),  # an epoch is longer than a cycle
+    harness.settled(inside["last_chunk"], block.settings.chunks - 1)
+    harness.assume(
+        implies(harness.past(checked) & block.busy, refused == harness.past(refused)),  # the registers are constant
+        implies(state["CHECK"] & ~inside["was_busy"], ~block.sizes_done),  # the sizes take two cycles
+        implies(begins_epoch, ~block.epoch_done),  # an epoch takes more than one cycle
     )
-    return state, fine
+    return state, valid_run
 
 
-def _requests(bench: ProofHarness, state: dict[str, Any], fine: Any) -> None:
-    """Legal requests, whatever the order of events."""
-    block, inside = bench.block, bench.inside
+def _requests(harness: ProofHarness, state: dict[str, Any], valid_run: Any) -> None:
+    """Assert that all requests are legal, in any order of events."""
+    block, inside = harness.block, harness.inside
     requests = block.requests
     request = requests.payload
     model, trace = inside["model_address"], inside["trace_address"]
-    before = state["CHECK"] | state["IDLE"] | state["DRAIN"] | ~fine
-    bench.always(
-        stable(bench, requests),
+    before = state["CHECK"] | state["IDLE"] | state["DRAIN"] | ~valid_run
+    harness.always(
+        stable(harness, requests),
         implies(
             requests.valid,
             (request.beats != 0)
@@ -81,30 +87,30 @@ def _requests(bench: ProofHarness, state: dict[str, Any], fine: Any) -> None:
     )
 
 
-def control(bench: ProofHarness) -> None:
-    """Requests are legal; each chunk of each model, then the record, once an epoch that stores them."""
-    state, fine = _control(bench)
-    _requests(bench, state, fine)
-    block, inside, settings = bench.block, bench.inside, bench.block.settings
+def control(harness: ProofHarness) -> None:
+    """Each epoch that stores the models requests each chunk of each model once, and every epoch then its record."""
+    state, valid_run = _control(harness)
+    _requests(harness, state, valid_run)
+    block, inside, settings = harness.block, harness.inside, harness.block.settings
     begins = state["CHECK"] & block.load
     model_sent = taken(block.requests) & state["STORE"]
     record_sent = taken(block.requests) & state["RECORD"]
-    # How many chunks went out, of this pass and of the run, and records.
-    passed = bench.count(model_sent, bits=8, clear=begins | record_sent)
-    chunks = bench.count(model_sent, bits=len(block.model_out), clear=begins)
-    records = bench.count(record_sent, bits=16, clear=begins)
+    # Chunks stored in this epoch, chunks stored in the run, and records.
+    passed = harness.count(model_sent, bits=8, clear=begins | record_sent)
+    chunks = harness.count(model_sent, bits=len(block.model_out), clear=begins)
+    records = harness.count(record_sent, bits=16, clear=begins)
     chunk = Mux(state["STORED"], passed - 1, passed)[: len(passed)]
     storing = state["STORE"] | state["STORED"]
-    busy = ~(state["IDLE"] | state["CHECK"] | state["DRAIN"]) & fine
-    whole = (settings.chunks * CONFIG.outputs)[: len(passed)]
+    busy = ~(state["IDLE"] | state["CHECK"] | state["DRAIN"]) & valid_run
+    all_chunks = (settings.chunks * CONFIG.outputs)[: len(passed)]
     address = (block.model_out + chunks * CHUNK_MODEL_BYTES)[: len(block.model_out)]
-    place = (block.store_output * settings.chunks + block.store_chunk)[: len(passed)]
-    bench.always(
+    position = (block.store_output * settings.chunks + block.store_chunk)[: len(passed)]
+    harness.always(
         implies(state["STORE"], block.requests.payload.address == address),
-        implies(storing, block.storing & (chunk == place)),
+        implies(storing, block.storing & (chunk == position)),
         implies(
             state["RECORD"],
-            block.store_trace & (passed == Mux(block.snapshots | (block.epoch == settings.epochs - 1), whole, 0)),
+            block.store_trace & (passed == Mux(block.snapshots | (block.epoch == settings.epochs - 1), all_chunks, 0)),
         ),
         implies(
             state["RECORD"],
@@ -123,17 +129,17 @@ def control(bench: ProofHarness) -> None:
         implies(storing, block.snapshots | (block.epoch == settings.epochs - 1)),
         implies(state["RUN"] | state["RECORDED"] | state["NEXT"], passed == 0),
     )
-    bench.cover(state["RECORD"] & (block.store_output == 0) & bench.ever(block.store_output == 1))
-    bench.cover(block.done & (block.error == ErrorCode.NONE) & bench.ever(taken(block.requests)))
+    harness.cover(state["RECORD"] & (block.store_output == 0) & harness.ever(block.store_output == 1))
+    harness.cover(block.done & (block.error == ErrorCode.NONE) & harness.ever(taken(block.requests)))
 
 
-def control_live(bench: ProofHarness) -> None:
-    """A run that is to stop is done soon, and any other goes on as its engine and its memory do.
+def control_live(harness: ProofHarness) -> None:
+    """A run that must stop ends soon; any other run proceeds as its engine and its memory do.
 
-    Assumed: the region sizes are there, an epoch ends, the writer is ready and the ports are idle within FAIR cycles.
+    Assumed: within FAIR cycles the region sizes are valid, an epoch ends, the writer is ready, and the ports are idle.
     """
-    state, _ = _control(bench)
-    block = bench.block
+    state, _ = _control(harness)
+    block = harness.block
     waits = {
         "CHECK": ~block.sizes_done,
         "RUN": ~block.epoch_done,
@@ -143,11 +149,11 @@ def control_live(bench: ProofHarness) -> None:
         "RECORDED": ~block.requests.ready,
         "DRAIN": ~(block.read_idle & block.write_idle),
     }
-    waited = {name: bench.within(state[name] & condition, FAIR) for name, condition in waits.items()}
+    waited = {name: harness.within(state[name] & condition, FAIR) for name, condition in waits.items()}
     stopping = block.busy & (block.error != ErrorCode.NONE)
-    stopped_for = bench.waiting(stopping)
-    # From the error on: the rest of a state, at most two more that wait for the writer, RUN, and the draining.
-    bench.always(
+    stopped_for = harness.waiting(stopping)
+    # After an error: the rest of the state, at most two more states that wait for the writer, RUN, and DRAIN.
+    harness.always(
         implies(stopping, stopped_for <= 4 * FAIR),
         implies(stopping & state["STORE"], stopped_for <= waited["STORE"]),
         implies(stopping & state["RECORD"], stopped_for <= waited["RECORD"]),
@@ -158,20 +164,20 @@ def control_live(bench: ProofHarness) -> None:
         implies(stopping & state["CHECK"], stopped_for <= 1),
         implies(stopping & state["DRAIN"], stopped_for <= 2 * FAIR + 1 + waited["DRAIN"]),
     )
-    bench.cover(bench.ever(stopped_for == FAIR) & block.done)
+    harness.cover(harness.ever(stopped_for == FAIR) & block.done)
 
 
 PROOFS = (
     Proof(
         "control",
-        "legal requests: every chunk of every model, then the record, at their addresses",
+        "legal requests: each chunk of each model, then the record, at their addresses",
         lambda: Control(CONFIG),
         control,
         20,
     ),
     Proof(
         "control_live",
-        "a run that is to stop is done after a burst and the draining",
+        "a run that must stop ends after one burst and the draining",
         lambda: Control(CONFIG),
         control_live,
         20,

@@ -1,0 +1,175 @@
+"""Protocol rules of streams and AXI ports: assertions about one side, assumptions about the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.hdl import Cat, Mux, Value
+
+from bitlane.contract.layout import BURST_BEATS
+from bitlane_hw.memory.axi import INCR, OKAY, full_size
+
+from .harness import ProofHarness, implies, same
+
+PAGE_BYTES = 4096  # no burst crosses a page
+
+
+def offered(harness: ProofHarness, valid: Any, ready: Any, *payload: Any) -> Any:
+    """Return 1 if valid and payload are those of the previous cycle, unless that offer was taken or there was none."""
+    raw = Cat(*(Value.cast(part) for part in payload))
+    refused = harness.past(Value.cast(valid) & ~Value.cast(ready))
+    return implies(refused, Value.cast(valid) & same(raw, harness.past(raw)))
+
+
+def stable(harness: ProofHarness, channel: Any) -> Any:
+    """Return `offered` of a stream."""
+    return offered(harness, channel.valid, channel.ready, channel.payload)
+
+
+def taken(channel: Any) -> Any:
+    """Return 1 if a payload of a stream is transferred."""
+    return channel.valid & channel.ready
+
+
+def inside_page(address: Any, length: Any, beat_bytes: int) -> Any:
+    """Return 1 if a burst of `length + 1` beats from an address stays within a 4 KiB page."""
+    offset = address[: PAGE_BYTES.bit_length() - 1] // beat_bytes
+    return offset + length < PAGE_BYTES // beat_bytes
+
+
+def address_legal(axi: Any, prefix: str, width: int) -> Any:
+    """Return 1 if an address channel requests 1 to 16 full beats, INCR, within a 4 KiB page."""
+    signal = {name: getattr(axi, prefix + name) for name in ("addr", "len", "size", "burst", "valid")}
+    beat_bytes = width // 8
+    legal = (
+        (signal["len"] < BURST_BEATS)
+        & (signal["size"] == full_size(width))
+        & (signal["burst"] == INCR)
+        & (signal["addr"][: beat_bytes.bit_length() - 1] == 0)
+        & inside_page(signal["addr"], signal["len"], beat_bytes)
+    )
+    return implies(signal["valid"], legal)
+
+
+def channel(axi: Any, prefix: str, *names: str) -> tuple[Any, ...]:
+    """Return valid, ready and the named signals of a channel, as arguments of `offered`."""
+    return tuple(getattr(axi, prefix + name) for name in ("valid", "ready", *names))
+
+
+@dataclass(frozen=True)
+class InFlight:
+    """Outstanding reads, for each ID.
+
+    Attributes
+    ----------
+    beats : list
+        Beats requested and not received.
+    bursts : list
+        Bursts requested and not complete.
+    """
+
+    beats: list[Any]
+    bursts: list[Any]
+
+
+def read_master(harness: ProofHarness, axi: Any, width: int) -> InFlight:
+    """Apply the rules of an AXI4 read master.
+
+    Asserted: legal bursts that stay until they are taken; read data is always accepted. Assumed of the memory: it
+    answers what was requested and nothing else, with one last beat for each burst and 1 to 16 beats in a burst.
+    """
+    harness.always(
+        offered(harness, *channel(axi, "ar", "id", "addr", "len", "size", "burst")),
+        address_legal(axi, "ar", width),
+        axi.rready == 1,
+    )
+    asked, answered = axi.arvalid & axi.arready, axi.rvalid & axi.rready
+    flight = InFlight([], [])
+    for i in (0, 1):
+        selected = answered & (axi.rid == i)
+        beats = harness.count(Mux(asked & (axi.arid == i), axi.arlen + 1, 0), selected)
+        bursts = harness.count(asked & (axi.arid == i), selected & axi.rlast)
+        beats_left, bursts_left = (beats - 1)[:16], (bursts - axi.rlast)[:16]
+        harness.assume(
+            implies(
+                selected,
+                (beats != 0) & (bursts != 0) & (bursts_left <= beats_left) & (beats_left <= bursts_left * BURST_BEATS),
+            )
+        )
+        harness.always(bursts <= beats, beats <= bursts * BURST_BEATS)
+        flight.beats.append(beats)
+        flight.bursts.append(bursts)
+    return flight
+
+
+@dataclass(frozen=True)
+class WriteState:
+    """Outstanding writes.
+
+    Attributes
+    ----------
+    left : Signal
+        Beats left of the burst whose address was taken.
+    complete : Signal
+        Bursts sent completely and not answered.
+    """
+
+    left: Any
+    complete: Any
+
+
+def write_master(harness: ProofHarness, axi: Any, width: int) -> WriteState:
+    """Apply the rules of an AXI4 write master that sends data after its address.
+
+    Asserted: legal bursts; everything stays until it is taken; as many beats as the address says, the last one marked;
+    all bytes of a beat are written; responses are always accepted. Assumed of the memory: one response for each
+    complete burst, and no other.
+    """
+    harness.always(
+        offered(harness, *channel(axi, "aw", "id", "addr", "len", "size", "burst")),
+        address_legal(axi, "aw", width),
+        offered(harness, *channel(axi, "w", "data", "strb", "last")),
+        implies(axi.wvalid, axi.wstrb.all()),
+        axi.bready == 1,
+    )
+    asked, written = axi.awvalid & axi.awready, axi.wvalid & axi.wready
+    left = harness.count(Mux(asked, axi.awlen + 1, 0), written, bits=8)
+    complete = harness.count(written & axi.wlast, axi.bvalid & axi.bready)
+    harness.always(
+        implies(axi.wvalid, (left != 0) & (axi.wlast == (left == 1))),
+        implies(axi.awvalid, left == 0),
+        left <= BURST_BEATS,
+    )
+    harness.assume(implies(axi.bvalid, complete != 0))
+    return WriteState(left, complete)
+
+
+def lite_slave(harness: ProofHarness, bus: Any) -> tuple[Any, Any]:
+    """Apply the rules of an AXI4-Lite slave.
+
+    Asserted: a response for each transfer and no other; it stays until it is taken; it is OKAY. Assumed of the master:
+    an offer stays until it is taken.
+
+    Returns
+    -------
+    tuple
+        Outstanding responses to the addresses and to the data of writes; outstanding responses to reads.
+    """
+    for prefix, names in (("aw", ("addr",)), ("w", ("data", "strb")), ("ar", ("addr",))):
+        harness.assume(offered(harness, *channel(bus, prefix, *names)))
+    harness.always(
+        offered(harness, *channel(bus, "b", "resp")),
+        offered(harness, *channel(bus, "r", "data", "resp")),
+        implies(bus.bvalid, bus.bresp == OKAY),
+        implies(bus.rvalid, bus.rresp == OKAY),
+    )
+    answers = bus.bvalid & bus.bready
+    addresses = harness.count(bus.awvalid & bus.awready, answers)
+    data = harness.count(bus.wvalid & bus.wready, answers)
+    reads = harness.count(bus.arvalid & bus.arready, bus.rvalid & bus.rready)
+    harness.always(
+        implies(bus.bvalid, (addresses != 0) & (data != 0)),
+        implies(bus.rvalid, reads != 0),
+    )
+    return (addresses, data), reads

@@ -1,0 +1,93 @@
+"""Proofs of the register slave."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from amaranth.hdl import Const, Mux
+
+from bitlane.contract.registers import REGISTERS
+from bitlane_hw.control.registers import Registers
+
+from .harness import ProofHarness, implies, same
+from .proof import FAIR, Proof
+from .protocol import lite_slave
+
+WORD_BYTES = 4
+
+
+def _words(block: Any) -> dict[int, tuple[str, Any]]:
+    """Return the name and the value of the register at each word offset."""
+    words = {}
+    for name, register in REGISTERS.items():
+        for word in range(register.words):
+            bits = min(32, register.bits)
+            words[register.offset // WORD_BYTES + word] = (name, getattr(block, name)[32 * word :][:bits])
+    return words
+
+
+def _slave(harness: ProofHarness, bus: Any) -> None:
+    """Apply the rules of AXI4-Lite; each response is valid in the cycle after its transfer, one at a time."""
+    writes, reads = lite_slave(harness, bus)
+    harness.always(*(pending == bus.bvalid for pending in writes), reads == bus.rvalid)
+
+
+def registers(harness: ProofHarness) -> None:
+    """Each transfer has one response. Writes change exactly the selected bytes, and reads return the register."""
+    block = harness.block
+    bus = block.bus
+    _slave(harness, bus)
+    write = bus.awvalid & bus.awready
+    wrote = harness.past(write)
+    address, data, strobes = (harness.past(value) for value in (bus.awaddr[2:], bus.wdata, bus.wstrb))
+    locked = harness.past(block.locked)
+    read, read_address = harness.past(bus.arvalid & bus.arready), harness.past(bus.araddr[2:])
+    harness.always(write == (bus.wvalid & bus.wready))
+    unknown = Const(1)
+    for offset, (name, value) in _words(block).items():
+        unknown = unknown & (read_address != offset)
+        seen = 0 if name == "control" else harness.past(value)
+        harness.always(implies(read & (read_address == offset), bus.rdata == seen))
+        if not REGISTERS[name].writable:
+            continue
+        selected = wrote & (address == offset) & (~locked | (name in block.ALWAYS_WRITABLE))
+        stored = Const(0, len(value)) if name == "control" else harness.past(value)
+        for low in range(0, len(value), 8):
+            written = selected & strobes[low // 8]
+            part = slice(low, low + 8)
+            harness.always(same(value[part], Mux(written, data[part][: len(value[part])], stored[part])))
+    harness.always(implies(read & unknown, bus.rdata == 0))
+    harness.cover(bus.bvalid & bus.bready & harness.ever(wrote & locked))
+    harness.cover(bus.rvalid & (bus.rdata == 0x12345678) & harness.ever(wrote))
+
+
+def registers_live(harness: ProofHarness) -> None:
+    """Every transfer ends.
+
+    Assumed: within FAIR cycles the master takes a response and sends the other half of a write.
+    """
+    block = harness.block
+    bus = block.bus
+    _slave(harness, bus)
+    half = (bus.awvalid ^ bus.wvalid) & ~bus.bvalid
+    half_for = harness.within(half, FAIR)
+    refused_for = harness.within(bus.bvalid & ~bus.bready, FAIR)
+    unread_for = harness.within(bus.rvalid & ~bus.rready, FAIR)
+    for valid, ready in ((bus.awvalid, bus.awready), (bus.wvalid, bus.wready)):
+        waited = harness.waiting(valid & ~ready)
+        harness.always(
+            waited < 2 * FAIR,
+            implies(valid & bus.bvalid, waited <= refused_for),
+            implies(valid & ~bus.bvalid, waited <= FAIR + half_for),
+        )
+    harness.always(harness.waiting(bus.arvalid & ~bus.arready) <= unread_for)
+    harness.cover(harness.ever(bus.bvalid) & bus.bvalid & bus.rvalid)
+
+
+ALL = partial(Registers, table_lanes=True, random_rounding=True)
+
+PROOFS = (
+    Proof("registers", "AXI4-Lite: a write changes exactly its bytes, a read returns the register", ALL, registers, 8),
+    Proof("registers_live", "with a fair master every transfer ends", ALL, registers_live, 8),
+)

@@ -1,0 +1,153 @@
+"""Proofs of the writer and of the storer, and of the loader of the models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Cat, Mux
+
+from bitlane.contract.layout import BURST_BEATS
+from bitlane_hw.memory.loader import Loader
+from bitlane_hw.memory.storer import Storer
+from bitlane_hw.memory.writer import Writer
+
+from .harness import ProofHarness, implies, same
+from .proof import CONFIG, FAIR, Proof
+from .protocol import inside_page, stable, taken, write_master
+
+MOST_UNANSWERED = (1 << 16) - 2  # bursts that the writer can count
+
+
+def _writer(harness: ProofHarness) -> tuple[Any, Any]:
+    """Apply the rules of a writer: legal AXI bursts that transfer what was requested.
+
+    Returns
+    -------
+    tuple
+        Steps left of the current burst; bursts that are not answered.
+    """
+    block, inside = harness.block, harness.inside
+    axi, requests, beats = block.axi, block.requests, block.beats
+    request = requests.payload
+    harness.assume(
+        stable(harness, requests),
+        implies(
+            requests.valid,
+            (request.beats != 0)
+            & (request.beats <= BURST_BEATS)
+            & (request.address[: CONFIG.beat_bytes.bit_length() - 1] == 0)
+            & inside_page(request.address, request.beats - 1, CONFIG.beat_bytes),
+        ),
+        same(beats.payload, harness.past(beats.payload)) | harness.past(beats.ready) | (inside["left"] == 0),
+    )
+    port = write_master(harness, axi, CONFIG.width)
+    begun = taken(requests)
+    open_bursts = port.complete + (inside["left"] != 0)  # not answered
+    harness.assume(open_bursts <= MOST_UNANSWERED)
+    harness.always(
+        taken(beats) == (axi.wvalid & axi.wready),
+        implies(axi.wvalid, same(axi.wdata, beats.payload)),
+        implies(
+            harness.past(begun),
+            axi.awvalid
+            & (axi.awaddr == harness.past(request.address))
+            & (axi.awlen + 1 == harness.past(request.beats)),
+        ),
+        harness.past(begun) | ~axi.awvalid | harness.past(axi.awvalid),
+        block.idle == (~axi.awvalid & (open_bursts == 0)),
+        # invariants
+        inside["left"] == Mux(axi.awvalid, axi.awlen + 1, port.left),
+        inside["sending"] == (inside["left"] != 0),
+        implies(inside["sending"], axi.wlast == (inside["left"] == 1)),
+        inside["outstanding"] == open_bursts,
+    )
+    response = harness.past(axi.bvalid & (axi.bresp != 0))
+    harness.always(block.response == Mux(response, harness.past(axi.bresp), harness.past(block.response)))
+    return inside["left"] + axi.awvalid, open_bursts
+
+
+def writer(harness: ProofHarness) -> None:
+    """Bursts are legal and those that were requested; the last error response is reported."""
+    _, open_bursts = _writer(harness)
+    axi = harness.block.axi
+    harness.cover(axi.wvalid & axi.wready & axi.wlast & (open_bursts == 2))
+    harness.cover(harness.ever(axi.bvalid) & harness.block.idle & (harness.block.response != 0))
+
+
+def writer_live(harness: ProofHarness) -> None:
+    """A request waits for at most one burst. Assumed: the memory accepts an offer within FAIR cycles."""
+    work, _ = _writer(harness)
+    axi, requests = harness.block.axi, harness.block.requests
+    refused_for = harness.within((axi.awvalid & ~axi.awready) | (axi.wvalid & ~axi.wready), FAIR)
+    waits = requests.valid & ~requests.ready
+    waited = harness.waiting(waits)
+    most = BURST_BEATS + 1  # address and beats of the previous burst
+    harness.always(
+        implies(waits, waited < most * FAIR),
+        implies(waits, (work != 0) & (waited <= (most - work) * FAIR + refused_for)),
+    )
+    harness.cover(waited == 3 * FAIR)
+
+
+def storer(harness: ProofHarness) -> None:
+    """Beat i after `begin` is part i of the chunk or of the record; it stays until it is taken."""
+    block = harness.block
+    beats = block.beats
+    source = Cat(block.trace, block.masters, block.stamp, *block.losses)
+    begun = harness.past(block.begin)
+    harness.assume(begun | same(source, harness.past(source)))  # it may change before the first beat only
+    sent = harness.count(taken(beats), bits=5, clear=block.begin)
+    most = Mux(block.trace, CONFIG.record_beats, CONFIG.chunk_beats)
+    harness.assume(implies(taken(beats), ~block.begin & (sent < most)))
+    chunk = [block.masters[i * CONFIG.width :][: CONFIG.width] for i in range(CONFIG.chunk_beats)]
+    record = Cat(block.stamp, *block.losses)
+    for i in range(CONFIG.chunk_beats):
+        harness.always(implies((sent == i) & ~block.trace, same(beats.payload, chunk[i])))
+    for i in range(CONFIG.record_beats):
+        part = record[i * CONFIG.width :][: CONFIG.width]
+        harness.always(implies((sent == i) & block.trace, same(beats.payload, part)))
+    offered_before = ~harness.past(beats.ready, init=1) & ~begun & ~harness.past(block.begin)
+    harness.always(implies(offered_before, same(beats.payload, harness.past(beats.payload))))
+    harness.always(harness.inside["count"] == sent[:4])  # invariant
+    harness.cover((sent == CONFIG.chunk_beats - 1) & ~block.trace & taken(beats))
+    harness.cover((sent == CONFIG.record_beats - 1) & block.trace & taken(beats))
+
+
+def loader(harness: ProofHarness) -> None:
+    """A chunk is loaded once, with its last beat, and consists of its beats in order."""
+    block = harness.block
+    beat = block.beats.payload
+    last = block.beats.valid & (beat.part == CONFIG.chunk_beats - 1)
+    harness.assume(implies(block.beats.valid, beat.output < CONFIG.outputs))
+    part = harness.constant(range(CONFIG.chunk_beats), "part")
+    words = harness.ghost(CONFIG.width, "words")
+    next_part = harness.count(block.beats.valid, bits=4)
+    harness.assume(implies(block.beats.valid, beat.part == next_part))
+    with harness.m.If(block.beats.valid & (beat.part == part)):
+        harness.m.d.sync += words.eq(beat.words)
+    since = (next_part - part - 1)[:4]  # beats after the expected one
+    index = (CONFIG.chunk_beats - 1 - since)[:4]
+    loads = block.load.any()
+    harness.always(
+        *(block.load[i] == harness.past(last & (beat.output == i)) for i in range(CONFIG.outputs)),
+        implies(loads, block.chunk == harness.past(beat.chunk)),
+        implies(loads, same(block.masters.word_select(part, CONFIG.width), words)),
+        # invariants
+        implies(loads, next_part == 0),
+        implies(next_part > part, same(block.masters.word_select(index, CONFIG.width), words)),
+    )
+    harness.cover(block.load[1] & (part == 3))
+
+
+PROOFS = (
+    Proof(
+        "writer",
+        "AXI4 writes: within 4 KiB, 1 to 16 beats, wlast, stable; responses are reported",
+        lambda: Writer(CONFIG),
+        writer,
+        12,
+    ),
+    Proof("writer_live", "no request waits longer than one burst", lambda: Writer(CONFIG), writer_live, 24),
+    Proof("storer", "beats of a chunk or of a record in order, stable until taken", lambda: Storer(CONFIG), storer, 24),
+    Proof("loader", "each chunk is loaded once, with its beats in order", lambda: Loader(CONFIG), loader, 40),
+)
