@@ -99,7 +99,7 @@ $(PYNQ:%=%/installed): $(VENV)-%/installed: $(STAMP)
 # torch is large, so that only what needs it has it.
 $(TORCH)/installed: $(STAMP)
 	$(PYTHON) -m venv $(TORCH)
-	$(TORCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,fast,torch,gpu,privacy]' pytest
+	$(TORCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,fast,torch,gpu,privacy]' pytest hypothesis
 	@touch $@
 
 $(STAMP): pyproject.toml constraints.txt

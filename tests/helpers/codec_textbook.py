@@ -1,7 +1,7 @@
-"""The codecs of single values as a textbook has them: a value at a time, in numbers of Python and single float32.
+"""A plain reference of the linear and sign codecs: one value at a time, in Python integers and float32 scalars.
 
-Nothing here is of the package under test: format and formulas are those of docs/compression.md. Run as a program, it
-writes `tests/golden/codecs.json`: payloads that every implementation has to make, of inputs that tell mistakes apart.
+It uses no code of the package; format and formulas are those of docs/compression.md. Run as a program, it writes
+`tests/golden/codecs.json`: payloads that every implementation must produce, from inputs that expose mistakes.
 """
 
 from __future__ import annotations

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from bitlane.compress.collectives.cost_model import LinkModel
+from bitlane.compress.collectives.cost_model import AlphaBetaModel
 from bitlane.compress.collectives.link import Link
-from bitlane.compress.collectives.transport import together
-from bitlane.compress.compressor import Parameter
+from bitlane.compress.collectives.transport import run_ranks_in_threads
+from bitlane.compress.compressor import ParameterSpan
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepResults:
     """averages: float32 [steps, ranks, n]. states: of each rank after the last step. sent: bytes of each rank."""
 
     averages: np.ndarray
@@ -24,7 +24,7 @@ class Steps:
 
 
 def make(compressor, count, transport):
-    return compressor.reducer([Parameter(0, (count,))], Link(transport, ""), LinkModel(), torch.device("cpu"))
+    return compressor.reducer([ParameterSpan(0, (count,))], Link(transport, ""), AlphaBetaModel(), torch.device("cpu"))
 
 
 def steps(compressor, inputs, begin=0, states=None):
@@ -39,12 +39,12 @@ def steps(compressor, inputs, begin=0, states=None):
             average = torch.from_numpy(vector.copy())
             reducer.average(average, step)
             averages.append(average.numpy())
-            now = reducer.kept()
+            now = reducer.residual()
             kept.append(np.full(len(vector), np.nan, np.float32) if now is None else now.numpy())
         return np.array(averages), np.array(kept), reducer.state_dict(), transport.sent
 
-    averages, kept, last, sent = zip(*together(inputs.shape[1], work), strict=True)
-    return Steps(np.stack(averages, 1), list(last), np.stack(kept, 1), list(sent))
+    averages, kept, last, sent = zip(*run_ranks_in_threads(inputs.shape[1], work), strict=True)
+    return StepResults(np.stack(averages, 1), list(last), np.stack(kept, 1), list(sent))
 
 
 def alike(averages):

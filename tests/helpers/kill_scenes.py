@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from bitlane.compress import DDPCompression
-from bitlane.compress.registry import EXAMPLES, named
+from bitlane.compress.registry import EXAMPLES, parse_compressor
 from bitlane.compress.training import checkpoints
 from bitlane.errors import DataError
 
@@ -28,7 +28,7 @@ class Trained:
         torch.manual_seed(5)
         self.model = nn.Sequential(nn.Linear(20, 40), nn.Tanh(), nn.Linear(40, 30), nn.Tanh(), nn.Linear(30, 3))
         self.ddp = DistributedDataParallel(self.model, bucket_cap_mb=0.002)
-        self.compression = DDPCompression(named(text))
+        self.compression = DDPCompression(parse_compressor(text))
         self.ddp.register_comm_hook(self.compression, DDPCompression.hook)
         self.optimizer = torch.optim.SGD(self.model.parameters(), 0.02, momentum=0.9)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bitlane.studies.papers.claim import Claim, Size, Verdict, markdown_table
+from bitlane.studies.papers.claim import Claim, StudySize, Verdict, markdown_table
 from bitlane.studies.papers.paper import Paper
 
 
@@ -26,6 +26,6 @@ PAPER = Paper(
     title="Somebody (2026)",
     check_needs=lambda: None,
     measures=[lambda *_, each=each: each for each in CLAIMS],
-    full=Size("full", 7),
-    quick=Size("quick", 5),
+    full=StudySize("full", 7),
+    quick=StudySize("quick", 5),
 )

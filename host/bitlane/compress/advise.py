@@ -16,12 +16,12 @@ import torch
 from bitlane.errors import DataError
 from bitlane.support.text import align_columns
 
-from .collectives.cost_model import LinkModel
+from .collectives.cost_model import AlphaBetaModel
 from .collectives.launch import Report, launch
 from .collectives.transport import TorchTransport, Transport
-from .compressor import Layout, Parameter
-from .costs import Costs, compute_seconds, costs_of
-from .registry import named
+from .compressor import Layout, ParameterSpan
+from .costs import StepCosts, compute_seconds, measure_step_costs
+from .registry import parse_compressor
 from .training.experiment import layout_of
 from .training.networks import network
 
@@ -43,9 +43,9 @@ class Advice:
     """
 
     names: Sequence[str]
-    costs: Sequence[Costs]
+    costs: Sequence[StepCosts]
     compute: float
-    model: LinkModel
+    model: AlphaBetaModel
     ranks: int
 
     def seconds(self, place: int) -> float:
@@ -58,10 +58,12 @@ class Advice:
         return next(place for place, step in enumerate(steps) if step <= ENOUGH * min(steps))
 
 
-def advise(layout: Layout, compute: float, model: LinkModel, ranks: int, names: Sequence[str] = CANDIDATES) -> Advice:
+def advise(
+    layout: Layout, compute: float, model: AlphaBetaModel, ranks: int, names: Sequence[str] = CANDIDATES
+) -> Advice:
     """Measure the candidates' coding with such parameters; `compute` seconds a step."""
-    compressors = [None if name == "none" else named(name) for name in names]
-    costs = [costs_of(compressor, layout, ranks, model) for compressor in compressors]
+    compressors = [None if name == "none" else parse_compressor(name) for name in names]
+    costs = [measure_step_costs(compressor, layout, ranks, model) for compressor in compressors]
     return Advice(names, costs, compute, model, ranks)
 
 
@@ -73,14 +75,14 @@ def model_of(name: str | None, parameters: int | None) -> tuple[Layout, float]:
     if parameters is None or parameters < 1:
         raise DataError(f"--parameters {parameters}: give 1 or more, or a --network")
     rows = max(1, round(parameters**0.5))
-    return [Parameter(0, (rows, max(1, parameters // rows)))], 0.0
+    return [ParameterSpan(0, (rows, max(1, parameters // rows)))], 0.0
 
 
-def measured_link(transport: Transport) -> LinkModel:
+def measure_link(transport: Transport) -> AlphaBetaModel:
     """Latency and bandwidth between the ranks: the medians of exchanges of 8 bytes, and of 4 MiB, with each other."""
     latency = _exchange_seconds(transport, 8, 30)
     seconds = max(_exchange_seconds(transport, MEASURED_BYTES, 5) - latency, 1e-9)
-    return LinkModel(latency, (transport.size - 1) * MEASURED_BYTES / seconds)
+    return AlphaBetaModel(latency, (transport.size - 1) * MEASURED_BYTES / seconds)
 
 
 def _exchange_seconds(transport: Transport, count: int, rounds: int) -> float:
@@ -93,15 +95,15 @@ def _exchange_seconds(transport: Transport, count: int, rounds: int) -> float:
     return median(seconds)
 
 
-def loopback(ranks: int) -> LinkModel:
+def loopback(ranks: int) -> AlphaBetaModel:
     """The link between so many processes of this machine."""
     if ranks < 2:
         raise DataError(f"--ranks {ranks}: a link is between two or more")
-    return launch(_measure, ranks, patience=120.0)[0]  # type: ignore[no-any-return]
+    return launch(_measure, ranks, timeout=120.0)[0]  # type: ignore[no-any-return]
 
 
-def _measure(_: Report) -> LinkModel:
-    return measured_link(TorchTransport())
+def _measure(_: Report) -> AlphaBetaModel:
+    return measure_link(TorchTransport())
 
 
 def advice_text(advice: Advice) -> str:

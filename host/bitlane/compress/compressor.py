@@ -13,14 +13,14 @@ from torch import Tensor
 from bitlane.policies.protocol import BitPolicy
 
 from .codecs.wire import CodecId
-from .collectives.cost_model import LinkModel
+from .collectives.cost_model import AlphaBetaModel
 from .collectives.link import Link
 
-State = Mapping[str, Any]
+SavedState = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Parameter:
+class ParameterSpan:
     """A parameter's place in the vector of all gradients: values `begin` to `end`, the latter excluded."""
 
     begin: int
@@ -31,7 +31,7 @@ class Parameter:
         return self.begin + prod(self.shape)
 
 
-Layout = Sequence[Parameter]
+Layout = Sequence[ParameterSpan]
 
 
 class Reducer(Protocol):
@@ -51,7 +51,7 @@ class Reducer(Protocol):
         """
         ...
 
-    def kept(self) -> Tensor | None:
+    def residual(self) -> Tensor | None:
         """float32 [n]: what this rank keeps back for later, in units of its gradient; None where that means nothing.
 
         In every step, summed over ranks: gradients + kept before = ranks * average + kept after.
@@ -62,11 +62,11 @@ class Reducer(Protocol):
         """Everything that a step depends on and leaves behind, as tensors, numbers and text; copies."""
         ...
 
-    def load_state_dict(self, state: State) -> None:
+    def load_state_dict(self, state: SavedState) -> None:
         """Go on from what `state_dict` gave; DataError where it is not this compressor's, or of other shapes."""
         ...
 
-    def take_over(self, states: Sequence[State], kept: Tensor | None) -> None:
+    def reshard(self, states: Sequence[SavedState], kept: Tensor | None) -> None:
         """Go on from a run with another number of ranks, nothing kept back yet by this one.
 
         states: those of all its ranks, in order, for what does not depend on their number (a warm start, a threshold).
@@ -90,11 +90,11 @@ class Compressor(Protocol):
     @property
     def policy(self) -> BitPolicy | None: ...
 
-    def reducer(self, layout: Layout, link: Link, model: LinkModel, device: torch.device) -> Reducer:
+    def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> Reducer:
         """A rank's reducer for a model with such parameters, nothing kept back yet."""
         ...
 
 
-def whole(layout: Layout) -> int:
+def vector_length(layout: Layout) -> int:
     """Values in the vector."""
     return layout[-1].end if layout else 0

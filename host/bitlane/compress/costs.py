@@ -12,18 +12,18 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from .codecs.wire import Header
-from .collectives.cost_model import LinkModel
+from .collectives.cost_model import AlphaBetaModel
 from .collectives.link import Link
-from .compressor import Compressor, Layout, whole
+from .compressor import Compressor, Layout, vector_length
 from .training.networks import CLASSES, network
 
-Clock = Callable[[], float]  # time.perf_counter, or time.process_time on a machine with other work, and one thread
+Timer = Callable[[], float]  # time.perf_counter, or time.process_time on a machine with other work, and one thread
 
 WARM = 2  # steps that are not counted: memory is allocated, and code compiled
 
 
 @dataclass(frozen=True)
-class Costs:
+class StepCosts:
     """Of a compressor's step, for one rank.
 
     Attributes
@@ -37,7 +37,7 @@ class Costs:
     bytes: int
     sent: int
 
-    def link_seconds(self, model: LinkModel) -> float:
+    def link_seconds(self, model: AlphaBetaModel) -> float:
         """Of sending, on links like `model`."""
         return self.rounds * model.latency + self.bytes / model.bandwidth
 
@@ -57,26 +57,26 @@ class EchoTransport:
         own = parts[0]
         return [own if len(own) == length else torch.zeros(length, dtype=torch.uint8) for length in lengths]
 
-    def leave(self) -> None:
+    def abort(self) -> None:
         """Nobody waits for it."""
 
 
-def costs_of(
+def measure_step_costs(
     compressor: Compressor | None,
     layout: Layout,
     ranks: int,
-    model: LinkModel,
-    clock: Clock = time.perf_counter,
+    model: AlphaBetaModel,
+    clock: Timer = time.perf_counter,
     steps: int = 5,
-) -> Costs:
+) -> StepCosts:
     """Of one of `ranks` ranks, as links like `model` have it average; the median of some steps.
 
     None: the average in float32 by a ring, whose additions are not counted.
     """
-    count = whole(layout)
+    count = vector_length(layout)
     if compressor is None:
         sent = 2 * (ranks - 1) * 4 * count // ranks
-        return Costs(0.0, 2 * (ranks - 1), sent, sent)
+        return StepCosts(0.0, 2 * (ranks - 1), sent, sent)
     transport = EchoTransport(ranks)
     link = Link(transport, "")
     reducer = compressor.reducer(layout, link, model, torch.device("cpu"))
@@ -86,14 +86,14 @@ def costs_of(
         vector = gradient.clone()
         transport.sent = transport.rounds = transport.bytes = 0
         began = clock()
-        link.agree(Header(compressor.codec, reducer.bits, count, 0, step=step))
+        link.handshake(Header(compressor.codec, reducer.bits, count, 0, step=step))
         reducer.average(vector, step)
         seconds.append(clock() - began)
-    return Costs(median(seconds[WARM:]), transport.rounds, transport.bytes, transport.sent)
+    return StepCosts(median(seconds[WARM:]), transport.rounds, transport.bytes, transport.sent)
 
 
 def compute_seconds(
-    name: str, channels: int, side: int, batch: int, clock: Clock = time.perf_counter, steps: int = 7
+    name: str, channels: int, side: int, batch: int, clock: Timer = time.perf_counter, steps: int = 7
 ) -> float:
     """Of a forward and a backward pass and a step of SGD with a network of `networks.NETWORKS`; the median."""
     model = network(name, channels, side, 0)

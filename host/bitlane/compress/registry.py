@@ -31,7 +31,7 @@ EXAMPLES = (
 )  # every compressor, and those widths whose volume is promised
 
 
-def named(text: str) -> Compressor:
+def parse_compressor(text: str) -> Compressor:
     """The compressor that `text` names: `lqsgd`, or with settings `lqsgd:rank=2,bits=4`; a policy as `bits=mqgrad`.
 
     Raises DataError for a name or a setting that there is not, and as the compressor does for a bad value.

@@ -15,8 +15,8 @@ from typing import Any
 
 from bitlane.errors import DataError
 
-from .choices import ALL, check_choices, check_period, check_state
-from .protocol import Observed, Share
+from .choices import BIT_CHOICES, check_choices, check_period, check_state
+from .protocol import AllGather, Observation
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Adaptive:
     """
 
     start_bits: int = 4
-    choices: Sequence[int] = ALL
+    choices: Sequence[int] = BIT_CHOICES
     period: int = 5
 
     def __post_init__(self) -> None:
@@ -57,7 +57,7 @@ class AdaptiveChooser:
     def bits(self) -> int:
         return self._bits
 
-    def after(self, observed: Observed, share: Share) -> None:
+    def after(self, observed: Observation, share: AllGather) -> None:
         self._steps += 1
         if self._steps % self.settings.period == 0:
             self._choose(share([observed.rms()])[0][0])

@@ -9,14 +9,14 @@ import numpy as np
 
 from bitlane.errors import DataError
 
-MOST_BITS = 32
-ALL = tuple(range(2, 9))  # what an evenly spaced code can have
+MAX_BITS = 32
+BIT_CHOICES = tuple(range(2, 9))  # what an evenly spaced code can have
 
 
 def check_choices(choices: Sequence[int]) -> None:
     """DataError unless they are whole numbers from 1 to 32, ascending, two or more."""
-    if len(choices) < 2 or sorted(set(choices)) != list(choices) or not 1 <= choices[0] <= choices[-1] <= MOST_BITS:
-        raise DataError(f"choices={choices!r}: give two or more bits from 1 to {MOST_BITS}, ascending")
+    if len(choices) < 2 or sorted(set(choices)) != list(choices) or not 1 <= choices[0] <= choices[-1] <= MAX_BITS:
+        raise DataError(f"choices={choices!r}: give two or more bits from 1 to {MAX_BITS}, ascending")
 
 
 def check_period(period: int, least: int) -> None:

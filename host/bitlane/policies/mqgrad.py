@@ -31,11 +31,11 @@ from typing import Any
 import numpy as np
 
 from bitlane.errors import DataError
-from bitlane.support.hashing import seed_of
+from bitlane.support.hashing import derive_seed
 
-from .choices import ALL, check_choices, check_period, check_state
+from .choices import BIT_CHOICES, check_choices, check_period, check_state
 from .period import Period
-from .protocol import Observed, Share
+from .protocol import AllGather, Observation
 from .qnetwork import Floats, QNetwork
 
 HIDDEN = 10
@@ -58,7 +58,7 @@ class MQGrad:
     seed: of the network's first weights and of exploration.
     """
 
-    choices: Sequence[int] = ALL
+    choices: Sequence[int] = BIT_CHOICES
     period: int = 5
     exploration: float = 0.1
     rate: float = 0.1
@@ -86,7 +86,7 @@ class MQGradChooser:
     def __init__(self, settings: MQGrad):
         self.settings = settings
         self._period = Period(settings.period)
-        self._network = QNetwork(settings.period, HIDDEN, len(settings.choices), seed_of(settings.seed))
+        self._network = QNetwork(settings.period, HIDDEN, len(settings.choices), derive_seed(settings.seed))
         self._numbers = {"periods": 0.0, "smoothed": 0.0, "loss_unit": 0.0, "seconds_unit": 0.0}
         self._confident = 0  # n of the state to come
         self._taken = 0  # what the period that runs has, and the output that its reward is for
@@ -96,7 +96,7 @@ class MQGradChooser:
     def bits(self) -> int:
         return self.settings.choices[self._taken]
 
-    def after(self, observed: Observed, share: Share) -> None:
+    def after(self, observed: Observation, share: AllGather) -> None:
         self._period.add(observed)
         if self._period.complete:
             self._choose(*self._period.exchange(share))
@@ -143,7 +143,7 @@ class MQGradChooser:
         return min(now + 1, len(self.settings.choices) - 1) if greedy == now else now
 
     def _explores(self) -> bool:
-        drawn = seed_of(self.settings.seed, 1, int(self._numbers["periods"]))
+        drawn = derive_seed(self.settings.seed, 1, int(self._numbers["periods"]))
         return drawn < self.settings.exploration * 2**32
 
     def state_dict(self) -> dict[str, Any]:

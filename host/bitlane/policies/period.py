@@ -10,7 +10,7 @@ import numpy as np
 from bitlane.errors import DataError
 
 from .choices import check_state
-from .protocol import Observed, Share
+from .protocol import AllGather, Observation
 
 
 class Period:
@@ -26,13 +26,13 @@ class Period:
     def complete(self) -> bool:
         return self._steps == len(self._losses)
 
-    def add(self, observed: Observed) -> None:
+    def add(self, observed: Observation) -> None:
         self._losses[self._steps] = np.nan if observed.loss is None else observed.loss
         self._untold += observed.loss is None
         self._steps += 1
         self._seconds += observed.seconds
 
-    def exchange(self, share: Share) -> tuple[Sequence[float], float]:
+    def exchange(self, share: AllGather) -> tuple[Sequence[float], float]:
         """Losses, the mean over ranks, and seconds, the largest; the next period begins.
 
         DataError, on every rank alike, where some rank's losses were not told.

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-Share = Callable[[Sequence[float]], Sequence[Sequence[float]]]  # own numbers to all ranks; every rank's, in order
+AllGather = Callable[[Sequence[float]], Sequence[Sequence[float]]]  # own numbers to all ranks; every rank's, in order
 
 
 @dataclass(frozen=True)
-class Observed:
+class Observation:
     """What a rank saw of a step that is over.
 
     Attributes
@@ -46,7 +46,7 @@ class BitChooser(Protocol):
         """Of the next step."""
         ...
 
-    def after(self, observed: Observed, share: Share) -> None:
+    def after(self, observed: Observation, share: AllGather) -> None:
         """Take in a step. Every rank calls it after the same steps; `share` sends 8 bytes a number to every other."""
         ...
 
@@ -72,7 +72,7 @@ class FixedBits:
     def start(self) -> FixedBits:
         return self
 
-    def after(self, observed: Observed, share: Share) -> None:
+    def after(self, observed: Observation, share: AllGather) -> None:
         """Nothing follows from it."""
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Random words for stochastic rounding: a function of a seed and a value's place, alike on every machine.
+"""Counter-based random words for stochastic rounding: the same on every machine, and no generator state to save.
 
-Nothing has to be kept: a run that goes on at step t draws what the run that did not stop drew. The mixer is that of
-`lowbias32` (C. Wellons, 2018): two multiplications, and few enough operations for vector units.
+A word is a function of a seed and an index, so a run resumed at step t draws the same words as an uninterrupted run.
+The mixer is `lowbias32` (C. Wellons, 2018): two multiplications, few enough operations for vector units.
 """
 
 from __future__ import annotations
@@ -9,27 +9,39 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-FRACTION = 16  # bits of a word that stochastic rounding takes: those behind the point of what is rounded
-PLACE = 0x9E3779B9
-FIRST, SECOND = 0x7FEB352D, 0x846CA68B
+FRACTION_BITS = 16  # bits of a word that stochastic rounding compares with the fraction of a value
+GOLDEN_RATIO = 0x9E3779B9  # 2**32 / golden ratio: spreads consecutive indices over all words
+MULTIPLIERS = (0x7FEB352D, 0x846CA68B)  # of lowbias32
 
 
-def hash_words(seed: int, places: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """uint32 [n]: a random word for each place (modulo 2**32)."""
-    return mix(places.astype(np.uint32) * np.uint32(PLACE) + np.uint32(seed))
+def hash_words(seed: int, indices: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Return one random word for each index.
+
+    Parameters
+    ----------
+    seed : int
+        32 bits, for example from `derive_seed`.
+    indices : int64 [n]
+        Taken modulo 2**32.
+
+    Returns
+    -------
+    uint32 [n]
+    """
+    return lowbias32(indices.astype(np.uint32) * np.uint32(GOLDEN_RATIO) + np.uint32(seed))
 
 
-def mix(x: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """A bijection of 32-bit words in which every bit of x changes about half of the bits."""
-    x = (x ^ (x >> np.uint32(16))) * np.uint32(FIRST)
-    x = (x ^ (x >> np.uint32(15))) * np.uint32(SECOND)
+def lowbias32(x: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Mix 32-bit words by a bijection; flipping any bit of x changes about half of the output bits."""
+    x = (x ^ (x >> np.uint32(16))) * np.uint32(MULTIPLIERS[0])
+    x = (x ^ (x >> np.uint32(15))) * np.uint32(MULTIPLIERS[1])
     mixed: NDArray[np.uint32] = x ^ (x >> np.uint32(16))
     return mixed
 
 
-def seed_of(*parts: int) -> int:
-    """A seed, 32 bits, of several numbers: the user's, step, rank and stage, so that none draws twice."""
+def derive_seed(*parts: int) -> int:
+    """Return a 32-bit seed from several numbers in order, for example user seed, step, rank and stage."""
     seed = np.zeros(1, np.uint32)
     for part in parts:
-        seed = mix(seed * np.uint32(PLACE) + np.uint32(part & 0xFFFFFFFF) + np.uint32(1))
+        seed = lowbias32(seed * np.uint32(GOLDEN_RATIO) + np.uint32(part & 0xFFFFFFFF) + np.uint32(1))
     return int(seed[0])

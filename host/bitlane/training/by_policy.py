@@ -17,7 +17,7 @@ from bitlane.devices.protocol import Device
 from bitlane.errors import DataError
 from bitlane.levels.codebooks import choose_precision
 from bitlane.policies.mqgrad import MQGrad
-from bitlane.policies.protocol import BitPolicy, Observed
+from bitlane.policies.protocol import BitPolicy, Observation
 from bitlane.quantization.scaling import Floats, Matrix
 
 from .checkpoint import Checkpoint
@@ -88,9 +88,9 @@ def _with_precision(checkpoint: Checkpoint, precision: Precision) -> Checkpoint:
     return replace(checkpoint, options=replace(checkpoint.options, precision=precision))
 
 
-def _observed(run: TrainingResult, before: Floats | None) -> Observed:
+def _observed(run: TrainingResult, before: Floats | None) -> Observation:
     change = run.weights if before is None else run.weights - before
-    return Observed(float(run.loss.mean()), float(run.cycles), lambda: float(np.sqrt((change**2).mean())))
+    return Observation(float(run.loss.mean()), float(run.cycles), lambda: float(np.sqrt((change**2).mean())))
 
 
 def joined(runs: Sequence[TrainingResult], policy: str) -> TrainingResult:

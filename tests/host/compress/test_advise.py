@@ -9,70 +9,70 @@ import torch
 
 from bitlane.cli.main import main
 from bitlane.compress import LQSGD, QSGD, EFSign, TopK
-from bitlane.compress.advise import Advice, advice_text, advise, measured_link, model_of
+from bitlane.compress.advise import Advice, advice_text, advise, measure_link, model_of
 from bitlane.compress.codecs.wire import Header
-from bitlane.compress.collectives.cost_model import LinkModel
-from bitlane.compress.collectives.emulated_links import SlowTransport, parse_link
+from bitlane.compress.collectives.cost_model import AlphaBetaModel
+from bitlane.compress.collectives.emulated_links import ThrottledTransport, parse_link
 from bitlane.compress.collectives.link import Link
-from bitlane.compress.collectives.transport import together
-from bitlane.compress.compressor import Parameter
-from bitlane.compress.costs import Costs, costs_of
+from bitlane.compress.collectives.transport import run_ranks_in_threads
+from bitlane.compress.compressor import ParameterSpan
+from bitlane.compress.costs import StepCosts, measure_step_costs
 from bitlane.errors import DataError
 
 pytestmark = pytest.mark.torch
 
-LAYOUT = [Parameter(0, (300, 200)), Parameter(60_000, (7,))]
+LAYOUT = [ParameterSpan(0, (300, 200)), ParameterSpan(60_000, (7,))]
 VALUES = 60_007
-SLOW = LinkModel(0.02, 4e5)
+SLOW = AlphaBetaModel(0.02, 4e5)
 
 
 def stepped(compressor, model, slow):
     """Bytes and seconds of a step of each of three ranks, the second of two."""
 
     def work(transport):
-        ended = SlowTransport(transport, model) if slow else transport
+        ended = ThrottledTransport(transport, model) if slow else transport
         link = Link(ended, "")
         reducer = compressor.reducer(LAYOUT, link, model, torch.device("cpu"))
         for step in range(2):
             sent, began = transport.sent, time.perf_counter()
-            link.agree(Header(compressor.codec, reducer.bits, VALUES, 0, step=step))
+            link.handshake(Header(compressor.codec, reducer.bits, VALUES, 0, step=step))
             reducer.average(torch.randn(VALUES, generator=torch.Generator().manual_seed(0)), step)
         return transport.sent - sent, time.perf_counter() - began
 
-    return together(3, work)
+    return run_ranks_in_threads(3, work)
 
 
 @pytest.mark.parametrize("compressor", [QSGD(8), QSGD(2), EFSign()])
 def test_a_step_on_a_slow_link_takes_what_was_predicted(compressor):
-    predicted = costs_of(compressor, LAYOUT, 3, SLOW)
+    predicted = measure_step_costs(compressor, LAYOUT, 3, SLOW)
     expected = predicted.codec + predicted.link_seconds(SLOW)
     found = [seconds for _, seconds in stepped(compressor, SLOW, slow=True)]
     assert all(0.9 * expected < seconds < 1.4 * expected for seconds in found), (expected, found)
 
 
 @pytest.mark.parametrize("compressor", [QSGD(4), EFSign(), LQSGD(), TopK(0.05)])
-@pytest.mark.parametrize("model", [LinkModel(), LinkModel(1.0, 1e12)], ids=["owners", "gathered"])
+@pytest.mark.parametrize("model", [AlphaBetaModel(), AlphaBetaModel(1.0, 1e12)], ids=["owners", "gathered"])
 def test_bytes_are_those_of_ranks_that_are_there(compressor, model):
-    predicted = costs_of(compressor, LAYOUT, 3, model).sent
+    predicted = measure_step_costs(compressor, LAYOUT, 3, model).sent
     assert [sent for sent, _ in stepped(compressor, model, slow=False)] == pytest.approx([predicted] * 3, rel=0.02)
 
 
 def test_float32_is_that_of_a_ring():
-    costs = costs_of(None, LAYOUT, 4, LinkModel())
+    costs = measure_step_costs(None, LAYOUT, 4, AlphaBetaModel())
     assert (costs.sent, costs.rounds, costs.codec) == (6 * 4 * VALUES // 4, 6, 0)
 
 
 def test_a_link_is_measured():
-    model = LinkModel(0.002, 1e8)
-    for found in together(2, lambda transport: measured_link(SlowTransport(transport, model))):
+    model = AlphaBetaModel(0.002, 1e8)
+    for found in run_ranks_in_threads(2, lambda transport: measure_link(ThrottledTransport(transport, model))):
         assert 0.002 <= found.latency < 0.006
         assert 0.5e8 < found.bandwidth < 1.2e8
 
 
 def advice(*seconds):
     """Of candidates whose steps take so long, all of it coding."""
-    costs = [Costs(each, 0, 0, 0) for each in seconds]
-    return Advice([f"c{place}" for place in range(len(seconds))], costs, 0.0, LinkModel(), 2)
+    costs = [StepCosts(each, 0, 0, 0) for each in seconds]
+    return Advice([f"c{place}" for place in range(len(seconds))], costs, 0.0, AlphaBetaModel(), 2)
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_the_gentlest_that_is_quick_enough(seconds, chosen):
 
 
 def test_a_quick_link_needs_none_and_a_slow_one_does():
-    layout, names = [Parameter(0, (1000, 1000))], ("none", "qsgd:bits=8")
-    assert advise(layout, 1.0, LinkModel(1e-6, 1e12), 4, names).chosen == 0
+    layout, names = [ParameterSpan(0, (1000, 1000))], ("none", "qsgd:bits=8")
+    assert advise(layout, 1.0, AlphaBetaModel(1e-6, 1e12), 4, names).chosen == 0
     assert advise(layout, 0.0, parse_link("10mbit"), 4, names).chosen == 1
 
 

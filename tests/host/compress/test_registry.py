@@ -7,19 +7,19 @@ import pytest
 import bitlane.compress
 from bitlane.compress import LQSGD, QSGD, Adaptive, MiCRO, MQGrad
 from bitlane.compress.compressors.uncompressed import Uncompressed
-from bitlane.compress.registry import EXAMPLES, named
+from bitlane.compress.registry import EXAMPLES, parse_compressor
 from bitlane.errors import DataError
 
 pytestmark = pytest.mark.torch
 
 
 def test_names_and_settings():
-    assert named("none") == Uncompressed()
-    assert named("lqsgd") == LQSGD()
-    assert named("lqsgd:rank=3,bits=4,alpha=2.5") == LQSGD(rank=3, bits=4, alpha=2.5)
-    assert named("qsgd:bits=mqgrad,error_feedback=True") == QSGD(bits=MQGrad(), error_feedback=True)
-    assert named("qsgd:bits=adaptive") == QSGD(bits=Adaptive())
-    assert named("micro:controller=published") == MiCRO(controller="published")
+    assert parse_compressor("none") == Uncompressed()
+    assert parse_compressor("lqsgd") == LQSGD()
+    assert parse_compressor("lqsgd:rank=3,bits=4,alpha=2.5") == LQSGD(rank=3, bits=4, alpha=2.5)
+    assert parse_compressor("qsgd:bits=mqgrad,error_feedback=True") == QSGD(bits=MQGrad(), error_feedback=True)
+    assert parse_compressor("qsgd:bits=adaptive") == QSGD(bits=Adaptive())
+    assert parse_compressor("micro:controller=published") == MiCRO(controller="published")
 
 
 @pytest.mark.parametrize(
@@ -35,9 +35,9 @@ def test_names_and_settings():
 )
 def test_what_there_is_not(text, says):
     with pytest.raises(DataError, match=says):
-        named(text)
+        parse_compressor(text)
 
 
 def test_examples_are_of_all_that_is_exported():
     exported = {name for name in bitlane.compress.__all__ if hasattr(getattr(bitlane.compress, name), "reducer")}
-    assert exported == {type(named(text)).__name__ for text in EXAMPLES} - {"Uncompressed"}
+    assert exported == {type(parse_compressor(text)).__name__ for text in EXAMPLES} - {"Uncompressed"}

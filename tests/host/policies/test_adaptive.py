@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.helpers.shares import alone, step
+from tests.helpers.policy_steps import alone, step
 
 from bitlane.compress import Adaptive
 from bitlane.errors import DataError

@@ -5,9 +5,9 @@ import pytest
 
 from bitlane.compress import QSGD, Adaptive, FixedBits, MQGrad
 from bitlane.compress.collectives.link import Link
-from bitlane.compress.collectives.transport import together
+from bitlane.compress.collectives.transport import run_ranks_in_threads
 from bitlane.errors import BitlaneError, DataError
-from bitlane.policies.protocol import Observed
+from bitlane.policies.protocol import Observation
 
 pytestmark = pytest.mark.torch
 
@@ -21,12 +21,12 @@ def test_ranks_that_see_other_things_choose_alike(seed, policy, numbers):
         link, chooser = Link(transport, ""), policy.start()
         bits = []
         for number in range(STEPS):
-            seen = Observed(rng.normal(), rng.random(), lambda number=number: 2.0 ** (number % 7) * rng.random())
-            chooser.after(seen, link.numbers)
+            seen = Observation(rng.normal(), rng.random(), lambda number=number: 2.0 ** (number % 7) * rng.random())
+            chooser.after(seen, link.gather_numbers)
             bits.append(chooser.bits)
         return bits, transport.sent
 
-    ranks = together(RANKS, work)
+    ranks = run_ranks_in_threads(RANKS, work)
     assert [bits for bits, _ in ranks] == [ranks[0][0]] * RANKS
     assert len(set(ranks[0][0])) > 1 or policy == FixedBits(3)
     assert [sent for _, sent in ranks] == [(RANKS - 1) * 8 * numbers * (STEPS // 5)] * RANKS
@@ -38,11 +38,11 @@ def test_one_rank_without_a_loss_is_an_error_on_all():
         try:
             for number in range(5):
                 loss = None if transport.rank == 1 and number == 2 else 1.0
-                chooser.after(Observed(loss, 1.0, lambda: 1.0), link.numbers)
+                chooser.after(Observation(loss, 1.0, lambda: 1.0), link.gather_numbers)
         except BitlaneError as error:
             return str(error)
 
-    errors = together(RANKS, work)
+    errors = run_ranks_in_threads(RANKS, work)
     assert all("rank 1 did not tell the loss" in error for error in errors)
     assert len(set(errors)) == 1
 

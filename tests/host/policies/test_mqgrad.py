@@ -6,14 +6,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from tests.helpers.policy_steps import alone, step
 from tests.helpers.policy_textbook import Textbook
-from tests.helpers.shares import alone, step
 
 from bitlane.compress import MQGrad
 from bitlane.errors import DataError
 from bitlane.policies.mqgrad import HIDDEN
 from bitlane.policies.qnetwork import QNetwork
-from bitlane.support.hashing import seed_of
+from bitlane.support.hashing import derive_seed
 
 NEVER = {"exploration": 0.0}
 
@@ -38,7 +38,7 @@ def test_a_run_is_that_of_the_textbook(seed):
     settings = MQGrad(smoothing=0.2, scale=20.0, exploration=0.3, seed=seed % 1000)
     chooser = settings.start()
     losses, seconds = wandering(rng, 1500)
-    explored = [seed_of(settings.seed, 1, number) < 0.3 * 2**32 for number in range(301)]
+    explored = [derive_seed(settings.seed, 1, number) < 0.3 * 2**32 for number in range(301)]
     book = Textbook(chooser.state_dict(), explored, settings.choices, 0.2, 20.0, 0.9, 0.1)
     for number in range(300):
         steps = slice(5 * number, 5 * number + 5)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from tests.helpers.shares import alone, step
+from tests.helpers.policy_steps import alone, step
 
 from bitlane.errors import DataError
 from bitlane.policies.period import Period

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitlane.support.hashing import hash_words, mix, seed_of
+from bitlane.support.hashing import derive_seed, hash_words, lowbias32
 
 
 def textbook(x):
@@ -27,7 +27,7 @@ def test_words_are_those_of_plain_integers(seed):
 def test_no_two_words_are_mixed_into_one(seed):
     begin = np.random.default_rng(seed).integers(2**31)
     inputs = np.arange(begin, begin + 2**20).astype(np.uint32)
-    assert len(np.unique(mix(inputs))) == len(inputs)
+    assert len(np.unique(lowbias32(inputs))) == len(inputs)
 
 
 def test_words_are_even_in_every_bit_and_neighbours_are_apart(seed):
@@ -37,11 +37,11 @@ def test_words_are_even_in_every_bit_and_neighbours_are_apart(seed):
     limit = 6 * np.sqrt(0.25 / count)  # six standard deviations of a fair coin's mean
     assert np.abs(bits.mean(axis=0) - 0.5).max() < limit
     assert np.abs((bits[1:] ^ bits[:-1]).mean(axis=0) - 0.5).max() < limit
-    other = np.unpackbits(hash_words(seed_of(seed, 1), np.arange(count)).view(np.uint8)).reshape(count, 32)
+    other = np.unpackbits(hash_words(derive_seed(seed, 1), np.arange(count)).view(np.uint8)).reshape(count, 32)
     assert np.abs((bits ^ other).mean(axis=0) - 0.5).max() < limit
 
 
 def test_seeds_depend_on_every_part_and_its_place():
-    seeds = [seed_of(a, b, c) for a in range(20) for b in range(20) for c in range(20)]
+    seeds = [derive_seed(a, b, c) for a in range(20) for b in range(20) for c in range(20)]
     assert len(set(seeds)) == len(seeds)
-    assert seed_of(1) != seed_of(1, 0)
+    assert derive_seed(1) != derive_seed(1, 0)

@@ -1,1 +1,1 @@
-"""Codecs: arrays to bytes and back. numpy alone, compiled where numba is installed."""
+"""Codecs: arrays to bytes and back, in numpy; compiled loops when numba is installed."""

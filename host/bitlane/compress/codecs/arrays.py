@@ -1,4 +1,4 @@
-"""What codecs take, checked: cheap looks at an array's type and length, and none at its values."""
+"""What the codecs share: checks of type and length (not of values), group scales, and the sum with the residual."""
 
 from __future__ import annotations
 
@@ -9,46 +9,52 @@ from numpy.typing import NDArray
 
 from bitlane.errors import DataError
 
-from .groups import TINY, Groups
+from .groups import MIN_SCALE, Groups
 from .wire import PayloadError
 
 Values = NDArray[np.float32]
 
 
 def check_values(values: Any, count: int, name: str = "values") -> None:
-    """DataError unless `values` is a contiguous float32 [count]."""
+    """Raise DataError unless `values` is a contiguous float32 [count]."""
     if not isinstance(values, np.ndarray) or values.dtype != np.float32:
-        what = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
-        raise DataError(f"{name} are {what}, and a codec takes a numpy array of float32: convert them first")
+        found = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
+        raise DataError(f"{name} are {found}; a codec takes a numpy array of float32: convert them first")
     if values.shape != (count,):
-        raise DataError(f"{name} have the shape {values.shape}, and their groups ({count},)")
+        raise DataError(f"{name} have shape {values.shape}; their groups need ({count},)")
     if not values.flags.c_contiguous:
-        raise DataError(f"{name} are not contiguous: give numpy.ascontiguousarray of them")
+        raise DataError(f"{name} are not contiguous: pass numpy.ascontiguousarray(...)")
 
 
 def check_input(values: Any, residual: Any, count: int) -> None:
-    """`check_values` of what is coded, and of the residual where there is one."""
+    """Call `check_values` on the values and, if there is one, on the residual."""
     check_values(values, count)
     if residual is not None:
         check_values(residual, count, "residuals")
 
 
-def added(values: Values, residual: Values | None) -> Values:
-    """What is coded: the values, and what was kept back of earlier ones. Beyond float32 it is not finite."""
+def add_residual(values: Values, residual: Values | None) -> Values:
+    """Return the values plus the residual of earlier steps; a sum beyond float32 is infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
         return values if residual is None else values + residual
 
 
-def scales(whole: Values, groups: Groups) -> Values:
-    """float32 [groups]: each group's largest magnitude, 0 for less than `TINY`. DataError where it is not finite."""
-    found = np.maximum.reduceat(np.abs(whole), groups.starts[:-1]) if len(groups) else np.zeros(0, np.float32)
+def group_scales(values: Values, groups: Groups) -> Values:
+    """Return the largest magnitude of each group, float32 [groups]; 0 if it is below `MIN_SCALE`.
+
+    Raises
+    ------
+    DataError
+        If a magnitude is not finite.
+    """
+    found = np.maximum.reduceat(np.abs(values), groups.starts[:-1]) if len(groups) else np.zeros(0, np.float32)
     if not np.isfinite(found).all():
-        raise not_finite(int(np.argmin(np.isfinite(found))))
-    return np.where(found < TINY, np.float32(0), found)
+        raise nonfinite_error(int(np.argmin(np.isfinite(found))))
+    return np.where(found < MIN_SCALE, np.float32(0), found)
 
 
-def put(values: Values, out: Values, add: bool) -> None:
-    """Write values to `out`, or add them to it."""
+def write_or_add(values: Values, out: Values, add: bool) -> None:
+    """Write the values to `out`, or add them to it."""
     if add:
         out += values
     else:
@@ -56,16 +62,16 @@ def put(values: Values, out: Values, add: bool) -> None:
 
 
 def check_body(body: NDArray[np.uint8], size: int) -> None:
-    """PayloadError unless `body` has `size` bytes."""
+    """Raise PayloadError unless `body` is uint8 [size]."""
     if body.dtype != np.uint8 or body.shape != (size,):
         raise PayloadError(
-            f"a body of {body.dtype} {body.shape}, where uint8 ({size},) is read: it was cut or is another's"
+            f"body is {body.dtype} {body.shape}; these groups need uint8 ({size},): it is truncated, or encodes "
+            "another vector"
         )
 
 
-def not_finite(group: int) -> DataError:
-    """The error of a group that no scale fits."""
+def nonfinite_error(group: int) -> DataError:
+    """Return the error for a group whose scale is not finite."""
     return DataError(
-        f"group {group} of the values has a NaN or an infinity, or numbers whose sums are beyond float32; "
-        "what was kept back is of no more use"
+        f"group {group} of the values has a NaN or an infinity, or its sums overflow float32; discard the residual"
     )

@@ -1,4 +1,4 @@
-"""The codecs' compiled loops, where they can be had."""
+"""The codecs' loops in machine code, when numba is installed."""
 
 from __future__ import annotations
 
@@ -10,32 +10,37 @@ import numpy as np
 
 from bitlane.support import jit
 
-from .arrays import Values, not_finite
+from .arrays import Values, nonfinite_error
+from .compile_notice import compile_notice
 from .groups import Groups
 from .packing import Bytes
 
-_NONE = np.empty(0, np.float32)
+_STOCHASTIC_OFF = -1
 
 
 def kernels() -> Any:
-    """The module `kernels`, or None where numba is not installed; they write words of a little-endian machine."""
+    """Return the module `kernels`; None without numba and on big-endian machines, since the loops write whole words."""
     if jit.numba() is None or sys.byteorder != "little":
         return None
     return import_module(".kernels", __package__)
 
 
 def encode(values: Values, groups: Groups, bits: int, residual: Values | None, seed: int | None) -> Bytes:
-    """The body of checked values, signs where bits is 1: a float32 for each group, then codes. As `linear.encode`."""
+    """Encode checked values as a float32 for each group, then codes: as `linear.encode`, or as signs for 1 bit."""
     body = np.empty(4 * len(groups) + groups.all_code_bytes(bits), np.uint8)
     steps, codes = body[: 4 * len(groups)].view(np.float32), body[4 * len(groups) :]
-    kept, source = (_NONE, values) if residual is None else (residual, residual)
-    feedback, random = residual is not None, seed is not None
-    bad = kernels().encode(values, source, kept, feedback, groups.lengths, bits, random, seed or 0, steps, codes)
+    source, feedback = (values, np.empty(0, np.float32)) if residual is None else (residual, residual)
+    encode_loop = kernels().encode
+    with compile_notice(encode_loop):
+        seed = _STOCHASTIC_OFF if seed is None else seed
+        bad = encode_loop(values, source, feedback, groups.lengths, bits, seed, steps, codes)
     if bad >= 0:
-        raise not_finite(bad)
+        raise nonfinite_error(bad)
     return body
 
 
 def decode(codes: Bytes, steps: Values, groups: Groups, bits: int, out: Values, add: bool) -> None:
-    """Write, or add, what checked codes stand for, with the float32 of each group."""
-    kernels().decode(codes, np.array(steps, np.float32), groups.lengths, bits, out, add)
+    """Write the values of checked codes, given the float32 of each group, or add them to `out`."""
+    decode_loop = kernels().decode
+    with compile_notice(decode_loop):
+        decode_loop(codes, np.array(steps, np.float32), groups.lengths, bits, out, add)

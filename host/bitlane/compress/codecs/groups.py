@@ -1,4 +1,4 @@
-"""Groups: runs of values that share a scale, and who of the ranks averages which."""
+"""Groups of values that share a scale, and the shards in which ranks average a vector."""
 
 from __future__ import annotations
 
@@ -10,19 +10,30 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-TINY = np.float32(2.0**-100)  # a group whose scale is less is sent as zeros
-GROUP = 512  # values a group has at most: 4 bytes of scale are 1/16 bit a value
+MIN_SCALE = np.float32(2.0**-100)  # a group with a smaller scale is encoded as zeros
+GROUP = 512  # values in a full group: a 4-byte scale costs 1/16 bit a value
 
 
 @dataclass(frozen=True)
 class Groups:
-    """The consecutive groups of a vector. `lengths` int64 [groups], each from 1 to GROUP."""
+    """Consecutive groups of a vector.
+
+    Attributes
+    ----------
+    lengths : int64 [groups]
+        Values in each group, 1 to `GROUP`.
+
+    Examples
+    --------
+    >>> Groups.of(600, 3).lengths.tolist()
+    [512, 88, 3]
+    """
 
     lengths: NDArray[np.int64]
 
     @classmethod
     def of(cls, *runs: int) -> Groups:
-        """Groups of a vector made of runs of so many values; none spans two runs, such as columns of matrices."""
+        """Cut runs of the given lengths into groups; no group spans two runs, such as two columns of a matrix."""
         cut = [[GROUP] * (run // GROUP) + [run % GROUP] * (run % GROUP > 0) for run in runs]
         return cls(np.array([length for lengths in cut for length in lengths], np.int64))
 
@@ -31,21 +42,21 @@ class Groups:
 
     @cached_property
     def count(self) -> int:
-        """Values in all."""
+        """Number of values in all groups."""
         return int(self.lengths.sum())
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
-        """int64 [groups + 1]: where each begins, and the end of the last."""
+        """First index of each group, then the end of the last: int64 [groups + 1]."""
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.lengths)])
 
     def code_bytes(self, bits: int) -> NDArray[np.int64]:
-        """int64 [groups]: bytes of each group's codes; a group begins with a byte of its own."""
+        """Return the bytes of each group's codes, int64 [groups]; each group starts at a byte boundary."""
         sizes: NDArray[np.int64] = (self.lengths * bits + 7) // 8
         return sizes
 
     def all_code_bytes(self, bits: int) -> int:
-        """Bytes of all groups' codes, of 0 to 8 bits."""
+        """Return the bytes of all groups' codes, for 0 to 8 bits."""
         return self._all_code_bytes[bits]
 
     @cached_property
@@ -54,20 +65,20 @@ class Groups:
 
 
 @dataclass(frozen=True)
-class Part:
-    """Some consecutive groups of a vector: the values `begin` to `end`, the latter excluded."""
+class Shard:
+    """Consecutive groups of a vector that one rank averages: values `begin` up to, not including, `end`."""
 
     begin: int
     end: int
     groups: Groups
 
 
-def owned(groups: Groups, ranks: int) -> Sequence[Part]:
-    """One part a rank, in order, of about as many values each; some are empty where there are few groups."""
+def shard_groups(groups: Groups, ranks: int) -> Sequence[Shard]:
+    """Return one shard per rank, in order, of about equal size; some are empty if there are few groups."""
     starts = groups.starts
     cuts = np.searchsorted(starts, np.arange(ranks + 1) * (groups.count / ranks))
     cuts[0], cuts[-1] = 0, len(groups)
     return [
-        Part(int(starts[first]), int(starts[last]), Groups(groups.lengths[first:last]))
+        Shard(int(starts[first]), int(starts[last]), Groups(groups.lengths[first:last]))
         for first, last in pairwise(cuts.tolist())
     ]

@@ -1,6 +1,6 @@
-"""The largest magnitudes of a vector, exactly, most of it read once: a sample gives a threshold, a sort does the rest.
+"""Exact top-k by magnitude in about one pass over the vector: a sample gives a threshold, a partial sort the rest.
 
-DGC (Lin et al., 2018, section 5) samples in this way, and searches what exceeds the threshold again.
+The method is that of DGC (Lin et al., 2018, section 5): sample, select by threshold, then search the selection.
 """
 
 from __future__ import annotations
@@ -9,42 +9,49 @@ from math import sqrt
 
 import numpy as np
 
-from .select import Places, Values, select
+from .select import Indices, Values, select
 
-SAMPLE = 4096  # values at least
-STRIDE = 256  # of a long vector, one of so many is sampled
-LEAST = float(np.finfo(np.float32).smallest_subnormal)
+SAMPLE = 4096  # least number of sampled values
+STRIDE = 256  # of a long vector, every 256th value is sampled
+SMALLEST = float(np.finfo(np.float32).smallest_subnormal)
 
 
-def largest(values: Values, count: int) -> Places:
-    """Places int64, rising, of the `count` largest magnitudes; of equals the first. Zeros are never among them.
+def largest(values: Values, count: int) -> Indices:
+    """Return the indices of the `count` largest magnitudes.
 
     Parameters
     ----------
-    values: float32 [n], finite.
-    count: fewer come where fewer values are not zero.
+    values : float32 [n]
+        Finite.
+    count : int
+        How many to return. Zeros are never returned, so the result is shorter if fewer values are nonzero.
+
+    Returns
+    -------
+    int64 [<= count]
+        Ascending. Of equal magnitudes the first are taken.
     """
     if count <= 0 or not len(values):
         return np.zeros(0, np.int64)
-    at = max(sampled_threshold(values, count), LEAST)
-    places, found = select(values, at)
-    if len(places) < count and at > LEAST:
-        places, found = select(values, LEAST)
-    if len(places) <= count:
-        return places
+    threshold = max(sampled_threshold(values, count), SMALLEST)
+    indices, found = select(values, threshold)
+    if len(indices) < count and threshold > SMALLEST:
+        indices, found = select(values, SMALLEST)
+    if len(indices) <= count:
+        return indices
     magnitudes = np.abs(found)
     last = np.partition(magnitudes, len(magnitudes) - count)[len(magnitudes) - count]
     chosen = magnitudes > last
-    equals = np.flatnonzero(magnitudes == last)
-    chosen[equals[: count - int(chosen.sum())]] = True
-    kept: Places = places[chosen]
-    return kept
+    ties = np.flatnonzero(magnitudes == last)
+    chosen[ties[: count - int(chosen.sum())]] = True
+    selected: Indices = indices[chosen]
+    return selected
 
 
 def sampled_threshold(values: Values, count: int) -> float:
-    """What a little more than `count` of the magnitudes of float32 [n > 0] reach, going by a sample of them.
+    """Estimate from a sample a magnitude that slightly more than `count` of the values float32 [n > 0] reach.
 
-    Three standard deviations of the sample more, so that fewer are rare.
+    The estimate allows for three standard deviations of the sample, so that fewer than `count` are rare.
     """
     sample = np.abs(values[:: max(1, min(STRIDE, len(values) // SAMPLE))])
     expected = count * len(sample) / len(values)

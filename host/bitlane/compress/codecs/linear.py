@@ -1,20 +1,20 @@
-"""Evenly spaced levels: each group of values as one step, and a whole number of steps a value.
+"""Uniform levels: one step size per group, and a whole number of steps per value.
 
-    L = 2**(bits - 1) - 1,  scale = max |v| of the group,  step = scale / L,  q = v / step rounded,  v' = q * step
+    L = 2**(bits - 1) - 1,  scale = max |v| of the group,  step = scale / L,  q = round(v / step),  v' = q * step
 
-Rounded to the nearest (ties to even), or at random without bias (QSGD: Alistarh et al., 2017, section 3, with the
-maximum for the norm, as its experiments have it). All is float32, in an order of operations that no fused multiply-add
-can change, so that every implementation makes the same bytes: that of numpy here, `kernels` where numba is installed.
+Rounding is to the nearest (ties to even), or stochastic and unbiased (QSGD: Alistarh et al., 2017, section 3, with the
+maximum as the norm, as in its experiments). All arithmetic is float32, in an order of operations that no fused
+multiply-add changes, so that every implementation writes the same bytes: numpy here, `kernels` with numba, and Triton.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from bitlane.support.hashing import FRACTION, hash_words
+from bitlane.support.hashing import FRACTION_BITS, hash_words
 
 from . import compiled
-from .arrays import Values, added, check_body, check_input, check_values, put, scales
+from .arrays import Values, add_residual, check_body, check_input, check_values, group_scales, write_or_add
 from .compiled import kernels
 from .groups import Groups
 from .packing import Bytes, pack, unpack
@@ -23,23 +23,34 @@ BITS = range(2, 9)
 
 
 def body_bytes(groups: Groups, bits: int) -> int:
-    """Bytes of a body: a float32 step for each group, then the codes."""
+    """Return the bytes of a body: a float32 step for each group, then the codes."""
     return 4 * len(groups) + groups.all_code_bytes(bits)
 
 
 def encode(values: Values, groups: Groups, bits: int, residual: Values | None = None, seed: int | None = None) -> Bytes:
-    """The body uint8 [body_bytes] of `values`.
+    """Encode values as steps and codes.
 
     Parameters
     ----------
-    values: float32 [groups.count], contiguous, finite.
-    bits: 2 to 8.
-    residual: float32 of the same shape: is added first, and becomes what the codes do not say (error feedback).
-    seed: of random rounding, 32 bits; None rounds to the nearest.
+    values : float32 [groups.count]
+        Contiguous and finite. Values above ``2**127`` in magnitude may decode to infinity.
+    groups : Groups
+        Groups that share a step.
+    bits : int
+        Bits a value, 2 to 8.
+    residual : float32 [groups.count], optional
+        Error feedback: added to the values first, then overwritten with the quantization error.
+    seed : int, optional
+        32-bit seed of stochastic rounding. None rounds to the nearest level.
+
+    Returns
+    -------
+    uint8 [body_bytes(groups, bits)]
 
     Raises
     ------
-    DataError: other types or shapes, or numbers that are not finite; the residual is then of no more use.
+    DataError
+        For other types or shapes, and for numbers that are not finite; the residual is then invalid.
     """
     check_input(values, residual, groups.count)
     if kernels() is None:
@@ -48,7 +59,13 @@ def encode(values: Values, groups: Groups, bits: int, residual: Values | None = 
 
 
 def decode(body: Bytes, groups: Groups, bits: int, out: Values, add: bool = False) -> None:
-    """Write, or add, the values of a body to `out` float32 [groups.count]; PayloadError for a body of other length."""
+    """Write the decoded values to `out` float32 [groups.count], or add them to it.
+
+    Raises
+    ------
+    PayloadError
+        If the body has another length.
+    """
     check_body(body, body_bytes(groups, bits))
     check_values(out, groups.count)
     steps, codes = body[: 4 * len(groups)].view("<f4"), body[4 * len(groups) :]
@@ -59,25 +76,25 @@ def decode(body: Bytes, groups: Groups, bits: int, out: Values, add: bool = Fals
 
 
 def _encode(values: Values, groups: Groups, bits: int, residual: Values | None, seed: int | None) -> Bytes:
-    whole = added(values, residual)
-    most = np.float32(2 ** (bits - 1) - 1)
-    scale = scales(whole, groups)
-    step = scale / most
+    total = add_residual(values, residual)
+    max_level = np.float32(2 ** (bits - 1) - 1)
+    scale = group_scales(total, groups)
+    step = scale / max_level
     with np.errstate(divide="ignore"):
-        inverse = np.where(scale > 0, most / scale, np.float32(0))
-    each = np.repeat(inverse, groups.lengths)
+        inverse = np.where(scale > 0, max_level / scale, np.float32(0))
+    inverse_of_value = np.repeat(inverse, groups.lengths)
     if seed is None:
-        steps = np.rint(whole * each) + np.float32(0)  # which makes 0 of -0, as codes do
+        levels = np.rint(total * inverse_of_value) + np.float32(0)  # turns -0 into 0, as codes do
     else:
-        fixed = np.rint(whole * (each * np.float32(1 << FRACTION))).astype(np.int32)
-        drawn = (hash_words(seed, np.arange(groups.count)) >> np.uint32(32 - FRACTION)).astype(np.int32)
-        steps = np.minimum((fixed + drawn) >> FRACTION, np.int32(most)).astype(np.float32)
+        fixed = np.rint(total * (inverse_of_value * np.float32(1 << FRACTION_BITS))).astype(np.int32)
+        words = (hash_words(seed, np.arange(groups.count)) >> np.uint32(32 - FRACTION_BITS)).astype(np.int32)
+        levels = np.minimum((fixed + words) >> FRACTION_BITS, np.int32(max_level)).astype(np.float32)
     if residual is not None:
-        residual[...] = whole - steps * np.repeat(step, groups.lengths)
-    codes = pack((steps + most).astype(np.uint8), groups, bits)
+        residual[...] = total - levels * np.repeat(step, groups.lengths)
+    codes = pack((levels + max_level).astype(np.uint8), groups, bits)
     return np.concatenate([step.astype("<f4").view(np.uint8), codes])
 
 
 def _decode(codes: Bytes, step: Values, groups: Groups, bits: int, out: Values, add: bool) -> None:
-    steps = unpack(codes, groups, bits).astype(np.float32) - np.float32(2 ** (bits - 1) - 1)
-    put(steps * np.repeat(step, groups.lengths), out, add)
+    levels = unpack(codes, groups, bits).astype(np.float32) - np.float32(2 ** (bits - 1) - 1)
+    write_or_add(levels * np.repeat(step, groups.lengths), out, add)

@@ -1,4 +1,4 @@
-"""Payloads that travel alone, of the codecs of single values: an array to bytes, bytes to an array."""
+"""Stand-alone payloads of the linear and sign codecs: an array to bytes, bytes to an array."""
 
 from __future__ import annotations
 
@@ -16,43 +16,54 @@ Values = NDArray[np.float32]
 
 
 def to_payload(values: Values, bits: int, residual: Values | None = None, seed: int | None = None) -> bytes:
-    """The header and body of `values`: docs/compression.md has their format.
+    """Encode values as a header and a body; docs/compression.md specifies the format.
 
     Parameters
     ----------
-    values: float32 [n], contiguous, finite, not empty.
-    bits: 2 to 8 for evenly spaced levels, 1 for signs.
-    residual, seed: as in `linear.encode`; signs know no seed.
+    values : float32 [n]
+        Contiguous, finite, not empty.
+    bits : int
+        2 to 8 for uniform levels, 1 for signs.
+    residual, seed
+        As in `linear.encode`; signs take no seed.
 
     Raises
     ------
-    DataError: anything else; with numbers that are not finite, the residual is of no more use.
+    DataError
+        For other input. If a number is not finite, the residual is then invalid.
+
+    Examples
+    --------
+    >>> values = np.float32([0.5, -1.0, 0.25])
+    >>> payload = to_payload(values, bits=8)
+    >>> len(payload), from_payload(payload).round(2).tolist()
+    (39, [0.5, -1.0, 0.25])
     """
     count = len(values) if isinstance(values, np.ndarray) and values.ndim == 1 else 1
     check_values(values, count)
     if not count:
-        raise DataError("no values: an empty array has no payload")
+        raise DataError("values is an empty array; a payload needs at least one value")
     groups = Groups.of(count)
     if bits == 1 and seed is None:
         body = sign.encode(values, groups, residual)
     elif bits in linear.BITS:
         body = linear.encode(values, groups, bits, residual, seed)
     else:
-        raise DataError(f"bits={bits}, seed={seed}: levels have 2 to 8 bits, and signs 1 and no seed")
+        raise DataError(f"bits={bits}, seed={seed}: uniform levels need 2 to 8 bits; signs need 1 bit and no seed")
     codec = CodecId.SIGN if bits == 1 else CodecId.LINEAR
     return join(Header(codec, bits, count, len(body)), body.tobytes())
 
 
 def from_payload(payload: bytes) -> Values:
-    """The values float32 [n] of what `to_payload` made; PayloadError for other bytes."""
+    """Decode what `to_payload` returned, float32 [n]; raise PayloadError for other bytes."""
     codec = Header.unpack(payload).codec
     if codec not in (CodecId.LINEAR, CodecId.SIGN):
-        raise PayloadError(f"a payload of codec {codec.name}, which holds no codes of single values")
+        raise PayloadError(f"payload has codec {codec.name}; only LINEAR and SIGN payloads hold a code for each value")
     header, rest = split(payload, codec)
     if header.bits not in ([1] if codec is CodecId.SIGN else linear.BITS):
-        raise PayloadError(f"a payload of codec {codec.name} with {header.bits} bits a value")
+        raise PayloadError(f"payload has codec {codec.name} with {header.bits} bits a value")
     if header.count * header.bits > 8 * header.body:
-        raise PayloadError(f"a payload of {header.body} bytes that should hold {header.count} values")
+        raise PayloadError(f"payload of {header.body} bytes is too short for {header.count} values")
     body, groups = np.frombuffer(rest, np.uint8), Groups.of(header.count)
     out = np.empty(header.count, np.float32)
     if codec is CodecId.SIGN:

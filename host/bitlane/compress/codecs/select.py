@@ -1,4 +1,4 @@
-"""The values of a vector whose magnitude reaches a threshold, and their places: what sparse codecs send."""
+"""Selection by threshold: the values whose magnitude reaches it, and their indices, which sparse codecs send."""
 
 from __future__ import annotations
 
@@ -6,35 +6,53 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import check_values
+from .compile_notice import compile_notice
 from .compiled import kernels
 
 Values = NDArray[np.float32]
-Places = NDArray[np.int64]
-_TILE = 4096  # values that the compiled loop wants room for
-_SHARE = 32  # of the values, for how many there is room before more is made
+Indices = NDArray[np.int64]
+_TILE = 4096  # values for which the compiled loop needs room
+_SHARE = 32  # the first buffers hold 1/32 of the values; more are allocated as needed
 
 
-def select(values: Values, threshold: float) -> tuple[Places, Values]:
-    """Places int64 [k], rising, and values float32 [k] of all with |v| >= threshold, which float32 rounds; no NaN.
+def select(values: Values, threshold: float) -> tuple[Indices, Values]:
+    """Select all values with |v| >= threshold.
 
-    values: float32 [n], contiguous. A threshold of zero or less selects every value that is a number. DataError for
-    other arrays.
+    Parameters
+    ----------
+    values : float32 [n]
+        Contiguous. NaN is never selected.
+    threshold : float
+        Rounded to float32. Zero or less selects every value that is not NaN.
+
+    Returns
+    -------
+    indices : int64 [k]
+        Ascending.
+    values : float32 [k]
+
+    Raises
+    ------
+    DataError
+        For other arrays.
     """
     check_values(values, np.size(values))
     least = np.float32(threshold)
     if kernels() is None:
-        places = np.flatnonzero(np.abs(values) >= least)
-        return places, values[places]
+        indices = np.flatnonzero(np.abs(values) >= least)
+        return indices, values[indices]
+    select_loop = kernels().select
     parts = [(np.empty(0, np.int64), np.empty(0, np.float32))]
     begin = 0
     while begin < len(values):
         room = _TILE + len(values) // _SHARE
-        places, found = np.empty(room, np.int64), np.empty(room, np.float32)
-        count, begin = kernels().select(values, least, begin, places, found)
-        for array in (places, found):
-            array.resize(count, refcheck=False)  # gives memory back, and moves nothing
-        parts.append((places, found))
+        indices, found = np.empty(room, np.int64), np.empty(room, np.float32)
+        with compile_notice(select_loop):
+            count, begin = select_loop(values, least, begin, indices, found)
+        for array in (indices, found):
+            array.resize(count, refcheck=False)  # frees the rest of the buffer without a copy
+        parts.append((indices, found))
     if len(parts) == 2:
         return parts[1]
-    places, found = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return places, found
+    indices, found = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return indices, found

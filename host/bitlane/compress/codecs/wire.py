@@ -1,6 +1,6 @@
-"""The wire format of gradients: a header of 32 bytes, then a body that the header's codec explains.
+"""The wire format of gradients: a header of 32 bytes, then a body whose format the header's codec defines.
 
-Payloads of every implementation (numpy, compiled, GPU) are the same bytes. docs/compression.md describes the bodies.
+All implementations (numpy, numba, Triton) produce the same bytes. docs/compression.md specifies the bodies.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ HEADER_BYTES = _FIELDS.size
 
 
 class PayloadError(DataError):
-    """Bytes that are no payload, or none that this version can read."""
+    """Bytes that are not a payload, or not one that this version reads."""
 
 
 class CodecId(IntEnum):
-    """What explains a body."""
+    """The format of a body."""
 
-    FLOAT = 0  # float32 as they are
-    LINEAR = 1  # groups of values on evenly spaced levels
-    SIGN = 2  # groups of signs, with their mean magnitude
-    LOG = 3  # groups of values on levels that are dense near zero
-    SPARSE = 4  # places, then values
+    FLOAT = 0  # float32, uncompressed
+    LINEAR = 1  # groups of values on uniform levels
+    SIGN = 2  # groups of signs with their mean magnitude
+    LOG = 3  # groups of values on logarithmic levels
+    SPARSE = 4  # indices, then values
 
 
 class Flag(IntFlag):
-    """What a rank says of a step beside its codec."""
+    """What a rank reports about its step."""
 
     NOT_FINITE = 1  # its gradient has a NaN or an infinity
-    FAILED = 2  # it raised, and takes no part
+    FAILED = 2  # it raised an error and takes no part in the step
 
 
 NO_FLAGS = Flag(0)
@@ -44,15 +44,23 @@ _UNKNOWN_FLAGS = 4
 
 @dataclass(frozen=True)
 class Header:
-    """What stands in front of a body, or goes to all ranks ahead of it.
+    """The header of a body; ranks exchange it before the body.
 
     Attributes
     ----------
-    codec, bits: how the body is coded; bits a value, 0 where that says nothing.
-    count: values that the body stands for.
-    body: bytes of the body.
-    settings: a digest of everything that ranks have to agree on; 0 in a payload that travels alone.
-    step: number of the step, modulo 2**32.
+    codec : CodecId
+        Format of the body.
+    bits : int
+        Bits a value; 0 for codecs without a width.
+    count : int
+        Values that the body encodes.
+    body : int
+        Bytes of the body.
+    flags : Flag
+    settings : int
+        CRC-32 of the settings that ranks compare; 0 in a stand-alone payload.
+    step : int
+        Number of the step, modulo 2**32.
     """
 
     codec: CodecId
@@ -64,41 +72,40 @@ class Header:
     step: int = 0
 
     def pack(self) -> bytes:
+        """Return the header's 32 bytes."""
         return _FIELDS.pack(
             MAGIC, VERSION, self.codec, self.bits, self.flags, self.settings, self.step, self.count, self.body
         )
 
     @classmethod
     def unpack(cls, data: bytes) -> Header:
-        """The header that begins `data`; PayloadError where there is none of this version."""
+        """Read the header at the start of `data`; raise PayloadError if there is no header of this version."""
         if len(data) < HEADER_BYTES:
-            raise PayloadError(f"a payload begins with {HEADER_BYTES} bytes of header, and this has {len(data)} bytes")
+            raise PayloadError(f"payload has {len(data)} bytes; the header needs {HEADER_BYTES}")
         magic, version, codec, bits, flags, settings, step, count, body = _FIELDS.unpack(data[:HEADER_BYTES])
         if magic != MAGIC:
-            raise PayloadError(f"no payload of bitlane: it begins with {magic!r} and not {MAGIC!r}")
+            raise PayloadError(f"not a bitlane payload: it begins with {magic!r} instead of {MAGIC!r}")
         if version != VERSION:
-            raise PayloadError(
-                f"a payload of wire version {version}, and this bitlane reads {VERSION}: update the older"
-            )
+            raise PayloadError(f"payload has wire version {version}; this bitlane reads {VERSION}: update the older")
         if flags >= _UNKNOWN_FLAGS:
-            raise PayloadError(f"a payload with unknown flags {flags}")
+            raise PayloadError(f"payload has unknown flags {flags}")
         try:
             return cls(CodecId(codec), bits, count, body, Flag(flags), settings, step)
         except ValueError as error:
-            raise PayloadError(f"a payload of unknown codec {codec}") from error
+            raise PayloadError(f"payload has unknown codec {codec}") from error
 
 
 def join(header: Header, body: bytes) -> bytes:
-    """A payload that travels alone."""
+    """Return a stand-alone payload."""
     return header.pack() + body
 
 
 def split(payload: bytes, codec: CodecId) -> tuple[Header, memoryview]:
-    """Header and body of a payload of this codec; PayloadError for another, or one cut short or too long."""
+    """Return header and body of a payload of `codec`; raise PayloadError for another codec or another length."""
     header = Header.unpack(payload)
     if header.codec is not codec:
-        raise PayloadError(f"a payload of codec {header.codec.name}, where {codec.name} is read")
+        raise PayloadError(f"payload has codec {header.codec.name} instead of {codec.name}")
     body = memoryview(payload)[HEADER_BYTES:]
     if len(body) != header.body:
-        raise PayloadError(f"a payload whose body should have {header.body} bytes, and has {len(body)}")
+        raise PayloadError(f"body has {len(body)} bytes; the header gives {header.body}")
     return header, body

@@ -14,12 +14,12 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from bitlane.support.hashing import seed_of
+from bitlane.support.hashing import derive_seed
 
-from ..codecs.groups import Groups, owned
-from ..codecs.restore import restore
-from .cost_model import LinkModel
+from ..codecs.groups import Groups, shard_groups
+from .cost_model import AlphaBetaModel
 from .link import Link
+from .restore import restore
 
 
 class Quantizer(Protocol):
@@ -57,21 +57,23 @@ class Averaging:
     owned_residual: float32 of this rank's part, what it did not say of the average; None without feedback or owners.
     """
 
-    def __init__(self, groups: Groups, link: Link, model: LinkModel, seed: int, feedback: bool, device: torch.device):
+    def __init__(
+        self, groups: Groups, link: Link, model: AlphaBetaModel, seed: int, feedback: bool, device: torch.device
+    ):
         self.groups, self.link, self.model, self.seed = groups, link, model, seed
-        self.parts = owned(groups, link.size)
+        self.parts = shard_groups(groups, link.size)
         own = self.parts[link.rank]
         self.residual = torch.zeros(groups.count, device=device) if feedback else None
         self.owned_residual = torch.zeros(own.end - own.begin, device=device) if feedback else None
 
     def average(self, vector: Tensor, quantizer: Quantizer, step: int) -> None:
         """Make `vector` float32 [groups.count] the average of all ranks', as far as the codes tell it."""
-        if self.model.by_owners(quantizer.body_bytes(self.groups), self.link.size):
+        if self.model.prefers_reduce_scatter(quantizer.body_bytes(self.groups), self.link.size):
             self._by_owners(vector, quantizer, step)
         else:
             self._gathered(vector, quantizer, step)
 
-    def kept(self) -> Tensor:
+    def combined_residual(self) -> Tensor:
         """float32 [groups.count]: what this rank keeps back, in units of its own vector."""
         assert self.residual is not None and self.owned_residual is not None
         own = self.parts[self.link.rank]
@@ -82,7 +84,7 @@ class Averaging:
     def release(self, count: int) -> Tensor:
         """The first `count` values of `kept()`: the caller's from now on, and not added the next time."""
         assert self.residual is not None and self.owned_residual is not None
-        released = self.kept()[:count]
+        released = self.combined_residual()[:count]
         self.residual[:count] = 0
         self.owned_residual[: max(0, count - self.parts[self.link.rank].begin)] = 0
         return released
@@ -99,7 +101,7 @@ class Averaging:
         kept = {"residual": self.residual, "owned_residual": self.owned_residual}
         return {name: tensor for name, tensor in kept.items() if tensor is not None}
 
-    def take_over(self, kept: Tensor) -> None:
+    def reshard(self, kept: Tensor) -> None:
         """Keep back `kept` float32 [groups.count], in units of this rank's own vector, and nothing else."""
         assert self.residual is not None and self.owned_residual is not None
         self.residual.copy_(kept)
@@ -107,7 +109,7 @@ class Averaging:
 
     def _gathered(self, vector: Tensor, quantizer: Quantizer, step: int) -> None:
         body = quantizer.encode(vector, self.groups, self.residual, self._seed(step, 0))
-        bodies = self.link.gather(body, [len(body)] * self.link.size)
+        bodies = self.link.all_gather(body, [len(body)] * self.link.size)
         self._mean(bodies, self.groups, quantizer, vector)
 
     def _by_owners(self, vector: Tensor, quantizer: Quantizer, step: int) -> None:
@@ -122,7 +124,7 @@ class Averaging:
         self._mean(received, own.groups, quantizer, mean)
         again = quantizer.encode(mean, own.groups, self.owned_residual, self._seed(step, self.link.size))
         lengths = [quantizer.body_bytes(part.groups) for part in self.parts]
-        for part, body in zip(self.parts, self.link.gather(again, lengths), strict=True):
+        for part, body in zip(self.parts, self.link.all_gather(again, lengths), strict=True):
             quantizer.decode(body, part.groups, vector[part.begin : part.end], add=False)
 
     def _mean(self, bodies: list[Tensor], groups: Groups, quantizer: Quantizer, out: Tensor) -> None:
@@ -131,4 +133,4 @@ class Averaging:
         out *= 1 / self.link.size
 
     def _seed(self, step: int, stage: int) -> int:
-        return seed_of(self.seed, step, self.link.rank, stage)
+        return derive_seed(self.seed, step, self.link.rank, stage)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class LinkModel:
+class AlphaBetaModel:
     """What it costs to send: `latency` seconds a round, `bandwidth` bytes a second, in and out at a time.
 
     Where nothing is given bytes are dear: 100 Mb/s, and rounds that cost little. Who compresses has a slow link, and
@@ -17,14 +17,14 @@ class LinkModel:
     latency: float = 20e-6
     bandwidth: float = 12.5e6
 
-    def gather_seconds(self, body: int, ranks: int) -> float:
+    def all_gather_seconds(self, body: int, ranks: int) -> float:
         """Everybody sends its codes to everybody: one round."""
         return self.latency + (ranks - 1) * body / self.bandwidth
 
-    def owners_seconds(self, body: int, ranks: int) -> float:
+    def reduce_scatter_seconds(self, body: int, ranks: int) -> float:
         """Each part goes to the rank that owns it, which averages, codes again and sends to everybody: two rounds."""
         return 2 * self.latency + 2 * (ranks - 1) * body / ranks / self.bandwidth
 
-    def by_owners(self, body: int, ranks: int) -> bool:
+    def prefers_reduce_scatter(self, body: int, ranks: int) -> bool:
         """Whether owners are the quicker way for codes of `body` bytes; a tie goes to the single round."""
-        return self.owners_seconds(body, ranks) < self.gather_seconds(body, ranks)
+        return self.reduce_scatter_seconds(body, ranks) < self.all_gather_seconds(body, ranks)

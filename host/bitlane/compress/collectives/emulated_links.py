@@ -17,8 +17,8 @@ from torch import Tensor
 
 from bitlane.errors import BitlaneError, DataError
 
-from .cost_model import LinkModel
-from .namespaces import Namespaces
+from .cost_model import AlphaBetaModel
+from .namespaces import NetworkNamespaces
 from .transport import Transport
 
 LATENCY = 100e-6  # seconds, of links whose words do not tell it
@@ -27,21 +27,21 @@ _TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _LINK = re.compile(r"(?P<rate>\d+(\.\d+)?)(?P<unit>[kmg]bit)(,(?P<latency>\d+(\.\d+)?)(?P<time>us|ms|s))?")
 
 
-def parse_link(text: str) -> LinkModel:
+def parse_link(text: str) -> AlphaBetaModel:
     """The link that words such as "100mbit" or "1gbit,0.5ms" name: rate, latency (100us). DataError for others."""
     found = _LINK.fullmatch(text)
     if not found or not float(found["rate"]):
         raise DataError(f"link {text!r}: write a rate, and a latency if you like: 100mbit, 1gbit, 1gbit,0.5ms")
     bandwidth = float(found["rate"]) * _RATES[found["unit"]] / 8
     latency = float(found["latency"]) * _TIMES[found["time"]] if found["latency"] else LATENCY
-    return LinkModel(latency, bandwidth)
+    return AlphaBetaModel(latency, bandwidth)
 
 
-class SlowLinks(Protocol):
+class EmulatedLinks(Protocol):
     """Links that are there; can be given to processes."""
 
     @property
-    def how(self) -> str:
+    def description(self) -> str:
         """What slows them, for the reader of a figure."""
         ...
 
@@ -49,58 +49,58 @@ class SlowLinks(Protocol):
         """Move this process to the rank's place; before it opens a socket or starts a thread that does."""
         ...
 
-    def slow(self, transport: Transport) -> Transport:
+    def throttle(self, transport: Transport) -> Transport:
         """The transport, with as much of the slowness as the place does not have."""
         ...
 
 
 @contextmanager
-def slow_links(ranks: int, model: LinkModel) -> Iterator[SlowLinks]:
+def emulate_links(ranks: int, model: AlphaBetaModel) -> Iterator[EmulatedLinks]:
     """Links like `model` between so many ranks, while the context lasts.
 
     Namespaces shape the rate; the latency is waited for by the transport, once a round.
     """
-    namespaces = Namespaces.named(ranks, model.bandwidth)
+    namespaces = NetworkNamespaces.with_unique_names(ranks, model.bandwidth)
     try:
         try:
-            namespaces.make()
-            links: SlowLinks = _InNamespaces(namespaces, model.latency)
+            namespaces.create()
+            links: EmulatedLinks = _NamespaceLinks(namespaces, model.latency)
         except BitlaneError as error:
-            links = _Bucket(model, f"a token bucket around the transport, since namespaces failed: {error}")
+            links = _TokenBucketLinks(model, f"a token bucket around the transport, since namespaces failed: {error}")
         yield links
     finally:
         namespaces.remove()
 
 
 @dataclass(frozen=True)
-class _InNamespaces:
-    namespaces: Namespaces
+class _NamespaceLinks:
+    namespaces: NetworkNamespaces
     latency: float
-    how: str = "network namespaces, veth pairs shaped by tbf"
+    description: str = "network namespaces, veth pairs shaped by tbf"
 
     def enter(self, rank: int) -> None:
         self.namespaces.enter(rank)
 
-    def slow(self, transport: Transport) -> Transport:
-        return SlowTransport(transport, LinkModel(self.latency, float("inf")))
+    def throttle(self, transport: Transport) -> Transport:
+        return ThrottledTransport(transport, AlphaBetaModel(self.latency, float("inf")))
 
 
 @dataclass(frozen=True)
-class _Bucket:
-    model: LinkModel
-    how: str
+class _TokenBucketLinks:
+    model: AlphaBetaModel
+    description: str
 
     def enter(self, rank: int) -> None:
         """All ranks are in one place."""
 
-    def slow(self, transport: Transport) -> Transport:
-        return SlowTransport(transport, self.model)
+    def throttle(self, transport: Transport) -> Transport:
+        return ThrottledTransport(transport, self.model)
 
 
-class SlowTransport:
+class ThrottledTransport:
     """A transport whose rounds take as long as on a link that sends and receives at a time."""
 
-    def __init__(self, transport: Transport, model: LinkModel):
+    def __init__(self, transport: Transport, model: AlphaBetaModel):
         self.transport, self.model = transport, model
         self.rank, self.size, self.device = transport.rank, transport.size, transport.device
         self.sent = transport.sent
@@ -116,5 +116,5 @@ class SlowTransport:
             time.sleep(max(0.0, over - time.perf_counter()))
         return received
 
-    def leave(self) -> None:
-        self.transport.leave()
+    def abort(self) -> None:
+        self.transport.abort()

@@ -35,9 +35,9 @@ def launch(
     work: Work,
     ranks: int,
     *arguments: Any,
-    patience: float | None = None,
+    timeout: float | None = None,
     enter: Callable[[int], None] | None = None,
-    hear: Callable[[int, Any], None] | None = None,
+    on_report: Callable[[int, Any], None] | None = None,
 ) -> list[Any]:
     """What `work(report, *arguments)` returns in each of `ranks` processes, in order of rank.
 
@@ -55,7 +55,7 @@ def launch(
     BitlaneError: a rank failed, was killed, or took too long: which, and why, in one line; its traceback is the cause.
     """
     context = multiprocessing.get_context("spawn")
-    crew: list[_Member] = []
+    crew: list[_RankProcess] = []
     with tempfile.TemporaryDirectory(prefix="bitlane-ranks.") as folder:
         try:
             for rank in range(ranks):
@@ -65,8 +65,8 @@ def launch(
                 )
                 process.start()
                 there.close()
-                crew.append(_Member(rank, process, here))
-            return _results(crew, patience, hear)
+                crew.append(_RankProcess(rank, process, here))
+            return _results(crew, timeout, on_report)
         finally:
             for member in crew:
                 member.end()
@@ -82,13 +82,13 @@ class _Failure:
 
 
 @dataclass
-class _Member:
+class _RankProcess:
     """A rank, as the process sees it that started it."""
 
     rank: int
     process: BaseProcess
     connection: Connection
-    outcome: Any = None
+    result: Any = None
     finished: bool = False
 
     def receive(self, hear: Callable[[int, Any], None] | None) -> None:
@@ -98,21 +98,23 @@ class _Member:
             self.process.join(GRACE)
             final, value = True, _Failure(f"was ended by {_cause(self.process.exitcode)}")
         if final:
-            self.outcome, self.finished = value, True
+            self.result, self.finished = value, True
         elif hear is not None:
             hear(self.rank, value)
 
     def end(self) -> None:
         """A rank with a result goes by itself when its connection closes; any other is killed."""
         self.connection.close()
-        if not self.finished or isinstance(self.outcome, _Failure):
+        if not self.finished or isinstance(self.result, _Failure):
             self.process.kill()
         self.process.join()
 
 
-def _results(crew: Sequence[_Member], patience: float | None, hear: Callable[[int, Any], None] | None) -> list[Any]:
+def _results(
+    crew: Sequence[_RankProcess], patience: float | None, hear: Callable[[int, Any], None] | None
+) -> list[Any]:
     limit = None if patience is None else time.monotonic() + patience
-    failures: list[_Member] = []
+    failures: list[_RankProcess] = []
     while waiting := [member for member in crew if not member.finished]:
         left = None if limit is None else max(0.0, limit - time.monotonic())
         ready = wait([member.connection for member in waiting], left)
@@ -121,15 +123,15 @@ def _results(crew: Sequence[_Member], patience: float | None, hear: Callable[[in
         for member in waiting:
             if member.connection in ready:
                 member.receive(hear)
-        if not failures and (failures := [member for member in crew if isinstance(member.outcome, _Failure)]):
+        if not failures and (failures := [member for member in crew if isinstance(member.result, _Failure)]):
             limit = time.monotonic() + GRACE
     _raise(crew, patience)
-    return [member.outcome for member in crew]
+    return [member.result for member in crew]
 
 
-def _raise(crew: Sequence[_Member], patience: float | None) -> None:
+def _raise(crew: Sequence[_RankProcess], patience: float | None) -> None:
     """The error of the rank that failed by itself, where there is one."""
-    failed = [(member.rank, member.outcome) for member in crew if isinstance(member.outcome, _Failure)]
+    failed = [(member.rank, member.result) for member in crew if isinstance(member.result, _Failure)]
     if failed:
         rank, failure = min(failed, key=lambda each: each[1].blame)
         raise BitlaneError(f"rank {rank} {failure.text}") from (RuntimeError(failure.trace) if failure.trace else None)

@@ -35,7 +35,7 @@ class Link:
         self.rank, self.size, self.device = transport.rank, transport.size, transport.device
         self.settings, self.seconds = settings, 0.0
 
-    def agree(self, header: Header) -> Sequence[Header]:
+    def handshake(self, header: Header) -> Sequence[Header]:
         """All ranks' headers of a step; a round of 32 bytes to each.
 
         Raises
@@ -45,7 +45,7 @@ class Link:
         """
         own = replace(header, settings=zlib.crc32(self.settings.encode()), step=header.step % 2**32)
         packed = _tensor(own.pack(), self.device)
-        headers = [Header.unpack(_bytes(each)) for each in self.gather(packed, [HEADER_BYTES] * self.size)]
+        headers = [Header.unpack(_bytes(each)) for each in self.all_gather(packed, [HEADER_BYTES] * self.size)]
         failed = [rank for rank, each in enumerate(headers) if Flag.FAILED in each.flags]
         if self.rank not in failed and failed:
             raise RankFailed(f"rank {failed[0]} failed in step {header.step}: its own error says why")
@@ -56,7 +56,7 @@ class Link:
     def _compare(self, headers: Sequence[Header]) -> None:
         """Every rank comes to the same answer, and so to the same round that asks for the settings."""
         if any(each.settings != headers[0].settings for each in headers):
-            texts = self.texts(self.settings)
+            texts = self.gather_texts(self.settings)
             odd = next(rank for rank, text in enumerate(texts) if text != texts[0])
             raise DataError(f"ranks have different settings: rank 0 has {texts[0]}, rank {odd} has {texts[odd]}")
         for name in ("step", "codec", "bits", "count"):
@@ -68,22 +68,25 @@ class Link:
                     "have all gone on from the same checkpoint?"
                 )
 
-    def texts(self, text: str) -> list[str]:
+    def gather_texts(self, text: str) -> list[str]:
         """Each rank's text."""
         data = text.encode()
-        return [_bytes(each).decode() for each in self.gather(_tensor(data, self.device), self.lengths(len(data)))]
+        return [
+            _bytes(each).decode()
+            for each in self.all_gather(_tensor(data, self.device), self.gather_lengths(len(data)))
+        ]
 
-    def lengths(self, length: int) -> list[int]:
+    def gather_lengths(self, length: int) -> list[int]:
         """Each rank's number."""
         packed = torch.tensor([length], dtype=torch.int64, device=self.device).view(torch.uint8)
-        return [int.from_bytes(_bytes(each), "little") for each in self.gather(packed, [8] * self.size)]
+        return [int.from_bytes(_bytes(each), "little") for each in self.all_gather(packed, [8] * self.size)]
 
-    def numbers(self, own: Sequence[float]) -> list[list[float]]:
+    def gather_numbers(self, own: Sequence[float]) -> list[list[float]]:
         """Each rank's numbers, float64; as many from every rank, 8 bytes each."""
         packed = torch.tensor(list(own), dtype=torch.float64).view(torch.uint8).to(self.device)
-        return [each.cpu().view(torch.float64).tolist() for each in self.gather(packed, [len(packed)] * self.size)]
+        return [each.cpu().view(torch.float64).tolist() for each in self.all_gather(packed, [len(packed)] * self.size)]
 
-    def gather(self, body: Tensor, lengths: Sequence[int]) -> list[Tensor]:
+    def all_gather(self, body: Tensor, lengths: Sequence[int]) -> list[Tensor]:
         """Give every rank `body` uint8 [lengths[rank]], and take theirs."""
         return self.exchange([body] * self.size, lengths)
 

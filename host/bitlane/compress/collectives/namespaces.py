@@ -25,7 +25,7 @@ _CLONE_NEWNET = 0x40000000
 
 
 @dataclass(frozen=True)
-class Namespaces:
+class NetworkNamespaces:
     """Those of `ranks` ranks; `bandwidth` bytes a second, in and out at a time. Can be given to other processes."""
 
     prefix: str
@@ -33,11 +33,11 @@ class Namespaces:
     bandwidth: float
 
     @classmethod
-    def named(cls, ranks: int, bandwidth: float) -> Namespaces:
+    def with_unique_names(cls, ranks: int, bandwidth: float) -> NetworkNamespaces:
         """With names that nothing else has; nothing is made yet."""
         return cls(f"bitlane-{os.getpid()}-{secrets.token_hex(3)}", ranks, bandwidth)
 
-    def make(self) -> None:
+    def create(self) -> None:
         """BitlaneError where the kernel, the rights or the programs are missing; then nothing is left behind."""
         try:
             hub = self._name("hub")

@@ -11,7 +11,7 @@ from pathlib import Path
 _BYTES_ACKED = 120  # offset of tcpi_bytes_acked, u64, in struct tcp_info of linux/tcp.h, since Linux 4.1
 
 
-def acknowledged() -> int:
+def acknowledged_bytes() -> int:
     """Bytes that the other ends of this process's open TCP connections have acknowledged so far.
 
     What closed connections sent is not in it, and neither is what is still under way. OSError where the system has no

@@ -44,7 +44,7 @@ class Transport(Protocol):
         """
         ...
 
-    def leave(self) -> None:
+    def abort(self) -> None:
         """Take no further part: ranks that wait for this one get an error."""
         ...
 
@@ -60,7 +60,7 @@ class TorchTransport:
     patience: seconds that a rank waits for another.
     """
 
-    def __init__(self, group: dist.ProcessGroup | None = None, patience: float = 600.0):
+    def __init__(self, group: dist.ProcessGroup | None = None, timeout: float = 600.0):
         if not dist.is_initialized():
             raise BitlaneError("no process group: call torch.distributed.init_process_group first, under torchrun")
         group = group if group is not None else dist.group.WORLD
@@ -73,10 +73,10 @@ class TorchTransport:
         self.sent = 0
         members = dist.get_process_group_ranks(group)
         self._group = dist.new_group(
-            members, timedelta(seconds=patience), backend, use_local_synchronization=len(members) > 1
+            members, timedelta(seconds=timeout), backend, use_local_synchronization=len(members) > 1
         )
 
-    def leave(self) -> None:
+    def abort(self) -> None:
         if self._group is not None:
             group, self._group = self._group, None
             dist.destroy_process_group(group)
@@ -126,14 +126,14 @@ class TorchTransport:
             ) from error
 
 
-class MemoryTransport:
+class ThreadTransport:
     """A rank of a `together` call: threads of one process, for tests and for many ranks on one machine."""
 
     device = torch.device("cpu")
 
-    def __init__(self, rank: int, boxes: list[list[queue.Queue[Tensor | None]]], patience: float):
-        self.rank, self.size, self.sent = rank, len(boxes), 0
-        self._boxes, self._patience = boxes, patience
+    def __init__(self, rank: int, queues: list[list[queue.Queue[Tensor | None]]], timeout: float):
+        self.rank, self.size, self.sent = rank, len(queues), 0
+        self._boxes, self._patience = queues, timeout
 
     def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
         for rank, part in enumerate(parts):
@@ -141,7 +141,7 @@ class MemoryTransport:
             self.sent += len(part) if rank != self.rank else 0
         return [self._taken(rank, length) for rank, length in enumerate(lengths)]
 
-    def leave(self) -> None:
+    def abort(self) -> None:
         for box in self._boxes:
             box[self.rank].put(None)
 
@@ -157,7 +157,7 @@ class MemoryTransport:
         return part
 
 
-def together(size: int, work: Callable[[MemoryTransport], Result], patience: float = 60.0) -> list[Result]:
+def run_ranks_in_threads(size: int, work: Callable[[ThreadTransport], Result], timeout: float = 60.0) -> list[Result]:
     """`work` as `size` ranks, each a thread of this process; their results in order of rank.
 
     The first error that a rank raised of itself is raised here; the others then get one, instead of waiting.
@@ -168,12 +168,12 @@ def together(size: int, work: Callable[[MemoryTransport], Result], patience: flo
     errors: list[BaseException] = []
 
     def run(rank: int) -> None:
-        transport = MemoryTransport(rank, boxes, patience)
+        transport = ThreadTransport(rank, boxes, timeout)
         try:
             results[rank] = work(transport)
         except BaseException as error:
             errors.append(error)
-            transport.leave()
+            transport.abort()
 
     threads = [threading.Thread(target=run, args=(rank,), name=f"rank {rank}") for rank in range(size)]
     for thread in threads:

@@ -19,15 +19,15 @@ from ..codecs import linear, sign
 from ..codecs.groups import Groups
 from ..codecs.wire import CodecId
 from ..collectives.averaging import Averaging, Quantizer
-from ..collectives.cost_model import LinkModel
+from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
-from ..compressor import Layout, State, whole
+from ..compressor import Layout, SavedState, vector_length
 
 TERNARY = 2  # bits of the linear codec whose levels are -1, 0 and 1
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearQuantizer:
     """Evenly spaced levels, as a quantizer of `Averaging`."""
 
     bits: int
@@ -51,7 +51,7 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class Sign:
+class SignQuantizer:
     """Scaled signs, as a quantizer of `Averaging`."""
 
     def body_bytes(self, groups: Groups) -> int:
@@ -82,21 +82,21 @@ class DenseReducer:
         self.averaging, self.stochastic, self.bits = averaging, stochastic, bits
 
     def average(self, vector: Tensor, step: int) -> None:
-        quantizer: Quantizer = Sign() if self.bits == 1 else Linear(self.bits, self.stochastic)
+        quantizer: Quantizer = SignQuantizer() if self.bits == 1 else LinearQuantizer(self.bits, self.stochastic)
         self.averaging.average(vector, quantizer, step)
 
-    def kept(self) -> Tensor | None:
-        return None if self.averaging.residual is None else self.averaging.kept()
+    def residual(self) -> Tensor | None:
+        return None if self.averaging.residual is None else self.averaging.combined_residual()
 
     def state_dict(self) -> dict[str, Any]:
         return self.averaging.state_dict()
 
-    def load_state_dict(self, state: State) -> None:
+    def load_state_dict(self, state: SavedState) -> None:
         self.averaging.load_state_dict(state)
 
-    def take_over(self, states: Sequence[State], kept: Tensor | None) -> None:
+    def reshard(self, states: Sequence[SavedState], kept: Tensor | None) -> None:
         if kept is not None:
-            self.averaging.take_over(kept)
+            self.averaging.reshard(kept)
 
 
 @dataclass(frozen=True)
@@ -124,13 +124,13 @@ class QSGD:
     def policy(self) -> BitPolicy:
         return FixedBits(self.bits) if isinstance(self.bits, int) else self.bits
 
-    def reducer(self, layout: Layout, link: Link, model: LinkModel, device: torch.device) -> DenseReducer:
-        groups = Groups.of(whole(layout))
+    def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> DenseReducer:
+        groups = Groups.of(vector_length(layout))
         averaging = Averaging(groups, link, model, self.seed, self.error_feedback, device)
         return DenseReducer(averaging, not self.error_feedback, self.policy.start().bits)
 
 
-class TernReducer(DenseReducer):
+class TernGradReducer(DenseReducer):
     """A reducer that clips its rank's gradient, parameter by parameter, before it is coded."""
 
     def __init__(self, averaging: Averaging, layout: Layout, clip: float | None):
@@ -169,9 +169,9 @@ class TernGrad:
         if self.clip is not None and not 0 < self.clip < inf:
             raise DataError(f"clip={self.clip}: it has to be more than 0 and finite; None clips nothing")
 
-    def reducer(self, layout: Layout, link: Link, model: LinkModel, device: torch.device) -> TernReducer:
-        averaging = Averaging(Groups.of(whole(layout)), link, model, self.seed, False, device)
-        return TernReducer(averaging, layout, self.clip)
+    def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> TernGradReducer:
+        averaging = Averaging(Groups.of(vector_length(layout)), link, model, self.seed, False, device)
+        return TernGradReducer(averaging, layout, self.clip)
 
 
 @dataclass(frozen=True)
@@ -181,6 +181,6 @@ class EFSign:
     codec: CodecId = field(default=CodecId.SIGN, init=False)
     policy: FixedBits = field(default=FixedBits(1), init=False)
 
-    def reducer(self, layout: Layout, link: Link, model: LinkModel, device: torch.device) -> DenseReducer:
-        averaging = Averaging(Groups.of(whole(layout)), link, model, 0, True, device)
+    def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> DenseReducer:
+        averaging = Averaging(Groups.of(vector_length(layout)), link, model, 0, True, device)
         return DenseReducer(averaging, False, 1)

@@ -24,11 +24,11 @@ from bitlane.errors import DataError
 from ..codecs.largest import largest
 from ..codecs.select import Values
 from ..codecs.wire import CodecId
-from ..collectives.cost_model import LinkModel
+from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
-from ..compressor import Layout, State, whole
-from .memory import Memory, as_array
-from .topk import check_density, gathered_average, share
+from ..compressor import Layout, SavedState, vector_length
+from .memory import StateVectors, host_array
+from .topk import all_gather_average, check_density, density_count
 
 FIRST = 0.25  # density of the warm-up's first stage; each of the following has a quarter of the one before
 
@@ -39,20 +39,20 @@ class DGCReducer:
     def __init__(self, count: int, settings: DGC, link: Link, device: torch.device):
         self.bits = 0
         self.settings, self.link = settings, link
-        self.memory = Memory(count, device, "momentum", "velocity")
+        self.memory = StateVectors(count, device, "momentum", "velocity")
 
     def average(self, vector: Tensor, step: int) -> None:
         momentum, velocity = self.memory.array("momentum"), self.memory.array("velocity")
-        with as_array(vector) as gradient:
+        with host_array(vector) as gradient:
             self._clip(gradient)
             momentum *= np.float32(self.settings.momentum)
             momentum += gradient
             velocity += momentum
-            places = largest(velocity, share(self.settings.density_at(step), len(velocity)))
+            places = largest(velocity, density_count(self.settings.density_at(step), len(velocity)))
             chosen = velocity[places]
             velocity[places] = 0
             momentum[places] = 0
-            gathered_average(self.link, places, chosen, gradient)
+            all_gather_average(self.link, places, chosen, gradient)
 
     def _clip(self, gradient: Values) -> None:
         if self.settings.clip is not None:
@@ -61,17 +61,17 @@ class DGCReducer:
             if norm > most:
                 gradient *= np.float32(most / norm)
 
-    def kept(self) -> None:
+    def residual(self) -> None:
         """None: velocities came in, and not gradients."""
 
     def state_dict(self) -> dict[str, Any]:
         return self.memory.state_dict()
 
-    def load_state_dict(self, state: State) -> None:
+    def load_state_dict(self, state: SavedState) -> None:
         self.memory.load_state_dict(state)
 
-    def take_over(self, states: Sequence[State], kept: Tensor | None) -> None:
-        self.memory.take_mean(states)
+    def reshard(self, states: Sequence[SavedState], kept: Tensor | None) -> None:
+        self.memory.load_mean(states)
 
 
 @dataclass(frozen=True)
@@ -108,5 +108,5 @@ class DGC:
         """The share of values that a rank sends in step 0, 1, ..."""
         return max(self.density, FIRST ** (step // self.warmup + 1)) if self.warmup else self.density
 
-    def reducer(self, layout: Layout, link: Link, model: LinkModel, device: torch.device) -> DGCReducer:
-        return DGCReducer(whole(layout), self, link, device)
+    def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> DGCReducer:
+        return DGCReducer(vector_length(layout), self, link, device)

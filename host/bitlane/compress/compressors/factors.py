@@ -12,7 +12,7 @@ from ..codecs.groups import Groups
 
 
 @dataclass(frozen=True)
-class Float32:
+class Float32Quantizer:
     """Values as they are, 4 bytes each: nothing is lost, so that a residual is sent whole and becomes zero."""
 
     def body_bytes(self, groups: Groups) -> int:
@@ -34,7 +34,7 @@ class Float32:
 
 
 @dataclass(frozen=True)
-class Log:
+class LogQuantizer:
     """Levels of logarithms, rounded to the nearest; `log.encode` has the parameters."""
 
     bits: int

@@ -29,18 +29,18 @@ from torch import Tensor
 
 from bitlane.errors import DataError
 from bitlane.policies.protocol import BitPolicy, FixedBits
-from bitlane.support.hashing import hash_words, seed_of
+from bitlane.support.hashing import derive_seed, hash_words
 
 from ..codecs import log
 from ..codecs.groups import Groups
 from ..codecs.wire import CodecId
 from ..collectives.averaging import Averaging, Quantizer
-from ..collectives.cost_model import LinkModel
+from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
-from ..compressor import Layout, Parameter, State, whole
-from .factors import Float32, Log
+from ..compressor import Layout, ParameterSpan, SavedState, vector_length
+from .factors import Float32Quantizer, LogQuantizer
 from .matrix import Matrix
-from .orthonormal import orthonormal
+from .orthonormal import orthonormalize
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class PowerSGD:
         _check_settings(self.rank, self.min_compression)
 
     def quantizer(self, bits: int) -> Quantizer:
-        return Float32()
+        return Float32Quantizer()
 
-    def reducer(self, layout: Layout, link: Link, model: LinkModel, device: torch.device) -> LowRankReducer:
+    def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> LowRankReducer:
         return LowRankReducer(self, 0, layout, link, model, device)
 
 
@@ -107,9 +107,9 @@ class LQSGD:
         return FixedBits(self.bits) if isinstance(self.bits, int) else self.bits
 
     def quantizer(self, bits: int) -> Quantizer:
-        return Log(bits, self.alpha)
+        return LogQuantizer(bits, self.alpha)
 
-    def reducer(self, layout: Layout, link: Link, model: LinkModel, device: torch.device) -> LowRankReducer:
+    def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> LowRankReducer:
         return LowRankReducer(self, self.policy.start().bits, layout, link, model, device)
 
 
@@ -117,14 +117,20 @@ class LowRankReducer:
     """The reducer of both. All P travel in one exchange; all Q, and what stays as it is, in another."""
 
     def __init__(
-        self, settings: PowerSGD | LQSGD, bits: int, layout: Layout, link: Link, model: LinkModel, device: torch.device
+        self,
+        settings: PowerSGD | LQSGD,
+        bits: int,
+        layout: Layout,
+        link: Link,
+        model: AlphaBetaModel,
+        device: torch.device,
     ):
-        self.settings, self.bits, self.count = settings, bits, whole(layout)
-        self._places = [each for each in layout if has_factors(each, settings)]
+        self.settings, self.bits, self.count = settings, bits, vector_length(layout)
+        self._places = [each for each in layout if is_factored(each, settings)]
         self._matrices = [Matrix(*matrix_shape(each), settings.rank, device) for each in self._places]
         lefts = [len(matrix.whole) for matrix in self._matrices for _ in range(settings.rank)]
         rights = [matrix.whole.shape[1] for matrix in self._matrices for _ in range(settings.rank)]
-        others = [each for each in layout if not has_factors(each, settings)]
+        others = [each for each in layout if not is_factored(each, settings)]
         lengths = [each.end - each.begin for each in others]
         self._left = Averaging(Groups.of(*lefts), link, model, settings.seed, False, device)
         self._right = Averaging(Groups.of(*rights, *lengths), link, model, settings.seed, True, device)
@@ -139,11 +145,11 @@ class LowRankReducer:
         right = torch.empty(self._right.groups.count, device=vector.device)
         lefts, rights = self._factors(left, 0), self._factors(right, 1)
         for k, (matrix, start) in enumerate(zip(self._matrices, self._factors(self._start, 1), strict=True)):
-            q = orthonormal(start, partial(self._drawn, step, k, start.shape[1]))
+            q = orthonormalize(start, partial(self._drawn, step, k, start.shape[1]))
             matrix.times(gradients[k], q, lefts[k])
         self._left.average(left, quantizer, step)
         for p, matrix, q in zip(lefts, self._matrices, rights, strict=True):
-            p.copy_(orthonormal(p))
+            p.copy_(orthonormalize(p))
             matrix.transposed_times(p, q)
         for place, part in self._others:
             right[part] = vector[place]
@@ -158,11 +164,11 @@ class LowRankReducer:
         if self.settings.warm_start:
             self._start.copy_(right[: len(sent)])
 
-    def kept(self) -> Tensor:
+    def residual(self) -> Tensor:
         kept = torch.empty(self.count, device=self._start.device)
         for view, matrix in zip(self._views(kept), self._matrices, strict=True):
             view.copy_(matrix.residual())
-        of_right = self._right.kept()
+        of_right = self._right.combined_residual()
         for place, part in self._others:
             kept[place] = of_right[part]
         return kept
@@ -172,14 +178,14 @@ class LowRankReducer:
         matrices = [matrix.residual().clone() for matrix in self._matrices]
         return {"start": self._start.clone(), "matrices": matrices, **self._right.state_dict()}
 
-    def load_state_dict(self, state: State) -> None:
+    def load_state_dict(self, state: SavedState) -> None:
         self._check(state)
         self._right.load_state_dict(state)
         self._start.copy_(state["start"])
         for matrix, residual in zip(self._matrices, state["matrices"], strict=True):
             matrix.residual().copy_(residual)
 
-    def take_over(self, states: Sequence[State], kept: Tensor | None) -> None:
+    def reshard(self, states: Sequence[SavedState], kept: Tensor | None) -> None:
         assert kept is not None
         self._check(states[0])
         self._start.copy_(states[0]["start"])
@@ -188,9 +194,9 @@ class LowRankReducer:
         of_right = torch.zeros(self._right.groups.count, device=kept.device)
         for place, part in self._others:
             of_right[part] = kept[place]
-        self._right.take_over(of_right)
+        self._right.reshard(of_right)
 
-    def _check(self, state: State) -> None:
+    def _check(self, state: SavedState) -> None:
         there = [state["start"], *state["matrices"]] if {"start", "matrices"} <= state.keys() else []
         found = [tuple(each.shape) for each in there]
         needed = [tuple(each.shape) for each in (self._start, *(matrix.whole for matrix in self._matrices))]
@@ -213,7 +219,7 @@ class LowRankReducer:
 
     def _drawn(self, step: int, matrix: int, length: int, column: int) -> Tensor:
         """As `drawn_column`, beside the gradients."""
-        return drawn_column(self.settings.seed, step, matrix, column, length).to(self._start.device)
+        return random_column(self.settings.seed, step, matrix, column, length).to(self._start.device)
 
 
 def _check_settings(rank: int, min_compression: float) -> None:
@@ -223,18 +229,18 @@ def _check_settings(rank: int, min_compression: float) -> None:
         raise DataError(f"min_compression={min_compression}: 1 or more; factors larger than the matrix save nothing")
 
 
-def drawn_column(seed: int, step: int, matrix: int, column: int, length: int) -> Tensor:
+def random_column(seed: int, step: int, matrix: int, column: int, length: int) -> Tensor:
     """float32 [length], between -1 and 1: what a column of Q begins with, the same on every rank."""
-    drawn = hash_words(seed_of(seed, step, matrix, column), np.arange(length))
+    drawn = hash_words(derive_seed(seed, step, matrix, column), np.arange(length))
     return torch.from_numpy((drawn / 2.0**31 - 1).astype(np.float32))
 
 
-def matrix_shape(parameter: Parameter) -> tuple[int, int]:
+def matrix_shape(parameter: ParameterSpan) -> tuple[int, int]:
     """Rows and columns of a parameter of two or more dimensions as a matrix."""
     return parameter.shape[0], prod(parameter.shape[1:])
 
 
-def has_factors(parameter: Parameter, settings: PowerSGD | LQSGD) -> bool:
+def is_factored(parameter: ParameterSpan, settings: PowerSGD | LQSGD) -> bool:
     """Whether a parameter is sent as factors."""
     if len(parameter.shape) < 2:
         return False

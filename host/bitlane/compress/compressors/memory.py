@@ -11,13 +11,13 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from ..codecs.restore import restore
 from ..codecs.select import Values
-from ..compressor import State
+from ..collectives.restore import restore
+from ..compressor import SavedState
 
 
 @contextmanager
-def as_array(vector: Tensor) -> Iterator[Values]:
+def host_array(vector: Tensor) -> Iterator[Values]:
     """A vector float32 [n] on any device as an array; what is written to it arrives in `vector`."""
     values = vector.cpu().numpy()
     yield values
@@ -25,7 +25,7 @@ def as_array(vector: Tensor) -> Iterator[Values]:
         vector.copy_(torch.from_numpy(values))
 
 
-class Memory:
+class StateVectors:
     """Named vectors float32 [count], zeros at first.
 
     Parameters
@@ -49,10 +49,10 @@ class Memory:
         """Copies."""
         return {name: tensor.clone() for name, tensor in self.tensors.items()}
 
-    def load_state_dict(self, state: State) -> None:
+    def load_state_dict(self, state: SavedState) -> None:
         """Go on from what `state_dict` gave; DataError where a vector is missing, or of another length."""
         restore(self.tensors, state)
 
-    def take_mean(self, states: Sequence[State]) -> None:
+    def load_mean(self, states: Sequence[SavedState]) -> None:
         """Each rank of a new number takes the mean of all old ranks' vectors: then sums over ranks, by ranks, stay."""
         self.load_state_dict({name: sum(state[name] for state in states) / len(states) for name in self.tensors})

@@ -18,14 +18,14 @@ from torch import Tensor
 from bitlane.errors import DataError
 
 from ..codecs import rice
-from ..codecs.select import Places, Values
+from ..codecs.select import Indices, Values
 from ..codecs.wire import CodecId
-from ..collectives.cost_model import LinkModel
+from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
-from ..compressor import Layout, State, whole
-from .choices import Choice, Quotas, Scaling
-from .memory import Memory, as_array
-from .topk import check_density, share
+from ..compressor import Layout, SavedState, vector_length
+from .memory import StateVectors, host_array
+from .selection import QuotaSelection, SelectionRule, ThresholdScaling
+from .topk import check_density, density_count
 
 
 class MiCROReducer:
@@ -39,40 +39,42 @@ class MiCROReducer:
 
     def __init__(self, count: int, settings: MiCRO, link: Link, device: torch.device):
         self.bits = 0
-        self.link, self.memory = link, Memory(count, device, "residual")
-        wanted = share(settings.density, count)
-        self.choice: Choice = Quotas(wanted) if settings.controller == "quotas" else Scaling(wanted)
+        self.link, self.memory = link, StateVectors(count, device, "residual")
+        wanted = density_count(settings.density, count)
+        self.choice: SelectionRule = (
+            QuotaSelection(wanted) if settings.controller == "quotas" else ThresholdScaling(wanted)
+        )
         self.cuts = [count * part // link.size for part in range(link.size + 1)]
         self.counts: list[int] = []
         self.index_bytes = 0
 
     def average(self, vector: Tensor, step: int) -> None:
         held = self.memory.array("residual")
-        with as_array(vector) as average:
+        with host_array(vector) as average:
             held += average
             places = self._places(held, step)
             self.counts = [len(each) for each in places]
-            self.choice.chosen(sum(self.counts))
+            self.choice.update(sum(self.counts))
             average[...] = 0
             for each, mean in zip(places, self._means(held, places), strict=True):
                 average[each] = mean
                 held[each] = 0
 
-    def _places(self, held: Values, step: int) -> list[Places]:
+    def _places(self, held: Values, step: int) -> list[Indices]:
         """The places that each rank has chosen."""
         parts = [(rank + step) % self.link.size for rank in range(self.link.size)]
         begins = [self.cuts[part] for part in parts]
         sizes = [self.cuts[part + 1] - self.cuts[part] for part in parts]
         rank = self.link.rank
-        own = self.choice.places(held[begins[rank] : begins[rank] + sizes[rank]], self.link)
+        own = self.choice.select(held[begins[rank] : begins[rank] + sizes[rank]], self.link)
         codes = torch.from_numpy(rice.encode(own, sizes[rank]))
         self.index_bytes = len(codes)
-        gathered = self.link.gather(codes, self.link.lengths(len(codes)))
+        gathered = self.link.all_gather(codes, self.link.gather_lengths(len(codes)))
         return [
             begin + rice.decode(each.cpu().numpy(), n) for begin, each, n in zip(begins, gathered, sizes, strict=True)
         ]
 
-    def _means(self, held: Values, places: Sequence[Places]) -> list[Values]:
+    def _means(self, held: Values, places: Sequence[Indices]) -> list[Values]:
         """The averages at each rank's places, computed by that rank."""
         own = 4 * len(places[self.link.rank])
         answers = [_tensor(held[each]) for each in places]
@@ -81,19 +83,19 @@ class MiCROReducer:
         for each in values[1:]:
             mean += each
         mean *= np.float32(1 / self.link.size)
-        return [_values(each) for each in self.link.gather(_tensor(mean), [4 * len(each) for each in places])]
+        return [_values(each) for each in self.link.all_gather(_tensor(mean), [4 * len(each) for each in places])]
 
-    def kept(self) -> Tensor:
+    def residual(self) -> Tensor:
         return self.memory.on_device("residual")
 
     def state_dict(self) -> dict[str, Any]:
         return {**self.memory.state_dict(), **self.choice.state_dict()}
 
-    def load_state_dict(self, state: State) -> None:
+    def load_state_dict(self, state: SavedState) -> None:
         self.memory.load_state_dict(state)
         self.choice.load_state_dict(state)
 
-    def take_over(self, states: Sequence[State], kept: Tensor | None) -> None:
+    def reshard(self, states: Sequence[SavedState], kept: Tensor | None) -> None:
         assert kept is not None
         self.memory.load_state_dict({"residual": kept})
         self.choice.load_state_dict(states[0])
@@ -120,8 +122,8 @@ class MiCRO:
         if self.controller not in ("quotas", "published"):
             raise DataError(f"controller={self.controller!r}: choose 'quotas' or 'published'")
 
-    def reducer(self, layout: Layout, link: Link, model: LinkModel, device: torch.device) -> MiCROReducer:
-        return MiCROReducer(whole(layout), self, link, device)
+    def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> MiCROReducer:
+        return MiCROReducer(vector_length(layout), self, link, device)
 
 
 def _tensor(values: Values) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 LEFT = 2.0**-20  # a column of which less is left is as good as dependent: float32 has 24 bits
 
 
-def orthonormal(columns: Tensor, fresh: Callable[[int], Tensor] | None = None) -> Tensor:
+def orthonormalize(columns: Tensor, fresh: Callable[[int], Tensor] | None = None) -> Tensor:
     """Columns of length 1 and at right angles that span what the given ones do, float32 [r, n].
 
     Ranks that do this with the same bytes get the same bytes, where they have the same kind of processor, build of

@@ -74,7 +74,7 @@ class Tail:
         return found
 
 
-def counts_told(wanted: int) -> Counts:
+def reported_counts(wanted: int) -> Counts:
     """int64, rising, at most POINTS: at which counts a tail tells its magnitude: from 1 to k, evenly in ratio."""
     return np.unique(np.rint(np.geomspace(1, max(1, wanted), POINTS)).astype(np.int64))
 

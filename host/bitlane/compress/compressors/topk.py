@@ -14,12 +14,12 @@ from bitlane.errors import DataError
 
 from ..codecs import sparse
 from ..codecs.largest import largest
-from ..codecs.select import Places, Values
+from ..codecs.select import Indices, Values
 from ..codecs.wire import CodecId
-from ..collectives.cost_model import LinkModel
+from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
-from ..compressor import Layout, State, whole
-from .memory import Memory, as_array
+from ..compressor import Layout, SavedState, vector_length
+from .memory import StateVectors, host_array
 
 
 def check_density(density: float) -> None:
@@ -28,18 +28,18 @@ def check_density(density: float) -> None:
         raise DataError(f"density={density}: the share of values that are sent is above 0, and at most 1")
 
 
-def share(density: float, count: int) -> int:
+def density_count(density: float, count: int) -> int:
     """How many of `count` values a density is: rounded, and one at least."""
     return min(count, max(1, round(density * count)))
 
 
-def gathered_average(link: Link, places: Places, values: Values, out: Values) -> None:
+def all_gather_average(link: Link, places: Indices, values: Values, out: Values) -> None:
     """Make `out` float32 [n] the average of all ranks' sparse vectors, zero where none has a value.
 
     Every rank sends its payload to all, and adds all of them up in float32, in order of rank: the same bytes on all.
     """
     body = torch.from_numpy(sparse.encode(places, values, len(out)))
-    bodies = link.gather(body, link.lengths(len(body)))
+    bodies = link.all_gather(body, link.gather_lengths(len(body)))
     out[...] = 0
     for each in bodies:
         theirs, found = sparse.decode(each.cpu().numpy(), len(out))
@@ -52,11 +52,11 @@ class TopKReducer:
 
     def __init__(self, count: int, settings: TopK, link: Link, device: torch.device):
         self.bits = 0
-        self.wanted, self.link, self.feedback = share(settings.density, count), link, settings.error_feedback
-        self.memory = Memory(count, device, *(["residual"] if self.feedback else []))
+        self.wanted, self.link, self.feedback = density_count(settings.density, count), link, settings.error_feedback
+        self.memory = StateVectors(count, device, *(["residual"] if self.feedback else []))
 
     def average(self, vector: Tensor, step: int) -> None:
-        with as_array(vector) as average:
+        with host_array(vector) as average:
             held = average
             if self.feedback:
                 held = self.memory.array("residual")
@@ -64,18 +64,18 @@ class TopKReducer:
             places = largest(held, self.wanted)
             chosen = held[places]
             held[places] = 0
-            gathered_average(self.link, places, chosen, average)
+            all_gather_average(self.link, places, chosen, average)
 
-    def kept(self) -> Tensor | None:
+    def residual(self) -> Tensor | None:
         return self.memory.on_device("residual") if self.feedback else None
 
     def state_dict(self) -> dict[str, Any]:
         return self.memory.state_dict()
 
-    def load_state_dict(self, state: State) -> None:
+    def load_state_dict(self, state: SavedState) -> None:
         self.memory.load_state_dict(state)
 
-    def take_over(self, states: Sequence[State], kept: Tensor | None) -> None:
+    def reshard(self, states: Sequence[SavedState], kept: Tensor | None) -> None:
         if kept is not None:
             self.memory.load_state_dict({"residual": kept})
 
@@ -100,5 +100,5 @@ class TopK:
     def __post_init__(self) -> None:
         check_density(self.density)
 
-    def reducer(self, layout: Layout, link: Link, model: LinkModel, device: torch.device) -> TopKReducer:
-        return TopKReducer(whole(layout), self, link, device)
+    def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> TopKReducer:
+        return TopKReducer(vector_length(layout), self, link, device)

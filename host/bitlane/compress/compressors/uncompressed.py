@@ -12,10 +12,10 @@ from torch import Tensor
 from ..codecs.groups import Groups
 from ..codecs.wire import CodecId
 from ..collectives.averaging import Averaging
-from ..collectives.cost_model import LinkModel
+from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
-from ..compressor import Layout, State, whole
-from .factors import Float32
+from ..compressor import Layout, SavedState, vector_length
+from .factors import Float32Quantizer
 
 
 class UncompressedReducer:
@@ -25,18 +25,18 @@ class UncompressedReducer:
         self.averaging, self.bits = averaging, 0
 
     def average(self, vector: Tensor, step: int) -> None:
-        self.averaging.average(vector, Float32(), step)
+        self.averaging.average(vector, Float32Quantizer(), step)
 
-    def kept(self) -> Tensor | None:
+    def residual(self) -> Tensor | None:
         return None
 
     def state_dict(self) -> dict[str, Any]:
         return {}
 
-    def load_state_dict(self, state: State) -> None:
+    def load_state_dict(self, state: SavedState) -> None:
         """There is nothing to go on from."""
 
-    def take_over(self, states: Sequence[State], kept: Tensor | None) -> None:
+    def reshard(self, states: Sequence[SavedState], kept: Tensor | None) -> None:
         """There is nothing to take over."""
 
 
@@ -47,5 +47,5 @@ class Uncompressed:
     codec: CodecId = field(default=CodecId.FLOAT, init=False)
     policy: None = field(default=None, init=False)
 
-    def reducer(self, layout: Layout, link: Link, model: LinkModel, device: torch.device) -> UncompressedReducer:
-        return UncompressedReducer(Averaging(Groups.of(whole(layout)), link, model, 0, False, device))
+    def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> UncompressedReducer:
+        return UncompressedReducer(Averaging(Groups.of(vector_length(layout)), link, model, 0, False, device))

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from bitlane.errors import DataError
 
-from ..compressor import Layout, Parameter, whole
+from ..compressor import Layout, ParameterSpan, vector_length
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 @dataclass
-class Waiting:
+class PendingBucket:
     """A bucket whose average is not there yet."""
 
     buffer: Tensor
@@ -55,26 +55,26 @@ class Buckets:
     """
 
     def __init__(self) -> None:
-        self.untold = False
-        self._waiting: list[Waiting] = []
+        self.last_unknown = False
+        self._waiting: list[PendingBucket] = []
         self._types: dict[Tensor, str] = {}  # of parameters, in the order of the first step
-        self._places: dict[Tensor, Parameter] = {}
+        self._places: dict[Tensor, ParameterSpan] = {}
         self._vector: Tensor | None = None
 
     def add(self, bucket: Any) -> torch.futures.Future[Tensor]:
         """Take in a `GradBucket`; the future gets its buffer when that has been filled."""
-        waiting = Waiting(bucket.buffer(), bucket.parameters())
+        waiting = PendingBucket(bucket.buffer(), bucket.parameters())
         fresh = waiting.parameters[0] not in self._types
         if bucket.index() == 0:
-            self.untold = fresh and bool(self._types)
-            if not self.untold:  # those of a step that an error cut short are forgotten
+            self.last_unknown = fresh and bool(self._types)
+            if not self.last_unknown:  # those of a step that an error cut short are forgotten
                 self._waiting = []
         self._waiting.append(waiting)
         if fresh:
             self._types.update((parameter, str(waiting.buffer.dtype)) for parameter in reversed(waiting.parameters))
         return waiting.future
 
-    def take(self) -> list[Waiting]:
+    def take(self) -> list[PendingBucket]:
         """The buckets that wait; none do from then on."""
         taken, self._waiting = self._waiting, []
         return taken
@@ -85,14 +85,14 @@ class Buckets:
         if not self._places:
             end = 0
             for parameter in sorted(self._types, key=self._types.__getitem__):
-                self._places[parameter] = Parameter(end, tuple(parameter.shape))
+                self._places[parameter] = ParameterSpan(end, tuple(parameter.shape))
                 end += parameter.numel()
         return list(self._places.values())
 
     def vector(self) -> Tensor:
         """The gradient, float32 [n], in memory that is used again in the next step. DataError as `Waiting.checked`."""
         if self._vector is None:
-            self._vector = torch.empty(whole(self.layout), device=self._waiting[0].buffer.device)
+            self._vector = torch.empty(vector_length(self.layout), device=self._waiting[0].buffer.device)
         for waiting in self._waiting:
             for place, part in self._parts(waiting, waiting.checked()):
                 self._vector[place.begin : place.end] = part
@@ -105,6 +105,6 @@ class Buckets:
                 part.copy_(vector[place.begin : place.end])
             waiting.finish()
 
-    def _parts(self, waiting: Waiting, buffer: Tensor) -> list[tuple[Parameter, Tensor]]:
+    def _parts(self, waiting: PendingBucket, buffer: Tensor) -> list[tuple[ParameterSpan, Tensor]]:
         places = [self._places[parameter] for parameter in waiting.parameters]
         return list(zip(places, buffer.split([place.end - place.begin for place in places]), strict=True))

@@ -9,14 +9,14 @@ from torch import Tensor
 
 from bitlane.errors import DataError
 
-from ..collectives.cost_model import LinkModel
+from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.transport import TorchTransport, Transport
-from ..compressor import Compressor, Layout, Parameter, State
+from ..compressor import Compressor, Layout, ParameterSpan, SavedState
 from ..compressors.uncompressed import Uncompressed
 from .buckets import Buckets
 from .states import check_identity, identity
 from .stats import Stats
-from .steps import NonFinite, Steps
+from .steps import NonFinite, StepRunner
 
 
 class DDPCompression:
@@ -49,7 +49,7 @@ class DDPCompression:
         self,
         compressor: Compressor,
         process_group: dist.ProcessGroup | None = None,
-        link_model: LinkModel | None = None,
+        link_model: AlphaBetaModel | None = None,
         nonfinite: NonFinite = "raise",
         debug: bool = False,
         patience: float = 600.0,
@@ -57,12 +57,12 @@ class DDPCompression:
         if nonfinite not in get_args(NonFinite):
             raise DataError(f"nonfinite={nonfinite!r}: choose one of {', '.join(get_args(NonFinite))}")
         self.compressor, self.nonfinite, self.debug = compressor, nonfinite, debug
-        self.link_model = link_model or LinkModel()
+        self.link_model = link_model or AlphaBetaModel()
         self.transport: Transport = TorchTransport(process_group, patience)
         self.stats = Stats()
         self._buckets = Buckets()
-        self._steps: Steps | None = None
-        self._saved: State | None = None
+        self._steps: StepRunner | None = None
+        self._saved: SavedState | None = None
         self._loss: float | None = None
 
     def hook(self, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
@@ -81,7 +81,7 @@ class DDPCompression:
         future = self._buckets.add(bucket)
         if bucket.is_last():
             self._step(bucket.buffer().device)
-        elif self._buckets.untold:
+        elif self._buckets.last_unknown:
             self._one_by_one()
         return future
 
@@ -98,7 +98,7 @@ class DDPCompression:
             raise DataError("nothing to save before the first step")
         return dict(self._saved)
 
-    def load_state_dict(self, state: State) -> None:
+    def load_state_dict(self, state: SavedState) -> None:
         """Go on from what this rank's `state_dict` gave, before the first step or later.
 
         Raises DataError where it is of another compressor, rank or number of ranks; where it is of another model, the
@@ -120,11 +120,11 @@ class DDPCompression:
     def _one_by_one(self) -> None:
         """Average the buckets that wait, each by itself, uncompressed."""
         for waiting in self._buckets.take():
-            layout = [Parameter(0, (waiting.buffer.numel(),))]
+            layout = [ParameterSpan(0, (waiting.buffer.numel(),))]
             steps = self._begun(Uncompressed(), layout, waiting.buffer.device)
             waiting.buffer.copy_(steps.average(waiting.gradient))
             waiting.finish()
 
-    def _begun(self, compressor: Compressor, layout: Layout, device: torch.device) -> Steps:
+    def _begun(self, compressor: Compressor, layout: Layout, device: torch.device) -> StepRunner:
         settings = (self.transport, self.link_model, layout, device, self.stats, self.nonfinite, self.debug)
-        return Steps(compressor, *settings)
+        return StepRunner(compressor, *settings)

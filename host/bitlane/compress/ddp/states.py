@@ -11,10 +11,10 @@ from torch import Tensor
 
 from bitlane.errors import DataError
 
-from ..collectives.cost_model import LinkModel
+from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
-from ..collectives.transport import MemoryTransport
-from ..compressor import Compressor, Layout, Parameter, Reducer, State, whole
+from ..collectives.transport import ThreadTransport
+from ..compressor import Compressor, Layout, ParameterSpan, Reducer, SavedState, vector_length
 
 FORMAT = 1
 
@@ -25,7 +25,7 @@ def identity(compressor: Compressor, rank: int, ranks: int, layout: Layout | Non
     return known if layout is None else {**known, "shapes": [list(place.shape) for place in layout]}
 
 
-def check_identity(state: State, own: Mapping[str, Any]) -> None:
+def check_identity(state: SavedState, own: Mapping[str, Any]) -> None:
     """DataError unless `state` is of `own`, and complete."""
     missing = {"step", "shapes", "reducer", "policy", *own} - set(state)
     if missing:
@@ -36,7 +36,7 @@ def check_identity(state: State, own: Mapping[str, Any]) -> None:
             raise DataError(f"{name} of the saved state is {state[name]}, and {value} is needed{hint}")
 
 
-def redistribute(compressor: Compressor, states: Sequence[State], ranks: int) -> list[dict[str, Any]]:
+def redistribute(compressor: Compressor, states: Sequence[SavedState], ranks: int) -> list[dict[str, Any]]:
     """States for another number of ranks, from those of all ranks of a run, in any order.
 
     What ranks keep back is still to be applied to the average: the sum over ranks divided by their number. So each new
@@ -48,12 +48,12 @@ def redistribute(compressor: Compressor, states: Sequence[State], ranks: int) ->
         raise DataError(f"ranks={ranks}: it must be 1 or more")
     ordered = _complete(compressor, states)
     layout = _layout(ordered[0]["shapes"])
-    kept = [_restored(compressor, layout, state).kept() for state in ordered]
+    kept = [_restored(compressor, layout, state).residual() for state in ordered]
     mean = _mean([each for each in kept if each is not None]) if kept[0] is not None else None
     made = []
     for rank in range(ranks):
         reducer = _reducer(compressor, layout, rank, ranks)
-        reducer.take_over([state["reducer"] for state in ordered], None if mean is None else mean.clone())
+        reducer.reshard([state["reducer"] for state in ordered], None if mean is None else mean.clone())
         own = {**identity(compressor, rank, ranks, layout), "reducer": reducer.state_dict()}
         made.append({**own, "step": ordered[0]["step"], "policy": dict(ordered[0]["policy"])})
     return made
@@ -72,7 +72,7 @@ def as_arrays(state: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.cpu().numpy() if isinstance(value, Tensor) else value for name, value in state.items()}
 
 
-def _complete(compressor: Compressor, states: Sequence[State]) -> list[State]:
+def _complete(compressor: Compressor, states: Sequence[SavedState]) -> list[SavedState]:
     """All ranks' states, in order of rank."""
     if not states:
         raise DataError("no states to redistribute")
@@ -89,13 +89,13 @@ def _complete(compressor: Compressor, states: Sequence[State]) -> list[State]:
 
 
 def _layout(shapes: Sequence[Sequence[int]]) -> Layout:
-    layout: list[Parameter] = []
+    layout: list[ParameterSpan] = []
     for shape in shapes:
-        layout.append(Parameter(whole(layout), tuple(shape)))
+        layout.append(ParameterSpan(vector_length(layout), tuple(shape)))
     return layout
 
 
-def _restored(compressor: Compressor, layout: Layout, state: State) -> Reducer:
+def _restored(compressor: Compressor, layout: Layout, state: SavedState) -> Reducer:
     reducer = _reducer(compressor, layout, state["rank"], state["ranks"])
     reducer.load_state_dict(state["reducer"])
     return reducer
@@ -103,8 +103,8 @@ def _restored(compressor: Compressor, layout: Layout, state: State) -> Reducer:
 
 def _reducer(compressor: Compressor, layout: Layout, rank: int, ranks: int) -> Reducer:
     """One that never averages: it has nobody to send to."""
-    link = Link(MemoryTransport(rank, [[] for _ in range(ranks)], 0.0), "")
-    return compressor.reducer(layout, link, LinkModel(), torch.device("cpu"))
+    link = Link(ThreadTransport(rank, [[] for _ in range(ranks)], 0.0), "")
+    return compressor.reducer(layout, link, AlphaBetaModel(), torch.device("cpu"))
 
 
 def _mean(vectors: Sequence[Tensor]) -> Tensor:

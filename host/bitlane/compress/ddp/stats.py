@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Moved:
+class Traffic:
     """What one step, or several, moved.
 
     Attributes
@@ -37,7 +37,7 @@ class Moved:
         """The share of values whose average was not 0."""
         return self.applied / self.values if self.values else 0.0
 
-    def add(self, step: Moved) -> None:
+    def add(self, step: Traffic) -> None:
         """Take in a step."""
         self.bytes_sent += step.bytes_sent
         self.ring_bytes += step.ring_bytes
@@ -49,7 +49,7 @@ class Moved:
 
 
 @dataclass
-class Stats(Moved):
+class Stats(Traffic):
     """What the latest step moved; `total` is all `steps` together.
 
     Attributes
@@ -60,9 +60,9 @@ class Stats(Moved):
     steps: int = 0
     skipped: int = 0
     uncompressed: int = 0
-    total: Moved = field(default_factory=Moved)
+    total: Traffic = field(default_factory=Traffic)
 
-    def record(self, step: Moved) -> None:
+    def record(self, step: Traffic) -> None:
         """Make `step` the latest."""
         for name, value in vars(step).items():
             setattr(self, name, value)

@@ -14,22 +14,22 @@ import torch
 from torch import Tensor
 
 from bitlane.errors import DataError
-from bitlane.policies.protocol import Observed
+from bitlane.policies.protocol import Observation
 
 from ..codecs.wire import NO_FLAGS, Flag, Header
-from ..collectives.cost_model import LinkModel
+from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
 from ..collectives.transport import Transport
-from ..compressor import Compressor, Layout, Reducer, State, whole
+from ..compressor import Compressor, Layout, Reducer, SavedState, vector_length
 from ..compressors.uncompressed import Uncompressed
-from .checks import averaged_and_checked
+from .checks import average_with_checks
 from .states import as_arrays, as_tensors, check_identity, identity
-from .stats import Moved, Stats, ring_bytes
+from .stats import Stats, Traffic, ring_bytes
 
 NonFinite = Literal["raise", "skip", "pass"]
 
 
-class Steps:
+class StepRunner:
     """All steps of a rank.
 
     Parameters
@@ -44,7 +44,7 @@ class Steps:
         self,
         compressor: Compressor,
         transport: Transport,
-        model: LinkModel,
+        model: AlphaBetaModel,
         layout: Layout,
         device: torch.device,
         stats: Stats,
@@ -57,7 +57,7 @@ class Steps:
         self.compressor, self.model, self.layout, self.device = compressor, model, layout, device
         self.nonfinite, self.debug = nonfinite, debug
         self.stats, self.step = stats, 0
-        self._saved: State | None = None
+        self._saved: SavedState | None = None
         self._reducer: Reducer | None = None
         self._chooser = compressor.policy.start() if compressor.policy is not None else None
         self._ended = perf_counter()
@@ -81,8 +81,8 @@ class Steps:
         self._record(vector, self.link.transport.sent - sent, ended - began - waited, waited)
         self.step += 1
         if self._chooser is not None:
-            seen = Observed(loss, ended - self._ended, lambda: float(vector.norm()) / max(1, len(vector)) ** 0.5)
-            self._chooser.after(seen, self.link.numbers)
+            seen = Observation(loss, ended - self._ended, lambda: float(vector.norm()) / max(1, len(vector)) ** 0.5)
+            self._chooser.after(seen, self.link.gather_numbers)
         self._ended = ended
         return vector
 
@@ -96,8 +96,8 @@ class Steps:
         except Exception as error:  # every rank hears of it before this one raises it
             problem, flags = error, Flag.FAILED
         bits = self._reducer.bits if self._reducer is not None else 0
-        header = Header(self.compressor.codec, bits, whole(self.layout), 0, flags, step=self.step)
-        headers = self.link.agree(header)
+        header = Header(self.compressor.codec, bits, vector_length(self.layout), 0, flags, step=self.step)
+        headers = self.link.handshake(header)
         if problem is not None:
             raise problem
         bad = [rank for rank, each in enumerate(headers) if Flag.NOT_FINITE in each.flags]
@@ -124,7 +124,7 @@ class Steps:
         try:
             yield
         except BaseException:
-            self.link.transport.leave()
+            self.link.transport.abort()
             raise
 
     def _average(self, vector: Tensor, bad: list[int]) -> None:
@@ -136,7 +136,7 @@ class Steps:
             Uncompressed().reducer(self.layout, self.link, self.model, self.device).average(vector, self.step)
             self.stats.uncompressed += 1
         elif self.debug:
-            averaged_and_checked(self._reducer, vector, self.step, self.link, self.layout)
+            average_with_checks(self._reducer, vector, self.step, self.link, self.layout)
         else:
             self._reducer.average(vector, self.step)
 
@@ -144,7 +144,7 @@ class Steps:
         assert self._reducer is not None
         ring = ring_bytes(len(vector), self.link.size)
         applied = int(torch.count_nonzero(vector))
-        self.stats.record(Moved(sent, ring, len(vector), applied, self._reducer.bits, codec, communication))
+        self.stats.record(Traffic(sent, ring, len(vector), applied, self._reducer.bits, codec, communication))
 
     def state_dict(self) -> dict[str, Any]:
         """What the next step depends on: tensors, numbers and text, copied. DataError where there was no step yet."""
@@ -157,14 +157,14 @@ class Steps:
             "policy": as_tensors(self._chooser.state_dict()) if self._chooser is not None else {},
         }
 
-    def load_state_dict(self, state: State) -> None:
+    def load_state_dict(self, state: SavedState) -> None:
         """Go on from what `state_dict` gave; DataError, here or in the first step, where it is not of this rank."""
         if self._reducer is None:
             self._saved = state
         else:
             self._load(self._reducer, state)
 
-    def _load(self, reducer: Reducer, state: State) -> None:
+    def _load(self, reducer: Reducer, state: SavedState) -> None:
         check_identity(state, identity(self.compressor, self.link.rank, self.link.size, self.layout))
         reducer.load_state_dict(state["reducer"])
         if self._chooser is not None:

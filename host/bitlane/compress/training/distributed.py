@@ -12,13 +12,13 @@ import torch.distributed as dist
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from ..collectives.emulated_links import SlowLinks, parse_link, slow_links
+from ..collectives.emulated_links import EmulatedLinks, emulate_links, parse_link
 from ..collectives.launch import Report, launch
 from ..ddp.hook import DDPCompression
-from ..ddp.stats import Moved
-from ..registry import named
+from ..ddp.stats import Traffic
+from ..registry import parse_compressor
 from . import checkpoints
-from .experiment import Training, accuracy, batches
+from .experiment import NetworkTraining, accuracy, batches
 from .images import load_images
 from .networks import network
 
@@ -26,7 +26,7 @@ MEGABYTES = 25  # of a bucket, as DDP has it by default
 
 
 @dataclass(frozen=True)
-class Job:
+class DDPJob:
     """A training, as all ranks are given it.
 
     Attributes
@@ -37,7 +37,7 @@ class Job:
     link: words for `links.parse_link`, to train over links as slow as that; None for the machine's own.
     """
 
-    training: Training
+    training: NetworkTraining
     data: str
     compress: str
     checkpoint: Path | None = None
@@ -52,7 +52,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RankResult:
     """What a training did, as a rank saw it.
 
     losses: mean cross-entropy over ranks of each step since it began or went on, nats. begun: the step it went on from.
@@ -60,29 +60,29 @@ class Outcome:
     """
 
     losses: list[float]
-    begun: int
+    first_step: int
     accuracy: float
-    moved: Moved
+    traffic: Traffic
 
 
-def train_on_processes(job: Job, on_step: Callable[[int, int], None]) -> list[Outcome]:
+def train_on_processes(job: DDPJob, on_step: Callable[[int, int], None]) -> list[RankResult]:
     """Train; every rank's outcome. BitlaneError where one failed. `on_step` is called with steps done, and in all."""
     ranks = job.training.ranks
     if job.link is None:
-        return launch(train_rank, ranks, job, None, hear=lambda rank, told: on_step(*told))
-    with slow_links(ranks, parse_link(job.link)) as links:
-        return launch(train_rank, ranks, job, links, enter=links.enter, hear=lambda rank, told: on_step(*told))
+        return launch(train_rank, ranks, job, None, on_report=lambda rank, told: on_step(*told))
+    with emulate_links(ranks, parse_link(job.link)) as links:
+        return launch(train_rank, ranks, job, links, enter=links.enter, on_report=lambda rank, told: on_step(*told))
 
 
-def train_rank(report: Report, job: Job, links: SlowLinks | None) -> Outcome:
+def train_rank(report: Report, job: DDPJob, links: EmulatedLinks | None) -> RankResult:
     """A rank's share; `report` is given steps done and in all, by rank 0."""
     rank, training, images = dist.get_rank(), job.training, load_images(job.data)
     _, channels, side, _ = images.pixels.shape
     model = network(training.network, channels, side, training.seed)
     ddp = DistributedDataParallel(model, bucket_cap_mb=MEGABYTES)
-    compression = DDPCompression(named(job.compress), link_model=parse_link(job.link) if job.link else None)
+    compression = DDPCompression(parse_compressor(job.compress), link_model=parse_link(job.link) if job.link else None)
     if links is not None:
-        compression.transport = links.slow(compression.transport)
+        compression.transport = links.throttle(compression.transport)
     ddp.register_comm_hook(compression, DDPCompression.hook)
     optimizer = torch.optim.SGD(model.parameters(), training.rate, training.momentum)
     todo = batches(training, len(images.pixels), rank)
@@ -104,7 +104,7 @@ def train_rank(report: Report, job: Job, links: SlowLinks | None) -> Outcome:
             checkpoints.save(job.checkpoint, step + 1, compression.state_dict(), shared)
         if rank == 0:
             report((step + 1 - begun, len(todo) - begun))
-    return Outcome(_means(losses), begun, accuracy(model, images), compression.stats.total)
+    return RankResult(_means(losses), begun, accuracy(model, images), compression.stats.total)
 
 
 def _resume(checkpoint: Path, whole: dict[str, Any], compression: DDPCompression, rank: int) -> int:

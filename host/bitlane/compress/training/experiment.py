@@ -13,21 +13,21 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from bitlane.policies.protocol import Observed
+from bitlane.policies.protocol import Observation
 
-from ..collectives.cost_model import LinkModel
+from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
-from ..collectives.transport import MemoryTransport, together
-from ..compressor import Compressor, Layout, Parameter, whole
+from ..collectives.transport import ThreadTransport, run_ranks_in_threads
+from ..compressor import Compressor, Layout, ParameterSpan, vector_length
 from .images import Images
 from .networks import network
 
 OnStep = Callable[[int, int], None]  # steps done, and in all
-Clock = Callable[[int], float]  # seconds of a step with so many bits
+StepTimer = Callable[[int], float]  # seconds of a step with so many bits
 
 
 @dataclass(frozen=True)
-class Training:
+class NetworkTraining:
     """How a network is trained.
 
     Attributes
@@ -47,7 +47,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class History:
+class TrainingHistory:
     """What a training did.
 
     losses: float64 [steps], mean cross-entropy of each step's batches, in nats. accuracy: of the held-out images.
@@ -63,12 +63,12 @@ class History:
 
 
 def train(
-    training: Training,
+    training: NetworkTraining,
     compressor: Compressor | None,
     images: Images,
     on_step: OnStep | None = None,
-    clock: Clock | None = None,
-) -> History:
+    clock: StepTimer | None = None,
+) -> TrainingHistory:
     """Train with `compressor`, or without: then ranks average in float32, and send what ring all-reduce would.
 
     Ranks start from the same weights and end with the same, to the bit. on_step is called by rank 0. clock: what a bit
@@ -78,15 +78,15 @@ def train(
     model = network(training.network, channels, side, training.seed)
     replicas = [model, *(deepcopy(model) for _ in range(training.ranks - 1))]
 
-    def work(rank: MemoryTransport) -> tuple[list[float], list[int], int]:
+    def work(rank: ThreadTransport) -> tuple[list[float], list[int], int]:
         return _rank(training, compressor, images, replicas[rank.rank], rank, on_step, clock)
 
-    ranks = together(training.ranks, work, patience=600)
+    ranks = run_ranks_in_threads(training.ranks, work, timeout=600)
     losses = np.mean([losses for losses, _, _ in ranks], axis=0)
     ring = 2 * (training.ranks - 1) * 4 * sum(parameter.numel() for parameter in model.parameters()) * len(losses)
     sent = sum(sent for _, _, sent in ranks) if compressor is not None else ring
     bits = np.array(ranks[0][1], np.int64)
-    return History(losses, accuracy(model, images), sent, sent / ring if ring else 0.0, bits)
+    return TrainingHistory(losses, accuracy(model, images), sent, sent / ring if ring else 0.0, bits)
 
 
 def accuracy(model: nn.Module, images: Images) -> float:
@@ -98,25 +98,25 @@ def accuracy(model: nn.Module, images: Images) -> float:
 
 def layout_of(parameters: Sequence[Tensor]) -> Layout:
     """Places in the vector of all gradients: as `DDPCompression` has them, the last parameter first."""
-    layout: list[Parameter] = []
+    layout: list[ParameterSpan] = []
     for parameter in reversed(parameters):
-        layout.append(Parameter(whole(layout), tuple(parameter.shape)))
+        layout.append(ParameterSpan(vector_length(layout), tuple(parameter.shape)))
     return layout
 
 
 def _rank(
-    training: Training,
+    training: NetworkTraining,
     compressor: Compressor | None,
     images: Images,
     model: nn.Module,
-    rank: MemoryTransport,
+    rank: ThreadTransport,
     on_step: OnStep | None,
-    clock: Clock | None,
+    clock: StepTimer | None,
 ) -> tuple[list[float], list[int], int]:
     parameters = list(model.parameters())
     layout = layout_of(parameters)
     link = Link(rank, repr(compressor))
-    average = _Average(compressor, layout, link, clock)
+    average = _GradientAverage(compressor, layout, link, clock)
     optimizer = torch.optim.SGD(parameters, training.rate, training.momentum)
     own = batches(training, len(images.pixels), rank.rank)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, len(own))
@@ -138,12 +138,12 @@ def _rank(
     return losses, bits, rank.sent
 
 
-class _Average:
+class _GradientAverage:
     """What makes a rank's gradient the average: a compressor and its bit policy, or float32."""
 
-    def __init__(self, compressor: Compressor | None, layout: Layout, link: Link, clock: Clock | None):
+    def __init__(self, compressor: Compressor | None, layout: Layout, link: Link, clock: StepTimer | None):
         cpu, policy = torch.device("cpu"), None if compressor is None else compressor.policy
-        self._reducer = None if compressor is None else compressor.reducer(layout, link, LinkModel(), cpu)
+        self._reducer = None if compressor is None else compressor.reducer(layout, link, AlphaBetaModel(), cpu)
         self._chooser = None if policy is None else policy.start()
         self._link, self._clock, self._ended = link, clock, time.perf_counter()
 
@@ -159,12 +159,12 @@ class _Average:
         if self._chooser is not None:
             began, self._ended = self._ended, time.perf_counter()
             seconds = self._ended - began if self._clock is None else self._clock(self.bits)
-            seen = Observed(loss, seconds, lambda: float(vector.square().mean().sqrt()))
-            self._chooser.after(seen, self._link.numbers)
+            seen = Observation(loss, seconds, lambda: float(vector.square().mean().sqrt()))
+            self._chooser.after(seen, self._link.gather_numbers)
             self._reducer.bits = self._chooser.bits
 
 
-def batches(training: Training, count: int, rank: int) -> list[Tensor]:
+def batches(training: NetworkTraining, count: int, rank: int) -> list[Tensor]:
     """A rank's batches: epoch for epoch all images in a new order, ranks taking turns."""
     rng = np.random.default_rng(training.seed)
     each = training.ranks * training.batch
@@ -175,5 +175,5 @@ def batches(training: Training, count: int, rank: int) -> list[Tensor]:
 
 
 def _float_average(vector: Tensor, link: Link) -> None:
-    bodies = link.gather(vector.view(torch.uint8), [4 * len(vector)] * link.size)
+    bodies = link.all_gather(vector.view(torch.uint8), [4 * len(vector)] * link.size)
     vector.copy_(sum(body.view(torch.float32) for body in bodies) / link.size)

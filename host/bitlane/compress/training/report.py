@@ -10,10 +10,10 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from bitlane.compress.collectives.emulated_links import parse_link
-from bitlane.compress.registry import named
+from bitlane.compress.registry import parse_compressor
 from bitlane.compress.training import checkpoints
-from bitlane.compress.training.distributed import Job, Outcome, train_on_processes
-from bitlane.compress.training.experiment import Training
+from bitlane.compress.training.distributed import DDPJob, RankResult, train_on_processes
+from bitlane.compress.training.experiment import NetworkTraining
 from bitlane.compress.training.images import NAMES
 from bitlane.compress.training.networks import NETWORKS
 from bitlane.errors import DataError
@@ -22,7 +22,7 @@ from bitlane.support.optional import require_extra
 from bitlane.support.text import align_columns
 
 DEFAULTS = {
-    **{each.name: each.default for each in fields(Training)},
+    **{each.name: each.default for each in fields(NetworkTraining)},
     "data": "mnist",
     "compress": "lqsgd",
 }
@@ -36,7 +36,7 @@ def train_ddp(arguments: argparse.Namespace) -> tuple[str, Record]:
     return _summary(job, ranks), _record(job, ranks)
 
 
-def _job(arguments: argparse.Namespace) -> Job:
+def _job(arguments: argparse.Namespace) -> DDPJob:
     """The training that was asked for. One that goes on takes its settings from the checkpoint."""
     given = {name: getattr(arguments, name) for name in DEFAULTS if hasattr(arguments, name)}
     resume = checkpoints.latest(arguments.resume) if arguments.resume is not None else None
@@ -50,7 +50,7 @@ def _job(arguments: argparse.Namespace) -> Job:
     if arguments.link is not None:
         parse_link(arguments.link)
     folder = arguments.checkpoint or arguments.resume
-    return Job(Training(**settings), data, compress, folder, arguments.every, resume, arguments.link)
+    return DDPJob(NetworkTraining(**settings), data, compress, folder, arguments.every, resume, arguments.link)
 
 
 def _check(data: str, network: str, compress: str) -> None:
@@ -58,22 +58,22 @@ def _check(data: str, network: str, compress: str) -> None:
     for name, value, known in (("data", data, NAMES), ("network", network, NETWORKS)):
         if value not in known:
             raise DataError(f"--{name} {value}: choose one of {', '.join(known)}")
-    named(compress)
+    parse_compressor(compress)
 
 
-def _title(job: Job) -> str:
+def _title(job: DDPJob) -> str:
     link = f", links of {job.link}" if job.link else ""
     return f"{job.data}, {job.training.network}, {job.training.ranks} workers, {job.compress}{link}"
 
 
-def _summary(job: Job, ranks: Sequence[Outcome]) -> str:
+def _summary(job: DDPJob, ranks: Sequence[RankResult]) -> str:
     headings = ["worker", "MB sent", "of float32", "density", "bits", "codec s", "communication s"]
     rows = [headings]
     for rank, outcome in enumerate(ranks):
-        moved = outcome.moved
+        moved = outcome.traffic
         cells = [f"{moved.bytes_sent / 1e6:.3f}", f"{moved.ratio:.4f}", f"{moved.density:.4f}", f"{moved.bits or '-'}"]
         rows.append([str(rank), *cells, f"{moved.codec_seconds:.2f}", f"{moved.communication_seconds:.2f}"])
-    begun, losses = ranks[0].begun, ranks[0].losses
+    begun, losses = ranks[0].first_step, ranks[0].losses
     steps = (
         f"steps {begun + 1} to {begun + len(losses)}, the last with a loss of {losses[-1]:.4f} nats" if losses else ""
     )
@@ -81,9 +81,9 @@ def _summary(job: Job, ranks: Sequence[Outcome]) -> str:
     return f"{_title(job)}\n{said}\n\n{align_columns(rows)}"
 
 
-def _record(job: Job, ranks: Sequence[Outcome]) -> Record:
-    lines = [{"kind": "worker", **asdict(outcome.moved)} for outcome in ranks]
-    end = {"losses": ranks[0].losses, "begun": ranks[0].begun, "accuracy": ranks[0].accuracy}
+def _record(job: DDPJob, ranks: Sequence[RankResult]) -> Record:
+    lines = [{"kind": "worker", **asdict(outcome.traffic)} for outcome in ranks]
+    end = {"losses": ranks[0].losses, "begun": ranks[0].first_step, "accuracy": ranks[0].accuracy}
     return Record("distributed", {"title": _title(job), "settings": job.settings}, lines, end)
 
 

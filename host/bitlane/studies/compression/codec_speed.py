@@ -16,7 +16,7 @@ from bitlane.compress.codecs import linear
 from bitlane.compress.codecs.groups import Groups
 from bitlane.compress.codecs.select import select
 from bitlane.compress.collectives.averaging import Quantizer
-from bitlane.compress.compressors.dense import Linear, Sign
+from bitlane.compress.compressors.dense import LinearQuantizer, SignQuantizer
 from bitlane.errors import BitlaneError, DataError
 from bitlane.support.text import align_columns
 
@@ -28,7 +28,7 @@ _SEED = 1
 
 
 @dataclass(frozen=True)
-class Row:
+class CodecSpeed:
     """An operation measured.
 
     Attributes
@@ -48,7 +48,7 @@ class Row:
     error: float | None
 
 
-def parse(name: str) -> tuple[str, float]:
+def parse_codec(name: str) -> tuple[str, float]:
     """A codec's name and its bits or density: "sign", "linear-4", "select-0.01"; DataError for any other."""
     kind, _, number = name.partition("-")
     try:
@@ -70,7 +70,7 @@ def bench(
     repeat: int,
     gpu: bool,
     done: Callable[[], object] = lambda: None,
-) -> list[Row]:
+) -> list[CodecSpeed]:
     """Rows of every codec of `names` for tensors of normal values of so many bytes each.
 
     Repetitions go round: all operations once, and then again, so that a machine's bad moment meets all alike.
@@ -85,13 +85,13 @@ def bench(
     DataError: a name that `parse` does not know.
     BitlaneError: a GPU is asked for, and there is none; no memory.
     """
-    codecs = [parse(name) for name in names]
+    codecs = [parse_codec(name) for name in names]
     if gpu and not torch.cuda.is_available():
         raise BitlaneError("no GPU that torch can use: leave --gpu out")
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        rows: list[Row] = []
+        rows: list[CodecSpeed] = []
         for size in sizes:
             for name, (kind, number) in zip(names, codecs, strict=True):
                 rows += _rows(name, kind, number, size, repeat, torch.device("cuda" if gpu else "cpu"))
@@ -101,7 +101,7 @@ def bench(
     return rows
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[CodecSpeed]) -> str:
     """Rows as text: GB/s are those of the float32 tensor, read or written."""
     cells = [["operation", "MiB", "GB/s", "of copy_", "bytes a value", "error"]]
     for row in rows:
@@ -111,7 +111,7 @@ def table(rows: Sequence[Row]) -> str:
     return align_columns(cells)
 
 
-def _rows(name: str, kind: str, number: float, size: int, repeat: int, device: torch.device) -> Iterator[Row]:
+def _rows(name: str, kind: str, number: float, size: int, repeat: int, device: torch.device) -> Iterator[CodecSpeed]:
     try:
         values = torch.randn(size // 4, generator=torch.Generator().manual_seed(_SEED)).to(device)
         copy = torch.empty_like(values)
@@ -124,8 +124,8 @@ def _rows(name: str, kind: str, number: float, size: int, repeat: int, device: t
         work[name] = lambda: _select(values, threshold)
         share = 12 * len(_select(values, threshold)[0]) / len(values)
     else:
-        quantizer: Quantizer = Sign() if kind == "sign" else Linear(int(number), False)
-        random: Quantizer = Sign() if kind == "sign" else Linear(int(number), True)
+        quantizer: Quantizer = SignQuantizer() if kind == "sign" else LinearQuantizer(int(number), False)
+        random: Quantizer = SignQuantizer() if kind == "sign" else LinearQuantizer(int(number), True)
         groups = Groups.of(len(values))
         body, out = quantizer.encode(values, groups, None, 0), torch.empty_like(values)
         residual = _RESIDUAL * torch.randn_like(values)
@@ -138,7 +138,7 @@ def _rows(name: str, kind: str, number: float, size: int, repeat: int, device: t
         work[f"{name} decode and add"] = lambda: quantizer.decode(body, groups, out, True)
     seconds = _measured(list(work.values()), max(1, _LEAST // size), repeat, device)
     for what, each in list(zip(work, seconds, strict=True))[1:]:
-        yield Row(what, size, each, seconds[0] / each, share, error)
+        yield CodecSpeed(what, size, each, seconds[0] / each, share, error)
 
 
 def _select(values: Tensor, threshold: float) -> tuple[Any, Any]:

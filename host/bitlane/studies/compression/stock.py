@@ -17,10 +17,10 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as stock
 
-from bitlane.compress.collectives.cost_model import LinkModel
+from bitlane.compress.collectives.cost_model import AlphaBetaModel
 from bitlane.compress.collectives.link import Link
 from bitlane.compress.collectives.transport import TorchTransport
-from bitlane.compress.compressor import Parameter
+from bitlane.compress.compressor import ParameterSpan
 from bitlane.compress.compressors.lowrank import LQSGD, PowerSGD
 from bitlane.support.text import align_columns
 
@@ -34,7 +34,7 @@ def step_seconds(rows: int, columns: int, rank: int, steps: int = 7) -> dict[str
     One rank, which sends nothing, with as many threads as torch has; all three keep residuals and start warm. Needs a
     process without a process group, and leaves none.
     """
-    with alone():
+    with single_process_group():
         gradient = torch.randn(rows, columns, generator=torch.Generator().manual_seed(0))
         ways = {
             "stock": _stock(rank),
@@ -52,7 +52,7 @@ def step_seconds(rows: int, columns: int, rank: int, steps: int = 7) -> dict[str
 
 
 @contextmanager
-def alone() -> Iterator[None]:
+def single_process_group() -> Iterator[None]:
     """A process group of this process alone.
 
     The group's object stays: the stock hook's callbacks hold it too, and where one of gloo's threads is the last to let
@@ -92,8 +92,8 @@ def _stock(rank: int) -> Callable[[Tensor, int], Any]:
 
 
 def _ours(compressor: PowerSGD | LQSGD, gradient: Tensor) -> Callable[[Tensor, int], Any]:
-    layout = [Parameter(0, tuple(gradient.shape))]
-    reducer = compressor.reducer(layout, Link(TorchTransport(), ""), LinkModel(), torch.device("cpu"))
+    layout = [ParameterSpan(0, tuple(gradient.shape))]
+    reducer = compressor.reducer(layout, Link(TorchTransport(), ""), AlphaBetaModel(), torch.device("cpu"))
     return lambda values, step: reducer.average(values.view(-1), step)
 
 

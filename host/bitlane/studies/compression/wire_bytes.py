@@ -21,9 +21,9 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from bitlane.compress.collectives.launch import launch
-from bitlane.compress.collectives.sockets import acknowledged
+from bitlane.compress.collectives.sockets import acknowledged_bytes
 from bitlane.compress.ddp.hook import DDPCompression
-from bitlane.compress.registry import EXAMPLES, named
+from bitlane.compress.registry import EXAMPLES, parse_compressor
 from bitlane.errors import BitlaneError
 from bitlane.support.text import align_columns
 
@@ -35,7 +35,7 @@ BUCKET_MB = 1
 
 
 @dataclass(frozen=True)
-class Tried:
+class WireTrial:
     """A rank's share of a trial. Bytes are of all steps; `digest` is of the last average."""
 
     declared: int
@@ -60,7 +60,7 @@ class Matrices(nn.Module):  # type: ignore[misc]  # torch has no types here
         return sum((matrix * gradient).sum() for matrix, gradient in pairs) + self.vector.sum()
 
 
-def attempt(report: Callable[[str], None], texts: Sequence[str], values: int, steps: int) -> list[Tried]:
+def run_rank(report: Callable[[str], None], texts: Sequence[str], values: int, steps: int) -> list[WireTrial]:
     """One rank: each compressor for so many steps."""
     rank = torch.distributed.get_rank()
     generator = torch.Generator().manual_seed(rank)
@@ -72,9 +72,9 @@ def attempt(report: Callable[[str], None], texts: Sequence[str], values: int, st
     return tried
 
 
-def _one(text: str, model: Matrices, gradients: Sequence[torch.Tensor], steps: int) -> Tried:
+def _one(text: str, model: Matrices, gradients: Sequence[torch.Tensor], steps: int) -> WireTrial:
     ddp = DistributedDataParallel(model, bucket_cap_mb=BUCKET_MB)
-    compression = DDPCompression(named(text))
+    compression = DDPCompression(parse_compressor(text))
     ddp.register_comm_hook(compression, DDPCompression.hook)
     torch.distributed.barrier()
     before, began = _settled(), time.perf_counter()
@@ -88,19 +88,19 @@ def _one(text: str, model: Matrices, gradients: Sequence[torch.Tensor], steps: i
     for parameter in model.parameters():
         digest.update(parameter.grad.numpy().tobytes())
     total = compression.stats.total
-    return Tried(total.bytes_sent, after - before, total.ratio, seconds, digest.hexdigest())
+    return WireTrial(total.bytes_sent, after - before, total.ratio, seconds, digest.hexdigest())
 
 
 def _settled() -> int:
     """Bytes acknowledged, once nothing is under way any more."""
-    last, now = -1, acknowledged()
+    last, now = -1, acknowledged_bytes()
     while now != last:
         time.sleep(0.1)
-        last, now = now, acknowledged()
+        last, now = now, acknowledged_bytes()
     return now
 
 
-def verdict(text: str, steps: int, ranks: Sequence[Tried]) -> str:
+def verdict(text: str, steps: int, ranks: Sequence[WireTrial]) -> str:
     """What does not hold of a compressor; nothing where all does."""
     wrong = []
     for rank, tried in enumerate(ranks):
@@ -115,7 +115,7 @@ def verdict(text: str, steps: int, ranks: Sequence[Tried]) -> str:
     return "; ".join(wrong)
 
 
-def row(text: str, steps: int, ranks: Sequence[Tried]) -> list[str]:
+def row(text: str, steps: int, ranks: Sequence[WireTrial]) -> list[str]:
     """A line of the table: the rank that sends most, for each column."""
     over = max(tried.socket / tried.declared for tried in ranks)
     numbers = [
@@ -144,17 +144,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--patience", type=float, default=600, help="seconds that a number of ranks may take (%(default)s)")
     arguments = parser.parse_args(argv)
     for text in arguments.compressors:
-        named(text)
+        parse_compressor(text)
     texts, steps, holds = list(arguments.compressors), arguments.steps, True
     for ranks in map(int, arguments.ranks.split(",")):
-        found = launch(attempt, ranks, texts, arguments.values, steps, patience=arguments.patience, hear=_hear)
+        found = launch(
+            run_rank, ranks, texts, arguments.values, steps, timeout=arguments.patience, on_report=_on_report
+        )
         rows = [row(text, steps, [rank[number] for rank in found]) for number, text in enumerate(texts)]
         print(align_columns([HEADINGS, *rows], left=2), flush=True)
         holds = holds and all(line[-1] == "holds" for line in rows)
     return int(not holds)
 
 
-def _hear(rank: int, text: str) -> None:
+def _on_report(rank: int, text: str) -> None:
     if rank == 0 and sys.stderr.isatty():
         print(f"{text} done", file=sys.stderr)
 

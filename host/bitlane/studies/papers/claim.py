@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-Say = Callable[[str], object]  # told what is being done, a line for each training
+Log = Callable[[str], object]  # told what is being done, a line for each training
 
 
 class Verdict(Enum):
@@ -46,7 +46,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Size:
+class StudySize:
     """How much is measured; each paper adds what its claims go by.
 
     Parameters

@@ -10,18 +10,18 @@ from pathlib import Path
 from bitlane import __version__
 from bitlane.support.optional import require_extra
 
-from .claim import Say
+from .claim import Log
 from .page import write_page
-from .paper import paper
+from .paper import load_paper
 
 
-def reproduce(name: str, out: Path, quick: bool, say: Say) -> list[Path]:
+def reproduce(name: str, out: Path, quick: bool, say: Log) -> list[Path]:
     """Measure every claim of the paper `name`, then write the page `out` and its plots; returns their paths.
 
     Raises BitlaneError where a library, a data set or a device is missing: nothing is written then.
     """
     require_extra("matplotlib", "plotting")
-    found = paper(name)
+    found = load_paper(name)
     found.check_needs()
     size = found.quick if quick else found.full
     began, worked, claims = time.perf_counter(), time.process_time(), []

@@ -13,7 +13,7 @@ from .claim import Claim
 from .paper import Paper
 
 
-def page(paper: Paper[Any], claims: Sequence[Claim], plots: str, about: str) -> str:
+def render_page(paper: Paper[Any], claims: Sequence[Claim], plots: str, about: str) -> str:
     """The page as Markdown; `plots` is the folder of its plots as it is linked, `about` how it was measured."""
     rows = [f"| [{claim.title}](#{anchor(claim.title)}) | {claim.verdict.value} | {claim.reason} |" for claim in claims]
     sections = [_section(claim, plots) for claim in claims]
@@ -70,7 +70,7 @@ def write_page(paper: Paper[Any], claims: Sequence[Claim], out: Path, about: str
         with atomic_write(path) as part:
             _plot(claim, part)
     with atomic_write(out) as part:
-        part.write_text(page(paper, claims, folder.name, about), encoding="utf-8")
+        part.write_text(render_page(paper, claims, folder.name, about), encoding="utf-8")
     return [*paths, out]
 
 

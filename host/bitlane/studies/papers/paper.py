@@ -10,9 +10,9 @@ from typing import Any, Generic, TypeVar
 
 from bitlane.support.optional import require_extra
 
-from .claim import Claim, Say, Size
+from .claim import Claim, Log, StudySize
 
-S = TypeVar("S", bound=Size)
+S = TypeVar("S", bound=StudySize)
 
 NAMES = ("zipml", "lqsgd", "micro", "mqgrad")  # packages beside this module; each has its PAPER in paper.py
 
@@ -33,12 +33,12 @@ class Paper(Generic[S]):
     name: str
     title: str
     check_needs: Callable[[], None]
-    measures: Sequence[Callable[[S, Say], Claim]]
+    measures: Sequence[Callable[[S, Log], Claim]]
     full: S
     quick: S
 
 
-def paper(name: str) -> Paper[Any]:
+def load_paper(name: str) -> Paper[Any]:
     """The paper of one of `NAMES`. BitlaneError where there is no torch, which all of them need."""
     require_extra("torch", f"bitlane reproduce {name}", "'bitlane[torch]'")
     found: Paper[Any] = import_module(f".{name}.paper", __package__).PAPER

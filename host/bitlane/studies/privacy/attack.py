@@ -39,7 +39,7 @@ class Attack:
 
 
 @dataclass(frozen=True)
-class Pixels:
+class PixelFormat:
     """What everybody knows of the images: channels and side, and the least and the largest value of a pixel."""
 
     channels: int
@@ -48,7 +48,7 @@ class Pixels:
     most: float
 
 
-def invert(victim: Victim, compare: Compare, classes: Tensor, pixels: Pixels, attack: Attack) -> Tensor:
+def invert(victim: Victim, compare: Compare, classes: Tensor, pixels: PixelFormat, attack: Attack) -> Tensor:
     """float32 [k, channels, side, side]: an image for each gradient that was seen, sought independently of the others.
 
     compare: what was seen, and how a dummy's gradient is compared with it. classes: int64 [k], known to the attacker.
@@ -79,7 +79,7 @@ def total_variation(images: Tensor) -> Tensor:
 
 
 def _descend(
-    victim: Victim, compare: Compare, classes: Tensor, images: Tensor, pixels: Pixels, attack: Attack
+    victim: Victim, compare: Compare, classes: Tensor, images: Tensor, pixels: PixelFormat, attack: Attack
 ) -> Tensor:
     images.clamp_(pixels.least, pixels.most).requires_grad_()
     optimizer = torch.optim.Adam([images], lr=attack.rate)

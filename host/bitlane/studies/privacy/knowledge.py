@@ -23,21 +23,21 @@ from bitlane.compress.codecs.groups import GROUP
 from bitlane.compress.codecs.wire import CodecId
 from bitlane.compress.compressor import Compressor, Layout
 from bitlane.compress.compressors.dense import QSGD, EFSign
-from bitlane.compress.compressors.lowrank import LQSGD, PowerSGD, drawn_column, has_factors, matrix_shape
-from bitlane.compress.compressors.orthonormal import orthonormal
+from bitlane.compress.compressors.lowrank import LQSGD, PowerSGD, is_factored, matrix_shape, random_column
+from bitlane.compress.compressors.orthonormal import orthonormalize
 from bitlane.errors import DataError
-from bitlane.support.hashing import hash_words, seed_of
+from bitlane.support.hashing import derive_seed, hash_words
 
 Compare = Callable[[Tensor], tuple[Tensor, Tensor]]
 """From gradients of dummies, float32 [k, n]: what is compared of them, and with what; both float32 [k, any]."""
 
 
-def naive(seen: Tensor) -> Compare:
+def codec_agnostic(seen: Tensor) -> Compare:
     """The gradient itself, with `seen` float32 [k, n]."""
     return lambda gradients: (gradients, seen)
 
 
-def knowing(compressor: Compressor | None, layout: Layout, payloads: Tensor) -> Compare:
+def codec_aware(compressor: Compressor | None, layout: Layout, payloads: Tensor) -> Compare:
     """By what the codec tells of the last gradient of which a payload was sent.
 
     payloads: float32 [k, steps, n], decoded: all that each of k victims has sent, from the first step on. DataError for
@@ -52,7 +52,7 @@ def knowing(compressor: Compressor | None, layout: Layout, payloads: Tensor) -> 
         return _products(compressor, layout, payloads)
     if compressor is not None and compressor.codec is CodecId.SPARSE:
         return _nearest(*_bounds(seen))
-    return naive(seen)
+    return codec_agnostic(seen)
 
 
 def _nearest(low: Tensor, high: Tensor) -> Compare:
@@ -67,7 +67,7 @@ def _intervals(settings: QSGD, seen: Tensor, number: int) -> tuple[Tensor, Tenso
     step = most / (2 ** (settings.bits - 1) - 1)
     below = 0.5
     if not settings.error_feedback:
-        drawn = hash_words(seed_of(settings.seed, number, 0, 0), np.arange(seen.shape[1]))
+        drawn = hash_words(derive_seed(settings.seed, number, 0, 0), np.arange(seen.shape[1]))
         below = torch.from_numpy((drawn / 2.0**32).astype(np.float32))
     low = seen - below * step
     return torch.maximum(low, -most), torch.minimum(low + step, most)
@@ -100,7 +100,7 @@ def _products(settings: PowerSGD | LQSGD, layout: Layout, payloads: Tensor) -> C
     """
     sides: list[tuple[Tensor, Tensor] | None] = []
     for place in layout:
-        if has_factors(place, settings):
+        if is_factored(place, settings):
             matrices = payloads[:, :, place.begin : place.end].unflatten(2, matrix_shape(place))
             number = sum(side is not None for side in sides)
             sides.append((_columns(matrices[:, -1], settings.rank).mT, _right(settings, matrices, number)))
@@ -127,8 +127,8 @@ def _right(settings: PowerSGD | LQSGD, matrices: Tensor, number: int) -> Tensor:
     step, n = matrices.shape[1] - 1, matrices.shape[3]
     if step and settings.warm_start:
         return _columns(matrices[:, -2].mT, settings.rank)
-    drawn = [drawn_column(settings.seed, step, number, column, n) for column in range(settings.rank)]
-    return orthonormal(torch.stack(drawn)).T
+    drawn = [random_column(settings.seed, step, number, column, n) for column in range(settings.rank)]
+    return orthonormalize(torch.stack(drawn)).T
 
 
 def _columns(matrices: Tensor, rank: int) -> Tensor:

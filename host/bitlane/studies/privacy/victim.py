@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy
 
-from bitlane.compress.collectives.cost_model import LinkModel
+from bitlane.compress.collectives.cost_model import AlphaBetaModel
 from bitlane.compress.collectives.link import Link
-from bitlane.compress.collectives.transport import MemoryTransport, together
+from bitlane.compress.collectives.transport import ThreadTransport, run_ranks_in_threads
 from bitlane.compress.compressor import Compressor, Layout
 from bitlane.compress.training.experiment import layout_of
 from bitlane.compress.training.networks import CLASSES
@@ -61,7 +61,7 @@ class Victim:
         return torch.cat([found[name].flatten(1) for name in reversed(list(found))], 1)
 
 
-def sent(compressor: Compressor | None, layout: Layout, gradients: Sequence[Tensor]) -> Tensor:
+def decoded_payloads(compressor: Compressor | None, layout: Layout, gradients: Sequence[Tensor]) -> Tensor:
     """float32 [steps, n]: what the payloads of one rank say in consecutive steps with these `gradients` float32 [n].
 
     A rank without others applies what it sends, and nothing else, so that its average is its payload, decoded.
@@ -69,17 +69,17 @@ def sent(compressor: Compressor | None, layout: Layout, gradients: Sequence[Tens
     if compressor is None:
         return torch.stack(list(gradients))
 
-    def work(rank: MemoryTransport) -> Tensor:
-        reducer = compressor.reducer(layout, Link(rank, repr(compressor)), LinkModel(), torch.device("cpu"))
+    def work(rank: ThreadTransport) -> Tensor:
+        reducer = compressor.reducer(layout, Link(rank, repr(compressor)), AlphaBetaModel(), torch.device("cpu"))
         found = torch.stack(list(gradients))
         for step, vector in enumerate(found):
             reducer.average(vector, step)
         return found
 
-    return together(1, work)[0]
+    return run_ranks_in_threads(1, work)[0]
 
 
-def bytes_sent(compressor: Compressor | None, layout: Layout, gradients: Sequence[Tensor]) -> int:
+def step_bytes(compressor: Compressor | None, layout: Layout, gradients: Sequence[Tensor]) -> int:
     """Bytes that the first of as many ranks as there are `gradients` float32 [n] sends to the others in a step.
 
     Without the header of the step; without a compressor, what ring all-reduce of float32 sends.
@@ -88,9 +88,9 @@ def bytes_sent(compressor: Compressor | None, layout: Layout, gradients: Sequenc
     if compressor is None:
         return 2 * (ranks - 1) * 4 * len(gradients[0]) // ranks
 
-    def work(rank: MemoryTransport) -> int:
-        reducer = compressor.reducer(layout, Link(rank, repr(compressor)), LinkModel(), torch.device("cpu"))
+    def work(rank: ThreadTransport) -> int:
+        reducer = compressor.reducer(layout, Link(rank, repr(compressor)), AlphaBetaModel(), torch.device("cpu"))
         reducer.average(gradients[rank.rank].clone(), 0)
         return rank.sent
 
-    return together(ranks, work)[0]
+    return run_ranks_in_threads(ranks, work)[0]

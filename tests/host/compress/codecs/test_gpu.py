@@ -1,7 +1,7 @@
-"""GPU code against the golden payloads and numpy, byte for byte: on a GPU where there is one, else interpreted.
+"""GPU code against the golden payloads and numpy, byte for byte: on a GPU if there is one, else in the interpreter.
 
-Where it is interpreted, it is compiled too, for a GPU that is not there, and read: what is interpreted may not compile,
-and what is compiled may round otherwise.
+Without a GPU the code is also compiled for one, and its assembly is read: interpreted code may not compile, and
+compiled code may round differently.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def tensor(values):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_golden_payloads_are_made(case):
+def test_golden_payloads_are_encoded(case):
     values, residual = (np.frombuffer(bytes.fromhex(GOLDEN_CASES[name]), "<f4") for name in ("values", "residual"))
     if case["bits"] == 1:
         values, residual = (np.concatenate([each[:1024], each[1536:]]) for each in (values, residual))
@@ -56,7 +56,7 @@ def test_golden_payloads_are_made(case):
 
 
 @pytest.mark.parametrize("bits", range(1, 9))
-def test_bodies_are_read_and_made_as_numpy_does(bits, seed):
+def test_bodies_equal_those_of_numpy(bits, seed):
     rng = np.random.default_rng(seed)
     for count in (0, 1, int(rng.integers(2, 3 * GROUP))):
         groups = Groups.of(count)
@@ -78,14 +78,14 @@ def test_bodies_are_read_and_made_as_numpy_does(bits, seed):
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.1, 2.0, 9.0])
-def test_selections_are_those_of_numpy(threshold, seed):
+def test_selections_equal_those_of_numpy(threshold, seed):
     rng = np.random.default_rng(seed)
     for count in (0, 1, 1024, int(rng.integers(2, 3000))):
         values = rng.normal(size=count).astype(np.float32)
         values[::5] = rng.choice([np.nan, threshold, -np.inf], len(values[::5]))
-        places, selected = plain_select(values, threshold)
+        indices, selected = plain_select(values, threshold)
         found = select(tensor(values), threshold)
-        assert found[0].dtype == torch.int64 and found[0].cpu().tolist() == places.tolist()
+        assert found[0].dtype == torch.int64 and found[0].cpu().tolist() == indices.tolist()
         assert found[1].cpu().numpy().tobytes() == selected.tobytes()
 
 
@@ -100,7 +100,7 @@ def test_other_tensors_are_refused():
             codes.decode(codes.encode(good, groups, 4, None, None), groups, 4, bad, False)
     with pytest.raises(DataError, match="several runs"):
         codes.encode(good, Groups.of(3, 3), 4, None, None)
-    with pytest.raises(PayloadError, match="is not that of 6 values at 5 bits"):
+    with pytest.raises(PayloadError, match="which is not that of 6 values at 5 bits"):
         codes.decode(codes.encode(good, groups, 4, None, None), groups, 5, good, False)
 
 
@@ -112,15 +112,15 @@ from bitlane.compress.codecs.gpu import codes, select
 
 def show(kernel, types, constants):
     types = {**types, **dict.fromkeys(constants, "constexpr")}
-    places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
-    source = ASTSource(fn=kernel, signature=types, constexprs=places)
+    indices = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
+    source = ASTSource(fn=kernel, signature=types, constexprs=indices)
     made = compile(source, target=GPUTarget("cuda", 90, 32), options=codes.OPTIONS)
     print(made.asm["ptx"], "// END")
 
-encode = {"values": "*fp32", "kept": "*fp32", "steps": "*fp32", "codes": "*u8", "total": "i64", "seed": "i32"}
+encode = {"values": "*fp32", "residual": "*fp32", "steps": "*fp32", "codes": "*u8", "total": "i64", "seed": "i32"}
 for bits in (1, 3):
-    flags = {"feedback": True, "random": bits > 1}
-    show(codes._encode, encode, {"bits": bits, "lanes": codes._lanes(bits), **flags})
+    no_seed = {"seed": None} if bits == 1 else {}
+    show(codes._encode, encode, {"bits": bits, "lanes": codes._lanes(bits), **no_seed})
     decode = {"codes": "*u8", "steps": "*fp32", "out": "*fp32", "total": "i64"}
     show(codes._decode, decode, {"bits": bits, "lanes": codes._lanes(bits), "add": True})
 count = {"values": "*fp32", "counts": "*i64", "total": "i64", "least": "fp32"}
@@ -130,8 +130,8 @@ show(select._write, write, {"size": 1024})
 """
 
 
-@pytest.mark.skipif(ON_GPU, reason="it is run on the GPU")
-def test_it_compiles_and_nothing_is_fused_flushed_or_divided_roughly(tmp_path):
+@pytest.mark.skipif(ON_GPU, reason="runs on the GPU instead")
+def test_compiled_code_has_no_fused_flushed_or_approximate_operation(tmp_path):
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""The largest magnitudes, against a sort of Python numbers."""
+"""The indices of the largest magnitudes, against a sort of Python numbers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from bitlane.compress.codecs.largest import largest, sampled_threshold
 
 def by_sorting(values: np.ndarray, count: int) -> list[int]:
     numbers = values.tolist()
-    order = sorted(range(len(numbers)), key=lambda place: (-abs(numbers[place]), place))
-    return sorted(place for place in order[:count] if numbers[place] != 0)
+    order = sorted(range(len(numbers)), key=lambda index: (-abs(numbers[index]), index))
+    return sorted(index for index in order[:count] if numbers[index] != 0)
 
 
 def vectors(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
@@ -23,8 +23,8 @@ def vectors(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
         "ties": rng.integers(-3, 4, n),
         "alike": np.full(n, -2.5),
         "zeros": np.zeros(n),
-        "even": np.where(np.arange(n) % 2 == 0, 1000.0, 1.0) * rng.standard_normal(n),  # all that a sample sees
-        "odd": np.where(np.arange(n) % 2 == 1, 1000.0, 1.0) * rng.standard_normal(n),  # nothing that it sees
+        "even": np.where(np.arange(n) % 2 == 0, 1000.0, 1.0) * rng.standard_normal(n),  # sampled: large values only
+        "odd": np.where(np.arange(n) % 2 == 1, 1000.0, 1.0) * rng.standard_normal(n),  # sampled: no large value
         "sparse": sparse,
         "periodic": periodic,
         "denormal": rng.standard_normal(n) * 1e-44,
@@ -33,7 +33,7 @@ def vectors(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 100, 10_000])
-def test_what_a_sort_finds(seed: int, n: int) -> None:
+def test_the_result_is_that_of_a_sort(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)
     for name, vector in vectors(rng, n).items():
         values = vector.astype(np.float32)
@@ -43,8 +43,8 @@ def test_what_a_sort_finds(seed: int, n: int) -> None:
             assert found.tolist() == by_sorting(values, count), (name, count)
 
 
-def test_most_is_read_once(seed: int) -> None:
-    """The sample's threshold lets few more through than are wanted, and rarely fewer."""
+def test_the_threshold_passes_few_values_too_many(seed: int) -> None:
+    """The sampled threshold passes at most three times the values asked for, and rarely too few."""
     rng = np.random.default_rng(seed)
     passed = []
     for _ in range(30):

@@ -1,4 +1,4 @@
-"""Evenly spaced levels and signs, in numpy and compiled: the textbook's bytes, and one clear error for bad input."""
+"""Uniform levels and signs, in numpy and compiled: the textbook's bytes, round trips, and errors for bad input."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from tests.helpers import codec_textbook as textbook
+from tests.helpers.properties import SEEDS, WORDS, runs
 
 from bitlane.compress.codecs import linear, sign
 from bitlane.compress.codecs.groups import Groups
@@ -32,10 +36,10 @@ def decode(body, groups, bits, out, add=False):
 
 
 def drawn(rng, runs, bits):
-    """Values of groups of every size: ties, zeros of both signs, denormal, huge."""
+    """Groups of every size, with ties, zeros of both signs, denormal and huge values."""
     groups = Groups.of(*runs)
     parts = []
-    for place, length in enumerate(groups.lengths.tolist()):
+    for number, length in enumerate(groups.lengths.tolist()):
         kind = rng.integers(4)
         values = rng.normal(size=length)
         if kind == 0:
@@ -46,7 +50,7 @@ def drawn(rng, runs, bits):
             values = values * (rng.random(length) < 0.5) * 1e-44
         elif kind == 3 and bits > 1:
             values = np.clip(values, -1, 1) * 3e38
-        parts.append(np.where(rng.random(length) < 0.1, -0.0 if place % 2 else 0.0, values))
+        parts.append(np.where(rng.random(length) < 0.1, -0.0 if number % 2 else 0.0, values))
     return groups, np.concatenate([*parts, []]).astype(np.float32)
 
 
@@ -55,42 +59,71 @@ def ranges(groups):
 
 
 @pytest.mark.parametrize("bits", WIDTHS)
-def test_bytes_are_the_textbooks(bits, seed, loops):
-    rng = np.random.default_rng(seed)
-    for random, feedback in itertools.product([None, seed], [False, True]):
-        groups, values = drawn(rng, rng.integers(0, 700, 4).tolist(), bits)
-        residual = (values * 0.01 * rng.normal(size=len(values))).astype(np.float32) if feedback else None
-        random = None if bits == 1 else random
-        kept = None if residual is None else list(residual)
-        body, left = textbook.encode(list(values), ranges(groups), bits, kept, random)
-        assert encode(values, groups, bits, residual, random).tobytes() == body
-        if residual is not None:
-            assert residual.tobytes() == np.array(left, np.float32).tobytes()
-        out = np.empty(len(values), np.float32)
-        decode(np.frombuffer(body, np.uint8), groups, bits, out)
-        assert out.tobytes() == np.array(textbook.decode(body, ranges(groups), bits), np.float32).tobytes()
+@settings(max_examples=5)
+@given(SEEDS, runs(700, most=4), st.booleans(), st.none() | WORDS)
+def test_bytes_are_the_textbooks(loops, bits, data_seed, lengths, feedback, draw_seed):
+    rng = np.random.default_rng(data_seed)
+    groups, values = drawn(rng, lengths, bits)
+    residual = (values * 0.01 * rng.normal(size=len(values))).astype(np.float32) if feedback else None
+    draw_seed = None if bits == 1 else draw_seed
+    body, error = textbook.encode(
+        list(values), ranges(groups), bits, None if residual is None else list(residual), draw_seed
+    )
+    assert encode(values, groups, bits, residual, draw_seed).tobytes() == body
+    if residual is not None:
+        assert residual.tobytes() == np.array(error, np.float32).tobytes()
+    out = np.empty(len(values), np.float32)
+    decode(np.frombuffer(body, np.uint8), groups, bits, out)
+    assert out.tobytes() == np.array(textbook.decode(body, ranges(groups), bits), np.float32).tobytes()
 
 
+@given(
+    arrays(np.float32, st.integers(1, 600), elements=st.floats(-(2.0**127), 2.0**127, width=32)),
+    st.integers(2, 8),
+    st.none() | WORDS,
+)
+def test_a_round_trip_is_off_by_at_most_a_step(values, bits, draw_seed):
+    """Half a step to the nearest level, a step with stochastic rounding; the residual is exactly the error."""
+    groups, residual, out = Groups.of(len(values)), np.zeros_like(values), np.empty_like(values)
+    body = encode(values, groups, bits, residual, draw_seed)
+    decode(body, groups, bits, out)
+    steps = np.repeat(body[: 4 * len(groups)].view("<f4"), groups.lengths).astype(np.float64)
+    tiny = np.repeat(np.maximum.reduceat(np.abs(values), groups.starts[:-1]), groups.lengths) < 2.0**-100
+    most = np.where(tiny, 2.0**-100, steps * (0.501 if draw_seed is None else 1.001))
+    assert (np.abs(out.astype(np.float64) - values) <= most).all()
+    assert np.array_equal(residual, values - out)
+    again = np.zeros_like(values)
+    decode(encode(out, groups, bits), groups, bits, again)
+    assert np.abs(again - out).max() <= 1e-6 * np.abs(out).max()  # decoded values are levels already
+
+
+@given(arrays(np.float32, st.integers(1, 600), elements=st.floats(-(2.0**99), 2.0**99, width=32)))
+def test_a_round_trip_keeps_signs_and_means(values):
+    groups, out = Groups.of(len(values)), np.empty_like(values)
+    decode(encode(values, groups, 1), groups, 1, out)
+    assert ((out > 0) == (values >= 0))[out != 0].all()
+    for group in ranges(groups):
+        mean = np.abs(values[group.start : group.stop]).mean(dtype=np.float64)
+        assert np.abs(out[group.start : group.stop]) == pytest.approx(mean, rel=1e-5, abs=1e-44)
+
+
+@pytest.mark.skipif(jit.numba() is None, reason="numba is not installed")
 @pytest.mark.parametrize("bits", WIDTHS)
-def test_compiled_loops_and_numpy_agree(bits, seed, monkeypatch):
-    if jit.numba() is None:
-        pytest.skip("numba is not installed")
-    rng = np.random.default_rng(seed)
-    for _ in range(20):
-        groups, values = drawn(rng, rng.integers(0, 6000, rng.integers(1, 9)).tolist(), bits)
-        residual = (values * 0.01).astype(np.float32) if rng.random() < 0.5 else None
-        random = int(rng.integers(2**32)) if bits > 1 and rng.random() < 0.5 else None
-        base = rng.normal(size=len(values)).astype(np.float32)
-        add = bool(rng.random() < 0.5)
-        found = []
-        for numba in (jit.numba, lambda: None):
-            with monkeypatch.context() as patch:
-                patch.setattr(jit, "numba", numba)
-                kept, out = None if residual is None else residual.copy(), base.copy()
-                body = encode(values, groups, bits, kept, random)
-                decode(body, groups, bits, out, add)
-                found.append((body.tobytes(), None if kept is None else kept.tobytes(), out.tobytes()))
-        assert found[0] == found[1]
+@settings(max_examples=25)
+@given(SEEDS, runs(6000, most=8), st.booleans(), st.none() | WORDS, st.booleans())
+def test_compiled_loops_and_numpy_agree(monkeypatch, bits, data_seed, lengths, feedback, draw_seed, add):
+    rng = np.random.default_rng(data_seed)
+    groups, values = drawn(rng, lengths, bits)
+    base = rng.normal(size=len(values)).astype(np.float32)
+    found = []
+    for numba in (jit.numba, lambda: None):
+        with monkeypatch.context() as patch:
+            patch.setattr(jit, "numba", numba)
+            residual, out = (values * 0.01).astype(np.float32) if feedback else None, base.copy()
+            body = encode(values, groups, bits, residual, None if bits == 1 else draw_seed)
+            decode(body, groups, bits, out, add)
+            found.append((body.tobytes(), None if residual is None else residual.tobytes(), out.tobytes()))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("bits", WIDTHS)
@@ -106,15 +139,15 @@ def test_a_body_may_begin_anywhere_in_memory(bits, seed, loops):
 
 
 @pytest.mark.parametrize("bits", WIDTHS)
-def test_no_values_have_no_bytes(bits, loops):
-    nothing = np.empty(0, np.float32)
-    body = encode(nothing, Groups.of(0), bits, nothing.copy())
+def test_an_empty_vector_has_an_empty_body(bits, loops):
+    empty = np.empty(0, np.float32)
+    body = encode(empty, Groups.of(0), bits, empty.copy())
     assert len(body) == 0
-    decode(body, Groups.of(0), bits, nothing)
+    decode(body, Groups.of(0), bits, empty)
 
 
 @pytest.mark.parametrize("bits", range(2, 9))
-def test_random_rounding_has_no_bias(bits, seed, loops):
+def test_stochastic_rounding_has_no_bias(bits, seed, loops):
     rng = np.random.default_rng(seed)
     groups, count = Groups.of(512), 2000
     values = rng.uniform(-1, 1, 512).astype(np.float32)
@@ -149,12 +182,12 @@ def test_other_arrays_are_refused(values, message, bits, loops):
 
 
 @pytest.mark.parametrize("bits", WIDTHS)
-@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_is_refused(odd, bits, seed, loops):
+@pytest.mark.parametrize("nonfinite", [np.nan, np.inf, -np.inf])
+def test_nan_and_infinity_are_refused(nonfinite, bits, seed, loops):
     values = np.zeros(1300, np.float32)
-    place = int(np.random.default_rng(seed).integers(1300))
-    values[place] = odd
-    with pytest.raises(DataError, match=f"group {place // 512} of the values has a NaN"):
+    index = int(np.random.default_rng(seed).integers(1300))
+    values[index] = nonfinite
+    with pytest.raises(DataError, match=f"group {index // 512} of the values has a NaN"):
         encode(values, Groups.of(1300), bits)
     huge = np.full(3, 3e38, np.float32)
     with pytest.raises(DataError, match="group 0"):
@@ -166,5 +199,5 @@ def test_what_is_not_finite_is_refused(odd, bits, seed, loops):
 def test_a_body_of_another_length_is_refused(bits, change, loops):
     groups, out = Groups.of(20), np.empty(20, np.float32)
     body = encode(np.ones(20, np.float32), groups, bits)
-    with pytest.raises(PayloadError, match="it was cut or is another's"):
+    with pytest.raises(PayloadError, match="it is truncated, or encodes another vector"):
         decode(np.resize(body, len(body) + change), groups, bits, out)

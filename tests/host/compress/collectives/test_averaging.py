@@ -10,15 +10,15 @@ import torch
 
 from bitlane.compress.codecs.groups import Groups
 from bitlane.compress.collectives.averaging import Averaging
-from bitlane.compress.collectives.cost_model import LinkModel
+from bitlane.compress.collectives.cost_model import AlphaBetaModel
 from bitlane.compress.collectives.link import Link
-from bitlane.compress.collectives.transport import together
-from bitlane.compress.compressors.dense import Linear, Sign
+from bitlane.compress.collectives.transport import run_ranks_in_threads
+from bitlane.compress.compressors.dense import LinearQuantizer, SignQuantizer
 from bitlane.errors import DataError
 
 pytestmark = pytest.mark.torch
 
-GATHERED, OWNERS = LinkModel(latency=1e9, bandwidth=1.0), LinkModel(latency=0.0, bandwidth=1.0)
+GATHERED, OWNERS = AlphaBetaModel(latency=1e9, bandwidth=1.0), AlphaBetaModel(latency=0.0, bandwidth=1.0)
 COUNT = 3000
 RANKS = [1, 2, 3, 4, 8]
 
@@ -54,16 +54,20 @@ def averaged(inputs, quantizer, model, feedback=True, begin=0):
             average = torch.from_numpy(vector.copy())
             averaging.average(average, quantizer, step)
             found.append(average.numpy())
-        return np.array(found), averaging.kept().numpy() if feedback else None, transport.sent
+        return np.array(found), averaging.combined_residual().numpy() if feedback else None, transport.sent
 
-    found = together(inputs.shape[1], work)
+    found = run_ranks_in_threads(inputs.shape[1], work)
     averages, kept, sent = zip(*found, strict=True)
     return Outcome(np.stack(averages, axis=1), np.array(kept), sum(sent))
 
 
 @pytest.mark.parametrize("model", [GATHERED, OWNERS], ids=["gathered", "owners"])
 @pytest.mark.parametrize("size", RANKS)
-@pytest.mark.parametrize("quantizer", [Linear(8, True), Linear(2, False), Sign()], ids=["random8", "nearest2", "sign"])
+@pytest.mark.parametrize(
+    "quantizer",
+    [LinearQuantizer(8, True), LinearQuantizer(2, False), SignQuantizer()],
+    ids=["random8", "nearest2", "sign"],
+)
 def test_ranks_end_alike_and_nothing_is_lost(quantizer, size, model, seed):
     inputs = vectors(seed, size, steps=12)
     found = averaged(inputs, quantizer, model)
@@ -78,7 +82,7 @@ def test_ranks_end_alike_and_nothing_is_lost(quantizer, size, model, seed):
 @pytest.mark.parametrize("size", [2, 3, 8])
 def test_eight_bits_give_the_mean_of_different_vectors(size, model, seed):
     inputs = vectors(seed, size)
-    found = averaged(inputs, Linear(8, False), model)
+    found = averaged(inputs, LinearQuantizer(8, False), model)
     mean = inputs[0].astype(np.float64).mean(axis=0)
     largest = group_maxima(np.abs(inputs[0]).max(axis=0))
     assert (np.abs(found.averages[0, 0] - mean) <= 1.01 * largest / 127).all()  # half a step there, half a step back
@@ -86,7 +90,7 @@ def test_eight_bits_give_the_mean_of_different_vectors(size, model, seed):
 
 @pytest.mark.parametrize("size", [2, 3, 4, 8])
 def test_bytes_are_those_of_the_plan(size, seed):
-    quantizer = Linear(4, False)
+    quantizer = LinearQuantizer(4, False)
     body = quantizer.body_bytes(Groups.of(COUNT))
     gathered = averaged(vectors(seed, size), quantizer, GATHERED)
     owners = averaged(vectors(seed, size), quantizer, OWNERS)
@@ -96,7 +100,7 @@ def test_bytes_are_those_of_the_plan(size, seed):
 
 def test_without_feedback_the_mean_of_many_draws_is_unbiased(seed):
     inputs = np.repeat(vectors(seed, 2), 400, axis=0)
-    found = averaged(inputs, Linear(2, True), OWNERS, feedback=False)
+    found = averaged(inputs, LinearQuantizer(2, True), OWNERS, feedback=False)
     mean = inputs[0].astype(np.float64).mean(axis=0)
     scale = group_maxima(np.abs(inputs[0]).max(axis=0))  # the step of two bits
     error = (found.averages[:, 0].astype(np.float64).mean(axis=0) - mean) / scale
@@ -118,12 +122,12 @@ def test_a_state_goes_on_where_it_was(seed):
                 state, averaging = averaging.state_dict(), fresh()
                 averaging.load_state_dict(state)
             average = torch.from_numpy(inputs[step, transport.rank].copy())
-            averaging.average(average, Linear(3, True), step)
+            averaging.average(average, LinearQuantizer(3, True), step)
             found.append(average)
         return torch.stack(found)
 
-    straight = together(3, lambda transport: work(transport, False))
-    resumed = together(3, lambda transport: work(transport, True))
+    straight = run_ranks_in_threads(3, lambda transport: work(transport, False))
+    resumed = run_ranks_in_threads(3, lambda transport: work(transport, True))
     assert all(torch.equal(a, b) for a, b in zip(straight, resumed, strict=True))
 
 
@@ -134,8 +138,10 @@ def test_a_state_of_another_shape_is_refused():
 
         of(100).load_state_dict(of(99).state_dict())
 
-    with pytest.raises(DataError, match=r"residual of the saved state is \(99,\), and \(100,\) is needed"):
-        together(1, work)
+    with pytest.raises(
+        DataError, match=r"residual of the saved state has shape \(99,\); this compressor needs \(100,\)"
+    ):
+        run_ranks_in_threads(1, work)
 
 
 @pytest.mark.parametrize("count", [0, 700, 2000, COUNT])
@@ -144,10 +150,10 @@ def test_what_is_released_is_kept_no_more(count, seed):
 
     def work(transport):
         averaging = Averaging(Groups.of(COUNT), Link(transport, ""), OWNERS, 7, True, torch.device("cpu"))
-        averaging.average(torch.from_numpy(inputs[transport.rank].copy()), Linear(3, False), 0)
-        before = averaging.kept()
-        return before, averaging.release(count), averaging.kept()
+        averaging.average(torch.from_numpy(inputs[transport.rank].copy()), LinearQuantizer(3, False), 0)
+        before = averaging.combined_residual()
+        return before, averaging.release(count), averaging.combined_residual()
 
-    for before, released, after in together(3, work):
+    for before, released, after in run_ranks_in_threads(3, work):
         assert torch.equal(released, before[:count]) and before.count_nonzero() > COUNT / 2
         assert not after[:count].any() and torch.equal(after[count:], before[count:])

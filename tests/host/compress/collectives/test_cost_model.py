@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bitlane.compress.collectives.cost_model import LinkModel
+from bitlane.compress.collectives.cost_model import AlphaBetaModel
 
 
 @pytest.mark.parametrize(
@@ -18,10 +18,10 @@ from bitlane.compress.collectives.cost_model import LinkModel
     ],
 )
 def test_the_quicker_way(body, ranks, owners):
-    assert LinkModel(latency=100e-6, bandwidth=1e9).by_owners(body, ranks) is owners
+    assert AlphaBetaModel(latency=100e-6, bandwidth=1e9).prefers_reduce_scatter(body, ranks) is owners
 
 
 def test_seconds_are_rounds_and_bytes():
-    link = LinkModel(latency=0.5, bandwidth=100.0)
-    assert link.gather_seconds(200, 5) == 0.5 + 8.0
-    assert link.owners_seconds(200, 5) == 1.0 + 3.2
+    link = AlphaBetaModel(latency=0.5, bandwidth=100.0)
+    assert link.all_gather_seconds(200, 5) == 0.5 + 8.0
+    assert link.reduce_scatter_seconds(200, 5) == 1.0 + 3.2

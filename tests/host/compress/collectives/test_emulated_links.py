@@ -6,10 +6,10 @@ import time
 import pytest
 import torch
 
-from bitlane.compress.collectives.cost_model import LinkModel
-from bitlane.compress.collectives.emulated_links import SlowTransport, parse_link, slow_links
+from bitlane.compress.collectives.cost_model import AlphaBetaModel
+from bitlane.compress.collectives.emulated_links import ThrottledTransport, emulate_links, parse_link
 from bitlane.compress.collectives.launch import launch
-from bitlane.compress.collectives.transport import TorchTransport, together
+from bitlane.compress.collectives.transport import TorchTransport, run_ranks_in_threads
 from bitlane.errors import DataError
 
 pytestmark = pytest.mark.torch
@@ -32,7 +32,7 @@ def best(transport, count, rounds=1):
 
 
 def in_process(_, links, count):
-    return best(links.slow(TorchTransport()), count)
+    return best(links.throttle(TorchTransport()), count)
 
 
 def interfaces():
@@ -46,23 +46,23 @@ def namespaces():
 @pytest.fixture
 def shaped():
     """Skips where namespaces cannot be had."""
-    with slow_links(1, LinkModel()) as links:
+    with emulate_links(1, AlphaBetaModel()) as links:
         if not hasattr(links, "namespaces"):
-            pytest.skip(links.how)
+            pytest.skip(links.description)
 
 
 def test_a_transfer_in_namespaces_takes_bytes_over_rate(shaped):
     """Both ways at a time: a link that takes turns needs twice as long. Headers are 1 %."""
     model = parse_link("100mbit")
-    with slow_links(2, model) as links:
-        times = launch(in_process, 2, links, 2_500_000, enter=links.enter, patience=120)
+    with emulate_links(2, model) as links:
+        times = launch(in_process, 2, links, 2_500_000, enter=links.enter, timeout=120)
     assert all(0.19 < seconds < 0.22 for seconds in times), times
 
 
 def test_nothing_of_the_machine_is_touched_and_nothing_stays(shaped):
     before = interfaces(), namespaces()
     for error in (KeyboardInterrupt, ValueError):
-        with pytest.raises(error), slow_links(3, LinkModel()) as links:
+        with pytest.raises(error), emulate_links(3, AlphaBetaModel()) as links:
             assert interfaces() == before[0]
             assert namespaces().count(links.namespaces.prefix) == 4
             raise error
@@ -70,30 +70,32 @@ def test_nothing_of_the_machine_is_touched_and_nothing_stays(shaped):
 
 
 def test_names_are_of_one_run(shaped):
-    with slow_links(1, LinkModel()) as one, slow_links(1, LinkModel()) as other:
+    with emulate_links(1, AlphaBetaModel()) as one, emulate_links(1, AlphaBetaModel()) as other:
         assert one.namespaces.prefix != other.namespaces.prefix
         assert one.namespaces.prefix in namespaces()
 
 
 def test_without_namespaces_a_token_bucket_which_says_so(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    with slow_links(2, LinkModel()) as links:
-        assert "token bucket" in links.how
-        assert "iproute2" in links.how
+    with emulate_links(2, AlphaBetaModel()) as links:
+        assert "token bucket" in links.description
+        assert "iproute2" in links.description
         links.enter(0)
-        slowed = together(2, links.slow)
-    assert all(isinstance(each, SlowTransport) for each in slowed)
+        slowed = run_ranks_in_threads(2, links.throttle)
+    assert all(isinstance(each, ThrottledTransport) for each in slowed)
 
 
 def test_a_transfer_through_the_bucket_takes_latency_and_bytes_over_rate():
-    model = LinkModel(0.01, 1e7)
-    times = together(3, lambda transport: best(SlowTransport(transport, model), 200_000, rounds=2))
+    model = AlphaBetaModel(0.01, 1e7)
+    times = run_ranks_in_threads(3, lambda transport: best(ThrottledTransport(transport, model), 200_000, rounds=2))
     expected = 2 * (0.01 + 2 * 200_000 / 1e7)
     assert all(expected <= seconds < 1.1 * expected for seconds in times), times
 
 
 def test_what_goes_nowhere_takes_no_time():
-    [seconds] = together(1, lambda transport: seconds_of(SlowTransport(transport, LinkModel(1.0, 1.0)), 1000))
+    [seconds] = run_ranks_in_threads(
+        1, lambda transport: seconds_of(ThrottledTransport(transport, AlphaBetaModel(1.0, 1.0)), 1000)
+    )
     assert seconds < 0.5
 
 

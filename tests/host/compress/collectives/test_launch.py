@@ -6,7 +6,7 @@ import os
 import time
 
 import pytest
-from tests.helpers import crews
+from tests.helpers import rank_work
 
 from bitlane.compress.collectives.launch import launch
 from bitlane.errors import BitlaneError
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.torch
 
 def test_results_and_reports():
     heard = []
-    found = launch(crews.numbers, 3, 10, patience=100, hear=lambda rank, what: heard.append((rank, what)))
+    found = launch(rank_work.numbers, 3, 10, timeout=100, on_report=lambda rank, what: heard.append((rank, what)))
     assert found == [(rank, 3, 30) for rank in range(3)]
     assert sorted(heard) == [(rank, ("at work", 10)) for rank in range(3)]
 
@@ -24,21 +24,21 @@ def test_results_and_reports():
 @pytest.mark.parametrize(
     ("work", "ranks", "says"),
     [
-        (crews.bad_data, 3, "rank 1 failed: column 3 is empty"),
-        (crews.bug, 1, "rank 0 failed: KeyError: 'speed'"),
-        (crews.killed, 2, "rank 1 was ended by signal SIGKILL"),
+        (rank_work.bad_data, 3, "rank 1 failed: column 3 is empty"),
+        (rank_work.bug, 1, "rank 0 failed: KeyError: 'speed'"),
+        (rank_work.killed, 2, "rank 1 was ended by signal SIGKILL"),
     ],
 )
 def test_the_rank_that_failed_by_itself_is_named(work, ranks, says):
     with pytest.raises(BitlaneError) as caught:
-        launch(work, ranks, patience=100)
+        launch(work, ranks, timeout=100)
     assert str(caught.value) == says
 
 
 def test_what_takes_too_long_is_ended(tmp_path):
     began = time.monotonic()
     with pytest.raises(BitlaneError, match=r"no end after 8 seconds: ranks (0, )?1 were still at work"):
-        launch(crews.endless, 2, tmp_path, patience=8)
+        launch(rank_work.endless, 2, tmp_path, timeout=8)
     assert time.monotonic() - began < 30
     processes = [int(path.name) for path in tmp_path.iterdir()]
     for process in processes:

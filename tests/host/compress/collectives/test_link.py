@@ -6,7 +6,7 @@ import pytest
 
 from bitlane.compress.codecs.wire import HEADER_BYTES, CodecId, Flag, Header
 from bitlane.compress.collectives.link import Link
-from bitlane.compress.collectives.transport import together
+from bitlane.compress.collectives.transport import run_ranks_in_threads
 from bitlane.errors import BitlaneError, DataError
 
 pytestmark = pytest.mark.torch
@@ -18,13 +18,13 @@ def outcomes(size, settings, header):
     def work(transport):
         link = Link(transport, settings(transport.rank))
         try:
-            return [each.flags for each in link.agree(header(transport.rank))], transport.sent
+            return [each.flags for each in link.handshake(header(transport.rank))], transport.sent
         except DataError as error:
             return f"DataError: {error}"
         except BitlaneError as error:
             return f"BitlaneError: {error}"
 
-    return together(size, work)
+    return run_ranks_in_threads(size, work)
 
 
 def plain(rank):
@@ -72,6 +72,6 @@ def test_a_rank_that_failed_is_named_to_the_others():
 def test_texts_and_lengths_reach_everybody():
     def work(transport):
         link = Link(transport, "")
-        return link.texts("x" * transport.rank), link.lengths(10**12 + transport.rank)
+        return link.gather_texts("x" * transport.rank), link.gather_lengths(10**12 + transport.rank)
 
-    assert together(3, work) == [(["", "x", "xx"], [10**12, 10**12 + 1, 10**12 + 2])] * 3
+    assert run_ranks_in_threads(3, work) == [(["", "x", "xx"], [10**12, 10**12 + 1, 10**12 + 2])] * 3

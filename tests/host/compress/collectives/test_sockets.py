@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 
 import pytest
-from tests.helpers import crews
+from tests.helpers import rank_work
 
 from bitlane.compress.collectives.launch import launch
-from bitlane.compress.collectives.sockets import acknowledged
+from bitlane.compress.collectives.sockets import acknowledged_bytes
 
 pytestmark = [pytest.mark.torch, pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /proc")]
 
 
 def test_exchanges_are_seen_by_the_kernel():
     sizes = (100_000, 3_000_000)
-    for rank, counted in enumerate(launch(crews.sends, 3, sizes, patience=100)):
+    for rank, counted in enumerate(launch(rank_work.sends, 3, sizes, timeout=100)):
         for size, (seen, sent) in zip(sizes, counted, strict=True):
             assert sent == 2 * (rank + 1) * size
             assert sent <= seen <= 1.02 * sent
@@ -23,5 +23,5 @@ def test_exchanges_are_seen_by_the_kernel():
 
 def test_what_is_no_connection_counts_nothing(tmp_path):
     with (tmp_path / "file").open("w"):
-        before = acknowledged()
-        assert before == acknowledged()
+        before = acknowledged_bytes()
+        assert before == acknowledged_bytes()

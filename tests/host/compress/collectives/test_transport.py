@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from bitlane.compress.collectives.transport import TorchTransport, together
+from bitlane.compress.collectives.transport import TorchTransport, run_ranks_in_threads
 from bitlane.errors import BitlaneError
 
 pytestmark = pytest.mark.torch
@@ -27,7 +27,7 @@ def test_every_part_arrives_and_is_counted(size, seed):
         found = transport.exchange(parts, lengths[:, own].tolist())
         return found, transport.sent
 
-    for rank, (found, sent) in enumerate(together(size, work)):
+    for rank, (found, sent) in enumerate(run_ranks_in_threads(size, work)):
         assert all(torch.equal(part, content(sender, rank)) for sender, part in enumerate(found))
         assert sent == lengths[rank].sum() - lengths[rank, rank]
 
@@ -39,7 +39,7 @@ def test_what_a_rank_changes_later_does_not_reach_the_others():
         own.fill_(9)
         return found[1 - transport.rank].tolist()
 
-    assert together(2, work) == [[1] * 4, [0] * 4]
+    assert run_ranks_in_threads(2, work) == [[1] * 4, [0] * 4]
 
 
 def test_the_error_of_a_rank_is_raised_and_the_others_do_not_wait():
@@ -50,7 +50,7 @@ def test_the_error_of_a_rank_is_raised_and_the_others_do_not_wait():
 
     begin = time.monotonic()
     with pytest.raises(ValueError, match="no rank like this"):
-        together(3, work)
+        run_ranks_in_threads(3, work)
     assert time.monotonic() - begin < 10
 
 
@@ -59,7 +59,7 @@ def test_lengths_that_do_not_agree_are_an_error():
         transport.exchange([torch.zeros(3, dtype=torch.uint8)] * 2, [3 + transport.rank, 3])
 
     with pytest.raises(BitlaneError, match="rank 0 sent 3 bytes to rank 1, which expected 4"):
-        together(2, work)
+        run_ranks_in_threads(2, work)
 
 
 def test_without_a_process_group_the_error_says_what_to_call():

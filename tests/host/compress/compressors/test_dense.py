@@ -8,11 +8,11 @@ import torch
 from tests.helpers.compressor_steps import alike, integers, steps
 
 from bitlane.compress import QSGD, EFSign, TernGrad
-from bitlane.compress.collectives.cost_model import LinkModel
+from bitlane.compress.collectives.cost_model import AlphaBetaModel
 from bitlane.compress.collectives.link import Link
-from bitlane.compress.collectives.transport import together
-from bitlane.compress.compressor import Parameter
-from bitlane.compress.compressors.dense import Linear, Sign
+from bitlane.compress.collectives.transport import run_ranks_in_threads
+from bitlane.compress.compressor import ParameterSpan
+from bitlane.compress.compressors.dense import LinearQuantizer, SignQuantizer
 from bitlane.errors import DataError
 
 pytestmark = pytest.mark.torch
@@ -22,17 +22,17 @@ def averaged(compressor, layout, vectors):
     """A step of ranks as threads: float32 [ranks, n]."""
 
     def work(transport):
-        reducer = compressor.reducer(layout, Link(transport, ""), LinkModel(), torch.device("cpu"))
+        reducer = compressor.reducer(layout, Link(transport, ""), AlphaBetaModel(), torch.device("cpu"))
         vector = torch.from_numpy(vectors[transport.rank].copy())
         reducer.average(vector, 0)
         return vector.numpy()
 
-    return np.array(together(len(vectors), work))
+    return np.array(run_ranks_in_threads(len(vectors), work))
 
 
 def test_one_rank_has_three_values_a_group(seed):
     values = np.random.default_rng(seed).normal(size=1200).astype(np.float32)
-    found = averaged(TernGrad(clip=None, seed=seed), [Parameter(0, (1200,))], [values])[0]
+    found = averaged(TernGrad(clip=None, seed=seed), [ParameterSpan(0, (1200,))], [values])[0]
     for begin in range(0, 1200, 512):
         group, coded = values[begin : begin + 512], found[begin : begin + 512]
         assert set(np.abs(coded).tolist()) <= {0.0, float(np.abs(group).max())}
@@ -52,7 +52,7 @@ def test_clipping_is_a_parameters_own(seed):
     first, second = rng.normal(size=512), 1e-3 * rng.normal(size=(4, 128))
     first[7], second[0, 3] = 100, 5
     values = np.concatenate([first, second.ravel(), [3.0]]).astype(np.float32)
-    layout = [Parameter(0, (512,)), Parameter(512, (4, 128)), Parameter(1024, (1,))]
+    layout = [ParameterSpan(0, (512,)), ParameterSpan(512, (4, 128)), ParameterSpan(1024, (1,))]
     found = averaged(TernGrad(seed=seed), layout, [values])[0]
     for begin, end in ((0, 512), (512, 1024)):
         spread = np.sqrt(np.mean(values[begin:end].astype(np.float64) ** 2))
@@ -77,7 +77,7 @@ def test_a_clip_that_clips_all_or_nothing_is_refused(clip):
         TernGrad(clip=clip)
 
 
-@pytest.mark.parametrize("quantizer", [Linear(4, False), Sign()], ids=repr)
+@pytest.mark.parametrize("quantizer", [LinearQuantizer(4, False), SignQuantizer()], ids=repr)
 def test_integers_are_refused(quantizer):
     from bitlane.compress.codecs.groups import Groups
 

@@ -8,7 +8,7 @@ import torch
 from tests.helpers.compressor_steps import alike, integers, make, steps, summed, top_mask
 
 from bitlane.compress import DGC
-from bitlane.compress.collectives.transport import together
+from bitlane.compress.collectives.transport import run_ranks_in_threads
 from bitlane.errors import DataError
 
 pytestmark = pytest.mark.torch
@@ -90,10 +90,10 @@ def test_another_number_of_ranks_takes_the_mean(seed):
 
     def work(transport):
         reducer = make(DGC(0.02), 200, transport)
-        reducer.take_over(states, None)
+        reducer.reshard(states, None)
         return reducer.state_dict()
 
-    for found in together(2, work):
+    for found in run_ranks_in_threads(2, work):
         for name in ("momentum", "velocity"):
             mean = np.mean([state[name].numpy().astype(np.float64) for state in states], axis=0)
             assert np.array_equal(found[name].numpy(), mean)
@@ -103,8 +103,10 @@ def test_a_state_that_is_none():
     def work(transport):
         make(DGC(), 50, transport).load_state_dict({"momentum": torch.zeros(50), "velocity": torch.zeros(49)})
 
-    with pytest.raises(DataError, match=r"velocity of the saved state is \(49,\), and \(50,\) is needed"):
-        together(1, work)
+    with pytest.raises(
+        DataError, match=r"velocity of the saved state has shape \(49,\); this compressor needs \(50,\)"
+    ):
+        run_ranks_in_threads(1, work)
 
 
 @pytest.mark.parametrize(

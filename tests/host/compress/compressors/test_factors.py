@@ -6,7 +6,7 @@ import torch
 
 from bitlane.compress.codecs import log
 from bitlane.compress.codecs.groups import Groups
-from bitlane.compress.compressors.factors import Float32, Log
+from bitlane.compress.compressors.factors import Float32Quantizer, LogQuantizer
 
 pytestmark = pytest.mark.torch
 
@@ -21,12 +21,12 @@ def test_float32_is_sent_whole(seed):
     rng = np.random.default_rng(seed)
     values, residual, out = drawn(rng), drawn(rng), torch.ones(GROUPS.count)
     whole = values + residual
-    body = Float32().encode(values, GROUPS, residual, 0)
+    body = Float32Quantizer().encode(values, GROUPS, residual, 0)
     assert body.numpy().tobytes() == whole.numpy().astype("<f4").tobytes()
-    assert len(body) == Float32().body_bytes(GROUPS) and not residual.any()
-    Float32().decode(body, GROUPS, out, add=True)
+    assert len(body) == Float32Quantizer().body_bytes(GROUPS) and not residual.any()
+    Float32Quantizer().decode(body, GROUPS, out, add=True)
     assert torch.equal(out, 1 + whole)
-    Float32().decode(body, GROUPS, out, add=False)
+    Float32Quantizer().decode(body, GROUPS, out, add=False)
     assert torch.equal(out, whole)
 
 
@@ -34,7 +34,7 @@ def test_float32_is_a_copy(seed):
     """The vector becomes the average while the body is still to be added."""
     values = drawn(np.random.default_rng(seed))
     before = values.clone()
-    body = Float32().encode(values, GROUPS, None, 0)
+    body = Float32Quantizer().encode(values, GROUPS, None, 0)
     values.zero_()
     assert torch.equal(body.view(torch.float32), before)
 
@@ -45,9 +45,9 @@ def test_log_is_the_plain_codec(bits, seed):
     values, residual, out = drawn(rng), drawn(rng), torch.ones(GROUPS.count)
     kept, plain = residual.numpy().copy(), np.ones(GROUPS.count, np.float32)
     expected = log.encode(values.numpy(), GROUPS, bits, 10.0, kept)
-    body = Log(bits, 10.0).encode(values, GROUPS, residual, 0)
+    body = LogQuantizer(bits, 10.0).encode(values, GROUPS, residual, 0)
     assert np.array_equal(body.numpy(), expected) and np.array_equal(residual.numpy(), kept)
-    assert len(body) == Log(bits, 10.0).body_bytes(GROUPS)
+    assert len(body) == LogQuantizer(bits, 10.0).body_bytes(GROUPS)
     log.decode(expected, GROUPS, bits, 10.0, plain, add=True)
-    Log(bits, 10.0).decode(body, GROUPS, out, add=True)
+    LogQuantizer(bits, 10.0).decode(body, GROUPS, out, add=True)
     assert np.array_equal(out.numpy(), plain)

@@ -10,17 +10,17 @@ import pytest
 import torch
 
 from bitlane.compress import LQSGD, PowerSGD
-from bitlane.compress.collectives.cost_model import LinkModel
+from bitlane.compress.collectives.cost_model import AlphaBetaModel
 from bitlane.compress.collectives.link import Link
-from bitlane.compress.collectives.transport import together
-from bitlane.compress.compressor import Parameter, whole
+from bitlane.compress.collectives.transport import run_ranks_in_threads
+from bitlane.compress.compressor import ParameterSpan, vector_length
 from bitlane.errors import DataError
 from bitlane.policies.protocol import FixedBits
 
 pytestmark = pytest.mark.torch
 
 CPU = torch.device("cpu")
-MODELS = {"gathered": LinkModel(latency=1e9, bandwidth=1.0), "owners": LinkModel(latency=0.0, bandwidth=1.0)}
+MODELS = {"gathered": AlphaBetaModel(latency=1e9, bandwidth=1.0), "owners": AlphaBetaModel(latency=0.0, bandwidth=1.0)}
 OWNERS = MODELS["owners"]
 COMPRESSORS = [PowerSGD(2), PowerSGD(1, warm_start=False), LQSGD(1, 8), LQSGD(3, 3)]
 SHAPES = [(10,), (10, 60), (60,), (60, 16, 3, 3), (2, 2), (16,), (16, 90)]
@@ -29,12 +29,12 @@ SHAPES = [(10,), (10, 60), (60,), (60, 16, 3, 3), (2, 2), (16,), (16, 90)]
 def layout_of(shapes):
     layout = []
     for shape in shapes:
-        layout.append(Parameter(whole(layout), shape))
+        layout.append(ParameterSpan(vector_length(layout), shape))
     return layout
 
 
 LAYOUT = layout_of(SHAPES)
-COUNT = whole(LAYOUT)
+COUNT = vector_length(LAYOUT)
 FACTORED = [place for place in LAYOUT if len(place.shape) > 1 and place.shape != (2, 2)]
 
 
@@ -61,10 +61,10 @@ def run(compressor, inputs, layout=LAYOUT, model=OWNERS, spoil=lambda step, redu
             average = torch.from_numpy(vector.copy())
             reducer.average(average, step)
             averages.append(average.numpy())
-            kept.append(reducer.kept().numpy())
+            kept.append(reducer.residual().numpy())
         return np.array(averages), np.array(kept), transport.sent, reducer
 
-    return together(inputs.shape[1], work)
+    return run_ranks_in_threads(inputs.shape[1], work)
 
 
 def restart(step, reducer, fresh):
@@ -182,7 +182,7 @@ def test_bytes_are_a_formula(compressor, size, seed):
 def test_eight_bits_are_a_quarter_of_float32(rank, model, seed):
     """At equal rank, on a network of two convolutions and three full layers."""
     layout = layout_of([(10,), (10, 400), (400,), (400, 784), (784,), (784, 16, 25), (16,), (16, 16, 5, 5), (16, 25)])
-    inputs = gradients(seed, 1, 4, whole(layout))
+    inputs = gradients(seed, 1, 4, vector_length(layout))
     low, float32 = (
         sum(sent for *_, sent, _ in run(compressor, inputs, layout, model))
         for compressor in (LQSGD(rank, 8), PowerSGD(rank))
@@ -207,13 +207,13 @@ def test_another_number_of_ranks_takes_over(compressor, size, seed):
 
     def work(transport):
         reducer = compressor.reducer(LAYOUT, Link(transport, ""), OWNERS, CPU)
-        reducer.take_over(states, torch.from_numpy(taken[transport.rank]))
-        kept, average = reducer.kept(), torch.zeros(COUNT)
+        reducer.reshard(states, torch.from_numpy(taken[transport.rank]))
+        kept, average = reducer.residual(), torch.zeros(COUNT)
         start = reducer.state_dict()["start"]
         reducer.average(average, 4)
-        return kept.numpy(), start, average.double() * size, reducer.kept().double()
+        return kept.numpy(), start, average.double() * size, reducer.residual().double()
 
-    kept, starts, applied, after = zip(*together(size, work), strict=True)
+    kept, starts, applied, after = zip(*run_ranks_in_threads(size, work), strict=True)
     assert np.array_equal(kept, taken)
     assert all(torch.equal(start, states[0]["start"]) for start in starts)
     assert np.abs(taken.astype(np.float64).sum(axis=0) - (applied[0] + sum(after)).numpy()).max() < 2e-5 * size
@@ -237,7 +237,7 @@ def test_a_state_of_another_model_is_refused(missing, seed):
         other.load_state_dict(state)
     own = other.state_dict()
     del own[missing]
-    with pytest.raises(DataError, match="of the saved state"):
+    with pytest.raises(DataError, match=f"{missing}.* needed|saved state has no {missing}; this compressor needs"):
         other.load_state_dict(own)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
-from bitlane.compress.compressors.memory import Memory, as_array
+from bitlane.compress.compressors.memory import StateVectors, host_array
 from bitlane.errors import DataError
 
 pytestmark = pytest.mark.torch
@@ -15,7 +17,7 @@ CPU = torch.device("cpu")
 
 def test_what_is_written_to_an_array_arrives():
     vector = torch.zeros(3)
-    with as_array(vector) as values:
+    with host_array(vector) as values:
         values[1] = 5
     assert vector.tolist() == [0, 5, 0]
 
@@ -33,21 +35,21 @@ def test_a_vector_elsewhere_is_copied_and_copied_back():
             self.there = other.clone()
 
     vector = Elsewhere()
-    with as_array(vector) as values:
+    with host_array(vector) as values:
         values[0] = 7
         assert vector.there.tolist() == [1, 1]
     assert vector.there.tolist() == [7, 1]
 
 
 def test_what_is_kept_is_a_copy_on_the_device():
-    memory = Memory(2, CPU, "a")
+    memory = StateVectors(2, CPU, "a")
     found = memory.on_device("a")
     memory.array("a")[0] = 1
     assert found.tolist() == [0, 0] and memory.on_device("a").tolist() == [1, 0]
 
 
 def test_a_state_is_a_copy():
-    memory = Memory(3, CPU, "residual")
+    memory = StateVectors(3, CPU, "residual")
     state = memory.state_dict()
     memory.tensors["residual"].add_(1)
     assert state["residual"].tolist() == [0, 0, 0]
@@ -56,15 +58,22 @@ def test_a_state_is_a_copy():
     assert state["residual"].tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize("state", [{}, {"a": torch.ones(2)}, {"a": torch.ones(2), "b": torch.ones(3)}])
-def test_all_of_a_state_or_nothing(state):
-    memory = Memory(2, CPU, "a", "b")
-    with pytest.raises(DataError, match="of the saved state is"):
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({}, "the saved state has no a; this compressor needs (2,)"),
+        ({"a": torch.ones(2)}, "the saved state has no b; this compressor needs (2,)"),
+        ({"a": torch.ones(2), "b": torch.ones(3)}, "b of the saved state has shape (3,); this compressor needs (2,)"),
+    ],
+)
+def test_all_of_a_state_or_nothing(state, message):
+    memory = StateVectors(2, CPU, "a", "b")
+    with pytest.raises(DataError, match=re.escape(message)):
         memory.load_state_dict(state)
     assert memory.array("a").tolist() == memory.array("b").tolist() == [0, 0]
 
 
 def test_the_mean_of_ranks():
-    memory = Memory(2, CPU, "a")
-    memory.take_mean([{"a": torch.tensor([1.0, 2.0])}, {"a": torch.tensor([3.0, -2.0])}])
+    memory = StateVectors(2, CPU, "a")
+    memory.load_mean([{"a": torch.tensor([1.0, 2.0])}, {"a": torch.tensor([3.0, -2.0])}])
     assert memory.array("a").tolist() == [2, 0]

@@ -9,8 +9,8 @@ from tests.helpers.compressor_steps import alike, integers, make, steps, summed,
 
 from bitlane.compress import MiCRO
 from bitlane.compress.codecs import rice
-from bitlane.compress.collectives.transport import together
-from bitlane.compress.compressors.quotas import counts_told
+from bitlane.compress.collectives.transport import run_ranks_in_threads
+from bitlane.compress.compressors.quotas import reported_counts
 from bitlane.errors import DataError
 
 pytestmark = pytest.mark.torch
@@ -120,7 +120,7 @@ def test_bytes(seed, ranks):
     for begin, end in parts_of(0, ranks, n):
         counts.append(int(mask[begin:end].sum()))
         codes.append(len(rice.encode(np.flatnonzero(mask[begin:end]), end - begin)))
-    tails = 4 + 4 * len(counts_told(wanted))
+    tails = 4 + 4 * len(reported_counts(wanted))
     for rank in range(ranks):
         answers, averages = 4 * (wanted - counts[rank]), (ranks - 1) * 4 * counts[rank]
         assert found.sent[rank] == (ranks - 1) * (tails + 8 + codes[rank]) + answers + averages
@@ -176,10 +176,10 @@ def test_another_number_of_ranks_takes_over(seed, controller):
 
     def work(transport):
         reducer = make(MiCRO(0.02, controller), 200, transport)
-        reducer.take_over(before.states, torch.from_numpy(mean))
-        return reducer.kept().numpy(), reducer.state_dict().get("threshold")
+        reducer.reshard(before.states, torch.from_numpy(mean))
+        return reducer.residual().numpy(), reducer.state_dict().get("threshold")
 
-    for kept, threshold in together(3, work):
+    for kept, threshold in run_ranks_in_threads(3, work):
         assert np.array_equal(kept, mean) and threshold == before.states[0].get("threshold")
 
 
@@ -188,7 +188,7 @@ def test_the_state_of_another_controller():
         make(MiCRO(controller="published"), 50, transport).load_state_dict({"residual": torch.zeros(50)})
 
     with pytest.raises(DataError, match="no threshold: it is of another controller"):
-        together(1, work)
+        run_ranks_in_threads(1, work)
 
 
 @pytest.mark.parametrize(("name", "value"), [("density", 0.0), ("density", 2.0), ("controller", "best")])

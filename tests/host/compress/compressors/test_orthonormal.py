@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from bitlane.compress.compressors.orthonormal import orthonormal
+from bitlane.compress.compressors.orthonormal import orthonormalize
 
 pytestmark = pytest.mark.torch
 
@@ -21,7 +21,7 @@ def angles(columns):
 
 def test_columns_are_orthonormal_and_span_the_same(seed):
     columns = drawn(seed, 5, 300) * torch.tensor([1e-12, 1e12, 1.0, 1e-3, 1e5])[:, None]
-    found = orthonormal(columns)
+    found = orthonormalize(columns)
     assert torch.allclose(angles(found), torch.eye(5, dtype=torch.float64), atol=1e-6)
     exact, _ = np.linalg.qr(columns.double().numpy().T)
     projection = found.double().numpy().T @ found.double().numpy()
@@ -30,7 +30,7 @@ def test_columns_are_orthonormal_and_span_the_same(seed):
 
 def test_nearly_parallel_columns_still_make_right_angles(seed):
     columns = drawn(seed, 300) + 4e-6 * drawn(seed + 1, 5, 300)
-    found = orthonormal(columns)
+    found = orthonormalize(columns)
     assert torch.allclose(angles(found), torch.eye(5, dtype=torch.float64), atol=1e-6)
 
 
@@ -38,7 +38,7 @@ def test_zero_and_dependent_columns_become_zero(seed):
     columns = drawn(seed, 6, 50)
     columns[0] = 0
     columns[3] = 2 * columns[1] - columns[2]
-    found = orthonormal(columns)
+    found = orthonormalize(columns)
     assert torch.allclose(angles(found).diagonal(), torch.tensor([0, 1, 1, 0, 1, 1.0], dtype=torch.float64), atol=1e-6)
     assert not found[0].any() and not found[3].any()
 
@@ -52,7 +52,7 @@ def test_or_are_drawn_anew(seed):
         asked.append(column)
         return drawn(seed + 1 + column, 50)
 
-    found = orthonormal(columns, fresh)
+    found = orthonormalize(columns, fresh)
     assert asked == [0, 2]
     assert torch.allclose(angles(found), torch.eye(4, dtype=torch.float64), atol=1e-6)
 
@@ -60,4 +60,4 @@ def test_or_are_drawn_anew(seed):
 def test_nothing_of_the_magnitudes_of_float32_is_lost(seed):
     """Squares of these are no float32."""
     for scale in (1e-35, 1e30):
-        assert torch.allclose(angles(orthonormal(drawn(seed, 2, 20) * scale)), torch.eye(2).double(), atol=1e-6)
+        assert torch.allclose(angles(orthonormalize(drawn(seed, 2, 20) * scale)), torch.eye(2).double(), atol=1e-6)

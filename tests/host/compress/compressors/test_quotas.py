@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bitlane.compress.compressors.quotas import POINTS, Tail, counts_told, quotas
+from bitlane.compress.compressors.quotas import POINTS, Tail, quotas, reported_counts
 from bitlane.errors import BitlaneError
 
 
 def told(parts: list[np.ndarray], wanted: int) -> list[int]:
     """The quotas that parts get; tails as they arrive."""
-    counts = counts_told(wanted)
+    counts = reported_counts(wanted)
     tails = []
     for part in parts:
         nonzero = part[part != 0].astype(np.float32)
@@ -28,11 +28,11 @@ def exact(parts: list[np.ndarray], wanted: int) -> list[int]:
 
 
 def test_counts_told() -> None:
-    assert counts_told(0).tolist() == [1]
-    assert counts_told(1).tolist() == [1]
-    assert counts_told(5).tolist() == [1, 2, 3, 4, 5]
+    assert reported_counts(0).tolist() == [1]
+    assert reported_counts(1).tolist() == [1]
+    assert reported_counts(5).tolist() == [1, 2, 3, 4, 5]
     for wanted in (50, 1000, 10**7):
-        counts = counts_told(wanted)
+        counts = reported_counts(wanted)
         assert counts[0] == 1 and counts[-1] == wanted and len(counts) <= POINTS and (np.diff(counts) > 0).all()
 
 

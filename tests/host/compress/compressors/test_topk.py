@@ -8,7 +8,7 @@ from tests.helpers.compressor_steps import alike, integers, make, steps, summed,
 
 from bitlane.compress import TopK
 from bitlane.compress.codecs import sparse
-from bitlane.compress.collectives.transport import together
+from bitlane.compress.collectives.transport import run_ranks_in_threads
 from bitlane.errors import DataError
 
 pytestmark = pytest.mark.torch
@@ -71,10 +71,10 @@ def test_the_mass_of_four_ranks_goes_over_to_three(seed):
         import torch
 
         reducer = make(TopK(0.02), 300, transport)
-        reducer.take_over([], torch.from_numpy(mean))
-        return reducer.kept().numpy()
+        reducer.reshard([], torch.from_numpy(mean))
+        return reducer.residual().numpy()
 
-    assert all(np.array_equal(each, mean) for each in together(3, work))
+    assert all(np.array_equal(each, mean) for each in run_ranks_in_threads(3, work))
 
 
 @pytest.mark.parametrize(("n", "density"), [(1, 0.01), (1, 1.0), (3, 0.01), (100, 1.0)])

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.torch
 @pytest.fixture(scope="module")
 def scenes():
     """What both ranks saw in each scene."""
-    found = launch(ddp_scenes.play, ddp_scenes.RANKS, patience=120)
+    found = launch(ddp_scenes.play, ddp_scenes.RANKS, timeout=120)
     return {name: [rank[name] for rank in found] for name in found[0]}
 
 

@@ -8,24 +8,24 @@ import numpy as np
 import pytest
 import torch
 
-from bitlane.compress.collectives.cost_model import LinkModel
-from bitlane.compress.collectives.transport import together
-from bitlane.compress.compressor import Parameter
+from bitlane.compress.collectives.cost_model import AlphaBetaModel
+from bitlane.compress.collectives.transport import run_ranks_in_threads
+from bitlane.compress.compressor import ParameterSpan
 from bitlane.compress.ddp.states import check_identity, identity, redistribute
 from bitlane.compress.ddp.stats import Stats
-from bitlane.compress.ddp.steps import Steps
-from bitlane.compress.registry import EXAMPLES, named
+from bitlane.compress.ddp.steps import StepRunner
+from bitlane.compress.registry import EXAMPLES, parse_compressor
 from bitlane.errors import DataError
 
 pytestmark = pytest.mark.torch
 
-LAYOUT = [Parameter(0, (60,)), Parameter(60, (40, 36))]
+LAYOUT = [ParameterSpan(0, (60,)), ParameterSpan(60, (40, 36))]
 N = 1500
 TIMED = {"qsgd:bits=mqgrad"}  # goes by how long steps take, which is never the same twice
 
 
 def steps_of(transport, compressor):
-    return Steps(compressor, transport, LinkModel(), LAYOUT, torch.device("cpu"), Stats(), "raise", True)
+    return StepRunner(compressor, transport, AlphaBetaModel(), LAYOUT, torch.device("cpu"), Stats(), "raise", True)
 
 
 def gradient(seed, rank, step):
@@ -51,7 +51,7 @@ def saved(state):
 
 @pytest.mark.parametrize("text", sorted(set(EXAMPLES) - TIMED))
 def test_a_new_object_goes_on_to_the_bit(text, seed):
-    compressor = named(text.replace("rank=32", "rank=2"))
+    compressor = parse_compressor(text.replace("rank=32", "rank=2"))
 
     def work(transport):
         whole, _ = run(transport, compressor, seed, range(6))
@@ -59,16 +59,16 @@ def test_a_new_object_goes_on_to_the_bit(text, seed):
         rest, _ = run(transport, compressor, seed, range(3, 6), saved(state))
         return all(torch.equal(a, b) for a, b in zip(whole[3:], rest, strict=True))
 
-    assert together(3, work) == [True] * 3
+    assert run_ranks_in_threads(3, work) == [True] * 3
 
 
 def test_the_state_of_a_policy_passes_through_a_file():
     def work(transport):
-        _, state = run(transport, named("qsgd:bits=mqgrad"), 0, range(12))
-        _, again = run(transport, named("qsgd:bits=mqgrad"), 0, range(12, 13), saved(state))
+        _, state = run(transport, parse_compressor("qsgd:bits=mqgrad"), 0, range(12))
+        _, again = run(transport, parse_compressor("qsgd:bits=mqgrad"), 0, range(12, 13), saved(state))
         return state, saved(state), again
 
-    state, back, again = together(1, work)[0]
+    state, back, again = run_ranks_in_threads(1, work)[0]
     assert again["step"] == 13
     assert set(state["policy"]) == set(back["policy"]) and state["policy"]
     for name, value in state["policy"].items():
@@ -81,8 +81,8 @@ def test_the_state_of_a_policy_passes_through_a_file():
 @pytest.mark.parametrize(("before", "after"), [(3, 2), (2, 5), (4, 1), (1, 3)])
 def test_another_number_of_ranks_loses_nothing(text, before, after, seed):
     """What is still to be applied to the average, the mean of what ranks keep, is the same, and the run goes on."""
-    compressor = named(text)
-    states = together(before, lambda transport: run(transport, compressor, seed, range(4))[1])
+    compressor = parse_compressor(text)
+    states = run_ranks_in_threads(before, lambda transport: run(transport, compressor, seed, range(4))[1])
     owed = np.mean([kept_of(compressor, state, before).numpy() for state in states], axis=0, dtype=np.float64)
     moved = redistribute(compressor, list(reversed(states)), after)
     for state in moved:
@@ -94,7 +94,7 @@ def test_another_number_of_ranks_loses_nothing(text, before, after, seed):
     def go_on(transport):
         return run(transport, compressor, seed, range(4, 6), moved[transport.rank])[0]
 
-    found = together(after, go_on)
+    found = run_ranks_in_threads(after, go_on)
     assert all(torch.equal(found[0][step], each[step]) for each in found for step in range(2))
 
 
@@ -107,14 +107,14 @@ def kept_of(compressor, state, ranks):
         steps = steps_of(transport, compressor)
         steps._prepare()
         steps.load_state_dict(state)
-        return steps._reducer.kept()
+        return steps._reducer.residual()
 
-    return together(ranks, work)[state["rank"]]
+    return run_ranks_in_threads(ranks, work)[state["rank"]]
 
 
 def test_states_that_do_not_belong_together_are_refused(seed):
-    compressor = named("efsign")
-    states = together(3, lambda transport: run(transport, compressor, seed, range(2))[1])
+    compressor = parse_compressor("efsign")
+    states = run_ranks_in_threads(3, lambda transport: run(transport, compressor, seed, range(2))[1])
     with pytest.raises(DataError, match="no states"):
         redistribute(compressor, [], 2)
     with pytest.raises(DataError, match=r"3 ranks saved states, and these are of ranks \[0, 2\]"):
@@ -122,7 +122,7 @@ def test_states_that_do_not_belong_together_are_refused(seed):
     with pytest.raises(DataError, match="different step: 2 and 7"):
         redistribute(compressor, [*states[:2], {**states[2], "step": 7}], 2)
     with pytest.raises(DataError, match=r"compressor of the saved state is EFSign\(.*, and QSGD"):
-        redistribute(named("qsgd:bits=4"), states, 2)
+        redistribute(parse_compressor("qsgd:bits=4"), states, 2)
     with pytest.raises(DataError, match="ranks=0"):
         redistribute(compressor, states, 0)
     with pytest.raises(DataError, match="no state of a DDPCompression: it lacks"):
@@ -130,7 +130,7 @@ def test_states_that_do_not_belong_together_are_refused(seed):
 
 
 def test_whose_a_state_is():
-    own = identity(named("efsign"), 1, 4)
+    own = identity(parse_compressor("efsign"), 1, 4)
     complete = {**own, "step": 0, "shapes": [], "reducer": {}, "policy": {}}
     check_identity(complete, own)
     with pytest.raises(DataError, match="ranks of the saved state is 2, and 4 is needed; redistribute makes states"):

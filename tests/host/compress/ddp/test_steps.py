@@ -10,23 +10,23 @@ import pytest
 import torch
 
 from bitlane.compress import QSGD, TopK
-from bitlane.compress.collectives.cost_model import LinkModel
-from bitlane.compress.collectives.transport import RankFailed, together
-from bitlane.compress.compressor import Parameter
+from bitlane.compress.collectives.cost_model import AlphaBetaModel
+from bitlane.compress.collectives.transport import RankFailed, run_ranks_in_threads
+from bitlane.compress.compressor import ParameterSpan
 from bitlane.compress.compressors.uncompressed import Uncompressed
 from bitlane.compress.ddp.stats import Stats
-from bitlane.compress.ddp.steps import Steps
+from bitlane.compress.ddp.steps import StepRunner
 from bitlane.errors import BitlaneError, DataError
 
 pytestmark = pytest.mark.torch
 
-LAYOUT = [Parameter(0, (600,)), Parameter(600, (20, 20))]
+LAYOUT = [ParameterSpan(0, (600,)), ParameterSpan(600, (20, 20))]
 N = 1000
 CPU = torch.device("cpu")
 
 
 def steps_of(transport, compressor, nonfinite="raise", debug=False, layout=LAYOUT):
-    return Steps(compressor, transport, LinkModel(), layout, CPU, Stats(), nonfinite, debug)
+    return StepRunner(compressor, transport, AlphaBetaModel(), layout, CPU, Stats(), nonfinite, debug)
 
 
 def gradient(seed, rank, step):
@@ -71,7 +71,7 @@ class FailingReducer:
         if self.when == "between" and step == 1:
             if self.link.rank == 1:
                 raise MemoryError("no room for codes")
-            self.link.gather(vector[:1].view(torch.uint8), [4] * self.link.size)
+            self.link.all_gather(vector[:1].view(torch.uint8), [4] * self.link.size)
 
     def __getattr__(self, name):
         return getattr(self.inner, name)
@@ -90,14 +90,14 @@ def test_what_is_skipped_changes_nothing_that_is_kept(seed):
                     steps.step += 1
                     continue
                 vector[7] = torch.nan if transport.rank == 2 else 1.0
-            before = steps._reducer.kept() if step else None
+            before = steps._reducer.residual() if step else None
             found.append(steps.average(lambda vector=vector: vector).clone())
             if step == 1:
-                assert torch.equal(before, steps._reducer.kept())
+                assert torch.equal(before, steps._reducer.residual())
         return found, steps.stats.skipped
 
-    with_nan = together(3, lambda transport: work(transport, True))
-    without = together(3, lambda transport: work(transport, False))
+    with_nan = run_ranks_in_threads(3, lambda transport: work(transport, True))
+    without = run_ranks_in_threads(3, lambda transport: work(transport, False))
     for (found, skipped), (wanted, _) in zip(with_nan, without, strict=True):
         assert skipped == 1
         assert torch.equal(found[1], torch.zeros(N))
@@ -109,17 +109,17 @@ def test_what_is_passed_on_is_not_compressed(bad, seed):
     def work(transport):
         steps = steps_of(transport, QSGD(2, error_feedback=True), "pass")
         steps.average(lambda: gradient(seed, transport.rank, 0))
-        kept = steps._reducer.kept()
+        kept = steps._reducer.residual()
         vector = gradient(seed, transport.rank, 1)
         vector[7] = bad if transport.rank == 1 else 1.0
         average = steps.average(lambda: vector)
-        assert torch.equal(kept, steps._reducer.kept())
+        assert torch.equal(kept, steps._reducer.residual())
         return average, steps.stats.uncompressed
 
     ranks = [gradient(seed, rank, 1) for rank in range(3)]
     wanted = (ranks[0] + ranks[1] + ranks[2]) * (1 / 3)
     wanted[7] = bad
-    for average, uncompressed in together(3, work):
+    for average, uncompressed in run_ranks_in_threads(3, work):
         assert uncompressed == 1
         assert torch.equal(average.nan_to_num(), wanted.nan_to_num()) and not torch.isfinite(average[7])
 
@@ -131,7 +131,7 @@ def test_a_value_that_is_not_finite_is_an_error_on_every_rank_and_the_next_step_
         text = said(lambda: steps.average(lambda: first))
         return text, steps.average(lambda: torch.ones(N)).tolist(), steps.step
 
-    for text, after, step in together(3, work):
+    for text, after, step in run_ranks_in_threads(3, work):
         assert text.startswith("DataError: step 0: the gradient of rank 1 has NaN or infinite values")
         assert after == [1.0] * N and step == 1
 
@@ -141,7 +141,7 @@ def test_large_values_whose_sum_overflows_are_finite():
         steps = steps_of(transport, Uncompressed())
         return float(steps.average(lambda: torch.full((N,), 1e38))[0])
 
-    assert together(2, work) == [float(torch.tensor(1e38))] * 2
+    assert run_ranks_in_threads(2, work) == [float(torch.tensor(1e38))] * 2
 
 
 def test_a_rank_without_a_gradient_tells_the_others_and_the_next_step_is_fine():
@@ -158,7 +158,7 @@ def test_a_rank_without_a_gradient_tells_the_others_and_the_next_step_is_fine():
 
     told = "RankFailed: rank 1 failed in step 0: its own error says why"
     texts = [told, "MemoryError: no room for the gradient", told]
-    assert together(3, work) == [(text, [1.0] * N) for text in texts]
+    assert run_ranks_in_threads(3, work) == [(text, [1.0] * N) for text in texts]
 
 
 @pytest.mark.parametrize("when", ["before", "between"])
@@ -174,7 +174,7 @@ def test_a_rank_that_fails_in_the_compressor_does_not_leave_the_others_waiting(w
             errors[transport.rank] = type(error)
 
     began = time.monotonic()
-    together(3, work, patience=60)
+    run_ranks_in_threads(3, work, timeout=60)
     assert time.monotonic() - began < 30
     assert errors == {0: RankFailed, 1: MemoryError, 2: RankFailed}
 
@@ -184,7 +184,7 @@ def test_a_rank_that_fails_in_the_compressor_does_not_leave_the_others_waiting(w
     [
         ({"compressor": QSGD(4)}, "rank 0 has QSGD(bits=8"),
         ({"nonfinite": "skip"}, "nonfinite='skip'"),
-        ({"layout": [Parameter(0, (10, 100))]}, "(10, 100)"),
+        ({"layout": [ParameterSpan(0, (10, 100))]}, "(10, 100)"),
     ],
 )
 def test_ranks_that_differ_all_say_so(other, says):
@@ -193,7 +193,7 @@ def test_ranks_that_differ_all_say_so(other, says):
         steps = steps_of(transport, **own)
         return said(lambda: steps.average(lambda: torch.ones(N)))
 
-    found = together(3, work)
+    found = run_ranks_in_threads(3, work)
     assert len(set(found)) == 1
     assert found[0].startswith("DataError: ranks have different settings") and says in found[0]
 
@@ -204,7 +204,7 @@ def test_ranks_at_different_steps_all_say_so():
         steps.step = 5 if transport.rank == 1 else 4
         return said(lambda: steps.average(lambda: torch.ones(N)))
 
-    found = together(2, work)
+    found = run_ranks_in_threads(2, work)
     assert found[0] == found[1] and "different step: rank 0 has 4, rank 1 has 5" in found[0]
 
 
@@ -217,7 +217,7 @@ def test_debug_has_nothing_to_say_of_a_compressor_that_is_right(compressor, seed
             steps.average(lambda step=step: gradient(seed, transport.rank, step) * scales)
         return steps.step
 
-    assert together(3, work) == [5] * 3
+    assert run_ranks_in_threads(3, work) == [5] * 3
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_debug_finds_what_is_wrong_on_every_rank(when, says, seed):
         steps = steps_of(transport, Failing(when), debug=True)
         return said(lambda: steps.average(lambda: gradient(seed, transport.rank, 0)))
 
-    found = together(3, work)
+    found = run_ranks_in_threads(3, work)
     assert len(set(found)) == 1 and found[0].startswith(f"BitlaneError: {says}")
 
 
@@ -240,12 +240,12 @@ def test_a_saved_state_of_another_model_is_an_error_on_every_rank():
     def work(transport):
         saved = steps_of(transport, QSGD(8, error_feedback=True))
         saved.average(lambda: torch.ones(N))
-        fresh = steps_of(transport, QSGD(8, error_feedback=True), layout=[Parameter(0, (N,))])
+        fresh = steps_of(transport, QSGD(8, error_feedback=True), layout=[ParameterSpan(0, (N,))])
         if transport.rank == 1:
             fresh.load_state_dict(saved.state_dict())
         return said(lambda: fresh.average(lambda: torch.ones(N)))
 
-    found = together(2, work)
+    found = run_ranks_in_threads(2, work)
     assert found[0].startswith("RankFailed: rank 1 failed in step 0")
     assert found[1].startswith("DataError: shapes of the saved state is [[600], [20, 20]], and [[1000]] is needed")
 
@@ -254,7 +254,7 @@ def test_nothing_to_save_before_the_first_step():
     def work(transport):
         return said(steps_of(transport, QSGD(8)).state_dict)
 
-    assert together(1, work) == ["DataError: nothing to save before the first step"]
+    assert run_ranks_in_threads(1, work) == ["DataError: nothing to save before the first step"]
 
 
 def test_nonfinite_is_checked_in_the_hook():

@@ -8,11 +8,11 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from bitlane.compress import QSGD, MQGrad
-from bitlane.compress.training.experiment import Training, accuracy, batches, layout_of, train
+from bitlane.compress.training.experiment import NetworkTraining, accuracy, batches, layout_of, train
 from bitlane.compress.training.images import Images
 from bitlane.compress.training.networks import NETWORKS, network
 from bitlane.errors import DataError
-from bitlane.policies.protocol import Observed
+from bitlane.policies.protocol import Observation
 
 pytestmark = pytest.mark.torch
 
@@ -31,7 +31,7 @@ def pictures(seed, count=640):
 
 def test_float_ranks_do_what_one_process_does(seed):
     images = pictures(seed)
-    training = Training("perceptron", ranks=3, batch=8, epochs=2, rate=0.05, seed=seed % 1000)
+    training = NetworkTraining("perceptron", ranks=3, batch=8, epochs=2, rate=0.05, seed=seed % 1000)
     found = train(training, None, images)
     model = network("perceptron", 1, 28, training.seed)
     optimizer = torch.optim.SGD(model.parameters(), 0.05, 0.9)
@@ -52,7 +52,7 @@ def test_float_ranks_do_what_one_process_does(seed):
 
 
 def test_a_compressor_sends_less_and_learns(seed):
-    found = train(Training("perceptron", 2, 16, 3, seed=seed % 1000), QSGD(4), pictures(seed))
+    found = train(NetworkTraining("perceptron", 2, 16, 3, seed=seed % 1000), QSGD(4), pictures(seed))
     assert found.volume == pytest.approx(0.127, abs=0.001)
     assert found.losses[-1] < 0.5 * found.losses[0]
 
@@ -66,18 +66,18 @@ def test_a_policy_goes_by_the_clock_and_its_bits_are_told(seed):
         asked.append(bits)
         return 1e6 if bits == 3 else 1.0
 
-    training, images = Training("perceptron", 2, 8, 2, seed=seed % 1000), pictures(seed)
+    training, images = NetworkTraining("perceptron", 2, 8, 2, seed=seed % 1000), pictures(seed)
     found = train(training, QSGD(policy), images, clock=clock)
     assert sorted(asked) == sorted([*found.bits, *found.bits])
     assert len(set(found.bits.tolist())) > 1
     chooser = policy.start()
     for loss, bits in zip(found.losses, found.bits, strict=True):
         assert chooser.bits == bits
-        chooser.after(Observed(loss, clock(bits), lambda: 1.0), lambda own: [own])
+        chooser.after(Observation(loss, clock(bits), lambda: 1.0), lambda own: [own])
 
 
 def test_an_epoch_deals_every_image_once():
-    training = Training(ranks=3, batch=5, epochs=2, seed=4)
+    training = NetworkTraining(ranks=3, batch=5, epochs=2, seed=4)
     dealt = [torch.cat(batches(training, 62, rank)) for rank in range(3)]
     first, second = (torch.cat([each.chunk(2)[epoch] for each in dealt]) for epoch in range(2))
     assert len(first.unique()) == len(second.unique()) == 60

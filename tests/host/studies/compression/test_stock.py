@@ -20,6 +20,6 @@ def test_the_stock_hook_compresses(rank, seed):
     """It averages without compression in its first steps, which would be no measure of it."""
     gradient = torch.randn(60, 50, generator=torch.Generator().manual_seed(seed))
     values = gradient.clone()
-    with stock.alone():
+    with stock.single_process_group():
         stock._stock(rank)(values, 0)
     assert torch.linalg.matrix_rank(values, rtol=1e-4) == rank

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from bitlane.compress.registry import EXAMPLES
-from bitlane.studies.compression.wire_bytes import Tried, main, verdict
+from bitlane.studies.compression.wire_bytes import WireTrial, main, verdict
 
 pytestmark = pytest.mark.torch
 
-FINE = Tried(10_000_000, 10_010_000, 0.2520, 1.0, "a1")
+FINE = WireTrial(10_000_000, 10_010_000, 0.2520, 1.0, "a1")
 
 
 @pytest.mark.parametrize("ranks", ["2", "3"])

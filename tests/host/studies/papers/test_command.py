@@ -21,7 +21,7 @@ pytest.importorskip("matplotlib")
 def ready(monkeypatch, tmp_path):
     """A command that has all it needs, and measures nothing."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(command, "paper", lambda name: replace(PAPER, name=name))
+    monkeypatch.setattr(command, "load_paper", lambda name: replace(PAPER, name=name))
 
 
 @pytest.mark.parametrize(("arguments", "size"), [(["--quick"], "quick size, 5 seeds"), ([], "full size, 7 seeds")])
@@ -63,7 +63,7 @@ def test_missing_data_are_told_before_anything_is_measured(monkeypatch, tmp_path
 
     monkeypatch.chdir(tmp_path)
     unready = replace(PAPER, check_needs=fail, measures=[lambda *_: pytest.fail("measured")])
-    monkeypatch.setattr(command, "paper", lambda _: unready)
+    monkeypatch.setattr(command, "load_paper", lambda _: unready)
     assert cli.main(["reproduce", "zipml", "--out", "p.md"]) == 2
     assert "no images" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

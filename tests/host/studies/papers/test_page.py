@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.papers import CLAIMS, PAPER
 
 from bitlane.studies.papers.claim import spread
-from bitlane.studies.papers.page import anchor, page, write_page
+from bitlane.studies.papers.page import anchor, render_page, write_page
 
 pytest.importorskip("matplotlib")
 
@@ -17,7 +17,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def test_every_claim_is_on_the_page_with_its_verdict():
-    text = page(PAPER, CLAIMS, "plots", "so and so.")
+    text = render_page(PAPER, CLAIMS, "plots", "so and so.")
     for each in CLAIMS:
         row = f"| [{each.title}](#{anchor(each.title)}) | {each.verdict.value} | {each.reason} |"
         assert text.count(row) == 1
@@ -40,7 +40,7 @@ def test_the_page_and_its_plots_are_written(tmp_path):
         "zipml.md",
     ]
     assert all(path.read_bytes().startswith(PNG) for path in paths[:-1])
-    assert paths[-1].read_text() == page(PAPER, CLAIMS, "zipml", "now.")
+    assert paths[-1].read_text() == render_page(PAPER, CLAIMS, "zipml", "now.")
     assert sorted(path.name for path in tmp_path.rglob(".*")) == []
 
 

@@ -7,8 +7,8 @@ from tests.helpers.privacy import CLASSES, blobs, victim
 from bitlane.compress import LQSGD, QSGD, EFSign, FixedBits, PowerSGD
 from bitlane.compress.codecs.groups import GROUP
 from bitlane.errors import DataError
-from bitlane.studies.privacy.knowledge import knowing, naive
-from bitlane.studies.privacy.victim import sent
+from bitlane.studies.privacy.knowledge import codec_agnostic, codec_aware
+from bitlane.studies.privacy.victim import decoded_payloads
 
 pytestmark = pytest.mark.torch
 
@@ -16,14 +16,14 @@ EXACT = [QSGD(2), QSGD(5), QSGD(2, error_feedback=True), EFSign(), PowerSGD(1), 
 
 
 def seen_by(compressor, attacked, gradients):
-    return torch.cat([sent(compressor, attacked.layout, [each]) for each in gradients])
+    return torch.cat([decoded_payloads(compressor, attacked.layout, [each]) for each in gradients])
 
 
 @pytest.mark.parametrize("compressor", EXACT, ids=repr)
 def test_the_right_gradient_agrees_with_its_payload(seed, compressor):
     attacked = victim(seed)
     right = attacked.gradients(blobs(seed), CLASSES)
-    compare = knowing(compressor, attacked.layout, seen_by(compressor, attacked, right)[:, None])
+    compare = codec_aware(compressor, attacked.layout, seen_by(compressor, attacked, right)[:, None])
     mine, told = compare(right)
     assert float((mine - told).norm() / told.norm()) < 1e-5
     mine, told = compare(right.roll(1, 0))
@@ -37,15 +37,15 @@ def test_a_later_step_is_known_as_well(seed, compressor):
     right = attacked.gradients(blobs(seed), CLASSES)
     first = seen_by(compressor, attacked, right.roll(1, 0))
     steps = zip(first, right, strict=True)
-    payloads = torch.stack([sent(compressor, attacked.layout, gradients) for gradients in steps])
-    mine, told = knowing(compressor, attacked.layout, payloads)(right)
+    payloads = torch.stack([decoded_payloads(compressor, attacked.layout, gradients) for gradients in steps])
+    mine, told = codec_aware(compressor, attacked.layout, payloads)(right)
     assert float((mine - told).norm() / told.norm()) < 1e-4
 
 
 def test_levels_of_logarithms_are_taken_for_exact(seed):
     attacked, compressor = victim(seed), LQSGD(2)
     right = attacked.gradients(blobs(seed), CLASSES)
-    mine, told = knowing(compressor, attacked.layout, seen_by(compressor, attacked, right)[:, None])(right)
+    mine, told = codec_aware(compressor, attacked.layout, seen_by(compressor, attacked, right)[:, None])(right)
     assert 1e-5 < float((mine - told).norm() / told.norm()) < 0.02
 
 
@@ -55,7 +55,7 @@ def test_the_nearest_gradient_has_the_same_codes(seed, compressor):
     attacked = victim(seed)
     right = attacked.gradients(blobs(seed), CLASSES)
     seen = seen_by(compressor, attacked, right)
-    inside = (knowing(compressor, attacked.layout, seen[:, None])(right.roll(1, 0))[1] + right) / 2
+    inside = (codec_aware(compressor, attacked.layout, seen[:, None])(right.roll(1, 0))[1] + right) / 2
     for vector, original in zip(inside, right, strict=True):
         for begin in range(0, len(vector), GROUP):
             largest = begin + int(original[begin : begin + GROUP].abs().argmax())
@@ -67,7 +67,7 @@ def test_the_nearest_gradient_has_the_same_signs_and_means(seed):
     attacked = victim(seed)
     right = attacked.gradients(blobs(seed), CLASSES)
     seen = seen_by(EFSign(), attacked, right)
-    inside = (knowing(EFSign(), attacked.layout, seen[:, None])(right.roll(1, 0))[1] + right) / 2
+    inside = (codec_aware(EFSign(), attacked.layout, seen[:, None])(right.roll(1, 0))[1] + right) / 2
     again = seen_by(EFSign(), attacked, inside)
     assert torch.equal(torch.sign(again), torch.sign(seen))
     assert torch.allclose(again, seen, rtol=1e-4)
@@ -79,7 +79,7 @@ def test_gradients_that_agree_are_left_alone_and_others_move_least(seed):
     right = attacked.gradients(blobs(seed), CLASSES)[:1]
     seen = seen_by(compressor, attacked, right)
     other = attacked.gradients(blobs(seed).flip(2), CLASSES)[:1]
-    _, nearest = knowing(compressor, attacked.layout, seen[:, None])(other)
+    _, nearest = codec_aware(compressor, attacked.layout, seen[:, None])(other)
     for begin in range(0, seen.shape[1], GROUP):
         scale = float(right[0, begin : begin + GROUP].abs().max())
         some = (each[0, begin : begin + 40].tolist() for each in (other, seen, nearest))
@@ -90,10 +90,10 @@ def test_gradients_that_agree_are_left_alone_and_others_move_least(seed):
 
 def test_bits_of_a_policy_are_refused():
     with pytest.raises(DataError, match=r"bits=FixedBits\(bits=3\): the width"):
-        knowing(QSGD(FixedBits(3)), [], torch.zeros(1, 1, 8))
+        codec_aware(QSGD(FixedBits(3)), [], torch.zeros(1, 1, 8))
 
 
 def test_the_naive_attacker_takes_the_payload_for_the_gradient(seed):
     seen, mine = torch.randn(2, 30), torch.randn(2, 30)
-    for compare in (naive(seen), knowing(None, [], seen[:, None])):
+    for compare in (codec_agnostic(seen), codec_aware(None, [], seen[:, None])):
         assert all(torch.equal(a, b) for a, b in zip(compare(mine), (mine, seen), strict=True))

@@ -9,8 +9,8 @@ from torch.nn.functional import cross_entropy
 from bitlane.compress import QSGD, EFSign, PowerSGD
 from bitlane.compress.codecs import linear
 from bitlane.compress.codecs.groups import Groups
-from bitlane.studies.privacy.victim import Victim, bytes_sent, sent, smooth_network
-from bitlane.support.hashing import seed_of
+from bitlane.studies.privacy.victim import Victim, decoded_payloads, smooth_network, step_bytes
+from bitlane.support.hashing import derive_seed
 
 pytestmark = pytest.mark.torch
 
@@ -41,12 +41,12 @@ def test_what_is_sent_is_the_decoded_payload(seed):
     attacked = victim(seed)
     vector = attacked.gradients(blobs(seed), CLASSES)[0]
     groups = Groups.of(len(vector))
-    body = linear.encode(vector.numpy(), groups, 4, None, seed_of(seed, 0, 0, 0))
+    body = linear.encode(vector.numpy(), groups, 4, None, derive_seed(seed, 0, 0, 0))
     decoded = np.zeros(len(vector), np.float32)
     linear.decode(body, groups, 4, decoded)
-    assert np.array_equal(sent(QSGD(4, seed=seed), attacked.layout, [vector])[0].numpy(), decoded)
-    assert torch.equal(sent(None, attacked.layout, [vector])[0], vector)
-    assert bytes_sent(QSGD(4), attacked.layout, [vector] * 2) == len(body)
+    assert np.array_equal(decoded_payloads(QSGD(4, seed=seed), attacked.layout, [vector])[0].numpy(), decoded)
+    assert torch.equal(decoded_payloads(None, attacked.layout, [vector])[0], vector)
+    assert step_bytes(QSGD(4), attacked.layout, [vector] * 2) == len(body)
 
 
 def test_steps_follow_one_another(seed):
@@ -54,15 +54,15 @@ def test_steps_follow_one_another(seed):
     attacked = victim(seed)
     first, second, third = attacked.gradients(blobs(seed), CLASSES)
     for compressor in (EFSign(), PowerSGD(1)):
-        found = sent(compressor, attacked.layout, [first, second, third])
-        alone = sent(compressor, attacked.layout, [second])[0]
-        assert torch.equal(found[0], sent(compressor, attacked.layout, [first])[0])
+        found = decoded_payloads(compressor, attacked.layout, [first, second, third])
+        alone = decoded_payloads(compressor, attacked.layout, [second])[0]
+        assert torch.equal(found[0], decoded_payloads(compressor, attacked.layout, [first])[0])
         assert not torch.equal(found[1], alone)
 
 
 def test_bytes_without_a_compressor_are_those_of_a_ring(seed):
     vector = torch.zeros(1000)
-    assert bytes_sent(None, victim(seed).layout, [vector] * 4) == pytest.approx(2 * 3 / 4 * 4000)
+    assert step_bytes(None, victim(seed).layout, [vector] * 4) == pytest.approx(2 * 3 / 4 * 4000)
 
 
 def test_a_network_leaves_the_global_random_state_alone(seed):

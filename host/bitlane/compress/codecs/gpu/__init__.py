@@ -1,1 +1,1 @@
-"""The codecs on a GPU, in Triton: the bytes are the CPU's. Imported only where a tensor lies on one."""
+"""The codecs on a GPU, in Triton, with the same bytes as on the CPU. Imported only for tensors on a GPU."""

@@ -1,7 +1,7 @@
-"""Signs and evenly spaced levels on a GPU: a program a group, all of it in registers.
+"""Signs and uniform levels on a GPU: one program per group, all data in registers.
 
-The formulas are those of `linear` and `sign`. Division is the one that rounds correctly, no multiplication is fused
-with an addition, and sums are written as a tree, so that bytes and residuals are the CPU's.
+The formulas are those of `linear` and `sign`. Division rounds correctly, no multiplication is fused with an addition,
+and sums are binary trees, so that bytes and residuals equal the CPU's.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from bitlane.errors import DataError
-from bitlane.support.hashing import FIRST, FRACTION, PLACE, SECOND
+from bitlane.support.hashing import FRACTION_BITS, GOLDEN_RATIO, MULTIPLIERS
 
-from ..groups import GROUP, TINY, Groups
+from ..groups import GROUP, MIN_SCALE, Groups
 from ..wire import PayloadError
 
 triton: Any = import_module("triton")
@@ -24,18 +24,23 @@ tl: Any = import_module("triton.language")
 OPTIONS = {"enable_fp_fusion": False}  # of the compiler
 
 _FULL = tl.constexpr(GROUP)
-_OCTETS = tl.constexpr(GROUP // 8)  # of codes: eight of them are as many bytes as a code has bits
-_TINY = tl.constexpr(float(TINY))
-_FRACTION = tl.constexpr(FRACTION)
-_PLACE, _FIRST, _SECOND = tl.constexpr(PLACE), tl.constexpr(FIRST), tl.constexpr(SECOND)
-_WHOLE = tl.constexpr(float(2**23))  # from here on a float32 has no fraction
+_OCTETS = tl.constexpr(GROUP // 8)  # of codes: eight codes of b bits are b bytes
+_MIN_SCALE = tl.constexpr(float(MIN_SCALE))
+_FRACTION_BITS = tl.constexpr(FRACTION_BITS)
+_GOLDEN_RATIO = tl.constexpr(GOLDEN_RATIO)
+_MULTIPLIER_1, _MULTIPLIER_2 = tl.constexpr(MULTIPLIERS[0]), tl.constexpr(MULTIPLIERS[1])
+_NO_FRACTION = tl.constexpr(float(2**23))  # a float32 this large has no fraction
 
 
 def encode(values: Tensor, groups: Groups, bits: int, residual: Tensor | None, seed: int | None) -> Tensor:
-    """The body uint8 of `linear.encode`, or with one bit that of `sign.encode`, on the device of `values`.
+    """Encode values on their device as `linear.encode` does, or for 1 bit as `sign.encode` does.
 
-    Values that are not finite are not looked for, since that would wait for the device: DDPCompression has done so.
-    DataError where groups are not those of a single run of values, or tensors not contiguous float32.
+    Values are not checked for NaN and infinity, since that would wait for the device: DDPCompression checks them.
+
+    Raises
+    ------
+    DataError
+        For groups of more than one run, and for tensors that are not contiguous float32.
     """
     _check(values, groups)
     if residual is not None:
@@ -43,21 +48,25 @@ def encode(values: Tensor, groups: Groups, bits: int, residual: Tensor | None, s
     body = torch.empty(4 * len(groups) + groups.all_code_bytes(bits), dtype=torch.uint8, device=values.device)
     if len(groups):
         steps, codes = body[: 4 * len(groups)].view(torch.float32), body[4 * len(groups) :]
-        kept = values if residual is None else residual
-        feedback, random = residual is not None, seed is not None
+        signed_seed = None if seed is None else _signed(seed)
         _encode[(len(groups),)](
-            values, kept, steps, codes, groups.count, _signed(seed or 0), bits, _lanes(bits), feedback, random,
-            **OPTIONS,
+            values, residual, steps, codes, groups.count, signed_seed, bits, _lanes(bits), **OPTIONS
         )  # fmt: skip
     return body
 
 
 def decode(body: Tensor, groups: Groups, bits: int, out: Tensor, add: bool) -> None:
-    """Write, or add, the values of a body to `out` float32 [groups.count]; PayloadError for a body of other length."""
+    """Write the decoded values to `out` float32 [groups.count], or add them to it.
+
+    Raises
+    ------
+    PayloadError
+        If the body has another length.
+    """
     _check(out, groups)
     if body.dtype != torch.uint8 or body.shape != (4 * len(groups) + groups.all_code_bytes(bits),):
-        what = f"{body.dtype} {tuple(body.shape)}"
-        raise PayloadError(f"a body {what} is not that of {groups.count} values at {bits} bits")
+        found = f"{body.dtype} {tuple(body.shape)}"
+        raise PayloadError(f"body is {found}, which is not that of {groups.count} values at {bits} bits")
     if len(groups):
         steps, codes = body[: 4 * len(groups)].clone().view(torch.float32), body[4 * len(groups) :]
         _decode[(len(groups),)](
@@ -67,72 +76,72 @@ def decode(body: Tensor, groups: Groups, bits: int, out: Tensor, add: bool) -> N
 
 def _check(values: Tensor, groups: Groups) -> None:
     if values.dtype != torch.float32 or values.shape != (groups.count,) or not values.is_contiguous():
-        raise DataError(f"{values.dtype} {tuple(values.shape)}, where contiguous float32 ({groups.count},) is needed")
+        found = f"{values.dtype} {tuple(values.shape)}"
+        raise DataError(f"tensor is {found}; a GPU codec needs contiguous float32 ({groups.count},)")
     if len(groups) != triton.cdiv(groups.count, GROUP):
-        raise DataError("groups of several runs: on a GPU, groups are those of one run of values")
+        raise DataError("groups of several runs: a GPU codec takes the groups of a single run of values")
 
 
 def _lanes(bits: int) -> int:
-    """Bytes of eight codes, as the power of two that a block's side has to be."""
+    """Bytes of eight codes, rounded up to a power of two, as the side of a block must be."""
     lanes: int = triton.next_power_of_2(bits)
     return lanes
 
 
 def _signed(seed: int) -> int:
-    """The same 32 bits as a number that a kernel takes for int32, whatever it is."""
+    """The same 32 bits as an int32, so that the kernel's signature does not depend on the seed."""
     return (seed + 2**31) % 2**32 - 2**31
 
 
 @triton.jit(do_not_specialize=["seed"])  # type: ignore[untyped-decorator]
 def _encode(
     values: tl.tensor,
-    kept: tl.tensor,
+    residual: tl.tensor,
     steps: tl.tensor,
     codes: tl.tensor,
     total: tl.tensor,
     seed: tl.tensor,
     bits: tl.constexpr,
     lanes: tl.constexpr,
-    feedback: tl.constexpr,
-    random: tl.constexpr,
 ) -> None:
+    """Encode one group. `residual` may be None, `seed` None rounds to the nearest; Triton compiles both cases."""
     group = tl.program_id(0)
     begin = group.to(tl.int64) * _FULL
     octets = tl.arange(0, _OCTETS)
     eight = tl.arange(0, 8)
-    places = begin + octets[:, None] * 8 + eight[None, :]
-    there = places < total
-    x = tl.load(values + places, mask=there, other=0.0)
-    if feedback:
-        x += tl.load(kept + places, mask=there, other=0.0)
+    indices = begin + octets[:, None] * 8 + eight[None, :]
+    valid = indices < total
+    x = tl.load(values + indices, mask=valid, other=0.0)
+    if residual is not None:
+        x += tl.load(residual + indices, mask=valid, other=0.0)
     magnitude = tl.abs(x)
-    most: tl.constexpr = 1.0 if bits == 1 else 2.0 ** (bits - 1) - 1
+    max_level: tl.constexpr = 1.0 if bits == 1 else 2.0 ** (bits - 1) - 1
     if bits == 1:
         count = tl.minimum(total - begin, _FULL).to(tl.float32)
-        scale = tl.math.div_rn(_sum(magnitude), count)
+        scale = tl.math.div_rn(_tree_sum(magnitude), count)
     else:
         scale = tl.max(tl.max(magnitude, axis=1), axis=0)
-        scale = tl.where(scale < _TINY, 0.0, scale)
-    step = tl.math.div_rn(scale, most)
+        scale = tl.where(scale < _MIN_SCALE, 0.0, scale)
+    step = tl.math.div_rn(scale, max_level)
     if bits == 1:
-        whole = tl.where(x >= 0, 1.0, -1.0)
+        level = tl.where(x >= 0, 1.0, -1.0)
         code = tl.where(x >= 0, 1, 0)
     else:
-        inverse = tl.where(scale > 0, tl.math.div_rn(most, scale), 0.0)
-        if random:
-            word = places.to(tl.uint32) * _PLACE + seed.to(tl.uint32)
-            word = (word ^ (word >> 16)) * _FIRST
-            word = (word ^ (word >> 15)) * _SECOND
-            drawn = (word >> (32 - _FRACTION)).to(tl.int32)
-            fixed = _rint(x * (inverse * 2.0**_FRACTION)).to(tl.int32)
-            whole = tl.minimum((fixed + drawn) >> _FRACTION, most).to(tl.float32)
+        inverse = tl.where(scale > 0, tl.math.div_rn(max_level, scale), 0.0)
+        if seed is not None:
+            word = indices.to(tl.uint32) * _GOLDEN_RATIO + seed.to(tl.uint32)
+            word = (word ^ (word >> 16)) * _MULTIPLIER_1
+            word = (word ^ (word >> 15)) * _MULTIPLIER_2
+            draw = (word >> (32 - _FRACTION_BITS)).to(tl.int32)
+            fixed = _rint(x * (inverse * 2.0**_FRACTION_BITS)).to(tl.int32)
+            level = tl.minimum((fixed + draw) >> _FRACTION_BITS, max_level).to(tl.float32)
         else:
-            whole = _rint(x * inverse)
-        code = (whole + most).to(tl.int32)
+            level = _rint(x * inverse)
+        code = (level + max_level).to(tl.int32)
     tl.store(steps + group, step)
-    if feedback:
-        tl.store(kept + places, x - whole * step, mask=there)
-    code = tl.where(there, code, 0).to(tl.uint64)
+    if residual is not None:
+        tl.store(residual + indices, x - level * step, mask=valid)
+    code = tl.where(valid, code, 0).to(tl.uint64)
     joined = tl.sum(code << (bits * eight[None, :]).to(tl.uint64), axis=1)
     lane = tl.arange(0, lanes)
     byte = (joined[:, None] >> (8 * lane[None, :]).to(tl.uint64)) & 255
@@ -162,26 +171,26 @@ def _decode(
     eight = tl.arange(0, 8)
     code = ((joined[:, None] >> (bits * eight[None, :]).to(tl.uint64)) & (2**bits - 1)).to(tl.int32)
     if bits == 1:
-        whole = (2 * code - 1).to(tl.float32)
+        level = (2 * code - 1).to(tl.float32)
     else:
-        whole = (code - (2 ** (bits - 1) - 1)).to(tl.float32)
-    places = begin + octets[:, None] * 8 + eight[None, :]
-    value = whole * tl.load(steps + group)
+        level = (code - (2 ** (bits - 1) - 1)).to(tl.float32)
+    indices = begin + octets[:, None] * 8 + eight[None, :]
+    value = level * tl.load(steps + group)
     if add:
-        value += tl.load(out + places, mask=places < total, other=0.0)
-    tl.store(out + places, value, mask=places < total)
+        value += tl.load(out + indices, mask=indices < total, other=0.0)
+    tl.store(out + indices, value, mask=indices < total)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _rint(x: tl.tensor) -> tl.tensor:
-    """To the nearest, ties to even, below 2**23: the sum has no room for a fraction."""
-    whole = (tl.abs(x) + _WHOLE) - _WHOLE
-    return tl.where(x < 0, -whole, whole) + 0.0
+    """Round to the nearest, ties to even, for |x| < 2**23: adding 2**23 leaves no bits for a fraction."""
+    rounded = (tl.abs(x) + _NO_FRACTION) - _NO_FRACTION
+    return tl.where(x < 0, -rounded, rounded) + 0.0
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _sum(magnitudes: tl.tensor) -> tl.tensor:
-    """Of a full group, each half onto the other."""
+def _tree_sum(magnitudes: tl.tensor) -> tl.tensor:
+    """Sum a full group as a binary tree."""
     sums = tl.reshape(magnitudes, (_FULL,))
     for level in tl.static_range(9):
         sums = tl.sum(tl.reshape(sums, (2, _FULL >> (level + 1))), axis=0)

@@ -1,4 +1,4 @@
-"""Selection by threshold on a GPU: every block counts, the counts are added up, every block writes."""
+"""Selection by threshold on a GPU: each block counts, a prefix sum gives the offsets, each block writes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,14 @@ _BLOCK = 1024
 
 
 def select(values: Tensor, threshold: float) -> tuple[Tensor, Tensor]:
-    """Places int64 [k] and values float32 [k] as `codecs.select.select` has them, on the device of `values`.
+    """Select as `codecs.select.select` does, on the device of the contiguous float32 [n] `values`.
 
-    values: float32 [n], contiguous. Waits for the device, which has to say how many there are.
+    Waits for the device, because the number of selected values sets the size of the result.
+
+    Returns
+    -------
+    indices : int64 [k]
+    values : float32 [k]
     """
     blocks = triton.cdiv(len(values), _BLOCK)
     least = float(np.float32(threshold))
@@ -27,19 +32,19 @@ def select(values: Tensor, threshold: float) -> tuple[Tensor, Tensor]:
         _count[(blocks,)](values, counts, len(values), least, _BLOCK)
     ends = counts.cumsum(0)
     total = int(ends[-1])
-    places = torch.empty(total, dtype=torch.int64, device=values.device)
+    indices = torch.empty(total, dtype=torch.int64, device=values.device)
     found = torch.empty(total, dtype=torch.float32, device=values.device)
     if total:
-        _write[(blocks,)](values, ends, places, found, len(values), least, _BLOCK)
-    return places, found
+        _write[(blocks,)](values, ends, indices, found, len(values), least, _BLOCK)
+    return indices, found
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _count(values: tl.tensor, counts: tl.tensor, total: tl.tensor, least: tl.tensor, size: tl.constexpr) -> None:
     block = tl.program_id(0)
-    places = block.to(tl.int64) * size + tl.arange(0, size)
-    x = tl.load(values + places, mask=places < total, other=0.0)
-    chosen = ((tl.abs(x) >= least) & (places < total)).to(tl.int32)
+    indices = block.to(tl.int64) * size + tl.arange(0, size)
+    x = tl.load(values + indices, mask=indices < total, other=0.0)
+    chosen = ((tl.abs(x) >= least) & (indices < total)).to(tl.int32)
     tl.store(counts + block + 1, tl.sum(chosen, axis=0).to(tl.int64))
 
 
@@ -54,9 +59,9 @@ def _write(
     size: tl.constexpr,
 ) -> None:
     block = tl.program_id(0)
-    places = block.to(tl.int64) * size + tl.arange(0, size)
-    x = tl.load(values + places, mask=places < total, other=0.0)
-    chosen = (tl.abs(x) >= least) & (places < total)
+    indices = block.to(tl.int64) * size + tl.arange(0, size)
+    x = tl.load(values + indices, mask=indices < total, other=0.0)
+    chosen = (tl.abs(x) >= least) & (indices < total)
     at = tl.load(starts + block) + tl.cumsum(chosen.to(tl.int32), axis=0) - 1
-    tl.store(to + at, places, mask=chosen)
+    tl.store(to + at, indices, mask=chosen)
     tl.store(found + at, x, mask=chosen)

@@ -1,4 +1,4 @@
-"""The codecs' loops, compiled by numba: imported only where numba is."""
+"""The codecs' loops, compiled by numba. Imported only when numba is installed."""
 
 from .decode import decode
 from .encode import encode

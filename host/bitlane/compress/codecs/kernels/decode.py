@@ -1,4 +1,4 @@
-"""Bytes to values: what `encode` wrote, a tile of groups at a time."""
+"""Bytes to values: the inverse of `encode`, a tile of groups at a time."""
 
 from __future__ import annotations
 
@@ -6,80 +6,95 @@ from typing import Any
 
 import numpy as np
 
-from .common import EIGHT, FULL, ONE, TILE_WORDS, ZERO, Array, f32, kernel, levels, masks, part, tile, u64
+from .common import (
+    EIGHT,
+    FULL,
+    ONE,
+    TILE_WORDS,
+    ZERO,
+    Array,
+    code_to_level,
+    f32,
+    inline,
+    kernel,
+    low_half_masks,
+    tile,
+    u64,
+)
 
 
 @kernel
 def decode(body: Array, steps: Array, lengths: Array, bits: Any, out: Array, add: bool) -> None:
-    """Writes, or adds, the values that `encode` wrote."""
+    """Write the values that `encode` encoded to `out`, or add them to it."""
     bits = u64(bits)
-    by, most = levels(bits)
     words, packed = np.empty(TILE_WORDS, np.uint64), np.empty(TILE_WORDS, np.uint64)
-    whole = bits == EIGHT
-    codes = body if whole else words.view(np.uint8)
+    byte_codes = bits == EIGHT
+    codes = body if byte_codes else words.view(np.uint8)
     first, begin, at = ZERO, ZERO, ZERO
     while first < u64(len(lengths)):
-        last, there = tile(lengths, first)
-        filled = at if whole else ZERO
-        at = at + there if whole else _unpack(body, at, there, bits, packed, words)
+        last, count_of_tile = tile(lengths, first)
+        read = at if byte_codes else ZERO
+        at = at + count_of_tile if byte_codes else _unpack(body, at, count_of_tile, bits, packed, words)
         for g in range(first, last):
             count = u64(lengths[g])
             if count == FULL:
-                _values(codes, filled, out, begin, FULL, steps[g], by, most, add)
+                _values(codes, read, out, begin, FULL, steps[g], bits, add)
             else:
-                _values(codes, filled, out, begin, count, steps[g], by, most, add)
+                _values(codes, read, out, begin, count, steps[g], bits, add)
             begin += count
-            filled += count
+            read += count
         first = last
 
 
-@part
-def _values(codes: Array, at: Any, out: Array, begin: Any, count: Any, step: Any, by: Any, most: Any, add: Any) -> None:
+@inline
+def _values(codes: Array, at: Any, out: Array, begin: Any, count: Any, step: Any, bits: Any, add: Any) -> None:
+    factor, offset = code_to_level(bits)
     if add:
         for i in range(count):
-            out[begin + i] = out[begin + i] + (f32(codes[at + i]) * by - most) * step
+            out[begin + i] = out[begin + i] + (f32(codes[at + i]) * factor - offset) * step
     else:
         for i in range(count):
-            out[begin + i] = (f32(codes[at + i]) * by - most) * step
+            out[begin + i] = (f32(codes[at + i]) * factor - offset) * step
 
 
-@part
+@inline
 def _unpack(body: Array, at: Any, count: Any, bits: Any, packed: Array, codes: Array) -> Any:
-    """Reads the codes of a tile that `_pack` wrote, and returns where they end."""
+    """Unpack the codes of a tile that `encode` packed; return where they end in the body."""
     words = (count + u64(7)) >> u64(3)
     source, size = packed.view(np.uint8), (count * bits + u64(7)) >> u64(3)
     for i in range(size):
         source[i] = body[at + i]
     if bits == ONE:
-        _spread(packed.view(np.uint8), words, ONE, codes)
+        _unpack_words(packed.view(np.uint8), words, ONE, codes)
     elif bits == u64(2):
-        _spread(packed.view(np.uint16), words, u64(2), codes)
+        _unpack_words(packed.view(np.uint16), words, u64(2), codes)
     elif bits == u64(4):
-        _spread(packed.view(np.uint32), words, u64(4), codes)
+        _unpack_words(packed.view(np.uint32), words, u64(4), codes)
     else:
-        _part(packed, words, bits, codes)
-        _spread(codes, words, bits, codes)
+        _split_stream(packed, words, bits, codes)
+        _unpack_words(codes, words, bits, codes)
     return at + size
 
 
-@part
-def _spread(words: Array, count: Any, bits: Any, to: Array) -> None:
-    one, two, four = masks(bits)
-    by = EIGHT - bits
+@inline
+def _unpack_words(words: Array, count: Any, bits: Any, to: Array) -> None:
+    """The inverse of `pack_words`."""
+    one, two, four = low_half_masks(bits)
+    shift = EIGHT - bits
     for i in range(count):
         x = u64(words[i])
-        x = (x & four) | ((x & (four << (u64(4) * bits))) << (u64(4) * by))
-        x = (x & two) | ((x & (two << (u64(2) * bits))) << (u64(2) * by))
-        to[i] = (x & one) | ((x & (one << bits)) << by)
+        x = (x & four) | ((x & (four << (u64(4) * bits))) << (u64(4) * shift))
+        x = (x & two) | ((x & (two << (u64(2) * bits))) << (u64(2) * shift))
+        to[i] = (x & one) | ((x & (one << bits)) << shift)
 
 
-@part
-def _part(stream: Array, count: Any, bits: Any, to: Array) -> None:
-    """The words of 8 b bits that a stream of words is made of."""
+@inline
+def _split_stream(stream: Array, count: Any, bits: Any, to: Array) -> None:
+    """Split a bit stream into words of 8 * bits bits."""
     width = EIGHT * bits
     mask = (ONE << width) - ONE
     for i in range(count):
         at = i * width
-        low, by = stream[at >> u64(6)], at & u64(63)
+        low, shift = stream[at >> u64(6)], at & u64(63)
         high = stream[(at >> u64(6)) + ONE]
-        to[i] = ((low >> by) | ((high << ONE) << (u64(63) - by))) & mask
+        to[i] = ((low >> shift) | ((high << ONE) << (u64(63) - shift))) & mask

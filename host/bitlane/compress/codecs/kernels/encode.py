@@ -1,7 +1,7 @@
-"""Values to bytes: the formulas of `linear` and `sign`, a tile of groups at a time, so that all stays in the L1 cache.
+"""Values to bytes: the formulas of `linear` and `sign`, a tile of groups at a time, so that the data stay in L1.
 
-Signs are codes of one bit, with the group's mean magnitude for a step. LLVM makes vector code of the loops, and fuses
-no multiply-add as long as `fastmath` is off.
+Signs are codes of one bit whose step is the group's mean magnitude. LLVM vectorizes the loops, and fuses no
+multiply-add because `fastmath` is off.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from bitlane.support.hashing import FIRST, FRACTION, PLACE, SECOND
+from bitlane.support.hashing import FRACTION_BITS, GOLDEN_RATIO, MULTIPLIERS
 
-from ..groups import TINY
+from ..groups import MIN_SCALE
 from .common import (
     EIGHT,
     FULL,
@@ -20,12 +20,12 @@ from .common import (
     TILE_WORDS,
     ZERO,
     Array,
+    code_to_level,
     f32,
     i32,
+    inline,
     kernel,
-    levels,
-    part,
-    squeeze,
+    pack_words,
     tile,
     u8,
     u32,
@@ -33,183 +33,182 @@ from .common import (
 )
 from .instructions import prefetch
 
-MAGNITUDE, INFINITY = u32(0x7FFFFFFF), u32(0x7F800000)
-AHEAD = u64(2) * FULL  # as far as memory is asked for before it is needed
-LINE = u64(16)  # values of a line of the cache
+MAGNITUDE_MASK, INFINITY = u32(0x7FFFFFFF), u32(0x7F800000)
+PREFETCH_DISTANCE = u64(2) * FULL  # values
+CACHE_LINE = u64(16)  # values
+MULTIPLIER_1, MULTIPLIER_2 = MULTIPLIERS  # numba takes plain integers as constants
 
 
 @kernel
 def encode(
-    values: Array,
-    source: Array,
-    residual: Array,
-    feedback: bool,
-    lengths: Array,
-    bits: Any,
-    random: bool,
-    seed: Any,
-    steps: Array,
-    out: Array,
+    values: Array, source: Array, residual: Array, lengths: Array, bits: Any, seed: Any, steps: Array, out: Array
 ) -> Any:
-    """Writes steps and codes; returns -1, or the first group that no step fits.
+    """Write steps and codes; return -1, or the first group whose step is not finite.
 
-    source: where the sums of values and residual are: `residual` with feedback, else `values`.
+    residual: empty without error feedback. source: what is encoded, `residual` with error feedback, else `values`.
+    seed: of stochastic rounding; negative rounds to the nearest.
     """
+    stochastic, feedback = seed >= 0, len(residual) > 0
     bits, seed = u64(bits), u32(seed)
-    by, most = levels(bits)
+    _, max_level = code_to_level(bits)
     magnitudes, sums = source.view(np.uint32), np.empty(FULL, np.float32)
-    top = np.empty(1, np.uint32)
-    scale = top.view(np.float32)
+    scale_bits = np.empty(1, np.uint32)
+    scale = scale_bits.view(np.float32)
     words, packed = np.empty(TILE_WORDS, np.uint64), np.empty(TILE_WORDS, np.uint64)
-    whole = bits == EIGHT
-    codes = out if whole else words.view(np.uint8)
+    byte_codes = bits == EIGHT
+    codes = out if byte_codes else words.view(np.uint8)
     first, begin, at = ZERO, ZERO, ZERO
     while first < u64(len(lengths)):
-        last, there = tile(lengths, first)
-        filled = at if whole else ZERO
+        last, count_of_tile = tile(lengths, first)
+        filled = at if byte_codes else ZERO
         for g in range(first, last):
             count = u64(lengths[g])
             if feedback:
                 _add(values, residual, begin, count)
-                _ahead(residual, begin)
-            _ahead(values, begin)
+                _prefetch_ahead(residual, begin)
+            _prefetch_ahead(values, begin)
             if bits == ONE:
-                scale[0] = _sum(source, begin, count, sums) / f32(count)
+                scale[0] = _sum_of_magnitudes(source, begin, count, sums) / f32(count)
             else:
-                top[0] = _top(magnitudes, begin, count)
-            if top[0] >= INFINITY:
+                scale_bits[0] = _max_magnitude(magnitudes, begin, count)
+            if scale_bits[0] >= INFINITY:
                 return np.int64(g)
-            if bits != ONE and scale[0] < TINY:
+            if bits != ONE and scale[0] < MIN_SCALE:
                 scale[0] = f32(0)
-            step, inverse = scale[0] / most, most / scale[0] if scale[0] > f32(0) else f32(0)
+            step, inverse = scale[0] / max_level, max_level / scale[0] if scale[0] > f32(0) else f32(0)
             steps[g] = step
             if bits == ONE:
                 _signs(source, begin, count, codes, filled)
-            elif random:
-                _random(source, begin, count, inverse, most, seed, codes, filled)
+            elif stochastic:
+                _stochastic(source, begin, count, inverse, max_level, seed, codes, filled)
             else:
-                _nearest(source, begin, count, inverse, most, codes, filled)
+                _nearest(source, begin, count, inverse, max_level, codes, filled)
             if feedback:
-                _left(residual, begin, count, step, by, most, codes, filled)
+                _update_residual(residual, begin, count, step, bits, codes, filled)
             begin += count
             filled += count
-        if whole:
+        if byte_codes:
             at = filled
         else:
             for i in range(u64(7)):
                 codes[filled + i] = u8(0)
-            at = _pack(words, there, bits, packed, out, at)
+            at = _pack(words, count_of_tile, bits, packed, out, at)
         first = last
     return np.int64(-1)
 
 
-@part
-def _ahead(array: Array, begin: Any) -> None:
-    for i in range(begin + AHEAD, min(begin + AHEAD + FULL, u64(len(array))), LINE):
+@inline
+def _prefetch_ahead(array: Array, begin: Any) -> None:
+    ahead = begin + PREFETCH_DISTANCE
+    for i in range(ahead, min(ahead + FULL, u64(len(array))), CACHE_LINE):
         prefetch(array, i)
 
 
-@part
+@inline
 def _add(values: Array, residual: Array, begin: Any, count: Any) -> None:
     for i in range(count):
         residual[begin + i] = values[begin + i] + residual[begin + i]
 
 
-@part
-def _top(words: Array, begin: Any, count: Any) -> Any:
-    """The largest magnitude, as bits; numbers beyond the largest are beyond INFINITY."""
+@inline
+def _max_magnitude(words: Array, begin: Any, count: Any) -> Any:
+    """The largest magnitude as bits; a NaN or an infinity is at least INFINITY."""
     top = u32(0)
     for i in range(count):
-        top = max(top, u32(words[begin + i] & MAGNITUDE))
+        top = max(top, u32(words[begin + i] & MAGNITUDE_MASK))
     return top
 
 
-@part
-def _half(sums: Array, width: Any) -> None:
+@inline
+def _add_halves(sums: Array, width: Any) -> None:
     for i in range(width):
         sums[i] = sums[i] + sums[i + width]
 
 
-@part
-def _sum(source: Array, begin: Any, count: Any, sums: Array) -> Any:
-    """The magnitudes' sum, each half of 512 onto the other."""
+@inline
+def _sum_of_magnitudes(source: Array, begin: Any, count: Any, sums: Array) -> Any:
+    """The sum of the magnitudes as a binary tree over 512 values."""
     for i in range(count):
         sums[i] = abs(source[begin + i])
     for i in range(count, FULL):
         sums[i] = f32(0)
-    _half(sums, u64(256))
-    _half(sums, u64(128))
-    _half(sums, u64(64))
-    _half(sums, u64(32))
-    _half(sums, u64(16))
-    _half(sums, EIGHT)
-    _half(sums, u64(4))
-    _half(sums, u64(2))
+    _add_halves(sums, u64(256))
+    _add_halves(sums, u64(128))
+    _add_halves(sums, u64(64))
+    _add_halves(sums, u64(32))
+    _add_halves(sums, u64(16))
+    _add_halves(sums, EIGHT)
+    _add_halves(sums, u64(4))
+    _add_halves(sums, u64(2))
     return sums[0] + sums[1]
 
 
-@part
+@inline
 def _signs(source: Array, begin: Any, count: Any, codes: Array, at: Any) -> None:
     for i in range(count):
         codes[at + i] = u8(source[begin + i] >= f32(0))
 
 
-@part
-def _nearest(source: Array, begin: Any, count: Any, inverse: Any, most: Any, codes: Array, at: Any) -> None:
+@inline
+def _nearest(source: Array, begin: Any, count: Any, inverse: Any, max_level: Any, codes: Array, at: Any) -> None:
     for i in range(count):
-        codes[at + i] = u8(i32(np.rint(source[begin + i] * inverse) + most))
+        codes[at + i] = u8(i32(np.rint(source[begin + i] * inverse) + max_level))
 
 
-@part
-def _random(source: Array, begin: Any, count: Any, inverse: Any, most: Any, seed: Any, codes: Array, at: Any) -> None:
-    base = u32(u32(begin) * u32(PLACE) + seed)
-    fine, bias, limit = inverse * f32(1 << FRACTION), u32(most) << u32(FRACTION), u32(u32(most) * u32(2))
+@inline
+def _stochastic(
+    source: Array, begin: Any, count: Any, inverse: Any, max_level: Any, seed: Any, codes: Array, at: Any
+) -> None:
+    base = u32(u32(begin) * u32(GOLDEN_RATIO) + seed)
+    fine = inverse * f32(1 << FRACTION_BITS)
+    bias, limit = u32(max_level) << u32(FRACTION_BITS), u32(u32(max_level) * u32(2))
     for i in range(count):
-        x = u32(u32(i) * u32(PLACE) + base)
-        x = u32(u32(x ^ (x >> u32(16))) * u32(FIRST))
-        x = u32(u32(x ^ (x >> u32(15))) * u32(SECOND))
-        steps = u32(i32(np.rint(source[begin + i] * fine))) + (x >> u32(32 - FRACTION)) + bias
-        codes[at + i] = u8(min(u32(u32(steps) >> u32(FRACTION)), limit))
+        x = u32(u32(i) * u32(GOLDEN_RATIO) + base)
+        x = u32(u32(x ^ (x >> u32(16))) * u32(MULTIPLIER_1))
+        x = u32(u32(x ^ (x >> u32(15))) * u32(MULTIPLIER_2))
+        level = u32(i32(np.rint(source[begin + i] * fine))) + (x >> u32(32 - FRACTION_BITS)) + bias
+        codes[at + i] = u8(min(u32(u32(level) >> u32(FRACTION_BITS)), limit))
 
 
-@part
-def _left(residual: Array, begin: Any, count: Any, step: Any, by: Any, most: Any, codes: Array, at: Any) -> None:
+@inline
+def _update_residual(residual: Array, begin: Any, count: Any, step: Any, bits: Any, codes: Array, at: Any) -> None:
+    factor, offset = code_to_level(bits)
     for i in range(count):
-        residual[begin + i] = residual[begin + i] - (f32(codes[at + i]) * by - most) * step
+        residual[begin + i] = residual[begin + i] - (f32(codes[at + i]) * factor - offset) * step
 
 
-@part
+@inline
 def _pack(codes: Array, count: Any, bits: Any, packed: Array, out: Array, at: Any) -> Any:
-    """Writes `count` codes of a tile, words of eight, to out[at:], and returns where they end."""
+    """Pack `count` codes of a tile, eight in a word, into out[at:]; return where they end."""
     words = (count + u64(7)) >> u64(3)
     if bits == ONE:
-        squeeze(codes, words, ONE, packed.view(np.uint8))
+        pack_words(codes, words, ONE, packed.view(np.uint8))
     elif bits == u64(2):
-        squeeze(codes, words, u64(2), packed.view(np.uint16))
+        pack_words(codes, words, u64(2), packed.view(np.uint16))
     elif bits == u64(4):
-        squeeze(codes, words, u64(4), packed.view(np.uint32))
+        pack_words(codes, words, u64(4), packed.view(np.uint32))
     else:
-        squeeze(codes, words, bits, packed)
-        _join(packed, words, bits)
+        pack_words(codes, words, bits, packed)
+        _join_stream(packed, words, bits)
     source, size = packed.view(np.uint8), (count * bits + u64(7)) >> u64(3)
     for i in range(size):
         out[at + i] = source[i]
     return at + size
 
 
-@part
-def _join(words: Array, count: Any, bits: Any) -> None:
-    """In place: the 8 b bits that each word has become those of a stream."""
+@inline
+def _join_stream(words: Array, count: Any, bits: Any) -> None:
+    """Join words of 8 * bits bits into one bit stream, in place."""
     width = EIGHT * bits
-    held, fill, at = ZERO, ZERO, ZERO
+    pending, fill, at = ZERO, ZERO, ZERO
     for i in range(count):
         word = words[i]
-        held |= word << fill
+        pending |= word << fill
         fill += width
         if fill >= u64(64):
-            words[at] = held
+            words[at] = pending
             at += ONE
             fill -= u64(64)
-            held = word >> (width - fill)
+            pending = word >> (width - fill)
     if fill > ZERO:
-        words[at] = held
+        words[at] = pending

@@ -1,4 +1,4 @@
-"""Instructions that numba has no word for."""
+"""Machine instructions that numba does not expose."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from numba import types
 ir: Any = import_module("llvmlite.ir")
 intrinsic: Any = import_module("numba.extending").intrinsic
 
-_READ, _KEEP, _DATA = 0, 3, 1  # what the instruction is told: LLVM's reference of llvm.prefetch
+_READ, _KEEP, _DATA = 0, 3, 1  # arguments of LLVM's llvm.prefetch: read, high locality, data cache
 
 
-def _prefetch(_: Any, array: Any, place: Any) -> Any:
-    """`prefetch(array, place)` asks for the line of memory that holds array[place], and waits for nothing."""
+def _prefetch(_: Any, array: Any, index: Any) -> Any:
+    """`prefetch(array, index)`: start loading the cache line of array[index], without waiting."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -25,14 +25,14 @@ def _prefetch(_: Any, array: Any, place: Any) -> Any:
         builder.call(function, [address, number(_READ), number(_KEEP), number(_DATA)])
         return context.get_dummy_value()
 
-    return types.void(array, place), code
+    return types.void(array, index), code
 
 
 prefetch = intrinsic(_prefetch)
 
 
-def _lowest(_: Any, word: Any) -> Any:
-    """`lowest(word)`: the place of the lowest bit that is 1 in a word that has one."""
+def _lowest_set_bit(_: Any, word: Any) -> Any:
+    """`lowest_set_bit(word)`: the index of the lowest bit that is 1; the word must not be 0."""
 
     def code(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.IntType(1)(1))
@@ -40,4 +40,4 @@ def _lowest(_: Any, word: Any) -> Any:
     return word(word), code
 
 
-lowest = intrinsic(_lowest)
+lowest_set_bit = intrinsic(_lowest_set_bit)

@@ -16,8 +16,8 @@ from bitlane.compress.compressors.micro import MiCRO
 from bitlane.errors import BitlaneError
 from bitlane.support.text import align_columns
 
-from .gradients import KINDS, Gradients
-from .study import SETTLING, DensityResult, run
+from .gradients import KINDS, SyntheticGradients
+from .study import SETTLING, DensityResult, run_density
 
 HEADS = ["gradients", "scale", "controller", "first in", "within", "least", "most", "total", "index", "bytes"]
 
@@ -54,8 +54,8 @@ def _table(arguments: argparse.Namespace) -> str:
             for scale in arguments.scales:
                 if sys.stderr.isatty():
                     print(f"\r\033[K{controller}, {kind}, {scale:g}", end="\r", file=sys.stderr, flush=True)
-                gradients = Gradients(kind, scale, arguments.values, arguments.seed)
-                outcome = run(compressor, gradients, arguments.ranks, arguments.steps)
+                gradients = SyntheticGradients(kind, scale, arguments.values, arguments.seed)
+                outcome = run_density(compressor, gradients, arguments.ranks, arguments.steps)
                 rows.append([kind, f"{scale:g}", controller, *cells(outcome)])
     return align_columns(rows)
 

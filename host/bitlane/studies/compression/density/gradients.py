@@ -34,7 +34,7 @@ KINDS = (*_DRAWS, "layers", "uneven", "falling")
 
 
 @dataclass(frozen=True)
-class Gradients:
+class SyntheticGradients:
     """Gradients float32 [n] of each rank and step, drawn from `seed`.
 
     Attributes

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bitlane.compress.collectives.cost_model import LinkModel
+from bitlane.compress.collectives.cost_model import AlphaBetaModel
 from bitlane.compress.collectives.link import Link
-from bitlane.compress.collectives.transport import MemoryTransport, together
-from bitlane.compress.compressor import Parameter
+from bitlane.compress.collectives.transport import ThreadTransport, run_ranks_in_threads
+from bitlane.compress.compressor import ParameterSpan
 from bitlane.compress.compressors.micro import MiCRO
-from bitlane.compress.compressors.topk import share
+from bitlane.compress.compressors.topk import density_count
 
-from .gradients import Gradients
+from .gradients import SyntheticGradients
 
 BAND = 0.1  # of the density asked for
 SETTLING = 20  # steps until it has to be held
@@ -68,12 +68,14 @@ class DensityResult:
         return within
 
 
-def run(compressor: MiCRO, gradients: Gradients, ranks: int, steps: int) -> DensityResult:
+def run_density(compressor: MiCRO, gradients: SyntheticGradients, ranks: int, steps: int) -> DensityResult:
     """Every rank a thread."""
     n = gradients.n
 
-    def work(transport: MemoryTransport) -> tuple[list[list[int]], int, int]:
-        reducer = compressor.reducer([Parameter(0, (n,))], Link(transport, ""), LinkModel(), torch.device("cpu"))
+    def work(transport: ThreadTransport) -> tuple[list[list[int]], int, int]:
+        reducer = compressor.reducer(
+            [ParameterSpan(0, (n,))], Link(transport, ""), AlphaBetaModel(), torch.device("cpu")
+        )
         counts, index_bytes = [], 0
         for step in range(steps):
             vector = torch.from_numpy(gradients.of(transport.rank, step))
@@ -82,13 +84,15 @@ def run(compressor: MiCRO, gradients: Gradients, ranks: int, steps: int) -> Dens
             index_bytes += reducer.index_bytes
         return counts, index_bytes, transport.sent
 
-    found = together(ranks, work)
+    found = run_ranks_in_threads(ranks, work)
     counts = np.array(found[0][0])
     sent, index_bytes = sum(each[2] for each in found), sum(each[1] for each in found)
     parts = np.array([n * (part + 1) // ranks - n * part // ranks for part in range(ranks)])
     of = (np.arange(steps)[:, None] + np.arange(ranks)) % ranks
     entropy = sum(map(entropy_bytes, parts[of].ravel().tolist(), counts.ravel().tolist()))
-    return DensityResult(share(compressor.density, n), counts, index_bytes, entropy, sent, authors_bytes(counts))
+    return DensityResult(
+        density_count(compressor.density, n), counts, index_bytes, entropy, sent, authors_bytes(counts)
+    )
 
 
 def entropy_bytes(n: int, k: int) -> float:

@@ -17,13 +17,13 @@ from bitlane.compress.compressors.lowrank import LQSGD, PowerSGD
 from bitlane.compress.compressors.micro import MiCRO
 from bitlane.compress.compressors.topk import TopK
 from bitlane.compress.training.images import Images, load_images
-from bitlane.studies.privacy.attack import Attack, Pixels, invert
-from bitlane.studies.privacy.knowledge import Compare, knowing, naive
+from bitlane.studies.privacy.attack import Attack, PixelFormat, invert
+from bitlane.studies.privacy.knowledge import Compare, codec_agnostic, codec_aware
 from bitlane.studies.privacy.similarity import similarity
-from bitlane.studies.privacy.victim import Victim, bytes_sent, sent, smooth_network
+from bitlane.studies.privacy.victim import Victim, decoded_payloads, smooth_network, step_bytes
 
-from ..claim import Say
-from .sizes import Size
+from ..claim import Log
+from .sizes import LQSGDSize
 
 CODECS: dict[str, Compressor | None] = {
     "none": None,
@@ -48,7 +48,7 @@ BATCH, RATE = 32, 0.1  # of the victim's training
 
 
 @dataclass(frozen=True)
-class Attempt:
+class AttackResult:
     """What an attacker found. scores: float64 [images], SSIM. found: float32 [images, channels, side, side]."""
 
     scores: NDArray[np.float64]
@@ -60,7 +60,7 @@ class Target:
     """Images that are attacked, [k], behind one network's gradients, and images that the attacker rehearses with."""
 
     victim: Victim
-    pixels: Pixels
+    pixels: PixelFormat
     images: Tensor
     classes: Tensor
     rehearsal: Tensor
@@ -70,56 +70,56 @@ class Target:
         """float32 [k, steps, n]: of a rank that has the same image in every step."""
         return _payloads(self.victim, compressor, self.images, self.classes, steps)
 
-    def attempt(self, compare: Compare, attack: Attack) -> Attempt:
+    def attempt(self, compare: Compare, attack: Attack) -> AttackResult:
         found = invert(self.victim, compare, self.classes, self.pixels, attack)
-        return Attempt(similarity(self.images, found, self.pixels.most - self.pixels.least), found)
+        return AttackResult(similarity(self.images, found, self.pixels.most - self.pixels.least), found)
 
 
-def target(name: str, trained: int, size: Size) -> Target:
+def target(name: str, trained: int, size: LQSGDSize) -> Target:
     """The first images of a set, behind a network that saw other images in `trained` steps."""
     images = load_images(name)
     _, channels, side, _ = images.pixels.shape
     network = smooth_network(channels, side, seed=0)
     attacked, own = slice(0, size.attacked), slice(size.attacked, size.attacked + REHEARSED)
     _train(network, images, size.attacked + REHEARSED, trained)
-    pixels = Pixels(channels, side, float(images.pixels.min()), float(images.pixels.max()))
+    pixels = PixelFormat(channels, side, float(images.pixels.min()), float(images.pixels.max()))
     parts = [part for each in (attacked, own) for part in (images.pixels[each], images.classes[each])]
     return Target(Victim(network), pixels, *parts)
 
 
 @dataclass(frozen=True)
-class Case:
+class InversionCase:
     """A set, behind a network; of each codec the bytes of a step, and what the naive and the knowing attacker found."""
 
     name: str
     trained: int
     target: Target
     sent: dict[str, int]
-    naive: dict[str, Attempt]
-    knowing: dict[str, Attempt]
+    naive: dict[str, AttackResult]
+    knowing: dict[str, AttackResult]
 
 
-def case(name: str, trained: int, size: Size, say: Say) -> Case:
+def attack_all_codecs(name: str, trained: int, size: LQSGDSize, say: Log) -> InversionCase:
     """Every codec's payload of a first step, attacked twice; the naive attacker has rehearsed without compression."""
     aim = target(name, trained, size)
     _, attack = rehearsed(aim, None, Attack(steps=size.attack_steps))
     pair = aim.victim.gradients(aim.rehearsal, aim.rehearsal_classes)[:2]
-    found = Case(SETS[name], trained, aim, {}, {}, {})
+    found = InversionCase(SETS[name], trained, aim, {}, {}, {})
     for label, compressor in CODECS.items():
         say(f"inversion: {SETS[name]}, network trained for {trained} steps, {label}")
         payloads = aim.payloads(compressor)
-        found.sent[label] = bytes_sent(compressor, aim.victim.layout, list(pair))
-        found.naive[label] = aim.attempt(naive(payloads[:, -1]), attack)
+        found.sent[label] = step_bytes(compressor, aim.victim.layout, list(pair))
+        found.naive[label] = aim.attempt(codec_agnostic(payloads[:, -1]), attack)
         way, best = rehearsed(aim, compressor, attack)
-        compare = knowing(compressor, aim.victim.layout, payloads) if way else naive(payloads[:, -1])
+        compare = codec_aware(compressor, aim.victim.layout, payloads) if way else codec_agnostic(payloads[:, -1])
         found.knowing[label] = aim.attempt(compare, best)
     return found
 
 
-def repeated(aim: Target, compressor: Compressor | None, steps: int, size: Size) -> Attempt:
+def repeated(aim: Target, compressor: Compressor | None, steps: int, size: LQSGDSize) -> AttackResult:
     """The naive attack on the mean of `steps` payloads of the same gradient."""
     _, attack = rehearsed(aim, None, Attack(steps=size.attack_steps))
-    return aim.attempt(naive(aim.payloads(compressor, steps).mean(1)), attack)
+    return aim.attempt(codec_agnostic(aim.payloads(compressor, steps).mean(1)), attack)
 
 
 def rehearsed(aim: Target, compressor: Compressor | None, attack: Attack) -> tuple[bool, Attack]:
@@ -128,7 +128,7 @@ def rehearsed(aim: Target, compressor: Compressor | None, attack: Attack) -> tup
     payloads = _payloads(aim.victim, compressor, aim.rehearsal, aim.rehearsal_classes, 1).repeat(times, 1, 1)
     own = replace(aim, images=aim.rehearsal.repeat(times, 1, 1, 1), classes=aim.rehearsal_classes.repeat(times))
     tried = replace(attack, smoothness=torch.tensor(SMOOTHNESS).repeat_interleave(len(aim.rehearsal)))
-    ways = (naive(payloads[:, -1]), knowing(compressor, aim.victim.layout, payloads))
+    ways = (codec_agnostic(payloads[:, -1]), codec_aware(compressor, aim.victim.layout, payloads))
     scores = np.array([own.attempt(way, tried).scores.reshape(times, -1).mean(1) for way in ways])
     way, best = np.unravel_index(scores.argmax(), scores.shape)
     return bool(way), replace(attack, smoothness=SMOOTHNESS[best])
@@ -136,7 +136,7 @@ def rehearsed(aim: Target, compressor: Compressor | None, attack: Attack) -> tup
 
 def _payloads(victim: Victim, compressor: Compressor | None, images: Tensor, classes: Tensor, steps: int) -> Tensor:
     each: Sequence[Tensor] = victim.gradients(images, classes)
-    return torch.stack([sent(compressor, victim.layout, [gradient] * steps) for gradient in each])
+    return torch.stack([decoded_payloads(compressor, victim.layout, [gradient] * steps) for gradient in each])
 
 
 def _train(network: nn.Module, images: Images, first: int, steps: int) -> None:

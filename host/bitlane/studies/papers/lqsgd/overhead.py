@@ -10,8 +10,8 @@ import torch
 
 from bitlane.studies.compression.stock import step_seconds
 
-from ..claim import Claim, Say, Verdict, markdown_table
-from .sizes import Size
+from ..claim import Claim, Log, Verdict, markdown_table
+from .sizes import LQSGDSize
 
 RANKS = (1, 2, 4, 8)
 MORE = 1.25  # times PowerSGD's, at most, where quantization is next to nothing
@@ -20,7 +20,7 @@ NAMES = ("stock", "PowerSGD", "LQSGD")
 Times = Mapping[int, Mapping[str, float]]  # seconds of a step, by rank and name
 
 
-def measure(size: Size, say: Say) -> Claim:
+def measure(size: LQSGDSize, say: Log) -> Claim:
     """Steps in turns on one gradient, with one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..claim import Claim, Say, Verdict, markdown_table, spread
-from .inversion import CODECS, SETS, Attempt, Case, case, repeated
-from .sizes import Size
+from ..claim import Claim, Log, Verdict, markdown_table, spread
+from .inversion import CODECS, SETS, AttackResult, InversionCase, attack_all_codecs, repeated
+from .sizes import LQSGDSize
 
 CLAIMED = ("TopK, 1 %", "PowerSGD, rank 1", "LQ-SGD, rank 1")  # of the paper's codecs those that send least
 MARGIN = 0.05  # of SSIM, by which a codec has to be below no codec to protect
 AGAIN = ("EFSign", "TopK, 1 %", "MiCRO, 1 %", "PowerSGD, rank 1", "LQ-SGD, rank 1")
 STEPS = 8
 DRAWN = ("none", "QSGD, 2 bits", "EFSign", "TopK, 1 %", "PowerSGD, rank 1", "LQ-SGD, rank 1", "LQ-SGD, rank 4")
-Again = Mapping[str, Sequence[Attempt]]  # of each set: each of AGAIN
+Again = Mapping[str, Sequence[AttackResult]]  # of each set: each of AGAIN
 
 
-def measure(size: Size, say: Say) -> Claim:
+def measure(size: LQSGDSize, say: Log) -> Claim:
     """Every codec on both sets, before training and after a little of it; then gradients that come again."""
-    cases = [case(name, trained, size, say) for name in SETS for trained in (0, size.victim_steps)]
+    cases = [attack_all_codecs(name, trained, size, say) for name in SETS for trained in (0, size.victim_steps)]
     again = {}
     for each in cases[::2]:
         say(f"inversion: {each.name}, the same gradient {STEPS} times")
@@ -27,7 +27,7 @@ def measure(size: Size, say: Say) -> Claim:
     return judge(cases, again)
 
 
-def judge(cases: Sequence[Case], again: Again) -> Claim:
+def judge(cases: Sequence[InversionCase], again: Again) -> Claim:
     """What the attempts say."""
     exposed = sorted({name for each in cases for name in CLAIMED if not _protects(each, name, each.knowing)})
     hidden = all(_protects(each, name, each.naive) for each in cases for name in CLAIMED)
@@ -62,15 +62,15 @@ def judge(cases: Sequence[Case], again: Again) -> Claim:
     )
 
 
-def _mean(attempt: Attempt) -> float:
+def _mean(attempt: AttackResult) -> float:
     return float(attempt.scores.mean())
 
 
-def _protects(found: Case, name: str, attempts: Mapping[str, Attempt]) -> bool:
+def _protects(found: InversionCase, name: str, attempts: Mapping[str, AttackResult]) -> bool:
     return _mean(attempts[name]) <= _mean(found.naive["none"]) - MARGIN
 
 
-def _measured(cases: Sequence[Case], again: Again) -> str:
+def _measured(cases: Sequence[InversionCase], again: Again) -> str:
     count, steps = len(cases[0].target.images), cases[1].trained
     texts = [
         f"SSIM of {count} images and what an attacker made of the first payload of a rank that has this image, mean "
@@ -99,7 +99,7 @@ def _measured(cases: Sequence[Case], again: Again) -> str:
     return "\n\n".join(texts)
 
 
-def _draw(figure: Any, cases: Sequence[Case]) -> None:
+def _draw(figure: Any, cases: Sequence[InversionCase]) -> None:
     """An image of each set, and what was found of it before training: naive above, knowing below."""
     fresh = cases[::2]
     figure.set_size_inches(1.1 * (1 + len(DRAWN)), 2.5 * len(fresh))

@@ -8,7 +8,7 @@ from .. import claim
 
 
 @dataclass(frozen=True)
-class Size(claim.Size):
+class LQSGDSize(claim.StudySize):
     """How much is measured.
 
     Parameters
@@ -29,5 +29,5 @@ class Size(claim.Size):
     victim_steps: int
 
 
-FULL = Size("full", 3, 60_000, 2, 4096, 9, 8, 600, 300)
-QUICK = Size("quick", 2, 1_280, 1, 256, 3, 2, 10, 3)
+FULL = LQSGDSize("full", 3, 60_000, 2, 4096, 9, 8, 600, 300)
+QUICK = LQSGDSize("quick", 2, 1_280, 1, 256, 3, 2, 10, 3)

@@ -11,11 +11,11 @@ import numpy as np
 
 from bitlane.compress import LQSGD, PowerSGD, TopK
 from bitlane.compress.compressor import Compressor
-from bitlane.compress.training.experiment import History, Training, train
+from bitlane.compress.training.experiment import NetworkTraining, TrainingHistory, train
 from bitlane.compress.training.images import Images, load_images
 
-from ..claim import Claim, Say, Verdict, markdown_table, spread
-from .sizes import Size
+from ..claim import Claim, Log, Verdict, markdown_table, spread
+from .sizes import LQSGDSize
 
 PAPER = {"SGD": 3325, "PowerSGD": 14, "TopK": 14, "LQ-SGD": 3}  # table I, bytes of an epoch on CIFAR-10, in MB
 COLOURS = {"SGD": "#000000", "PowerSGD": "#0072B2", "TopK": "#D55E00", "LQ-SGD": "#009E73"}
@@ -28,37 +28,37 @@ SMOOTH = 50  # steps that a loss is averaged over
 
 
 @dataclass(frozen=True)
-class Run:
+class TimedTraining:
     """A training, and the processor seconds of all its ranks, an epoch."""
 
-    history: History
+    history: TrainingHistory
     seconds: float
 
 
-Runs = Mapping[str, Sequence[Run]]
+TrainingsByName = Mapping[str, Sequence[TimedTraining]]
 
 
-def measure(size: Size, say: Say) -> Claim:
+def measure(size: LQSGDSize, say: Log) -> Claim:
     """From the same initial weights and batches, once a seed; TopK with as many bytes as PowerSGD."""
     images = load_images("mnist")
     some = replace(images, pixels=images.pixels[: size.images], classes=images.classes[: size.images])
-    found: dict[str, list[Run]] = {name: [] for name in PAPER}
+    found: dict[str, list[TimedTraining]] = {name: [] for name in PAPER}
     for seed in range(size.seeds):
-        training = Training(epochs=size.epochs, rate=RATE, seed=seed)
+        training = NetworkTraining(epochs=size.epochs, rate=RATE, seed=seed)
         for name, make in _ways(training.ranks).items():
             say(f"MNIST, {name}: seed {seed + 1} of {size.seeds}")
-            found[name].append(run(training, make(found), some))
+            found[name].append(timed_training(training, make(found), some))
     return judge(found, training, len(some.pixels))
 
 
-def run(training: Training, compressor: Compressor | None, images: Images) -> Run:
+def timed_training(training: NetworkTraining, compressor: Compressor | None, images: Images) -> TimedTraining:
     """A training and what it took."""
     begun = process_time()
     history = train(training, compressor, images)
-    return Run(history, (process_time() - begun) / training.epochs)
+    return TimedTraining(history, (process_time() - begun) / training.epochs)
 
 
-def _ways(ranks: int) -> dict[str, Callable[[Runs], Compressor | None]]:
+def _ways(ranks: int) -> dict[str, Callable[[TrainingsByName], Compressor | None]]:
     """Each from what was found before it."""
     return {
         "SGD": lambda _: None,
@@ -76,7 +76,7 @@ def density(volume: float, ranks: int) -> float:
     return volume * 2 * 4 / (ranks * (4 + PLACE))
 
 
-def judge(found: Runs, training: Training, images: int) -> Claim:
+def judge(found: TrainingsByName, training: NetworkTraining, images: int) -> Claim:
     """What the trainings say."""
     points = {name: [100 * each.history.accuracy for each in runs] for name, runs in found.items()}
     sent = {name: sum(each.history.bytes_sent for each in runs) for name, runs in found.items()}
@@ -126,7 +126,7 @@ def judge(found: Runs, training: Training, images: int) -> Claim:
     )
 
 
-def _draw(figure: Any, found: Runs) -> None:
+def _draw(figure: Any, found: TrainingsByName) -> None:
     """Training loss of the first seed over steps; accuracy of each over bytes."""
     figure.set_size_inches(8.0, 3.4)
     left, right = figure.subplots(1, 2)

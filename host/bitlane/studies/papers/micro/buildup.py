@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from bitlane.compress.compressor import Compressor
 from bitlane.compress.compressors.micro import MiCRO
 from bitlane.compress.compressors.topk import TopK
-from bitlane.compress.training.experiment import Training
+from bitlane.compress.training.experiment import NetworkTraining
 
-from ..claim import Claim, Say, Verdict, markdown_table, spread
-from .sizes import Size
-from .watch import pictures, watched
+from ..claim import Claim, Log, Verdict, markdown_table, spread
+from .sizes import MicroSize
+from .watch import first_images, train_and_watch_density
 
 DENSITY = 0.01
 RANKS = (1, 2, 4, 8)
@@ -27,15 +27,17 @@ ABOUT_ONE = 0.01  # what a density may be off, over the one asked for, by roundi
 Found = Mapping[str, NDArray[np.float64]]  # density over the one asked for: float64 [seeds, numbers of ranks]
 
 
-def measure(size: Size, say: Say) -> Claim:
+def measure(size: MicroSize, say: Log) -> Claim:
     """Top-k and MiCRO on the same training, with more and more ranks."""
     found = {name: np.zeros((size.seeds, len(RANKS))) for name in CHOICES}
     for name, compressor in CHOICES.items():
         for place, ranks in enumerate(RANKS):
             say(f"build-up: {name}, {ranks} ranks")
-            images = pictures(size.watched * ranks * BATCH)
+            images = first_images(size.watched * ranks * BATCH)
             for seed in range(size.seeds):
-                _, densities = watched(Training(ranks=ranks, batch=BATCH, seed=seed), compressor, images)
+                _, densities = train_and_watch_density(
+                    NetworkTraining(ranks=ranks, batch=BATCH, seed=seed), compressor, images
+                )
                 found[name][seed, place] = densities.mean() / DENSITY
     return judge(found)
 

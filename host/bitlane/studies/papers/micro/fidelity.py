@@ -13,12 +13,12 @@ from bitlane.compress.compressor import Compressor
 from bitlane.compress.compressors.dgc import DGC
 from bitlane.compress.compressors.micro import MiCRO
 from bitlane.compress.compressors.topk import TopK
-from bitlane.compress.training.experiment import History, Training, train
+from bitlane.compress.training.experiment import NetworkTraining, TrainingHistory, train
 from bitlane.compress.training.images import Images
 
-from ..claim import Claim, Say, Verdict, markdown_table, spread
-from .sizes import Size
-from .watch import pictures, watched
+from ..claim import Claim, Log, Verdict, markdown_table, spread
+from .sizes import MicroSize
+from .watch import first_images, train_and_watch_density
 
 RANKS, BATCH, RATE, MOMENTUM = 4, 32, 0.05, 0.9
 DENSITIES = (0.01, 0.001)
@@ -28,12 +28,12 @@ COLOURS = ("#000000", "#D55E00", "#E69F00", "#0072B2", "#999999")
 
 
 @dataclass(frozen=True)
-class Runs:
+class CompressorRuns:
     """Trainings of one compressor, one a seed; densities: mean over steps, float64 [seeds]."""
 
     name: str
     density: float
-    histories: Sequence[History]
+    histories: Sequence[TrainingHistory]
     densities: NDArray[np.float64]
 
     @property
@@ -51,9 +51,9 @@ def compressors(density: float) -> Mapping[str, Compressor]:
     }
 
 
-def measure(size: Size, say: Say) -> Claim:
+def measure(size: MicroSize, say: Log) -> Claim:
     """The same network, images and batches for each; the rate is that which suits float32."""
-    images = pictures(size.images)
+    images = first_images(size.images)
     found = [_runs("none", 1.0, None, images, size, say)]
     for density in DENSITIES:
         for name, compressor in compressors(density).items():
@@ -61,23 +61,25 @@ def measure(size: Size, say: Say) -> Claim:
     return judge(found)
 
 
-def _runs(name: str, density: float, compressor: Compressor | None, images: Images, size: Size, say: Say) -> Runs:
+def _runs(
+    name: str, density: float, compressor: Compressor | None, images: Images, size: MicroSize, say: Log
+) -> CompressorRuns:
     histories, densities = [], []
     for seed in range(size.seeds):
         say(f"fidelity: {name}, density {density:g}, seed {seed}")
         momentum = 0.0 if isinstance(compressor, DGC) else MOMENTUM
-        training = Training("convolutional", RANKS, BATCH, size.epochs, RATE, momentum, seed)
+        training = NetworkTraining("convolutional", RANKS, BATCH, size.epochs, RATE, momentum, seed)
         if compressor is None:
             histories.append(train(training, None, images))
             densities.append(1.0)
         else:
-            history, each = watched(training, compressor, images)
+            history, each = train_and_watch_density(training, compressor, images)
             histories.append(history)
             densities.append(float(each.mean()))
-    return Runs(name, density, histories, np.array(densities))
+    return CompressorRuns(name, density, histories, np.array(densities))
 
 
-def judge(found: Sequence[Runs]) -> Claim:
+def judge(found: Sequence[CompressorRuns]) -> Claim:
     """Held where MiCRO is within `POINTS` of no compression at every density."""
     full = float(np.mean(found[0].accuracies))
     below = {runs.density: full - float(np.mean(runs.accuracies)) for runs in found if runs.name == "MiCRO"}
@@ -107,7 +109,7 @@ def judge(found: Sequence[Runs]) -> Claim:
     )
 
 
-def _row(runs: Runs) -> list[str]:
+def _row(runs: CompressorRuns) -> list[str]:
     return [
         runs.name,
         f"{runs.density:g}",
@@ -118,7 +120,7 @@ def _row(runs: Runs) -> list[str]:
     ]
 
 
-def _draw(figure: Any, found: Sequence[Runs]) -> None:
+def _draw(figure: Any, found: Sequence[CompressorRuns]) -> None:
     """Loss over steps, a panel a density, mean of the seeds, each point a mean of several steps."""
     figure.set_size_inches(9.0, 3.6)
     for axes, density in zip(figure.subplots(1, len(DENSITIES), sharey=True), DENSITIES, strict=True):

@@ -8,11 +8,11 @@ from typing import Any, Literal
 import numpy as np
 
 from bitlane.compress.compressors.micro import MiCRO
-from bitlane.studies.compression.density.gradients import Gradients
-from bitlane.studies.compression.density.study import SETTLING, DensityResult, run
+from bitlane.studies.compression.density.gradients import SyntheticGradients
+from bitlane.studies.compression.density.study import SETTLING, DensityResult, run_density
 
-from ..claim import Claim, Say, Verdict, markdown_table
-from .sizes import Size
+from ..claim import Claim, Log, Verdict, markdown_table
+from .sizes import MicroSize
 
 DENSITY, RANKS = 0.01, 4
 KINDS = ("normal", "heavy", "layers", "falling")
@@ -24,15 +24,15 @@ CONTROLLERS: tuple[Controller, ...] = ("published", "quotas")
 Found = Mapping[tuple[Controller, str, float], DensityResult]  # of a controller, a kind and a scale
 
 
-def measure(size: Size, say: Say) -> Claim:
+def measure(size: MicroSize, say: Log) -> Claim:
     """Both controllers on made-up gradients of four kinds and three scales."""
     found: dict[tuple[Controller, str, float], DensityResult] = {}
     for controller in CONTROLLERS:
         for kind in KINDS:
             say(f"density: {controller}, {kind} gradients")
             for scale in SCALES:
-                gradients = Gradients(kind, scale, size.values, seed=0)
-                found[controller, kind, scale] = run(MiCRO(DENSITY, controller), gradients, RANKS, size.steps)
+                gradients = SyntheticGradients(kind, scale, size.values, seed=0)
+                found[controller, kind, scale] = run_density(MiCRO(DENSITY, controller), gradients, RANKS, size.steps)
     return judge(found)
 
 

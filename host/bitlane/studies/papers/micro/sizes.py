@@ -8,7 +8,7 @@ from .. import claim
 
 
 @dataclass(frozen=True)
-class Size(claim.Size):
+class MicroSize(claim.StudySize):
     """How much is measured.
 
     Parameters
@@ -26,5 +26,5 @@ class Size(claim.Size):
     watched: int
 
 
-FULL = Size("full", 3, 20_000, 1000, 12_000, 3, 40)
-QUICK = Size("quick", 2, 2000, 60, 512, 1, 3)
+FULL = MicroSize("full", 3, 20_000, 1000, 12_000, 3, 40)
+QUICK = MicroSize("quick", 2, 2000, 60, 512, 1, 3)

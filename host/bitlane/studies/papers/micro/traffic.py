@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from bitlane.compress.compressors.micro import MiCRO
-from bitlane.studies.compression.density.gradients import Gradients
-from bitlane.studies.compression.density.study import DensityResult, run
+from bitlane.studies.compression.density.gradients import SyntheticGradients
+from bitlane.studies.compression.density.study import DensityResult, run_density
 
-from ..claim import Claim, Say, Verdict, markdown_table
-from .sizes import Size
+from ..claim import Claim, Log, Verdict, markdown_table
+from .sizes import MicroSize
 
 DENSITIES = (0.001, 0.01, 0.1)
 RANKS = (2, 4, 8)
@@ -21,14 +21,14 @@ NEAR = 0.1  # between what is counted and what is sent
 Found = Mapping[tuple[float, int], DensityResult]  # of a density and a number of ranks
 
 
-def measure(size: Size, say: Say) -> Claim:
+def measure(size: MicroSize, say: Log) -> Claim:
     """Normal gradients; the same selections in both formats."""
     found = {}
     for density in DENSITIES:
         for ranks in RANKS:
             say(f"traffic: density {density:g}, {ranks} ranks")
-            gradients = Gradients("normal", 1.0, LARGER * size.values, seed=0)
-            found[density, ranks] = run(MiCRO(density), gradients, ranks, STEPS)
+            gradients = SyntheticGradients("normal", 1.0, LARGER * size.values, seed=0)
+            found[density, ranks] = run_density(MiCRO(density), gradients, ranks, STEPS)
     return judge(found)
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from bitlane.policies.mqgrad import MQGrad
-from bitlane.policies.protocol import Observed
+from bitlane.policies.protocol import Observation
 
-from ..claim import Claim, Say, Verdict, markdown_table
-from .pace import LINKS, RANKS, Pace, paces
-from .sizes import TrainingSize
+from ..claim import Claim, Log, Verdict, markdown_table
+from .pace import LINKS, RANKS, StepTimes, measure_step_times
+from .sizes import MQGradSize
 
 MOST = 1e-3  # of a step
 STEPS, RUNS = 1000, 5
@@ -27,18 +27,18 @@ def controller_seconds() -> float:
         losses = 2 + np.random.default_rng(run).normal(size=STEPS)
         began = time.process_time()
         for loss in losses.tolist():
-            chooser.after(Observed(loss, 1.0, lambda: 1.0), lambda own: [own] * RANKS)
+            chooser.after(Observation(loss, 1.0, lambda: 1.0), lambda own: [own] * RANKS)
         found.append((time.process_time() - began) / STEPS)
     return float(np.median(found))
 
 
-def measure(size: TrainingSize, say: Say) -> Claim:
+def measure(size: MQGradSize, say: Log) -> Claim:
     """Against the shortest step of each link."""
     say("controller: time of a step")
-    return judge(controller_seconds(), paces(size.network))
+    return judge(controller_seconds(), measure_step_times(size.network))
 
 
-def judge(seconds: float, found: Sequence[Pace]) -> Claim:
+def judge(seconds: float, found: Sequence[StepTimes]) -> Claim:
     """What the times say."""
     shortest = {pace.link: min(pace.seconds(bits) for bits in pace.codec) for pace in found}
     shares = {link: seconds / step for link, step in shortest.items()}

@@ -14,10 +14,10 @@ import torch
 
 from bitlane.compress.collectives.emulated_links import parse_link
 from bitlane.compress.compressors.dense import QSGD
-from bitlane.compress.costs import compute_seconds, costs_of
+from bitlane.compress.costs import compute_seconds, measure_step_costs
 from bitlane.compress.training.experiment import layout_of
 from bitlane.compress.training.networks import network
-from bitlane.policies.choices import ALL
+from bitlane.policies.choices import BIT_CHOICES
 
 RANKS, BATCH = 4, 32
 CHANNELS, SIDE = 3, 32
@@ -25,7 +25,7 @@ LINKS = ("100mbit", "1gbit")
 
 
 @dataclass(frozen=True)
-class Pace:
+class StepTimes:
     """Of a link: seconds of a step's computing, and of coding and sending by bits."""
 
     link: str
@@ -38,7 +38,7 @@ class Pace:
         return self.compute + self.codec[bits] + self.sending[bits]
 
 
-def paces(name: str) -> list[Pace]:
+def measure_step_times(name: str) -> list[StepTimes]:
     """Of each of `LINKS`, with a network of this name for CIFAR-10."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -48,9 +48,13 @@ def paces(name: str) -> list[Pace]:
         found = []
         for text in LINKS:
             model = parse_link(text)
-            costs = {bits: costs_of(QSGD(bits), layout, RANKS, model, time.process_time) for bits in ALL}
+            costs = {
+                bits: measure_step_costs(QSGD(bits), layout, RANKS, model, time.process_time) for bits in BIT_CHOICES
+            }
             codec = {bits: each.codec for bits, each in costs.items()}
-            found.append(Pace(text, compute, codec, {bits: each.link_seconds(model) for bits, each in costs.items()}))
+            found.append(
+                StepTimes(text, compute, codec, {bits: each.link_seconds(model) for bits, each in costs.items()})
+            )
         return found
     finally:
         torch.set_num_threads(threads)

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.compress.compressors.dense import QSGD
-from bitlane.compress.training.experiment import History, Training, train
+from bitlane.compress.training.experiment import NetworkTraining, TrainingHistory, train
 from bitlane.compress.training.images import Images, load_images
 from bitlane.policies.adaptive import Adaptive
 from bitlane.policies.mqgrad import MQGrad
 from bitlane.policies.protocol import BitPolicy, FixedBits
 
-from ..claim import Claim, Say, Verdict, markdown_table, spread
-from .pace import BATCH, RANKS, Pace, paces
-from .sizes import TrainingSize
+from ..claim import Claim, Log, Verdict, markdown_table, spread
+from .pace import BATCH, RANKS, StepTimes, measure_step_times
+from .sizes import MQGradSize
 
 RIVALS: Sequence[tuple[str, BitPolicy]] = (
     *((f"{bits} bits", FixedBits(bits)) for bits in (2, 4, 8)),
@@ -30,12 +30,12 @@ RATE = 0.05
 
 
 @dataclass(frozen=True)
-class Race:
+class LinkRace:
     """On a link: what each contender did, MQGrad the last, a history for each seed."""
 
-    pace: Pace
+    pace: StepTimes
     names: Sequence[str]
-    histories: Sequence[Sequence[History]]
+    histories: Sequence[Sequence[TrainingHistory]]
 
     def targets(self) -> list[float]:
         """Of each seed."""
@@ -58,38 +58,38 @@ class Race:
         return float(np.mean(self.times(-1))) / float(np.mean(self.times(self.best())))
 
 
-def smooth(history: History) -> NDArray[np.float64]:
+def smooth(history: TrainingHistory) -> NDArray[np.float64]:
     """Means over `WINDOW` steps, the first of which ends the first window."""
     return np.convolve(history.losses, np.ones(WINDOW) / WINDOW, "valid")
 
 
-def clocked(history: History, pace: Pace) -> NDArray[np.float64]:
+def clocked(history: TrainingHistory, pace: StepTimes) -> NDArray[np.float64]:
     """float64 [steps]: seconds from the beginning to the end of each step."""
     return np.cumsum([pace.seconds(bits) for bits in history.bits.tolist()])
 
 
-def seconds_to(target: float, history: History, pace: Pace) -> float:
+def seconds_to(target: float, history: TrainingHistory, pace: StepTimes) -> float:
     """Until the mean of a window is at most `target`; infinite where it never is."""
     reached = np.flatnonzero(smooth(history) <= target)
     return float(clocked(history, pace)[reached[0] + WINDOW - 1]) if len(reached) else np.inf
 
 
-def measure(size: TrainingSize, say: Say) -> Claim:
+def measure(size: MQGradSize, say: Log) -> Claim:
     """All contenders from the same weights, with the same images, on every link."""
-    found = paces(size.network)
+    found = measure_step_times(size.network)
     images = _some(load_images("cifar10"), size.steps * RANKS * BATCH)
     seeds = range(size.seeds)
 
-    def run(name: str, policy: BitPolicy, seed: int, pace: Pace) -> History:
+    def run(name: str, policy: BitPolicy, seed: int, pace: StepTimes) -> TrainingHistory:
         say(f"race: {name}, seed {seed}")
-        training = Training(size.network, RANKS, BATCH, 1, RATE, seed=seed)
+        training = NetworkTraining(size.network, RANKS, BATCH, 1, RATE, seed=seed)
         return train(training, QSGD(policy, seed=seed), images, clock=pace.seconds)
 
     rivals = [[run(name, policy, seed, found[0]) for seed in seeds] for name, policy in RIVALS]
     races = []
     for pace in found:
         ours = [run(f"MQGrad on {pace.link}", MQGrad(seed=seed), seed, pace) for seed in seeds]
-        races.append(Race(pace, [*(name for name, _ in RIVALS), "MQGrad"], [*rivals, ours]))
+        races.append(LinkRace(pace, [*(name for name, _ in RIVALS), "MQGrad"], [*rivals, ours]))
     return judge(races, size)
 
 
@@ -97,7 +97,7 @@ def _some(images: Images, count: int) -> Images:
     return Images(images.pixels[:count], images.classes[:count], images.held_out_pixels, images.held_out_classes)
 
 
-def judge(races: Sequence[Race], size: TrainingSize) -> Claim:
+def judge(races: Sequence[LinkRace], size: MQGradSize) -> Claim:
     """What the times say."""
     held = [race.ratio <= 1 for race in races]
     verdict = Verdict.HELD if all(held) else Verdict.PARTLY if any(held) else Verdict.FAILED
@@ -125,7 +125,7 @@ def judge(races: Sequence[Race], size: TrainingSize) -> Claim:
     )
 
 
-def _table(races: Sequence[Race], size: TrainingSize) -> str:
+def _table(races: Sequence[LinkRace], size: MQGradSize) -> str:
     heads, rows = ["", *(f"{race.pace.link}: s" for race in races), "bits, mean", "last loss", "accuracy"], []
     for place, name in enumerate(races[0].names):
         times = [_seconds(race.times(place)) for race in races]
@@ -159,7 +159,7 @@ def _seconds(times: Sequence[float]) -> str:
     return f"not reached by {missed} of {len(times)}" if missed else spread(times, 3)
 
 
-def _draw(figure: Any, races: Sequence[Race]) -> None:
+def _draw(figure: Any, races: Sequence[LinkRace]) -> None:
     """A panel a link, the first seed: loss over time."""
     figure.set_size_inches(9.0, 3.4)
     for axes, race in zip(figure.subplots(1, len(races), sharey=True, squeeze=False)[0], races, strict=True):

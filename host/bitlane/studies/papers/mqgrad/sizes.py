@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..claim import Size
+from ..claim import StudySize
 
 
 @dataclass(frozen=True)
-class TrainingSize(Size):
+class MQGradSize(StudySize):
     """Parameters: network: a name of `networks.NETWORKS`; steps: of each training."""
 
     network: str
     steps: int
 
 
-FULL = TrainingSize("full", 3, "wide", 200)
-QUICK = TrainingSize("quick", 2, "perceptron", 40)
+FULL = MQGradSize("full", 3, "wide", 200)
+QUICK = MQGradSize("quick", 2, "perceptron", 40)

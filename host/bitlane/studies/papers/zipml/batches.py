@@ -15,8 +15,8 @@ from bitlane.devices import open_device
 from bitlane.evaluation.compare import Comparison
 from bitlane.reporting.plots import Curve, loss_panel
 
-from ..claim import Claim, Say, Verdict, markdown_table, spread
-from .sizes import Size
+from ..claim import Claim, Log, Verdict, markdown_table, spread
+from .sizes import ZipMLSize
 from .tasks import WIDTH, Task, comparisons, synthetic
 
 SMALL, LARGE = 16, 256
@@ -26,7 +26,7 @@ RATE = 0.1  # near the largest at which full precision is there within an epoch 
 
 
 @dataclass(frozen=True)
-class Batch:
+class BatchComparison:
     """Comparisons with one batch size, one a seed: float64, 32 bits, then `FEW`."""
 
     size: int
@@ -41,7 +41,7 @@ class Batch:
         return [each.results[place].loss / (each.optimum or np.nan) for each in self.found]
 
 
-def measure(size: Size, say: Say) -> Claim:
+def measure(size: ZipMLSize, say: Log) -> Claim:
     """Both batch sizes on Synthetic 100, with one rate."""
     task = synthetic(size.rows, size.epochs)
     batches = []
@@ -49,11 +49,11 @@ def measure(size: Size, say: Say) -> Claim:
         for batch in (SMALL, LARGE):
             schedule = replace(task.schedule, batch_size=batch, learning_rate=RATE)
             named = Task(f"{task.name}, batch {batch}", task.data, schedule)
-            batches.append(Batch(batch, comparisons(named, FEW, size.seeds, device, say)))
+            batches.append(BatchComparison(batch, comparisons(named, FEW, size.seeds, device, say)))
     return judge(*batches)
 
 
-def judge(small: Batch, large: Batch) -> Claim:
+def judge(small: BatchComparison, large: BatchComparison) -> Claim:
     """What the comparisons say."""
     full = _mean(large.epochs(1)) > _mean(small.epochs(1))
     sooner = {each.bits: _sooner(large, small, 2 + place) for place, each in enumerate(FEW)}
@@ -80,7 +80,7 @@ def judge(small: Batch, large: Batch) -> Claim:
     )
 
 
-def _sooner(one: Batch, other: Batch, place: int) -> bool:
+def _sooner(one: BatchComparison, other: BatchComparison, place: int) -> bool:
     """Whether one needs fewer epochs; where neither converges, whether it ends lower."""
     mine, others = _mean(one.epochs(place)), _mean(other.epochs(place))
     return mine < others or (mine == others and _mean(one.last(place)) < _mean(other.last(place)))
@@ -90,7 +90,7 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values))
 
 
-def _table(batches: Sequence[Batch]) -> str:
+def _table(batches: Sequence[BatchComparison]) -> str:
     rows = []
     for place, name in enumerate(["32 bits", *(f"double, {each.bits} bits" for each in FEW)], start=1):
         cells = [name]
@@ -110,7 +110,7 @@ def _table(batches: Sequence[Batch]) -> str:
     )
 
 
-def _draw(figure: Any, batches: Sequence[Batch]) -> None:
+def _draw(figure: Any, batches: Sequence[BatchComparison]) -> None:
     """A panel a precision."""
     figure.set_size_inches(9.0, 3.2)
     for axes, place in zip(figure.subplots(1, 1 + len(FEW), sharey=True), range(1, 2 + len(FEW)), strict=True):

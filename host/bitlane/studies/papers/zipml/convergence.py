@@ -14,8 +14,8 @@ from bitlane.devices import open_device
 from bitlane.evaluation.compare import SAMPLINGS, ComparedModel, Comparison, precisions_of
 from bitlane.reporting.plots import Curve, loss_panel
 
-from ..claim import Claim, Say, Verdict, markdown_table, spread
-from .sizes import Size
+from ..claim import Claim, Log, Verdict, markdown_table, spread
+from .sizes import ZipMLSize
 from .tasks import WIDTH, Task, comparisons, real, synthetic
 
 BITS = (4, 6, 8)
@@ -26,7 +26,7 @@ DRAWN = {("full", 32), *(("double", bits) for bits in BITS), ("nearest", 4), ("n
 
 
 @dataclass(frozen=True)
-class Case:
+class DatasetCase:
     """A data set and its comparisons, one a seed: float64, full precision, then samplings by bits."""
 
     task: Task
@@ -55,7 +55,7 @@ class Case:
         return float(np.mean(self.ratios(place))) <= SAME and pace <= PACE
 
 
-def measure(size: Size, say: Say) -> Claim:
+def measure(size: ZipMLSize, say: Log) -> Claim:
     """The paper's sets that can be had, of at most 10,000 rows for a9a, at 4 to 8 bits of every sampling."""
     tasks = [
         synthetic(size.rows, size.epochs),
@@ -66,10 +66,10 @@ def measure(size: Size, say: Say) -> Claim:
     ]
     precisions = precisions_of(BITS, SAMPLINGS)
     with closing(open_device("emulator", AcceleratorConfig(WIDTH))) as device:
-        return judge([Case(task, comparisons(task, precisions, size.seeds, device, say)) for task in tasks])
+        return judge([DatasetCase(task, comparisons(task, precisions, size.seeds, device, say)) for task in tasks])
 
 
-def judge(cases: Sequence[Case]) -> Claim:
+def judge(cases: Sequence[DatasetCase]) -> Claim:
     """What the comparisons say."""
     held = [case.task.name for case in cases if case.holds()]
     missed = [case.task.name for case in cases if not case.holds()]
@@ -100,7 +100,7 @@ def judge(cases: Sequence[Case]) -> Claim:
     )
 
 
-def _tables(cases: Sequence[Case]) -> str:
+def _tables(cases: Sequence[DatasetCase]) -> str:
     schedule = cases[0].task.schedule
     marks = [(sampling, bits) for sampling in SAMPLINGS for bits in BITS]
     losses = [[case.task.name, *(spread(case.ratios(case.place(*mark))) for mark in marks)] for case in cases]
@@ -121,7 +121,7 @@ def _epochs(values: Sequence[float]) -> str:
     return spread(values, 3) if np.isfinite(values).all() else "never" if np.isinf(values).all() else "not in all seeds"
 
 
-def _draw(figure: Any, cases: Sequence[Case]) -> None:
+def _draw(figure: Any, cases: Sequence[DatasetCase]) -> None:
     """A panel a data set: loss over what 32 bits end with, of the first seed."""
     figure.set_size_inches(9.0, 6.0)
     grid = figure.subplots(2, 3).flat

@@ -17,8 +17,8 @@ from bitlane.levels.codebooks import choose_precision
 from bitlane.quantization.scaling import Floats
 from bitlane.reporting.plots import SPREAD
 
-from ..claim import Claim, Say, Verdict, markdown_table, spread
-from .sizes import Size
+from ..claim import Claim, Log, Verdict, markdown_table, spread
+from .sizes import ZipMLSize
 from .tasks import WIDTH, Task, real, synthetic
 
 NAMES = ("millionsong_6719", "cadata", "cpusmall")
@@ -34,7 +34,7 @@ METHODS: tuple[Method, ...] = (*(("uniform", bits) for bits in UNIFORM), *(("opt
 
 
 @dataclass(frozen=True)
-class Curves:
+class LossCurves:
     """A data set's losses after each epoch, over what 32 bits end with: float64 [seeds, epochs]. `full` is 32 bits."""
 
     task: Task
@@ -66,14 +66,14 @@ class Curves:
         return uniform / optimal if optimal else 0.0
 
 
-def measure(size: Size, say: Say) -> Claim:
+def measure(size: ZipMLSize, say: Log) -> Claim:
     """The paper's kinds of sets, on the emulator: tables of levels need another device than digits do."""
     tasks = [*(real(name, size.rows, size.epochs) for name in NAMES), synthetic(size.rows, size.epochs)]
     steady = [replace(task, schedule=replace(task.schedule, decay=1.0)) for task in tasks]
     return judge([curves(task, size.seeds, say) for task in steady])
 
 
-def curves(task: Task, seeds: int, say: Say) -> Curves:
+def curves(task: Task, seeds: int, say: Log) -> LossCurves:
     """All trainings of a set: a seed is an order of the rows, and draws."""
     full = np.empty((seeds, task.schedule.epochs))
     few = {method: np.empty_like(full) for method in METHODS}
@@ -83,7 +83,7 @@ def curves(task: Task, seeds: int, say: Say) -> Curves:
         for levels, bits in METHODS:
             few[levels, bits][seed] = _losses(task, choose_precision(bits, "double", levels), levels, seed)
     last = full[:, -1:]
-    return Curves(task, full / last, {method: losses / last for method, losses in few.items()})
+    return LossCurves(task, full / last, {method: losses / last for method, losses in few.items()})
 
 
 def _losses(task: Task, precision: Precision, levels: str, seed: int) -> Floats:
@@ -98,7 +98,7 @@ def _losses(task: Task, precision: Precision, levels: str, seed: int) -> Floats:
     return losses_of(data.X, data.y, *run.models(), task.schedule.loss)
 
 
-def judge(found: Sequence[Curves]) -> Claim:
+def judge(found: Sequence[LossCurves]) -> Claim:
     """What the curves say."""
     best = max(found, key=lambda each: each.saved)
     held = best.saved >= SAVED and all(each.saved >= 1 for each in found)
@@ -138,12 +138,12 @@ def judge(found: Sequence[Curves]) -> Claim:
     )
 
 
-def _bits(found: Curves, levels: str) -> str:
+def _bits(found: LossCurves, levels: str) -> str:
     most = max(UNIFORM if levels == "uniform" else OPTIMAL)
     return str(found.fewest(levels) or f"more than {most}")
 
 
-def _draw(figure: Any, found: Sequence[Curves]) -> None:
+def _draw(figure: Any, found: Sequence[LossCurves]) -> None:
     """A panel a data set: loss over what 32 bits end with, of the first seed."""
     figure.set_size_inches(9.0, 6.0)
     for axes, each in zip(figure.subplots(2, 2).flat, found, strict=False):

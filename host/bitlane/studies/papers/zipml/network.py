@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from bitlane.data.cifar10 import load_cifar10
 from bitlane.support.optional import require_extra
 
-from ..claim import Claim, Say, Verdict, markdown_table, spread
+from ..claim import Claim, Log, Verdict, markdown_table, spread
 from .model_levels import CHOICES, LEVELS, on_levels
-from .sizes import Size
+from .sizes import ZipMLSize
 
 NAMES = {"full": "full precision", "uniform": "five uniform (XNOR5)", "optimal": "five optimal (Optimal5)"}
 COLOURS = {"full": "#000000", "uniform": "#D55E00", "optimal": "#0072B2"}
@@ -33,7 +33,7 @@ POINTS = 5.0  # of accuracy, the paper's
 
 
 @dataclass(frozen=True)
-class Training:
+class NetworkResult:
     """One training.
 
     losses: float64 [epochs], mean cross-entropy while the epoch ran, in nats. accuracy: of the held-out images.
@@ -50,10 +50,10 @@ def torch_or_error() -> Any:
     return torch
 
 
-def measure(size: Size, say: Say) -> Claim:
+def measure(size: ZipMLSize, say: Log) -> Claim:
     """Full precision, uniform and optimal levels from the same initial weights and batches, once a seed."""
     images, labels = load_cifar10()
-    found: dict[str, list[Training]] = {choice: [] for choice in CHOICES}
+    found: dict[str, list[NetworkResult]] = {choice: [] for choice in CHOICES}
     for seed in range(size.seeds):
         order = np.random.default_rng(seed).permutation(len(images))
         parts = order[HELD_OUT : HELD_OUT + size.images], order[:HELD_OUT]
@@ -64,10 +64,10 @@ def measure(size: Size, say: Say) -> Claim:
     return judge(found, size.images)
 
 
-Pictures = tuple[NDArray[np.uint8], NDArray[np.uint8]]  # [n, 3, 32, 32], and their classes [n]
+LabelledImages = tuple[NDArray[np.uint8], NDArray[np.uint8]]  # [n, 3, 32, 32], and their classes [n]
 
 
-def train_network(seen: Pictures, held_out: Pictures, choice: str, epochs: int, seed: int) -> Training:
+def train_network(seen: LabelledImages, held_out: LabelledImages, choice: str, epochs: int, seed: int) -> NetworkResult:
     """Trains on `seen`, weights on the levels of `choice` in forward and backward pass; master weights are float32.
 
     Of each layer the levels are found anew for every batch, and the gradient passes the rounding unchanged (straight
@@ -106,7 +106,7 @@ def train_network(seen: Pictures, held_out: Pictures, choice: str, epochs: int, 
         for start in range(0, len(held_out[0]), BATCH):
             part = slice(start, start + BATCH)
             right += int((scores(held_out[0][part]).argmax(1).numpy() == held_out[1][part]).sum())
-    return Training(np.array(losses), right / len(held_out[0]))
+    return NetworkResult(np.array(losses), right / len(held_out[0]))
 
 
 def _rounded(torch: Any, weights: Any, choice: str) -> Any:
@@ -125,7 +125,7 @@ def _network(torch: Any, pixels: Any, weights: Sequence[Any], biases: Sequence[A
     return f.linear(f.linear(x.flatten(1), weights[3], biases[3]), weights[4], biases[4])
 
 
-def judge(found: Mapping[str, Sequence[Training]], images: int) -> Claim:
+def judge(found: Mapping[str, Sequence[NetworkResult]], images: int) -> Claim:
     """What the trainings say."""
     loss = {choice: float(np.mean([each.losses[-1] for each in found[choice]])) for choice in CHOICES}
     accuracy = {choice: 100 * float(np.mean([each.accuracy for each in found[choice]])) for choice in CHOICES}
@@ -169,7 +169,7 @@ def judge(found: Mapping[str, Sequence[Training]], images: int) -> Claim:
     )
 
 
-def _draw(figure: Any, found: Mapping[str, Sequence[Training]]) -> None:
+def _draw(figure: Any, found: Mapping[str, Sequence[NetworkResult]]) -> None:
     """Training loss of each seed over epochs, and held-out accuracy."""
     figure.set_size_inches(8.0, 3.4)
     left, right = figure.subplots(1, 2)

@@ -8,7 +8,7 @@ from .. import claim
 
 
 @dataclass(frozen=True)
-class Size(claim.Size):
+class ZipMLSize(claim.StudySize):
     """How much is measured.
 
     Parameters
@@ -28,5 +28,5 @@ class Size(claim.Size):
     scan_epochs: int
 
 
-FULL = Size("full", 3, 20_000, 20, 45_000, 3, 64, 20)
-QUICK = Size("quick", 2, 600, 4, 400, 1, 16, 4)
+FULL = ZipMLSize("full", 3, 20_000, 20, 45_000, 3, 64, 20)
+QUICK = ZipMLSize("quick", 2, 600, 4, 400, 1, 16, 4)

@@ -14,8 +14,8 @@ from bitlane.errors import DeviceError
 from bitlane.evaluation.compare import FULL, Comparison, train_as
 from bitlane.quantization.labels import curve_label
 
-from ..claim import Claim, Say, Verdict, markdown_table, spread
-from .sizes import Size
+from ..claim import Claim, Log, Verdict, markdown_table, spread
+from .sizes import ZipMLSize
 from .tasks import Task, comparisons, synthetic
 
 FEW = (Precision(4), Precision(6), Precision(8))
@@ -26,7 +26,7 @@ CLAIMED = 6.0  # times; the paper has 6 to 7 in the text, 6.5 in the abstract
 
 
 @dataclass(frozen=True)
-class Race:
+class CycleRace:
     """A task and its comparisons, one a seed: float64, 32 bits, then `FEW`, all with cycles."""
 
     task: Task
@@ -46,7 +46,7 @@ class Race:
         return max(float(np.mean(self.times(2 + place))) for place in range(len(FEW)))
 
 
-def measure(size: Size, say: Say) -> Claim:
+def measure(size: ZipMLSize, say: Log) -> Claim:
     """Synthetic 100 with little and with much noise, on one 64-bit port.
 
     The emulator trains, whose cycles are predicted; an epoch of each precision runs on the RTL, where it can be built.
@@ -54,13 +54,13 @@ def measure(size: Size, say: Say) -> Claim:
     emulator = open_device("emulator")
     try:
         tasks = [synthetic(size.rows, min(size.epochs, EPOCHS), noise) for noise in NOISES]
-        races = [Race(task, comparisons(task, FEW, size.seeds, emulator, say)) for task in tasks]
+        races = [CycleRace(task, comparisons(task, FEW, size.seeds, emulator, say)) for task in tasks]
         return judge(races, _on_rtl(tasks[0], emulator, say))
     finally:
         emulator.close()
 
 
-def _on_rtl(task: Task, emulator: Device, say: Say) -> bool:
+def _on_rtl(task: Task, emulator: Device, say: Log) -> bool:
     """Whether an epoch at every precision ran on the RTL; False where that cannot be built."""
     try:
         rtl = open_device("rtl")
@@ -88,7 +88,7 @@ def check_on_rtl(task: Task, precisions: Sequence[Precision], rtl: Device, emula
     return cycles
 
 
-def judge(races: Sequence[Race], on_rtl: bool) -> Claim:
+def judge(races: Sequence[CycleRace], on_rtl: bool) -> Claim:
     """What the cycles say; `on_rtl`: whether some ran on the RTL."""
     best = [race.best() for race in races]
     held = [times >= CLAIMED for times in best]
@@ -126,7 +126,7 @@ def judge(races: Sequence[Race], on_rtl: bool) -> Claim:
     )
 
 
-def _row(race: Race, place: int) -> list[str]:
+def _row(race: CycleRace, place: int) -> list[str]:
     results = [comparison.results[place] for comparison in race.found]
     full = race.found[0].results[1].cycles_per_epoch or np.nan
     mine = results[0].cycles_per_epoch or np.nan
@@ -140,7 +140,7 @@ def _row(race: Race, place: int) -> list[str]:
     ]
 
 
-def _draw(figure: Any, races: Sequence[Race]) -> None:
+def _draw(figure: Any, races: Sequence[CycleRace]) -> None:
     """Loss over cycles of the first seed, a panel a task."""
     figure.set_size_inches(9.0, 3.6)
     for axes, race in zip(figure.subplots(1, len(races)), races, strict=True):

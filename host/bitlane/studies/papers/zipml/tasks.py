@@ -13,7 +13,7 @@ from bitlane.devices import Device
 from bitlane.evaluation.compare import Comparison, ComparisonData, compare
 from bitlane.evaluation.schedules import DECAY, Schedule, suggest_learning_rate
 
-from ..claim import Say
+from ..claim import Log
 
 DATA_SEED = 2017  # not that of the draws
 BATCH = 64
@@ -64,7 +64,7 @@ def _task(name: str, data: ComparisonData, epochs: int) -> Task:
     return Task(name, data, Schedule(epochs=epochs, batch_size=BATCH, learning_rate=rate, decay=DECAY))
 
 
-def comparisons(task: Task, precisions: Sequence[Precision], seeds: int, device: Device, say: Say) -> list[Comparison]:
+def comparisons(task: Task, precisions: Sequence[Precision], seeds: int, device: Device, say: Log) -> list[Comparison]:
     """The task at full precision and at `precisions`, once a seed: an order of the rows, and draws."""
     found = []
     for seed in range(seeds):

@@ -20,9 +20,9 @@ from bitlane.training.objective import Objective
 from bitlane.training.options import TrainingOptions
 from bitlane.training.train import train
 
-from ..claim import Claim, Say, Verdict, markdown_table, spread
+from ..claim import Claim, Log, Verdict, markdown_table, spread
 from .phantom import head, rays
-from .sizes import Size
+from .sizes import ZipMLSize
 
 FEW = (Precision(4), Precision(6), Precision(8))
 BATCH = 16
@@ -53,7 +53,7 @@ class Scan:
         return np.asarray(np.linalg.norm(self.images - truth, axis=(2, 3)) / np.linalg.norm(truth))
 
 
-def measure(size: Size, say: Say) -> Claim:
+def measure(size: ZipMLSize, say: Log) -> Claim:
     """As many angles as the image has pixels a side; both scenes in one pass over the rays, on the emulator."""
     truth = head(size.pixels)
     device = EmulatorDevice(AcceleratorConfig(outputs=len(SCENES)), CAPACITY)
@@ -66,7 +66,7 @@ def measure(size: Size, say: Say) -> Claim:
     )
 
 
-def reconstruct(truth: Floats, precision: Precision, size: Size, device: Device, say: Say) -> Scan:
+def reconstruct(truth: Floats, precision: Precision, size: ZipMLSize, device: Device, say: Log) -> Scan:
     """Non-negative least squares, no intercept, with the rate that suits 32 bits."""
     lengths = rays(size.pixels, size.pixels)
     exact = lengths @ truth.ravel()

@@ -12,8 +12,8 @@ from bitlane.contract.precision import Precision
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.quantization.scaling import Floats, fit_scaling
 
-from ..claim import Claim, Say, Verdict, markdown_table
-from .sizes import Size
+from ..claim import Claim, Log, Verdict, markdown_table
+from .sizes import ZipMLSize
 from .tasks import synthetic_data
 
 BITS = (2, 4, 6, 8, 10, 12)
@@ -47,7 +47,7 @@ class Variances:
     bound: Floats
 
 
-def measure(size: Size, say: Say) -> Claim:
+def measure(size: ZipMLSize, say: Log) -> Claim:
     """Rows of Synthetic 100, at three models between nothing and the optimum."""
     data = synthetic_data(min(size.rows, 10_000), 100, 0.1)
     scaling = fit_scaling(data.X, data.y[:, None])

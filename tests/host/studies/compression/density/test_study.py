@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bitlane.compress import MiCRO
-from bitlane.studies.compression.density.gradients import Gradients
-from bitlane.studies.compression.density.study import DensityResult, authors_bytes, entropy_bytes, run
+from bitlane.studies.compression.density.gradients import SyntheticGradients
+from bitlane.studies.compression.density.study import DensityResult, authors_bytes, entropy_bytes, run_density
 
 pytestmark = pytest.mark.torch
 
@@ -41,7 +41,7 @@ def test_bytes_of_the_authors_format():
 @pytest.mark.parametrize("kind", ["normal", "layers"])
 def test_what_the_issue_asks_for(seed, kind):
     """The density in every step, places at most a tenth above their entropy, at most 0.65 of the authors' bytes."""
-    outcome = run(MiCRO(0.01), Gradients(kind, 1e-5, 20_000, seed), 4, 40)
+    outcome = run_density(MiCRO(0.01), SyntheticGradients(kind, 1e-5, 20_000, seed), 4, 40)
     assert outcome.settled == 0 and outcome.held == outcome.total == 1
     assert outcome.index_bytes <= 1.1 * outcome.entropy
     assert outcome.sent - 40 * 12 * (100 + 8) <= 0.65 * outcome.authors  # without tails and lengths: k is small here
@@ -49,13 +49,15 @@ def test_what_the_issue_asks_for(seed, kind):
 
 def test_counts_are_those_of_the_averages(seed):
     """Sent bytes add up to what the counts and the codes say."""
-    outcome = run(MiCRO(0.02, "published"), Gradients("normal", 0.05, 3000, seed), 3, 30)
+    outcome = run_density(MiCRO(0.02, "published"), SyntheticGradients("normal", 0.05, 3000, seed), 3, 30)
     values = 2 * 2 * 4 * int(outcome.counts.sum())
     assert outcome.sent == values + 2 * outcome.index_bytes + 30 * 6 * 8
 
 
 def test_the_published_controller_drifts(seed):
     """Its first threshold stands for one scale: gradients a thousand times less or more are far from the density."""
-    small, large = (run(MiCRO(0.01, "published"), Gradients("normal", s, 5000, seed), 2, 60) for s in (1e-5, 10.0))
+    small, large = (
+        run_density(MiCRO(0.01, "published"), SyntheticGradients("normal", s, 5000, seed), 2, 60) for s in (1e-5, 10.0)
+    )
     assert small.settled is None and small.total == 0
     assert large.settled is None and large.total > 50

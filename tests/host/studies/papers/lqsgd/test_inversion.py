@@ -57,7 +57,7 @@ def test_training_changes_the_gradient_that_is_seen():
 
 def test_every_codec_is_attacked_by_both():
     said = []
-    found = inversion.case("mnist", 0, LITTLE, said.append)
+    found = inversion.attack_all_codecs("mnist", 0, LITTLE, said.append)
     assert list(found.sent) == list(found.naive) == list(found.knowing) == ["none", "EFSign", "TopK"]
     assert len(said) == 3 and said[1] == "inversion: MNIST, network trained for 0 steps, EFSign"
     assert found.sent["none"] > 10 * found.sent["EFSign"] > 0

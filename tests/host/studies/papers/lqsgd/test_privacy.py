@@ -10,24 +10,24 @@ import torch
 
 from bitlane.studies.papers.claim import Verdict
 from bitlane.studies.papers.lqsgd import privacy
-from bitlane.studies.papers.lqsgd.inversion import CODECS, Attempt, Case
-from bitlane.studies.privacy.attack import Pixels
+from bitlane.studies.papers.lqsgd.inversion import CODECS, AttackResult, InversionCase
+from bitlane.studies.privacy.attack import PixelFormat
 
 pytestmark = pytest.mark.torch
 
 
 def attempt(score):
-    return Attempt(np.array([score - 0.01, score + 0.01]), torch.zeros(2, 1, 8, 8))
+    return AttackResult(np.array([score - 0.01, score + 0.01]), torch.zeros(2, 1, 8, 8))
 
 
 def case(name="MNIST", trained=0, naive=0.3, knowing=0.3, **others):
     """Without a codec 0.9; `others` are what the knowing attacker has of single codecs."""
-    target = SimpleNamespace(images=torch.zeros(2, 1, 8, 8), pixels=Pixels(1, 8, 0.0, 1.0))
+    target = SimpleNamespace(images=torch.zeros(2, 1, 8, 8), pixels=PixelFormat(1, 8, 0.0, 1.0))
     named = {"topk": "TopK, 1 %", "powersgd": "PowerSGD, rank 1", "lqsgd": "LQ-SGD, rank 1"}
     found = {label: attempt(knowing) for label in CODECS} | {"none": attempt(0.9)}
     found |= {named[key]: attempt(score) for key, score in others.items()}
     seen = {label: attempt(naive) for label in CODECS} | {"none": attempt(0.9)}
-    return Case(name, trained, target, dict.fromkeys(CODECS, 1234), seen, found)
+    return InversionCase(name, trained, target, dict.fromkeys(CODECS, 1234), seen, found)
 
 
 AGAIN = {"MNIST": [attempt(0.5) for _ in privacy.AGAIN]}

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from bitlane.compress import TopK
-from bitlane.compress.training.experiment import History, Training, train
+from bitlane.compress.training.experiment import NetworkTraining, TrainingHistory, train
 from bitlane.compress.training.images import Images
 from bitlane.studies.papers.claim import Verdict
 from bitlane.studies.papers.lqsgd import tables
@@ -28,7 +28,7 @@ def pictures(count=200):
 
 def runs(accuracy, sent, seconds):
     return [
-        tables.Run(History(np.ones(4), accuracy + each, sent, 0.1, np.zeros(4, np.int64)), seconds)
+        tables.TimedTraining(TrainingHistory(np.ones(4), accuracy + each, sent, 0.1, np.zeros(4, np.int64)), seconds)
         for each in (-0.001, 0.001)
     ]
 
@@ -36,7 +36,7 @@ def runs(accuracy, sent, seconds):
 def judged(accuracy=0.97, sent=26, seconds=1.2):
     """Of an LQ-SGD like that, where PowerSGD has 0.97, 100 bytes and a second."""
     found = {name: runs(0.97, 100, 1.0) for name in tables.PAPER}
-    return tables.judge(found | {"LQ-SGD": runs(accuracy, sent, seconds)}, Training(), 1000)
+    return tables.judge(found | {"LQ-SGD": runs(accuracy, sent, seconds)}, NetworkTraining(), 1000)
 
 
 @pytest.mark.parametrize(
@@ -63,20 +63,20 @@ def test_the_reason_has_the_figures():
 def test_everything_is_measured_from_the_same_start(monkeypatch):
     monkeypatch.setattr(tables, "load_images", lambda name: pictures())
     said, seen = [], []
-    run = tables.run
+    run = tables.timed_training
 
     def watched(training, compressor, images):
         seen.append((training.seed, type(compressor).__name__, len(images.pixels)))
         return run(training, compressor, images)
 
-    monkeypatch.setattr(tables, "run", watched)
+    monkeypatch.setattr(tables, "timed_training", watched)
     claim = tables.measure(LITTLE, said.append)
     assert seen == [(seed, name, 150) for seed in (0, 1) for name in ("NoneType", "PowerSGD", "TopK", "LQSGD")]
     assert len(said) == 8 and "150 training images" in claim.measured
 
 
 def test_topk_sends_as_much_as_it_is_told():
-    training = Training(seed=1)
+    training = NetworkTraining(seed=1)
     volume = 0.02
     history = train(training, TopK(tables.density(volume, training.ranks)), pictures(256))
     assert history.volume == pytest.approx(volume, rel=0.05)

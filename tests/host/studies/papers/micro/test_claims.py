@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bitlane.compress import MiCRO
-from bitlane.studies.compression.density.gradients import Gradients
-from bitlane.studies.compression.density.study import DensityResult, run
+from bitlane.studies.compression.density.gradients import SyntheticGradients
+from bitlane.studies.compression.density.study import DensityResult, run_density
 from bitlane.studies.papers.claim import Verdict
 from bitlane.studies.papers.micro import buildup, fidelity, scaling, traffic
 
@@ -63,7 +63,7 @@ def test_scaling(published, verdict):
 
 def test_traffic(seed):
     found = {
-        (density, ranks): run(MiCRO(density), Gradients("normal", 1.0, 5000, seed), ranks, 2)
+        (density, ranks): run_density(MiCRO(density), SyntheticGradients("normal", 1.0, 5000, seed), ranks, 2)
         for density in traffic.DENSITIES
         for ranks in traffic.RANKS
     }
@@ -85,7 +85,7 @@ def test_what_the_authors_code_counts():
 def test_fidelity(accuracies, verdict):
     def runs(name, density, accuracy):
         histories = [SimpleNamespace(losses=np.linspace(2, 0.1, 50), accuracy=accuracy, volume=density)] * 2
-        return fidelity.Runs(name, density, histories, np.array([density, density]))
+        return fidelity.CompressorRuns(name, density, histories, np.array([density, density]))
 
     found = [runs("none", 1.0, 0.974)]
     for density, accuracy in zip(fidelity.DENSITIES, accuracies, strict=True):

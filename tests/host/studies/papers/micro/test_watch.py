@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from bitlane.compress import MiCRO, TopK
-from bitlane.compress.training.experiment import Training, train
+from bitlane.compress.training.experiment import NetworkTraining, train
 from bitlane.compress.training.images import Images
-from bitlane.studies.papers.micro.watch import watched
+from bitlane.studies.papers.micro.watch import train_and_watch_density
 
 pytestmark = pytest.mark.torch
 
@@ -23,8 +23,8 @@ def pictures(seed):
 
 @pytest.mark.parametrize("compressor", [MiCRO(0.01), TopK(0.01)])
 def test_it_is_the_same_training(seed, compressor):
-    images, training = pictures(seed), Training("perceptron", 2, 8, seed=seed % 1000)
-    history, densities = watched(training, compressor, images)
+    images, training = pictures(seed), NetworkTraining("perceptron", 2, 8, seed=seed % 1000)
+    history, densities = train_and_watch_density(training, compressor, images)
     plain = train(training, compressor, images)
     assert np.array_equal(history.losses, plain.losses) and history.bytes_sent == plain.bytes_sent
     assert densities.shape == (3,)

@@ -5,27 +5,27 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bitlane.compress.training.experiment import History
+from bitlane.compress.training.experiment import TrainingHistory
 from bitlane.studies.papers.claim import Verdict
 from bitlane.studies.papers.mqgrad import controller
-from bitlane.studies.papers.mqgrad.pace import Pace
-from bitlane.studies.papers.mqgrad.race import WINDOW, Race, judge, seconds_to
+from bitlane.studies.papers.mqgrad.pace import StepTimes
+from bitlane.studies.papers.mqgrad.race import WINDOW, LinkRace, judge, seconds_to
 from bitlane.studies.papers.mqgrad.sizes import QUICK
 
 pytestmark = pytest.mark.torch
 
-PACE = Pace("100mbit", 0.5, {2: 0.25, 4: 0.5, 8: 1.0}, {2: 0.25, 4: 1.0, 8: 2.5})
+PACE = StepTimes("100mbit", 0.5, {2: 0.25, 4: 0.5, 8: 1.0}, {2: 0.25, 4: 1.0, 8: 2.5})
 
 
 def history(bits, falls_at, steps=60):
     """Losses of 2 that fall to 1 at a step."""
     losses = np.where(np.arange(steps) < falls_at, 2.0, 1.0)
-    return History(losses, 0.5, 1, 0.1, np.full(steps, bits))
+    return TrainingHistory(losses, 0.5, 1, 0.1, np.full(steps, bits))
 
 
 def race(mqgrad):
     rivals = [history(2, 40), history(4, 20), history(8, 10), history(8, 10)]
-    return Race(PACE, ["2 bits", "4 bits", "8 bits", "Adaptive", "MQGrad"], [[each] for each in (*rivals, mqgrad)])
+    return LinkRace(PACE, ["2 bits", "4 bits", "8 bits", "Adaptive", "MQGrad"], [[each] for each in (*rivals, mqgrad)])
 
 
 def test_time_is_that_of_the_steps_until_the_window_is_there():
@@ -52,7 +52,7 @@ def test_one_that_never_gets_there_is_told():
 
 
 def test_the_controller_is_held_against_the_shortest_step():
-    other = Pace("1gbit", 0.0, {2: 0.01}, {2: 0.0})
+    other = StepTimes("1gbit", 0.0, {2: 0.01}, {2: 0.0})
     assert controller.judge(1e-5, [PACE, other]).verdict is Verdict.HELD
     assert controller.judge(1e-4, [PACE, other]).verdict is Verdict.PARTLY
     assert controller.judge(1e-2, [PACE, other]).verdict is Verdict.FAILED

@@ -24,7 +24,7 @@ GOOD = [4.0, 2.0, 1.01, 1.0]
 def case(judged):
     """A data set on which `judged` are the losses of double sampling at 6 bits."""
     rest = [(name, bits, GOOD) for name in SAMPLINGS for bits in convergence.BITS if (name, bits) != ("double", 6)]
-    return convergence.Case(TASK, [comparison(("full", 32, GOOD), *rest, ("double", 6, judged))] * 2)
+    return convergence.DatasetCase(TASK, [comparison(("full", 32, GOOD), *rest, ("double", 6, judged))] * 2)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_convergence_is_judged_by_pace():
     slow = [4.0, 3.0, 2.0, 1.9, 1.0]
     fast = [4.0, 2.0, 1.005, 1.0, 1.0]
     rest = [(name, bits, fast) for name in SAMPLINGS for bits in convergence.BITS if (name, bits) != ("double", 6)]
-    found = convergence.Case(TASK, [comparison(("full", 32, fast), *rest, ("double", 6, slow))] * 2)
+    found = convergence.DatasetCase(TASK, [comparison(("full", 32, fast), *rest, ("double", 6, slow))] * 2)
     assert found.epochs(1) == [3, 3] and found.epochs(found.place("double", 6)) == [5, 5]
     assert convergence.judge([found]).verdict is Verdict.FAILED
 
@@ -55,7 +55,7 @@ def curves(**few):
     kinds = {"u": "uniform", "o": "optimal"}
     losses = {(kinds[name[0]], int(name[1:])): np.array([each, each]) for name, each in few.items()}
     missing = {method: np.array([GOOD, GOOD]) for method in fewest.METHODS if method not in losses}
-    return fewest.Curves(TASK, np.array([GOOD, GOOD]), {**losses, **missing})
+    return fewest.LossCurves(TASK, np.array([GOOD, GOOD]), {**losses, **missing})
 
 
 BAD, BUMPY = [4.0, 2.0, 1.0, 1.011], [4.0, 1.0, 1.02, 1.0]
@@ -96,7 +96,7 @@ def test_optimal_levels_are_trained_with():
 
 def batch(size, full, *few):
     marks = [("double", each.bits, losses) for each, losses in zip(batches.FEW, few, strict=True)]
-    return batches.Batch(size, [comparison(("full", 32, full), *marks)] * 2)
+    return batches.BatchComparison(size, [comparison(("full", 32, full), *marks)] * 2)
 
 
 def test_batches_are_judged_by_epochs():
@@ -110,7 +110,7 @@ def test_batches_are_judged_by_epochs():
 
 def race(four, six):
     marks = [("double", 4, four), ("double", 6, six), ("double", 8, GOOD)]
-    return speed.Race(TASK, [comparison(("full", 32, GOOD), *marks)] * 2)
+    return speed.CycleRace(TASK, [comparison(("full", 32, GOOD), *marks)] * 2)
 
 
 def test_speed_is_judged_by_cycles_to_the_loss():

@@ -7,11 +7,11 @@ import pytest
 
 from bitlane.errors import BitlaneError
 from bitlane.studies.papers.claim import Verdict
-from bitlane.studies.papers.zipml.network import POINTS, Training, judge, torch_or_error
+from bitlane.studies.papers.zipml.network import POINTS, NetworkResult, judge, torch_or_error
 
 
 def trainings(loss, accuracy):
-    return [Training(np.array([2.0, loss + away]), accuracy + away) for away in (-0.001, 0.001)]
+    return [NetworkResult(np.array([2.0, loss + away]), accuracy + away) for away in (-0.001, 0.001)]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bitlane.policies.protocol import Observed
+from bitlane.policies.protocol import Observation
 
 
 def alone(numbers):
@@ -10,4 +10,4 @@ def alone(numbers):
 
 
 def step(loss=None, seconds=1.0, rms=1.0):
-    return Observed(loss, seconds, lambda: rms)
+    return Observation(loss, seconds, lambda: rms)

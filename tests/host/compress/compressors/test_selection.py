@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bitlane.compress.compressors.choices import Scaling
+from bitlane.compress.compressors.selection import ThresholdScaling
 
 pytestmark = pytest.mark.torch
 
@@ -13,8 +13,8 @@ pytestmark = pytest.mark.torch
     ("total", "factor"), [(0, 0.995), (909, 0.995), (910, 1.00125), (1100, 1.00125), (1101, 1.005), (10**6, 1.005)]
 )
 def test_scaling(total, factor):
-    scaling = Scaling(1000)
+    scaling = ThresholdScaling(1000)
     first = 1 / (2 * 1000**0.5)
     assert scaling.threshold == pytest.approx(first, rel=1e-15)
-    scaling.chosen(total)
+    scaling.update(total)
     assert scaling.threshold == pytest.approx(first * factor, rel=1e-15)

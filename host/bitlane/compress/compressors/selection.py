@@ -14,52 +14,52 @@ import torch
 from bitlane.errors import DataError
 
 from ..codecs.largest import largest
-from ..codecs.select import Places, Values, select
+from ..codecs.select import Indices, Values, select
 from ..collectives.link import Link
-from ..compressor import State
-from .quotas import Tail, counts_told, quotas
+from ..compressor import SavedState
+from .quotas import Tail, quotas, reported_counts
 
 
-class Choice(Protocol):
+class SelectionRule(Protocol):
     """How a rank chooses from its part. What it does depends on nothing but what all ranks know, and its part."""
 
-    def places(self, values: Values, link: Link) -> Places:
+    def select(self, values: Values, link: Link) -> Indices:
         """Rising places in `values` float32 [part]; every rank calls it at the same point."""
         ...
 
-    def chosen(self, total: int) -> None:
+    def update(self, total: int) -> None:
         """Told after each step how many places all ranks have chosen."""
         ...
 
     def state_dict(self) -> dict[str, Any]: ...
 
-    def load_state_dict(self, state: State) -> None: ...
+    def load_state_dict(self, state: SavedState) -> None: ...
 
 
-class Quotas:
+class QuotaSelection:
     """As many as the part's quota, the largest: k in all ranks together, in every step."""
 
     def __init__(self, wanted: int):
-        self.wanted, self.counts = wanted, counts_told(wanted)
+        self.wanted, self.counts = wanted, reported_counts(wanted)
 
-    def places(self, values: Values, link: Link) -> Places:
+    def select(self, values: Values, link: Link) -> Indices:
         near = largest(values, self.wanted)
         tail = torch.from_numpy(Tail.of(values[near], self.counts).pack())
-        tails = [Tail.unpack(each.cpu().numpy()) for each in link.gather(tail, [len(tail)] * link.size)]
+        tails = [Tail.unpack(each.cpu().numpy()) for each in link.all_gather(tail, [len(tail)] * link.size)]
         own = quotas(tails, self.counts, self.wanted)[link.rank]
         return near[largest(values[near], own)]
 
-    def chosen(self, total: int) -> None:
+    def update(self, total: int) -> None:
         """Nothing to follow."""
 
     def state_dict(self) -> dict[str, Any]:
         return {}
 
-    def load_state_dict(self, state: State) -> None:
+    def load_state_dict(self, state: SavedState) -> None:
         """Nothing is kept."""
 
 
-class Scaling:
+class ThresholdScaling:
     """The authors' threshold scaling: one threshold for all ranks, a factor after each step.
 
     It begins with 1 / (2 sqrt(k)), and becomes 1.005 times as high after a step of more than 1.1 k places, 1.00125
@@ -69,17 +69,17 @@ class Scaling:
     def __init__(self, wanted: int):
         self.wanted, self.threshold = wanted, 1 / (2 * sqrt(max(wanted, 1)))
 
-    def places(self, values: Values, link: Link) -> Places:
+    def select(self, values: Values, link: Link) -> Indices:
         return select(values, self.threshold)[0]
 
-    def chosen(self, total: int) -> None:
+    def update(self, total: int) -> None:
         ratio = total / max(self.wanted, 1)
         self.threshold *= 1.005 if ratio > 1.1 else 1.00125 if ratio > 0.909 else 0.995
 
     def state_dict(self) -> dict[str, Any]:
         return {"threshold": self.threshold}
 
-    def load_state_dict(self, state: State) -> None:
+    def load_state_dict(self, state: SavedState) -> None:
         if "threshold" not in state:
             raise DataError("the saved state has no threshold: it is of another controller")
         self.threshold = float(state["threshold"])

@@ -9,7 +9,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from bitlane.compress.collectives.sockets import acknowledged
+from bitlane.compress.collectives.sockets import acknowledged_bytes
 from bitlane.compress.collectives.transport import TorchTransport
 from bitlane.errors import DataError
 
@@ -53,9 +53,9 @@ def sends(report, sizes):
     for size in sizes:
         dist.barrier()
         time.sleep(0.3)
-        before, sent = acknowledged(), transport.sent
+        before, sent = acknowledged_bytes(), transport.sent
         own = torch.zeros((rank + 1) * size, dtype=torch.uint8)
         transport.exchange([own] * transport.size, [(other + 1) * size for other in range(transport.size)])
         time.sleep(0.3)
-        counted.append((acknowledged() - before, transport.sent - sent))
+        counted.append((acknowledged_bytes() - before, transport.sent - sent))
     return counted

@@ -1,0 +1,22 @@
+"""Copy saved tensors back into place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from bitlane.errors import DataError
+
+
+def restore(own: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+    """Copy saved tensors into those of the same names; raise DataError if one is missing or has another shape."""
+    for name, tensor in own.items():
+        if name not in state:
+            raise DataError(f"the saved state has no {name}; this compressor needs {tuple(tensor.shape)}")
+        if state[name].shape != tensor.shape:
+            found, needed = tuple(state[name].shape), tuple(tensor.shape)
+            raise DataError(f"{name} of the saved state has shape {found}; this compressor needs {needed}")
+    for name, tensor in own.items():
+        tensor.copy_(state[name])
