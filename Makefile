@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 OUT ?= runs/demo
 MINUTES ?= 10
-MUTANTS ?= 500
+MUTANTS ?= 600
 BOARD ?= pynq-z2
 PAPER ?= zipml
 
@@ -63,7 +63,7 @@ compression: $(TORCH)/installed ## every gradient compressor on 2 to 8 processes
 soak: $(STAMP) ## random runs, RTL against numpy reference, for MINUTES (10)
 	$(BIN)/python -m bitlane_sim.equivalence.soak --minutes $(MINUTES)
 
-cov: $(STAMP) ## which declared bins, and which lines and branches of the RTL, random runs reach: about 10 minutes
+cov: $(STAMP) ## functional and code coverage of the RTL in random runs: about 10 minutes
 	$(BIN)/python -m bitlane_sim.coverage
 
 synth: $(STAMP) ## area and speed by open tools, into the README's table
@@ -73,7 +73,7 @@ synth: $(STAMP) ## area and speed by open tools, into the README's table
 netlist: $(STAMP) ## random runs of the synthesised netlist, cell by cell, against the numpy reference
 	$(BIN)/python -m bitlane_sim.implementation.netlist
 
-mutate: $(STAMP) ## MUTANTS (500) small changes of the RTL, and which of them the tests notice: docs/mutation.md
+mutate: $(STAMP) ## mutation testing of the RTL, MUTANTS (600) small changes: docs/mutation.md
 	$(BIN)/python -m bitlane_sim.mutation --count $(MUTANTS)
 
 toolchain: $(STAMP) ## Debian's Yosys, nextpnr and project X-Ray into the cache, where the system has none: for bitstreams

@@ -1,1 +1,1 @@
-"""What the random runs exercise: declared bins, and lines, branches and toggles of the RTL (`make cov`)."""
+"""Coverage of the RTL in random runs: declared bins, and lines, branches and toggles (`make cov`)."""

@@ -1,9 +1,9 @@
-"""Runs that fill the bins, until all are filled and nothing new of the RTL is reached, and the report.
+"""Measure the coverage of random runs: declared bins, and lines, branches and toggles of the RTL.
 
-    python -m bitlane_sim.coverage --minutes 6
+    python -m bitlane_sim.coverage --minutes 4
 
-Exit status 1 where a bin is empty, lines or branches are below their goal, a run was wrong, or an exclusion is of no
-use.
+Exit status 1 when a bin is empty, lines or branches of a build are below their goal, a run was wrong, or an exclusion
+matches nothing.
 """
 
 from __future__ import annotations
@@ -13,119 +13,174 @@ import os
 import sys
 import tempfile
 import time
-from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.cycles import MemoryTiming
-from bitlane_sim.equivalence.random_jobs import SMALL
 from bitlane_sim.equivalence.rig import CAPACITY, EquivalenceRig
 from bitlane_sim.rtl.build import build, build_verilog
 
-from .bins import Bins
-from .device import WatchedDevice
-from .functional import GROUP_POINTS, declared, observe_bus
-from .points import KINDS, Key, Report, exclusions, points, read_counts
-from .runs import CoverageRuns
-from .source import Lines, verilog
+from . import functional, random_rounding
+from .code_coverage import KINDS, CodeCoverage, Counts, code_points, read_counts, read_exclusions
+from .covergroup import Covergroup
+from .stimulus import Stimulus
+from .verilog_source import VerilogSource, verilog
+from .watched_device import WatchedDevice
 
-MEASURED = SMALL
-WIDE = AcceleratorConfig(128, 2, max_features=512, row_buffer_beats=512)  # groups of two rows
 GOALS = {"line": 0.98, "branch": 0.98}
 TIMINGS = (MemoryTiming(1), MemoryTiming(60, 40))
-WIDE_RUNS = 60
+PROCESSES = 2
+WIDE_RUNS = 150
+
+
+def small(width: int, outputs: int = 1, level_slots: int = 0) -> AcceleratorConfig:
+    """Return a build with random rounding whose largest model a random run soon meets."""
+    return AcceleratorConfig(
+        width, outputs, max_features=512, row_buffer_beats=512, level_slots=level_slots, random_rounding=True
+    )
+
+
+# All coverpoints, and every line, branch and toggle. Without random rounding a build has the same blocks but two.
+DIGIT_LANES = small(64)
+TABLE_LANES = small(64, level_slots=128)
+MEASURED = {"64 bits, digit lanes": DIGIT_LANES, "64 bits, table lanes": TABLE_LANES}
+# Only the coverpoints of several rows a beat.
+WIDE = {
+    "128 bits, 2 outputs, digit lanes": small(128, 2),
+    "256 bits, digit lanes": small(256),
+    "512 bits, table lanes": small(512, level_slots=128),
+}
+WIDE_POINTS = (*functional.BEAT_POINTS, *random_rounding.ROW_POINTS)
+
+
+@dataclass
+class Measurement:
+    """The coverage of a build's runs.
+
+    Attributes
+    ----------
+    group : Covergroup
+        Its coverpoints.
+    counts : Counter
+        Verilator's counts; empty without code coverage.
+    runs : int
+        Number of runs.
+    failures : list of str
+        What was wrong.
+    """
+
+    group: Covergroup
+    counts: Counts = field(default_factory=Counts)
+    runs: int = 0
+    failures: list[str] = field(default_factory=list)
 
 
 def main() -> int:
-    """Build, run, report."""
-    parser = argparse.ArgumentParser(description="Functional coverage and coverage of the RTL, in random runs.")
-    parser.add_argument("--minutes", type=float, default=6.0, help="of runs, without building (default 6)")
-    parser.add_argument("--seed", type=int, default=None, help="of the first run; fresh when not given")
+    """Build the simulators, run them, print the report."""
+    parser = argparse.ArgumentParser(description="Measure functional and code coverage of the RTL in random runs.")
+    parser.add_argument(
+        "--minutes", type=float, default=4.0, help="time for the runs of each measured build (default 4)"
+    )
+    parser.add_argument("--seed", type=int, default=None, help="seed of the first run (default: a fresh one)")
     arguments = parser.parse_args()
     seed: int = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
-    source = verilog(MEASURED)
-    bins, counts, wrong = _measured(build_verilog(source, coverage=True), seed, arguments.minutes)
-    wide_bins, wide_wrong = _wide(seed)
-    for line in (*wrong, *wide_wrong):
-        print(f"wrong: {line}")
-    good = [
-        not wrong and not wide_wrong,
-        report_bins(bins, f"{MEASURED.width} bits"),
-        report_bins(wide_bins.only(*GROUP_POINTS), f"{WIDE.width} bits"),
-        report_points(Report(points(counts, Lines(source.read_text())), exclusions())),
+    sources = {name: verilog(config) for name, config in MEASURED.items()}
+    libraries = {name: build_verilog(source, coverage=True) for name, source in sources.items()}
+    libraries |= {name: build(config) for name, config in WIDE.items()}
+    with ProcessPoolExecutor(PROCESSES) as pool:
+        measured = {
+            name: pool.submit(measure, config, libraries[name], seed, arguments.minutes)
+            for name, config in MEASURED.items()
+        }
+        wide = {name: pool.submit(measure_wide, config, libraries[name], seed) for name, config in WIDE.items()}
+        results = {name: future.result() for name, future in (measured | wide).items()}
+
+    good = []
+    for name, result in results.items():
+        group = result.group if name in MEASURED else result.group.only(*WIDE_POINTS)
+        good += [report_bins(group, f"{name}: {result.runs} runs from seed {seed}"), not result.failures]
+        for failure in result.failures:
+            print(f"  wrong: {failure}")
+    points = [
+        point
+        for name, source in sources.items()
+        for point in code_points(name, results[name].counts, VerilogSource(source.read_text()))
     ]
+    good.append(report_code(CodeCoverage(points, read_exclusions())))
     return int(not all(good))
 
 
-def _measured(library: Path, seed: int, minutes: float) -> tuple[Bins, Counter[Key], list[str]]:
-    """All kinds of runs, for so many minutes: bins, what Verilator counted, and what was wrong."""
-    bins = declared(MEASURED)
-    runs = CoverageRuns(_bench(MEASURED, library), MEASURED, bins)
+def measure(config: AcceleratorConfig, library: Path, seed: int, minutes: float) -> Measurement:
+    """Do runs of all kinds for some minutes."""
+    stimulus, result = _stimulus(config, library)
     end = time.monotonic() + 60 * minutes
-    number = 0
     while time.monotonic() < end:
-        runs.one(seed + number)
-        number += 1
-        if sys.stderr.isatty():
-            print(f"\r{number} runs", end="", file=sys.stderr)
-    counts: Counter[Key] = Counter()
-    for device in runs.devices():
-        observe_bus(bins, device.monitor, MEASURED)
-        counts.update(_counts(device))
-    runs.close()
-    print(f"{number} runs from seed {seed}")
-    return bins, counts, runs.wrong
+        stimulus.run(seed + result.runs)
+        result.runs += 1
+    for device in stimulus.devices():
+        functional.sample_buses(result.group, device.monitor, config)
+        result.counts.update(_counts(device))
+    stimulus.close()
+    return result
 
 
-def _wide(seed: int) -> tuple[Bins, list[str]]:
-    """Some runs with groups of several rows: bins, and what was wrong."""
-    bins = declared(WIDE)
-    runs = CoverageRuns(_bench(WIDE, build(WIDE)), WIDE, bins)
-    for number in range(WIDE_RUNS):
-        runs.one_well(seed + number)
-    runs.close()
-    return bins, runs.wrong
+def measure_wide(config: AcceleratorConfig, library: Path, seed: int) -> Measurement:
+    """Do WIDE_RUNS undisturbed runs."""
+    stimulus, result = _stimulus(config, library)
+    for result.runs in range(1, WIDE_RUNS + 1):
+        stimulus.run_undisturbed(seed + result.runs)
+    stimulus.close()
+    return result
 
 
-def _bench(config: AcceleratorConfig, library: Path) -> EquivalenceRig:
+def _stimulus(config: AcceleratorConfig, library: Path) -> tuple[Stimulus, Measurement]:
     def device(config: AcceleratorConfig, capacity: int, timing: MemoryTiming) -> WatchedDevice:
         return WatchedDevice(config, capacity, timing, library=library)
 
-    return EquivalenceRig([config], CAPACITY, TIMINGS, device)
+    group = functional.declare(config)
+    stimulus = Stimulus(EquivalenceRig([config], CAPACITY, TIMINGS, device), config, group)
+    return stimulus, Measurement(group, failures=stimulus.failures)
 
 
-def _counts(device: WatchedDevice) -> Counter[Key]:
+def _counts(device: WatchedDevice) -> Counts:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "coverage.dat"
         device.write_coverage(path)
         return read_counts(path)
 
 
-def report_bins(bins: Bins, title: str) -> bool:
-    """Print how many bins of each point were hit, and those that were not; whether all were."""
-    table, missed = bins.table(), bins.missed()
-    print(f"\n{title}: {sum(hit for _, hit, _ in table)} of {sum(of for _, _, of in table)} declared bins")
-    for point, hit, of in table:
-        print(f"  {point:40} {hit:4} of {of:4}")
+def report_bins(group: Covergroup, title: str) -> bool:
+    """Print how many bins of each coverpoint were hit, and the empty ones; return whether there are none of these."""
+    table, missed = group.table(), group.missed()
+    print(f"\n{title}\n{sum(hit for _, hit, _ in table)} of {sum(bins for *_, bins in table)} bins")
+    for coverpoint, hit, bins in table:
+        print(f"  {coverpoint:42} {hit:4} of {bins:4}")
     for name in missed:
         print(f"  empty: {name}")
     return not missed
 
 
-def report_points(report: Report) -> bool:
-    """Print the RTL's figures, file by file, and what was missed; whether the goals are met."""
-    figures = report.figures()
+def report_code(coverage: CodeCoverage) -> bool:
+    """Print the figures of each file and the missed points; return whether each build reaches the goals."""
+    figures = coverage.figures()
     print(f"\n{'file':20}" + "".join(f"{kind:>24}" for kind in KINDS))
     for file in sorted({file for file, _ in figures}, key=lambda file: (file == "all", file)):
         row = [figures.get((file, kind)) for kind in KINDS]
         print(f"{file:20}" + "".join(f"{f'{v[0]} of {v[1]} {v[0] / v[1]:7.2%}' if v else '':>24}" for v in row))
-    print("  toggle: of signals of up to 64 bits, each bit each way")
+    print(f"  points of {' and '.join(coverage.builds())}, side by side")
+    print("  toggle: each bit of signals of up to 64 bits, in each direction")
     for kind in GOALS:
-        for name, count in sorted(report.missed(kind).items()):
-            print(f"  never, {kind}: {name}" + (f" ({count} times)" if count > 1 else ""))
-    for rule, count in report.used.items():
+        for name, count in sorted(coverage.missed(kind).items()):
+            print(f"  missed {kind}: {name}" + (f" ({count} times)" if count > 1 else ""))
+    for rule, count in coverage.excluded.items():
         print(f"  excluded: {rule}, {count} points")
-    return not report.unused() and all(report.share(kind) >= goal for kind, goal in GOALS.items())
+    unused = coverage.unused_exclusions()
+    for rule in unused:
+        print(f"  exclusion that matches nothing: {rule}")
+    reached = [coverage.fraction(name, kind) >= goal for name in coverage.builds() for kind, goal in GOALS.items()]
+    return not unused and all(reached)
 
 
 if __name__ == "__main__":

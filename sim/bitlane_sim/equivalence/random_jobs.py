@@ -149,8 +149,10 @@ def random_settings(chosen: Random, two_models: bool, rounding: bool = False) ->
 
 
 def _cut(chosen: Random) -> int:
-    """Of random rounding: often none."""
-    return int(chosen.integers(1, MAX_CUT + 1)) if chosen.random() < 0.7 else 0
+    """Return the bits that random rounding leaves out: often none, often the fewest or the most."""
+    if chosen.random() < 0.3:
+        return 0
+    return int(chosen.choice([1, MAX_CUT]) if chosen.random() < 0.5 else chosen.integers(1, MAX_CUT + 1))
 
 
 def _size(chosen: Random, largest: int, special: tuple[int, ...]) -> int:

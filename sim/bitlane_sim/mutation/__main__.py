@@ -1,4 +1,4 @@
-"""Mutate the RTL and see which tests notice: `python -m bitlane_sim.mutation`, or `make mutate`."""
+"""Mutate the RTL and report which mutants the tests kill: `python -m bitlane_sim.mutation`, or `make mutate`."""
 
 from __future__ import annotations
 
@@ -9,59 +9,83 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from datetime import date
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from . import record
-from .campaign import Sampled, Tried, campaign, sampled
-from .ladder import Ladder, is_hardware
+from .campaign import Candidate, TrialResult, run_campaign, sample_mutants
 from .operators import mutants
 from .trial import Sandbox
+from .trial_plan import TrialPlan, is_hardware
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "mutation.md"
 LOG = ROOT / "runs" / "mutation.jsonl"
-GOAL = 0.95  # of the mutants killed
-WARM = ("numpy", "amaranth.sim", "amaranth.back.verilog", "amaranth.lib.wiring", "amaranth.lib.fifo", "pytest")
+GOAL = 0.95  # mutation score
+# Imported once, for all trials.
+PRELOADED = ("numpy", "amaranth.sim", "amaranth.back.verilog", "amaranth.lib.wiring", "amaranth.lib.fifo", "pytest")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Try a sample of mutants and write the record; exit status 1 where too few are killed."""
+    """Try a sample of mutants and write the record; return 1 when too few are killed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=500, help="mutants that Amaranth elaborates (default 500)")
-    parser.add_argument("--seed", type=int, default=None, help="of the sample; fresh when not given")
-    parser.add_argument("--processes", type=int, default=2, help="trials at a time (default 2)")
-    parser.add_argument("--again", action="store_true", help="only what survived in the last run")
+    parser.add_argument(
+        "--count", type=int, default=600, help="number of mutants that Amaranth elaborates (default 600)"
+    )
+    parser.add_argument("--seed", type=int, default=None, help="seed of the sample (default: a fresh one)")
+    parser.add_argument("--processes", type=int, default=2, help="number of trials at a time (default 2)")
+    parser.add_argument(
+        "--modules",
+        nargs="+",
+        metavar="PATTERN",
+        help="mutate only these modules, such as 'zynq/*' datapath/rounding, and leave the page as it is",
+    )
+    parser.add_argument("--again", action="store_true", help="try only the survivors of the last run")
     arguments = parser.parse_args(argv)
     seed = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
 
-    for name in WARM:  # once, for every process
+    for name in PRELOADED:
         importlib.import_module(name)
     with tempfile.TemporaryDirectory(prefix="mutation.") as folder:
         sandbox = Sandbox(ROOT, Path(folder))
-        found = {name: mutants(name, text) for name, text in sandbox.sources().items() if is_hardware(name)}
+        patterns = arguments.modules or ["*"]
+        found = {
+            name: mutants(name, text)
+            for name, text in sandbox.sources().items()
+            if is_hardware(name) and any(fnmatchcase(name, pattern) for pattern in patterns)
+        }
+        if not found:
+            parser.error(f"no module matches {' '.join(patterns)}")
         print(f"{sum(map(len, found.values()))} mutants of {len(found)} modules; seed {seed}", flush=True)
-        print("all tests without a mutant ...", flush=True)
-        ladder = Ladder.of(sandbox, found)
+        print("running all tests without a mutant ...", flush=True)
+        plan = TrialPlan.measured(sandbox, [*found])
 
-        def tell(tried: Tried) -> None:
-            print(f"{tried.verdict.result:8} {record.where(tried.mutant)} [{tried.verdict.by}]", flush=True)
-            record.append(LOG, tried)
+        def on_result(result: TrialResult) -> None:
+            verdict = result.verdict
+            print(
+                f"{verdict.result:9} {result.seconds:5.0f} s {record.describe(result.mutant)} [{verdict.detail}]",
+                flush=True,
+            )
+            record.append(LOG, result)
 
-        sample: Iterable[Sampled]
+        candidates: Iterable[Candidate]
         if arguments.again:
             seed, before = record.logged(LOG)
             now = {mutant.key: mutant for those in found.values() for mutant in those}
-            alive = [tried.mutant.key for tried in before if tried.verdict.result == "survived"]
-            sample = ((now[key], iter(())) for key in alive if key in now)
+            survivors = [result.mutant.key for result in before if result.verdict.result == "survived"]
+            candidates = ((now[key], iter(())) for key in survivors if key in now)
         else:
             record.begin(LOG, seed)
-            sample = sampled(found, arguments.count, seed)
-        campaign(sandbox, sample, ladder.stages, arguments.processes, tell)
-    result = record.summary(*record.logged(LOG), record.known_equivalents())
-    page = record.markdown(result, found, date.today())
-    PAGE.write_text(page)
+            candidates = sample_mutants(found, arguments.count, seed)
+        run_campaign(sandbox, candidates, plan.stages, arguments.processes, on_result)
+    seed, results = record.logged(LOG)
+    summary = record.summarize(seed, results, record.known_equivalents())
+    page = record.markdown(summary, found, date.today())
+    if not arguments.modules:
+        PAGE.write_text(page)
     print(page)
-    return 0 if result.rate >= GOAL else 1
+    print(f"{sum(result.seconds for result in results) / max(1, len(results)):.0f} s of processor time a trial")
+    return 0 if summary.score >= GOAL else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Many mutants, tried one after the other or a few at a time."""
+"""Many mutants, tried one after the other or some at a time."""
 
 from __future__ import annotations
 
@@ -12,85 +12,110 @@ from pathlib import Path
 from .operators import Mutant
 from .trial import Sandbox, Stage, Verdict, finish, start
 
-Sampled = tuple[Mutant, Iterator[Mutant]]  # and those that may take its place
-LEAST = 6  # mutants of a module, where it has as many
-PAUSE = 0.05  # seconds between two looks at the trials
+Candidate = tuple[Mutant, Iterator[Mutant]]  # a mutant, and those that may replace it
+Stages = Callable[[Mutant, Path], Sequence[Stage]]  # of the trial of a mutant that was installed in a folder
+MIN_PER_MODULE = 6  # mutants of each module in a sample, if it has as many
+POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A mutant and how its trial ended."""
+class TrialResult:
+    """A mutant and how its trial ended.
+
+    Attributes
+    ----------
+    mutant : Mutant
+        The mutant.
+    verdict : Verdict
+        How its trial ended.
+    seconds : float
+        Processor time of the trial.
+    """
 
     mutant: Mutant
     verdict: Verdict
+    seconds: float = 0.0
 
 
-def shares(sizes: dict[str, int], count: int) -> dict[str, int]:
-    """How many of `count` mutants each module gets: as many as it has in proportion, LEAST at least."""
+def quotas(sizes: dict[str, int], count: int) -> dict[str, int]:
+    """Return how many mutants to take from each module: in proportion to its size, at least MIN_PER_MODULE."""
     total = sum(sizes.values())
-    wanted = {name: min(size, max(LEAST, round(count * size / total))) for name, size in sizes.items()}
+    wanted = {name: min(size, max(MIN_PER_MODULE, round(count * size / total))) for name, size in sizes.items()}
     by_size = sorted(wanted, key=lambda name: sizes[name], reverse=True)
     while sum(wanted.values()) != min(count, total):
         step = 1 if sum(wanted.values()) < count else -1
         for name in by_size:
-            if LEAST <= wanted[name] + step <= sizes[name] and sum(wanted.values()) != min(count, total):
+            if MIN_PER_MODULE <= wanted[name] + step <= sizes[name] and sum(wanted.values()) != min(count, total):
                 wanted[name] += step
-        if step < 0 and all(share <= LEAST for share in wanted.values()):
-            break  # fewer than LEAST for each were asked for
+        if step < 0 and all(quota <= MIN_PER_MODULE for quota in wanted.values()):
+            break  # `count` is less than MIN_PER_MODULE for each
     return wanted
 
 
-def sampled(found: dict[str, list[Mutant]], count: int, seed: int) -> Iterator[Sampled]:
-    """A random choice, spread over the modules."""
-    chosen = random.Random(seed)
-    orders = {module: iter(chosen.sample(mutants, len(mutants))) for module, mutants in sorted(found.items())}
-    wanted = shares({module: len(mutants) for module, mutants in found.items()}, count)
-    first = [(next(orders[module]), orders[module]) for module, share in wanted.items() for _ in range(share)]
-    chosen.shuffle(first)
+def sample_mutants(found: dict[str, list[Mutant]], count: int, seed: int) -> Iterator[Candidate]:
+    """Yield a random sample of all modules' mutants, in random order."""
+    rng = random.Random(seed)
+    orders = {module: iter(rng.sample(mutants, len(mutants))) for module, mutants in sorted(found.items())}
+    wanted = quotas({module: len(mutants) for module, mutants in found.items()}, count)
+    first = [(next(orders[module]), orders[module]) for module, quota in wanted.items() for _ in range(quota)]
+    rng.shuffle(first)
     yield from first
 
 
-def campaign(
+def run_campaign(
     sandbox: Sandbox,
-    sample: Iterable[Sampled],
-    stages: Callable[[Mutant, Path], Sequence[Stage]],
+    candidates: Iterable[Candidate],
+    stages: Stages,
     processes: int,
-    tell: Callable[[Tried], None],
-) -> list[Tried]:
-    """Try mutants, each in a process of its own; one that is refused or changes nothing gives its place to the next.
+    on_result: Callable[[TrialResult], None],
+) -> list[TrialResult]:
+    """Try mutants, each in its own process. An invalid or identical one is replaced by the next of its module.
 
     Parameters
     ----------
-    stages: of a mutant's trial, and where it lies. processes: trials at a time. tell: called as each ends.
+    sandbox : Sandbox
+        Copy of the project.
+    candidates : iterable of Candidate
+        The mutants.
+    stages : callable
+        Returns the stages of a mutant's trial.
+    processes : int
+        Trials at a time.
+    on_result : callable
+        Called as each trial ends.
+
+    Returns
+    -------
+    list of TrialResult
+        Of all trials.
     """
-    running: dict[int, tuple[Mutant, Iterator[Mutant], str]] = {}
-    free = [f"trial{i}" for i in range(processes)]
-    waiting = list(sample)[::-1]
-    done = []
+    running: dict[int, tuple[Candidate, str]] = {}
+    folders = [f"trial{i}" for i in range(processes)]
+    waiting = list(candidates)[::-1]
+    results = []
     while waiting or running:
-        while waiting and free:
-            mutant, spare = waiting.pop()
-            name = free.pop()
-            running[_begin(sandbox, mutant, stages, name)] = mutant, spare, name
+        while waiting and folders:
+            candidate, folder = waiting.pop(), folders.pop()
+            running[_begin(sandbox, candidate[0], stages, folder)] = candidate, folder
         for process in [*running]:
-            ended, status = os.waitpid(process, os.WNOHANG)
+            ended, status, usage = os.wait4(process, os.WNOHANG)
             if not ended:
                 continue
-            mutant, spare, name = running.pop(process)
-            free.append(name)
-            tried = Tried(mutant, finish(process, status, _report(sandbox, name)))
-            done.append(tried)
-            tell(tried)
-            if tried.verdict.result in ("refused", "same") and (other := next(spare, None)):
-                waiting.append((other, spare))
-        time.sleep(PAUSE)
-    return done
+            (mutant, replacements), folder = running.pop(process)
+            folders.append(folder)
+            verdict = finish(process, status, _report(sandbox, folder))
+            results.append(TrialResult(mutant, verdict, usage.ru_utime + usage.ru_stime))
+            on_result(results[-1])
+            if verdict.result in ("invalid", "identical") and (other := next(replacements, None)):
+                waiting.append((other, replacements))
+        time.sleep(POLL_SECONDS)
+    return results
 
 
-def _begin(sandbox: Sandbox, mutant: Mutant, stages: Callable[[Mutant, Path], Sequence[Stage]], name: str) -> int:
-    folder = sandbox.place(mutant, name)
+def _begin(sandbox: Sandbox, mutant: Mutant, stages: Stages, name: str) -> int:
+    folder = sandbox.install(mutant, name)
     log = sandbox.root.parent / f"{name}.log"
-    return start(lambda: [*stages(mutant, folder)], lambda: sandbox.enter(folder), _report(sandbox, name), log)
+    return start(lambda: [*stages(mutant, folder)], lambda: sandbox.activate(folder), _report(sandbox, name), log)
 
 
 def _report(sandbox: Sandbox, name: str) -> Path:

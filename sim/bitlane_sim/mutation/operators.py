@@ -1,4 +1,4 @@
-"""The small changes that are made to the RTL's source, one at a time."""
+"""Mutation operators: the small changes of the RTL's source, one at a time."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SWAPPED: dict[type[ast.operator] | type[ast.cmpop], type[ast.operator] | type[as
 }
 REDUCTIONS = {"all": "any", "any": "all"}
 SHAPED = ("In", "Out", "Signal", "StructLayout", "ArrayLayout")  # their arguments are shapes
-DELAYS = ("delay", "delay_valid")  # their third argument is a number of cycles
-UNTOUCHED = ("name", "strict", "fmt")  # arguments that are no hardware
+DELAYS = ("delay", "delay_valid")  # functions whose third argument is a number of cycles
+UNTOUCHED = ("name", "strict", "fmt")  # arguments that do not describe hardware
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,22 @@ class Mutant:
 
     Attributes
     ----------
-    module: path of the file below the package, without `.py`. place: the class and function that the change is in.
-    line: of the file, from 1. change: what it is, in words.
-    start, end: the bytes of the file that are replaced. text: by what.
+    module : str
+        Path of the file below the package, without `.py`, such as "datapath/dot".
+    scope : str
+        Class and function that contain the change.
+    line : int
+        Line of the file, from 1.
+    change : str
+        The change in words.
+    start, end : int
+        The bytes of the file that are replaced.
+    text : str
+        The text that replaces them.
     """
 
     module: str
-    place: str
+    scope: str
     line: int
     change: str
     start: int
@@ -48,19 +57,19 @@ class Mutant:
     text: str
 
     def applied(self, source: str) -> str:
-        """The file's text with the change made."""
+        """Return the file's text with the change."""
         data = source.encode()
         return (data[: self.start] + self.text.encode() + data[self.end :]).decode()
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What stays the same when lines above it are edited."""
-        return self.module, self.place, self.change
+        """What identifies the mutant, also after lines above it were edited."""
+        return self.module, self.scope, self.change
 
 
 def mutants(module: str, source: str) -> list[Mutant]:
-    """Every change that there is to this file, in the order of the file; the same ones of a place are numbered."""
-    finder = _Finder(module, source)
+    """Return every mutant of a file, in the order of the file. Equal changes in a scope are numbered."""
+    finder = _MutantFinder(module, source)
     finder.visit(ast.parse(source))
     seen: Counter[tuple[str, str, str]] = Counter()
     numbered = []
@@ -71,8 +80,8 @@ def mutants(module: str, source: str) -> list[Mutant]:
     return numbered
 
 
-class _Finder(ast.NodeVisitor):
-    """Walks through a file and notes the changes of each node."""
+class _MutantFinder(ast.NodeVisitor):
+    """Visits the nodes of a file and collects the mutants of each."""
 
     def __init__(self, module: str, source: str):
         self._module = module
@@ -80,13 +89,13 @@ class _Finder(ast.NodeVisitor):
         self._starts = [0]
         for line in self._source.splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line))
-        self._places: list[str] = []
+        self._scopes: list[str] = []
         self._around: list[ast.AST] = []
         self._in_shape = False
-        self._member = ""  # whose shape it is
+        self._member = ""  # whose shape is visited
         self.found: list[Mutant] = []
 
-    # --- where
+    # --- scopes
     def visit(self, node: ast.AST) -> None:
         self._around.append(node)
         super().visit(node)
@@ -99,10 +108,10 @@ class _Finder(ast.NodeVisitor):
         self._inside(node.name, node.body)
 
     def _inside(self, name: str, body: list[ast.stmt]) -> None:
-        self._places.append(name)
+        self._scopes.append(name)
         for statement in body:
             self.visit(statement)
-        self._places.pop()
+        self._scopes.pop()
 
     # --- statements
     def visit_Expr(self, node: ast.Expr) -> None:
@@ -110,10 +119,10 @@ class _Finder(ast.NodeVisitor):
             self.generic_visit(node)
 
     def visit_Raise(self, node: ast.Raise) -> None:
-        """What is raised is no hardware."""
+        """Leave errors as they are."""
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        """A field of a structure, or a variable of a function."""
+        """Change a field of a structure, or a variable of a function."""
         if node.value is None:
             self._member = ast.unparse(node.target)
             self._shape(node.annotation)
@@ -127,7 +136,7 @@ class _Finder(ast.NodeVisitor):
             self.visit(node.value)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        """Assignments of a domain, `m.d.sync += [...]`: each of them may be lost."""
+        """Drop each assignment of `m.d.sync += [...]`."""
         if ast.unparse(node.target).startswith("m.d."):
             statements = node.value.elts if isinstance(node.value, ast.List) else [node.value]
             for statement in statements:
@@ -188,7 +197,7 @@ class _Finder(ast.NodeVisitor):
                 self.visit(keyword.value)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
-        """A name."""
+        """Leave names as they are."""
 
     def visit_Constant(self, node: ast.Constant) -> None:
         if type(node.value) is int:
@@ -205,13 +214,13 @@ class _Finder(ast.NodeVisitor):
 
     # --- shapes
     def visit_Dict(self, node: ast.Dict) -> None:
-        """Members of a signature or a structure."""
+        """Change the members of a signature or a structure."""
         for key, value in zip(node.keys, node.values, strict=True):
             self._member = "" if key is None else ast.unparse(key)
             self._shape(value)
 
     def _shape(self, node: ast.expr) -> None:
-        """The width of a signal, or a structure of such: a bit narrower where it has several."""
+        """Make a signal, or the members of a structure, a bit narrower if they have several."""
         change = f"`{_short(node)}` a bit narrower" + (f" in {self._member}" if self._member else "")
         if isinstance(node, ast.Constant) and type(node.value) is int and node.value > 1:
             self._replace(node, str(node.value - 1), change)
@@ -229,7 +238,7 @@ class _Finder(ast.NodeVisitor):
             else:
                 self.visit(node)
 
-    # --- notes
+    # --- mutants
     def _rewrite(self, node: ast.expr, changed: ast.expr) -> None:
         text = ast.unparse(ast.fix_missing_locations(changed))
         self._replace(node, f"({text})", f"`{_short(node)}` became `{_short(changed)}`")
@@ -238,7 +247,7 @@ class _Finder(ast.NodeVisitor):
         assert node.end_lineno is not None and node.end_col_offset is not None
         start = self._starts[node.lineno - 1] + node.col_offset
         end = self._starts[node.end_lineno - 1] + node.end_col_offset
-        self.found.append(Mutant(self._module, ".".join(self._places), node.lineno, change, start, end, text))
+        self.found.append(Mutant(self._module, ".".join(self._scopes), node.lineno, change, start, end, text))
 
 
 def _short(node: ast.AST, most: int = 90) -> str:

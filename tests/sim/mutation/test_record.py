@@ -1,0 +1,44 @@
+"""The record: the log gives back what was written, and the page counts."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import date
+from pathlib import Path
+
+from tests.helpers.mutated_block import SUM
+
+import bitlane_hw
+from bitlane_sim.mutation import record
+from bitlane_sim.mutation.campaign import TrialResult
+from bitlane_sim.mutation.operators import mutants
+from bitlane_sim.mutation.trial import Verdict, sources
+
+
+def test_record(tmp_path: Path) -> None:
+    """The log gives back the last result of each mutant; the page counts, and lists equivalent mutants apart."""
+    made = itertools.islice(mutants("block", SUM), 5)
+    results = ("killed", "survived", "survived", "invalid", "identical")
+    done = [TrialResult(mutant, Verdict(result), 1.5) for mutant, result in zip(made, results, strict=True)]
+    log = tmp_path / "log"
+    record.begin(log, 7)
+    record.append(log, TrialResult(done[0].mutant, Verdict("survived")))  # before it was tried again
+    for result in done:
+        record.append(log, result)
+    assert record.logged(log) == (7, done)
+    found = record.summarize(7, done, {done[2].mutant.key: "it goes nowhere"})
+    assert (found.killed, len(found.survivors), found.score) == (1, 1, 0.5)
+    page = record.markdown(found, ["block"], date(2026, 1, 2))
+    assert (found.invalid, found.identical) == (1, 1)
+    assert "2026-01-02, seed 7: 1 of 2 mutants killed (50.0 %)" in page
+    assert "| block | 2 | 1 | 1 |" in page
+    assert f"- {record.describe(done[1].mutant)}\n" in page
+    assert f"- {record.describe(done[2].mutant)}: it goes nowhere\n" in page
+
+
+def test_known_equivalents_are_mutants() -> None:
+    """Every entry of the file is a mutant of the RTL."""
+    folder = Path(bitlane_hw.__file__).parent
+    keys = {mutant.key for name, source in sources(folder).items() for mutant in mutants(name, source)}
+    assert record.known_equivalents().keys() <= keys
+    assert all(record.known_equivalents().values())

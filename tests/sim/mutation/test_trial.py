@@ -1,0 +1,56 @@
+"""The trial of a mutant: what tests notice is killed, the rest survives, and every trial ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.helpers.mutated_block import SUM
+
+from bitlane_sim.mutation import trial
+from bitlane_sim.mutation.campaign import run_campaign
+from bitlane_sim.mutation.operators import Mutant, mutants
+from bitlane_sim.mutation.trial import Sandbox, Stage, Verdict, baseline_seconds, run_tests
+
+TEST = "tests/hw/test_block.py"
+
+
+def verdicts(sandbox: Sandbox, wanted: list[str]) -> dict[str, Verdict]:
+    """How the trials of some changes of the block end, two at a time."""
+
+    def stages(mutant: Mutant, folder: Path) -> Sequence[Stage]:
+        def run() -> Verdict | None:
+            failed, _ = run_tests(sandbox.root, [TEST])
+            return Verdict("killed", failed) if failed else None
+
+        return [Stage("unit", run, 0.0)]
+
+    found = [mutant for mutant in mutants("block", SUM) if mutant.change in wanted]
+    assert len(found) == len(wanted)
+    done = run_campaign(sandbox, [(mutant, iter(())) for mutant in found], stages, 2, lambda result: None)
+    return {result.mutant.change: result.verdict for result in done}
+
+
+def test_verdicts(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "MIN_SECONDS", 2.0)
+    shows, hidden, endless = (
+        "`self.a + self.b` became `self.a - self.b`",
+        "`self.a & self.b` became `self.a | self.b`",
+        "`number - 2` became `number + 2`",
+    )
+    found = verdicts(sandbox, [shows, hidden, endless])
+    assert found[shows] == Verdict("killed", f"{TEST}::test_sums")
+    assert found[hidden] == Verdict("survived")
+    assert found[endless] == Verdict("killed", "unit: timeout")
+    assert sandbox.sources()["block"] == SUM
+
+
+def test_baseline(sandbox: Sandbox) -> None:
+    """Without a mutant the tests pass; a keyword that chooses no test is an error, not a pass."""
+    assert baseline_seconds(sandbox, [TEST]) > 0
+    with pytest.raises(RuntimeError, match="NO_TESTS_COLLECTED fails without a mutant"):
+        baseline_seconds(sandbox, [TEST], keyword="no_such_test")
+    (sandbox.root / TEST).write_text("def test_wrong():\n    assert False\n")
+    with pytest.raises(RuntimeError, match=f"{TEST}::test_wrong fails without a mutant"):
+        baseline_seconds(sandbox, [TEST])

@@ -1,0 +1,56 @@
+"""The stages of a trial: the unit tests that reach a module, and the builds that can show its mutants."""
+
+from __future__ import annotations
+
+import pytest
+
+from bitlane_sim.mutation.builds import BUILDS
+from bitlane_sim.mutation.trial import Sandbox
+from bitlane_sim.mutation.trial_plan import builds_of, closure, imports, is_hardware, unit_tests
+
+DIGITS, OUTPUTS, TABLE, ONE_PORT, TWO_PORTS = BUILDS
+
+
+def test_tests_of_a_block_come_first(sandbox: Sandbox) -> None:
+    (sandbox.root / "hw" / "bitlane_hw" / "user.py").write_text("from .block import Block\n")
+    (sandbox.root / "hw" / "bitlane_hw" / "inner").mkdir()
+    (sandbox.root / "hw" / "bitlane_hw" / "inner" / "deep.py").write_text("from bitlane_hw.block import Block\n")
+    (sandbox.root / "tests" / "hw" / "test_a.py").write_text("from tests.helpers.users import User\n")
+    (sandbox.root / "tests" / "helpers").mkdir()
+    (sandbox.root / "tests" / "helpers" / "users.py").write_text("from bitlane_hw.user import User\n")
+    (sandbox.root / "tests" / "hw" / "inner").mkdir()
+    (sandbox.root / "tests" / "hw" / "inner" / "test_deep.py").write_text("from bitlane_hw.inner import deep\n")
+    found = unit_tests(sandbox)
+    assert found["block"] == ["tests/hw/test_block.py", "tests/hw/inner/test_deep.py", "tests/hw/test_a.py"]
+    assert found["user"] == ["tests/hw/test_a.py"]
+    assert found["inner/deep"] == ["tests/hw/inner/test_deep.py"]
+
+
+def test_closure() -> None:
+    assert closure({"a"}, {"a": {"b"}, "b": {"c", "a"}, "d": {"a"}}) == {"a", "b", "c"}
+    assert {"x/a", "b/c"} <= set(imports("from .a import x\nfrom bitlane_hw.b.c import y", "x/y"))
+    assert not set(imports("from bitlane.c import z\nimport numpy", "x/y"))
+    assert "d" in set(imports("from bitlane_hw import d", ""))
+
+
+def test_hardware() -> None:
+    assert is_hardware("zynq/upsizer") and is_hardware("engine")
+    assert not any(map(is_hardware, ("build_digest", "export/verilog", "zynq/__init__")))
+
+
+def test_a_module_is_simulated_where_it_is_used() -> None:
+    """On the accelerators that it makes; behind a Zynq-7000's ports when no accelerator has it."""
+    reached = {
+        DIGITS: {"engine", "dot"},
+        OUTPUTS: {"engine", "dot"},
+        TABLE: {"engine", "rounding", "table_dot"},
+        ONE_PORT: {"engine", "dot", "axi3"},
+        TWO_PORTS: {"engine", "dot", "axi3", "upsizer"},
+    }
+    assert builds_of("engine", reached) == [DIGITS, OUTPUTS, TABLE]
+    assert builds_of("dot", reached) == [DIGITS, OUTPUTS]
+    assert builds_of("table_dot", reached) == [TABLE]
+    assert builds_of("axi3", reached) == [ONE_PORT, TWO_PORTS]
+    assert builds_of("upsizer", reached) == [TWO_PORTS]
+    with pytest.raises(RuntimeError, match="gone is in none of the builds"):
+        builds_of("gone", reached)
