@@ -4,6 +4,7 @@ VENV := .venv
 # pynq stands still at libraries that Python 3.13 and later have left behind; there its tests are left out.
 PYNQ := $(shell $(PYTHON) -c 'import sys; print("$(VENV)-pynq-z7 $(VENV)-pynq-zu" * (sys.version_info < (3, 13)))')
 TORCH := $(VENV)-torch
+DOCS := $(VENV)-docs
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 OUT ?= runs/demo
@@ -11,9 +12,10 @@ MINUTES ?= 10
 MUTANTS ?= 600
 BOARD ?= pynq-z2
 PAPER ?= zipml
+PYTHONS ?= python3.10 python3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test torch reproduce formal lint bench levels compression soak cov mutate synth netlist toolchain bitstream docs clean
+.PHONY: help demo test torch reproduce formal lint bench levels compression soak cov mutate synth netlist toolchain bitstream docs links plots dist clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,7 +68,7 @@ soak: $(STAMP) ## random runs, RTL against numpy reference, for MINUTES (10)
 cov: $(STAMP) ## functional and code coverage of the RTL in random runs: about 10 minutes
 	$(BIN)/python -m bitlane_sim.coverage
 
-synth: $(STAMP) ## area and speed by open tools, into the README's table
+synth: $(STAMP) ## area and speed by open tools, into the table of docs/results.md
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[synth]'
 	$(BIN)/python -m bitlane_sim.implementation.area_and_timing
 
@@ -82,11 +84,23 @@ toolchain: $(STAMP) ## Debian's Yosys, nextpnr and project X-Ray into the cache,
 bitstream: $(STAMP) ## bitstreams/BOARD (pynq-z2) with open tools alone: half an hour
 	$(BIN)/python -m bitlane_sim.implementation.bitstream $(BOARD)
 
-docs: $(STAMP) ## write docs/registers.md from the register table
-	$(BIN)/python -m bitlane_hw.export.register_docs docs/registers.md
+docs: $(DOCS)/installed ## the documentation, in build/docs; a warning, a broken link or an undocumented name fails
+	$(DOCS)/bin/python -m bitlane_hw.export.register_docs docs/registers.md
+	$(DOCS)/bin/sphinx-build --fail-on-warning --keep-going --quiet -d build/doctrees -b html docs build/docs
+	@echo "open build/docs/index.html"
+
+links: $(DOCS)/installed ## check the external links of the documentation: needs the internet
+	$(DOCS)/bin/sphinx-build --quiet -d build/doctrees -b linkcheck docs build/links
+
+plots: $(STAMP) ## measure and draw the plots of "When to use what" again: needs BITLANE_DATA, half an hour
+	for plot in which_data bits sampling draws learning_rate; do $(BIN)/python docs/plots/$$plot.py || exit 1; done
+
+dist: $(STAMP) ## build sdist and wheel, install them for each of PYTHONS with numpy only, and train there
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dist]'
+	$(BIN)/python .ci/dist.py $(PYTHONS)
 
 clean: ## remove the environment and everything made, but the cache of built simulators
-	rm -rf $(VENV) $(TORCH) $(PYNQ) build dist runs .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(TORCH) $(DOCS) $(PYNQ) docs/reference/api build dist runs .pytest_cache .mypy_cache .ruff_cache
 	find host hw sim tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pynq wants older versions of numpy and setuptools than the rest, so that it gets environments of its own.
@@ -100,6 +114,12 @@ $(PYNQ:%=%/installed): $(VENV)-%/installed: $(STAMP)
 $(TORCH)/installed: $(STAMP)
 	$(PYTHON) -m venv $(TORCH)
 	$(TORCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,fast,torch,gpu,privacy]' pytest hypothesis
+	@touch $@
+
+# The generator of the documentation and its forty packages are no business of the tests.
+$(DOCS)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@
 
 $(STAMP): pyproject.toml constraints.txt

@@ -1,4 +1,4 @@
-"""Area and speed by open tools: `python -m bitlane_sim.implementation.area_and_timing`. It renews the README's table.
+"""Area and speed by open tools: `python -m bitlane_sim.implementation.area_and_timing` renews a table of docs/results.md.
 
 Area is what Yosys maps to (`synth_xilinx -flatten -abc9`, before packing; two small LUTs may share one of the chip's).
 Speed is the static timing of nextpnr, whose models of the chips are the community's: for the ECP5-85 from PyPI, for the
@@ -40,9 +40,9 @@ CONFIGS = {
     "512 bits": AcceleratorConfig(width=512, address_bits=ADDRESS_BITS),
 }
 PLACED = ("64 bits", "64 bits, 2,048 features")  # what fits the chips with time to spare
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RECORD = ROOT / "docs" / "synthesis.json"
-README = ROOT / "README.md"
+RESULTS = ROOT / "docs" / "results.md"
 MARKS = ("<!-- synthesis -->", "<!-- /synthesis -->")
 MAP = "synth_xilinx -flatten -abc9 -arch xc7"  # for the table, for bitstreams, and for the netlists that are run
 XC7 = "nextpnr-himbaechel-xilinx"
@@ -150,13 +150,13 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:,.1f}".removesuffix(".0")
 
 
-def renew(readme: Path, rows: list[list[str]]) -> None:
+def renew(page: Path, rows: list[list[str]]) -> None:
     """Put the table between the marks."""
-    text = readme.read_text()
+    text = page.read_text()
     start, end = text.index(MARKS[0]) + len(MARKS[0]), text.index(MARKS[1])
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     lines.insert(1, "| --- |" + " ---: |" * (len(HEADINGS) - 1))
-    readme.write_text(text[:start] + "\n" + "\n".join(lines) + "\n" + text[end:])
+    page.write_text(text[:start] + "\n" + "\n".join(lines) + "\n" + text[end:])
 
 
 def run_tool(*command: str, folder: Path) -> str:
@@ -178,7 +178,7 @@ def _load(path: Path) -> dict[str, Figures]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure all configurations, or those named; print the table, keep the figures, renew the README."""
+    """Measure all configurations, or those named; print the table, keep the figures, renew the page."""
     parser = argparse.ArgumentParser(description="Area and speed by open tools.")
     parser.add_argument("names", nargs="*", metavar="CONFIGURATION", help=f"({', '.join(CONFIGS)})")
     parser.add_argument("--area-only", action="store_true", help="do not place and route")
@@ -202,7 +202,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     figures = {name: figures[name] for name in CONFIGS if name in figures}
     rows = table(figures, before)
     print(align_columns(rows))
-    renew(README, rows)
+    renew(RESULTS, rows)
     return 0
 
 

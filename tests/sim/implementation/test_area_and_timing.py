@@ -1,4 +1,4 @@
-"""From what the synthesis tools print to the README's table."""
+"""From what the synthesis tools print to the table of docs/results.md."""
 
 from __future__ import annotations
 
@@ -44,22 +44,27 @@ def test_what_changed_stands_beside_what_was() -> None:
 
 
 def test_nothing_but_the_table_is_renewed(tmp_path: Path) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{MARKS[0]}\nold\n{MARKS[1]}\nafter\n")
+    page = tmp_path / "results.md"
+    page.write_text(f"before\n{MARKS[0]}\nold\n{MARKS[1]}\nafter\n")
     for _ in range(2):
-        renew(readme, table({"a": Figures(1, 2, 3.0, 4)}, {}))
-        lines = readme.read_text().splitlines()
+        renew(page, table({"a": Figures(1, 2, 3.0, 4)}, {}))
+        lines = page.read_text().splitlines()
         assert (lines[:2], lines[-2:]) == (["before", MARKS[0]], [MARKS[1], "after"])
         assert lines[4].startswith("| a | 1 | 2 | 3 | 4 |")
         assert len(lines) == 7
 
 
+def test_the_results_page_has_the_marks() -> None:
+    text = synthesis.RESULTS.read_text()
+    assert 0 < text.index(MARKS[0]) < text.index(MARKS[1])
+
+
 def test_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Measures what is named, keeps the others' figures, and prints all."""
-    monkeypatch.setattr(synthesis, "README", tmp_path / "README.md")
+    monkeypatch.setattr(synthesis, "RESULTS", tmp_path / "results.md")
     monkeypatch.setattr(synthesis, "RECORD", tmp_path / "synthesis.json")
     monkeypatch.setattr(synthesis, "synthesise", lambda config, folder: Figures(config.width, 1, 2.0, 3))
-    synthesis.README.write_text("\n".join(MARKS))
+    synthesis.RESULTS.write_text("\n".join(MARKS))
     assert main(["--area-only", "128 bits"]) == 0
     assert main(["--area-only", "64 bits"]) == 0
     figures = json.loads(synthesis.RECORD.read_text())

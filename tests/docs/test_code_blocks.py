@@ -1,0 +1,77 @@
+"""Every code block of README, tutorial and guides runs, or is marked with the reason why it does not."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+import shlex
+import subprocess
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.helpers.pages import CODE, MARKS, PAGES, ROOT, Block, blocks, run
+
+# Blocks that do not run here, by reason. A new one is a decision, not an accident.
+MARKED = {
+    "README.md": {"setup": 2},
+    "docs/tutorial.md": {"setup": 1},
+    "docs/guides/board.md": {"board": 6},
+    "docs/guides/laptop.md": {"setup": 1},
+    "docs/guides/several-machines.md": {"setup": 1, "torch": 4},
+}
+CODE_BLOCKS = [block for page in PAGES for block in blocks(page) if block.language in CODE]
+
+
+def name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_blocks_run_and_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # a reader would see it, and the page does not show it
+        for block, expected, printed in run(page, tmp_path):
+            assert printed == expected, f"{block.place}: renew it with `python -m tests.helpers.pages {name(page)}`"
+
+
+def test_marked_blocks_are_known() -> None:
+    found: dict[str, Counter[str]] = {}
+    for block in CODE_BLOCKS:
+        if block.mark is not None:
+            found.setdefault(name(block.page), Counter())[block.mark] += 1
+    assert found == MARKED
+
+
+def test_words_behind_a_language_are_marks() -> None:
+    known = {*((language, ()) for language in CODE), *((language, (mark,)) for language in CODE for mark in MARKS)}
+    known |= {("text", ()), ("text", ("output",)), ("", ()), ("toml", ())}
+    used = {(block.language, block.words) for page in PAGES for block in blocks(page)}
+    assert used <= known
+
+
+@pytest.mark.parametrize("block", CODE_BLOCKS, ids=lambda block: block.place)
+def test_every_block_is_valid_code(block: Block) -> None:
+    if block.language == "python":
+        ast.parse(block.text)
+    else:
+        subprocess.run(["bash", "-n", "-c", block.text], check=True)
+
+
+def test_every_command_line_is_valid() -> None:
+    """Also of blocks that do not run: their `bitlane` commands have the options that the pages give them."""
+    parser = runpy.run_path(str(ROOT / "docs" / "_extensions" / "command_line.py"))["top_parser"]()
+    shell = [block for block in CODE_BLOCKS if block.language == "sh"]
+    lines = [line for block in shell for line in block.text.splitlines() if line.startswith("bitlane ")]
+    assert len(lines) > 12
+    for line in lines:
+        parser.parse_args(shlex.split(line, comments=True)[1:])
+
+
+def test_every_page_has_code_that_runs() -> None:
+    """All but the board's guide: a parser that finds nothing would pass the tests above."""
+    running = {name(block.page) for block in CODE_BLOCKS if block.mark is None}
+    assert running == {name(page) for page in PAGES} - {"docs/guides/board.md", "docs/guides/index.md"}
+    assert len(CODE_BLOCKS) >= 35

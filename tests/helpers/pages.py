@@ -1,0 +1,121 @@
+"""The code blocks of README, tutorial and guides: `python -m tests.helpers.pages PAGE` writes their outputs again.
+
+A fence names its language and, behind it, why a test does not run it: `python board` needs a PYNQ board, `python torch`
+the torch environment, `sh setup` installs or builds something. All other `python` and `sh` blocks of a page run in one
+folder, in order, the Python blocks in one namespace. A block `text output` is what the block before it prints.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.helpers.places import ROOT
+
+PAGES = (ROOT / "README.md", ROOT / "docs" / "tutorial.md", *sorted((ROOT / "docs" / "guides").glob("*.md")))
+CODE = ("python", "sh")
+MARKS = ("board", "torch", "setup")
+FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: where its text begins in the page, its language, the words behind it, its text."""
+
+    page: Path
+    start: int
+    line: int
+    language: str
+    words: tuple[str, ...]
+    text: str
+
+    @property
+    def place(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+    @property
+    def mark(self) -> str | None:
+        """Why the block does not run; None for one that runs."""
+        return next((word for word in self.words if word in MARKS), None)
+
+
+def blocks(page: Path) -> list[Block]:
+    """Fenced blocks with a language; directives of the documentation generator are left out."""
+    source = page.read_text(encoding="utf-8")
+    found = []
+    for match in FENCE.finditer(source):
+        language, *words = match["info"].split() or [""]
+        if not language.startswith("{"):
+            line = source.count("\n", 0, match.start("text")) + 1
+            found.append(Block(page, match.start("text"), line, language, tuple(words), match["text"]))
+    return found
+
+
+def run(page: Path, folder: Path, mark: str | None = None) -> Iterator[tuple[Block, str, str]]:
+    """Run the blocks with this mark in `folder`; yield each expected output: its block, that text, what was printed."""
+    space: dict[str, Any] = {"__name__": "__main__"}
+    printed = ""
+    with inside(folder):
+        for block in blocks(page):
+            if block.language in CODE and block.mark == mark:
+                printed = run_python(block, space) if block.language == "python" else run_shell(block)
+            elif block.words == ("output",):
+                yield block, block.text, printed
+
+
+@contextlib.contextmanager
+def inside(folder: Path) -> Iterator[None]:
+    """`folder` as the current directory."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def run_python(block: Block, space: dict[str, Any]) -> str:
+    """What the block prints. Its lines have their numbers in the page, also in a traceback."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile("\n" * (block.line - 1) + block.text, str(block.page), "exec"), space)
+    return tidy(out.getvalue())
+
+
+def run_shell(block: Block) -> str:
+    """What the commands of the block print, programs of this environment first. AssertionError if one fails."""
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    command = ["bash", "-euo", "pipefail", "-c", block.text]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PATH": path, "COLUMNS": "100"})
+    assert done.returncode == 0, f"{block.place} ends with {done.returncode}: {done.stderr}"
+    return tidy(done.stdout)
+
+
+def tidy(text: str) -> str:
+    """Without blanks at the ends of lines and without empty lines at the end."""
+    return "\n".join(line.rstrip() for line in text.rstrip().splitlines()) + "\n"
+
+
+def rewrite(page: Path) -> None:
+    """Write what the blocks of a page print now into its output blocks."""
+    source, moved = page.read_text(encoding="utf-8"), 0
+    with tempfile.TemporaryDirectory() as folder:
+        for block, old, new in run(page, Path(folder)):
+            start = block.start + moved
+            source = source[:start] + new + source[start + len(old) :]
+            moved += len(new) - len(old)
+    page.write_text(source, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        rewrite(Path(name).resolve())
