@@ -1,4 +1,6 @@
-"""Area and speed by open tools: `python -m bitlane_sim.implementation.area_and_timing` renews a table of docs/results.md.
+"""Area and speed by open tools: `python -m bitlane_sim.implementation.area_and_timing`.
+
+The figures go into a table of docs/results.md.
 
 Area is what Yosys maps to (`synth_xilinx -flatten -abc9`, before packing; two small LUTs may share one of the chip's).
 Speed is the static timing of nextpnr, whose models of the chips are the community's: for the ECP5-85 from PyPI, for the
