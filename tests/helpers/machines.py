@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
+
 import numpy as np
 
 from bitlane.contract.fixed_point import NO_DECAY
@@ -33,48 +35,66 @@ def random_settings(rng, **settings):
     return Settings(**chosen | settings)
 
 
-def random_job(
-    rng,
-    rows=37,
-    features=40,
-    base_digits=1,
-    sets=3,
-    draws=True,
-    batch=8,
-    rows_per_beat=1,
-    outputs=1,
-    epochs=4,
-    snapshots=False,
-    table_bits=None,
-    **settings,
-):
-    """A job with random data, and its samples as `run_epochs` takes them: one a set.
+@dataclass(frozen=True)
+class JobShape:
+    """Sizes of a random job. `table_bits` are the bits of a base code of its codebook, None without one."""
 
-    With table_bits each feature has random levels of its own, and a base code of so many bits.
+    rows: int = 37
+    features: int = 40
+    base_digits: int = 1
+    sets: int = 3
+    draws: bool = True
+    batch: int = 8
+    rows_per_beat: int = 1
+    outputs: int = 1
+    epochs: int = 4
+    snapshots: bool = False
+    table_bits: int | None = None
+
+    @property
+    def geometry(self):
+        """The shape of an epoch."""
+        table = self.table_bits is not None
+        digits, half = divmod(self.table_bits, 2) if table else (self.base_digits, 0)
+        return Geometry(
+            self.features,
+            self.rows,
+            digits,
+            self.draws,
+            self.batch,
+            self.rows_per_beat,
+            self.outputs,
+            half_digit=bool(half),
+            codebook=table,
+        )
+
+
+def random_job(rng, **options):
+    """A job with random data, and its samples as `run_epochs` takes them: one for each set.
+
+    The options are those of `JobShape` and of `Settings`.
     """
-    table = table_bits is not None
-    digits, half = divmod(table_bits, 2) if table else (base_digits, 0)
-    geometry = Geometry(features, rows, digits, draws, batch, rows_per_beat, outputs, bool(half), table)
-    shape = (rows, features)
-    labels = rng.integers(-32767, 32768, (rows, outputs)).astype(np.int16)
-    shared = rng.integers(0, 1 << geometry.base_bits, shape).astype(np.uint32)
+    names = {field.name for field in fields(JobShape)}
+    shape = JobShape(**{name: value for name, value in options.items() if name in names})
+    settings = random_settings(rng, **{name: value for name, value in options.items() if name not in names})
+    geometry = shape.geometry
+    table = (shape.rows, shape.features)
+    labels = rng.integers(-32767, 32768, (shape.rows, shape.outputs)).astype(np.int16)
+    shared = rng.integers(0, 1 << geometry.base_bits, table).astype(np.uint32)
     samples = []
-    for _ in range(sets):
-        codes = shared if draws else rng.integers(0, 1 << geometry.base_bits, shape).astype(np.uint32)
-        drawn = rng.integers(0, 4, shape).astype(np.uint8) if draws else None
+    for _ in range(shape.sets):
+        codes = shared if shape.draws else rng.integers(0, 1 << geometry.base_bits, table).astype(np.uint32)
+        drawn = rng.integers(0, 4, table).astype(np.uint8) if shape.draws else None
         samples.append((codes, drawn, labels))
+    levels = np.sort(rng.integers(-(1 << 16), 1 << 16, (geometry.levels, shape.features)), axis=0).astype(np.int32)
     job = Job(
         geometry=geometry,
-        base_regions=[pack_base(codes, labels, geometry) for codes, _, _ in (samples[:1] if draws else samples)],
-        draw_regions=[pack_draws(drawn, geometry) for _, drawn, _ in samples] if draws else [],
-        state=ModelState(
-            rng.integers(-(1 << 28), 1 << 28, (outputs, features)).astype(np.int32), random_settings(rng, **settings)
-        ),
-        epochs=epochs,
-        snapshots=snapshots,
-        levels=np.sort(rng.integers(-(1 << 16), 1 << 16, (geometry.levels, features)), axis=0).astype(np.int32)
-        if table
-        else None,
+        base_regions=[pack_base(codes, labels, geometry) for codes, _, _ in (samples[:1] if shape.draws else samples)],
+        draw_regions=[pack_draws(drawn, geometry) for _, drawn, _ in samples] if shape.draws else [],
+        state=ModelState(rng.integers(-(1 << 28), 1 << 28, (shape.outputs, shape.features)).astype(np.int32), settings),
+        epochs=shape.epochs,
+        snapshots=shape.snapshots,
+        levels=levels if geometry.codebook else None,
     )
     return job, samples
 

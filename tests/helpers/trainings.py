@@ -28,14 +28,13 @@ def trained(
     *,
     precision: Precision,
     device: Device,
-    coef_init: Any = None,
-    intercept_init: Any = None,
     resume: Checkpoint | None = None,
     on_epoch: Any = None,
     snapshots: bool = False,
     **options: Any,
 ) -> TrainingResult:
     """The result of a training with these options, from 0, from coefficients or from a checkpoint."""
-    start = resume if resume is not None else InitialModel(coef_init, intercept_init)
+    model = InitialModel(options.pop("coef_init", None), options.pop("intercept_init", None))
+    start = model if resume is None else resume
     chosen = training_options(precision, **options)
     return train(X, y, chosen, device, start=start, on_epoch=on_epoch, snapshots=snapshots)

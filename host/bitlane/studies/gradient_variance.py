@@ -35,17 +35,55 @@ FULL = Precision(FULL_BITS, "full")
 
 
 @dataclass(frozen=True)
-class Terms:
-    """Variances of a batch's mean gradient in scaled units, each rounding alone and all together.
+class Trial:
+    """Conditions under which the variances are measured.
 
-    batch: of the choice of the rows, with no rounding. gradient: of E g, the squared norm, to compare with.
-    bias: the squared norm of how far the mean with all roundings lies from that without, less what chance makes of it.
-    bias_error: its standard error.
+    Attributes
+    ----------
+    bits : int
+        Stored bits of double sampling.
+    model_bits, gradient_bits : int or None
+        Bits of the rounded model and of the rounded scaled gradients; None leaves them unrounded.
+    batch : int
+        Rows of a batch.
+    learning_rate : float
+        Sets the unit of the scaled gradients.
+    batches, repeats : int, at least 2
+        Batches, whose variances are averaged, and gradients of each batch.
+    """
+
+    bits: int = 4
+    model_bits: int | None = 8
+    gradient_bits: int | None = 8
+    batch: int = 16
+    learning_rate: float = 0.1
+    batches: int = 20
+    repeats: int = 100
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Variances of a batch's mean gradient, in scaled units.
+
+    Attributes
+    ----------
+    samples, model, scaled_gradient : float
+        Variance with this rounding only.
+    all : float
+        Variance with all three roundings.
+    batch : float
+        Variance of the choice of the rows, without rounding.
+    gradient : float
+        Squared norm of E g, to compare with.
+    bias : float
+        Squared distance between the means with and without rounding, minus its expectation by chance.
+    bias_error : float
+        Standard error of the bias.
     """
 
     samples: float
     model: float
-    coefficient: float
+    scaled_gradient: float
     all: float
     batch: float
     gradient: float
@@ -57,59 +95,57 @@ def gradient_variance(
     X: Matrix,
     y: Matrix,
     weights: Floats,
-    *,
-    bits: int = 4,
-    model_bits: int | None = 8,
-    gradient_bits: int | None = 8,
-    batch: int = 16,
-    learning_rate: float = 0.1,
-    batches: int = 20,
-    repeats: int = 100,
+    trial: Trial,
     seed: int = 0,
 ) -> Terms:
-    """The terms at a model, for squared errors.
+    """Measure the terms at a model, for squared errors.
 
     Parameters
     ----------
-    X: [rows, n], y: [rows], in user units. weights: float64 [n], of the columns that vary, scaled.
-    bits: of double sampling. model_bits, gradient_bits: see `rounding`.
-    batch, learning_rate: as in training; the latter sets the unit of the coefficients.
-    batches, repeats: different ones that the variances are the mean of, and gradients of each; 2 at least.
+    X : array of shape (rows, n), in user units
+    y : array of shape (rows,), in user units
+    weights : float64 array of shape (n,)
+        Scaled weights of the columns that vary.
+    trial : Trial
+    seed : int
+        Seed of the batches and of the roundings.
     """
     rng = np.random.default_rng(seed)
     scaling = fit_scaling(X, y.reshape(-1, 1))
-    settings = Objective("squared_error").settings(learning_rate, batch, 1.0)
+    settings = Objective("squared_error").settings(trial.learning_rate, trial.batch, 1.0)
     rounded = replace(
-        settings, model_cut=model_cut(model_bits), scaled_gradient_cut=scaled_gradient_cut(gradient_bits, settings.step)
+        settings,
+        model_cut=model_cut(trial.model_bits),
+        scaled_gradient_cut=scaled_gradient_cut(trial.gradient_bits, settings.step),
     )
     master = master_weights(weights.reshape(1, -1))
-    double = Precision(bits, "double")
+    double = Precision(trial.bits, "double")
     kinds: dict[str, tuple[Precision, Settings]] = {
         "samples": (double, settings),
         "model": (FULL, replace(rounded, scaled_gradient_cut=0)),
-        "coefficient": (FULL, replace(rounded, model_cut=0)),
+        "scaled_gradient": (FULL, replace(rounded, model_cut=0)),
         "all": (double, rounded),
     }
     variance = dict.fromkeys(kinds, 0.0)
     exact, biases = [], []
-    for _ in range(batches):
-        rows = rng.choice(len(X), batch, replace=False)
+    for _ in range(trial.batches):
+        rows = rng.choice(len(X), trial.batch, replace=False)
         values, labels = scaling.values(X[rows]), scaling.labels(y[rows].reshape(-1, 1))
         exact.append(_gradient(values, labels, FULL, settings, master, rng))
         for name, (precision, each) in kinds.items():
-            found = np.array([_gradient(values, labels, precision, each, master, rng) for _ in range(repeats)])
+            found = np.array([_gradient(values, labels, precision, each, master, rng) for _ in range(trial.repeats)])
             spread = float(found.var(axis=0, ddof=1).sum())
-            variance[name] += spread / batches
+            variance[name] += spread / trial.batches
             if name == "all":
                 away = float(((found.mean(axis=0) - exact[-1]) ** 2).sum())
-                biases.append(away - spread / repeats)
+                biases.append(away - spread / trial.repeats)
     chosen = np.array(exact)
     return Terms(
         **variance,
         batch=float(chosen.var(axis=0, ddof=1).sum()),
         gradient=float((chosen.mean(axis=0) ** 2).sum()),
         bias=float(np.mean(biases)),
-        bias_error=float(np.std(biases, ddof=1) / np.sqrt(batches)),
+        bias_error=float(np.std(biases, ddof=1) / np.sqrt(trial.batches)),
     )
 
 
@@ -134,12 +170,12 @@ def _gradient(
     return gradient
 
 
-def table(terms: Terms, bits: int, model_bits: int | None, gradient_bits: int | None) -> str:
-    """The terms as text."""
+def table(terms: Terms, trial: Trial) -> str:
+    """Return the terms as text."""
     rows = [
-        (f"samples, {bits} bits, two draws", terms.samples),
-        (f"model, {model_bits or 24} bits", terms.model),
-        (f"gradient, {gradient_bits or 32} bits", terms.coefficient),
+        (f"samples, {trial.bits} bits, two draws", terms.samples),
+        (f"model, {trial.model_bits or 24} bits", terms.model),
+        (f"gradient, {trial.gradient_bits or 32} bits", terms.scaled_gradient),
         ("all three", terms.all),
         ("the choice of the batch", terms.batch),
     ]
@@ -164,19 +200,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     scaling = fit_scaling(X, y.reshape(-1, 1))
     labels = scaling.labels(y.reshape(-1, 1))[:, 0] * 2.0**-15
     best = np.linalg.lstsq(scaling.values(X), labels, rcond=None)[0]
-    terms = gradient_variance(
-        X,
-        y,
-        best / 2,
-        bits=asked.bits,
-        model_bits=asked.model_bits,
-        gradient_bits=asked.gradient_bits,
-        batch=asked.batch_size,
-        learning_rate=suggest_learning_rate(X, asked.batch_size, Precision(asked.bits)),
-        seed=asked.seed,
-    )
+    rate = suggest_learning_rate(X, asked.batch_size, Precision(asked.bits))
+    trial = Trial(asked.bits, asked.model_bits, asked.gradient_bits, asked.batch_size, rate)
+    terms = gradient_variance(X, y, best / 2, trial, asked.seed)
     print(f"{asked.data}: gradients of {asked.batch_size} rows at half of the least-squares weights, scaled units\n")
-    print(table(terms, asked.bits, asked.model_bits, asked.gradient_bits))
+    print(table(terms, trial))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import DataError
 from bitlane.quantization.scaling import fit_scaling
 from bitlane.quantization.stochastic import model_cut, scaled_gradient_cut
-from bitlane.studies.gradient_variance import gradient_variance
+from bitlane.studies.gradient_variance import Trial, gradient_variance
 
 BOTH = {"model_bits": 9, "gradient_bits": 8}
 
@@ -101,9 +101,8 @@ def test_variances_are_those_of_the_formulas(seed):
     rng = np.random.default_rng(seed)
     X, y = some_table(seed, rows=8, n=5)
     weights, rate = rng.uniform(-0.5, 0.5, 5), 0.1
-    found = gradient_variance(
-        X, y, weights, model_bits=8, gradient_bits=6, batch=8, learning_rate=rate, batches=2, repeats=500, seed=seed
-    )
+    trial = Trial(model_bits=8, gradient_bits=6, batch=8, learning_rate=rate, batches=2, repeats=500)
+    found = gradient_variance(X, y, weights, trial, seed)
 
     def variance(values: np.ndarray, unit: float) -> np.ndarray:
         place = np.mod(values / unit, 1.0)
@@ -119,6 +118,6 @@ def test_variances_are_those_of_the_formulas(seed):
     unit = 2.0 ** (scaled_gradient_cut(6, step) - 29)
     s = 2 * rate / 8 * (a @ weights - label)
     coefficient = float(((a**2).sum(axis=1) * variance(s, unit)).sum() / 4 / rate**2)
-    assert found.coefficient == pytest.approx(coefficient, rel=0.3)
+    assert found.scaled_gradient == pytest.approx(coefficient, rel=0.3)
     assert found.bias < 5 * found.bias_error + 1e-7
-    assert found.all > found.model + found.coefficient
+    assert found.all > found.model + found.scaled_gradient

@@ -97,8 +97,10 @@ def quad(bench):
 
 
 @pytest.fixture
-def result(bench, seed, tables, carry, wide_mux, buffers, flops, shifts, dual, quad):
-    """Random inputs and the outputs."""
+def result(bench, seed, request):
+    """Random inputs and the outputs of all cells."""
+    for cells in ("tables", "carry", "wide_mux", "buffers", "flops", "shifts", "dual", "quad"):
+        request.getfixturevalue(cells)  # adds them to the bench
     vectors = bench.vectors(np.random.default_rng(seed), CYCLES)
     return vectors, bench.run(vectors)
 
