@@ -1,0 +1,96 @@
+"""Run folders: whole or not at all, whatever interrupts the command."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bitlane.cli import compare, train
+from bitlane.cli.main import main
+from bitlane.training.checkpoint import Checkpoint
+
+pytest.importorskip("pandas")
+pytest.importorskip("sklearn")
+pytest.importorskip("matplotlib")
+
+QUICK = ["--device", "emulator", "--epochs", "2"]
+
+
+def test_foreign_folders_are_refused_before_training(
+    prices: Path, fails: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("thesis").mkdir()
+    Path("thesis/chapter.tex").touch()
+    monkeypatch.setattr(train, "SGDRegressor", None)
+    monkeypatch.setattr(compare, "compare", None)
+    for command in ("train", "compare"):
+        message = fails(command, str(prices), "--target", "price", *QUICK, "--out", "thesis")
+        assert "not a bitlane run; name another folder" in message
+
+
+@pytest.mark.parametrize("failing", ["savez", "draw", "save"])
+def test_a_full_disk(prices: Path, fails: Callable[..., str], monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(*{"savez": (np, "savez"), "draw": (train, "draw"), "save": (Checkpoint, "save")}[failing], full)
+    message = fails("train", str(prices), "--target", "price", *QUICK, "--out", "deep/run")
+    assert "No space left on device" in message
+
+
+def test_a_file_size_limit(prices: Path, here: Path) -> None:
+    """A limit of the operating system, met while the run folder is written."""
+    program = (
+        "import resource, sys; from bitlane.cli.main import main; import matplotlib.pyplot; "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000)); sys.exit(main(sys.argv[1:]))"
+    )
+    arguments = ["train", str(prices), "--target", "price", *QUICK, "--out", "run"]
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("bitlane: error: ")
+    assert done.stderr.count("\n") == 1
+    assert sorted(os.listdir()) == ["houses.csv", "prices.csv"]
+
+
+@pytest.mark.parametrize("command", ["train", "compare"])
+def test_interrupt(
+    prices: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compare if command == "compare" else train, "draw", interrupted)
+    assert main([command, str(prices), "--target", "price", *QUICK, "--out", "deep/run"]) == 130
+    assert capsys.readouterr().out == ""
+    assert sorted(os.listdir()) == ["houses.csv", "prices.csv"]
+
+
+def test_an_interrupt_while_it_trains(
+    prices: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an epoch of a resumed training: what was there stays as it was, and nothing is added."""
+    source = ["train", str(prices), "--device", "emulator"]
+    assert main([*source, "--target", "price", "--epochs", "2", "--out", "run"]) == 0
+    capsys.readouterr()
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+
+    @contextlib.contextmanager
+    def progress(*_: Any) -> Any:
+        def advance(epoch: int, _: float) -> None:
+            if epoch == 3:
+                raise KeyboardInterrupt
+
+        yield advance
+
+    monkeypatch.setattr(train, "progress", progress)
+    assert main([*source, "--resume", "run", "--epochs", "5", "--out", "run"]) == 130
+    assert capsys.readouterr().out == ""
+    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before

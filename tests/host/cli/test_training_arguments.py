@@ -1,0 +1,71 @@
+"""Options of a training: one line of error for each bad value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pandas")
+pytest.importorskip("sklearn")
+pytest.importorskip("matplotlib")
+
+QUICK = ["--device", "emulator", "--epochs", "2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--bits", "7"], "bits=7"),
+        (["--levels", "best"], "invalid choice: 'best'"),
+        (
+            ["--levels", "optimal", "--bits", "6"],
+            "levels='optimal' needs double sampling with 3, 4 or 5 bits; got bits=6",
+        ),
+        (
+            ["--levels", "optimal", "--bits", "32"],
+            "levels='optimal' needs double sampling with 3, 4 or 5 bits; got bits=32",
+        ),
+        (["--levels", "optimal", "--sampling", "naive"], "3, 4 or 5 bits; got sampling='naive'"),
+        (["--bits", "34"], "bits=34"),
+        (["--bits", "0"], "bits=0"),
+        (["--bits", "four"], "'four' is neither an integer nor mqgrad"),
+        (["--bits", "4", "--sampling", "full"], "contradicts"),
+        (["--sampling", "tripple"], "invalid choice: 'tripple'"),
+        (["--draws", "sometimes"], "--draws"),
+        (["--draws", "0"], "draws=0"),
+        (["--epochs", "0"], "must be 1 or more"),
+        (["--epochs", "70000"], "epochs=70000"),
+        (["--batch-size", "0"], "must be 1 or more"),
+        (["--batch-size", "-4"], "must be 1 or more"),
+        (["--learning-rate", "-1"], "learning_rate"),
+        (["--learning-rate", "nan"], "learning_rate"),
+        (["--learning-rate", "1e9"], "learning_rate"),
+        (["--decay", "0.2"], "decay=0.2"),
+        (["--penalty", "l2", "--alpha", "-1"], "alpha=-1"),
+        (["--penalty", "l2", "--alpha", "1e6"], "alpha"),
+        (["--penalty", "l1", "--alpha", "1e6"], "alpha"),
+        (["--penalty", "l3"], "invalid choice: 'l3'"),
+        (["--loss", "huber"], "invalid choice: 'huber'"),
+        (["--loss", "hinge"], "loss='hinge': choose one of 'squared_error'"),
+        (["--bounds", "0"], "--bounds: invalid"),
+        (["--bounds", "0,many"], "--bounds: invalid"),
+        (["--bounds", "1,0"], "bounds=(1.0, 0.0)"),
+        (["--bounds", "0,none", "--penalty", "l1"], "exclude a penalty"),
+        (["--staleness", "2"], "invalid choice: 2"),
+        (["--width", "100"], "invalid choice: 100"),
+        (["--outputs", "0"], "must be 1 or more"),
+        (["--outputs", "99"], "outputs=99"),
+        (["--class-weight", "even"], "invalid choice: 'even'"),
+        (["--class-weight", "balanced"], "has no classes"),
+        (["--device", "tpu"], "device='tpu' is unknown"),
+        (["--seed", "-1"], "must be 0 or more"),
+        (["--target", "pric"], "did you mean price?"),
+        (["--task", "classification"], "class"),
+    ],
+)
+def test_bad_options(prices: Path, fails: Callable[..., str], arguments: list[str], part: str) -> None:
+    if arguments[0] == "--task":
+        prices.write_text("rooms,price\n1,3\n2,3\n3,3\n")
+    assert part in fails("train", str(prices), "--target", "price", *QUICK, *arguments, "--out", "run")
