@@ -57,7 +57,7 @@ levels: $(STAMP) ## what optimal levels save in training, on nine data sets: abo
 
 compression: $(TORCH)/installed ## every gradient compressor on 2 to 8 processes: bytes at the socket, no hang, codecs against a copy
 	$(TORCH)/bin/python -m bitlane.studies.compression.wire_bytes
-	$(TORCH)/bin/python -m bitlane.studies.compression.wire_bytes --values 600000 --steps 200 --patience 1800
+	$(TORCH)/bin/python -m bitlane.studies.compression.wire_bytes --values 600000 --steps 200 --timeout 1800
 	$(TORCH)/bin/python -m bitlane.studies.compression.density --controllers quotas
 	$(TORCH)/bin/bitlane bench-compress
 	$(TORCH)/bin/python -m bitlane.studies.compression.stock

@@ -141,15 +141,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--ranks", default="2,3,4,8", help="(%(default)s)")
     add("--values", type=int, default=10_000_000, help="of the gradient (%(default)s)")
     add("--steps", type=int, default=2, help="with each compressor (%(default)s)")
-    add("--patience", type=float, default=600, help="seconds that a number of ranks may take (%(default)s)")
+    add(
+        "--timeout",
+        type=float,
+        default=600,
+        help="time limit for each number of ranks, in seconds (default: %(default)s)",
+    )
     arguments = parser.parse_args(argv)
     for text in arguments.compressors:
         parse_compressor(text)
     texts, steps, holds = list(arguments.compressors), arguments.steps, True
     for ranks in map(int, arguments.ranks.split(",")):
-        found = launch(
-            run_rank, ranks, texts, arguments.values, steps, timeout=arguments.patience, on_report=_on_report
-        )
+        found = launch(run_rank, ranks, texts, arguments.values, steps, timeout=arguments.timeout, on_report=_on_report)
         rows = [row(text, steps, [rank[number] for rank in found]) for number, text in enumerate(texts)]
         print(align_columns([HEADINGS, *rows], left=2), flush=True)
         holds = holds and all(line[-1] == "holds" for line in rows)
