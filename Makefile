@@ -1,4 +1,4 @@
-# `make` alone lists what there is. Everything runs in a virtual environment of its own, .venv.
+# `make` lists the targets. Everything runs in a virtual environment, .venv.
 PYTHON ?= python3
 VENV := .venv
 # pynq stands still at libraries that Python 3.13 and later have left behind; there its tests are left out.
@@ -15,7 +15,7 @@ PAPER ?= zipml
 PYTHONS ?= python3.10 python3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test torch reproduce formal lint bench levels compression soak cov mutate synth netlist toolchain bitstream docs links plots dist clean
+.PHONY: help demo test check rest slow pynq torch reproduce formal lint bench levels compression soak cov mutate synth netlist toolchain bitstream docs links plots dist clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,12 +24,22 @@ demo: $(STAMP) ## train on handwritten digits at several precisions, on the simu
 	$(BIN)/bitlane compare digits --bits 2,4,8,32 --sampling double,nearest,naive --learning-rate 0.05 \
 	    --device rtl --out $(OUT)
 
-test: $(STAMP) $(PYNQ:%=%/installed) ## all tests, on two processes; those of boards with both versions of pynq
-	$(BIN)/pytest -n 2 --dist worksteal
+test: $(STAMP) $(firstword $(PYNQ:%=%/installed)) ## the quick tests, at most 8 minutes on two cores; ends with what it left for `make check`
 	@[ -n "$(PYNQ)" ] || echo "tests of boards left out: pynq runs on Python 3.10 to 3.12 (make test PYTHON=python3.12)"
+	$(if $(PYNQ),$(firstword $(PYNQ))/bin/pytest -m "pynq and not slow")
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" --hypothesis-profile quick
+
+check: lint test rest ## everything that has to hold: style, types, all tests, proofs, documentation
+
+rest: slow pynq torch formal docs ## what `make check` adds to `make lint test`
+
+slow: $(STAMP) ## the tests that are long, and the property tests with all of their examples
+	$(BIN)/pytest -n 2 --dist worksteal -m "slow or hypothesis"
+
+pynq: $(PYNQ:%=%/installed) ## the tests of boards, with both versions of pynq
 	@for venv in $(PYNQ); do echo $$venv/bin/pytest -m pynq; $$venv/bin/pytest -m pynq || exit 1; done
 
-torch: $(TORCH)/installed ## the tests that need torch: networks and gradient compression, in an environment of their own
+torch: $(TORCH)/installed ## the tests that need torch: networks and gradient compression, in a separate environment
 	$(TORCH)/bin/pytest -m torch
 
 reproduce: $(TORCH)/installed ## measure the claims of PAPER (zipml; lqsgd, micro, mqgrad): docs/PAPER.md

@@ -1,9 +1,10 @@
-"""What all tests share: seeds that are fresh, shown and replayable, and the place of the data sets."""
+"""What all tests share: fresh seeds that can be repeated, the folder of the data sets, the list of tests left out."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,6 +13,22 @@ import pytest
 SEED = pytest.StashKey[int]()
 LIBRARIES = ("torch", "pynq")  # a file marked with one of these is collected where that library is installed
 MARKED = re.compile(rf"^pytestmark = .*?pytest\.mark\.({'|'.join(LIBRARIES)})\b", re.MULTILINE)
+SELECTED = re.compile(rf"(?<!not )\b({'|'.join(LIBRARIES)})\b")  # in `-m`
+LEFT = pytest.StashKey[dict[str, Counter[str]]]()  # reason -> folder or file -> files or tests that did not run
+
+# Property tests search for inputs. `make test` searches a tenth, as `--hypothesis-profile quick`.
+if find_spec("hypothesis") is not None:
+    from hypothesis import HealthCheck, settings
+
+    PROFILE = settings(
+        database=None,  # a failure prints the smallest failing example and a line that replays it
+        deadline=None,
+        print_blob=True,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
+    settings.register_profile("thorough", PROFILE, max_examples=4000)
+    settings.register_profile("quick", PROFILE, max_examples=400)
+    settings.load_profile("thorough")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -19,10 +36,56 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
         return None
     found = MARKED.search(collection_path.read_text())
-    asked = config.option.markexpr
-    if asked in LIBRARIES:
-        return found is None or found[1] != asked
-    return True if found is not None and find_spec(found[1]) is None else None
+    if selected := SELECTED.search(config.option.markexpr):
+        return found is None or found[1] != selected[1]
+    if found is None or find_spec(found[1]) is not None:
+        return None
+    folder = collection_path.parent.relative_to(config.rootpath).as_posix()
+    config.stash.setdefault(LEFT, {}).setdefault(f"files that need {found[1]}", Counter())[folder] += 1
+    return True
+
+
+# --- what a run with `-m "not slow"` leaves for `make check`
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("slow"):
+            file = item.nodeid.partition("::")[0]
+            item.config.stash.setdefault(LEFT, {}).setdefault("slow tests", Counter())[file] += 1
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Count the property tests that search less than `make check` lets them."""
+    if session.config.getoption("--hypothesis-profile", None) == "quick":
+        found = Counter(
+            item.nodeid.partition("::")[0] for item in session.items if item.get_closest_marker("hypothesis")
+        )
+        session.config.stash.setdefault(LEFT, {})["property tests, run here with a tenth of their examples"] = found
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A process of pytest-xdist reports to the one that started it."""
+    if hasattr(session.config, "workeroutput"):
+        left = session.config.stash.get(LEFT, {})
+        session.config.workeroutput["left"] = {reason: dict(places) for reason, places in left.items()}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error) -> None:
+    """Take the report of one process: all of them collect the same tests."""
+    left = getattr(node, "workeroutput", {}).get("left", {})
+    node.config.stash[LEFT] = {reason: Counter(places) for reason, places in left.items()}
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """List what a run with `-m 'not slow'` left out."""
+    if "not slow" not in config.option.markexpr:
+        return
+    terminalreporter.section("left for `make check`")
+    for reason, places in config.stash.get(LEFT, {}).items():
+        terminalreporter.line(f"{places.total()} {reason}:")
+        for place, count in sorted(places.items()):
+            terminalreporter.line(f"{count:6} {place}")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,22 +1,15 @@
-"""Hypothesis settings and strategies that the tests of codecs share.
-
-No example database is written; a failure prints the smallest failing example and a line that replays it.
-"""
+"""Strategies that the property tests of codecs share; `tests/conftest.py` has their settings."""
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
-settings.register_profile(
-    "bitlane",
-    database=None,
-    deadline=None,
-    max_examples=4000,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-settings.load_profile("bitlane")
+
+def share(fraction: float) -> settings:
+    """A setting for a test whose examples are long: this fraction of the examples of others, five at least."""
+    return settings(max_examples=max(5, round(settings.default.max_examples * fraction)))
+
 
 SEEDS = st.integers(0, 2**32 - 1)
 WORDS = st.integers(0, 2**32 - 1)

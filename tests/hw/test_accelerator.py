@@ -58,7 +58,15 @@ def reference(job: Job, config: AcceleratorConfig):
 
 
 @pytest.mark.parametrize(
-    ("config", "stalls"), [(NARROW, 0.0), (NARROW, 0.4), (WIDE, 0.0), (TABLE, 0.0), (TABLE, 0.4)], ids=name
+    ("config", "stalls"),
+    [
+        (NARROW, 0.0),
+        (NARROW, 0.4),
+        pytest.param(WIDE, 0.0, marks=pytest.mark.slow),
+        (TABLE, 0.0),
+        pytest.param(TABLE, 0.4, marks=pytest.mark.slow),
+    ],
+    ids=name,
 )
 def test_runs_match_the_reference(config, stalls, seed):
     """All bits match; if the memory does not stall, all cycles match too."""
@@ -112,7 +120,7 @@ def test_errors(code, seed):
     assert raised.value.code == code
 
 
-@pytest.mark.parametrize("config", [NARROW, WIDE, TABLE], ids=name)
+@pytest.mark.parametrize("config", [NARROW, pytest.param(WIDE, marks=pytest.mark.slow), TABLE], ids=name)
 def test_registers_describe_the_build(config):
     device = device_of(config)
     driver = Driver(device)

@@ -274,13 +274,23 @@ def test_arrays_of_another_shape():
         unpack_draws(np.zeros(4, np.uint64), geometry)
 
 
+def seconds(work):
+    """The processor's seconds for some work, the least of three: other processes change them little."""
+    found = []
+    for _ in range(3):
+        began = time.process_time()
+        work()
+        found.append(time.process_time() - began)
+    return min(found)
+
+
 @pytest.mark.parametrize("rows_per_beat", [1, 8])
-def test_a_typical_table_takes_less_than_a_second(seed, rows_per_beat):
+def test_encoding_a_table_takes_less_than_three_sorts(seed, rows_per_beat):
+    """In four precisions, beside `numpy.sort` of the same values on the same machine; it takes about one sort."""
     values = np.random.default_rng(seed).uniform(-1, 1, (50_000, 90))
     labels = np.zeros((50_000, 1), np.int16)
 
     def encode():
-        began = time.perf_counter()
         for precision in (Precision(4), Precision(8), Precision(32, "full"), Precision(5, codebook=True)):
             geometry = Geometry(
                 90,
@@ -295,6 +305,5 @@ def test_a_typical_table_takes_less_than_a_second(seed, rows_per_beat):
             pack_base(base_codes(values, precision), labels, geometry)
             if precision.draws:
                 pack_draws(draw_codes(values, precision, np.random.default_rng(seed)), geometry)
-        return time.perf_counter() - began
 
-    assert min(encode() for _ in range(3)) < 1
+    assert seconds(encode) < 3 * seconds(lambda: np.sort(values, axis=None))

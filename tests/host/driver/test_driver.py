@@ -95,7 +95,7 @@ def test_loss_units():
 @pytest.mark.parametrize("snapshots", [True, False])
 @pytest.mark.parametrize(("rows_per_beat", "outputs"), [(1, 1), (8, 3)])
 def test_job_bytes_is_what_a_job_takes(seed, samples, snapshots, rows_per_beat, outputs):
-    shape = {"rows_per_beat": rows_per_beat, "outputs": outputs} | samples
+    shape = {"rows_per_beat": rows_per_beat, "outputs": outputs, "batch": samples["rows"]} | samples
     job, _ = random_job(np.random.default_rng(seed), snapshots=snapshots, epochs=300, **shape)
     needed = job_bytes(job.geometry, 300, len(job.base_regions), len(job.draw_regions), snapshots)
     hardware = {"width": 64 * rows_per_beat, "outputs": outputs, "level_slots": 128 if job.geometry.codebook else 0}

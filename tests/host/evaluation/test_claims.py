@@ -17,6 +17,8 @@ from bitlane.evaluation.compare import ComparisonData, binary_labels, compare, t
 from bitlane.evaluation.schedules import Schedule, suggest_learning_rate
 from bitlane.levels.codebooks import choose_precision
 
+pytestmark = pytest.mark.slow
+
 SCHEDULE = {"epochs": 20, "batch_size": 16, "learning_rate": 1.0, "decay": 0.8, "device": "emulator"}
 
 
@@ -76,7 +78,6 @@ def test_optimal_levels_halve_what_draws_cost(cadata, seed, capsys):
     assert over["optimal"] - 1 < (over["uniform"] - 1) / 2
 
 
-@pytest.mark.slow
 def test_logistic_regression_at_eight_bits_classifies_as_float64_does(data_dir, seed, capsys):
     """a9a, s = 8, fresh draws, 20 epochs, batch 16: test accuracy within 0.3 points."""
     table = load_dataset("a9a")
@@ -92,7 +93,6 @@ def test_logistic_regression_at_eight_bits_classifies_as_float64_does(data_dir, 
     assert abs(accuracy["double, 8 bits"] - accuracy["float64"]) < 0.3
 
 
-@pytest.mark.slow
 def test_hinge_at_eight_bits_classifies_as_float64_does(data_dir, seed, capsys):
     """cod-rna, s = 8, fresh draws: test accuracy within 0.3 points of float64, also of float64 on untouched columns.
 

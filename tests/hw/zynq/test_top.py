@@ -89,6 +89,7 @@ def test_clocks_and_ports(system: tuple[tuple[int, ...], dict[str, str], str]) -
     assert not any(pin.endswith("ISSUECAP1EN") for pin in busy)
 
 
+@pytest.mark.slow  # elaborates the accelerator; its ports have tests without it above
 def test_generated(tmp_path: Path) -> None:
     """The top has no ports and contains the processing system."""
     config = AcceleratorConfig(max_features=64, row_buffer_beats=128, fifo_beats=64, address_bits=32)

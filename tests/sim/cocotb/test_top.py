@@ -20,6 +20,7 @@ def small_job(seed: int, config: AcceleratorConfig) -> Job:
     return random_job(np.random.default_rng(seed), config, features=100, rows=12 * config.rows_per_beat, epochs=3)
 
 
+@pytest.mark.slow  # compiles the whole accelerator for cocotb; `tests/sim/equivalence` runs it in the simulator
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
 def test_run_with_pauses_equals_the_emulator(tmp_path: Path, seed: int) -> None:
     config = AcceleratorConfig(128, max_features=128, row_buffer_beats=256, fifo_beats=64)

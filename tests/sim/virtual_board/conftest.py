@@ -1,4 +1,4 @@
-"""Boards, simulated. These tests run in environments of their own (`make test`): pynq wants an older numpy."""
+"""Boards, simulated. These tests run in separate environments (`make pynq`), because pynq needs an older numpy."""
 
 from __future__ import annotations
 

@@ -6,11 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from tests.helpers import codec_textbook as textbook
-from tests.helpers.properties import SEEDS, WORDS, runs
+from tests.helpers.properties import SEEDS, WORDS, runs, share
 
 from bitlane.compress.codecs import linear, sign
 from bitlane.compress.codecs.groups import Groups
@@ -59,7 +59,7 @@ def ranges(groups):
 
 
 @pytest.mark.parametrize("bits", WIDTHS)
-@settings(max_examples=5)
+@share(1 / 800)
 @given(SEEDS, runs(700, most=4), st.booleans(), st.none() | WORDS)
 def test_bytes_are_the_textbooks(loops, bits, data_seed, lengths, feedback, draw_seed):
     rng = np.random.default_rng(data_seed)
@@ -109,7 +109,7 @@ def test_a_round_trip_keeps_signs_and_means(values):
 
 @pytest.mark.skipif(jit.numba() is None, reason="numba is not installed")
 @pytest.mark.parametrize("bits", WIDTHS)
-@settings(max_examples=25)
+@share(1 / 160)
 @given(SEEDS, runs(6000, most=8), st.booleans(), st.none() | WORDS, st.booleans())
 def test_compiled_loops_and_numpy_agree(monkeypatch, bits, data_seed, lengths, feedback, draw_seed, add):
     rng = np.random.default_rng(data_seed)

@@ -4,12 +4,12 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from tests.helpers import log_codec_textbook as textbook
 from tests.helpers.places import GOLDEN
-from tests.helpers.properties import FLOATS, SEEDS
+from tests.helpers.properties import FLOATS, SEEDS, share
 
 from bitlane.compress.codecs import log
 from bitlane.compress.codecs.groups import Groups
@@ -45,7 +45,7 @@ def test_golden_vectors(case):
 
 
 @pytest.mark.parametrize("bits", BITS)
-@settings(max_examples=5)
+@share(1 / 800)
 @given(SEEDS, st.floats(1e-3, 1e4))
 def test_bytes_are_the_textbooks(bits, data_seed, alpha):
     groups, values = ragged(np.random.default_rng(data_seed))

@@ -9,9 +9,9 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from tests.helpers import codec_textbook as textbook
-from tests.helpers.properties import damage, damaged
+from tests.helpers.properties import damage, damaged, share
 
 from bitlane.compress.codecs.payload import from_payload, to_payload
 from bitlane.compress.codecs.wire import HEADER_BYTES, PayloadError
@@ -80,7 +80,7 @@ def test_a_changed_header_is_refused(offset, kind, value, message):
         from_payload(changed(PAYLOAD, offset, kind, value))
 
 
-@settings(max_examples=500)
+@share(1 / 8)
 @given(damage(len(PAYLOAD)))
 def test_a_damaged_payload_is_decoded_or_refused(changes):
     data = damaged(PAYLOAD, changes)

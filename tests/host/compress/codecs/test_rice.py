@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers.properties import damage, damaged, index_sets
+from tests.helpers.properties import damage, damaged, index_sets, share
 
 from bitlane.compress.codecs import rice
 from bitlane.compress.codecs.wire import PayloadError
@@ -66,7 +66,7 @@ def test_the_format(indices: list[int]) -> None:
     assert rice.decode(codes, 1000).tolist() == indices
 
 
-@settings(max_examples=200)
+@share(1 / 20)
 @given(index_sets() | index_sets(2**48))
 def test_any_indices_survive_the_round_trip(case: tuple[list[int], int]) -> None:
     indices, n = case
@@ -164,7 +164,7 @@ def test_invalid_parameters_are_refused(parameter: int) -> None:
 CODES = rice.encode(np.arange(0, 5000, 83), 5000).tobytes()
 
 
-@settings(max_examples=1000)
+@share(1 / 4)
 @given(damage(len(CODES)), st.integers(0, 2))
 def test_damaged_codes_give_valid_indices_or_an_error(changes: list[tuple[int, int]], cut: int) -> None:
     codes = np.frombuffer(damaged(CODES, changes)[: len(CODES) - cut], np.uint8)

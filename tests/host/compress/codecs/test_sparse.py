@@ -6,9 +6,9 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers.properties import SEEDS, damage, damaged, index_sets
+from tests.helpers.properties import SEEDS, damage, damaged, index_sets, share
 
 from bitlane.compress.codecs import rice, sparse
 from bitlane.compress.codecs.wire import HEADER_BYTES, CodecId, Header, PayloadError, join
@@ -72,7 +72,7 @@ def test_another_version_or_codec(seed: int) -> None:
 PAYLOAD = example(7)[2]
 
 
-@settings(max_examples=1000)
+@share(1 / 4)
 @given(damage(HEADER_BYTES + 120), st.booleans())
 def test_damaged_payloads_give_valid_vectors_or_an_error(changes: list[tuple[int, int]], keep_magic: bool) -> None:
     """Without damage to the first 16 bytes most cases reach the codes."""

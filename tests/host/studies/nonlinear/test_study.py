@@ -41,16 +41,24 @@ def test_full_precision_is_the_baseline(seed, rows, loss):
 
 
 def test_refetching_finds_what_full_precision_finds(seed):
-    """With l1 the gradients have no bias, so that the models agree where the steps become small."""
-    task = synthetic(4000, 8, seed)
+    """With l1 the gradients have no bias: the models agree to 2 %, closer than those of double sampling.
+
+    Of a single training the ratio varies from 0.1 to 0.35; of eight together it is 0.14 with a deviation of 0.02.
+    """
     schedule = Schedule(epochs=15, batch_size=64, learning_rate=0.3, decay=0.7, loss="hinge")
-    models = []
-    for method in (Plain("hinge", FULL), Refetching("l1", 6), Double("hinge", 6)):
-        weights, share = train(method, task, schedule, seed)
-        assert 0 < share < 0.6 if isinstance(method, Refetching) else share == 0
-        models.append(weights)
-    full, fetching, double = models
-    assert np.linalg.norm(fetching - full) < min(0.02 * np.linalg.norm(full), 0.3 * np.linalg.norm(double - full))
+    distances = {"refetching": 0.0, "double": 0.0}
+    for each in range(seed, seed + 8):
+        task = synthetic(4000, 8, each)
+        full, share = train(Plain("hinge", FULL), task, schedule, each)
+        double, double_share = train(Double("hinge", 6), task, schedule, each)
+        assert share == double_share == 0
+        refetching, share = train(Refetching("l1", 6), task, schedule, each)
+        assert 0 < share < 0.6
+        distance = np.linalg.norm(refetching - full) / np.linalg.norm(full)
+        assert distance < 0.02
+        distances["refetching"] += distance
+        distances["double"] += np.linalg.norm(double - full) / np.linalg.norm(full)
+    assert distances["refetching"] < 0.3 * distances["double"]
 
 
 def test_bias_and_noise(seed):

@@ -34,6 +34,7 @@ def test_it_is_what_its_manifest_says(path: Path) -> None:
     assert manifest["timing"]["hold_violations"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.parent.name)
 def test_it_is_of_this_rtl(path: Path) -> None:
     """The sources make the very design that it was made from, apart from names and the build number."""
