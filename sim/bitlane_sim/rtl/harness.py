@@ -1,4 +1,4 @@
-"""The simulator's shared library as a Python object; harness.cpp says what its memory and its checks do."""
+"""The simulator's shared library as a Python object; `cpp/memory.h` describes its memory."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -63,14 +65,25 @@ def test_flags_belong_to_the_content(
     assert build.build_verilog(SOURCE) != first
 
 
-def test_harness_belongs_to_the_content(
+def test_every_file_of_the_harness_belongs_to_the_content(
     cache: Path, compiled: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = build.build_verilog(SOURCE)
-    other = tmp_path / "harness.cpp"
-    other.write_text(build.HARNESS.read_text() + "\n")
-    monkeypatch.setattr(build, "HARNESS", other)
-    assert build.build_verilog(SOURCE) != first
+    found = {build.build_verilog(SOURCE)}
+    folder = Path(shutil.copytree(build.HARNESS, tmp_path / "cpp"))
+    monkeypatch.setattr(build, "HARNESS", folder)
+    assert {build.build_verilog(SOURCE)} == found
+    for part in sorted(folder.iterdir()):
+        part.write_text(part.read_text() + "\n")
+        found.add(build.build_verilog(SOURCE))
+    assert len(found) == 1 + len(list(folder.iterdir())) > 5
+
+
+def test_the_harness_includes_only_its_own_headers() -> None:
+    """A header that the content leaves out would change a simulator without its being built again."""
+    included = {name for part in build.harness_sources() for name in re.findall(r'#include "(.*)"', part.read_text())}
+    own = {part.name for part in build.harness_sources()}
+    assert included - own == {"Vtop.h", "verilated.h", "verilated_cov.h"}
+    assert own - included == {"harness.cpp"}
 
 
 def test_failed_build_leaves_nothing(cache: Path, tmp_path: Path) -> None:
