@@ -63,7 +63,7 @@ def reference(job: Job, config: AcceleratorConfig):
         (NARROW, 0.0),
         (NARROW, 0.4),
         pytest.param(WIDE, 0.0, marks=pytest.mark.slow),
-        (TABLE, 0.0),
+        pytest.param(TABLE, 0.0, marks=pytest.mark.slow),
         pytest.param(TABLE, 0.4, marks=pytest.mark.slow),
     ],
     ids=name,
@@ -120,7 +120,9 @@ def test_errors(code, seed):
     assert raised.value.code == code
 
 
-@pytest.mark.parametrize("config", [NARROW, pytest.param(WIDE, marks=pytest.mark.slow), TABLE], ids=name)
+@pytest.mark.parametrize(
+    "config", [NARROW, *(pytest.param(config, marks=pytest.mark.slow) for config in (WIDE, TABLE))], ids=name
+)
 def test_registers_describe_the_build(config):
     device = device_of(config)
     driver = Driver(device)

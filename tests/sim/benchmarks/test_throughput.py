@@ -63,10 +63,12 @@ def test_efficiency(rtl, shape, staleness, least):
 
 @pytest.fixture(scope="module")
 def tables():
+    """Return a device that no other test builds. The cycles of table lanes: tests/sim/equivalence/test_exact.py."""
     with RtlDevice(throughput.TABLE, timing=TIMING) as device:
         yield device
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base_bits", [1, 2, 3])
 def test_an_updated_model_is_read_soon_with_tables(tables, base_bits):
     """28 cycles, one more for each further word of the first chunk, as of digits."""
@@ -81,6 +83,7 @@ def test_an_updated_model_is_read_soon_with_tables(tables, base_bits):
     assert update_latency(1, table_lanes=True) == 28
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bits", "staleness", "least"),
     [(4, 1, 0.98), (4, 0, 0.98), (5, 1, 0.98), (5, 0, 0.98), (3, 1, 0.75)],

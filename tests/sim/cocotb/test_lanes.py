@@ -11,6 +11,7 @@ from bitlane_sim.cocotb.runner import why_not
 from bitlane_sim.cocotb.variant import small
 
 
+@pytest.mark.slow  # compiles the block; `tests/hw/datapath` simulates it without a compiler
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
 def test_lanes(tmp_path: Path, seed: int) -> None:
     from bitlane_hw.datapath.dot import DotLanes

@@ -16,7 +16,7 @@ from bitlane.contract.state import ModelState
 from bitlane_sim.equivalence.random_jobs import TESTED, random_job, random_settings
 from bitlane_sim.equivalence.rig import EquivalenceRig, Variant
 
-RUNS = 400  # of each configuration
+RUNS = (100, pytest.param(400, marks=pytest.mark.slow))  # of each configuration
 
 
 def name(config: AcceleratorConfig) -> str:
@@ -30,9 +30,10 @@ def bench(request):
     bench.close()
 
 
-def test_random_runs(bench, seed):
+@pytest.mark.parametrize("runs", RUNS)
+def test_random_runs(bench, seed, runs):
     """Features 1 to 512, all digits, modes, partial batches and groups, stalls; what differs names its seed."""
-    wrong = [found for i in range(RUNS) if (found := bench.run(seed + i))]
+    wrong = [found for i in range(runs) if (found := bench.run(seed + i))]
     assert wrong == []
 
 

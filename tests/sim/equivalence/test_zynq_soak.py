@@ -25,7 +25,7 @@ RUNS = 80  # of each width
 TIMING = MemoryTiming(read_latency=40, write_latency=20)
 
 
-@pytest.fixture(scope="module", params=[64, 128])
+@pytest.fixture(scope="module", params=[64, pytest.param(128, marks=pytest.mark.slow)])
 def pair(request: pytest.FixtureRequest) -> Iterator[ZynqRig]:
     config = AcceleratorConfig(width=request.param, max_features=128, row_buffer_beats=256, address_bits=32)
     pair = ZynqRig(config, TIMING)
