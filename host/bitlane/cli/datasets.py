@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from bitlane.data.datasets import list_datasets, location_of
+from bitlane.data.catalog import list_datasets
+from bitlane.data.datasets import location_of
 from bitlane.support.text import align_columns
 
 from .command import Command

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bitlane.data.datasets import list_datasets, load_dataset
+from bitlane.data.catalog import list_datasets
+from bitlane.data.datasets import load_dataset
 from bitlane.data.tables import Dataset, near_names, read_dataset
 from bitlane.errors import DataError
 

@@ -1,8 +1,11 @@
-"""CIFAR-10's training images: from the folder that `BITLANE_DATA` names, or from their public home."""
+"""CIFAR-10's training images, from the binary version of its authors.
+
+The format is so simple (a byte for the class and 3072 pixels, 10,000 times a file) that a few lines of numpy read it;
+torchvision, the common loader, would bring torch to commands that do not need it.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tarfile
 from pathlib import Path
@@ -13,76 +16,80 @@ from numpy.typing import NDArray
 from bitlane.errors import DataError
 from bitlane.support.cache import cache_folder
 
-from .datasets import Remote, fetch
+from .catalog import remote_file
+from .downloads import download
 
 Images = NDArray[np.uint8]
 Labels = NDArray[np.uint8]
 
-HOME = Remote("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz")
-BATCHES = {  # SHA-1 of data_batch_1.bin to data_batch_5.bin
-    1: "aadd24acce27caa71bf4b10992e9e7b2d74c2540",
-    2: "c0ba65cce70568cd57b4e03e9ac8d2a5367c1795",
-    3: "1dd00a74ab1d17a6e7d73e185b69dbf31242f295",
-    4: "aab85764eb3584312d3c7f65fd2fd016e36a258e",
-    5: "26e2849e66a845b7f1e4614ae70f4889ae604628",
-}
+FOLDER = "cifar-10-batches-bin"  # in the archive, and in BITLANE_DATA
+NAMES = tuple(f"data_batch_{batch}.bin" for batch in range(1, 6))
+ROWS = 10_000  # images in a file
 SHAPE = (3, 32, 32)  # red, green, blue; rows; columns
-RECORD = 1 + 3 * 32 * 32  # bytes: the class, then the pixels
+ARCHIVE = remote_file("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz")
+
+_RECORD = 1 + 3 * 32 * 32  # bytes: the class, then the pixels
 
 
 def load_cifar10() -> tuple[Images, Labels]:
-    """The 50,000 training images in their original order: uint8 [50000, 3, 32, 32], classes uint8 [50000].
+    """Load the 50,000 training images in their original order.
 
-    `BITLANE_DATA` may hold them as `cifar10_train_b1.npz` to `b5.npz`: `y`, and `D`, the images as differences (see
-    `from_differences`). Raises DataError for a failed download or files that are not what they should be.
+    They are read from the folder `cifar-10-batches-bin` in BITLANE_DATA (the unpacked binary version), if it exists.
+    Otherwise the archive is downloaded (170 MB) and kept in the cache.
+
+    Returns
+    -------
+    images : uint8 array [50000, 3, 32, 32]
+        Red, green and blue; rows from the top; columns from the left.
+    labels : uint8 array [50000]
+        Classes 0 to 9.
+
+    Raises
+    ------
+    DataError
+        The download failed, or a file is damaged.
     """
-    local = _local()
-    parts = [_decoded(path) for path in local] if local else _fetched()
+    folder = _local_folder()
+    parts = (
+        [_from_folder(folder, name) for name in NAMES]
+        if folder
+        else _from_archive(download(ARCHIVE, cache_folder() / "cifar10"))
+    )
     images, labels = zip(*parts, strict=True)
     return np.concatenate(images), np.concatenate(labels)
 
 
-def _local() -> list[Path]:
-    """The five files of BITLANE_DATA, or none."""
+def _local_folder() -> Path | None:
     root = os.environ.get("BITLANE_DATA")
-    paths = [Path(root) / f"cifar10_train_b{batch}.npz" for batch in BATCHES] if root else []
-    return paths if all(path.exists() for path in paths) else []
+    folder = Path(root) / FOLDER if root else None
+    return folder if folder is not None and folder.is_dir() else None
 
 
-def _decoded(path: Path) -> tuple[Images, Labels]:
+def _from_folder(folder: Path, name: str) -> tuple[Images, Labels]:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            coded, labels = arrays["D"], arrays["y"]
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"{path} is not a file of CIFAR-10 images: {error}") from error
-    if coded.dtype != np.uint8 or coded.shape != (len(labels), *SHAPE):
-        raise DataError(f"{path} is not a file of CIFAR-10 images: D is {coded.dtype} {coded.shape}")
-    return from_differences(coded), np.asarray(labels, np.uint8)
+        content = (folder / name).read_bytes()
+    except FileNotFoundError:
+        raise DataError(f"{folder} has no {name}: unpack the binary version of CIFAR-10 there") from None
+    return _parse(content, folder / name)
 
 
-def from_differences(coded: Images) -> Images:
-    """Images [n, 3, h, w] from their differences, all modulo 256, which deflate packs well.
-
-    Red and blue are stored less green; then each pixel less its left neighbour, then each row less the one above.
-    """
-    images: Images = np.cumsum(np.cumsum(coded, axis=2, dtype=np.uint8), axis=3, dtype=np.uint8)
-    images[:, [0, 2]] += images[:, 1:2]
-    return images
-
-
-def _fetched() -> list[tuple[Images, Labels]]:
-    archive = fetch(HOME, cache_folder() / "cifar10")
+def _from_archive(archive: Path) -> list[tuple[Images, Labels]]:
     try:
         with tarfile.open(archive) as files:
-            return [_batch(files, batch, archive) for batch in BATCHES]
-    except (tarfile.TarError, KeyError) as error:
-        raise DataError(f"{archive} is damaged ({error}): delete it to fetch it again") from error
+            return [_parse(_content(files, name), archive / name) for name in NAMES]
+    except (tarfile.TarError, EOFError, KeyError) as error:
+        raise DataError(f"{archive} is damaged ({error}): delete it to download it again") from error
 
 
-def _batch(files: tarfile.TarFile, batch: int, archive: Path) -> tuple[Images, Labels]:
-    member = files.extractfile(f"cifar-10-batches-bin/data_batch_{batch}.bin")
-    content = member.read() if member else b""
-    if hashlib.sha1(content).hexdigest() != BATCHES[batch]:
-        raise DataError(f"{archive}: data_batch_{batch}.bin is not the file it was: delete it to fetch it again")
-    records = np.frombuffer(content, np.uint8).reshape(-1, RECORD)
-    return records[:, 1:].reshape(-1, *SHAPE), records[:, 0]
+def _content(files: tarfile.TarFile, name: str) -> bytes:
+    member = files.extractfile(f"{FOLDER}/{name}")
+    return member.read() if member is not None else b""
+
+
+def _parse(content: bytes, path: Path) -> tuple[Images, Labels]:
+    if len(content) != ROWS * _RECORD:
+        raise DataError(f"{path} has {len(content)} bytes: a file of CIFAR-10 has {ROWS * _RECORD}")
+    records = np.frombuffer(content, np.uint8).reshape(ROWS, _RECORD)
+    if records[:, 0].max() > 9:
+        raise DataError(f"{path} is not a file of CIFAR-10: it has class {records[:, 0].max()}, and classes are 0 to 9")
+    return records[:, 1:].reshape(ROWS, *SHAPE), records[:, 0]

@@ -22,7 +22,8 @@ import numpy as np
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.precision import FULL_BITS
-from bitlane.data.datasets import entry, load_dataset
+from bitlane.data.catalog import find_dataset
+from bitlane.data.datasets import load_dataset
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import DataError
 from bitlane.evaluation.compare import ComparisonData, one_vs_rest, train_as
@@ -80,7 +81,7 @@ def data_set(name: str) -> ComparisonData:
     """Some rows in random order; of several classes the first against the rest. DataError where it cannot be had."""
     table = load_dataset(name)
     order = np.random.default_rng(0).permutation(table.rows)[:ROWS]
-    y = table.y if entry(name).task == "regression" else one_vs_rest(table.y, None)[0]
+    y = table.y if find_dataset(name).task == "regression" else one_vs_rest(table.y, None)[0]
     return ComparisonData(table.X[order], y[order])
 
 

@@ -58,10 +58,12 @@ def test_bad_input_is_one_line_before_anything_starts(options, says, capsys):
 
 
 def test_a_worker_that_fails_is_one_line(monkeypatch, tmp_path, capsys):
+    (tmp_path / "cifar-10-batches-bin").mkdir()
     monkeypatch.setenv("BITLANE_DATA", str(tmp_path))
     assert main([*SMALL, "--data", "cifar10", "--out", str(tmp_path / "run")]) == 2
     error = capsys.readouterr().err
     assert error.startswith("bitlane: error: rank ") and error.count("\n") == 1
+    assert "cifar-10-batches-bin has no data_batch_1.bin" in error
     assert not (tmp_path / "run").exists()
 
 

@@ -1,20 +1,24 @@
-"""Data sets by name, and the downloader on file:// URLs."""
+"""Data sets by name: from scikit-learn, from a folder, and downloaded from a server on this machine."""
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import struct
+import io
+import tarfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.helpers.file_server import FileServer
+from tests.helpers.idx_textbook import idx_file
 
-from bitlane.data import datasets
-from bitlane.data.datasets import DatasetEntry, Remote, fetch, list_datasets, load_dataset
+from bitlane.data import catalog, datasets
+from bitlane.data.catalog import DatasetEntry, TableInArchive, find_dataset, list_datasets
+from bitlane.data.datasets import load_dataset
+from bitlane.data.downloads import RemoteFile
 from bitlane.errors import DataError
-from bitlane.support.cache import cache_folder
 
 pytest.importorskip("sklearn")
 
@@ -26,15 +30,9 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def remote(path: Path, content: bytes | None = None) -> Remote:
-    """`path` as a remote file, with the hash of its unpacked `content` where one is given."""
-    digest = "" if content is None else f"sha256:{hashlib.sha256(content).hexdigest()}"
-    return Remote(path.as_uri(), digest)
-
-
 @pytest.mark.parametrize("name", [known.name for known in list_datasets() if known.bundled])
 def test_bundled_sets(name: str) -> None:
-    table, known = load_dataset(name), datasets.entry(name)
+    table, known = load_dataset(name), find_dataset(name)
     assert (table.rows, table.features) == (known.rows, known.features)
     assert len(table.feature_names) == table.features
     assert table.X.dtype == np.float64
@@ -45,7 +43,7 @@ def test_bundled_sets(name: str) -> None:
 
 @pytest.mark.parametrize("name", [known.name for known in list_datasets() if not known.bundled])
 def test_sets_of_the_data_folder(name: str, data_dir: Path) -> None:
-    known = datasets.entry(name)
+    known = find_dataset(name)
     if not (data_dir / f"{name}.npz").exists():
         pytest.skip(f"BITLANE_DATA has no {name}.npz")
     table = load_dataset(name)
@@ -56,72 +54,39 @@ def test_sets_of_the_data_folder(name: str, data_dir: Path) -> None:
     assert {"regression": classes > 20, "binary": classes == 2, "multiclass": classes == 10}[known.task]
 
 
-def test_unknown_names_list_the_near_ones() -> None:
-    with pytest.raises(DataError, match="no data set 'mnits'; did you mean mnist"):
-        load_dataset("mnits")
-    with pytest.raises(DataError, match="known are digits, wine"):
-        load_dataset("qqqqqq")
-
-
 def test_a_set_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BITLANE_DATA", raising=False)
-    with pytest.raises(DataError, match="set BITLANE_DATA"):
+    with pytest.raises(
+        DataError, match=r"no public server has data set 'cpu_act': set BITLANE_DATA to a folder with cpu_act\.npz"
+    ):
         load_dataset("cpu_act")
-    assert datasets.location_of(datasets.entry("cpu_act")) == ""
-    assert datasets.location_of(datasets.entry("mnist")) == "download"
+    assert datasets.location_of(find_dataset("cpu_act")) == ""
+    assert datasets.location_of(find_dataset("mnist")) == "download"
 
 
-# --- the downloader ------------------------------------------------------------------------------
-def test_fetch_unpacks_checks_and_keeps(tmp_path: Path, own_cache: Path) -> None:
-    content = b"a file of bytes" * 1000
-    packed = tmp_path / "f.gz"
-    packed.write_bytes(gzip.compress(content))
-    path = fetch(remote(packed, content), own_cache)
-    assert path == own_cache / "f"
-    assert path.read_bytes() == content
-    assert [entry.name for entry in own_cache.iterdir()] == ["f"]
-    packed.unlink()
-    assert fetch(remote(packed, content), own_cache) == path  # not fetched again
-
-
-@pytest.mark.parametrize("damage", ["missing", "hash", "truncated", "not gzip"])
-def test_a_failed_fetch_leaves_nothing(tmp_path: Path, own_cache: Path, damage: str) -> None:
-    content = np.random.default_rng(1).bytes(5000)
-    packed = tmp_path / "f.gz"
-    data = gzip.compress(content)
-    if damage != "missing":
-        packed.write_bytes({"hash": data, "truncated": data[:3000], "not gzip": content}[damage])
-    expected = {"missing": "cannot be fetched", "hash": "is not the file it was"}.get(damage, "is damaged")
-    with pytest.raises(DataError, match=expected):
-        fetch(remote(packed, content + b"!" if damage == "hash" else content), own_cache)
-    assert list(own_cache.iterdir()) == []
-
-
-def test_a_full_disk_leaves_nothing(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Full:
-        def __init__(self, *_: object) -> None: ...
-        def __enter__(self) -> Full:
-            return self
-
-        def __exit__(self, *_: object) -> None: ...
-        def write(self, _: bytes) -> None:
-            raise OSError(28, "No space left on device")
-
-    (tmp_path / "f").write_bytes(b"content")
-    monkeypatch.setattr(datasets.os, "fdopen", Full)
-    with pytest.raises(OSError, match="No space left"):
-        fetch(remote(tmp_path / "f"), own_cache)
-    assert list(own_cache.iterdir()) == []
-
-
-def served(monkeypatch: pytest.MonkeyPatch, known: DatasetEntry) -> None:
+# --- downloaded sets -----------------------------------------------------------------------------
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
     monkeypatch.delenv("BITLANE_DATA", raising=False)
-    monkeypatch.setattr(datasets, "_ENTRIES", (known,))
+    pytest.importorskip("pooch")
+    server = FileServer()
+    yield server
+    server.close()
 
 
-def test_one_libsvm_file_is_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "small").write_text("".join(f"{k % 2 + 1} 1:{k} 2:1\n" for k in range(10)))
-    served(monkeypatch, DatasetEntry("small", "binary", 10, 3, "", (remote(tmp_path / "small"),)))
+def remote(server: FileServer, name: str, content: bytes) -> RemoteFile:
+    server.files[name] = content
+    return RemoteFile(f"{server.url}/{name}", hashlib.sha256(content).hexdigest())
+
+
+def known_only(monkeypatch: pytest.MonkeyPatch, entry: DatasetEntry) -> None:
+    monkeypatch.setattr(catalog, "_ENTRIES", (entry,))
+
+
+def test_one_libsvm_file_is_split(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = remote(server, "small", "".join(f"{k % 2 + 1} 1:{k} 2:1\n" for k in range(10)).encode())
+    known_only(monkeypatch, DatasetEntry("small", "binary", 10, 3, "", (file,)))
+    assert datasets.location_of(find_dataset("small")) == "download"
     table = load_dataset("small")
     assert table.X.shape == (8, 3)
     assert table.held_out is not None
@@ -130,49 +95,80 @@ def test_one_libsvm_file_is_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     y = np.concatenate([table.y, table.held_out[1]])
     assert sorted(X[:, 0]) == list(range(10))
     assert np.array_equal(y, np.where(X[:, 0] % 2 == 0, 1.0, -1.0))  # LIBSVM's class 1 is +1
-    assert datasets.location_of(datasets.entry("small")) == "cache"
+    assert datasets.location_of(find_dataset("small")) == "cache"
 
 
-def test_two_libsvm_files_are_train_and_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "s").write_text("-1 1:1 4:2\n1 2:1\n")
-    (tmp_path / "s.t").write_text("1 1:3\n-1 2:2\n")
-    known = DatasetEntry("s", "binary", 4, 4, "", (remote(tmp_path / "s"), remote(tmp_path / "s.t")))
-    served(monkeypatch, known)
+def test_two_libsvm_files_are_train_and_test(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = (remote(server, "s", b"-1 1:1 4:2\n1 2:1\n"), remote(server, "s.t", b"1 1:3\n-1 2:2\n"))
+    known = DatasetEntry("s", "binary", 4, 4, "", files)
+    known_only(monkeypatch, known)
     table = load_dataset("s")
     assert table.X.tolist() == [[1, 0, 0, 2], [0, 1, 0, 0]]
     assert table.y.tolist() == [-1, 1]
     assert table.held_out is not None
     assert table.held_out[0].tolist() == [[3, 0, 0, 0], [0, 2, 0, 0]]
-    served(monkeypatch, replace(known, features=3))
+    known_only(monkeypatch, replace(known, features=3))
     with pytest.raises(DataError, match="not a libsvm file of 3 features"):
         load_dataset("s")
 
 
-def test_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_images(server: FileServer, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     rng = np.random.default_rng(seed)
     arrays = [rng.integers(0, 256, shape, np.uint8) for shape in [(5, 2, 3), (5,), (4, 2, 3), (4,)]]
-    remotes = []
-    for number, array in enumerate(arrays):
-        header = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
-        path = tmp_path / f"part{number}-ubyte.gz"
-        path.write_bytes(gzip.compress(header + array.tobytes()))
-        remotes.append(remote(path, header + array.tobytes()))
-    served(monkeypatch, DatasetEntry("pictures", "multiclass", 9, 6, "", tuple(remotes)))
+    files = [remote(server, f"part{i}-ubyte.gz", idx_file(array)) for i, array in enumerate(arrays)]
+    known_only(monkeypatch, DatasetEntry("pictures", "multiclass", 9, 6, "", tuple(files)))
     table = load_dataset("pictures")
-    assert np.array_equal(table.X, arrays[0].reshape(5, 6))
-    assert np.array_equal(table.y, arrays[1])
     assert table.held_out is not None
-    assert np.array_equal(table.held_out[0], arrays[2].reshape(4, 6))
-    cached = cache_folder() / "pictures" / "part0-ubyte"
-    cached.write_bytes(cached.read_bytes()[:-1])
-    with pytest.raises(DataError, match="not an idx file"):
-        load_dataset("pictures")
+    found = (table.X, table.y, *table.held_out)
+    for each, array in zip(found, arrays, strict=True):
+        assert each.dtype == np.float64 and np.array_equal(each, array.reshape(each.shape))
+    assert table.X.shape == (5, 6) and table.held_out[0].shape == (4, 6)
 
 
-def test_the_data_folder_and_the_public_files_agree(data_dir: Path) -> None:
-    """The hashes of the public idx files are those of the arrays in the data folder."""
-    with np.load(data_dir / "mnist.npz") as arrays:
-        labels = arrays["y_test"]
-    content = b"\0\0\x08\x01" + struct.pack(">I", len(labels)) + labels.tobytes()
-    digest = datasets.entry("mnist").remotes[3].digest
-    assert digest == "sha256:" + hashlib.sha256(content).hexdigest()
+def archive(member: str, text: str) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as files:
+        info = tarfile.TarInfo(member)
+        info.size = len(text)
+        files.addfile(info, io.BytesIO(text.encode()))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("separator", [",", ", ", " "])
+def test_a_table_in_an_archive(server: FileServer, monkeypatch: pytest.MonkeyPatch, separator: str) -> None:
+    text = "".join(f"{k}{separator}-1.5{separator}1e{k % 3}\n" for k in range(5))
+    file = remote(server, "t.tgz", archive("folder/t.data", text))
+    table = TableInArchive("folder/t.data", columns=(2, 0), target=1)
+    known = DatasetEntry("t", "regression", 5, 2, "", (file,), table)
+    known_only(monkeypatch, known)
+    found = load_dataset("t")
+    assert found.X.shape == (4, 2) and found.held_out is not None and set(found.y) == {-1.5}
+    X = np.concatenate([found.X, found.held_out[0]])
+    assert np.array_equal(X[np.argsort(X[:, 1])], [[1, 0], [10, 1], [100, 2], [1, 3], [10, 4]])
+    known_only(monkeypatch, replace(known, rows=6))
+    with pytest.raises(DataError, match=r"t\.tgz: folder/t\.data has shape \(5, 3\), expected \(6, 3\)"):
+        load_dataset("t")
+    known_only(monkeypatch, replace(known, table=replace(table, member="u.data")))
+    with pytest.raises(DataError, match=r"t\.tgz has no table u\.data .*: delete it to download it again"):
+        load_dataset("t")
+
+
+def test_cadata_has_the_same_rows_from_its_archive_and_from_the_data_folder(
+    server: FileServer, monkeypatch: pytest.MonkeyPatch, data_dir: Path
+) -> None:
+    """The archive has longitude, latitude, age, rooms, bedrooms, population, households, income and value, in order."""
+    with np.load(data_dir / "cadata.npz") as arrays:
+        X = np.concatenate([arrays["X_train"], arrays["X_test"]])
+        y = np.concatenate([arrays["y_train"], arrays["y_test"]])
+    rows = np.empty((len(X), 9), np.float32)
+    rows[np.random.default_rng(0).permutation(len(X))] = np.c_[X[:, [7, 6, 1, 2, 3, 4, 5, 0]], y]
+    assert rows[0].tolist() == [np.float32(value) for value in (-122.23, 37.88, 41, 880, 129, 322, 126, 8.3252, 452600)]
+    text = "".join(",".join(f"{value:.7g}" for value in row) + "\n" for row in rows.tolist())
+    file = remote(server, "5976036", archive("CaliforniaHousing/cal_housing.data", text))
+    known_only(monkeypatch, replace(find_dataset("cadata"), files=(file,)))
+    found = load_dataset("cadata")
+    monkeypatch.setenv("BITLANE_DATA", str(data_dir))
+    expected = load_dataset("cadata")
+    assert found.held_out is not None and expected.held_out is not None
+    for a, b in zip((found.X, found.y, *found.held_out), (expected.X, expected.y, *expected.held_out), strict=True):
+        assert np.array_equal(a.astype(np.float32), b)

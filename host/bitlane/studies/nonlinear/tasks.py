@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitlane.data.datasets import entry, load_dataset
+from bitlane.data.catalog import find_dataset
+from bitlane.data.datasets import load_dataset
 from bitlane.errors import DataError
 from bitlane.evaluation.schedules import DECAY, Schedule, suggest_learning_rate
 from bitlane.quantization.scaling import Floats, fit_scaling
@@ -50,7 +51,7 @@ def load_task(name: str) -> Task:
     """A data set of two classes with held-out rows by its name, or `synthetic`. DataError where there is none."""
     if name == SYNTHETIC:
         return synthetic()
-    if entry(name).task != "binary":
+    if find_dataset(name).task != "binary":
         raise DataError(f"data set {name!r} does not have two classes: hinge and log_loss tell two apart")
     table = load_dataset(name)
     if table.held_out is None:
