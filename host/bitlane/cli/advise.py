@@ -15,9 +15,18 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--network", help="perceptron, convolutional, wide or resnet: its computing time is measured")
     what.add_argument("--parameters", type=positive, metavar="N", help="a model of one matrix with this many values")
-    add("--ranks", type=positive, default=4, help="ranks of the training (default: %(default)s)")
-    add("--link", metavar="RATE", help="a network: 100mbit, 1gbit, 1gbit,0.5ms (default: measured on this machine)")
-    add("--compute", type=float, metavar="SECONDS", help="computing time of a step, if you have measured it")
+    add("--ranks", type=positive, default=4, help="processes of the training (default: %(default)s)")
+    add(
+        "--link",
+        metavar="RATE",
+        help="rate of the network, or rate and delay: 100mbit, 1gbit,0.5ms (default: measured on this machine)",
+    )
+    add(
+        "--compute",
+        type=float,
+        metavar="SECONDS",
+        help="computing time of a step (default: measured with --network, 0 with --parameters)",
+    )
 
 
 def _run(arguments: argparse.Namespace) -> None:
@@ -36,6 +45,6 @@ COMMAND = Command(
     "recommend a gradient compressor for a model and a link",
     _add_arguments,
     _run,
-    description="Measure a model and the compressors on this machine, and the link between its processes unless one is "
-    "given, and recommend the compressor with the shortest step, or none. Needs torch.",
+    description="Recommend the compressor with the shortest step, or none. The computing time of the model, the speed "
+    "of the compressors and the link are measured on this machine. Needs torch.",
 )

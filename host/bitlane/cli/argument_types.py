@@ -9,7 +9,7 @@ def positive(text: str) -> int:
     """An integer of at least 1."""
     value = int(text)
     if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} must be 1 or more")
+        raise argparse.ArgumentTypeError(f"{text} must be at least 1")
     return value
 
 
@@ -17,7 +17,7 @@ def seed(text: str) -> int:
     """An integer of at least 0."""
     value = int(text)
     if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} must be 0 or more")
+        raise argparse.ArgumentTypeError(f"{text} must be at least 0")
     return value
 
 
@@ -67,5 +67,5 @@ def tensor_sizes(text: str) -> list[int]:
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of sizes in MiB separated by commas") from None
     if min(sizes) < 4:
-        raise argparse.ArgumentTypeError(f"{text!r}: a tensor has at least one value, 4 bytes")
+        raise argparse.ArgumentTypeError(f"{text!r}: a tensor needs at least one value of 4 bytes")
     return sizes

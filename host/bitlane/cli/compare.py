@@ -45,10 +45,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--bits", type=integers, help="stored bits of a feature, separated by commas (default: 2,4,8,32)")
     add("--sampling", type=words, help=f"samplings, separated by commas (default: {','.join(SAMPLINGS)})")
     add(
-        "--positive", metavar="CLASS", help="the class to tell from the rest (default: the first, or the second of two)"
+        "--positive",
+        metavar="CLASS",
+        help="class to separate from the rest (default: the first; of two classes the second)",
     )
     add_training_arguments(parser)
-    add("--staleness", type=integers, help="how many batches old the weights may be: 0, 1 or 0,1 (default: 0)")
+    add(
+        "--staleness", type=integers, help="how many batches old the weights may be: 0, 1, or 0,1 for both (default: 0)"
+    )
 
 
 def _run(arguments: argparse.Namespace) -> None:
@@ -122,5 +126,5 @@ def _note_noisy(table: Dataset, precisions: Sequence[Precision], schedule: Sched
             label = curve_label(precision.sampling, precision.bits)
             warn_user(
                 f"{label}: learning rate {schedule.learning_rate:g} is large for so few levels; "
-                f"about {rate:g} suits it (--learning-rate {rate:g})"
+                f"try --learning-rate {rate:g}"
             )

@@ -1,4 +1,4 @@
-"""`bitlane levels`: what levels of least variance would save."""
+"""`bitlane levels`: compare uniform levels with levels of least variance."""
 
 from __future__ import annotations
 
@@ -29,7 +29,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--bits", type=int, help="stored bits of a feature, even, 2 to 32 (default: 4)")
     add_source_arguments(parser)
-    add("--out", type=Path, default=None, metavar="PNG", help="draw the levels over histograms, for up to 8 bits")
+    add(
+        "--out",
+        type=Path,
+        default=None,
+        metavar="PNG",
+        help="draw the levels over histograms of the features, for at most 8 bits",
+    )
 
 
 def _run(arguments: argparse.Namespace) -> None:
@@ -62,7 +68,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 COMMAND = Command(
     "levels",
-    "show what levels of least variance would save",
+    "compare uniform levels with levels of least variance",
     _add_arguments,
     _run,
     description="Compare uniform levels with levels of least variance for each feature. Nothing is trained: "

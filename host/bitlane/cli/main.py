@@ -1,7 +1,7 @@
 """The command line, `bitlane`.
 
-Results go to stdout; progress (on a terminal), notes and errors to stderr. An expected error is one line and exit
-status 2, and nothing is written. A failed self test is exit status 1, Ctrl-C 130.
+Results go to stdout; progress (on a terminal), notes, log records and errors to stderr. An expected error is one line
+and exit status 2, and nothing is written. A failed self test is exit status 1, Ctrl-C 130.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _notes():
             arguments = make_parser().parse_args(argv)
+            if arguments.verbose:
+                logging.getLogger("bitlane").setLevel(logging.INFO)
             arguments.command.run(arguments)
         sys.stdout.flush()
     except SystemExit as stop:  # argparse, or the self test, has printed its message
@@ -63,7 +65,10 @@ class _StderrHandler(logging.Handler):
 
 @contextlib.contextmanager
 def _notes() -> Iterator[None]:
-    """Show warnings as lines ``bitlane: note: ...``, each once, and log records as lines ``bitlane: ...``."""
+    """Show warnings as lines ``bitlane: note: ...``, each once, and log records as lines ``bitlane: ...``.
+
+    Log records below WARNING are shown with ``--verbose`` only.
+    """
     shown: set[str] = set()
 
     def note(message: Warning | str, *_: object) -> None:
@@ -75,7 +80,7 @@ def _notes() -> Iterator[None]:
     logger, handler = logging.getLogger("bitlane"), _StderrHandler()
     level = logger.level
     logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+    logger.setLevel(logging.WARNING)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

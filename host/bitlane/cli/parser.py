@@ -12,6 +12,7 @@ from bitlane.errors import DataError
 from . import advise, compare, datasets, devices, levels, plot, selftest, train, train_ddp
 from .command import Command
 
+VERBOSE = "log downloads, levels, launches and checks to stderr"
 GROUP = "bitlane.commands"  # entry points: a name, and a Command
 BUILT_IN = (
     train.COMMAND,
@@ -43,6 +44,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line. What it parses has the `Command` as `command`."""
     parser = _Parser(prog="bitlane", description="Train linear models on samples stored with few bits.")
     parser.add_argument("--version", action="version", version=f"bitlane {__version__}")
+    parser.add_argument("-v", "--verbose", action="store_true", help=VERBOSE)
     names = parser.add_subparsers(dest="name", metavar="COMMAND", required=True)
     for command in all_commands():
         below = names.add_parser(
@@ -52,5 +54,6 @@ def make_parser() -> argparse.ArgumentParser:
             argument_default=argparse.SUPPRESS if command.suppress_defaults else None,
         )
         command.add_arguments(below)
+        below.add_argument("-v", "--verbose", action="store_true", default=argparse.SUPPRESS, help=VERBOSE)
         below.set_defaults(command=command)
     return parser

@@ -17,7 +17,7 @@ from .training_arguments import DEFAULTS, opened_device
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--device", default=DEFAULTS["device"], help="any device; see bitlane devices (default: %(default)s)")
+    add("--device", default=DEFAULTS["device"], help="device to check; see bitlane devices (default: %(default)s)")
     add(
         "--width",
         type=int,
@@ -29,9 +29,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--outputs",
         type=positive,
         default=DEFAULTS["outputs"],
-        help="models that a simulated device trains at a time (default: %(default)s)",
+        help="models that a simulated device trains together (default: %(default)s)",
     )
-    add("--seed", type=seed, help="seed of everything random (default: fresh, and in the report)")
+    add("--seed", type=seed, help="seed of the random inputs (default: a fresh one, which the report shows)")
     add("--out", type=Path, metavar="FILE", help="write the report: text, or JSON if the name ends with .json")
 
 

@@ -41,7 +41,7 @@ def load_source(arguments: argparse.Namespace) -> tuple[Dataset, str]:
     if arguments.task != "auto":
         found = arguments.task
     if found == "regression" and table.y.dtype.kind != "f":
-        raise DataError(f"target {table.target!r} holds words: use --task classification")
+        raise DataError(f"target {table.target!r} holds text: use --task classification")
     return table, found
 
 

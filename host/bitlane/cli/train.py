@@ -60,17 +60,17 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--levels",
         choices=CHOICES,
-        help="optimal: least variance for each feature, with 3 to 5 bits (default: uniform)",
+        help="uniform, or optimal: least variance for each feature, with 3 to 5 bits (default: uniform)",
     )
     add_training_arguments(parser)
     add("--staleness", type=int, choices=[0, 1], help="how many batches old the weights may be (default: 0)")
     add("--model-bits", type=int, help="bits of the weights in dot products, rounded at random, 5 to 23 (default: all)")
-    add("--gradient-bits", type=int, help="bits of step times slope, rounded at random, 2 to 32 (default: all)")
+    add("--gradient-bits", type=int, help="bits of the scaled gradient, rounded at random, 2 to 32 (default: all)")
     add("--penalty", choices=["l2", "l1"], help="penalty on the scaled weights (default: none)")
     add("--alpha", type=float, help="strength of the penalty (default: 0)")
     add("--bounds", type=bounds, metavar="LOW,HIGH", help="bounds of the scaled weights, such as --bounds=0,none")
-    add("--class-weight", choices=["balanced"], help="weigh classes by their rarity (default: equal weights)")
-    add("--outputs", type=positive, help="models that the device trains at a time (default: 1)")
+    add("--class-weight", choices=["balanced"], help="give rare classes larger weights (default: equal weights)")
+    add("--outputs", type=positive, help="models that the device trains together (default: 1)")
     add("--resume", type=Path, default=None, metavar="RUN_DIR", help="continue a run folder, up to --epochs in total")
 
 
@@ -134,10 +134,10 @@ def _resumed(arguments: argparse.Namespace) -> tuple[Checkpoint, Record]:
     try:
         data, settings = earlier.header["data"], earlier.header["settings"]
         if "bit_policy" in settings:
-            raise DataError(f"{arguments.resume}: a training whose bits a policy chose cannot be resumed")
+            raise DataError(f"{arguments.resume}: a training with a bit policy cannot be resumed")
         was = {"task": data["task"], "class_weight": settings["class_weight"], **data["source"]}
     except (KeyError, TypeError) as error:
-        raise DataError(f"{arguments.resume} lacks what resuming needs ({error}): train from the start") from error
+        raise DataError(f"{arguments.resume} lacks data for resuming ({error}): train from the start") from error
     options = {name: value for name, value in checkpoint.options.as_dict().items() if name != "epochs"}
     fill(arguments, {**options, **was})
     return checkpoint, earlier

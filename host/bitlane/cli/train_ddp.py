@@ -17,7 +17,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--data", help="mnist, fashion_mnist or cifar10 (default: mnist)")
     add("--network", help="perceptron, convolutional, wide or resnet (default: convolutional)")
-    add("--workers", dest="ranks", type=positive, help="processes (default: 4)")
+    add("--workers", dest="ranks", type=positive, help="number of processes (default: 4)")
     add(
         "--compress",
         metavar="NAME[:SETTINGS]",
@@ -26,16 +26,25 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--epochs", type=positive, help="passes over the data (default: 1)")
     add("--batch-size", dest="batch", type=positive, help="images of a step, for each worker (default: 32)")
-    add("--learning-rate", dest="rate", type=float, metavar="RATE", help="at the start; it falls to 0 (default: 0.05)")
+    add(
+        "--learning-rate",
+        dest="rate",
+        type=float,
+        metavar="RATE",
+        help="learning rate at the start; it falls to 0 (default: 0.05)",
+    )
     add("--momentum", type=float, help="momentum of SGD (default: 0.9)")
     add("--seed", type=seed, help="seed of the weights and of the order of the images (default: 0)")
-    add("--link", default=None, metavar="RATE", help="emulate links as slow as this: 100mbit, 1gbit,0.5ms")
+    add(
+        "--link",
+        default=None,
+        metavar="RATE",
+        help="emulate a slow network: a rate, or a rate and a delay, such as 100mbit or 1gbit,0.5ms",
+    )
     add("--checkpoint", type=Path, default=None, metavar="DIR", help="write checkpoints to this folder")
     add("--every", type=positive, default=100, help="steps from one checkpoint to the next (default: %(default)s)")
-    add(
-        "--resume", type=Path, default=None, metavar="DIR", help="continue from the latest checkpoint, to the same bits"
-    )
-    add("--out", type=Path, default=None, metavar="DIR", help="write a run folder: run.jsonl, loss.png")
+    add("--resume", type=Path, default=None, metavar="DIR", help="continue from the latest checkpoint in this folder")
+    add("--out", type=Path, default=None, metavar="DIR", help="write a run folder: run.jsonl and loss.png")
 
 
 def _run(arguments: argparse.Namespace) -> None:

@@ -42,19 +42,22 @@ def add_training_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--task",
         choices=["auto", "regression", "classification"],
-        help="what to learn (default: auto, from the target)",
+        help="regression or classification (default: auto, from the values of the target)",
     )
     add("--loss", choices=list(LOSSES), help="loss to minimise (default: squared_error)")
     add("--draws", type=draws, help="draw sets: epoch (a new one each epoch), once, or a number (default: epoch)")
     add("--epochs", type=positive, help="passes over the data (default: 20)")
     add("--batch-size", type=positive, help="rows of a mini-batch (default: 16)")
     add(
-        "--learning-rate", type=learning_rate, metavar="RATE", help="step on scaled data (default: auto, from the data)"
+        "--learning-rate",
+        type=learning_rate,
+        metavar="RATE",
+        help="learning rate on scaled data (default: auto, computed from the data)",
     )
     add("--decay", type=float, help=f"factor on the learning rate after each epoch, 0.5 to 1 (default: {DECAY})")
     add_device_arguments(parser)
     add("--seed", type=seed, help="seed of the row order and the draws (default: 0)")
-    add("--out", type=Path, default=None, metavar="DIR", help="write a run folder: run.jsonl, plots, the model")
+    add("--out", type=Path, default=None, metavar="DIR", help="write a run folder: run.jsonl, plots and the model")
 
 
 def add_device_arguments(parser: argparse.ArgumentParser) -> None:

@@ -54,16 +54,16 @@ class AcceleratorConfig:
         if not 1 <= self.outputs <= MAX_OUTPUTS:
             raise DataError(f"outputs={self.outputs} must be 1 to {MAX_OUTPUTS}")
         if self.max_features < 2 * CHUNK or self.max_features & self.max_features - 1:
-            raise DataError(f"max_features={self.max_features} must be a power of two, {2 * CHUNK} at least")
+            raise DataError(f"max_features={self.max_features} must be a power of two of at least {2 * CHUNK}")
         if self.row_buffer_beats <= ROW_BUFFER_MARGIN:
             raise DataError(f"row_buffer_beats={self.row_buffer_beats} must exceed {ROW_BUFFER_MARGIN}")
         if self.fifo_beats < 4 * BURST_BEATS:
-            raise DataError(f"fifo_beats={self.fifo_beats} must be {4 * BURST_BEATS} at least")
+            raise DataError(f"fifo_beats={self.fifo_beats} must be at least {4 * BURST_BEATS}")
         if not 32 <= self.address_bits <= 64:
             raise DataError(f"address_bits={self.address_bits} must be 32 to 64")
         fewest = level_slots(max(CODEBOOK_BITS))
         if self.level_slots and (self.level_slots < fewest or self.level_slots & self.level_slots - 1):
-            raise DataError(f"level_slots={self.level_slots} must be 0, or a power of two, {fewest} at least")
+            raise DataError(f"level_slots={self.level_slots} must be 0 or a power of two of at least {fewest}")
 
     @property
     def rows_per_beat(self) -> int:

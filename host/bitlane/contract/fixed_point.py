@@ -55,7 +55,7 @@ def encode_float(value: float, fraction: int, name: str = "value") -> int:
         of 16), or above 0 and yet rounded to it. The message calls it `name`.
     """
     if not math.isfinite(value) or value < 0:
-        raise DataError(f"{name} is {value}: it must be a finite number, 0 or more")
+        raise DataError(f"{name} is {value}: it must be a finite number of at least 0")
     if value == 0:
         return 0
     _, power = math.frexp(value)
@@ -66,7 +66,7 @@ def encode_float(value: float, fraction: int, name: str = "value") -> int:
     if exponent < 0:
         raise DataError(f"{name} is {value}: it must be below {2.0 ** (MANTISSA_BITS - fraction):g}")
     if mantissa == 0:
-        raise DataError(f"{name} is {value}: it must be above {2.0 ** -(fraction + MAX_EXPONENT + 1):g}, or 0")
+        raise DataError(f"{name} is {value}: it must be 0 or above {2.0 ** -(fraction + MAX_EXPONENT + 1):g}")
     return mantissa | exponent << MANTISSA_BITS
 
 

@@ -64,19 +64,19 @@ class Geometry:
 
     def __post_init__(self) -> None:
         if self.features < 1 or self.rows < 1:
-            raise DataError(f"a table of {self.rows} rows and {self.features} features holds no sample")
+            raise DataError(f"rows={self.rows}, features={self.features}: both must be at least 1")
         if not 0 <= self.base_digits <= MAX_DIGITS or not self.digits:
-            raise DataError(f"{self.base_digits} base digits and {self.draws:d} draw digits are no precision")
+            raise DataError(f"invalid precision: base_digits={self.base_digits}, draws={self.draws}")
         if self.half_digit > self.codebook or (self.codebook and not (self.draws and self.base_bits in CODEBOOK_BITS)):
             raise DataError(
-                f"{self.base_bits} base bits, draws={self.draws}, codebook={self.codebook} are no precision"
+                f"invalid precision: base_bits={self.base_bits}, draws={self.draws}, codebook={self.codebook}"
             )
         if self.batch < 1:
-            raise DataError(f"a batch of {self.batch} rows holds no sample")
+            raise DataError(f"batch={self.batch}: it must be at least 1")
         if self.rows_per_beat * WORD_BITS not in PORT_WIDTHS:
             raise DataError(f"rows_per_beat={self.rows_per_beat}: it must be 1, 2, 4 or 8")
         if not 1 <= self.outputs <= MAX_OUTPUTS:
-            raise DataError(f"{self.outputs} outputs: the hardware trains 1 to {MAX_OUTPUTS} at a time")
+            raise DataError(f"outputs={self.outputs}: it must be 1 to {MAX_OUTPUTS}")
 
     @classmethod
     def of(

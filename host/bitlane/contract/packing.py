@@ -193,4 +193,4 @@ def _pack_slots(
 
 def _check_shape(array: NDArray[np.generic], shape: tuple[int, ...], name: str) -> None:
     if array.shape != shape:
-        raise DataError(f"{name} has shape {array.shape}, but the geometry says {shape}")
+        raise DataError(f"{name} has shape {array.shape}, but the geometry needs {shape}")

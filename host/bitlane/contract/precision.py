@@ -43,9 +43,9 @@ class Precision:
         if self.codebook:
             stored = [DIGIT_BITS + base_bits for base_bits in CODEBOOK_BITS]
             if self.sampling != "double":
-                raise DataError(f"sampling={self.sampling!r} has no table of levels: choose 'double'")
+                raise DataError(f"sampling={self.sampling!r} has no codebooks: choose 'double'")
             if not whole or self.bits not in stored:
-                raise DataError(f"bits={self.bits!r} has no table of levels: choose {', '.join(map(str, stored))}")
+                raise DataError(f"bits={self.bits!r} has no codebooks: choose {', '.join(map(str, stored))}")
             return
         if not whole or self.bits % DIGIT_BITS or not DIGIT_BITS <= self.bits <= FULL_BITS:
             raise DataError(f"bits={self.bits!r} cannot be stored: choose an even number from 2 to {FULL_BITS}")

@@ -16,11 +16,13 @@ from bitlane.support.user_warnings import warn_user
 def as_matrix(X: ArrayLike, least: int = 0) -> Matrix:
     """X as integers or floats [rows, n], finite, with `least` rows."""
     if hasattr(X, "toarray"):
-        raise DataError(f"X is a sparse {type(X).__name__}: only dense tables are taken, such as X.toarray()")
+        raise DataError(
+            f"X is a sparse {type(X).__name__}: only dense tables are supported; convert it with X.toarray()"
+        )
     table = np.asarray(X, order="C")  # sums in one order, whatever the layout of X
     if table.ndim != 2:
         raise DataError(
-            f"X has {table.ndim} dimension(s): it must be a dense table of two, rows and features. Reshape your data:"
+            f"X has {table.ndim} dimension(s): it must have two, rows and features. Reshape your data:"
             " X.reshape(1, -1) is one row, X.reshape(-1, 1) one feature"
         )
     if least and len(table) == 0:
@@ -55,7 +57,7 @@ def as_labels(y: ArrayLike | None, rows: int) -> NDArray[Any]:
         fractions = np.count_nonzero(finite(labels, "y") % 1)
         if fractions:
             raise DataError(
-                f"Unknown label type: continuous; {fractions} value(s) of y are not whole. SGDRegressor takes them"
+                f"Unknown label type: continuous; y has {fractions} value(s) with a fraction: use SGDRegressor for them"
             )
     return labels
 

@@ -178,7 +178,9 @@ def _read_libsvm(path: Path, target: str | None) -> Dataset:
 def _densified(sparse: Any, name: str) -> Floats:
     rows, features = sparse.shape
     if rows * features > MAX_CELLS:
-        raise DataError(f"{name} has {rows} x {features} values: too many to train on as a dense table")
+        raise DataError(
+            f"{name} has {rows} x {features} values: too many for a dense table; train on a part of its rows"
+        )
     return np.asarray(sparse.toarray(), np.float64)
 
 
@@ -187,7 +189,7 @@ def _read_npz(path: Path, target: str | None) -> Dataset:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             if not hasattr(arrays, "files"):
-                raise DataError(f"{path.name} holds one array, not arrays X and y: name it .npy")
+                raise DataError(f"{path.name} holds one array instead of X and y: rename it to .npy")
             found = set(arrays.files)
             for X_name, y_name in (("X", "y"), ("X_train", "y_train")):
                 if {X_name, y_name} <= found:
@@ -218,7 +220,7 @@ def _read_npy(path: Path, target: str | None) -> Dataset:
         raise DataError(f"{path.name} is not an npy file of numbers: {_first_line(error)}") from error
     if not isinstance(matrix, np.ndarray) or matrix.ndim != 2 or matrix.dtype.kind not in "iufb":
         shape = matrix.shape if isinstance(matrix, np.ndarray) else "several arrays"
-        raise DataError(f"{path.name} is {shape}; it needs a matrix of numbers, a column of it the target")
+        raise DataError(f"{path.name} is {shape}; it needs a matrix of numbers, with the target as one column")
     columns = matrix.shape[1]
     if target is None:
         raise DataError(f"{path.name} needs a target: the number of a column, 0 to {columns - 1}, or -1")
@@ -236,7 +238,7 @@ def _read_npy(path: Path, target: str | None) -> Dataset:
 def _samples(X: NDArray[Any], name: str, file: str) -> Floats:
     if X.dtype.kind not in "iufb" or X.ndim < 2:
         shape = f"{X.dtype}{list(X.shape)}"
-        raise DataError(f"{file}: {name} is {shape}; it needs numbers, a row for each sample")
+        raise DataError(f"{file}: {name} is {shape}; it needs numbers, one row for each sample")
     return X.reshape(len(X), math.prod(X.shape[1:])).astype(np.float64)  # images become rows of pixels
 
 
@@ -244,7 +246,7 @@ def _targets(y: NDArray[Any], name: str, file: str) -> NDArray[Any]:
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1 or y.dtype.kind not in "iufbU":
-        raise DataError(f"{file}: {name} is {y.dtype}{list(y.shape)}; it needs one label a row")
+        raise DataError(f"{file}: {name} is {y.dtype}{list(y.shape)}; it needs one label for each row")
     return y if y.dtype.kind == "U" else y.astype(np.float64)
 
 
@@ -254,7 +256,7 @@ def _numbered(X: Floats, y: NDArray[Any]) -> Dataset:
 
 def _no_target(path: Path, target: str | None, place: str) -> None:
     if target not in (None, "y"):
-        raise DataError(f"{path.name} has no column {target!r}: its target is {place}, leave the target out")
+        raise DataError(f"{path.name} has no column {target!r}: its target is {place}; omit the target")
 
 
 # --- what every table must be --------------------------------------------------------------------
@@ -264,7 +266,7 @@ def _checked(table: Dataset, name: str, impute: bool) -> Dataset:
     if table.rows == 0:
         raise DataError(f"{name} is empty: it has column names but no row")
     if table.rows == 1:
-        raise DataError(f"{name} has one row; training needs two or more")
+        raise DataError(f"{name} has one row; training needs at least two")
     if table.features == 0:
         raise DataError(f"{name} has no features")
     if table.y.dtype.kind == "f":
@@ -326,7 +328,7 @@ def _reader(path: Path) -> Callable[[Path, str | None], Dataset]:
     suffix = suffixes[-1] if suffixes else ""
     if suffix not in _READERS:
         shown = f"the suffix {suffix}" if suffix else "no suffix"
-        raise DataError(f"{path.name} has {shown}; known are {', '.join(_READERS)}")
+        raise DataError(f"{path.name} has {shown}; choose one of {', '.join(_READERS)}")
     return _READERS[suffix]
 
 

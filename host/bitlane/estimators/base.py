@@ -101,7 +101,7 @@ class LinearSGD(BaseEstimator):
             if policy is None:
                 return train(table, targets, options, device, start=start, on_epoch=on_epoch, snapshots=snapshots)
             if isinstance(start, Checkpoint):
-                raise DataError("a training whose bits a policy chooses cannot be resumed: the policy's state is lost")
+                raise DataError("a training with a bit policy cannot be resumed: the state of the policy is not saved")
             return train_by_policy(
                 table, targets, options, device, policy, start=start, on_epoch=on_epoch, snapshots=snapshots
             )

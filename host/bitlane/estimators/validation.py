@@ -85,10 +85,10 @@ def class_weights(class_weight: Any, labels: NDArray[Any], classes: NDArray[Any]
 def _given_weights(class_weight: Mapping[Any, Any], classes: list[Any]) -> NDArray[np.float64]:
     unknown = [label for label in class_weight if label not in classes]
     if unknown:
-        raise DataError(f"class_weight has {unknown[0]!r}, which is no class of y")
+        raise DataError(f"class_weight has {unknown[0]!r}, which is not a class of y")
     given = [as_number(f"class_weight[{label!r}]", class_weight.get(label, 1.0)) for label in classes]
     if min(given) < 0:
-        raise DataError(f"class_weight={class_weight!r}: each must be 0 or more")
+        raise DataError(f"class_weight={class_weight!r}: each weight must be at least 0")
     return np.array(given)
 
 

@@ -235,7 +235,7 @@ def one_vs_rest(y: NDArray[Any], positive: str | None) -> tuple[Floats, str]:
     classes = np.unique(y)
     names = [label_text(value) for value in classes]
     if len(classes) < 2:
-        raise DataError(f"all labels are {names[0]}; two classes are needed")
+        raise DataError(f"all labels are {names[0]}: a comparison needs two classes")
     if positive is None:
         positive = names[1] if len(classes) == 2 else names[0]
     if positive not in names:

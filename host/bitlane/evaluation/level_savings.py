@@ -63,7 +63,7 @@ def column_scaling(X: NDArray[np.floating]) -> Scaling:
     scaling = fit_scaling(X, np.zeros((len(X), 1)), margins=True)
     constant = X.shape[1] - len(scaling.active)
     if constant == X.shape[1]:
-        raise DataError("every column of X is constant: there is nothing to choose levels for")
+        raise DataError("every column of X is constant: there are no levels to choose")
     if constant:
         warn_user(f"{constant} column(s) of X are constant: they are not stored")
     return scaling
@@ -103,6 +103,6 @@ def _optimum(distinct: Floats, counts: NDArray[np.int64], precision: Precision) 
     intervals = min(precision.levels, len(distinct)) - 1
     method = "exact" if len(distinct) <= EXACT or intervals > FEW else "approximate"
     if method == "approximate":
-        warn_user(f"features of more than {EXACT:,} different values: their levels are approximate")
+        warn_user(f"features with more than {EXACT:,} different values have approximate levels")
     levels, info = optimal_levels(distinct, intervals, method, counts, return_info=True)
     return levels, info.cost / float(counts.sum())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +17,8 @@ from .optimal import optimal_levels
 
 CHOICES = ("uniform", "optimal")
 EXACT = 1 << 17  # rows up to which levels are exact; of more the approximate ones cost at most a millionth more
+
+_logger = logging.getLogger(__name__)
 
 Codebook = NDArray[np.int32]  # [2**b + 1, s], ascending, in units of 2**-16
 
@@ -74,6 +78,7 @@ def fit_codebook(X: Matrix, scaling: Scaling, precision: Precision, levels: str)
         return _in_units(np.repeat(equal, scaling.stored_features, axis=1))
     method = "exact" if len(X) <= EXACT else "approximate"
     chosen = np.zeros((precision.levels, X.shape[1]))
+    _logger.info("computing %s levels of %d features from %d rows", method, len(scaling.active), len(X))
     for column in scaling.active:
         chosen[:, column] = optimal_levels(X[:, column], precision.levels - 1, method)
     return _in_units(scaling.values(chosen))  # levels are values of the column: they are scaled as those are

@@ -16,13 +16,13 @@ BIT_CHOICES = tuple(range(2, 9))  # what an evenly spaced code can have
 def check_choices(choices: Sequence[int]) -> None:
     """DataError unless they are whole numbers from 1 to 32, ascending, two or more."""
     if len(choices) < 2 or sorted(set(choices)) != list(choices) or not 1 <= choices[0] <= choices[-1] <= MAX_BITS:
-        raise DataError(f"choices={choices!r}: give two or more bits from 1 to {MAX_BITS}, ascending")
+        raise DataError(f"choices={choices!r}: give two or more bits from 1 to {MAX_BITS}, in ascending order")
 
 
 def check_period(period: int, least: int) -> None:
     """DataError unless it is a number of steps that is large enough."""
     if period < least:
-        raise DataError(f"period={period!r}: it must be {least} steps or more")
+        raise DataError(f"period={period!r}: it must be at least {least} steps")
 
 
 def check_state(state: Mapping[str, Any], own: Mapping[str, Any]) -> None:
@@ -32,5 +32,5 @@ def check_state(state: Mapping[str, Any], own: Mapping[str, Any]) -> None:
             raise DataError(f"the saved state of the bit policy has no {name}: was it saved by another policy?")
         if np.shape(state[name]) != np.shape(value):
             raise DataError(
-                f"{name} of the saved bit policy has shape {np.shape(state[name])}, and {np.shape(value)} is needed"
+                f"{name} of the saved bit policy has shape {np.shape(state[name])}, expected {np.shape(value)}"
             )

@@ -43,7 +43,7 @@ class Period:
         for rank, numbers in enumerate(told):
             if numbers[-1] < 0:
                 raise DataError(
-                    f"rank {rank} did not tell the loss of every step, and MQGrad chooses bits by it: "
+                    f"rank {rank} did not report the loss of every step, which MQGrad needs: "
                     "call compression.observe(loss) before each backward()"
                 )
         losses = [sum(numbers[step] for numbers in told) / len(told) for step in range(len(self._losses))]

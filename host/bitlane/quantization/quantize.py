@@ -44,7 +44,7 @@ def base_codes(
         position = _position(values[rows], precision)
         if naive:
             if rng is None:
-                raise DataError("naive sampling draws its codes: give a generator")
+                raise DataError("naive sampling needs a random generator: pass rng")
             position -= 0.5
             np.clip(position, 0, last, out=position)
             low = np.floor(position)

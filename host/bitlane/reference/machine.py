@@ -111,7 +111,7 @@ class Reference:
         geometry, first = self._geometry, self._row
         end = first + len(labels)
         if geometry.group_start(end) != end:
-            raise ValueError(f"these rows end at row {end}, inside a group of {geometry.rows_per_beat} columns")
+            raise ValueError(f"these rows end at row {end}, inside a group of {geometry.rows_per_beat} rows")
         step = max(geometry.rows_per_beat, BLOCK // geometry.features)
         while self._row < end:
             stop = geometry.group_start(min(self._row + step, end))
@@ -122,7 +122,7 @@ class Reference:
     def end_epoch(self) -> EpochResult:
         """Ends the epoch that all `geometry.rows` rows were fed of, decays steps and rate, and reports."""
         if self._row != self._geometry.rows:
-            raise ValueError(f"the epoch has {self._geometry.rows} rows, but {self._row} were fed")
+            raise ValueError(f"the epoch has {self._geometry.rows} rows, but got {self._row}")
         self._settings = self._settings.after_epoch()
         state = ModelState(self._master.astype(np.int32), self._settings)
         epoch = EpochResult(self._loss, self._saturations, state)

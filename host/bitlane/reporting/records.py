@@ -56,7 +56,7 @@ def check_folder(path: str | Path) -> None:
     """Raise DataError unless `path` is free, an empty folder, or an earlier record that may be replaced."""
     path = Path(path)
     if path.is_symlink() or (path.exists() and not path.is_dir()):
-        raise DataError(f"{path} is not a folder; name another one")
+        raise DataError(f"{path} is not a folder; choose another name")
     if not path.exists() or not any(path.iterdir()):
         return
     try:
@@ -65,7 +65,7 @@ def check_folder(path: str | Path) -> None:
     except (OSError, ValueError, AttributeError):
         ours = False
     if not ours:
-        raise DataError(f"{path} holds files that are not a bitlane run; name another folder")
+        raise DataError(f"{path} holds files that are not a bitlane run; choose another folder")
 
 
 def write_record(path: str | Path, record: Record, add: Callable[[Path], object] | None = None) -> None:
@@ -163,7 +163,7 @@ def read_record(path: str | Path) -> Record:
     if version != FORMAT:
         raise DataError(f"{path} has format {version!r}, this bitlane reads {FORMAT}: run it again")
     if end.get("kind") != "end" or end.get("lines") != len(lines) - 2:
-        raise DataError(f"{path / LINES_NAME} is cut short after line {len(lines)}: run it again")
+        raise DataError(f"{path / LINES_NAME} ends too early, after line {len(lines)}: run it again")
     return Record(
         kind=str(kind),
         header={key: value for key, value in header.items() if key not in ("kind", "format")},

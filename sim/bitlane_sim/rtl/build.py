@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import importlib.metadata
 import inspect
+import logging
 import shutil
 import sys
 import tempfile
@@ -27,6 +28,9 @@ from .toolchain import Toolchain
 
 if TYPE_CHECKING:
     from bitlane.contract.config import AcceleratorConfig
+
+# Warnings, which are visible by default: a build keeps the user waiting for a minute, once for each configuration.
+_logger = logging.getLogger("bitlane.sim.rtl")
 
 HARNESS = Path(__file__).with_name("cpp")  # harness.cpp and its headers
 LIBRARY = "libbitlane.so"
@@ -109,7 +113,7 @@ def _generated(
     name = content_hash([repr(part).encode() for part in (config, build_digest(config, zynq), versions, writer)])
 
     def make(directory: Path) -> None:
-        print("bitlane: generating Verilog, once for this configuration ...", file=sys.stderr, flush=True)
+        _logger.warning("generating Verilog, once for this configuration ...")
         generate(config, directory / f"{top}.v")
 
     return cached("verilog", name, make) / f"{top}.v"
@@ -147,7 +151,7 @@ def build_verilog(source: Path, coverage: bool = False, hp_ports: int = 0) -> Pa
     name = content_hash([source.read_bytes(), *(part.read_bytes() for part in harness_sources()), *versions])
 
     def make(directory: Path) -> None:
-        print("bitlane: building the simulator, once for this configuration ...", file=sys.stderr, flush=True)
+        _logger.warning("building the simulator, once for this configuration ...")
         with tempfile.TemporaryDirectory(dir=directory) as work:
             library = _compile(source.resolve(), tools, Path(work), **special)
             library.rename(directory / LIBRARY)
@@ -167,6 +171,7 @@ def cached(kind: str, name: str, make: Callable[[Path], None]) -> Path:
     """
     entry = cache_folder() / kind / name
     if entry.is_dir():
+        _logger.info("found in the cache: %s", entry)
         return entry
     entry.parent.mkdir(parents=True, exist_ok=True)
     with _locked(entry.with_suffix(".lock")):

@@ -84,7 +84,7 @@ def test_compare_tells_of_held_out_rows(here: Path, capsys: pytest.CaptureFixtur
         (["--staleness", "x"], "--staleness"),
         (["--width", "1024"], "invalid choice: 1024"),
         (["--learning-rate", "0"], "learning_rate"),
-        (["--epochs", "-1"], "must be 1 or more"),
+        (["--epochs", "-1"], "must be at least 1"),
         (["--decay", "nan"], "decay=nan"),
     ],
 )

@@ -33,7 +33,7 @@ def test_foreign_folders_are_refused_before_training(
     monkeypatch.setattr(compare, "compare", None)
     for command in ("train", "compare"):
         message = fails(command, str(prices), "--target", "price", *QUICK, "--out", "thesis")
-        assert "not a bitlane run; name another folder" in message
+        assert "not a bitlane run; choose another folder" in message
 
 
 @pytest.mark.parametrize("failing", ["savez", "draw", "save"])

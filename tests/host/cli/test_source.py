@@ -51,4 +51,4 @@ def test_unknown_sources_and_commands(fails: Callable[..., str], here: Path) -> 
 def test_one_class(here: Path, fails: Callable[..., str]) -> None:
     (here / "t.csv").write_text("a,y\n1,yes\n2,yes\n3,yes\n")
     assert "one class" in fails("train", "t.csv", "--target", "y", *QUICK)
-    assert "two classes are needed" in fails("compare", "t.csv", "--target", "y", *QUICK)
+    assert "a comparison needs two classes" in fails("compare", "t.csv", "--target", "y", *QUICK)

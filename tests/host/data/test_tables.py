@@ -128,7 +128,7 @@ def test_impute_takes_the_mean_of_the_training_column(write: Callable[[str, str]
         ("", "b", ["is empty"]),
         ("\n\n", "b", ["is empty"]),
         ("a,b\n", "b", ["is empty", "no row"]),
-        ("a,b\n1,2\n", "b", ["one row", "two or more"]),
+        ("a,b\n1,2\n", "b", ["one row", "at least two"]),
         ("b\n1\n2\n", "b", ["no column besides the target"]),
         ("a,b\n1,2\n1,2,3\n", "b", ["not a regular table", "line 3"]),
     ],
@@ -157,7 +157,7 @@ def test_missing_file_names_its_neighbours(write: Callable[[str, str], Path], tm
 
 
 def test_unknown_suffix(write: Callable[[str, str], Path]) -> None:
-    assert "the suffix .xlsx; known are .csv" in refused(write("t.xlsx", "x"))
+    assert "the suffix .xlsx; choose one of .csv" in refused(write("t.xlsx", "x"))
     assert "no suffix" in refused(write("table", "x"))
 
 
@@ -181,9 +181,9 @@ def test_truncated_npz(tmp_path: Path) -> None:
         ({"X": np.zeros((1, 2)), "y": np.zeros(1)}, "one row"),
         ({"X": np.zeros((0, 2)), "y": np.zeros(0)}, "is empty"),
         ({"X": np.zeros((3, 0)), "y": np.zeros(3)}, "no features"),
-        ({"X": np.zeros(3), "y": np.zeros(3)}, "a row for each sample"),
+        ({"X": np.zeros(3), "y": np.zeros(3)}, "one row for each sample"),
         ({"X": np.array([["a"], ["b"]]), "y": np.zeros(2)}, "it needs numbers"),
-        ({"X": np.eye(2), "y": np.eye(2)}, "one label a row"),
+        ({"X": np.eye(2), "y": np.eye(2)}, "one label for each row"),
         ({"X": np.eye(2), "y": np.array([0.0, np.nan])}, "label of row 2 is nan"),
         ({"X": np.array([[np.nan], [1.0]]), "y": np.zeros(2)}, "column 'x0'"),
         ({"X": np.eye(2), "y": np.zeros(2), "X_test": np.eye(3), "y_test": np.zeros(3)}, "3 features"),
@@ -212,7 +212,7 @@ def test_bad_npy_target(tmp_path: Path, target: str) -> None:
 
 def test_a_target_where_the_format_fixes_it(tmp_path: Path) -> None:
     np.savez(tmp_path / "t.npz", X=np.eye(2), y=np.zeros(2))
-    assert "leave the target out" in refused(tmp_path / "t.npz", "price")
+    assert "omit the target" in refused(tmp_path / "t.npz", "price")
     assert isinstance(read_dataset(tmp_path / "t.npz", "y"), Dataset)
 
 

@@ -161,8 +161,8 @@ def test_balanced_weights_are_scikit_learns(seed):
     ("weights", "message"),
     [
         ("even", "class_weight='even'"),
-        ({7: 1}, "class_weight has 7, which is no class of y"),
-        ({0: -1}, "class_weight=.*: each must be 0 or more"),
+        ({7: 1}, "class_weight has 7, which is not a class of y"),
+        ({0: -1}, "class_weight=.*: each weight must be at least 0"),
         ({0: "much"}, r"class_weight\[0\]='much'"),
         (3, "class_weight=3"),
     ],
@@ -417,7 +417,7 @@ def test_labels_that_cannot_be_used(seed):
         classifier().fit(X, np.ones(200))
     with pytest.raises(DataError, match=r"y has 2 dimension\(s\)"):
         classifier().fit(X, X)
-    with pytest.raises(DataError, match=r"Unknown label type: continuous; 1 value\(s\) of y are not whole"):
+    with pytest.raises(DataError, match=r"Unknown label type: continuous; y has 1 value\(s\) with a fraction"):
         classifier().fit(X, np.append(np.arange(199.0), 0.5))
     with pytest.raises(DataError, match="y holds <U"):
         regressor().fit(X, np.full(200, "a"))

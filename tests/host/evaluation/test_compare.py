@@ -176,7 +176,7 @@ def test_one_against_rest() -> None:
     assert binary_labels(np.array([1.0]), "3").tolist() == [-1]  # a held-out part may lack a class
     with pytest.raises(DataError, match="no class '7'; the classes are 0, 1"):
         one_vs_rest(np.array([0.0, 1.0]), "7")
-    with pytest.raises(DataError, match="all labels are 3; two classes are needed"):
+    with pytest.raises(DataError, match="all labels are 3: a comparison needs two classes"):
         one_vs_rest(np.array([3.0, 3.0]), None)
 
 

@@ -43,7 +43,7 @@ def test_one_rank_without_a_loss_is_an_error_on_all():
             return str(error)
 
     errors = run_ranks_in_threads(RANKS, work)
-    assert all("rank 1 did not tell the loss" in error for error in errors)
+    assert all("rank 1 did not report the loss" in error for error in errors)
     assert len(set(errors)) == 1
 
 

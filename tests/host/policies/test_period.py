@@ -47,7 +47,7 @@ def test_a_loss_that_nobody_told_is_an_error_on_all_ranks():
         period = Period(2)
         period.add(step(3.0))
         period.add(step(own))
-        with pytest.raises(DataError, match="rank 1 did not tell the loss"):
+        with pytest.raises(DataError, match="rank 1 did not report the loss"):
             period.exchange(lambda _: [[3.0, 3.0, 2.0], missing])
 
 

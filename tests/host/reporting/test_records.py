@@ -67,7 +67,7 @@ def test_foreign_folders_are_left_alone(tmp_path: Path, record: Record) -> None:
     for content in (None, "{}", "not json", '["run"]', '{"kind": "other"}'):
         if content is not None:
             (foreign / LINES_NAME).write_text(content)
-        with pytest.raises(DataError, match="not a bitlane run; name another folder"):
+        with pytest.raises(DataError, match="not a bitlane run; choose another folder"):
             write_record(foreign, record)
     assert (foreign / "chapter.tex").read_text() == "words"
     with pytest.raises(DataError, match="is not a folder"):
@@ -116,7 +116,7 @@ def test_damaged_line_and_lost_line(tmp_path: Path, record: Record) -> None:
     path.write_text("\n".join([lines[0], lines[1][:-3], *lines[2:]]))
     assert "damaged in line 2" in refused(tmp_path / "run")
     path.write_text("\n".join([lines[0], *lines[2:]]))
-    assert "cut short" in refused(tmp_path / "run")
+    assert "ends too early, after line" in refused(tmp_path / "run")
     path.write_bytes(b"\xff\xfe")
     assert "cannot be read" in refused(tmp_path / "run")
 

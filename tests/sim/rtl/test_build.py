@@ -39,13 +39,13 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 def test_built_once_for_each_content(
-    cache: Path, compiled: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cache: Path, compiled: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = build.build_verilog(SOURCE)
     assert first.is_file() and first.is_relative_to(cache)
-    assert "building the simulator, once for this configuration" in capsys.readouterr().err
+    assert caplog.messages == ["building the simulator, once for this configuration ..."]
     assert build.build_verilog(SOURCE) == first
-    assert capsys.readouterr().err == ""
+    assert len(caplog.messages) == 1
     assert len(compiled) == 1
 
     copied = tmp_path / "copy.v"

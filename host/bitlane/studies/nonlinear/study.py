@@ -62,7 +62,7 @@ def study(
     """
     loss = schedule.loss
     if loss not in ("hinge", "log_loss"):
-        raise DataError(f"loss={loss!r}: choose 'hinge' or 'log_loss'; double sampling has no bias with squares")
+        raise DataError(f"loss={loss!r}: choose 'hinge' or 'log_loss'; with squared errors double sampling has no bias")
     few = [stored for stored in bits if not FEWEST <= stored < FULL_BITS]
     if few:
         raise DataError(f"bits={few[0]}: choose even numbers from {FEWEST} to {FULL_BITS - 2}")

@@ -42,7 +42,7 @@ class Task:
 def make_task(name: str, X: Floats, y: Floats, held_out: tuple[Floats, Floats]) -> Task:
     """X [rows, n] in user units and y [rows] scaled. DataError for labels other than -1 and 1."""
     if not np.array_equal(np.unique(y), (-1, 1)):
-        raise DataError(f"{name}: labels must be -1 and 1, and both there: hinge and log_loss tell two classes apart")
+        raise DataError(f"{name}: labels must be -1 and 1, with rows of both: hinge and log_loss separate two classes")
     scaling = fit_scaling(X, y[:, None], margins=True, intercept_value=1.0)
     return Task(name, scaling.values(X), y, (scaling.values(held_out[0]), held_out[1]))
 
@@ -52,10 +52,10 @@ def load_task(name: str) -> Task:
     if name == SYNTHETIC:
         return synthetic()
     if find_dataset(name).task != "binary":
-        raise DataError(f"data set {name!r} does not have two classes: hinge and log_loss tell two apart")
+        raise DataError(f"data set {name!r} does not have two classes: hinge and log_loss separate two")
     table = load_dataset(name)
     if table.held_out is None:
-        raise DataError(f"data set {name!r} has no held-out rows to tell accuracy by")
+        raise DataError(f"data set {name!r} has no held-out rows, which the accuracy needs")
     return make_task(name, table.X, table.y, table.held_out)
 
 
