@@ -41,7 +41,7 @@ def stale(lines: list[str]) -> list[str]:
 @pytest.mark.parametrize(
     ("change", "part"),
     [
-        (lambda lines: lines[:-1], "cut short"),
+        (lambda lines: lines[:-1], "ends too early, after line"),
         (lambda lines: [lines[0], lines[1][:9], *lines[2:]], "damaged in line 2"),
         (stale, "format 99"),
         (lambda lines: ["{}"], "not a bitlane run"),
