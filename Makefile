@@ -12,7 +12,7 @@ MINUTES ?= 10
 MUTANTS ?= 600
 BOARD ?= pynq-z2
 PAPER ?= zipml
-PYTHONS ?= python3.10 python3
+PYTHONS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check rest slow pynq torch reproduce formal lint bench levels compression soak cov mutate synth netlist toolchain bitstream docs links plots dist clean
@@ -105,7 +105,7 @@ links: $(DOCS)/installed ## check the external links of the documentation: needs
 plots: $(STAMP) ## measure and draw the plots of "When to use what" again: needs BITLANE_DATA, half an hour
 	for plot in which_data bits sampling draws learning_rate; do $(BIN)/python docs/plots/$$plot.py || exit 1; done
 
-dist: $(STAMP) ## build sdist and wheel, install them for each of PYTHONS with numpy only, and train there
+dist: $(STAMP) ## build sdist and wheel, install them for PYTHONS (every supported one) with numpy only, and train
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dist]'
 	$(BIN)/python .ci/dist.py $(PYTHONS)
 

@@ -1,25 +1,27 @@
-"""Release check: `python .ci/dist.py PYTHON ...` builds sdist and wheel and tries them in bare environments.
+"""Release check: `python .ci/dist.py [PYTHON ...]` builds sdist and wheel and tries them in bare environments.
 
-The sdist is built from the work tree, and the wheel from the sdist. Each is installed for each interpreter in a new
-environment, where only numpy comes with it. There `try_package` trains on the emulator, from a folder without the
-sources. The built files stay in dist/.
+The sdist is built from the work tree, and the wheel from the sdist. Both must hold every tracked file and nothing else.
+Each is installed for each interpreter in a new environment, where only numpy comes with it. There `try_package` trains
+on the emulator, from a folder without the sources. Without arguments the interpreters are those that the metadata
+promise: `python3.N` for each classifier "Programming Language :: Python :: 3.N". The built files stay in dist/.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
-NEEDED = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE", "Makefile", "docs/conf.py")
-# Files that a build or a test leaves behind.
-LEFTOVERS = ("__pycache__", ".pyc", ".egg-info", ".so", ".vcd", ".fst", ".orig", ".rej", "/build/", "/runs/", "/.venv")
+PACKAGES = ("host/", "hw/", "sim/")  # folders of the work tree whose content is the wheel's
+METADATA = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
 
 try_package = """
 import sys
@@ -44,51 +46,74 @@ print(f"Python {sys.version.split()[0]}, numpy {np.__version__}: R squared {mode
 """
 
 
-def main(pythons: list[str]) -> int:
+def main(pythons: Sequence[str]) -> int:
     """Build, look into the files, and try them; an error ends the check."""
+    for python in pythons:
+        version_of(python)  # fail before the build
     shutil.rmtree(DIST, ignore_errors=True)
     _run(sys.executable, "-m", "build", "--outdir", str(DIST), str(ROOT))
     (sdist,), (wheel,) = DIST.glob("*.tar.gz"), DIST.glob("*.whl")
-    _check_sdist(sdist)
-    _check_wheel(wheel)
+    tracked = set(subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines())
+    check_sdist(sdist, tracked)
+    promised = check_wheel(wheel, tracked)
+    pythons = pythons or [f"python{version}" for version in promised]
+    tried = {version_of(python) for python in pythons}
     for python in pythons:
         for built in (wheel, sdist):
             _try(python, built)
-    print(f"{sdist.name}, {wheel.name}: installed and trained with {', '.join(pythons)}")
+    left = [version for version in promised if version not in tried]
+    print(f"{sdist.name}, {wheel.name}: installed and trained with Python {', '.join(sorted(tried, key=_number))}")
+    print(f"not tried: Python {', '.join(left)}" if left else "every version that the metadata promise was tried")
     return 0
 
 
-def _check_sdist(sdist: Path) -> None:
+def version_of(python: str) -> str:
+    """Return the version of an interpreter, such as "3.10"."""
+    command = [python, "-c", "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"]
+    try:
+        return subprocess.check_output(command, text=True, stderr=subprocess.PIPE).strip()
+    except (OSError, subprocess.CalledProcessError) as error:
+        reason = str(getattr(error, "stderr", None) or error).strip().splitlines()[0]
+        hint = "install it with its venv module, or name the interpreters: make dist PYTHONS='python3.10 python3.12'"
+        raise SystemExit(f"{python} does not run ({reason}): {hint}") from None
+
+
+def check_sdist(sdist: Path, tracked: set[str]) -> None:
+    """Fail unless the sdist holds every tracked file, nothing else and no links."""
     with tarfile.open(sdist) as archive:
         members = archive.getmembers()
     links = [each.name for each in members if each.issym() or each.islnk()]
     assert not links, f"{sdist.name} holds links: {links}"
-    names = {each.name.partition("/")[2] for each in members}
-    _check_names(sdist, names)
-    missing = sorted(set(NEEDED) - names)
-    assert not missing, f"{sdist.name} lacks {missing}"
-    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split("\n")
-    if extra := sorted(names - set(tracked) - {"PKG-INFO"}) if any(tracked) else []:
-        raise AssertionError(f"{sdist.name} holds files that are not tracked: {extra[:5]}")
-    print(f"{sdist.name}: {len(names)} files, no links, no leftovers")
+    _check_names(sdist, {each.name.partition("/")[2] for each in members}, tracked, {"PKG-INFO"})
 
 
-def _check_wheel(wheel: Path) -> None:
+def check_wheel(wheel: Path, tracked: set[str]) -> list[str]:
+    """Fail unless the wheel holds the three packages and needs numpy only. Return the Python versions it promises."""
+    info = "-".join(wheel.stem.split("-")[:2]) + ".dist-info"
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-        _check_names(wheel, names)
-        metadata = archive.read(next(name for name in names if name.endswith("METADATA"))).decode()
-    tops = {name.partition("/")[0] for name in names}
-    expected = {"bitlane", "bitlane_hw", "bitlane_sim", "-".join(wheel.stem.split("-")[:2]) + ".dist-info"}
-    assert tops == expected, f"{wheel.name} holds {sorted(tops)}"
-    needed = [line for line in metadata.splitlines() if line.startswith("Requires-Dist") and "extra ==" not in line]
+        packaged = {name.partition("/")[2] for name in tracked if name.startswith(PACKAGES)}
+        _check_names(wheel, names, packaged | {f"{info}/{name}" for name in METADATA})
+        metadata = archive.read(f"{info}/METADATA").decode().partition("\n\n")[0]
+    needed = [line for line in re.findall("^Requires-Dist: (.*)$", metadata, re.MULTILINE) if "extra ==" not in line]
     assert len(needed) == 1 and "numpy" in needed[0], f"{wheel.name} needs {needed}"
-    print(f"{wheel.name}: {len(names)} files, needs numpy only")
+    promised = re.findall(r"^Classifier: Programming Language :: Python :: (3\.\d+)$", metadata, re.MULTILINE)
+    (oldest,) = re.findall(r"^Requires-Python: >=(3\.\d+)$", metadata, re.MULTILINE)
+    assert promised and min(promised, key=_number) == oldest, f"{wheel.name} requires {oldest} and promises {promised}"
+    print(f"{wheel.name}: needs numpy only, promises Python {', '.join(promised)}")
+    return promised
 
 
-def _check_names(built: Path, names: set[str]) -> None:
-    found = sorted(name for name in names if any(left in f"/{name}" for left in LEFTOVERS))
-    assert not found, f"{built.name} holds leftovers: {found[:5]}"
+def _number(version: str) -> int:
+    return int(version.partition(".")[2])
+
+
+def _check_names(built: Path, names: set[str], needed: set[str], allowed: Sequence[str] | set[str] = ()) -> None:
+    names = {name for name in names if name}
+    assert not (missing := sorted(needed - names)), f"{built.name} lacks {len(missing)} files: {missing[:5]}"
+    extra = sorted(names - needed - set(allowed))
+    assert not extra, f"{built.name} holds {len(extra)} files that are not tracked: {extra[:5]}"
+    print(f"{built.name}: {len(names)} files, none missing, no leftovers")
 
 
 def _try(python: str, built: Path) -> None:
@@ -111,4 +136,4 @@ def _run(*command: str, folder: str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:] or [sys.executable]))
+    raise SystemExit(main(sys.argv[1:]))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections import defaultdict
 
 from bitlane.cli.parser import make_parser
 
 
 def top_parser() -> argparse.ArgumentParser:
     """Return the parser of the `bitlane` command with all its subcommands."""
-    return make_parser(defaultdict(lambda: print))
+    return make_parser()

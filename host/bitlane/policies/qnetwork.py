@@ -39,7 +39,7 @@ class QNetwork:
     def move(self, state: Floats, output: int, change: float) -> None:
         """Move one output's value in a state by about `change`, along its gradient g by the weights.
 
-        The step is change * g, divided by |g|**2 where that exceeds 1: a long gradient would overshoot.
+        The step is ``change * g``, divided by ``|g|**2`` if that exceeds 1: a long gradient would overshoot.
         """
         hidden = self._hidden(state)
         inward = self._into_outputs[output] * (hidden > 0)

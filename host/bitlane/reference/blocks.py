@@ -33,7 +33,7 @@ class Change(Protocol):
 
     @property
     def largest(self) -> Int64s:
-        """Of each output, no less than the sum over the rows of |t_j|, for any feature j: int64 [outputs]."""
+        """An upper bound, for each output, of the sum over the rows of ``|t_j|`` for any feature j: int64 [outputs]."""
 
     def total(self, some: slice) -> Int64s:
         """The sum over some of the rows: int64 [outputs, n], or 0 for all features."""
