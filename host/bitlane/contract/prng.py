@@ -28,7 +28,7 @@ def lane_offset(lane: int) -> int:
 
 
 def random_words(seed: int, places: range, lanes: Words) -> Words:
-    """Random words uint32 [places, lanes] of a batch with this seed; lanes are values of `lane_offset`, uint32 [lanes]."""
+    """Random words uint32 [places, lanes] of a batch with this seed; lanes: `lane_offset`, uint32 [lanes]."""
     counted = np.arange(places.start, places.stop, dtype=np.uint32) * np.uint32(PLACE_STEP) + np.uint32(seed)
     mixed = counted[:, None] ^ lanes
     high, low = mixed >> np.uint32(16), mixed & np.uint32(0xFFFF)
