@@ -5,43 +5,39 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
+from typing import Any
 
-from bitlane.contract.layout import PORT_WIDTHS
 from bitlane.selftest import examine
 
-from .argument_types import positive, seed
+from .argument_types import seed
 from .command import Command
 from .output import check_file
-from .training_arguments import DEFAULTS, opened_device
+from .training_arguments import DEFAULTS, add_build_arguments, fill, opened_device
+
+SELFTEST_DEFAULTS: dict[str, Any] = {
+    **{name: DEFAULTS[name] for name in ("device", "width", "outputs")},
+    "level_slots": 0,
+    "random_rounding": False,
+    "seed": None,
+    "out": None,
+}
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_build_arguments(parser)
     add = parser.add_argument
-    add("--device", default=DEFAULTS["device"], help="device to check; see bitlane devices (default: %(default)s)")
-    add(
-        "--width",
-        type=int,
-        choices=PORT_WIDTHS,
-        default=DEFAULTS["width"],
-        help="bits of the memory port of a simulated device (default: %(default)s)",
-    )
-    add(
-        "--outputs",
-        type=positive,
-        default=DEFAULTS["outputs"],
-        help="models that a simulated device trains together (default: %(default)s)",
-    )
     add("--seed", type=seed, help="seed of the random inputs (default: a fresh one, which the report shows)")
-    add("--out", type=Path, metavar="FILE", help="write the report: text, or JSON if the name ends with .json")
+    add("--out", type=Path, metavar="FILE", help="write the report: JSON if the name ends with .json, otherwise text")
 
 
 def _run(arguments: argparse.Namespace) -> None:
+    fill(arguments, SELFTEST_DEFAULTS)
     out: Path | None = arguments.out
     if out is not None:
         check_file(out)
     first = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
-    with opened_device(arguments) as device:
-        report = examine(device, first, say=lambda line: print(line, flush=True))
+    with opened_device(arguments, arguments.level_slots, arguments.random_rounding) as device:
+        report = examine(device, first, lambda line: print(line, flush=True))
     if out is not None:
         report.write(out)
         print(f"written to {out}")
@@ -54,6 +50,8 @@ COMMAND = Command(
     "check every block of a device and print a report",
     _add_arguments,
     _run,
-    description="Check every block of a device against the numpy reference, bit for bit, and print a report. Exit "
-    "status 1 if a check fails.",
+    description="Check every block of a device against the numpy reference, bit for bit, and print a report. A board "
+    "has the build of its bitstream; the options of the build are for simulated devices. The exit status is 1 if a "
+    "check fails.",
+    suppress_defaults=True,
 )

@@ -21,11 +21,11 @@ from bitlane.reporting.summary import run_record, run_summary
 from bitlane.training.by_policy import policy_of
 from bitlane.training.checkpoint import Checkpoint
 
-from .argument_types import bits, bounds, positive
+from .argument_types import bits, bounds
 from .command import Command
 from .output import check_run_folder, progress, report
 from .source import load_source, source_name
-from .training_arguments import DEFAULTS, add_training_arguments, fill, opened_device
+from .training_arguments import DEFAULTS, add_outputs_argument, add_training_arguments, fill, opened_device
 
 TRAIN_DEFAULTS: dict[str, Any] = {
     **DEFAULTS,
@@ -70,7 +70,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--alpha", type=float, help="strength of the penalty (default: 0)")
     add("--bounds", type=bounds, metavar="LOW,HIGH", help="bounds of the scaled weights, such as --bounds=0,none")
     add("--class-weight", choices=["balanced"], help="give rare classes larger weights (default: equal weights)")
-    add("--outputs", type=positive, help="models that the device trains together (default: 1)")
+    add_outputs_argument(parser)
     add("--resume", type=Path, default=None, metavar="RUN_DIR", help="continue a run folder, up to --epochs in total")
 
 

@@ -1,4 +1,4 @@
-"""Arguments that `train` and `compare` share, and the device they run on."""
+"""Arguments that commands share, and the device they run on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.layout import PORT_WIDTHS, WORD_BITS
+from bitlane.contract.layout import DEFAULT_LEVEL_SLOTS, PORT_WIDTHS, WORD_BITS
 from bitlane.devices import Device, open_device
 from bitlane.evaluation.schedules import DECAY
 from bitlane.training.objective import LOSSES
@@ -67,6 +67,28 @@ def add_device_arguments(parser: argparse.ArgumentParser) -> None:
     add("--width", type=int, choices=PORT_WIDTHS, help="bits of the device's memory port (default: 64)")
 
 
+def add_build_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that choose a device and all options of a simulated build."""
+    add_device_arguments(parser)
+    add_outputs_argument(parser)
+    add = parser.add_argument
+    add(
+        "--level-slots",
+        type=int,
+        nargs="?",
+        const=DEFAULT_LEVEL_SLOTS,
+        metavar="SLOTS",
+        help="simulate table lanes with a codebook memory of SLOTS levels for each lane, a power of two from 16 on "
+        f"(default: digit lanes; without a number {DEFAULT_LEVEL_SLOTS})",
+    )
+    add("--random-rounding", action="store_true", help="simulate a build with random rounding (default: without)")
+
+
+def add_outputs_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the argument for the number of outputs of a build."""
+    parser.add_argument("--outputs", type=positive, help="models that the device trains at a time (default: 1)")
+
+
 def fill(arguments: argparse.Namespace, values: Mapping[str, Any]) -> None:
     """Set the arguments that were not given."""
     for name, value in values.items():
@@ -78,7 +100,7 @@ def fill(arguments: argparse.Namespace, values: Mapping[str, Any]) -> None:
 def opened_device(
     arguments: argparse.Namespace, level_slots: int = 0, random_rounding: bool = False
 ) -> Iterator[Device]:
-    """Open the device that the arguments name, with these blocks, and close it at the end."""
+    """Open the device that the arguments name, with these options of the build, and close it at the end."""
     config = AcceleratorConfig(
         arguments.width, arguments.outputs, level_slots=level_slots, random_rounding=random_rounding
     )

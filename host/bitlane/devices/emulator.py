@@ -95,7 +95,14 @@ class EmulatorDevice:
         Options of the build that it stands for; `AcceleratorConfig()` when None.
     capacity_bytes : int, default=128 MiB
         Size of its memory.
+
+    Attributes
+    ----------
+    unmapped_address : int
+        An address outside the memory, where an access ends the run with an error.
     """
+
+    unmapped_address = 0
 
     def __init__(self, config: AcceleratorConfig | None = None, capacity_bytes: int = 128 << 20):
         config = config or AcceleratorConfig()

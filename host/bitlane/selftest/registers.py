@@ -1,4 +1,4 @@
-"""Checks of the register slave: every bit held, every word at its place, nothing anywhere else."""
+"""Checks of the register file: every bit holds, every register has its own address, and gaps read 0."""
 
 from __future__ import annotations
 
@@ -9,99 +9,104 @@ from bitlane.contract.registers import CONTROL_ABORT, CONTROL_ACKNOWLEDGE, CONTR
 from bitlane.devices.protocol import Device
 
 from .bench import Check, CheckContext, RegisterWord, expect, register_words
+from .blocks import REGISTER_FILE
 from .report import Figures
 
-WINDOW_BYTES = 1 << 12  # that the register slave decodes
+WINDOW_BYTES = 1 << 12  # that the register file decodes
 WORD = 0xFFFF_FFFF
-ORDERS = CONTROL_START | CONTROL_ABORT | CONTROL_ACKNOWLEDGE
+COMMANDS = CONTROL_START | CONTROL_ABORT | CONTROL_ACKNOWLEDGE
 
-WRITABLE = tuple(word for word in register_words() if word.register.writable)
-READ_ONLY = tuple(word for word in register_words() if not word.register.writable)
+
+def writable_words(bench: CheckContext) -> list[RegisterWord]:
+    """Return the words that the host can write."""
+    return [word for word in register_words(bench.config) if word.register.writable]
 
 
 @contextmanager
-def kept(device: Device) -> Iterator[None]:
-    """Whatever happens inside, the writable registers hold afterwards what they held before."""
-    before = [device.read(word.offset) for word in WRITABLE]
+def restored_registers(bench: CheckContext) -> Iterator[None]:
+    """Restore the writable registers at the end."""
+    words = writable_words(bench)
+    before = [bench.device.read(word.offset) for word in words]
     try:
         yield
     finally:
-        for word, value in zip(WRITABLE, before, strict=True):
-            device.write(word.offset, value)
+        for word, value in zip(words, before, strict=True):
+            bench.device.write(word.offset, value)
 
 
 def idle(bench: CheckContext) -> Figures:
-    """Nothing runs, and `control`, which is written only, reads 0."""
-    status, control = (bench.device.read(REGISTERS[name].offset) for name in ("status", "control"))
-    expect(not status & STATUS_BUSY, f"status is {status:#x}: a run of somebody else is going on")
+    """Check that no run is in progress and that `control`, which is write only, reads 0."""
+    status, control = bench.read("status"), bench.read("control")
+    expect(not status & STATUS_BUSY, f"status is {status:#x}: another program is running the accelerator")
     expect(control == 0, f"control reads {control:#x} instead of 0")
     return {"status": f"{status:#x}"}
 
 
 def holds(bench: CheckContext) -> Figures:
-    """A one, and a zero, walk through every word; bits that a register does not have read 0."""
-    device = bench.device
+    """Write a walking one and a walking zero to every word. Bits that a register does not have read 0."""
+    device, words = bench.device, writable_words(bench)
     walk = [0, WORD, *(1 << bit for bit in range(32)), *(WORD ^ 1 << bit for bit in range(32))]
-    with kept(device):
-        for word in WRITABLE:
+    with restored_registers(bench):
+        for word in words:
             for value in walk:
                 device.write(word.offset, value)
-                _reads(device, word, value & word.mask)
-    return {"registers": len({word.register.name for word in WRITABLE}), "bits": _bits(WRITABLE)}
+                _expect_word(device, word, value & word.mask)
+    return {"registers": len({word.register.name for word in words}), "bits": _bits(words)}
 
 
-def apart(bench: CheckContext) -> Figures:
-    """All words hold something of their own at the same time."""
-    device = bench.device
-    values = [int(value) for value in bench.rng.integers(0, WORD, len(WRITABLE), endpoint=True)]
-    with kept(device):
-        for word, value in zip(WRITABLE, values, strict=True):
+def separate(bench: CheckContext) -> Figures:
+    """Write a different value to every word, then read all of them."""
+    device, words = bench.device, writable_words(bench)
+    values = [int(value) for value in bench.rng.integers(0, WORD, len(words), endpoint=True)]
+    with restored_registers(bench):
+        for word, value in zip(words, values, strict=True):
             device.write(word.offset, value)
-        for word, value in zip(WRITABLE, values, strict=True):
-            _reads(device, word, value & word.mask)
-    return {"words": len(WRITABLE)}
+        for word, value in zip(words, values, strict=True):
+            _expect_word(device, word, value & word.mask)
+    return {"words": len(words)}
 
 
 def read_only(bench: CheckContext) -> Figures:
-    """Words that cannot be written stay as they are."""
+    """Write to the read-only words, which must keep their values."""
     device = bench.device
-    for word in READ_ONLY:
+    words = [word for word in register_words(bench.config) if not word.register.writable]
+    for word in words:
         before = device.read(word.offset)
         device.write(word.offset, before ^ WORD)
-        _reads(device, word, before)
-    return {"words": len(READ_ONLY)}
+        _expect_word(device, word, before)
+    return {"words": len(words)}
 
 
 def gaps(bench: CheckContext) -> Figures:
-    """Offsets without a register read 0, swallow what is written, and are no second place of a register."""
-    device = bench.device
-    taken = {register.offset + 4 * word for register in REGISTERS.values() for word in range(register.words)}
+    """Check that offsets without a register read 0, ignore writes, and do not repeat a register."""
+    device, words = bench.device, writable_words(bench)
+    taken = {REGISTERS["control"].offset, *(word.offset for word in register_words(bench.config))}
     empty = [offset for offset in range(0, WINDOW_BYTES, 4) if offset not in taken]
-    with kept(device):
-        before = [device.read(word.offset) for word in WRITABLE]
+    with restored_registers(bench):
+        before = [device.read(word.offset) for word in words]
         for offset in empty:
             for _ in range(2):
                 value = device.read(offset)
-                expect(value == 0, f"offset {offset:#05x}, where there is no register, reads {value:#x}")
-                device.write(offset, WORD ^ ORDERS)  # if it is `control` after all, nothing starts
-        for word, value in zip(WRITABLE, before, strict=True):
-            _reads(device, word, value)
+                expect(value == 0, f"offset {offset:#05x} has no register and reads {value:#x} instead of 0")
+                device.write(offset, WORD ^ COMMANDS)  # if it is `control` after all, nothing starts
+        for word, value in zip(words, before, strict=True):
+            _expect_word(device, word, value)
     return {"offsets": len(empty)}
 
 
-def _reads(device: Device, word: RegisterWord, expected: int) -> None:
+def _expect_word(device: Device, word: RegisterWord, expected: int) -> None:
     value = device.read(word.offset)
     expect(value == expected, f"{word.name} at {word.offset:#05x} reads {value:#010x} instead of {expected:#010x}")
 
 
-def _bits(words: tuple[RegisterWord, ...]) -> int:
+def _bits(words: list[RegisterWord]) -> int:
     return sum(bin(word.mask).count("1") for word in words)
 
 
 CHECKS = (
-    Check("registers: idle", idle),
-    Check("registers: hold what is written", holds),
-    Check("registers: each its own", apart),
-    Check("registers: read only", read_only),
-    Check("registers: nothing between them", gaps),
+    Check(REGISTER_FILE, "idle", idle),
+    Check(REGISTER_FILE, "registers hold values", holds),
+    Check(REGISTER_FILE, "registers are separate", separate),
+    Check(REGISTER_FILE, "read-only registers", read_only),
+    Check(REGISTER_FILE, "gaps between registers", gaps),
 )

@@ -66,6 +66,7 @@ class RtlDevice:
     """
 
     name = "rtl"
+    unmapped_address = 0  # outside the memory: an access ends the run with an error
 
     def __init__(
         self,

@@ -1,15 +1,26 @@
-"""The self test on the RTL: all is well, in exactly the cycles predicted, and in more on a memory that stalls."""
+"""The self test on the RTL: every build passes in the predicted cycles, and a memory that stalls costs cycles only."""
 
 from __future__ import annotations
+
+from itertools import product
 
 import pytest
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.selftest import SelfTestReport, examine, speed
-from bitlane_sim.equivalence.random_jobs import DIGIT_LANES, SMALL
+from bitlane.selftest import SelfTestReport, blocks_of, examine, speed
+from bitlane_sim.equivalence.random_jobs import SMALL, TESTED
 from bitlane_sim.equivalence.rig import CAPACITY
+from bitlane_sim.rtl import build
 from bitlane_sim.rtl.device import RtlDevice
 from bitlane_sim.rtl.harness import Disturbance
+
+# All kinds of lanes, rounding, widths and numbers of outputs, with small memories.
+MATRIX = [
+    AcceleratorConfig(
+        width, outputs, max_features=128, row_buffer_beats=128, level_slots=slots, random_rounding=rounding
+    )
+    for slots, rounding, width, outputs in product((0, 64), (False, True), (64, 128, 256, 512), (1, 4))
+]
 
 
 @pytest.fixture(autouse=True)
@@ -18,11 +29,17 @@ def _short_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speed, "GROUPS", 64)
 
 
+def build_name(config: AcceleratorConfig) -> str:
+    lanes, rounding = "table" if config.table_lanes else "digit", "random" if config.random_rounding else "nearest"
+    return f"{lanes}-{rounding}-{config.width}-{config.outputs}"
+
+
 def examined(config: AcceleratorConfig, seed: int, disturbance: Disturbance | None = None) -> SelfTestReport:
     with RtlDevice(config, CAPACITY, disturbance=disturbance) as device:
         report = examine(device, seed)
         assert device.free_bytes == CAPACITY
     assert report.passed, report.text()
+    assert {result.block for result in report.results} == {block.name for block in blocks_of(config)}
     return report
 
 
@@ -33,11 +50,7 @@ def cycles(report: SelfTestReport) -> list[tuple[float, float]]:
     return [(float(measured), float(predicted)) for measured, predicted in pairs]
 
 
-@pytest.mark.parametrize(
-    "config",
-    DIGIT_LANES,
-    ids=lambda config: f"{config.width}x{config.outputs}",
-)
+@pytest.mark.parametrize("config", TESTED, ids=build_name)
 def test_the_rtl_passes_in_the_predicted_cycles(config: AcceleratorConfig, seed: int) -> None:
     for measured, predicted in cycles(examined(config, seed)):
         assert measured == predicted
@@ -46,3 +59,12 @@ def test_the_rtl_passes_in_the_predicted_cycles(config: AcceleratorConfig, seed:
 def test_a_memory_that_stalls_costs_cycles_and_nothing_else(seed: int) -> None:
     pairs = cycles(examined(SMALL, seed, Disturbance(seed, stall_ar=0.1, stall_r=0.3, stall_w=0.1, outstanding=2)))
     assert all(measured > predicted for measured, predicted in pairs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", MATRIX, ids=build_name)
+def test_every_build_passes(config: AcceleratorConfig, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled without optimisation, which takes less time than it saves in these short runs."""
+    monkeypatch.setattr(build, "COMPILER_FLAGS", tuple("-O0" if f == "-O2" else f for f in build.COMPILER_FLAGS))
+    for measured, predicted in cycles(examined(config, seed)):
+        assert measured == predicted
