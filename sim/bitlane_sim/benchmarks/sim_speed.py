@@ -1,8 +1,8 @@
-"""Simulated cycles a second: the device here, and cocotb with cocotbext-axi on the same RTL and the same run.
+"""Simulated cycles per second: the device `rtl`, and cocotb with cocotbext-axi, on the same RTL and the same run.
 
     python -m bitlane_sim.benchmarks.sim_speed
 
-Both wall-clock times are from the first register written to done, so they leave out building and starting.
+Both wall-clock times are from the first register write to the end of the run, without building and starting.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REPEATS = 3
 
 @dataclass(frozen=True)
 class Speed:
-    """Cycles simulated in a number of seconds."""
+    """Simulated cycles and their seconds."""
 
     name: str
     cycles: int
@@ -47,7 +47,7 @@ class Speed:
 
 
 def training(epochs: int) -> Job:
-    """Double sampling at four bits: 256 rows of 256 features in batches of 16."""
+    """Return a job of double sampling at four bits: 256 rows of 256 features in batches of 16."""
     chosen = np.random.default_rng(1)
     geometry = Geometry(features=256, rows=256, base_digits=1, draws=True, batch=16)
     shape = (geometry.rows, geometry.features)
@@ -63,7 +63,7 @@ def training(epochs: int) -> Job:
 
 
 def device_speed(job: Job) -> Speed:
-    """The best of REPEATS runs of the driver on the device."""
+    """Return the fastest of `REPEATS` runs of the driver on the device."""
     with RtlDevice() as device:
         accelerator = Driver(device)
         speeds = []
@@ -75,7 +75,7 @@ def device_speed(job: Job) -> Speed:
 
 
 def cocotb_speed(job: Job) -> Speed:
-    """The best of REPEATS runs under cocotb."""
+    """Return the fastest of `REPEATS` runs under cocotb."""
     speeds = []
     for _ in range(REPEATS):
         with tempfile.TemporaryDirectory() as name:
@@ -94,7 +94,7 @@ def main() -> None:
     ours = device_speed(training(epochs=200))
     print(ours, flush=True)
     if reason:
-        print(f"nothing to compare with: {reason}")
+        print(f"no comparison: {reason}")
         return
     theirs = cocotb_speed(training(epochs=2))
     print(theirs)

@@ -33,10 +33,10 @@ FEATURES = (64, 90, 128, 784, 1000)
 BITS = (2, 4, 8, 32)
 TABLE_STORED_BITS = (3, 4, 5)
 BATCHES = (16, 32, 64)
-BEATS = 60_000  # of an epoch that is measured, about
-LONG = 2_000_000  # of one that is only predicted
+BEATS = 60_000  # of a measured epoch, about
+LONG = 2_000_000  # of a predicted epoch
 LEAST_ROWS = 256
-OFFERED = 0.75  # of the cycles have a beat, where the memory is short of them
+OFFERED = 0.75  # share of the cycles in which the slow memory has a beat
 GOAL = 0.98
 MOST_ROWS = 512  # of the batches tried
 TABLE = AcceleratorConfig(max_features=2048, row_buffer_beats=512, level_slots=512)
@@ -51,18 +51,18 @@ Shape = tuple[int, int, int]  # features, stored bits, batch
 Row = tuple[str, ...]  # of a table
 
 
-def geometry_of(shape: Shape, columns: int = 1, beats: int = BEATS, table: bool = False) -> Geometry:
-    """An epoch of about so many beats at 64 bits: double sampling, also of tables, or full precision for 32 bits."""
+def geometry_of(shape: Shape, rows_per_beat: int = 1, beats: int = BEATS, table: bool = False) -> Geometry:
+    """Return an epoch of about `beats` beats at 64 bits: double sampling, or full precision with 32 bits."""
     features, bits, batch = shape
     draws = bits < 32
     base_digits, half = divmod(bits - DIGIT_BITS * draws, DIGIT_BITS)
     geometry = Geometry(features, 1, base_digits, draws, batch, half_digit=half == 1, codebook=table)
     batches = -(-max(beats // geometry.row_words, LEAST_ROWS) // batch)
-    return dataclasses.replace(geometry, rows=batches * batch, rows_per_beat=columns)
+    return dataclasses.replace(geometry, rows=batches * batch, rows_per_beat=rows_per_beat)
 
 
 def random_job(geometry: Geometry, epochs: int, staleness: int) -> Job:
-    """Two or more epochs of random words, with a step that moves nothing far."""
+    """Return a job of random words, with a step so small that the weights stay in range."""
     chosen = np.random.default_rng(0)
 
     def words(count: int) -> np.ndarray:
@@ -82,25 +82,27 @@ def random_job(geometry: Geometry, epochs: int, staleness: int) -> Job:
 
 
 def epoch_cycles(geometry: Geometry, staleness: int) -> int:
-    """Cycles from one epoch's end to the next one's, as predicted."""
+    """Return the predicted cycles from the end of one epoch to the end of the next."""
     return int(np.diff(predict(geometry, 2, False, staleness).epoch_cycles)[0])
 
 
 def measured_cycles(device: RtlDevice, geometry: Geometry, staleness: int, timing: MemoryTiming) -> int:
-    """The same on the RTL, whose cycles must be those that were predicted: DeviceError otherwise."""
+    """Return the measured cycles of an epoch on the RTL. Raises DeviceError if they differ from the prediction."""
     outcome = Driver(device).run(random_job(geometry, 2, staleness))
     expected = predict(geometry, 2, False, staleness, timing)
     found = outcome.epoch_cycles.tolist()
     if found != expected.epoch_cycles.tolist():
-        raise DeviceError(f"{geometry}, staleness {staleness}: epochs end at {found}, not {expected.epoch_cycles}")
+        raise DeviceError(
+            f"{geometry}, staleness {staleness}: epochs end at {found}; predicted: {expected.epoch_cycles}"
+        )
     return int(found[1] - found[0])
 
 
 def why_slow(geometry: Geometry, staleness: int) -> str:
-    """What an epoch below the goal waits for."""
+    """Return the reason why an epoch is below the goal."""
     gap = group_gap(geometry)
     if geometry.row_words < gap:
-        return f"a row has {geometry.row_words} beats, and {gap} cycles go by between two"
+        return f"a row has {geometry.row_words} beats, and rows are at least {gap} cycles apart"
     if geometry.codebook and not geometry.base_digits:
         return f"a row has {geometry.chunks} draw words in {geometry.row_words}, and each takes {DRAW_CYCLES} cycles"
     latency = publish_latency(geometry)
@@ -113,7 +115,7 @@ def why_slow(geometry: Geometry, staleness: int) -> str:
 def efficiency_rows(
     device: RtlDevice, shapes: Sequence[Shape], staleness: int, timing: MemoryTiming, table: bool = False
 ) -> Iterator[Row]:
-    """A line for each shape; table: of table lanes."""
+    """Return a row of the table for each shape; `table`: with table lanes."""
     for shape in shapes:
         geometry = geometry_of(shape, table=table)
         cycles = measured_cycles(device, geometry, staleness, timing)
@@ -132,7 +134,7 @@ def efficiency_rows(
 
 
 def short_memory_rows(device: RtlDevice, shapes: Sequence[Shape], staleness: int) -> Iterator[Row]:
-    """Beats that the layout needs over beats that the memory would have carried; starting and storing included."""
+    """Return for each shape the beats of the layout over those that a slow memory offered, with start and end."""
     device.disturb(Disturbance(seed=1, stall_r=1 - OFFERED))
     for shape in shapes:
         geometry = geometry_of(shape)
@@ -146,42 +148,47 @@ def short_memory_rows(device: RtlDevice, shapes: Sequence[Shape], staleness: int
 
 
 def width_rows(batches: Sequence[int]) -> Iterator[Row]:
-    """Rows a cycle at each width over those at 64 bits, staleness 1, as predicted."""
+    """Return the predicted rows per cycle at each width over those at 64 bits, with staleness 1."""
     for features in FEATURES:
         for bits in BITS:
             for batch in batches:
-                narrow, *wide = (geometry_of((features, bits, batch), columns, LONG) for columns in (1, 2, 4, 8))
+                narrow, *wide = (geometry_of((features, bits, batch), rows, LONG) for rows in (1, 2, 4, 8))
                 cycles = epoch_cycles(narrow, 1)
                 ratios = [cycles / epoch_cycles(geometry, 1) for geometry in wide]
                 short = "" if ratios[-1] >= 0.97 * 8 else why_slow(wide[-1], 1)
                 yield (str(features), str(bits), str(batch), *(f"{ratio:.3f}" for ratio in ratios), short)
 
 
-def least_batch(features: int, bits: int, columns: int, staleness: int) -> int | None:
-    """The smallest batch, in whole groups, that reaches the goal as predicted; None where none up to MOST_ROWS does."""
-    for batch in range(columns, MOST_ROWS + 1, columns):
-        geometry = geometry_of((features, bits, batch), columns, LONG)
+def least_batch(features: int, bits: int, rows_per_beat: int, staleness: int) -> int | None:
+    """Return the smallest batch of complete beats that reaches the goal by prediction, or None above `MOST_ROWS`."""
+    for batch in range(rows_per_beat, MOST_ROWS + 1, rows_per_beat):
+        geometry = geometry_of((features, bits, batch), rows_per_beat, LONG)
         if geometry.layout_bound >= GOAL * epoch_cycles(geometry, staleness):
             return batch
     return None
 
 
 def least_batch_rows() -> Iterator[Row]:
-    """A line for each number of features."""
-    for columns in (1, 8):
+    """Return the smallest batches for each port, staleness and number of features."""
+    for rows_per_beat in (1, 8):
         for staleness in (0, 1):
             for features in FEATURES:
-                least = (least_batch(features, bits, columns, staleness) for bits in BITS)
-                yield (str(64 * columns), str(staleness), str(features), *(str(batch or "none") for batch in least))
+                least = (least_batch(features, bits, rows_per_beat, staleness) for bits in BITS)
+                yield (
+                    str(64 * rows_per_beat),
+                    str(staleness),
+                    str(features),
+                    *(str(batch or "none") for batch in least),
+                )
 
 
 def shapes(features: Sequence[int], bits: Sequence[int], batches: Sequence[int]) -> list[Shape]:
-    """All of them."""
+    """Return all combinations."""
     return [(n, s, batch) for n in features for s in bits for batch in batches]
 
 
 def print_wide(timing: MemoryTiming) -> None:
-    """What 512 bits take, measured; its simulator takes minutes to build."""
+    """Print the measured rows per cycle of a 512-bit port; its simulator takes minutes to build."""
     cells: list[Row] = [("features", "s", "batch", "rows/cycle at 64", "rows/cycle at 512", "ratio")]
     with RtlDevice(WIDE, timing=timing) as device:
         for shape in shapes(FEATURES, BITS, [256]):
@@ -196,8 +203,8 @@ def print_wide(timing: MemoryTiming) -> None:
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description="Cycles an epoch on the RTL, against the bounds.")
-    parser.add_argument("--latency", type=int, default=60, help="of a read, in cycles")
-    parser.add_argument("--wide", action="store_true", help="measure a port of 512 bits too")
+    parser.add_argument("--latency", type=int, default=60, help="cycles of a read (default: 60)")
+    parser.add_argument("--wide", action="store_true", help="also measure a port of 512 bits")
     arguments = parser.parse_args()
     timing = MemoryTiming(arguments.latency)
     grid = shapes(FEATURES, BITS, BATCHES)
@@ -206,13 +213,13 @@ def main() -> None:
         cells: list[Row] = [HEADINGS, *efficiency_rows(device, grid, 1, timing)]
         cells += efficiency_rows(device, [(n, s, batch) for n, s, batch in grid if n in (90, 784)], 0, timing)
         print(align_columns(cells), flush=True)
-        print(f"\nThe same where the memory has a beat in {OFFERED:.0%} of the cycles, at random; two epochs")
+        print(f"\nThe same with a memory that has a beat in {OFFERED:.0%} of the cycles, at random; two epochs")
         cells = [("staleness", "features", "s", "batch", "cycles", "beats offered", "offered/cycles", "bound/offered")]
         some = [(n, s, 64) for n in FEATURES for s in BITS if (n, s) != (64, 2)]
         cells += short_memory_rows(device, some, 1)
         cells += short_memory_rows(device, [(784, 4, 64)], 0)
         print(align_columns(cells), flush=True)
-    print("\nTable lanes, read latency and memory as at first")
+    print("\nTable lanes, with the memory of the first table")
     grid = shapes((90, 784), TABLE_STORED_BITS, (16, 64))
     with RtlDevice(TABLE, timing=timing) as device:
         cells = [HEADINGS, *(row for stale in (1, 0) for row in efficiency_rows(device, grid, stale, timing, True))]

@@ -1,8 +1,9 @@
-"""How much sooner fewer bits reach the loss of 32: `python -m bitlane_sim.benchmarks.time_to_loss`.
+"""Cycles until fewer bits reach the loss of 32 bits: `python -m bitlane_sim.benchmarks.time_to_loss`.
 
-Trains with one schedule at 32, 4 and 2 bits. Losses and cycles are the emulator's, which are the RTL's; one epoch of
-each is trained on the RTL as well, and a cycle or a weight that differs ends the program. Told are the cycles of an
-epoch, the loss in the end, and the cycles to the first epoch whose loss is within 1 % of what 32 bits end with.
+Trains with one schedule at 32, 4 and 2 bits. Losses and cycles are those of the emulator, which equal the RTL's: one
+epoch of each precision runs on the RTL as well, and any difference in cycles or weights ends the program. The table has
+the cycles of an epoch, the final loss, and the cycles to the first epoch whose loss is within 1 % of the final loss at
+32 bits.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ HEADINGS = (
 
 
 def mnist() -> Task:
-    """Digit 0 against the rest, 60,000 rows of 717 columns that vary. BitlaneError where MNIST cannot be had."""
+    """Return digit 0 against the rest: 60,000 rows of 717 features that vary. Raises BitlaneError without MNIST."""
     table = load_dataset("mnist")
     order = np.random.default_rng(DATA_SEED).permutation(table.rows)
     data = ComparisonData(table.X[order], binary_labels(table.y[order], "0"))
@@ -42,13 +43,13 @@ def mnist() -> Task:
 
 
 def synthetic(rows: int = 10_000, features: int = 1000, noise: float = 1.0) -> Task:
-    """Uniform features, normal weights, and noise on the labels of `noise` times their standard deviation."""
+    """Return uniform features, normal weights, and labels with noise of `noise` times their standard deviation."""
     schedule = Schedule(epochs=15, batch_size=64, learning_rate=0.01, decay=0.9)
     return Task(f"synthetic, {features:,} features", synthetic_data(rows, features, noise), schedule)
 
 
 def table(comparison: Comparison) -> str:
-    """One line a precision, those of the accelerator."""
+    """Return one line for each precision of the accelerator."""
     full = comparison.results[1]
     goal = WITHIN * full.loss
     cells = [HEADINGS]
@@ -71,7 +72,7 @@ def table(comparison: Comparison) -> str:
 
 
 def report(task: Task, rtl: Device) -> None:
-    """Train, and print what came of it."""
+    """Train at all precisions, and print the table."""
     schedule, emulator = task.schedule, EmulatorDevice(capacity_bytes=CAPACITY)
     comparison = compare(task.data, FEW, schedule, device=emulator)
     print(

@@ -1,1 +1,1 @@
-"""Testbenches with cocotb, whose bus agents are not ours: what their pytest and simulator sides share."""
+"""Testbenches with cocotb and the bus agents of cocotbext-axi."""

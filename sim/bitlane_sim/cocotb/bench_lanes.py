@@ -27,12 +27,12 @@ Int64s = npt.NDArray[np.int64]
 
 
 def pack(values: Int64s, bits: int) -> int:
-    """Fields of some bits as one integer, the first in the low bits."""
+    """Return fields of `bits` bits as one integer, the first in the low bits."""
     return sum((int(value) & ((1 << bits) - 1)) << bits * i for i, value in enumerate(values))
 
 
 def row_words(digits: Int64s, base_digits: int, label: int) -> list[tuple[int, int]]:
-    """A row's digits [chunk, digit, lane] as payloads of the `digits` port, each with its chunk."""
+    """Return a row's digits [chunk, digit, lane] as payloads of the port `digits`, each with its chunk."""
     chunks, count, _ = digits.shape
     return [
         (
@@ -54,17 +54,17 @@ def row_words(digits: Int64s, base_digits: int, label: int) -> list[tuple[int, i
 
 
 def dot_products(digits: Int64s, base_digits: int, model: Int64s) -> tuple[int, int]:
-    """q.X + u1.X and q.X + u2.X of digits [chunk, digit, lane] and a model [chunk, lane]: below 2**62, exact."""
+    """Return q.x + u1.x and q.x + u2.x of digits [chunk, digit, lane] and a model [chunk, lane]: exact, below 2**62."""
     place = 4 ** np.arange(base_digits - 1, -1, -1, dtype=np.int64)
     q = np.einsum("ckl,k->cl", 2 * digits[:, :base_digits] - 3, place)
     draw = digits[:, base_digits:]
-    signs = [(2 * (draw >> bit & 1) - 1).sum(axis=1) for bit in (1, 0)]  # 0 where there is no draw
+    signs = [(2 * (draw >> bit & 1) - 1).sum(axis=1) for bit in (1, 0)]  # 0 without draws
     first, second = (int(((q + u) * model).sum()) for u in signs)
     return first, second
 
 
 async def cycle(dut: Any, word: int | None, weights: int) -> None:
-    """A cycle with a word on the port or without one; its chunk's weights are there in the next."""
+    """Run a cycle with or without a word on the port; the weights of its chunk follow in the next cycle."""
     dut.digits_valid.value = word is not None
     dut.digits_payload.value = random.getrandbits(len(dut.digits_payload)) if word is None else word
     await RisingEdge(dut.clk)
@@ -72,7 +72,7 @@ async def cycle(dut: Any, word: int | None, weights: int) -> None:
 
 
 async def collect(dut: Any, seen: list[tuple[int, int, int]]) -> None:
-    """Everything that comes out: both dot products and the label."""
+    """Collect the outputs: both dot products and the label."""
     layout = dots_layout(CONFIG)
     while True:
         await RisingEdge(dut.clk)
@@ -82,7 +82,7 @@ async def collect(dut: Any, seen: list[tuple[int, int, int]]) -> None:
 
 
 def random_model(chosen: np.random.Generator) -> Int64s:
-    """Weights [chunk, lane]: small, large, and extreme ones."""
+    """Return weights [chunk, lane]: small, large and extreme ones."""
     shape = (CONFIG.max_chunks, CHUNK)
     model = chosen.integers(WEIGHT.minimum, WEIGHT.maximum, shape, endpoint=True) >> chosen.integers(0, 24, shape)
     extreme = chosen.choice([WEIGHT.minimum, WEIGHT.maximum], shape)
@@ -91,7 +91,7 @@ def random_model(chosen: np.random.Generator) -> Int64s:
 
 @cocotb.test()
 async def same_as_numpy(dut: Any) -> None:
-    """Rows of all shapes, one after the other, with gaps between words."""
+    """Dot products of rows of all shapes, with gaps between words, are those of numpy."""
     chosen = np.random.default_rng(random.getrandbits(64))  # cocotb has seeded it
     Clock(dut.clk, 10, unit="ns").start()
     dut.digits_valid.value = 0

@@ -1,4 +1,4 @@
-"""The reader between a slow AXI memory of cocotbext-axi and a slow consumer."""
+"""Testbench of the reader: a slow AXI memory of cocotbext-axi, and a slow consumer."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .variant import chosen as chosen_config
 
 CONFIG = chosen_config()
 BEAT = CONFIG.beat_bytes
-PATIENCE = 20_000  # cycles
+TIMEOUT = 20_000  # cycles
 
 
 def bytes_at(address: int, length: int) -> bytes:
-    """What the memory holds, whole words: every word is another one."""
+    """Return the contents of the memory in complete words, all different."""
     words = (i * 0x9E37_79B9_7F4A_7C15 + 0x1234_5678 for i in range(address, address + length, WORD_BYTES))
     return b"".join((word % (1 << WORD_BITS)).to_bytes(WORD_BYTES, "little") for word in words)
 
@@ -37,20 +37,20 @@ def beat_at(address: int) -> int:
 
 
 class Memory:
-    """The whole address space, made up as it is read; one address may be broken."""
+    """The complete address space, its contents computed at each read; one address may fail."""
 
     def __init__(self) -> None:
         self.broken: int | None = None
 
     async def read(self, address: int, length: int) -> bytes:
         if address == self.broken:
-            raise ValueError(f"nothing at {address:#x}")
+            raise ValueError(f"no memory at {address:#x}")
         return bytes_at(address, length)
 
 
 @dataclass(frozen=True)
 class ReadPlan:
-    """A run: its geometry, and where its beats lie (base and draw stream)."""
+    """A run: its geometry, and the addresses of the base and of the draw stream."""
 
     settings: dict[str, int]
     model: int
@@ -65,7 +65,7 @@ class ReadPlan:
         return labels + groups * chunks * self.settings["base_digits"], groups * chunks * self.settings["draws"]
 
     def needed(self, stream: int) -> list[int]:
-        """The addresses of a stream's beats, in the order of need."""
+        """Return the addresses of a stream's beats in the order of use."""
         models = CONFIG.outputs * self.settings["chunks"] * CONFIG.chunk_beats if stream == BASE else 0
         addresses = [self.model + BEAT * i for i in range(models)]
         for epoch in range(self.settings["epochs"]):
@@ -75,7 +75,7 @@ class ReadPlan:
 
 
 def random_plan(chosen: Random) -> ReadPlan:
-    """Some hundred beats, anywhere."""
+    """Return a run of some hundred beats at random addresses."""
     draws = chosen.randint(0, 1)
     settings = {
         "chunks": chosen.randint(1, CONFIG.max_chunks),
@@ -92,7 +92,7 @@ def random_plan(chosen: Random) -> ReadPlan:
 
 
 class ReaderBench:
-    """The reader, its memory, and somebody who takes its beats; checks in every cycle what must always hold."""
+    """The reader with its memory and a consumer of its beats; checks the invariants in every cycle."""
 
     def __init__(self, dut: Any, plan: ReadPlan, chosen: Random, hungry: bool = True):
         self.dut = dut
@@ -140,7 +140,7 @@ class ReaderBench:
             self._take_beats()
 
     def _check_addresses(self, new_burst: bool) -> bool:
-        """Whether the next cycle's burst, if there is one, is another one."""
+        """Check the requests. Return whether a burst in the next cycle is a new one."""
         dut = self.dut
         valid, ready = bool(dut.axi_arvalid.value), bool(dut.axi_arready.value)
         assert bool(dut.idle.value) == (not valid and self.in_flight == 0)
@@ -148,7 +148,9 @@ class ReaderBench:
             stream = int(dut.axi_arid.value)
             self.bursts += 1
             self.asked[stream] += int(dut.axi_arlen.value) + 1
-            assert self.asked[stream] - len(self.taken[stream]) <= CONFIG.fifo_beats, "more asked for than room"
+            assert self.asked[stream] - len(self.taken[stream]) <= CONFIG.fifo_beats, (
+                "more beats requested than the FIFO holds"
+            )
         assert dut.axi_rready.value
         beat = bool(dut.axi_rvalid.value)
         assert bool(dut.accepted.value) == beat
@@ -164,15 +166,15 @@ class ReaderBench:
             ready.value = self.hungry and not next(gaps)
 
     async def until(self, done: Any, what: str) -> None:
-        for _ in range(PATIENCE):
+        for _ in range(TIMEOUT):
             await RisingEdge(self.dut.clk)
             if done():
                 return
-        raise AssertionError(f"waited {PATIENCE} cycles for {what}")
+        raise AssertionError(f"waited {TIMEOUT} cycles for {what}")
 
 
 async def all_beats(dut: Any) -> None:
-    """Each stream's beats, complete and in order, and nothing else."""
+    """Check that each stream's beats arrive, complete and in order, and nothing else."""
     chosen = Random(random.getrandbits(64))  # cocotb has seeded it
     plan = random_plan(chosen)
     dut._log.info("%s", plan)
@@ -190,7 +192,7 @@ async def all_beats(dut: Any) -> None:
 
 
 async def a_broken_beat(dut: Any) -> None:
-    """The error stays readable; disabled, the reader takes what is in flight, has room for it, and is idle."""
+    """Check that the error stays readable, and that the disabled reader accepts all pending beats and becomes idle."""
     chosen = Random(random.getrandbits(64))
     plan = random_plan(chosen)
     bench = ReaderBench(dut, plan, chosen)
@@ -206,8 +208,8 @@ async def a_broken_beat(dut: Any) -> None:
     await bench.until(lambda: bool(dut.idle.value), "idle")
     await ClockCycles(dut.clk, 50)
     assert dut.idle.value
-    assert bench.bursts == bursts, "asked for more after the error"
-    assert sum(bench.asked) == bench.accepted, "left something in flight"
+    assert bench.bursts == bursts, "requested more after the error"
+    assert sum(bench.asked) == bench.accepted, "beats are still in flight"
     assert int(dut.response.value) == SLVERR
 
 

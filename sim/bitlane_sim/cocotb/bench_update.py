@@ -1,4 +1,4 @@
-"""The update stage, from scaled_gradients to both copies of the model, against numpy."""
+"""Testbench of the update stage, from scaled gradients to both copies of the model, against numpy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Int64s = npt.NDArray[np.int64]
 
 
 def now() -> int:
-    """The cycle that begins, or has just begun."""
+    """Return the number of the current cycle."""
     return round(get_sim_time("ns") / PERIOD)
 
 
@@ -41,7 +41,7 @@ def rounded(x: int, n: int) -> int:
 
 
 def gradient(digits: Int64s, base_digits: int, total: int, difference: int) -> Int64s:
-    """t [chunk, lane] of a row's digits [chunk, digit, lane]: `docs/design.md`, Arithmetic."""
+    """Return t [chunk, lane] for a row's digits [chunk, digit, lane]: `docs/design.md`, Arithmetic."""
     plus = [rounded(3 * total, 2 * k + 4) for k in range(base_digits)] + [rounded(total, 2 * base_digits + 2)]
     minus = [rounded(total, 2 * k + 4) for k in range(base_digits)] + [rounded(difference, 2 * base_digits + 2)]
     count = digits.shape[1]
@@ -51,7 +51,7 @@ def gradient(digits: Int64s, base_digits: int, total: int, difference: int) -> I
 
 
 def pack(values: Iterable[int], bits: int) -> int:
-    """Fields of some bits as one integer, the first in the low bits."""
+    """Return fields of `bits` bits as one integer, the first in the low bits."""
     return sum((int(value) & ((1 << bits) - 1)) << bits * i for i, value in enumerate(values))
 
 
@@ -61,7 +61,7 @@ def unpack(word: int, bits: int) -> list[int]:
 
 
 class UpdateBench:
-    """The stage, the row buffer in front of it, and the model as numpy has it."""
+    """The stage, a row buffer in front of it, and the model in numpy."""
 
     def __init__(self, dut: Any, chosen: np.random.Generator):
         self.dut = dut
@@ -81,10 +81,10 @@ class UpdateBench:
         self.masters >>= chosen.integers(0, 10, shape)
         self.published = [self.masters >> CUT_BITS] * 2  # in each bank
         self.batches = 0
-        self.beats: list[int] = []  # of groups begun, still to be taken
+        self.beats: list[int] = []  # of started groups, not accepted yet
         self.clipped = 0
         self.seen = {"clipped": 0, "first_published": 0, "epoch_done": 0, "load_done": 0}
-        self.publications: list[int] = []  # cycles in which they are due
+        self.publications: list[int] = []  # the cycles of expected publications
 
     async def start(self) -> None:
         dut = self.dut
@@ -124,7 +124,7 @@ class UpdateBench:
         assert self.seen["load_done"] == 1
 
     async def _buffer(self) -> None:
-        """The row buffer: the next beat is there, the cycle after one was taken."""
+        """Act as the row buffer: offer the next beat in the cycle after a transfer."""
         dut = self.dut
         dut.beats_valid.value = 1
         while True:
@@ -142,12 +142,12 @@ class UpdateBench:
                 assert now() == self.publications.pop(0), "published early or late"
 
     async def group(self, batch_last: bool, epoch_last: bool, spare: int) -> None:
-        """A group through the stage and through numpy; returns when the next one may come."""
+        """Run a group through the stage and through numpy. Return when the next group may start."""
         dut, chosen = self.dut, self.chosen
         digits = chosen.integers(0, 4, (CONFIG.rows_per_beat, self.chunks, self.digits, CHUNK))
         size = int(chosen.integers(4, SCALED_GRADIENT.bits))
         scaled_gradients = chosen.integers(-(1 << size), 1 << size, (CONFIG.rows_per_beat, 2))
-        scaled_gradients[int(chosen.integers(CONFIG.rows_per_beat)) + 1 :] = 0  # rows that are not there
+        scaled_gradients[int(chosen.integers(CONFIG.rows_per_beat)) + 1 :] = 0  # missing rows
         prox = Prox(int(chosen.choice(list(Prox)))) if batch_last else Prox.NONE
         self._apply(digits, scaled_gradients, prox, batch_last)
 
@@ -198,7 +198,7 @@ class UpdateBench:
         return exact
 
     async def check(self) -> None:
-        """Both copies, chunk by chunk, when the last group is through."""
+        """Compare both copies chunk by chunk after the last group."""
         dut = self.dut
         await ClockCycles(dut.clk, LATENCY + 2)
         dut.look.value = 1
@@ -217,7 +217,7 @@ class UpdateBench:
 @cocotb.test()
 @cocotb.parametrize(attempt=range(20))
 async def same_as_numpy(dut: Any, attempt: int) -> None:
-    """Epochs of some batches, groups as close as they may come, then a little apart."""
+    """Models of epochs with several batches are those of numpy; groups are as close as allowed, then further apart."""
     chosen = np.random.default_rng(random.getrandbits(64))  # cocotb has seeded it
     bench = UpdateBench(dut, chosen)
     gaps = Random(random.getrandbits(64))

@@ -1,4 +1,4 @@
-"""What a bus must never do, watched in every cycle; cocotbext-axi does not."""
+"""Checks of a bus in every cycle, which cocotbext-axi does not make."""
 
 from __future__ import annotations
 
@@ -17,13 +17,21 @@ PAYLOADS = {
 
 
 class StableMonitor:
-    """Fails the test where valid falls, or a payload changes, before the transfer that it announced.
+    """Fail the test if valid falls or a payload changes before its transfer.
 
     Parameters
     ----------
-    dut: the design, with ports `<prefix>_<channel>valid` and so on, `clk` and `rst`.
-    prefix: of the port.
-    channels: those that the design drives.
+    dut : cocotb handle
+        The design, with ports `<prefix>_<channel>valid` etc., `clk` and `rst`.
+    prefix : str
+        Prefix of the port.
+    channels : tuple of str
+        The channels that the design drives.
+
+    Attributes
+    ----------
+    transfers : dict of str to int
+        Transfers of each channel.
     """
 
     def __init__(self, dut: Any, prefix: str, channels: tuple[str, ...]):
@@ -52,7 +60,7 @@ class _Channel:
         self.transferred = False
 
     def sample(self, in_reset: bool) -> str:
-        """What is wrong in this cycle; empty when nothing is."""
+        """Return the fault of this cycle, or ""."""
         valid, ready = bool(self._valid.value), bool(self._ready.value)
         before, self._waiting = self._waiting, None
         self.transferred = valid and ready and not in_reset

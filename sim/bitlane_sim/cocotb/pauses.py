@@ -8,7 +8,7 @@ from typing import Any
 
 
 def pauses(chosen: Random) -> Iterator[bool]:
-    """One value a cycle, True to pause, forever: stretches of running, of single pauses, and of long ones."""
+    """Yield a value for each cycle, True to pause: stretches without pauses, with short and with long ones."""
     while True:
         probability = chosen.choice((0.0, 0.2, 0.5, 0.9))
         for _ in range(chosen.randint(1, 100)):
@@ -16,7 +16,7 @@ def pauses(chosen: Random) -> Iterator[bool]:
 
 
 def pause_everywhere(agent: Any, chosen: Random) -> None:
-    """Pauses on all five channels of an AxiRam, AxiMaster or AxiLiteMaster, each with a stream of its own."""
+    """Pause all five channels of an AxiRam, AxiMaster or AxiLiteMaster, each with a separate generator."""
     for half, names in ((agent.write_if, ("aw", "w", "b")), (agent.read_if, ("ar", "r"))):
         for name in names:
             getattr(half, f"{name}_channel").set_pause_generator(pauses(Random(chosen.getrandbits(64))))

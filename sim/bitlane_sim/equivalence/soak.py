@@ -1,9 +1,9 @@
-"""Random runs for as long as wanted, the RTL against the numpy reference, both through the driver.
+"""Random runs of the RTL against the numpy reference, both through the driver: `make soak`.
 
     python -m bitlane_sim.equivalence.soak --minutes 10
 
-Every weight bit, loss word, state register and counter must be equal; without stalls the cycles too.
-Every run has a seed of its own; `--seed N --runs 1` repeats one.
+Every weight bit, loss word, state register and counter must be equal; without stalls the cycles as well.
+Each run has a separate seed; `--seed N --runs 1` repeats one.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .rig import EquivalenceRig
 
 
 def main() -> int:
-    """Run until the time or the number of runs is over; exit status 1 where anything differed."""
+    """Run until the time or the number of runs is reached. Return exit status 1 if anything differed."""
     parser = argparse.ArgumentParser(description="Random runs of the RTL against the numpy reference.")
-    parser.add_argument("--minutes", type=float, default=10.0, help="stop after this long (default 10)")
-    parser.add_argument("--runs", type=int, default=None, help="stop after this many")
-    parser.add_argument("--seed", type=int, default=None, help="of the first run; fresh when not given")
+    parser.add_argument("--minutes", type=float, default=10.0, help="stop after this time (default: 10)")
+    parser.add_argument("--runs", type=int, default=None, help="stop after this number of runs")
+    parser.add_argument("--seed", type=int, default=None, help="seed of the first run (default: a fresh one)")
     arguments = parser.parse_args()
     first: int = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
     end = time.monotonic() + 60 * arguments.minutes
@@ -35,7 +35,7 @@ def main() -> int:
         if sys.stderr.isatty():
             print(f"\r{runs} runs, {failures} wrong", end="", file=sys.stderr)
     bench.close()
-    print(f"{runs} runs from seed {first}, {failures} of them wrong")
+    print(f"{runs} runs from seed {first}, {failures} wrong")
     return 1 if failures else 0
 
 

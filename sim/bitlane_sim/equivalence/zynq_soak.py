@@ -1,9 +1,9 @@
-"""The accelerator on a Zynq-7000, simulated: the RTL behind the processing system's AXI3 ports.
+"""Random runs of the accelerator behind the AXI3 ports of a Zynq-7000, simulated.
 
     python -m bitlane_sim.equivalence.zynq_soak --runs 100
 
-Random runs of 64 bits (one HP port) and 128 bits (two), RTL against numpy reference, like those of the
-soak; then the cycles of some runs of 128 bits on two HP ports, beside those predicted for one port of 128 bits.
+Random runs at 64 bits (one HP port) and 128 bits (two) against the numpy reference, as in `soak`. Then the cycles of
+some runs at 128 bits on two HP ports, and those predicted for one port of 128 bits.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from bitlane.contract.config import AcceleratorConfig
 
 READ_DELAY = {64: 2, 128: 5}  # cycles that the adapters add to the latency of reads, by width
-SHAPES = ((717, 4), (717, 8), (100, 4), (100, 16), (30, 2))  # features, bits, of the runs that are timed
+SHAPES = ((717, 4), (717, 8), (100, 4), (100, 16), (30, 2))  # features and bits of the timed runs
 
 
 class ZynqRig:
-    """A fabric and the reference with its configuration."""
+    """The fabric of a configuration, and its reference."""
 
     def __init__(self, config: AcceleratorConfig, timing: MemoryTiming | None = None):
         self.config = config
@@ -49,7 +49,7 @@ class ZynqRig:
         self.reference = EmulatorDevice(config, CAPACITY)
 
     def run(self, job: Job, disturbance: Disturbance = Disturbance()) -> tuple[JobResult, list[str]]:  # noqa: B008
-        """The RTL's outcome, and which bits of it differ from the reference's."""
+        """Run a job on both. Return the result of the RTL, and the differences from the reference."""
         self.rtl.disturb(disturbance)
         got = Driver(self.rtl).run(job)
         return got, difference(got, Driver(self.reference).run(job))
@@ -60,7 +60,7 @@ class ZynqRig:
 
 
 def timed_job(features: int, bits: int, config: AcceleratorConfig, epochs: int = 2, rows: int = 512) -> Job:
-    """A run of double sampling with batches of 64, its samples at random: cycles do not depend on them."""
+    """Return a job of double sampling in batches of 64. Its samples are random: cycles do not depend on them."""
     chosen = np.random.default_rng(features)
     geometry = Geometry(
         features,
@@ -84,7 +84,7 @@ def timed_job(features: int, bits: int, config: AcceleratorConfig, epochs: int =
 
 
 def cycles_table(pair: ZynqRig) -> list[list[str]]:
-    """For each of SHAPES: cycles on the HP ports, those predicted for one port as wide, and their ratio."""
+    """Return for each of `SHAPES` the cycles on the HP ports, those predicted for one port, and their ratio."""
     rows = [["features", "bits", "cycles, HP ports", "predicted, one port", "ratio"]]
     for features, bits in SHAPES:
         job = timed_job(features, bits, pair.config)
@@ -98,12 +98,14 @@ def cycles_table(pair: ZynqRig) -> list[list[str]]:
 
 
 def main() -> int:
-    """Random runs, then the table; exit status 1 where anything differed."""
+    """Run random jobs and print the table. Return exit status 1 if anything differed."""
     from bitlane.contract.config import AcceleratorConfig
 
-    parser = argparse.ArgumentParser(description="Random runs behind a Zynq's ports, and cycles on two of them.")
-    parser.add_argument("--runs", type=int, default=100, help="of each width (default 100)")
-    parser.add_argument("--seed", type=int, default=None, help="of the first run; fresh when not given")
+    parser = argparse.ArgumentParser(
+        description="Random runs behind the ports of a Zynq-7000, and their cycles on two HP ports."
+    )
+    parser.add_argument("--runs", type=int, default=100, help="runs of each width (default: 100)")
+    parser.add_argument("--seed", type=int, default=None, help="seed of the first run (default: a fresh one)")
     arguments = parser.parse_args()
     first: int = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
     failures = 0

@@ -1,1 +1,1 @@
-"""From Verilog to area, timing, netlists and bitstreams, with open tools."""
+"""Area, timing, netlists and bitstreams from Verilog, with open tools."""

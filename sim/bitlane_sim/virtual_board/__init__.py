@@ -1,1 +1,1 @@
-"""A PYNQ board without the board: pynq's own code in front of the Verilated accelerator."""
+"""A simulated PYNQ board: pynq's own code in front of the Verilated accelerator."""

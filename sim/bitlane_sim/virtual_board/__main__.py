@@ -1,6 +1,6 @@
-"""What the driver costs on a simulated board: `python -m bitlane_sim.virtual_board`, in an environment with pynq.
+"""Measure the driver on a simulated board: `python -m bitlane_sim.virtual_board`, in an environment with pynq.
 
-Ten epochs at 4 bits of MNIST, one digit against the rest, where BITLANE_DATA has it; else of 60,000 random rows.
+It trains ten epochs at 4 bits: MNIST, one digit against the rest, if BITLANE_DATA has it, else 60,000 random rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EPOCHS = 10
 
 
 def main() -> None:
-    """Print register accesses, and where the seconds went."""
+    """Print the register accesses and the seconds of each part."""
     kind = PYNQ_Z2 if pynq.__version__.startswith("3.") else ZCU104
     hardware = Hardware(kind, capacity_bytes=128 << 20)
     pynq.Device.active_device = SimulatedBoard(hardware)

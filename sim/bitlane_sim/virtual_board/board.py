@@ -1,4 +1,4 @@
-"""The simulated board as pynq sees it: a `pynq.Device` in front of the Verilated accelerator."""
+"""The simulated board for pynq: a `pynq.Device` in front of the Verilated accelerator."""
 
 from __future__ import annotations
 
@@ -20,32 +20,43 @@ from .boards import Kind, config_in
 from .intc import InterruptController
 
 CONTROL = REGISTERS["control"].offset
-PROCESSOR = 0xF000_0000  # addresses from here on are the processor's own
+PROCESSOR = 0xF000_0000  # addresses from here on belong to the processor
 
 
 class SimulatedBuffer(PynqBuffer):
-    """pynq's buffer over the host's side of an `RtlBuffer`."""
+    """pynq's buffer over the host's copy of an `RtlBuffer`."""
 
-    freed = True  # of views; the buffer itself is not
+    freed = True  # for views; the buffer itself sets False
 
     def freebuffer(self) -> None:
-        """Gives the memory back, once."""
+        """Free the memory; a second call does nothing."""
         if not self.freed:
             self.freed = True
             self.device.give_back(self.bo)
 
 
 class Hardware:
-    """What is on the board: registers on a bus, memory, and time that passes as it does for the host.
+    """The hardware of a board: registers on a bus, memory, and a clock that follows the time of the host.
 
-    While a run goes on, the accelerator has had as many cycles as its clock has ticked since the start on the host's
-    clock, not counting the seconds in which the host only waited for the simulator. So the host sees what it would
-    see on a board: sleeping costs simulated cycles, and a register read in the middle of a run finds it there.
+    During a run, the accelerator has executed as many cycles as its clock makes in the host's time since the start,
+    without the seconds that the simulator took. The host therefore sees the same as on a board: simulated cycles pass
+    while it sleeps, and a register read in the middle of a run shows that state.
 
     Parameters
     ----------
-    kind: of board.
-    capacity_bytes: of the memory for buffers.
+    kind : Kind
+        The board.
+    capacity_bytes : int
+        Size of the memory for buffers.
+
+    Attributes
+    ----------
+    rtl : RtlDevice or None
+        The loaded accelerator.
+    accesses : list of (str, int)
+        "read" or "write" and the offset, for each register access of the accelerator.
+    seconds : float
+        Time spent in the simulator.
     """
 
     def __init__(self, kind: Kind, capacity_bytes: int = 32 << 20):
@@ -61,7 +72,7 @@ class Hardware:
         self._cycles = 0
 
     def load(self, bitstream: bytes, clock_mhz: float) -> None:
-        """Puts a bitstream into the fabric; what was there is gone."""
+        """Load a bitstream into the fabric, which replaces the earlier one."""
         config = config_in(bitstream)
         if self.rtl is not None:
             self.rtl.close()
@@ -70,7 +81,7 @@ class Hardware:
         self.rtl = RtlDevice(config, self.capacity_bytes)
 
     def read(self, address: int) -> int:
-        """A 32-bit word on the processor's bus."""
+        """Read a 32-bit word on the bus of the processor."""
         if address >= PROCESSOR:
             return self._processor.get(address, 0)
         if self._in_intc(address):
@@ -83,7 +94,7 @@ class Hardware:
         return self.rtl.read(offset)
 
     def write(self, address: int, value: int) -> None:
-        """Write a 32-bit word on the processor's bus."""
+        """Write a 32-bit word on the bus of the processor."""
         if address >= PROCESSOR:
             self._processor[address] = value
         elif self._in_intc(address):
@@ -98,7 +109,7 @@ class Hardware:
                 self._started, self._cycles = time.monotonic() - self.seconds, 0
 
     def catch_up(self) -> None:
-        """Lets the accelerator have the cycles that the host's clock says it has had."""
+        """Run the accelerator for the cycles that its clock makes until now."""
         if self._started is None or self.rtl is None:
             return
         begin = time.monotonic()
@@ -121,12 +132,14 @@ class Hardware:
 
 
 class SimulatedBoard(pynq.Device):
-    """A board with pynq running on it. Flush and invalidate copy, so that a missing one gives wrong results.
+    """A board that runs pynq. Flush and invalidate copy data: a missing call gives wrong results.
 
     Parameters
     ----------
-    hardware: see there.
-    tag: pynq's name for the device, unique in the process.
+    hardware : Hardware
+        The hardware of the board.
+    tag : str
+        Name of the device in pynq, unique in the process.
     """
 
     def __init__(self, hardware: Hardware, tag: str = "simulated0"):
@@ -135,28 +148,28 @@ class SimulatedBoard(pynq.Device):
         self.name = hardware.kind.name
         self.arch = hardware.kind.arch
         self.capabilities = {"REGISTER_RW": True}
-        self.timestamp, self.bitfile_name = "", None  # pynq asks for both before anything is loaded
+        self.timestamp, self.bitfile_name = "", None  # pynq reads both before an overlay is loaded
         self._buffers: dict[int, RtlBuffer] = {}
 
     # --- registers
     def read_registers(self, address: int, length: int) -> bytes:
-        """Whole words."""
+        """Read complete words."""
         words = (self.hardware.read(address + i) for i in range(0, length, 4))
         return b"".join(word.to_bytes(4, "little") for word in words)
 
     def write_registers(self, address: int, data: bytes) -> None:
-        """Whole words."""
+        """Write complete words."""
         for i in range(0, len(data), 4):
             self.hardware.write(address + i, int.from_bytes(data[i : i + 4], "little"))
 
     # --- memory
     @property
     def live_buffers(self) -> int:
-        """Buffers not given back."""
+        """Number of buffers that are not freed."""
         return len(self._buffers)
 
     def allocate(self, shape: Any, dtype: Any, **_: Any) -> SimulatedBuffer:
-        """Contiguous memory; RuntimeError where there is none left, as on a board."""
+        """Allocate contiguous memory. Raises RuntimeError if the memory is full, as on a board."""
         dtype = np.dtype(dtype)
         assert self.hardware.rtl is not None
         try:
@@ -170,17 +183,17 @@ class SimulatedBoard(pynq.Device):
         )
 
     def give_back(self, bo: int) -> None:
-        """Frees a buffer; of an overlay that is gone, nothing."""
+        """Free a buffer; for a replaced overlay this does nothing."""
         self._buffers.pop(bo).free()
 
     def flush(self, bo: int, offset: int, virtual_address: int, nbytes: int) -> None:
-        """What the host wrote goes to the memory: of whole buffers, as XRT does it rightly for these alone."""
+        """Copy the host's data to the memory, for complete buffers only: XRT is correct only for these."""
         memory = self._whole(bo, offset, nbytes)
         assert self.hardware.rtl is not None
         self.hardware.rtl.flush(memory)
 
     def invalidate(self, bo: int, offset: int, virtual_address: int, nbytes: int) -> None:
-        """What the memory holds goes to the host, likewise."""
+        """Copy the memory to the host, for complete buffers only."""
         memory = self._whole(bo, offset, nbytes)
         self.hardware.catch_up()
         assert self.hardware.rtl is not None
@@ -189,7 +202,7 @@ class SimulatedBoard(pynq.Device):
     def _whole(self, bo: int, offset: int, nbytes: int) -> RtlBuffer:
         memory = self._buffers[bo]
         if offset or nbytes != memory.array.nbytes:
-            raise RuntimeError("a part of a buffer was flushed or invalidated")
+            raise RuntimeError("only complete buffers can be flushed or invalidated")
         return memory
 
     # --- overlays

@@ -1,4 +1,4 @@
-"""What kinds of board are simulated, and bitstreams for them."""
+"""The simulated boards, and bitstreams for them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,22 @@ from bitlane_sim.implementation.bitstream.hwh import ZYNQ, ZYNQ_ULTRASCALE, Syst
 
 @dataclass(frozen=True)
 class Kind:
-    """A board.
+    """A kind of board.
 
     Parameters
     ----------
-    name: as pynq has it. system: its processing system. arch: of its processor, as Linux names it.
-    pll_mhz: of the PLL that feeds the PL's clocks. clocks: processor registers that set it, address: value.
-    config: of the accelerator that its overlay holds.
+    name : str
+        Name in pynq.
+    system : System
+        Names of its processing system in the handoff.
+    arch : str
+        Architecture of its processor in Linux.
+    pll_mhz : float
+        Frequency of the PLL for the PL clocks.
+    clocks : dict of int to int
+        Processor registers of the PLL and the clocks: address -> value.
+    config : AcceleratorConfig
+        The accelerator in its overlay.
     """
 
     name: str
@@ -59,15 +68,29 @@ def write_overlay(
     build: int | None = None,
     interrupt: bool = False,
 ) -> Path:
-    """A .bit for a simulated board, with its .hwh; returns the .bit.
+    """Write a .bit for a simulated board, and its .hwh.
 
     Parameters
     ----------
-    divisors: of the PLL, for the clock of the accelerator.
-    build: what the handoff says is in the bitstream; the truth when None.
-    interrupt: whether the handoff has an interrupt controller.
+    kind : Kind
+        The board.
+    folder : Path
+        Folder of both files.
+    divisors : (int, int)
+        Divisors of the PLL for the clock of the accelerator.
+    name : str
+        Name of both files.
+    build : int, optional
+        The build in the handoff. The default is the correct one.
+    interrupt : bool
+        Whether the handoff has an interrupt controller.
+
+    Returns
+    -------
+    Path
+        The .bit.
     """
-    # With the build: pynq keeps what it knows of a bitstream under the hash of its content.
+    # The file has the build because pynq caches its metadata under the hash of the content.
     text = json.dumps({"build": build_digest(kind.config), "config": asdict(kind.config)}).encode()
     words = text + b" " * (-len(text) % 4)
     if build is None:
@@ -80,9 +103,9 @@ def write_overlay(
 
 
 def config_in(content: bytes) -> AcceleratorConfig:
-    """The accelerator in a .bit of `write_overlay`, or in the bytes that pynq makes of it for the FPGA manager.
+    """Return the accelerator in a .bit of `write_overlay`, or in pynq's conversion of it for the FPGA manager.
 
-    DeviceError for a real bitstream: it is for a real chip.
+    Raises DeviceError for a real bitstream.
     """
     for data in (content, _swapped(content)):
         start = data.find(b"{")
@@ -90,11 +113,11 @@ def config_in(content: bytes) -> AcceleratorConfig:
             return AcceleratorConfig(**json.loads(data[start:])["config"])
         except (ValueError, KeyError, TypeError):
             continue
-    raise DeviceError("this bitstream is not for a simulated board")
+    raise DeviceError("the bitstream is for a real board; this one is simulated")
 
 
 def _bit_header(name: str, length: int) -> bytes:
-    """The fields before the data of a .bit: some constant bytes, four texts, the length."""
+    """Return the header of a .bit: constant bytes, four texts and the length."""
     fields = b"".join(
         key + struct.pack(">H", len(text) + 1) + text + b"\0"
         for key, text in ((b"a", name.encode()), (b"b", b"simulated"), (b"c", b"-"), (b"d", b"-"))
@@ -103,5 +126,5 @@ def _bit_header(name: str, length: int) -> bytes:
 
 
 def _swapped(content: bytes) -> bytes:
-    """The bytes of each 32-bit word in the other order."""
+    """Return the data with the bytes of each 32-bit word in reverse order."""
     return b"".join(content[i : i + 4][::-1] for i in range(0, len(content), 4))

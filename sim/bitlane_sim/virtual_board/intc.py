@@ -1,4 +1,4 @@
-"""The registers of an AXI interrupt controller that pynq uses (AMD PG099), with one line."""
+"""The registers of an AXI interrupt controller that pynq uses (AMD PG099), for one interrupt line."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ ISR, IPR, IER, IAR, SIE, CIE, MER = 0x00, 0x04, 0x08, 0x0C, 0x10, 0x14, 0x1C
 
 
 class InterruptController:
-    """Level-sensitive.
+    """A level-sensitive interrupt controller.
 
     Parameters
     ----------
-    line: whether the interrupt is high now.
+    line : callable
+        `line()` returns whether the interrupt is high.
     """
 
     def __init__(self, line: Callable[[], bool]):
@@ -21,17 +22,17 @@ class InterruptController:
 
     @property
     def output(self) -> bool:
-        """Its own interrupt, to the processor."""
+        """Level of its interrupt to the processor."""
         return bool(self.read(IPR))
 
     def read(self, offset: int) -> int:
-        """A register."""
+        """Read a register."""
         if offset in (ISR, IPR):
             return int(self._line()) & (self._enabled if offset == IPR else 1)
         return self._enabled if offset == IER else 0
 
     def write(self, offset: int, value: int) -> None:
-        """Write a register; acknowledging a level that is still high does nothing."""
+        """Write a register. To acknowledge a level that is still high has no effect."""
         if offset == IER:
             self._enabled = value
         elif offset == SIE:

@@ -1,4 +1,4 @@
-"""The board's side of PYNQ.remote in front of simulated hardware, for the unmodified client."""
+"""The server of PYNQ.remote in front of simulated hardware, for the unmodified client."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MANAGER = "/sys/class/fpga_manager/fpga0/"
 
 
 class Files(remote_device_pb2_grpc.RemoteDeviceServicer):
-    """The few files that the client asks for; writing the FPGA manager's `firmware` loads a bitstream."""
+    """The files that the client reads; a write of the FPGA manager's `firmware` loads a bitstream."""
 
     def __init__(self, hardware: Hardware):
         self._hardware = hardware
@@ -60,7 +60,7 @@ class Files(remote_device_pb2_grpc.RemoteDeviceServicer):
         return remote_device_pb2.SetBitstreamAttrsResponse(status=True)
 
     def _clock_mhz(self) -> float:
-        """Of PL clock 0, from the processor's registers that the client has set."""
+        """Return the frequency of PL clock 0 from the processor's registers, which the client sets."""
         kind = self._hardware.kind
         ultrascale = kind.arch == "aarch64"
         control = self._hardware.read(0xFF5E_00C0 if ultrascale else 0xF800_0170)
@@ -69,7 +69,7 @@ class Files(remote_device_pb2_grpc.RemoteDeviceServicer):
 
 
 class Registers(mmio_pb2_grpc.MmioServicer):
-    """Words on the bus."""
+    """Access to words on the bus."""
 
     def __init__(self, hardware: Hardware):
         self._hardware = hardware
@@ -87,14 +87,14 @@ class Registers(mmio_pb2_grpc.MmioServicer):
         return mmio_pb2.ReadResponse(data=value - (1 << 32) if signed and value >> 31 else value)
 
     def write(self, request: Any, context: Any) -> Any:
-        """The first word alone is written, as by the board's own server."""
+        """Write the first word only, as the server on a board does."""
         value = int.from_bytes(request.data[:4], "little")
         self._hardware.write(self._bases[request.mmio_id] + request.offset, value)
         return mmio_pb2.WriteResponse()
 
 
 class Buffers(buffer_pb2_grpc.RemoteBufferServicer):
-    """Contiguous memory: the processor's side is written and read by the client, and flushed by its word."""
+    """Contiguous memory: the client reads, writes and flushes the processor's copy."""
 
     def __init__(self, hardware: Hardware):
         self._hardware = hardware
@@ -149,11 +149,14 @@ class Buffers(buffer_pb2_grpc.RemoteBufferServicer):
 
 
 class Server:
-    """Serves one board on this machine until it is stopped; a context manager.
+    """A server of one board on this machine, until `stop`. It is a context manager.
 
-    Members
-    -------
-    port: where. buffers: what clients hold.
+    Attributes
+    ----------
+    port : int
+        The port of the server.
+    buffers : Buffers
+        The buffers of the clients.
     """
 
     def __init__(self, hardware: Hardware, port: int = 0):
@@ -166,7 +169,7 @@ class Server:
         self._server.start()
 
     def stop(self) -> None:
-        """Ends all calls, as a cable that is pulled."""
+        """End all calls, like an unplugged cable."""
         self._server.stop(grace=None).wait()
 
     def __enter__(self) -> Server:

@@ -1,4 +1,4 @@
-"""The processor's interrupt line as pynq waits for it."""
+"""The interrupt line of the processor, for which pynq waits."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ POLL_SECONDS = 0.001
 
 
 class SimulatedUio:
-    """In the place of pynq's UioController: sets an event once the interrupt controller's output is high."""
+    """A replacement of pynq's UioController: sets an event when the output of the interrupt controller is high."""
 
     def __init__(self, hardware: Hardware):
         self._hardware = hardware
 
     def add_event(self, event: Any, number: int) -> None:
-        """Called within a running event loop."""
+        """Set `event` at the next interrupt. Call it inside a running event loop."""
         self._task = asyncio.get_running_loop().create_task(self._watch(event))
 
     async def _watch(self, event: Any) -> None:
@@ -30,6 +30,6 @@ class SimulatedUio:
 
 
 def connect_interrupt(board: SimulatedBoard) -> None:
-    """From now on, overlays with an interrupt controller find its line. It is the first that each board's PL has."""
+    """Connect the first interrupt line of the PL, for overlays with an interrupt controller."""
     number = 61 if board.arch == "armv7l" else 121  # of the processor's interrupt controller (UG585, UG1085)
     _InterruptController._uio_devices[number] = SimulatedUio(board.hardware)

@@ -111,7 +111,7 @@ def test_cycles_that_were_not_predicted_are_refused(rtl):
 
 
 def test_reasons_name_what_a_shape_waits_for():
-    assert "3 cycles go by" in why_slow(geometry_of((64, 2, 64)), 1)
+    assert "rows are at least 3 cycles apart" in why_slow(geometry_of((64, 2, 64)), 1)
     assert "then 19 cycles" in why_slow(geometry_of((90, 2, 16)), 0)
     assert "12 beats is shorter than the 20" in why_slow(geometry_of((90, 2, 4)), 1)
     assert "than the 23" in why_slow(geometry_of((90, 2, 32), 8), 1)

@@ -124,7 +124,7 @@ def test_crashed_build_does_not_block(cache: Path, tmp_path: Path) -> None:
 def test_missing_compiler_is_named(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    with pytest.raises(DeviceError, match=r'C\+\+ compiler.*no g\+\+.*device="emulator"'):
+    with pytest.raises(DeviceError, match=r'C\+\+ compiler, but PATH has no g\+\+.*device="emulator"'):
         build.build_verilog(SOURCE)
 
 

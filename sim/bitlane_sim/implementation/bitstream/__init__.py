@@ -1,1 +1,1 @@
-"""From a Verilog top with a PS7 to a bitstream for a Zynq-7000, with open tools alone."""
+"""Make a bitstream for a Zynq-7000 from Verilog with a PS7, with open tools only."""

@@ -21,11 +21,11 @@ from .hwh import ZYNQ, hwh
 from .manifest import manifest
 
 DESIGN = "bitlane"
-SEED = 4  # the best of the first four
+SEED = 4  # the fastest of the first four
 
 
 def build(board: Board, seed: int, folder: Path) -> None:
-    """Fill `folder`: bitlane.bit, and as .xz, .hwh, netlist (.json), manifest.json. BitlaneError where it fails."""
+    """Write bitlane.bit, its .xz, .hwh and netlist (.json), and manifest.json into `folder`, or raise BitlaneError."""
     programs = tools.find()
     with tempfile.TemporaryDirectory(prefix="bitstream.") as name:
         work = Path(name)
@@ -55,16 +55,16 @@ def build(board: Board, seed: int, folder: Path) -> None:
 
 
 def say(message: str) -> None:
-    """One line of progress."""
+    """Print one line of progress."""
     print(message, file=sys.stderr, flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Build what the command line asks for; the results appear whole or not at all. Exit status 1 where it fails."""
+    """Build the board of the command line; the results appear completely or not at all. Return 1 on errors."""
     parser = argparse.ArgumentParser(prog="python -m bitlane_sim.implementation.bitstream", description=__doc__)
-    parser.add_argument("board", metavar="BOARD", help=f"({', '.join(BOARDS)})")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the results (default bitstreams/BOARD)")
-    parser.add_argument("--seed", type=int, default=SEED, help=f"of the placement (default {SEED})")
+    parser.add_argument("board", metavar="BOARD", help=f"one of {', '.join(BOARDS)}")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the results (default: bitstreams/BOARD)")
+    parser.add_argument("--seed", type=int, default=SEED, help=f"seed of the placement (default: {SEED})")
     arguments = parser.parse_args(argv)
     out: Path = arguments.out or Path("bitstreams", arguments.board)
     try:

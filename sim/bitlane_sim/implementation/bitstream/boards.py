@@ -1,4 +1,4 @@
-"""The boards that a bitstream can be made for."""
+"""The boards of the bitstreams."""
 
 from __future__ import annotations
 
@@ -21,10 +21,15 @@ class Board:
 
     Attributes
     ----------
-    name: as on the command line. pynq_name: as pynq has it.
-    part: the chip, with package and speed grade.
-    divisors: of FCLK_CLK0, the accelerator's clock, behind the IO PLL's 1000 MHz: what nextpnr reaches with two ports.
-    ports: HP ports that the accelerator's memory port is spread over.
+    name, pynq_name : str
+        Name on the command line, and in pynq.
+    part : str
+        The chip with package and speed grade.
+    divisors : (int, int)
+        Divisors of FCLK_CLK0, the clock of the accelerator, after the IO PLL of 1000 MHz. The default is for the
+        frequency that nextpnr reaches with two ports.
+    ports : tuple of str
+        The HP ports that share the memory port of the accelerator.
     """
 
     name: str
@@ -35,7 +40,7 @@ class Board:
 
     @property
     def clock_mhz(self) -> float:
-        """FCLK_CLK0: what PYNQ sets the clock to when it loads the overlay, and what timing has to meet."""
+        """FCLK_CLK0: PYNQ sets it when it loads the overlay, and timing must meet it."""
         return IO_PLL_MHZ / (self.divisors[0] * self.divisors[1])
 
     @property
@@ -44,14 +49,14 @@ class Board:
         return PORT_BITS * len(self.ports)
 
     def config(self) -> AcceleratorConfig:
-        """The accelerator that is built for this board."""
+        """Return the configuration of the accelerator on this board."""
         from bitlane.contract.config import AcceleratorConfig
 
         return AcceleratorConfig(width=self.width, address_bits=ADDRESS_BITS)
 
     @property
     def build(self) -> int:
-        """What its accelerator's `build` register reads."""
+        """Value of the `build` register of its accelerator."""
         from bitlane_hw.build_digest import build_digest
 
         return int(build_digest(self.config(), zynq=True))
@@ -64,7 +69,7 @@ BOARDS = {
 
 
 def board_named(name: str) -> Board:
-    """The board of this name; DataError that lists them for any other."""
+    """Return the board of this name. Raises DataError with all names for any other."""
     if name not in BOARDS:
-        raise DataError(f"there is no board {name!r}: choose from {', '.join(BOARDS)}")
+        raise DataError(f"unknown board {name!r}; choose from {', '.join(BOARDS)}")
     return BOARDS[name]

@@ -1,8 +1,8 @@
-"""What project X-Ray's database knows of a part: which bits of which frames a feature is.
+"""Read project X-Ray's database of a part: the frame bits of each feature.
 
-The files of a family (https://prjxray.readthedocs.io, "Database"): `<fabric>/tilegrid.json` places tiles,
-`segbits_<type>.db` and `segbits_<type>.block_ram.db` say the bits of a tile's features relative to its place,
-`ppips_<type>.db` names connections that are always there and cost no bit, `<part>/` holds what is the part's own.
+The files of a family (https://prjxray.readthedocs.io, "Database"): `<fabric>/tilegrid.json` has the tiles,
+`segbits_<type>.db` and `segbits_<type>.block_ram.db` the bits of a tile's features relative to its place,
+`ppips_<type>.db` the permanent connections, which have no bits, and `<part>/` the files of one part.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ INDEX = re.compile(r"\[0*(\d)")  # the database pads a vector's indices with zer
 
 @dataclass(frozen=True)
 class Bit:
-    """One bit of the configuration: address of its frame, word of the frame, bit of the word, and what it shall be."""
+    """One bit of the configuration: address of its frame, word of the frame, bit of the word, and value."""
 
     frame: int
     word: int
@@ -37,7 +37,7 @@ class Bit:
 
 @dataclass(frozen=True)
 class SegmentBit:
-    """A bit relative to a tile's first frame and first word; `bit` runs through the words."""
+    """A bit relative to the first frame and the first word of a tile; `bit` counts through the words."""
 
     bus: str
     frame: int
@@ -50,14 +50,20 @@ class Database:
 
     Parameters
     ----------
-    root: the folder of the part's family, `.../prjxray/database/zynq7`.
-    part: with package and speed grade, xc7z020clg400-1.
+    root : Path
+        Folder of the part's family, `.../prjxray/database/zynq7`.
+    part : str
+        The part with package and speed grade, such as xc7z020clg400-1.
 
     Attributes
     ----------
-    part_file: part.yaml, which xc7frames2bit and bitread take.
+    part_file : Path
+        part.yaml, an input of xc7frames2bit and bitread.
 
-    Raises BitlaneError where the folder does not have the part or one of its files.
+    Raises
+    ------
+    BitlaneError
+        If the folder lacks the part or one of its files.
     """
 
     def __init__(self, root: Path, part: str):
@@ -65,7 +71,7 @@ class Database:
         self._part = part
         self._digest = hashlib.sha256()
         self.part_file = root / part / "part.yaml"
-        self._text(self.part_file)  # so that a part that is not there is told first
+        self._text(self.part_file)  # first, for the error of a missing part
         grids = (grid for grid in root.glob("*/tilegrid.json") if part.startswith(grid.parent.name))
         grid = next(grids, root / "tilegrid.json")
         self._tiles: dict[str, dict[str, Any]] = json.loads(self._text(grid))
@@ -74,16 +80,16 @@ class Database:
 
     @property
     def digest(self) -> str:
-        """SHA-256 over the files read so far: the same features of the same database give the same."""
+        """SHA-256 over the files read so far: equal for the same features of the same database."""
         return self._digest.hexdigest()
 
     def required(self) -> list[Feature]:
-        """The features that the part needs whatever the design."""
+        """Return the features that the part requires for every design."""
         file = self._root / self._part / "required_features.fasm"
         return list(parse(self._text(file), file.name)) if file.exists() else []
 
     def bits(self, feature: Feature) -> list[Bit]:
-        """The bits of a feature; none for a connection that is always there. BitlaneError for one that is unknown."""
+        """Return the bits of a feature; a permanent connection has none. Raises BitlaneError for an unknown feature."""
         tile = self._tiles.get(feature.tile)
         if tile is None:
             raise BitlaneError(f"{feature.place}: {self._part} has no tile {feature.tile}")
@@ -103,7 +109,7 @@ class Database:
         return [_placed(bit, places[bit.bus]) for bit in known]
 
     def _read_segments(self, kind: str) -> dict[str, list[SegmentBit]]:
-        """Features of a type of tile: their names without the type, and their bits."""
+        """Return the features of a type of tile: names without the type, and bits."""
         found: dict[str, list[SegmentBit]] = {}
         for bus, ending in BUSES.items():
             file = self._root / f"segbits_{kind.lower()}{ending}.db"
@@ -112,7 +118,7 @@ class Database:
         return found
 
     def _read_free(self, kind: str) -> frozenset[str]:
-        """Features of a type of tile that take no bits."""
+        """Return the features of a type of tile that have no bits."""
         file = self._root / f"ppips_{kind.lower()}.db"
         return frozenset(_within(name) for name, *_ in _lines(self._text(file))) if file.exists() else frozenset()
 
@@ -132,18 +138,18 @@ def _lines(text: str) -> list[list[str]]:
 
 
 def _within(name: str) -> str:
-    """A feature's name in the database without the type of its tile, indices without leading zeros."""
+    """Return a feature's name without the type of its tile, and indices without leading zeros."""
     return INDEX.sub(r"[\1", name.partition(".")[2])
 
 
 def _segment_bit(bus: str, text: str, file: Path) -> SegmentBit:
     match = re.fullmatch(r"(!?)(\d+)_(\d+)", text)
     if match is None:
-        raise BitlaneError(f"{file}: {text!r} is no bit")
+        raise BitlaneError(f"{file}: {text!r} is not a bit; bits look like 28_15 or !28_15")
     return SegmentBit(bus, int(match[2]), int(match[3]), not match[1])
 
 
 def _placed(bit: SegmentBit, place: dict[str, Any]) -> Bit:
-    """The bit of a tile with this place; a tile that borrows the features of another type starts within them."""
+    """Return the bit of a tile at this place; a tile with an alias starts inside the features of the other type."""
     first = place["offset"] - place.get("alias", {}).get("start_offset", 0)
     return Bit(int(place["baseaddr"], 16) + bit.frame, first + bit.bit // WORD_BITS, bit.bit % WORD_BITS, bit.value)

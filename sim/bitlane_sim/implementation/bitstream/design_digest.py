@@ -1,4 +1,4 @@
-"""A hash of a design that no name in it changes."""
+"""A hash of a design that does not depend on names."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
-# In RTLIL the names of wires, cells and modules begin with \ or $. Kept are types of cells ($add) and capitals
-# (\A, \WIDTH): the names that Yosys or the chip's vendor gave to ports and parameters.
+# In RTLIL the names of wires, cells and modules start with \ or $. The digest keeps cell types ($add) and capitals
+# (\A, \WIDTH): names of ports and parameters by Yosys or the vendor of the chip.
 NAME = re.compile(r"[\\$][^\s\[\]]+")
 KEPT = re.compile(r"\$[a-z_]+|\\[A-Z][A-Z0-9_]*")
 ATTRIBUTE = re.compile(r"^\s*attribute .*\n", re.MULTILINE)
 
 
 def design_digest(component: Component) -> str:
-    """Return a SHA-256 over what `component` computes, whatever its signals, cells and modules are called.
+    """Return a SHA-256 over the function of `component`, independent of the names of its signals, cells and modules.
 
-    It is over the RTLIL that Amaranth makes of it, each name replaced by the number of its first appearance, so that
-    the digest changes with every cell, connection, width and constant, and with their order.
+    It hashes Amaranth's RTLIL with each name replaced by the number of its first appearance: the digest changes with
+    every cell, connection, width and constant, and with their order.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def design_digest(component: Component) -> str:
 
 
 def without_names(rtlil: str) -> str:
-    """RTLIL without attributes, its names numbered."""
+    """Return RTLIL without attributes and with numbers instead of names."""
     numbers: dict[str, str] = {}
 
     def numbered(match: re.Match[str]) -> str:

@@ -1,6 +1,6 @@
-"""FASM, the text in which nextpnr names what is to be configured: lines to single features.
+"""Parse FASM, nextpnr's text format for configured features, into single features.
 
-The `fasm` package of PyPI reads it too; it brings a parser generator and a C++ build for what one pattern does here.
+The package `fasm` on PyPI reads it too, with a parser generator and a C++ build. One regular expression is enough here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LINE = re.compile(
         (?: \[ (?P<high>\d+) (?: : (?P<low>\d+) )? \] )?
         (?: \s*=\s* (?: (?P<width>\d+)? ' (?P<base>[bodh]) (?P<digits>[0-9A-Fa-f_]+) | (?P<decimal>[0-9_]+) ) )?
     )?
-    \s* (?: \{ [^{}]* \} )?  # annotations: of no effect on any bit
+    \s* (?: \{ [^{}]* \} )?  # annotations have no effect
     \s* (?: \#.* )?
     """,
     re.VERBOSE,
@@ -27,13 +27,16 @@ BASES = {"b": 2, "o": 8, "d": 10, "h": 16}
 
 @dataclass(frozen=True)
 class Feature:
-    """One feature that is set.
+    """A feature that is set.
 
     Attributes
     ----------
-    tile: name of the tile: INT_L_X0Y0.
-    name: of the feature within its tile; the bit of a vector as name[7], without leading zeros.
-    place: file and line that set it, for messages.
+    tile : str
+        Name of the tile, such as INT_L_X0Y0.
+    name : str
+        Name of the feature in its tile; a bit of a vector is name[7], without leading zeros.
+    place : str
+        File and line of the feature, for messages.
     """
 
     tile: str
@@ -42,9 +45,10 @@ class Feature:
 
 
 def parse(text: str, source: str) -> Iterator[Feature]:
-    """The features that `text` sets, in its order; a vector gives one for each of its ones. `source` names the file.
+    """Yield the features that `text` sets in order; a vector yields one for each bit that is 1.
 
-    Raises BitlaneError, with the line, for what is not FASM, a value wider than its vector, or a vector without value.
+    `source` is the name of the file. Raises BitlaneError with the line for text that is not FASM, for a value that is
+    wider than its vector, and for a vector without a value.
     """
     for number, line in enumerate(text.splitlines(), 1):
         place = f"{source}, line {number}"
@@ -55,7 +59,7 @@ def parse(text: str, source: str) -> Iterator[Feature]:
             continue
         tile, _, name = match["name"].partition(".")
         if not name:
-            raise BitlaneError(f"{place}: {_shown(line)!r} names no feature: TILE.FEATURE was expected")
+            raise BitlaneError(f"{place}: {_shown(line)!r} has no feature; expected TILE.FEATURE")
         value = _value(match, place)
         if match["high"] is None:
             indices = [""] * value
@@ -66,12 +70,12 @@ def parse(text: str, source: str) -> Iterator[Feature]:
 
 
 def _value(match: re.Match[str], place: str) -> int:
-    """What the line sets the feature to; 1 where it says nothing."""
+    """Return the value of the line; the default is 1."""
     high = int(match["high"] or 0)
     low = int(match["low"] or high)
     bits = high - low + 1
     if bits < 1:
-        raise BitlaneError(f"{place}: {match['name']}[{high}:{low}] has its ends exchanged")
+        raise BitlaneError(f"{place}: {match['name']}[{high}:{low}] has its limits in the wrong order")
     if match["decimal"] is None and match["digits"] is None:
         if bits > 1:
             raise BitlaneError(f"{place}: {match['name']}[{high}:{low}] has no value")
@@ -80,7 +84,7 @@ def _value(match: re.Match[str], place: str) -> int:
     try:
         value = int(digits.replace("_", ""), base)
     except ValueError as error:
-        raise BitlaneError(f"{place}: {_shown(digits)!r} is no number of base {base}") from error
+        raise BitlaneError(f"{place}: {_shown(digits)!r} is not a number of base {base}") from error
     if value.bit_length() > min(bits, int(match["width"] or bits)):
         raise BitlaneError(f"{place}: the value of {match['name']} has more than its {bits} bits")
     return value

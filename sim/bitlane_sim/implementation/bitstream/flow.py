@@ -1,4 +1,4 @@
-"""Verilog to bitstream: synthesis, place and route, timing, FASM to frames, frames to a .bit file and back."""
+"""The steps from Verilog to a bitstream: synthesis, place and route, timing, FASM to frames, frames to a .bit file."""
 
 from __future__ import annotations
 
@@ -22,26 +22,30 @@ from .header import with_header
 from .timing import MODELS, add_models, cut_false_paths, read_models, read_netlist, slowest_path
 from .tools import Tools
 
-# The default placer sets the lanes' carry chains far apart, with wires twice as long. One thread: the same each time.
-# The frequency is what is aimed at, not what a board's clock asks for.
+# The default placer places the carry chains of the lanes far apart, with wires twice as long. One thread makes the
+# result repeatable. The frequency is the goal of the placer, not the clock of a board.
 PLACEMENT = ("--placer", "static", "--threads", "1", "--freq", "100")
-# PS7's wires leave it up to 52 rows from where nextpnr takes it to be: without so wide a margin around a net none is
-# found there, and without so broad a one a thread looks for it in one half of the chip; each costs seconds a wire.
+# The wires of PS7 leave it up to 52 rows from its location in nextpnr. With a smaller vertical margin the router finds
+# no route there; with a smaller horizontal one it searches one half of the chip. Each costs seconds per wire.
 ROUTING = {"router2/bbMargin/x": "40", "router2/bbMargin/y": "60"}
-# nextpnr asks 0.67 ns of the data of a block RAM, as in mode NO_CHANGE; ours are READ_FIRST, 0.41 in the database.
-HOLD = re.compile(r"(\d+) Hold/min time violations")  # the worst ten follow
+# nextpnr assumes a hold of 0.67 ns for block RAM data, as in mode NO_CHANGE. Ours are READ_FIRST: 0.41 ns.
+HOLD = re.compile(r"(\d+) Hold/min time violations")  # the log lists the worst ten
 
 
 @dataclass(frozen=True)
 class Routed:
-    """What place and route came to.
+    """Timing after place and route.
 
     Attributes
     ----------
-    slice_mhz: by nextpnr's, of all paths but those of DSP48E1 and PS7.
-    block_mhz: of these, see `timing`; None where there are none.
-    slowest: the pin where the slowest of these ends.
-    hold_violations: paths that are too short, by nextpnr's.
+    slice_mhz : float
+        Maximum frequency by nextpnr, of all paths except those of DSP48E1 and PS7.
+    block_mhz : float or None
+        Maximum frequency of these paths by `timing`; None if there are none.
+    slowest : str
+        The pin at the end of the slowest of these paths.
+    hold_violations : int
+        Paths that are too short, by nextpnr.
     """
 
     slice_mhz: float
@@ -54,10 +58,10 @@ class Routed:
         return min(self.slice_mhz, self.block_mhz or self.slice_mhz)
 
     def require(self, clock_mhz: float) -> None:
-        """Raise BitlaneError where the design does not run at `clock_mhz`."""
+        """Raise BitlaneError if the design does not run at `clock_mhz`."""
         if self.fmax_mhz < clock_mhz:
             raise BitlaneError(
-                f"timing is missed: {self.fmax_mhz:.1f} MHz at best where the board's clock has {clock_mhz:.1f} MHz "
+                f"timing is missed: {self.fmax_mhz:.1f} MHz at most, but the board's clock has {clock_mhz:.1f} MHz "
                 f"(slices {self.slice_mhz}, DSP48E1 and PS7 {self.block_mhz} at {self.slowest}); try another --seed"
             )
         if self.hold_violations:
@@ -65,15 +69,17 @@ class Routed:
 
 
 def synthesise(verilog: Path, top: str, tools: Tools, folder: Path) -> Figures:
-    """`verilog` to the netlist top.json in `folder`, by Yosys; what it maps to, before packing."""
-    shutil.copyfile(verilog, folder / "top.v")  # the netlist has names with the file's, on which placement depends
+    """Map `verilog` to the netlist top.json in `folder` with Yosys. Return its area before packing."""
+    shutil.copyfile(
+        verilog, folder / "top.v"
+    )  # names in the netlist contain that of the file, and placement depends on them
     steps = ("read_verilog top.v", f"{MAP} -top {top}", "write_json top.json", "tee -q -o stat.json stat -json")
     run([tools.yosys, "-q", "-p", "; ".join(steps)], directory=folder)
     return area(json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"])
 
 
 def place_and_route(board: Board, tools: Tools, folder: Path, seed: int) -> Routed:
-    """top.json to top.fasm in `folder`, by nextpnr; timing that is missed is in the result, not raised."""
+    """Place and route top.json to top.fasm in `folder` with nextpnr. Missed timing is in the result, not raised."""
     design = json.loads((folder / "top.json").read_text())
     top_module(design)["settings"] = ROUTING
     (folder / "place.json").write_text(json.dumps(design))
@@ -93,18 +99,18 @@ def place_and_route(board: Board, tools: Tools, folder: Path, seed: int) -> Rout
 
 
 def top_module(design: dict[str, Any]) -> dict[str, Any]:
-    """The top of a design of Yosys' or nextpnr's."""
+    """Return the top module of a design in the JSON of Yosys or nextpnr."""
     (top,) = (module for module in design["modules"].values() if module["attributes"].get("top"))
     return top  # type: ignore[no-any-return]
 
 
 def cells_of(design: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The top's cells, by their names as `read_netlist` has them: without the backslashes that SDF escapes with."""
+    """Return the cells of the top module by their names in `read_netlist`: without the backslashes of SDF."""
     return {name.replace("\\", ""): cell for name, cell in top_module(design)["cells"].items()}
 
 
 def parameters_of(cells: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Parameters of those of nextpnr's cells that MODELS has, by their names; numbers, binary there, in decimal."""
+    """Return the parameters of nextpnr's cells in `MODELS`, by the names of the cells; binary numbers as decimal."""
     return {
         name: {key: str(int(value, 2)) if set(value) <= {*"01"} else value for key, value in cell["parameters"].items()}
         for name, cell in cells.items()
@@ -113,18 +119,20 @@ def parameters_of(cells: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str,
 
 
 def routed(report: dict[str, dict[str, dict[str, float]]], log: str, period_ns: float, slowest: str) -> Routed:
-    """The result, of nextpnr's report and log and `slowest_path`. BitlaneError where nextpnr found no path."""
+    """Return the timing from nextpnr's report and log and `slowest_path`. Raises BitlaneError without any path."""
     if not report["fmax"]:
-        raise BitlaneError("nextpnr names no maximum frequency: the design has no path from register to register")
+        raise BitlaneError(
+            "the report of nextpnr has no maximum frequency: the design has no path from register to register"
+        )
     slice_mhz = min(clock["achieved"] for clock in report["fmax"].values())
     block_mhz = round(1000 / period_ns, 2) if period_ns else None
     return Routed(round(slice_mhz, 2), block_mhz, slowest, int([0, *HOLD.findall(log)][-1]))
 
 
 def pack(design: str, board: Board, tools: Tools, folder: Path) -> Database:
-    """top.fasm to top.bit in `folder`, read back and compared frame by frame; the database that it was made with.
+    """Pack top.fasm into top.bit in `folder`, read it back, and compare the frames. Return the database.
 
-    Raises BitlaneError for what `frames.assemble` refuses, and where the .bit file holds other frames.
+    Raises BitlaneError if `frames.assemble` raises it, or if the .bit file has other frames.
     """
     database = Database(tools.database, board.part)
     frames = assemble(parse((folder / "top.fasm").read_text(), "top.fasm"), database)
@@ -136,5 +144,5 @@ def pack(design: str, board: Board, tools: Tools, folder: Path) -> Database:
     bitstream.write_bytes(with_header(bitstream.read_bytes(), design, board.part))
     run([tools.bitread, *part, "-o", "back.txt", "top.bit"], directory=folder)
     if other := difference(frames, from_bitread((folder / "back.txt").read_text())):
-        raise BitlaneError(f"the bitstream does not hold what was routed: {other}")
+        raise BitlaneError(f"the bitstream differs from the routed design: {other}")
     return database

@@ -1,4 +1,4 @@
-"""Features to frames, and frames to and from the texts of project X-Ray's programs."""
+"""Convert features to frames, and frames to and from the text formats of project X-Ray."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from .database import FRAME_WORDS, Bit, Database
 from .fasm import Feature
 
 Frames = dict[int, list[int]]
-"""Address of a frame -> its 101 words of 32 bits. A frame that is not there is all zeros."""
+"""Address of a frame -> its 101 words of 32 bits. A missing frame is all zeros."""
 
 
 def assemble(features: Iterable[Feature], database: Database) -> Frames:
-    """The frames that these features make, with those that the part needs.
+    """Return the frames of these features and of those that the part requires.
 
-    Raises BitlaneError for a feature that the database does not know, and for a bit that one feature sets and
-    another clears.
+    Raises BitlaneError for an unknown feature, and for a bit that one feature sets and another clears.
     """
     frames: Frames = {}
     owners: dict[tuple[int, int, int], tuple[Bit, Feature]] = {}
@@ -41,31 +40,31 @@ def _conflict(feature: Feature, other: Feature, bit: Bit) -> str:
 
 
 def to_frm(frames: Frames) -> str:
-    """The text that xc7frames2bit takes: a line a frame, by rising address."""
+    """Return the input of xc7frames2bit: a line for each frame in ascending order."""
     return "".join(
         f"0x{address:08X} " + ",".join(f"0x{word:08X}" for word in frames[address]) + "\n" for address in sorted(frames)
     )
 
 
 def from_bitread(text: str) -> Frames:
-    """The frames that `bitread -o` wrote: `.frame ADDRESS`, then the words, in hexadecimal.
+    """Return the frames in the output of `bitread -o`: `.frame ADDRESS`, then the words in hexadecimal.
 
-    bitread leaves out the check sum that xc7frames2bit put into each frame (bits 0 to 12 of word 50).
+    bitread omits the checksum that xc7frames2bit writes into each frame (bits 0 to 12 of word 50).
     """
     header, *blocks = re.split(r"^\.frame +", text, flags=re.MULTILINE)
     frames = {int(block.split()[0], 16): [int(word, 16) for word in block.split()[1:]] for block in blocks}
     if header.strip() or any(len(words) != FRAME_WORDS for words in frames.values()):
-        raise BitlaneError(f"bitread's output is not frames of {FRAME_WORDS} words")
+        raise BitlaneError(f"the output of bitread is not a list of frames of {FRAME_WORDS} words")
     return frames
 
 
 def difference(wanted: Frames, found: Frames) -> str | None:
-    """Where two sets of frames first differ, for a message; None where they are the same."""
+    """Return the first difference between two sets of frames for a message, or None."""
     zeros = [0] * FRAME_WORDS
     for address in sorted(wanted.keys() | found.keys()):
         if address not in found:
             return f"frame 0x{address:08X} is missing"
         for word, (old, new) in enumerate(zip(wanted.get(address, zeros), found[address], strict=True)):
             if old != new:
-                return f"word {word} of frame 0x{address:08X} is 0x{new:08X} where 0x{old:08X} was wanted"
+                return f"word {word} of frame 0x{address:08X} is 0x{new:08X} instead of 0x{old:08X}"
     return None

@@ -1,7 +1,7 @@
-"""The header of a .bit file: https://docs.amd.com/r/en-US/ug470_7Series_Config describes what follows it.
+"""The header of a .bit file. https://docs.amd.com/r/en-US/ug470_7Series_Config describes the data after it.
 
-A field of 9 bytes and the number 1, then fields of a letter, a length of 2 bytes and a text that ends with NUL:
-a the design, b the part, c the date, d the time; last e, with a length of 4 bytes, the configuration itself.
+It has a field of 9 bytes and the number 1, then fields of a letter, a length of 2 bytes and a text that ends with NUL:
+a is the design, b the part, c the date, d the time. The last field, e, has a length of 4 bytes and the configuration.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import struct
 from bitlane.errors import BitlaneError
 
 START = bytes.fromhex("0009 0ff0 0ff0 0ff0 0ff0 00 0001")
-DATE, TIME = "1970/01/01", "00:00:00"  # a bitstream is what its sources make it, whenever that is
+DATE, TIME = "1970/01/01", "00:00:00"  # constant: the same sources make the same bitstream
 
 
 def with_header(bitstream: bytes, design: str, part: str) -> bytes:
-    """The configuration in `bitstream` behind a header of this design and part that says nothing of when or where.
+    """Return `bitstream` with a new header of this design and part, without time and place.
 
-    Raises BitlaneError where `bitstream` does not start with a header.
+    Raises BitlaneError if `bitstream` does not start with a header.
     """
     fields = {"a": f"{design};Generator=bitlane", "b": part, "c": DATE, "d": TIME}
     header = START + b"".join(_field(letter, text) for letter, text in fields.items())
@@ -31,7 +31,7 @@ def _field(letter: str, text: str) -> bytes:
 
 
 def _configuration(bitstream: bytes) -> bytes:
-    """What field e holds."""
+    """Return field e."""
     at = len(START)
     for letter in b"abcd":
         if bitstream[: len(START)] != START or bitstream[at : at + 1] != bytes([letter]):
@@ -39,5 +39,5 @@ def _configuration(bitstream: bytes) -> bytes:
         at += 3 + int.from_bytes(bitstream[at + 1 : at + 3], "big")
     length = int.from_bytes(bitstream[at + 1 : at + 5], "big")
     if bitstream[at : at + 1] != b"e" or len(bitstream) != at + 5 + length:
-        raise BitlaneError("xc7frames2bit wrote no .bit file")
+        raise BitlaneError("the output of xc7frames2bit is not a .bit file")
     return bitstream[at + 5 :]

@@ -1,7 +1,7 @@
-"""The hardware handoff (HWH) that pynq reads beside a bitstream, from the register table and a configuration.
+"""Write the hardware handoff (HWH) that pynq reads beside a bitstream, from the register table and a configuration.
 
-It holds what pynq's parser asks for: the processing system with its PL clocks, the accelerator at its address
-with every register and field, and the interrupt through an AXI interrupt controller where an overlay has one.
+It has the elements that pynq's parser needs: the processing system with its PL clocks, the accelerator at its address
+with all registers and fields, and, if an overlay has one, the AXI interrupt controller.
 """
 
 from __future__ import annotations
@@ -14,19 +14,26 @@ from bitlane.contract.registers import REGISTERS, VLNV, Register
 
 INSTANCE = "bitlane_0"
 AXIMM = "xilinx.com:interface:aximm:1.0"
-CLOCKS = 4  # PL clocks of either processing system
+CLOCKS = 4  # PL clocks of both processing systems
 RANGE = 0x10000  # bytes of address space of an IP
 
 
 @dataclass(frozen=True)
 class System:
-    """A processing system: what its handoff calls things.
+    """The names of a processing system in its handoff.
 
     Parameters
     ----------
-    module, vlnv: its IP. master: its port to the registers. interrupt: its interrupt input.
-    enable, divisor, source, frequency: names of the parameters of PL clock `i` (and divisor `d`), and what feeds it.
-    base, controller: addresses of the accelerator and of the interrupt controller.
+    module, vlnv : str
+        Its IP.
+    master, interrupt : str
+        Its port to the registers, and its interrupt input.
+    enable, divisor, frequency : str
+        Names of the parameters of PL clock `i`, with divisor `d`.
+    source : (str, str)
+        Name and value of the parameter for the source of PL clock `i`.
+    base, controller : int
+        Addresses of the accelerator and of the interrupt controller.
     """
 
     module: str
@@ -76,17 +83,28 @@ def hwh(
     build: int,
     interrupt: bool = False,
 ) -> str:
-    """The handoff's XML.
+    """Return the XML of the handoff.
 
     Parameters
     ----------
-    system: ZYNQ or ZYNQ_ULTRASCALE.
-    config: of the accelerator.
-    board: as pynq names it, such as "Pynq-Z2"; the driver refuses the overlay on another.
-    divisors: of the PLL that feeds PL clock 0, which is the accelerator's only clock; the others are off.
-    clock_mhz: what they make of it.
-    build: what the build register reads.
-    interrupt: whether irq goes through an AXI interrupt controller; else the overlay is polled.
+    system : System
+        `ZYNQ` or `ZYNQ_ULTRASCALE`.
+    config : AcceleratorConfig
+        The accelerator.
+    board : str
+        Name in pynq, such as "Pynq-Z2"; the driver refuses the overlay on other boards.
+    divisors : (int, int)
+        Divisors of the PLL for PL clock 0, the only clock of the accelerator. The other PL clocks are off.
+    clock_mhz : float
+        The resulting clock.
+    build : int
+        Value of the build register.
+    interrupt : bool
+        Whether irq is connected to an AXI interrupt controller; otherwise the driver polls.
+
+    Returns
+    -------
+    str
     """
     root = xml.Element("EDKSYSTEM", EDWVERSION="1.2", VIVADOVERSION="0")
     xml.SubElement(root, "SYSTEMINFO", NAME="bitlane", BOARD=board)
@@ -170,7 +188,7 @@ def _range(memory: xml.Element, system: System, instance: str, interface: str, b
 
 
 def _wire(source: xml.Element, port: str, direction: str, target: xml.Element, other: str) -> None:
-    """Both ends of an interrupt line."""
+    """Add both ends of an interrupt line."""
     for module, name, way, peer, far in (
         (source, port, direction, target, other),
         (target, other, "I", source, port),
@@ -181,7 +199,7 @@ def _wire(source: xml.Element, port: str, direction: str, target: xml.Element, o
 
 
 def _register(parent: xml.Element, register: Register, word: int) -> None:
-    """A 32-bit word; the upper one of a long register is called NAME_high."""
+    """Add a 32-bit word; the upper word of a 64-bit register is NAME_high."""
     access = "read-write" if register.writable else "read-only"
     entry = xml.SubElement(parent, "REGISTER", NAME=register.name + ("_high" if word else ""))
     properties = {

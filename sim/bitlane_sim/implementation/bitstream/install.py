@@ -1,7 +1,7 @@
-"""Install the bitstream tools where the distribution does not have them: `make toolchain`.
+"""Install the bitstream tools if the distribution does not have them: `make toolchain`.
 
-Debian's packages, unpacked into a folder of the cache and run there with the libraries that they come with. Nothing
-is installed on the machine, no root is needed, and an attempt that is cut off leaves nothing that counts.
+Debian's packages are unpacked into a folder of the cache and run there with their own libraries. Nothing is installed
+on the machine, no root is needed, and an interrupted attempt is not used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .tools import PACKAGES, PROGRAMS
 SUITE = "deb [signed-by={keyring}] http://deb.debian.org/debian sid main\n"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 NEEDED = {"apt-get": "apt", "dpkg-deb": "dpkg"}
-# Read after the machine's own settings, so that its proxies count and its hooks do not.
+# Read after the settings of the machine: its proxies are used, its hooks are not.
 SETTINGS = """\
 #clear APT::Update::Post-Invoke;
 #clear APT::Update::Post-Invoke-Success;
@@ -36,7 +36,7 @@ APT::Install-Recommends "false";
 APT::Sandbox::User "root";
 Acquire::Languages "none";
 """
-# /proc/self/exe is the loader then, beside which Yosys and nextpnr look for what belongs to them.
+# /proc/self/exe is then the loader. Yosys and nextpnr look for their files beside it.
 LOADER = "ld.so"
 WRAPPER = """\
 #!/bin/sh
@@ -46,14 +46,14 @@ PYTHONHOME=$usr exec "$usr/bin/{loader}" --library-path "$usr/{libraries}" --arg
 
 
 def install() -> Path:
-    """Fetch and unpack the packages with all that they depend on; returns the folder. It replaces one that is there.
+    """Fetch and unpack the packages with all dependencies. Return the folder, which replaces an existing one.
 
-    Raises DeviceError where the machine has no apt, no key of Debian's archive, or a step fails.
+    Raises DeviceError if the machine has no apt or no key of Debian's archive, or if a step fails.
     """
     if missing := [package for program, package in NEEDED.items() if shutil.which(program) is None]:
-        raise DeviceError(f"the tool chain comes from Debian's packages, for which this machine has no {missing[0]}")
+        raise DeviceError(f"the toolchain is installed from Debian's packages, and this machine has no {missing[0]}")
     if not KEYRING.exists():
-        raise DeviceError(f"{KEYRING} is missing, which Debian's packages are checked by: apt install {KEYRING.stem}")
+        raise DeviceError(f"{KEYRING}, which verifies Debian's packages, is missing: apt install {KEYRING.stem}")
     target = tools.installed_folder().parent
     target.parent.mkdir(parents=True, exist_ok=True)
     for left in target.parent.glob(f"{target.name}.*"):
@@ -70,7 +70,7 @@ def install() -> Path:
 
 
 def _fetched(folder: Path) -> list[Path]:
-    """The packages and their dependencies, as apt chooses for a machine that has nothing."""
+    """Return the packages and dependencies that apt selects for an empty machine."""
     for part in ("state/lists/partial", "cache/archives/partial"):
         (folder / part).mkdir(parents=True)
     (folder / "status").touch()
@@ -83,7 +83,7 @@ def _fetched(folder: Path) -> list[Path]:
 
 
 def _wrap(usr: Path, program: str) -> None:
-    """Put a script in the place of a program, which starts it with the libraries beside it."""
+    """Replace a program by a script that starts it with its own libraries."""
     (libraries,) = {path.parent for path in usr.glob("lib/*/ld-linux*.so.*")}
     if not (usr / "bin" / LOADER).exists():
         shutil.copy2(next(libraries.glob("ld-linux*.so.*")), usr / "bin" / LOADER)
@@ -94,13 +94,13 @@ def _wrap(usr: Path, program: str) -> None:
 
 
 def main() -> int:
-    """Install where there is nothing yet; exit status 1 where that cannot be."""
+    """Install the tools if they are missing. Return exit status 1 if that fails."""
     try:
         found = tools.find()
     except DeviceError:
         print("fetching about 50 MB of Debian's packages (800 MB unpacked) ...", file=sys.stderr, flush=True)
     else:
-        print(f"the tools are there: {found.yosys}, {found.nextpnr}, {found.frames2bit}, {found.bitread}")
+        print(f"already installed: {found.yosys}, {found.nextpnr}, {found.frames2bit}, {found.bitread}")
         return 0
     try:
         folder = install()

@@ -1,4 +1,4 @@
-"""manifest.json: what a bitstream is, what it was made from and with, and how far to trust it."""
+"""manifest.json: contents, sources, tools and trust level of a bitstream."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ TRUST = (
 def manifest(
     board: Board, rtl: str, area: Figures, routed: Routed, seed: int, tools: dict[str, str], files: Iterable[Path]
 ) -> dict[str, Any]:
-    """The manifest of a bitstream, for json.dumps; `files` are those beside it, of which it has the SHA-256.
+    """Return the manifest of a bitstream for json.dumps, with the SHA-256 of `files`.
 
-    `build` is what the accelerator's register of that name reads; `rtl` is `design_digest`, the same for sources that
-    make the same design.
+    Its `build` is the value of the accelerator's `build` register. `rtl` is the `design_digest`: sources that make the
+    same design have the same digest.
     """
     config = board.config()
     return {
@@ -51,7 +51,7 @@ def manifest(
 
 
 def sources_digest() -> str:
-    """SHA-256 over the RTL's sources and this package's, names and contents."""
+    """Return a SHA-256 over the sources of the RTL and of this package, names and contents."""
     import bitlane_hw
 
     hasher = hashlib.sha256()

@@ -1,10 +1,10 @@
-"""Static timing of the paths that nextpnr leaves out: from, to and through DSP48E1, and from and to PS7.
+"""Static timing of the paths that nextpnr omits: from, to and through DSP48E1, and from and to PS7.
 
-nextpnr writes what it knows as SDF (IEEE 1497): the delays of wires, slices and block RAMs, and nothing of those two.
-Theirs are in project X-Ray's database, as SDF too: a cell there is named after the parameters that it is for.
-Wires to LUTs have nextpnr's estimates, as it exchanges a LUT's inputs before it writes, and gives both LUTs of a pair
-the inputs of either: `cut_false_paths`. Not in either: the skew of the
-clock, and what happens between two registers within one DSP48E1. Hold is never short: the two ask for 0.1 ns at most.
+nextpnr writes its delays as SDF (IEEE 1497): those of wires, slices and block RAMs, but none of these two cells.
+Project X-Ray's database has theirs, also as SDF; the name of a cell there has the parameters for which it is valid. The
+delays of wires to LUTs are nextpnr's estimates: it swaps the inputs of a LUT before it writes, and gives both LUTs of a
+pair the inputs of either (`cut_false_paths`). Neither source has the clock skew or the paths between two registers inside
+a DSP48E1. Hold is not checked: the two cells need 0.1 ns at most.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-LUT_MEMORIES = {"X_LUT_AS_DRAM", "X_LUT_AS_SRL"}  # attributes of LUTs that are no LUTs
+LUT_MEMORIES = {"X_LUT_AS_DRAM", "X_LUT_AS_SRL"}  # attributes of LUTs used as memories
 MODELS = {"PS7": "PSS2.sdf", "DSP48E1": "DSP_L.sdf"}  # type of cell -> file in the database's `timings`
 NEVER = float("-inf")
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-ORIGIN = "X_ORIG_PORT_"  # and a pin: in nextpnr's netlist, the attribute that names what the pin was in Yosys'
+ORIGIN = "X_ORIG_PORT_"  # plus a pin: the attribute with the name of the pin in Yosys' netlist
 WIRE = re.compile(r"\(INTERCONNECT (\S+) (\S+) (.*)\)")
 PATH = re.compile(r"\(IOPATH (\S+) (\S+) (.*)\)")
 CHECK = re.compile(r"\(SETUP(?:HOLD)? (?:\(\w+ )?(\w+)\)? \(\w+ \w+\) \(([^()]*)\)")
@@ -29,7 +29,7 @@ CONDITION = re.compile(r"(?<![A-Z])([A-Z]+REG|[AB]_INPUT|USE_MULT|USE_DPORT)_(\d
 
 @dataclass
 class Cell:
-    """A cell of an SDF file: (from, to) -> the delay of a path, pin -> the time before the clock that it needs."""
+    """A cell of an SDF file: (from, to) -> delay of the path, pin -> setup time, in ns."""
 
     kind: str
     name: str
@@ -39,14 +39,14 @@ class Cell:
 
 @dataclass
 class Netlist:
-    """A design's cells by name, and its wires: driven pin -> the pin that drives it and the delay, in ns."""
+    """The cells of a design by name, and its wires: driven pin -> driving pin and delay in ns."""
 
     cells: dict[str, Cell]
     wires: dict[str, tuple[str, float]]
 
 
 def read_cells(text: str, unit_ns: float) -> Iterator[Cell]:
-    """The cells of an SDF file; of several values for a path or a check, the largest."""
+    """Yield the cells of an SDF file, with the largest of several values for a path or a check."""
     kind, cell = "", Cell("", "")
     for line in map(str.strip, text.splitlines()):
         if line.startswith("(CELLTYPE"):
@@ -62,7 +62,7 @@ def read_cells(text: str, unit_ns: float) -> Iterator[Cell]:
 
 
 def read_netlist(text: str) -> Netlist:
-    """What `nextpnr --sdf` wrote, in picoseconds."""
+    """Return the netlist in the output of `nextpnr --sdf`, which is in picoseconds."""
     wires = {
         wire[2].replace("\\", ""): (wire[1].replace("\\", ""), _largest(wire[3]) / 1000) for wire in WIRE.finditer(text)
     }
@@ -70,7 +70,7 @@ def read_netlist(text: str) -> Netlist:
 
 
 def cut_false_paths(netlist: Netlist, cells: Mapping[str, Mapping[str, Any]]) -> None:
-    """Leave a LUT the paths from its own inputs; `cells`, by their names, as `nextpnr --write` has them."""
+    """Keep only the paths of a LUT from its own inputs; `cells` are those of `nextpnr --write` by name."""
     for name, cell in cells.items():
         own = {key.removeprefix(ORIGIN) for key in cell["attributes"] if key.startswith(ORIGIN)}
         if cell["type"] == "SLICE_LUTX" and not LUT_MEMORIES & cell["attributes"].keys():
@@ -79,12 +79,12 @@ def cut_false_paths(netlist: Netlist, cells: Mapping[str, Mapping[str, Any]]) ->
 
 
 def read_models(timings: Path) -> dict[str, list[Cell]]:
-    """The cells of MODELS, from the folder `timings` of the database."""
+    """Return the cells of `MODELS` from the folder `timings` of the database."""
     return {kind: list(read_cells((timings / file).read_text(), 1)) for kind, file in MODELS.items()}
 
 
 def add_models(netlist: Netlist, models: Mapping[str, list[Cell]], parameters: Mapping[str, Mapping[str, str]]) -> None:
-    """Give the netlist's cells of MODELS their delays; `parameters`, by the cells' names, choose among them."""
+    """Add the delays of `models` to the cells of the netlist; `parameters`, by cell name, select the model."""
     pins: dict[str, list[str]] = {}
     for pin in {*netlist.wires, *(driver for driver, _ in netlist.wires.values())}:
         name, _, port = pin.rpartition("/")
@@ -96,9 +96,9 @@ def add_models(netlist: Netlist, models: Mapping[str, list[Cell]], parameters: M
 
 
 def slowest_path(netlist: Netlist, kinds: Container[str]) -> tuple[float, str]:
-    """The longest time from a clock's edge to the end of a setup, in ns, and the pin that it ends at.
+    """Return the longest time from a clock edge to the end of a setup in ns, and the pin at its end.
 
-    Of the paths that start at, pass or end at a cell of these kinds; 0 and no pin where there is none.
+    Only paths that start at, pass or end at a cell of these kinds count. Returns 0 and "" without such a path.
     """
     into: dict[str, dict[str, list[tuple[str, float]]]] = {}
     for cell in netlist.cells.values():
@@ -111,7 +111,7 @@ def slowest_path(netlist: Netlist, kinds: Container[str]) -> tuple[float, str]:
 
     @cache
     def arrival(pin: str, through: bool) -> float:
-        """When the output `pin` has settled, NEVER if no clock moves it; with `through` only by way of such cells."""
+        """Return the settling time of an output, `NEVER` without a clock; with `through` only paths via such cells."""
         name, _, port = pin.rpartition("/")
         through = through and netlist.cells[name].kind.partition("_")[0] not in kinds
         return max(
@@ -142,12 +142,12 @@ def _is_clock(port: str) -> bool:
 
 
 def _applies(model: str, parameters: Mapping[str, str]) -> bool:
-    """Whether the name of a model, DSP48E1_AREG_0_USE_MULT_NONE, agrees with what is known of a cell."""
+    """Return whether a model such as DSP48E1_AREG_0_USE_MULT_NONE fits the parameters of a cell."""
     return all(parameters.get(name, value) == value for name, value in CONDITION.findall(model))
 
 
 def _copy(model: Cell, cell: Cell, ports: Iterable[str]) -> None:
-    """Add the model's delays to those of the cell's pins that are in use: A of the model is A0, A1, ... of the cell."""
+    """Add the delays of a model to the used pins of a cell: A of the model is A0, A1, ... of the cell."""
     by_name: dict[str, list[str]] = {}
     for port in ports:
         for name in {port, port.rstrip("0123456789")}:

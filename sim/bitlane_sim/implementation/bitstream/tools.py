@@ -1,4 +1,4 @@
-"""Where Yosys, nextpnr and project X-Ray's programs and database are."""
+"""Find Yosys, nextpnr, and the programs and the database of project X-Ray."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bitlane.errors import DeviceError
 from bitlane.support.cache import cache_folder
 from bitlane_sim.rtl.toolchain import run
 
-PACKAGES = ("yosys", "nextpnr-himbaechel-xilinx", "prjxray", "prjxray-database")  # Debian's, in testing and sid
+PACKAGES = ("yosys", "nextpnr-himbaechel-xilinx", "prjxray", "prjxray-database")  # of Debian testing and sid
 PROGRAMS = ("yosys", "nextpnr-himbaechel-xilinx", "xc7frames2bit", "bitread")
 DATABASE = Path("share", "prjxray", "database", "zynq7")  # below /usr
 
@@ -27,7 +27,7 @@ class Tools:
     database: Path
 
     def versions(self) -> dict[str, str]:
-        """What the programs say of themselves; xc7frames2bit and bitread say nothing."""
+        """Return the versions of Yosys and nextpnr; xc7frames2bit and bitread print none."""
         return {
             "yosys": run([self.yosys, "-V"]).strip(),
             "nextpnr": run([self.nextpnr, "--version"]).strip(),
@@ -35,12 +35,12 @@ class Tools:
 
 
 def installed_folder() -> Path:
-    """Where `make toolchain` puts them: a folder like /usr in the cache."""
+    """Return the folder of `make toolchain` in the cache, which is structured like /usr."""
     return cache_folder() / "toolchain" / "usr"
 
 
 def find(system: Path = Path("/usr")) -> Tools:
-    """The system's tools where they are complete, else those of `make toolchain`. DeviceError where neither are."""
+    """Return the tools of the system if complete, else those of `make toolchain`. Raises DeviceError without both."""
     there, ours = _programs(os.environ.get("PATH", os.defpath)), _programs(str(installed_folder() / "bin"))
     for folder, programs in ((system, there), (installed_folder(), ours)):
         if len(programs) == len(PROGRAMS) and (folder / DATABASE).is_dir():
@@ -54,10 +54,10 @@ def find(system: Path = Path("/usr")) -> Tools:
     missing = [name for name in PROGRAMS if name not in there] or [str(system / DATABASE)]
     raise DeviceError(
         f"a bitstream needs {', '.join(missing)}, not found: `make toolchain` fetches all from Debian, "
-        f"or `apt install {' '.join(PACKAGES)}` where there are such packages"
+        f"or run `apt install {' '.join(PACKAGES)}` if the distribution has these packages"
     )
 
 
 def _programs(path: str) -> dict[str, str]:
-    """Those of the programs that are on `path`."""
+    """Return the paths of the programs on `path`."""
     return {name: found for name in PROGRAMS if (found := shutil.which(name, path=path))}

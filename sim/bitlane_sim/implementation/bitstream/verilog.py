@@ -1,6 +1,6 @@
 """The Verilog of a board's top: `python -m bitlane_sim.implementation.bitstream.verilog BOARD FILE`.
 
-A process of its own, so that PYTHONHASHSEED can be set: Amaranth's names follow the order of sets.
+It runs in a separate process with a fixed PYTHONHASHSEED: the names in Amaranth's output follow the order of sets.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ TOP = "bitlane_zynq"
 
 
 def write(board: Board, file: Path) -> None:
-    """Write the Verilog of `board`, top module `bitlane_zynq`; the same each time."""
+    """Write the Verilog of `board`, with the top module `bitlane_zynq`: always the same text."""
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     run([sys.executable, "-m", __spec__.name, board.name, str(file)], environment)
 
 
 def main() -> None:
-    """Write the Verilog of the board and to the file on the command line."""
+    """Write the Verilog of the board to the file, both from the command line."""
     from bitlane_hw.zynq.top import generate_zynq
 
     generate_zynq(board_named(sys.argv[1]).config(), Path(sys.argv[2]))

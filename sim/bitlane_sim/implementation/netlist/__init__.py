@@ -1,1 +1,1 @@
-"""The netlist that synthesis leaves, cell by cell, as a device: are its bits and cycles those of the reference?"""
+"""The synthesised netlist as a device, cell by cell, to compare its bits and cycles with the reference."""

@@ -3,9 +3,9 @@
     python -m bitlane_sim.implementation.netlist --runs 20
     python -m bitlane_sim.implementation.netlist --board --netlist FILE.json
 
-The second one is the netlist that a bitstream was made of: the harness is the processing system, and bits alone are
-compared. Runs go on until every loss, prox, staleness and sampling and three precisions have been met. Exit status 1
-where anything differed.
+The second command runs the netlist of a bitstream: the harness replaces the processing system, and only bits are
+compared. Runs continue until they have every loss, prox, staleness and sampling, and three precisions. The exit status
+is 1 if anything differed.
 """
 
 from __future__ import annotations
@@ -42,12 +42,26 @@ from .modes import SAMPLING, bits, missing
 SYNTHESISED = AcceleratorConfig(address_bits=ADDRESS_BITS)
 HEADINGS = ("seed", "loss", "prox", "sampling", "bits", "staleness", "features", "rows", "epochs", "stalls", "cycles")
 SETTLING = 8  # cycles
-MOST = 10  # times the runs that were asked for, until all modes must have been met
+MOST = 10  # times the requested runs, until the runs must have all modes
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run: what was done, the cycles that the netlist was simulated for, and what was wrong, or empty."""
+    """A run of the netlist.
+
+    Attributes
+    ----------
+    seed : int
+        Seed of the job and of the disturbance.
+    job : Job
+        The job.
+    disturbed : bool
+        Whether the buses had stalls.
+    cycles : int
+        Simulated cycles.
+    wrong : str
+        The differences from the reference, or "".
+    """
 
     seed: int
     job: Job
@@ -72,24 +86,24 @@ class Run:
 
 
 def opened(library: Path, capacity_bytes: int = CAPACITY, timing: MemoryTiming | None = None) -> RtlDevice:
-    """A device of this simulator, some cycles after its reset: a board's own reset ends two cycles after that."""
+    """Open a device some cycles after its reset: the reset inside a board ends two cycles later."""
     device = RtlDevice(capacity_bytes=capacity_bytes, timing=timing, library=library)
     device.run(SETTLING)
     return device
 
 
 def configuration(library: Path, zynq: bool) -> AcceleratorConfig:
-    """What a simulator's own registers say that it is; the prefetch, which no register tells, is the default one."""
+    """Return the configuration by the registers of a simulator; the prefetch, which has no register, is the default."""
     with opened(library, 1 << 12) as device:
         driver = Driver(device)
     digest = build_digest(driver.config, zynq=zynq)
     if driver.build != digest:
-        print(f"note: the netlist is of build {driver.build:08x}, these sources would make {digest:08x}")
+        print(f"note: the netlist is of build {driver.build:08x}; these sources make build {digest:08x}")
     return driver.config
 
 
 def simulator(netlist: Path, board: bool) -> Path:
-    """The library of a netlist's simulator: of the accelerator alone, or of a board's whole design."""
+    """Build the simulator of a netlist: of the accelerator, or of a complete board."""
     if not board:
         return build_verilog(simulation(netlist))
     exposed, hp_ports = fabric(netlist)
@@ -97,9 +111,9 @@ def simulator(netlist: Path, board: bool) -> Path:
 
 
 def campaign(library: Path, runs: int, first: int, cycles: bool) -> list[Run]:
-    """At least so many random runs of a simulator, more until all modes are met; each has a seed of its own.
+    """Run at least `runs` random jobs on a simulator, and more until the jobs have all modes.
 
-    With `cycles` they are compared too, where nothing disturbs the buses.
+    Each has a separate seed, counted from `first`. With `cycles`, undisturbed runs must have the predicted cycles.
     """
     config = configuration(library, zynq=not cycles)
     devices = {timing: opened(library, timing=timing) for timing in TIMINGS}
@@ -127,12 +141,12 @@ def campaign(library: Path, runs: int, first: int, cycles: bool) -> list[Run]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Synthesise, build, run; exit status 1 where anything differed or a mode was not met."""
+    """Synthesise, build and run. Return exit status 1 if anything differed or a mode is missing."""
     parser = argparse.ArgumentParser(description="Random runs of the synthesised netlist against the numpy reference.")
-    parser.add_argument("--runs", type=int, default=20, help="at least (default 20)")
-    parser.add_argument("--netlist", type=Path, metavar="FILE", help="Yosys' JSON; when not given, Yosys makes it")
-    parser.add_argument("--board", action="store_true", help="FILE is of a whole Zynq design, with its PS7")
-    parser.add_argument("--seed", type=int, default=None, help="of the first run; fresh when not given")
+    parser.add_argument("--runs", type=int, default=20, help="minimum number of runs (default: 20)")
+    parser.add_argument("--netlist", type=Path, metavar="FILE", help="netlist in Yosys' JSON (default: made by Yosys)")
+    parser.add_argument("--board", action="store_true", help="FILE is a complete Zynq design with its PS7")
+    parser.add_argument("--seed", type=int, default=None, help="seed of the first run (default: a fresh one)")
     arguments = parser.parse_args(argv)
     first: int = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
     if arguments.board and arguments.netlist is None:
@@ -148,12 +162,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     took = time.monotonic() - built
     print(align_columns([[*HEADINGS, "result"], *(run.row for run in done)]))
     wrong, cycles = sum(bool(run.wrong) for run in done), sum(run.cycles for run in done)
-    print(
-        f"{len(done)} runs from seed {first}, {wrong} of them wrong; {len({bits(run.job) for run in done})} precisions"
-    )
-    print(f"{cycles:,} cycles, {cycles / took:,.0f} a second; built in {built - started:.0f} s")
+    print(f"{len(done)} runs from seed {first}, {wrong} wrong; {len({bits(run.job) for run in done})} precisions")
+    print(f"{cycles:,} cycles, {cycles / took:,.0f} per second; built in {built - started:.0f} s")
     for mode in (left := missing(run.job for run in done)):
-        print(f"not met: {mode}")
+        print(f"no run has {mode}")
     return int(bool(wrong or left))
 
 

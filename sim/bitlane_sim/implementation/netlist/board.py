@@ -1,7 +1,7 @@
-"""The netlist of a whole board as that of its fabric: the pins of the processing system become ports.
+"""Turn the netlist of a complete board into that of its fabric: the pins of the processing system become ports.
 
-The simulator's harness is the processing system then: it drives GP0 and the HP ports, clock and reset. What is
-between them stays as it is, the global buffer of the clock and the registers of the reset included.
+The harness of the simulator replaces the processing system: it drives GP0, the HP ports, clock and reset. Everything
+else is unchanged, including the global buffer of the clock and the registers of the reset.
 """
 
 from __future__ import annotations
@@ -27,9 +27,22 @@ PORTS = {
 
 
 def fabric(netlist: Path) -> tuple[Path, int]:
-    """A netlist with the module `bitlane_fabric` of one, in Yosys' JSON, with `bitlane_zynq`; and its HP ports.
+    """Write the netlist of a board with `bitlane_fabric` as its top module.
 
-    Raises DataError for a file that is no such netlist.
+    Parameters
+    ----------
+    netlist : Path
+        Yosys' JSON with the module `bitlane_zynq`.
+
+    Returns
+    -------
+    (Path, int)
+        The netlist with the module `bitlane_fabric`, and its number of HP ports.
+
+    Raises
+    ------
+    DataError
+        If the file is not such a netlist.
     """
     modules = modules_of(netlist, BOARD_TOP)
     board = modules[BOARD_TOP]
@@ -43,10 +56,10 @@ def fabric(netlist: Path) -> tuple[Path, int]:
 
 
 def expose(board: dict[str, Any]) -> int:
-    """Take the PS7 out of a module of Yosys' JSON and give the module its pins as ports; the number of HP ports."""
+    """Replace the PS7 in a module of Yosys' JSON by ports for its pins. Return the number of HP ports."""
     found = [name for name, cell in board["cells"].items() if cell["type"] == "PS7"]
     if len(found) != 1:
-        raise DataError(f"the netlist has {len(found)} PS7, and should have one")
+        raise DataError(f"the netlist has {len(found)} cells of type PS7; it needs 1")
     system = board["cells"].pop(found[0])
     pins, directions = system["connections"], system["port_directions"]
     ports = board["ports"]
@@ -55,7 +68,7 @@ def expose(board: dict[str, Any]) -> int:
         members = {name: f"{prefix}{name.upper()}" for name in signature.members}
         connected = {name: pin for name, pin in members.items() if pin in pins}
         if not any(directions[pin] == "output" for pin in connected.values()):
-            continue  # nothing reads what it says: its inputs are tied low
+            continue  # unused: none of its outputs is connected
         hp_ports += port.startswith("hp")
         for name, pin in connected.items():
             ports[f"{port}_{name}"] = {"direction": OPPOSITE[directions[pin]], "bits": pins[pin]}
@@ -70,6 +83,6 @@ def expose(board: dict[str, Any]) -> int:
         "port_directions": {"I": "input", "O": "output"},
         "connections": {"I": [reset], "O": pins["FCLKRESETN"][:1]},
     }
-    for name in ports:  # a net inside may have the name of what is now a port
+    for name in ports:  # a net may have the name of a new port
         board["netnames"].pop(name, None)
     return hp_ports

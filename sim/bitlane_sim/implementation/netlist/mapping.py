@@ -1,7 +1,7 @@
-"""From the accelerator's Verilog to a netlist of 7-series cells, and from a netlist to Verilog that runs.
+"""Map Verilog to a netlist of 7-series cells, and a netlist to Verilog for the simulator.
 
-The cells' models are ours (`cells/*.v`): what AMD's user guides say of them, without delays. A cell that has no model,
-a parameter that a model does not have, or a mode that it refuses ends the build or the run with an error.
+`cells/*.v` models the cells by AMD's user guides, without delays. A cell without a model, a parameter that a model does
+not have, or an unsupported mode ends the build or the run with an error.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ CELLS = sorted(Path(__file__).with_name("cells").glob("*.v"))
 
 
 def synthesise(source: Path, top: str = TOP) -> Path:
-    """The netlist of Verilog's module `top`, as Yosys' JSON, made once for each content and Yosys; about two minutes.
+    """Return the netlist of module `top` as Yosys' JSON, made once for each content and version of Yosys.
 
-    Raises BitlaneError where Yosys is missing or fails.
+    It takes about two minutes. Raises BitlaneError if Yosys is missing or fails.
     """
     script = f"read_verilog source.v; {MAP} -top {top}; write_json netlist.json"
 
@@ -39,9 +39,9 @@ def synthesise(source: Path, top: str = TOP) -> Path:
 
 
 def simulation(netlist: Path, top: str = TOP) -> Path:
-    """Verilog of a netlist in Yosys' JSON, with models of its cells; the module `top` keeps its ports.
+    """Return the Verilog of a netlist in Yosys' JSON with models of its cells; the module `top` keeps its ports.
 
-    Raises DataError for a file that is no netlist, or has no such module, and BitlaneError where Yosys is missing.
+    Raises DataError if the file is not a netlist or has no such module, and BitlaneError if Yosys is missing.
     """
     modules_of(netlist, top)
     content = netlist.read_bytes()
@@ -58,16 +58,16 @@ def simulation(netlist: Path, top: str = TOP) -> Path:
 
 
 def modules_of(netlist: Path, top: str) -> dict[str, Any]:
-    """The modules of a netlist, by name, of which `top` is one. Raises DataError as `simulation`."""
+    """Return the modules of a netlist by name; one is `top`. Raises DataError as in `simulation`."""
     try:
         modules: dict[str, Any] = json.loads(netlist.read_bytes())["modules"]
     except OSError as error:
         raise DataError(f"{netlist}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{netlist} is no netlist: it must be what Yosys' write_json wrote") from error
+        raise DataError(f"{netlist} is not a netlist: it must be the output of Yosys' write_json") from error
     if top not in modules:
         found = ", ".join(name for name, module in modules.items() if "blackbox" not in module["attributes"])
-        raise DataError(f"{netlist} has no module {top}, but {found or 'none'}")
+        raise DataError(f"{netlist} has no module {top}; its modules: {found or 'none'}")
     return modules
 
 

@@ -1,4 +1,4 @@
-"""What of the accelerator a series of runs has used, and what they still miss."""
+"""The modes of the accelerator that a series of runs has used, and those that it has not."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from bitlane.contract.layout import DIGIT_BITS
 from bitlane.contract.modes import Loss, Prox
 from bitlane.driver.job import Job
 
-PRECISIONS = 3  # at least
+PRECISIONS = 3  # minimum
 SAMPLING = {True: "double", False: "single"}
 
 
 def bits(job: Job) -> int:
-    """Stored bits of a feature."""
+    """Return the stored bits of a feature."""
     return DIGIT_BITS * job.geometry.digits
 
 
 def missing(jobs: Iterable[Job]) -> list[str]:
-    """The modes that none of these jobs has, by name: each loss, prox, staleness, sampling, and three precisions."""
+    """Return the modes that no job has: each loss, prox, staleness and sampling, and three precisions."""
     wanted = {
         *(f"loss {loss.name}" for loss in Loss),
         *(f"prox {prox.name}" for prox in Prox),

@@ -61,14 +61,14 @@ def test_each_feature_knows_its_line() -> None:
         ("A.B[3:0 = 4'b0", "is not FASM"),
         ("A.B C.D", "is not FASM"),
         ("x" * 200 + "!", r"line 2: 'x{77}\.\.\.' is not FASM"),
-        ("A", "names no feature"),
-        ("A.B[0:3] = 1", r"A\.B\[0:3\] has its ends exchanged"),
+        ("A", "has no feature; expected TILE.FEATURE"),
+        ("A.B[0:3] = 1", r"A\.B\[0:3\] has its limits in the wrong order"),
         ("A.B[3:0]", r"A\.B\[3:0\] has no value"),
         ("A.B[3:0] = 5'b10000", "more than its 4 bits"),
         ("A.B[3:0] = 2'b100", "more than its"),
         ("A.B = 2", "more than its 1 bits"),
-        ("A.B[3:0] = 4'b0012", "'0012' is no number of base 2"),
-        ("A.B[3:0] = 4'b_", "'_' is no number of base 2"),
+        ("A.B[3:0] = 4'b0012", "'0012' is not a number of base 2"),
+        ("A.B[3:0] = 4'b_", "'_' is not a number of base 2"),
     ],
 )
 def test_what_is_refused(line: str, message: str) -> None:

@@ -69,7 +69,7 @@ def test_another_bitstream_is_noticed(programs: Tools, tmp_path: Path) -> None:
     forgetful = tmp_path / "xc7frames2bit"
     forgetful.write_text(f'#!/bin/sh\nsed -i 1d top.frm\nexec {programs.frames2bit} "$@"\n')
     forgetful.chmod(0o755)
-    with pytest.raises(BitlaneError, match=r"does not hold what was routed: word \d+ of frame 0x00"):
+    with pytest.raises(BitlaneError, match=r"the bitstream differs from the routed design: word \d+ of frame 0x00"):
         flow.pack("small", BOARD, dataclasses.replace(programs, frames2bit=str(forgetful)), tmp_path)
 
 

@@ -109,7 +109,7 @@ def test_a_part_that_is_not_there(root: Path) -> None:
 def test_a_bit_that_is_none(tmp_path: Path) -> None:
     root = write_database(tmp_path)
     (root / "segbits_cfg.db").write_text("CFG.ALWAYS_ON <const0>\n")
-    with pytest.raises(BitlaneError, match=r"segbits_cfg\.db: '<const0>' is no bit"):
+    with pytest.raises(BitlaneError, match=r"segbits_cfg\.db: '<const0>' is not a bit; bits look like 28_15"):
         made(root, "")
 
 
@@ -149,9 +149,9 @@ def test_what_bitread_prints_is_compared() -> None:
     assert difference(wanted, from_bitread(read_back(whole))) is None
     assert difference(wanted, {0x400000: [0] * 101}) == "frame 0x00400100 is missing"
     flipped = {0x400000: [0, 0, 4, *[0] * 98], **wanted}
-    assert difference(wanted, flipped) == "word 2 of frame 0x00400000 is 0x00000004 where 0x00000000 was wanted"
+    assert difference(wanted, flipped) == "word 2 of frame 0x00400000 is 0x00000004 instead of 0x00000000"
     lost = {0x400000: [0] * 101, 0x400100: [0] * 101}
-    assert difference(wanted, lost) == "word 0 of frame 0x00400100 is 0x00000000 where 0x00000007 was wanted"
+    assert difference(wanted, lost) == "word 0 of frame 0x00400100 is 0x00000000 instead of 0x00000007"
 
 
 @pytest.mark.parametrize("text", [".frame 0x00000000\n00000000 \n", "Error\n", "x\n.frame 0x0\n" + "00000000 " * 101])

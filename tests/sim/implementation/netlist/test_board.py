@@ -68,12 +68,12 @@ def test_the_processing_systems_pins_are_ports(netlist: Path, seed: int) -> None
 @pytest.mark.parametrize("count", [0, 2])
 def test_a_board_has_one_processing_system(count: int) -> None:
     board = {"cells": {f"ps{i}": {"type": "PS7"} for i in range(count)}}
-    with pytest.raises(DataError, match=f"has {count} PS7, and should have one"):
+    with pytest.raises(DataError, match=f"has {count} cells of type PS7; it needs 1"):
         expose(board)
 
 
 def test_the_accelerator_alone_is_no_board(tmp_path: Path) -> None:
     path = tmp_path / "core.json"
     path.write_text(json.dumps({"modules": {"bitlane_accelerator": {"attributes": {}}}}))
-    with pytest.raises(DataError, match="has no module bitlane_zynq, but bitlane_accelerator"):
+    with pytest.raises(DataError, match="has no module bitlane_zynq; its modules: bitlane_accelerator"):
         fabric(path)
