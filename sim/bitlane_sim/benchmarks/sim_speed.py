@@ -23,7 +23,7 @@ from bitlane.contract.state import ModelState
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane_sim.cocotb.recording import record
-from bitlane_sim.cocotb.runner import run_bench, why_not
+from bitlane_sim.cocotb.runner import run_bench, unavailable_reason
 from bitlane_sim.rtl.build import TOP, verilog
 from bitlane_sim.rtl.device import RtlDevice
 
@@ -31,7 +31,7 @@ REPEATS = 3
 
 
 @dataclass(frozen=True)
-class Speed:
+class SimulationSpeed:
     """Simulated cycles and their seconds."""
 
     name: str
@@ -62,7 +62,7 @@ def training(epochs: int) -> Job:
     )
 
 
-def device_speed(job: Job) -> Speed:
+def device_speed(job: Job) -> SimulationSpeed:
     """Return the fastest of `REPEATS` runs of the driver on the device."""
     with RtlDevice() as device:
         accelerator = Driver(device)
@@ -70,11 +70,13 @@ def device_speed(job: Job) -> Speed:
         for _ in range(REPEATS):
             cycles, begin = device.counters.cycles, time.perf_counter()
             accelerator.run(job)
-            speeds.append(Speed("this simulator", device.counters.cycles - cycles, time.perf_counter() - begin))
+            speeds.append(
+                SimulationSpeed("this simulator", device.counters.cycles - cycles, time.perf_counter() - begin)
+            )
     return max(speeds, key=lambda speed: speed.rate)
 
 
-def cocotb_speed(job: Job) -> Speed:
+def cocotb_speed(job: Job) -> SimulationSpeed:
     """Return the fastest of `REPEATS` runs under cocotb."""
     speeds = []
     for _ in range(REPEATS):
@@ -84,13 +86,13 @@ def cocotb_speed(job: Job) -> Speed:
             environment = {"BENCH_FOLDER": name, "BENCH_PAUSES": "0"}
             run_bench(verilog(), TOP, "bitlane_sim.cocotb.replay", folder, 1, environment, fast=True)
             result = json.loads((folder / "timed.json").read_text())
-        speeds.append(Speed("cocotb, cocotbext-axi", round(result["cycles"]), result["seconds"]))
+        speeds.append(SimulationSpeed("cocotb, cocotbext-axi", round(result["cycles"]), result["seconds"]))
     return max(speeds, key=lambda speed: speed.rate)
 
 
 def main() -> None:
     """Print both rates and their ratio."""
-    reason = why_not()
+    reason = unavailable_reason()
     ours = device_speed(training(epochs=200))
     print(ours, flush=True)
     if reason:

@@ -94,13 +94,13 @@ def random_plan(chosen: Random) -> ReadPlan:
 class ReaderBench:
     """The reader with its memory and a consumer of its beats; checks the invariants in every cycle."""
 
-    def __init__(self, dut: Any, plan: ReadPlan, chosen: Random, hungry: bool = True):
+    def __init__(self, dut: Any, plan: ReadPlan, chosen: Random, accepting: bool = True):
         self.dut = dut
         self.plan = plan
         self.memory = Memory()
-        self.hungry = hungry
+        self.accepting = accepting
         self.taken: tuple[list[int], list[int]] = ([], [])
-        self.asked = [0, 0]
+        self.requested = [0, 0]
         self.bursts = 0
         self.in_flight = 0
         self.accepted = 0
@@ -147,8 +147,8 @@ class ReaderBench:
         if valid and new_burst:
             stream = int(dut.axi_arid.value)
             self.bursts += 1
-            self.asked[stream] += int(dut.axi_arlen.value) + 1
-            assert self.asked[stream] - len(self.taken[stream]) <= CONFIG.fifo_beats, (
+            self.requested[stream] += int(dut.axi_arlen.value) + 1
+            assert self.requested[stream] - len(self.taken[stream]) <= CONFIG.fifo_beats, (
                 "more beats requested than the FIFO holds"
             )
         assert dut.axi_rready.value
@@ -163,7 +163,7 @@ class ReaderBench:
             valid, ready = (getattr(self.dut, f"beats_{i}_{name}") for name in ("valid", "ready"))
             if valid.value and ready.value:
                 self.taken[i].append(int(getattr(self.dut, f"beats_{i}_payload").value))
-            ready.value = self.hungry and not next(gaps)
+            ready.value = self.accepting and not next(gaps)
 
     async def until(self, done: Any, what: str) -> None:
         for _ in range(TIMEOUT):
@@ -201,7 +201,7 @@ async def a_broken_beat(dut: Any) -> None:
     await bench.start()
     await bench.until(lambda: bool(dut.response.value), "the error")
     dut.enable.value = 0
-    bench.hungry = False
+    bench.accepting = False
     await RisingEdge(dut.clk)
     await RisingEdge(dut.clk)
     bursts = bench.bursts
@@ -209,7 +209,7 @@ async def a_broken_beat(dut: Any) -> None:
     await ClockCycles(dut.clk, 50)
     assert dut.idle.value
     assert bench.bursts == bursts, "requested more after the error"
-    assert sum(bench.asked) == bench.accepted, "beats are still in flight"
+    assert sum(bench.requested) == bench.accepted, "beats are still in flight"
     assert int(dut.response.value) == SLVERR
 
 

@@ -72,7 +72,7 @@ class ReplayBench:
         return np.frombuffer(bytes(self.memory.read(0, CAPACITY)), np.uint64)
 
 
-async def look_around(bench: ReplayBench, chosen: Random) -> None:
+async def read_at_random(bench: ReplayBench, chosen: Random) -> None:
     """Read random registers while the accelerator runs."""
     while True:
         await bench.read(chosen.choice(list(REGISTERS)))
@@ -89,7 +89,7 @@ async def same_as_recorded(dut: Any) -> None:
     bench = ReplayBench(dut, disturbed=True)
     await bench.reset()
     for again in (False, True):
-        reader = cocotb.start_soon(look_around(bench, Random(random.getrandbits(64)))) if again else None
+        reader = cocotb.start_soon(read_at_random(bench, Random(random.getrandbits(64)))) if again else None
         await bench.run(recording)
         if reader:
             reader.cancel()

@@ -120,7 +120,7 @@ def _environment(flags: str) -> Iterator[None]:
         os.environ.update(before)
 
 
-def why_not() -> str:
+def unavailable_reason() -> str:
     """Return the reason why cocotb cannot run here, or ""."""
     try:
         import find_libpython

@@ -53,7 +53,7 @@ HEADINGS = ("configuration", "LUT", "FF", "BRAM36", "DSP", "MHz xc7z020", "MHz E
 
 
 @dataclass
-class Figures:
+class SynthesisFigures:
     """Area and speed of a configuration: cells of a 7-series chip, and MHz by static timing if it was placed."""
 
     lut: int
@@ -64,13 +64,13 @@ class Figures:
     ecp5_mhz: float | None = None
 
 
-def area(cells: dict[str, int]) -> Figures:
+def area(cells: dict[str, int]) -> SynthesisFigures:
     """Return the area from Yosys' counts of 7-series cells; distributed RAM and shift registers count as LUTs."""
 
     def count(pattern: str) -> int:
         return sum(number for name, number in cells.items() if re.fullmatch(pattern, name))
 
-    return Figures(
+    return SynthesisFigures(
         lut=count(r"LUT[1-6]|SRL.*|INV") + 4 * count(r"RAM32M|RAM64M") + 2 * count(r"RAM64X1D|RAM32X1D"),
         ff=count(r"FD[RSCP]E(_1)?"),
         bram36=count(r"RAMB36E1") + count(r"RAMB18E1") / 2,
@@ -78,7 +78,7 @@ def area(cells: dict[str, int]) -> Figures:
     )
 
 
-def synthesise(config: AcceleratorConfig, folder: Path) -> Figures:
+def synthesise(config: AcceleratorConfig, folder: Path) -> SynthesisFigures:
     """Return the area of the accelerator by Yosys."""
     generate(config, folder / "core.v")
     run_tool(
@@ -137,7 +137,7 @@ def frequency(log: str) -> float:
     return float(found[-1])
 
 
-def table(figures: dict[str, Figures], before: dict[str, Figures]) -> list[list[str]]:
+def table(figures: dict[str, SynthesisFigures], before: dict[str, SynthesisFigures]) -> list[list[str]]:
     """Return the cells of the table; brackets have the earlier value of a changed figure."""
     rows = [list(HEADINGS)]
     for name, now in figures.items():
@@ -174,10 +174,10 @@ def run_tool(*command: str, folder: Path) -> str:
     return done.stdout + done.stderr
 
 
-def _load(path: Path) -> dict[str, Figures]:
+def _load(path: Path) -> dict[str, SynthesisFigures]:
     if not path.exists():
         return {}
-    return {name: Figures(**figures) for name, figures in json.loads(path.read_text()).items()}
+    return {name: SynthesisFigures(**figures) for name, figures in json.loads(path.read_text()).items()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -16,7 +16,7 @@ from bitlane.contract.registers import CONTROL_START, REGISTERS
 from bitlane_sim.implementation.bitstream.hwh import RANGE
 from bitlane_sim.rtl.device import RtlBuffer, RtlDevice
 
-from .boards import Kind, config_in
+from .boards import BoardKind, config_in
 from .intc import InterruptController
 
 CONTROL = REGISTERS["control"].offset
@@ -44,7 +44,7 @@ class Hardware:
 
     Parameters
     ----------
-    kind : Kind
+    kind : BoardKind
         The board.
     capacity_bytes : int
         Size of the memory for buffers.
@@ -59,7 +59,7 @@ class Hardware:
         Time spent in the simulator.
     """
 
-    def __init__(self, kind: Kind, capacity_bytes: int = 32 << 20):
+    def __init__(self, kind: BoardKind, capacity_bytes: int = 32 << 20):
         self.kind = kind
         self.capacity_bytes = capacity_bytes
         self.rtl: RtlDevice | None = None

@@ -14,7 +14,7 @@ from bitlane_sim.implementation.bitstream.hwh import ZYNQ, ZYNQ_ULTRASCALE, Syst
 
 
 @dataclass(frozen=True)
-class Kind:
+class BoardKind:
     """A kind of board.
 
     Parameters
@@ -42,7 +42,7 @@ class Kind:
 
 
 # The I/O PLL's feedback divisors: 33.333 MHz * 30 on Zynq-7000 (UG585), 33.333 MHz * 45 on UltraScale+ (UG1087).
-PYNQ_Z2 = Kind(
+PYNQ_Z2 = BoardKind(
     name="Pynq-Z2",
     system=ZYNQ,
     arch="armv7l",
@@ -50,7 +50,7 @@ PYNQ_Z2 = Kind(
     clocks={0xF800_0108: 30 << 12, **{0xF800_0170 + 0x10 * i: 1 << 20 | 10 << 8 for i in range(4)}},
     config=AcceleratorConfig(address_bits=32),
 )
-ZCU104 = Kind(
+ZCU104 = BoardKind(
     name="ZCU104",
     system=ZYNQ_ULTRASCALE,
     arch="aarch64",
@@ -61,7 +61,7 @@ ZCU104 = Kind(
 
 
 def write_overlay(
-    kind: Kind,
+    kind: BoardKind,
     folder: Path,
     divisors: tuple[int, int] = (10, 1),
     name: str = "bitlane",
@@ -72,7 +72,7 @@ def write_overlay(
 
     Parameters
     ----------
-    kind : Kind
+    kind : BoardKind
         The board.
     folder : Path
         Folder of both files.

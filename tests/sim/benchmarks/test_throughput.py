@@ -1,4 +1,4 @@
-"""Cycles on the RTL: how close to the layout bound, also where beats are short; how soon an updated model is read."""
+"""Cycles on the RTL: efficiency against the layout bound, also with a slow memory, and latency of an update."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def rtl():
 
 
 @pytest.mark.parametrize("digits", [1, 2, 5, 16])
-def test_an_updated_model_is_read_soon(digits):
-    """Last beat of a batch taken, to the first digit that reads the new model: 20 cycles, one more a further digit.
+def test_latency_to_the_updated_model(digits):
+    """From the last beat of a batch to the first digit with the new model: 20 cycles, 1 more for each further digit.
 
     The same four rows as one batch, and as two between which no label is read.
     """
@@ -63,15 +63,15 @@ def test_efficiency(rtl, shape, staleness, least):
 
 @pytest.fixture(scope="module")
 def tables():
-    """Return a device that no other test builds. The cycles of table lanes: tests/sim/equivalence/test_exact.py."""
+    """A device with table lanes, whose tests are slow; `tests/sim/equivalence/test_exact.py` has quick ones."""
     with RtlDevice(throughput.TABLE, timing=TIMING) as device:
         yield device
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("base_bits", [1, 2, 3])
-def test_an_updated_model_is_read_soon_with_tables(tables, base_bits):
-    """28 cycles, one more for each further word of the first chunk, as of digits."""
+def test_latency_to_the_updated_model_with_tables(tables, base_bits):
+    """28 cycles, and 1 for each further word of the first chunk."""
     cycles = []
     for batch in (4, 2):
         base_digits, half = divmod(base_bits, 2)
@@ -89,43 +89,43 @@ def test_an_updated_model_is_read_soon_with_tables(tables, base_bits):
     [(4, 1, 0.98), (4, 0, 0.98), (5, 1, 0.98), (5, 0, 0.98), (3, 1, 0.75)],
 )
 def test_efficiency_of_tables(tables, bits, staleness, least):
-    """With three bits the draw words are two of three, and take two cycles each."""
+    """With three bits, two of three words are draw words, which take two cycles each."""
     geometry = geometry_of((784, bits, 64), table=True)
     cycles = measured_cycles(tables, geometry, staleness, TIMING)
     assert least <= geometry.layout_bound / cycles <= 1
 
 
 @pytest.mark.parametrize("shape", [(90, 2, 64), (784, 4, 64)])
-def test_a_memory_short_of_beats_is_used(rtl, shape):
-    """Three beats in four cycles, at random: 0.97 of them carry samples, starting and storing included."""
+def test_efficiency_of_a_slow_memory(rtl, shape):
+    """At three random beats in four cycles, 0.97 of the beats carry samples, start and end included."""
     [(*_, offered, used)] = short_memory_rows(rtl, [shape], 1)
     assert 0.74 < float(offered) < 0.76
     assert 0.97 <= float(used) <= 1
 
 
-def test_cycles_that_were_not_predicted_are_refused(rtl):
+def test_unpredicted_cycles_are_an_error(rtl):
     rtl.disturb(Disturbance(stall_r=0.5))
     with pytest.raises(DeviceError, match="epochs end at"):
         measured_cycles(rtl, geometry_of((64, 4, 16)), 1, TIMING)
     rtl.disturb(Disturbance())
 
 
-def test_reasons_name_what_a_shape_waits_for():
+def test_reasons_for_a_slow_shape():
     assert "rows are at least 3 cycles apart" in why_slow(geometry_of((64, 2, 64)), 1)
     assert "then 19 cycles" in why_slow(geometry_of((90, 2, 16)), 0)
     assert "12 beats is shorter than the 20" in why_slow(geometry_of((90, 2, 4)), 1)
     assert "than the 23" in why_slow(geometry_of((90, 2, 32), 8), 1)
 
 
-def test_wider_ports_take_more_rows():
-    """Batches of 64 that are longer than the way to a model and back: 8 times the rows a cycle within 3 %."""
+def test_wider_ports_process_more_rows():
+    """Batches of 64 rows that are longer than the update: 8 times the rows per cycle within 3 %."""
     rows = list(throughput.width_rows([64]))
     assert len(rows) == len(throughput.FEATURES) * len(throughput.BITS)
     assert all(0.97 * 8 <= float(ratio) <= 8 for *_, ratio, _ in rows)
 
 
 def test_the_smallest_batches():
-    """Staleness 1: batches longer than the way to a model and back; none, where rows are too short to follow."""
+    """With staleness 1 batches are longer than the update; for short rows no batch is large enough."""
     least = throughput.least_batch(90, 4, 1, 1)
     assert least is not None and 20 < least * geometry_of((90, 4, least)).row_words <= 26
     assert throughput.least_batch(64, 2, 1, 1) is None
@@ -133,7 +133,7 @@ def test_the_smallest_batches():
     assert throughput.least_batch(784, 4, 8, 1) == 8
 
 
-def test_shapes_have_whole_batches():
+def test_shapes_have_complete_batches():
     for shape in throughput.shapes(throughput.FEATURES, throughput.BITS, [16, 64]):
         geometry = geometry_of(shape, 8)
         assert geometry.rows % geometry.batch == 0

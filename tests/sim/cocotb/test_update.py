@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from tests.helpers.testbenches import run_block
 
-from bitlane_sim.cocotb.runner import why_not
+from bitlane_sim.cocotb.runner import unavailable_reason
 from bitlane_sim.cocotb.variant import small
 
 
 @pytest.mark.slow  # compiles the block; `tests/hw/datapath` simulates it without a compiler
-@pytest.mark.skipif(bool(why_not()), reason=why_not())
+@pytest.mark.skipif(bool(unavailable_reason()), reason=unavailable_reason())
 @pytest.mark.parametrize("width", [64, 128])
 def test_update(tmp_path: Path, seed: int, width: int) -> None:
     from bitlane_sim.cocotb.update_stage import UpdateStage

@@ -32,13 +32,13 @@ def bench(request):
 
 @pytest.mark.parametrize("runs", RUNS)
 def test_random_runs(bench, seed, runs):
-    """Features 1 to 512, all digits, modes, partial batches and groups, stalls; what differs names its seed."""
+    """1 to 512 features, all digits and modes, partial batches and beats, stalls; a difference has its seed."""
     wrong = [found for i in range(runs) if (found := bench.run(seed + i))]
     assert wrong == []
 
 
-def test_a_changed_bit_is_seen(bench, seed):
-    """The comparison can fail: one bit of one label changed in the RTL's memory alone."""
+def test_a_changed_bit_is_detected(bench, seed):
+    """The comparison can fail: one bit of one label differs in the memory of the RTL."""
     rng = np.random.default_rng(seed)
     variant = bench.variant(rng)
     job = random_job(rng, variant.config)
@@ -65,7 +65,7 @@ def test_a_changed_bit_is_seen(bench, seed):
 @pytest.mark.parametrize("config", TESTED, ids=name)
 @pytest.mark.parametrize("latency", [1, 2, 15, 61, 99, 150])
 def test_cycles_at_any_latency(seed, config, latency):
-    """Cycles are predicted for every latency that the prefetch buffers cover, one batch an epoch included."""
+    """Cycles match the prediction for every latency that the prefetch buffers cover, also with one batch per epoch."""
     rng = np.random.default_rng(seed)
     timing = MemoryTiming(latency, int(rng.choice([1, 2, 3, rng.integers(1, 90)])))
     bench = EquivalenceRig([config], timings=[timing])
@@ -80,7 +80,7 @@ def test_cycles_at_any_latency(seed, config, latency):
     [(16384, 4, 0), (16384, 7, 0), (8192, 15, 1)],
 )
 def test_largest_model(seed, features, digits, staleness):
-    """The default build: all its features at s = 8, at the longest row that it takes, and with two models."""
+    """The default build with all features at s = 8, at its longest row, and with two models."""
     config = AcceleratorConfig()
     variant = Variant(config, MemoryTiming())
     bench = EquivalenceRig([config], 64 << 20, [variant.timing])

@@ -22,7 +22,7 @@ def table(seed: int, rows: int = 300, n: int = 45) -> tuple[np.ndarray, np.ndarr
 
 
 def classes(y: np.ndarray) -> np.ndarray:
-    """Three, of unequal sizes."""
+    """Return three classes of unequal sizes."""
     return np.digitize(y, np.quantile(y, [0.3, 0.7]))
 
 
@@ -107,7 +107,7 @@ def test_levels_in_tables(seed, settings, capacity):
 )
 @pytest.mark.parametrize("config", DIGIT_LANES, ids=lambda config: f"{config.width}x{config.outputs}")
 def test_classifier_of_three_classes(seed, settings, config):
-    """As many classes at a time as there are outputs, and as many rows as there are columns."""
+    """Several classes per pass with several outputs, several rows per beat with a wide port."""
     X, y = table(seed)
     found = []
     for device in devices(config, 1 << 20):
@@ -119,8 +119,8 @@ def test_classifier_of_three_classes(seed, settings, config):
         assert found[0]["passes"] == -(-3 // config.outputs)
 
 
-def test_a_fit_goes_on_elsewhere(seed):
-    """Two epochs on the RTL and two more on the emulator are four on the RTL."""
+def test_a_fit_continues_on_another_device(seed):
+    """Two epochs on the RTL and two on the emulator have the bits of four on the RTL."""
     X, y = table(seed)
     settings = {"loss": "log_loss", "penalty": "l2", "alpha": 1e-3, "decay": 0.9, "random_state": seed}
     whole = SGDClassifier(**settings, epochs=4, device="rtl").fit(X, classes(y))
@@ -132,7 +132,7 @@ def test_a_fit_goes_on_elsewhere(seed):
 
 
 def test_command_line(seed, tmp_path, capsys):
-    """`bitlane train` on a table leaves the same records, but for the device and the time it took."""
+    """`bitlane train` writes the same records on both, except the device and the time."""
     X, y = table(seed, rows=60, n=5)
     source = tmp_path / "table.csv"
     np.savetxt(source, np.column_stack([X, y]), delimiter=",", header="a,b,c,d,e,y", comments="")

@@ -1,4 +1,4 @@
-"""The accelerator behind a Zynq-7000's AXI3 ports: the reference's bits, whatever the ports do, and at what speed."""
+"""The accelerator behind the AXI3 ports of a Zynq-7000: bits of the reference, cycles, errors, and rules of AXI3."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pair(request: pytest.FixtureRequest) -> Iterator[ZynqRig]:
 
 
 def test_random_runs(pair: ZynqRig, seed: int) -> None:
-    """All modes, sizes and partial batches, half of them with stalls and skewed ports."""
+    """All modes and sizes, partial batches; half of the runs have stalls and skewed ports."""
     wrong = {}
     for number in range(seed, seed + RUNS):
         rng = np.random.default_rng(number)
@@ -45,7 +45,7 @@ def test_random_runs(pair: ZynqRig, seed: int) -> None:
 
 
 def test_cycles_on_one_port(pair: ZynqRig, seed: int) -> None:
-    """One port is a memory whose answers take two cycles longer, both ways: predicted to the cycle."""
+    """One port adds two cycles to reads and writes: cycles match the prediction."""
     if pair.config.width != 64:
         pytest.skip("of one port")
     slower = MemoryTiming(TIMING.read_latency + READ_DELAY[64], TIMING.write_latency + 2)
@@ -57,7 +57,7 @@ def test_cycles_on_one_port(pair: ZynqRig, seed: int) -> None:
 
 @pytest.mark.parametrize("bits", [4, 16])
 def test_cycles_of_a_long_run(pair: ZynqRig, bits: int) -> None:
-    """One port or two, whole bursts: within 2 % of one port as wide."""
+    """With one or two ports and full bursts: within 2 % of one port of the same width."""
     job = timed_job(128, bits, pair.config, rows=256)
     got, wrong = pair.run(job)
     assert wrong == []
@@ -67,7 +67,7 @@ def test_cycles_of_a_long_run(pair: ZynqRig, bits: int) -> None:
 
 @pytest.mark.parametrize(("error", "code"), [("slave", ErrorCode.READ_SLAVE), ("decode", ErrorCode.READ_DECODE)])
 def test_a_failed_word_ends_the_run(pair: ZynqRig, seed: int, error: str, code: ErrorCode) -> None:
-    """Of any port, wherever it is; and the next run is right."""
+    """A read error at any beat of any port ends the run, and the next run is correct."""
     rng = np.random.default_rng(seed)
     for _ in range(5):
         job = timed_job(100, 4, pair.config)
@@ -86,7 +86,7 @@ def test_a_failed_write_ends_the_run(pair: ZynqRig) -> None:
     assert raised.value.code == ErrorCode.WRITE_SLAVE
 
 
-def test_what_does_not_fit_is_not_built() -> None:
+def test_an_unsupported_width_is_an_error() -> None:
     with pytest.raises(ValueError, match="width=256"):
         build_fabric(AcceleratorConfig(width=256, address_bits=32))
 
@@ -99,7 +99,7 @@ BROKEN = [("GP_ID", 1), ("GP_ID", 2), ("GP_LAST", 3), ("W_ID", 4), ("AR_ATTRIBUT
 
 @pytest.fixture(scope="module")
 def mischief(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The simulator of the small master behind AXI3 ports, which breaks their rules on request."""
+    """Return the simulator of the small master behind AXI3 ports, which breaks their rules on request."""
     source = tmp_path_factory.mktemp("mischief") / "mischief_zynq.v"
     names = ("mischief.v", "mischief_zynq.v")
     source.write_text("".join((HELPERS / name).read_text() for name in names))
@@ -107,7 +107,7 @@ def mischief(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def copy(library: Path, fault: int) -> tuple[int, np.ndarray]:
-    """One run of the small master; its status, and the memory afterwards."""
+    """Run the small master once. Return its status, and the memory afterwards."""
     words = np.arange(256, dtype=np.uint64)
     harness = Harness(library, words, BASE, MemoryTiming())
     try:
@@ -126,7 +126,7 @@ def copy(library: Path, fault: int) -> tuple[int, np.ndarray]:
         harness.close()
 
 
-def test_a_master_that_obeys(mischief: Path) -> None:
+def test_a_correct_master_breaks_no_rule(mischief: Path) -> None:
     status, words = copy(mischief, 0)
     assert status == 2
     assert np.array_equal(words[128 : 128 + 32], np.arange(32))

@@ -1,4 +1,4 @@
-"""The build: cached by content, safe for several processes, clear about what is missing."""
+"""The build is cached by content, safe with several processes, and names missing tools."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """What has been compiled so far, with a compiler that takes no time."""
+    """The list of compiled sources, with a compiler that takes no time."""
     done: list[Path] = []
 
     def compile_nothing(source: Path, _tools: toolchain.Toolchain, work: Path) -> Path:
@@ -57,7 +57,7 @@ def test_built_once_for_each_content(
 
 
 @pytest.mark.parametrize("what", ["VERILATOR_FLAGS", "COMPILER_FLAGS", "LINKER_FLAGS"])
-def test_flags_belong_to_the_content(
+def test_flags_are_part_of_the_hash(
     cache: Path, compiled: list[Path], what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = build.build_verilog(SOURCE)
@@ -65,7 +65,7 @@ def test_flags_belong_to_the_content(
     assert build.build_verilog(SOURCE) != first
 
 
-def test_every_file_of_the_harness_belongs_to_the_content(
+def test_every_file_of_the_harness_is_part_of_the_hash(
     cache: Path, compiled: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = {build.build_verilog(SOURCE)}
@@ -79,7 +79,7 @@ def test_every_file_of_the_harness_belongs_to_the_content(
 
 
 def test_the_harness_includes_only_its_own_headers() -> None:
-    """A header that the content leaves out would change a simulator without its being built again."""
+    """Otherwise a change of a header would not lead to a new build."""
     included = {name for part in build.harness_sources() for name in re.findall(r'#include "(.*)"', part.read_text())}
     own = {part.name for part in build.harness_sources()}
     assert included - own == {"Vtop.h", "verilated.h", "verilated_cov.h"}
@@ -143,7 +143,7 @@ def test_missing_amaranth_is_named(cache: Path, monkeypatch: pytest.MonkeyPatch)
         build.build()
 
 
-def test_environment_does_not_depend_on_the_users() -> None:
+def test_environment_is_independent_of_the_users() -> None:
     tools = toolchain.find()
     environment = tools.environment()
     assert environment["VERILATOR_ROOT"] == str(tools.root)

@@ -1,4 +1,4 @@
-"""The device: registers, polling, and buffers whose host copy is not the device's memory."""
+"""The device: registers, polling, and buffers with separate copies on host and device."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_polls_grow_and_shrink_again(device: RtlDevice) -> None:
     assert device.counters.cycles - before < FIRST_POLL + 20
 
 
-def test_a_flush_that_is_missing_shows(device: RtlDevice) -> None:
+def test_a_missing_flush_is_visible(device: RtlDevice) -> None:
     source, target = device.allocate(128), device.allocate(128)
     source.array[:] = 7
     start(device, source.device_address, target.device_address, 1, 1)
@@ -106,7 +106,7 @@ def test_exhaustion_names_the_sizes_and_freeing_helps(device: RtlDevice) -> None
     second.free()
 
 
-def test_freed_and_foreign_buffers_are_refused(device: RtlDevice, mischief: Mischief) -> None:
+def test_freed_and_foreign_buffers_are_errors(device: RtlDevice, mischief: Mischief) -> None:
     buffer = device.allocate(8)
     with (
         RtlDevice(capacity_bytes=PAGE, library=mischief(64)) as other,

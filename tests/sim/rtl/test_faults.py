@@ -1,4 +1,4 @@
-"""Errors, aborts and resets at any moment of a run: the right code, and the next run is right."""
+"""Errors, aborts and resets in any cycle of a run: the correct error code, and a correct next run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def bench(request):
 
 
 class Interrupted:
-    """A device to which something happens some cycles after the start of a run."""
+    """A device with an abort or a reset some cycles after the start of a run."""
 
     def __init__(self, device, cycles: int, happening: str):
         self._device, self._cycles, self._happening = device, cycles, happening
@@ -54,14 +54,14 @@ def small_job(rng: np.random.Generator, variant: Variant) -> Job:
 
 
 def moment(rng: np.random.Generator, job: Job) -> int:
-    """A cycle of a run: anywhere, or near its beginning or its end, where the phases are short."""
+    """Return a cycle of a run: a random one, or one near the start or the end, where the phases are short."""
     cycles = predict(job.geometry, job.epochs, job.snapshots, job.state.settings.staleness).cycles
     choices = (rng.integers(cycles), rng.integers(40), max(0, cycles - int(rng.integers(80))))
     return int(choices[rng.integers(3)])
 
 
 def bursts(job: Job) -> int:
-    """About as many read bursts as the run has."""
+    """Return about the number of read bursts of a run."""
     return predict(job.geometry, job.epochs, job.snapshots).beats // 16 + 1
 
 
@@ -111,7 +111,7 @@ def test_error_response(bench, seed, side, error):
 
 
 def test_read_outside_memory(bench, seed):
-    """A region that ends outside: what is there is read, the rest answers DECERR, and the registers stay readable."""
+    """A region that ends outside the memory: the beats inside are read, the others answer DECERR."""
     rng = np.random.default_rng(seed)
     variant = bench.variant(rng)
     device = bench.rtl[variant]
@@ -133,7 +133,7 @@ def test_read_outside_memory(bench, seed):
 
 @pytest.mark.parametrize("channel", ["stall_ar", "stall_r", "stall_w", "stall_b"])
 def test_memory_that_never_answers(bench, seed, channel):
-    """The driver gives up, the buffers are free, and after a reset the next run is right."""
+    """The driver times out and frees the buffers; after a reset the next run is correct."""
     rng = np.random.default_rng(seed)
     job = small_job(rng, variant := bench.variant(rng))
     device = bench.rtl[variant]

@@ -1,4 +1,4 @@
-"""The harness: each of its rules fires, its memory keeps its times, and its randomness repeats.
+"""The harness: each rule is checked, the memory has the set timing, and random choices repeat.
 
 In the accelerator's place, mischief.v copies bursts of sixteen beats and breaks one rule on request.
 """
@@ -24,7 +24,7 @@ PATIENT = 20_000  # cycles: more than any run here takes
 
 
 class Port(Harness):
-    """The small master on a memory of BEATS beats, `beats` [BEATS, words of a beat], each word another one."""
+    """The small master on a memory of BEATS beats, `beats` [BEATS, words of a beat], all words different."""
 
     def __init__(self, library: Path, width: int, timing: MemoryTiming, disturbance: Disturbance | None):
         words = np.arange(1, BEATS * width // 64 + 1, dtype=np.uint64) * np.uint64(0x0123_4567_89AB_CDEF)
@@ -42,7 +42,7 @@ Make = Callable[..., Port]
 
 @pytest.fixture(params=PORT_WIDTHS)
 def make(mischief: Mischief, request: pytest.FixtureRequest) -> Iterator[Make]:
-    """make(disturbance, read_latency=, write_latency=): a port; each test runs on every width."""
+    """Return make(disturbance, read_latency=, write_latency=), which opens a port; each test runs at every width."""
     library = mischief(request.param)
     made = []
 
@@ -56,7 +56,7 @@ def make(mischief: Mischief, request: pytest.FixtureRequest) -> Iterator[Make]:
 
 
 def copy(harness: Port, bursts: int = 4, mischief: int = 0, source: int = BASE, target: int | None = None) -> int:
-    """One run of the master, to its end; returns the status."""
+    """Run the master to its end. Return the status."""
     for register, value in (
         (ENABLE, 1),
         (FROM, source),
@@ -153,7 +153,7 @@ def test_first_broken_rule_stays_until_reset(make: Make) -> None:
 @pytest.mark.parametrize("read_latency", [1, 2, 60])
 @pytest.mark.parametrize("write_latency", [1, 2, 20])
 def test_latencies_are_exact(make: Make, read_latency: int, write_latency: int) -> None:
-    """A burst: AR accepted in its first cycle, the last R beat latency + 15 later, then AW, 16 W, and B."""
+    """A burst: AR is accepted in the first cycle, the last R beat follows latency + 15 later, then AW, 16 W and B."""
     harness = make(None, read_latency, write_latency)
     bursts = 5
     assert copy(harness, bursts) == 2
@@ -165,7 +165,7 @@ def test_latencies_are_exact(make: Make, read_latency: int, write_latency: int) 
 
 @pytest.mark.parametrize("rate", [0.5, 0.25, 0.1])
 def test_read_rate_is_exact(make: Make, rate: float) -> None:
-    """The beats of a burst are 1 / rate cycles apart, and a burst begins with a full bucket."""
+    """The beats of a burst are 1 / rate cycles apart; a burst starts with a full bucket."""
     harness = make(Disturbance(read_rate=rate), 20, 5)
     assert copy(harness, 1) == 2
     assert harness.read(CYCLES) == pytest.approx(1 + 19 + 15 / rate + 1 + 1 + BURST + 5, abs=1)
@@ -182,8 +182,8 @@ def test_counters(make: Make) -> None:
 
 
 @pytest.mark.parametrize("slow", [{"stall_r": 0.25}, {"read_rate": 0.3}, {"stall_r": 0.6, "read_rate": 0.5}], ids=str)
-def test_slots_are_all_cycles_but_those_that_held_a_beat_back(make: Make, slow: dict[str, float], seed: int) -> None:
-    """What the memory costs the master here, that takes each beat at once, is what is not a slot."""
+def test_slots_are_all_cycles_without_a_delayed_beat(make: Make, slow: dict[str, float], seed: int) -> None:
+    """The master accepts each beat at once: the cycles that the memory adds are the cycles without a slot."""
     free, slowed = make(), make(Disturbance(seed, **slow))  # type: ignore[arg-type]
     for harness in (free, slowed):
         copy(harness, 100)
@@ -209,7 +209,7 @@ def test_injected_error(make: Make, where: str, number: int, code: int, error: s
 
 
 def test_failed_read_is_poison(make: Make) -> None:
-    """All words of the beat that failed, if the master goes on with them."""
+    """All words of the failed beat, if the master continues with them."""
     harness = make(Disturbance(read_error_beat=BURST - 1))
     assert copy(harness, 1, mischief=46) == 2
     copied = harness.beats[BEATS // 2 :][:BURST]
@@ -234,8 +234,8 @@ def test_outside_the_memory_is_a_decode_error(make: Make, where: str) -> None:
     assert np.array_equal(harness.beats, before)
 
 
-def test_memory_that_ends_within_a_beat(mischief: Mischief) -> None:
-    """The beat that it does not hold whole is outside."""
+def test_memory_that_ends_inside_a_beat(mischief: Mischief) -> None:
+    """A beat that the memory holds in part only is outside."""
     words = np.zeros(8 * BURST - 1, np.uint64)
     harness = Harness(mischief(512), words, BASE, MemoryTiming(9, 5))
     harness.write(FROM, BASE)
@@ -247,7 +247,7 @@ def test_memory_that_ends_within_a_beat(mischief: Mischief) -> None:
     harness.close()
 
 
-def test_disturbed_runs_end_the_same_and_repeat(make: Make, seed: int) -> None:
+def test_disturbed_runs_have_the_same_result_and_repeat(make: Make, seed: int) -> None:
     disturbance = Disturbance.arbitrary(seed)
     cycles = []
     for _ in range(2):
@@ -258,7 +258,7 @@ def test_disturbed_runs_end_the_same_and_repeat(make: Make, seed: int) -> None:
     assert cycles[0] == cycles[1]
 
 
-def test_another_seed_is_another_run(make: Make, seed: int) -> None:
+def test_another_seed_gives_another_run(make: Make, seed: int) -> None:
     runs = []
     for offset in range(4):
         harness = make(Disturbance(seed=seed + offset, stall_r=0.5, stall_w=0.5))
@@ -268,7 +268,7 @@ def test_another_seed_is_another_run(make: Make, seed: int) -> None:
 
 
 @pytest.mark.parametrize("channel", ["ar", "r", "aw", "w", "b"])
-def test_stalls_cost_what_their_probability_says(make: Make, channel: str, seed: int) -> None:
+def test_stalls_take_the_expected_cycles(make: Make, channel: str, seed: int) -> None:
     """A transfer that waits with probability p a cycle waits p / (1 - p) cycles on average."""
     bursts, probability = 200, 0.5
     free, stalled = make(), make(Disturbance(seed, **{f"stall_{channel}": probability}))  # type: ignore[arg-type]

@@ -44,7 +44,7 @@ def examined(config: AcceleratorConfig, seed: int, disturbance: Disturbance | No
 
 
 def cycles(report: SelfTestReport) -> list[tuple[float, float]]:
-    """Measured and predicted cycles of every check that gives both."""
+    """Return the measured and predicted cycles of all checks that report both."""
     pairs = [(r.figures["cycles"], r.figures["predicted"]) for r in report.results if "predicted" in r.figures]
     assert len(pairs) > 40
     return [(float(measured), float(predicted)) for measured, predicted in pairs]
@@ -56,7 +56,7 @@ def test_the_rtl_passes_in_the_predicted_cycles(config: AcceleratorConfig, seed:
         assert measured == predicted
 
 
-def test_a_memory_that_stalls_costs_cycles_and_nothing_else(seed: int) -> None:
+def test_a_memory_that_stalls_changes_only_cycles(seed: int) -> None:
     pairs = cycles(examined(SMALL, seed, Disturbance(seed, stall_ar=0.1, stall_r=0.3, stall_w=0.1, outstanding=2)))
     assert all(measured > predicted for measured, predicted in pairs)
 

@@ -16,16 +16,16 @@ if find_spec("pynq") is not None:
     from bitlane.devices.pynq.board import BoardDevice, open_board
     from bitlane_sim.equivalence.random_jobs import SMALL
     from bitlane_sim.virtual_board.board import Hardware, SimulatedBoard
-    from bitlane_sim.virtual_board.boards import PYNQ_Z2, ZCU104, Kind, write_overlay
+    from bitlane_sim.virtual_board.boards import PYNQ_Z2, ZCU104, BoardKind, write_overlay
     from bitlane_sim.virtual_board.server import Server
 
     @pytest.fixture
-    def kind() -> Kind:
+    def kind() -> BoardKind:
         """The board that this pynq is for: 4.0 has left Zynq-7000 behind. With hardware that other tests build too."""
         return replace(PYNQ_Z2 if pynq.__version__.startswith("3.") else ZCU104, config=SMALL)
 
     @pytest.fixture
-    def hardware(kind: Kind) -> Hardware:
+    def hardware(kind: BoardKind) -> Hardware:
         return Hardware(kind)
 
     @pytest.fixture
@@ -38,7 +38,7 @@ if find_spec("pynq") is not None:
         return board
 
     @pytest.fixture
-    def bit(kind: Kind, tmp_path: Path) -> Path:
+    def bit(kind: BoardKind, tmp_path: Path) -> Path:
         return write_overlay(kind, tmp_path)
 
     @pytest.fixture

@@ -20,7 +20,7 @@ from bitlane.errors import DeviceError
 from bitlane_sim.benchmarks.throughput import random_job as job_of
 from bitlane_sim.equivalence.random_jobs import random_job
 from bitlane_sim.virtual_board.board import Hardware, SimulatedBoard
-from bitlane_sim.virtual_board.boards import Kind, write_overlay
+from bitlane_sim.virtual_board.boards import BoardKind, write_overlay
 from bitlane_sim.virtual_board.uio import connect_interrupt
 
 pytestmark = pytest.mark.pynq
@@ -51,7 +51,7 @@ def test_a_side_of_memory_that_is_forgotten_shows(
     assert wrong != right
 
 
-def test_few_registers_a_run(opener: Callable[[], BoardDevice], hardware: Hardware, kind: Kind, seed: int) -> None:
+def test_few_registers_a_run(opener: Callable[[], BoardDevice], hardware: Hardware, kind: BoardKind, seed: int) -> None:
     """Whatever the run: one start, and no more accesses than promised; epochs are reported without any."""
     accelerator = Driver(opener())
     rng = np.random.default_rng(seed)
@@ -89,7 +89,12 @@ def test_little_time_outside_the_device(board: SimulatedBoard, bit: Path, hardwa
 
 
 def test_the_interrupt_ends_the_waiting(
-    board: SimulatedBoard, kind: Kind, hardware: Hardware, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+    board: SimulatedBoard,
+    kind: BoardKind,
+    hardware: Hardware,
+    tmp_path: Path,
+    seed: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Through pynq's own interrupt code, run after run; sleeping the whole time would be noticed."""
     connect_interrupt(board)

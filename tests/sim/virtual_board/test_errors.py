@@ -22,7 +22,7 @@ from bitlane_hw.build_digest import build_digest
 from bitlane_sim.equivalence.random_jobs import random_job
 from bitlane_sim.rtl.harness import Disturbance
 from bitlane_sim.virtual_board.board import Hardware, SimulatedBoard
-from bitlane_sim.virtual_board.boards import Kind, write_overlay
+from bitlane_sim.virtual_board.boards import BoardKind, write_overlay
 from bitlane_sim.virtual_board.server import Server
 
 pytestmark = pytest.mark.pynq
@@ -35,7 +35,7 @@ def fit(device: BoardDevice, seed: int, rows: int = 60, **options: Any) -> SGDRe
     return model.fit(X, X @ rng.normal(size=33))
 
 
-def test_a_stale_bitstream(board: SimulatedBoard, kind: Kind, tmp_path: Path) -> None:
+def test_a_stale_bitstream(board: SimulatedBoard, kind: BoardKind, tmp_path: Path) -> None:
     stale = write_overlay(kind, tmp_path, build=build_digest(kind.config) ^ 1)
     with pytest.raises(
         DeviceError, match=r"build holds .* instead of .*: the \.bit and its \.hwh are of different builds"
@@ -44,7 +44,7 @@ def test_a_stale_bitstream(board: SimulatedBoard, kind: Kind, tmp_path: Path) ->
     open_board(bitfile=write_overlay(kind, tmp_path, name="fresh"))
 
 
-def test_another_board(board: SimulatedBoard, kind: Kind, tmp_path: Path) -> None:
+def test_another_board(board: SimulatedBoard, kind: BoardKind, tmp_path: Path) -> None:
     other = write_overlay(replace(kind, name="Arty"), tmp_path)
     with pytest.raises(DeviceError, match=f"the overlay is for Arty, but this board is {kind.name}"):
         open_board(bitfile=other)
@@ -98,7 +98,7 @@ def test_memory_that_is_used_up(
 
 
 def test_a_device_that_never_finishes(
-    board: SimulatedBoard, kind: Kind, hardware: Hardware, tmp_path: Path, seed: int
+    board: SimulatedBoard, kind: BoardKind, hardware: Hardware, tmp_path: Path, seed: int
 ) -> None:
     """Its memory takes no address; its clock is slow, so that waiting costs the simulator little."""
     device = open_board(bitfile=write_overlay(kind, tmp_path, divisors=(50, 20)))

@@ -11,7 +11,7 @@ from pynqmetadata.views.runtime import RuntimeMetadataParser
 from bitlane.contract.registers import REGISTERS, VLNV
 from bitlane_hw.build_digest import build_digest
 from bitlane_sim.implementation.bitstream.hwh import INSTANCE, RANGE
-from bitlane_sim.virtual_board.boards import PYNQ_Z2, ZCU104, Kind, write_overlay
+from bitlane_sim.virtual_board.boards import PYNQ_Z2, ZCU104, BoardKind, write_overlay
 
 pytestmark = pytest.mark.pynq
 
@@ -21,7 +21,7 @@ def parsed(bit: Path) -> RuntimeMetadataParser:
 
 
 @pytest.mark.parametrize("kind", [PYNQ_Z2, ZCU104], ids=lambda kind: kind.name)
-def test_what_pynq_finds(kind: Kind, tmp_path: Path) -> None:
+def test_what_pynq_finds(kind: BoardKind, tmp_path: Path) -> None:
     found = parsed(write_overlay(kind, tmp_path, divisors=(5, 3)))
     ip = found.ip_dict[INSTANCE]
     assert (ip["type"], ip["phys_addr"], ip["addr_range"]) == (VLNV, kind.system.base, RANGE)
@@ -37,7 +37,7 @@ def test_what_pynq_finds(kind: Kind, tmp_path: Path) -> None:
     assert not found.interrupt_pins
 
 
-def test_every_register_is_there(kind: Kind, tmp_path: Path) -> None:
+def test_every_register_is_there(kind: BoardKind, tmp_path: Path) -> None:
     """With its offset, its access, and its fields."""
     registers = parsed(write_overlay(kind, tmp_path)).ip_dict[INSTANCE]["registers"]
     words = {}
@@ -54,7 +54,7 @@ def test_every_register_is_there(kind: Kind, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [PYNQ_Z2, ZCU104], ids=lambda kind: kind.name)
-def test_the_interrupt(kind: Kind, tmp_path: Path) -> None:
+def test_the_interrupt(kind: BoardKind, tmp_path: Path) -> None:
     found = parsed(write_overlay(kind, tmp_path, interrupt=True))
     assert found.interrupt_pins[f"{INSTANCE}/irq"]["controller"] == "axi_intc_0"
     assert found.ip_dict["axi_intc_0"]["phys_addr"] == kind.system.controller

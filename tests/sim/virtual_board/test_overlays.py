@@ -17,13 +17,13 @@ from bitlane.devices.pynq.board import open_board
 from bitlane.errors import DeviceError
 from bitlane_hw.build_digest import build_digest
 from bitlane_sim.virtual_board.board import SimulatedBoard
-from bitlane_sim.virtual_board.boards import Kind
+from bitlane_sim.virtual_board.boards import BoardKind
 
 pytestmark = pytest.mark.pynq
 
 
 @pytest.fixture
-def package(kind: Kind, bit: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def package(kind: BoardKind, bit: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package that brings this bitstream."""
     monkeypatch.setattr(overlays, "cache_folder", lambda: tmp_path / "cache")
     monkeypatch.setattr(overlays, "FOLDER", tmp_path)

@@ -10,7 +10,7 @@ import pytest
 from bitlane import SGDClassifier, SGDRegressor
 from bitlane.devices.pynq.board import BoardDevice
 from bitlane_sim.rtl.device import RtlDevice
-from bitlane_sim.virtual_board.boards import Kind
+from bitlane_sim.virtual_board.boards import BoardKind
 
 pytestmark = pytest.mark.pynq
 
@@ -22,7 +22,7 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=["double", "draws in turn", "nearest"])
-def test_regression(opener: Callable[[], BoardDevice], kind: Kind, seed: int, options: dict[str, object]) -> None:
+def test_regression(opener: Callable[[], BoardDevice], kind: BoardKind, seed: int, options: dict[str, object]) -> None:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(150, 40))
     y = X @ rng.normal(size=40)
@@ -34,7 +34,7 @@ def test_regression(opener: Callable[[], BoardDevice], kind: Kind, seed: int, op
 
 
 @pytest.mark.parametrize("loss", ["hinge", "log_loss"])
-def test_classification(opener: Callable[[], BoardDevice], kind: Kind, seed: int, loss: str) -> None:
+def test_classification(opener: Callable[[], BoardDevice], kind: BoardKind, seed: int, loss: str) -> None:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(150, 40))
     y = X @ rng.normal(size=40) > 0

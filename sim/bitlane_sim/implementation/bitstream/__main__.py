@@ -29,15 +29,15 @@ def build(board: Board, seed: int, folder: Path) -> None:
     programs = tools.find()
     with tempfile.TemporaryDirectory(prefix="bitstream.") as name:
         work = Path(name)
-        say(f"{board.name}: writing Verilog, {board.width} bits behind {' and '.join(board.ports)} ...")
+        print_progress(f"{board.name}: writing Verilog, {board.width} bits behind {' and '.join(board.ports)} ...")
         verilog.write(board, work / f"{DESIGN}.v")
         rtl = design_digest(Zynq(board.config(), build=0))
-        say("synthesis by Yosys (a minute or two) ...")
+        print_progress("synthesis by Yosys (a minute or two) ...")
         area = flow.synthesise(work / f"{DESIGN}.v", verilog.TOP, programs, work)
-        say(f"place and route by nextpnr, seed {seed} (half an hour) ...")
+        print_progress(f"place and route by nextpnr, seed {seed} (half an hour) ...")
         routed = flow.place_and_route(board, programs, work, seed)
         routed.require(board.clock_mhz)
-        say("FASM to bitstream and back ...")
+        print_progress("FASM to bitstream and back ...")
         database = flow.pack(DESIGN, board, programs, work)
         shutil.copyfile(work / "top.bit", folder / f"{DESIGN}.bit")
         shutil.copyfile(work / "top.json", folder / f"{DESIGN}.json")
@@ -48,13 +48,13 @@ def build(board: Board, seed: int, folder: Path) -> None:
     versions = {**programs.versions(), "prjxray-database": f"sha256 {database.digest}"}
     text = json.dumps(manifest(board, rtl, area, routed, seed, versions, [bitstream, compressed, handoff]), indent=1)
     (folder / "manifest.json").write_text(text + "\n")
-    say(
+    print_progress(
         f"{routed.fmax_mhz:.1f} MHz by static timing (clock: {board.clock_mhz:.1f} MHz), {area.lut:,} LUT, "
         f"{area.ff:,} FF, {area.bram36:g} BRAM36, {area.dsp} DSP; not run on silicon"
     )
 
 
-def say(message: str) -> None:
+def print_progress(message: str) -> None:
     """Print one line of progress."""
     print(message, file=sys.stderr, flush=True)
 

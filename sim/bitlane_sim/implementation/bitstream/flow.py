@@ -13,7 +13,7 @@ from typing import Any
 from bitlane.errors import BitlaneError
 from bitlane_sim.rtl.toolchain import run
 
-from ..area_and_timing import MAP, Figures, area
+from ..area_and_timing import MAP, SynthesisFigures, area
 from .boards import Board
 from .database import Database
 from .fasm import parse
@@ -68,7 +68,7 @@ class Routed:
             raise BitlaneError(f"timing is missed: {self.hold_violations} paths violate hold; try another --seed")
 
 
-def synthesise(verilog: Path, top: str, tools: Tools, folder: Path) -> Figures:
+def synthesise(verilog: Path, top: str, tools: Tools, folder: Path) -> SynthesisFigures:
     """Map `verilog` to the netlist top.json in `folder` with Yosys. Return its area before packing."""
     shutil.copyfile(
         verilog, folder / "top.v"

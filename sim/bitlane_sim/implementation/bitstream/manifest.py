@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..area_and_timing import MAP, Figures
+from ..area_and_timing import MAP, SynthesisFigures
 from .boards import Board
 from .flow import PLACEMENT, Routed
 
@@ -20,7 +20,13 @@ TRUST = (
 
 
 def manifest(
-    board: Board, rtl: str, area: Figures, routed: Routed, seed: int, tools: dict[str, str], files: Iterable[Path]
+    board: Board,
+    rtl: str,
+    area: SynthesisFigures,
+    routed: Routed,
+    seed: int,
+    tools: dict[str, str],
+    files: Iterable[Path],
 ) -> dict[str, Any]:
     """Return the manifest of a bitstream for json.dumps, with the SHA-256 of `files`.
 

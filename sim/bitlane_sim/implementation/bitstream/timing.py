@@ -3,8 +3,8 @@
 nextpnr writes its delays as SDF (IEEE 1497): those of wires, slices and block RAMs, but none of these two cells.
 Project X-Ray's database has theirs, also as SDF; the name of a cell there has the parameters for which it is valid. The
 delays of wires to LUTs are nextpnr's estimates: it swaps the inputs of a LUT before it writes, and gives both LUTs of a
-pair the inputs of either (`cut_false_paths`). Neither source has the clock skew or the paths between two registers inside
-a DSP48E1. Hold is not checked: the two cells need 0.1 ns at most.
+pair the inputs of either (`cut_false_paths`). Neither source has the clock skew or the paths between two registers
+inside a DSP48E1. Hold is not checked: the two cells need 0.1 ns at most.
 """
 
 from __future__ import annotations

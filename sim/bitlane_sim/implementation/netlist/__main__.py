@@ -37,7 +37,7 @@ from bitlane_sim.rtl.harness import Disturbance
 from ..area_and_timing import ADDRESS_BITS
 from .board import fabric
 from .mapping import simulation, synthesise
-from .modes import SAMPLING, bits, missing
+from .modes import SAMPLING, bits, missing_modes
 
 SYNTHESISED = AcceleratorConfig(address_bits=ADDRESS_BITS)
 HEADINGS = ("seed", "loss", "prox", "sampling", "bits", "staleness", "features", "rows", "epochs", "stalls", "cycles")
@@ -46,7 +46,7 @@ MOST = 10  # times the requested runs, until the runs must have all modes
 
 
 @dataclass(frozen=True)
-class Run:
+class NetlistRun:
     """A run of the netlist.
 
     Attributes
@@ -85,7 +85,7 @@ class Run:
         ]
 
 
-def opened(library: Path, capacity_bytes: int = CAPACITY, timing: MemoryTiming | None = None) -> RtlDevice:
+def open_simulator(library: Path, capacity_bytes: int = CAPACITY, timing: MemoryTiming | None = None) -> RtlDevice:
     """Open a device some cycles after its reset: the reset inside a board ends two cycles later."""
     device = RtlDevice(capacity_bytes=capacity_bytes, timing=timing, library=library)
     device.run(SETTLING)
@@ -94,7 +94,7 @@ def opened(library: Path, capacity_bytes: int = CAPACITY, timing: MemoryTiming |
 
 def configuration(library: Path, zynq: bool) -> AcceleratorConfig:
     """Return the configuration by the registers of a simulator; the prefetch, which has no register, is the default."""
-    with opened(library, 1 << 12) as device:
+    with open_simulator(library, 1 << 12) as device:
         driver = Driver(device)
     digest = build_digest(driver.config, zynq=zynq)
     if driver.build != digest:
@@ -110,16 +110,16 @@ def simulator(netlist: Path, board: bool) -> Path:
     return build_verilog(simulation(exposed, FABRIC_TOP), hp_ports=hp_ports)
 
 
-def campaign(library: Path, runs: int, first: int, cycles: bool) -> list[Run]:
+def campaign(library: Path, runs: int, first: int, cycles: bool) -> list[NetlistRun]:
     """Run at least `runs` random jobs on a simulator, and more until the jobs have all modes.
 
     Each has a separate seed, counted from `first`. With `cycles`, undisturbed runs must have the predicted cycles.
     """
     config = configuration(library, zynq=not cycles)
-    devices = {timing: opened(library, timing=timing) for timing in TIMINGS}
+    devices = {timing: open_simulator(library, timing=timing) for timing in TIMINGS}
     reference = EmulatorDevice(config, CAPACITY)
-    done: list[Run] = []
-    while len(done) < runs or (missing(run.job for run in done) and len(done) < MOST * runs):
+    done: list[NetlistRun] = []
+    while len(done) < runs or (missing_modes(run.job for run in done) and len(done) < MOST * runs):
         seed = first + len(done)
         chosen = np.random.default_rng(seed)
         timing = TIMINGS[chosen.integers(len(TIMINGS))]
@@ -132,7 +132,7 @@ def campaign(library: Path, runs: int, first: int, cycles: bool) -> list[Run]:
         wrong = difference(got, Driver(reference).run(job))
         if cycles and not disturbed:
             wrong += cycle_difference(got, job, timing)
-        done.append(Run(seed, job, disturbed, device.counters.cycles - before, "; ".join(wrong)))
+        done.append(NetlistRun(seed, job, disturbed, device.counters.cycles - before, "; ".join(wrong)))
         print(".", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     for device in devices.values():
@@ -164,7 +164,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     wrong, cycles = sum(bool(run.wrong) for run in done), sum(run.cycles for run in done)
     print(f"{len(done)} runs from seed {first}, {wrong} wrong; {len({bits(run.job) for run in done})} precisions")
     print(f"{cycles:,} cycles, {cycles / took:,.0f} per second; built in {built - started:.0f} s")
-    for mode in (left := missing(run.job for run in done)):
+    for mode in (left := missing_modes(run.job for run in done)):
         print(f"no run has {mode}")
     return int(bool(wrong or left))
 

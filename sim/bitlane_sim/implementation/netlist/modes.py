@@ -17,7 +17,7 @@ def bits(job: Job) -> int:
     return DIGIT_BITS * job.geometry.digits
 
 
-def missing(jobs: Iterable[Job]) -> list[str]:
+def missing_modes(jobs: Iterable[Job]) -> list[str]:
     """Return the modes that no job has: each loss, prox, staleness and sampling, and three precisions."""
     wanted = {
         *(f"loss {loss.name}" for loss in Loss),

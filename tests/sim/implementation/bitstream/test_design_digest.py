@@ -31,10 +31,10 @@ class Sum(wiring.Component):
         return m
 
 
-def test_names_do_not_count() -> None:
+def test_names_do_not_change_the_digest() -> None:
     assert design_digest(Sum()) == design_digest(Sum("a_longer_name", "zzz"))
 
 
 @pytest.mark.parametrize("change", [{"operation": int.__sub__}, {"width": 9}, {"reset": 1}], ids=str)
-def test_gates_do(change: dict) -> None:
+def test_gates_change_the_digest(change: dict) -> None:
     assert design_digest(Sum()) != design_digest(Sum(**change))

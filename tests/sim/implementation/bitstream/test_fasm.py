@@ -1,4 +1,4 @@
-"""FASM: what each kind of line sets, and what is refused with its line."""
+"""FASM: features of each kind of line, and errors with their line."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def names(text: str) -> list[str]:
         ("A.B[3:0] = 'b11", ["A B[0]", "A B[1]"]),
     ],
 )
-def test_what_a_line_sets(line: str, wanted: list[str]) -> None:
+def test_features_of_a_line(line: str, wanted: list[str]) -> None:
     assert names(line) == wanted
 
 
@@ -48,7 +48,7 @@ def test_vectors_of_every_length(seed: int) -> None:
         assert names(f"T.V[{low + bits - 1}:{low}] = {bits}'b{text}") == wanted
 
 
-def test_each_feature_knows_its_line() -> None:
+def test_each_feature_has_its_line() -> None:
     features = list(parse("A.B\n\n# nothing\nC.D[1:0] = 2'b11\n", "top.fasm"))
     assert [feature.place for feature in features] == ["top.fasm, line 1", "top.fasm, line 4", "top.fasm, line 4"]
 
@@ -71,6 +71,6 @@ def test_each_feature_knows_its_line() -> None:
         ("A.B[3:0] = 4'b_", "'_' is not a number of base 2"),
     ],
 )
-def test_what_is_refused(line: str, message: str) -> None:
+def test_invalid_lines_are_errors(line: str, message: str) -> None:
     with pytest.raises(BitlaneError, match=message):
         names(f"A.B\n{line}\n")

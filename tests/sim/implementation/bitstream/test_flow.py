@@ -1,4 +1,4 @@
-"""From Verilog to a .bit file, where the tools are; their reports and the manifest everywhere."""
+"""From Verilog to a .bit file, if the tools are installed; reports of the tools, and the manifest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.helpers.places import HELPERS
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.errors import BitlaneError, DataError, DeviceError
-from bitlane_sim.implementation.area_and_timing import Figures
+from bitlane_sim.implementation.area_and_timing import SynthesisFigures
 from bitlane_sim.implementation.bitstream import __main__ as command
 from bitlane_sim.implementation.bitstream import flow, manifest, tools
 from bitlane_sim.implementation.bitstream.boards import BOARDS, Board, board_named
@@ -23,7 +23,7 @@ from bitlane_sim.implementation.bitstream.tools import Tools
 
 SMALL = HELPERS / "bitstream_small.v"
 BOARD = BOARDS["pynq-z2"]
-AREA = Figures(lut=10, ff=20, bram36=1.5, dsp=1)
+AREA = SynthesisFigures(lut=10, ff=20, bram36=1.5, dsp=1)
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +34,7 @@ def programs() -> Tools:
         pytest.skip(str(error))
 
 
-def built(programs: Tools, folder: Path) -> tuple[Figures, Routed]:
+def built(programs: Tools, folder: Path) -> tuple[SynthesisFigures, Routed]:
     folder.mkdir()
     shutil.copyfile(SMALL, folder / "small.v")
     area = flow.synthesise(folder / "small.v", "small", programs, folder)
@@ -45,7 +45,7 @@ def built(programs: Tools, folder: Path) -> tuple[Figures, Routed]:
 
 @pytest.mark.slow
 def test_a_small_design_becomes_the_same_bitstream_twice(programs: Tools, tmp_path: Path) -> None:
-    """Whole, from other folders; `pack` itself compares what bitread finds in the .bit file."""
+    """The flow runs twice in different folders; `pack` compares the .bit file with the frames."""
     area, result = built(programs, tmp_path / "one")
     assert built(programs, tmp_path / "two") == (area, result)
     one, two = ((tmp_path / name / "top.bit").read_bytes() for name in ("one", "two"))
@@ -62,8 +62,8 @@ def test_a_small_design_becomes_the_same_bitstream_twice(programs: Tools, tmp_pa
 
 
 @pytest.mark.slow
-def test_another_bitstream_is_noticed(programs: Tools, tmp_path: Path) -> None:
-    """xc7frames2bit that leaves a frame out."""
+def test_a_different_bitstream_is_an_error(programs: Tools, tmp_path: Path) -> None:
+    """xc7frames2bit omits a frame."""
     (tmp_path / "top.fasm").write_text("CLBLL_L_X18Y0.SLICEL_X0.AFF.ZINI\n")
     flow.pack("small", BOARD, programs, tmp_path)
     forgetful = tmp_path / "xc7frames2bit"
@@ -74,7 +74,7 @@ def test_another_bitstream_is_noticed(programs: Tools, tmp_path: Path) -> None:
 
 
 def test_timing_is_read_from_the_last_report() -> None:
-    """The slowest clock counts; the log has the violations of hold, of which it shows ten."""
+    """The slowest clock is used; hold violations come from the log, which lists ten."""
     report = {"fmax": {"a": {"achieved": 130.256, "constraint": 100.0}, "b": {"achieved": 99.5, "constraint": 100.0}}}
     shown = "Warning: Hold/min time violation for clock 'posedge a':\nInfo: hold -0.67  0.61 Source ram.DIADI3\n"
     log = f"Info: 40 Hold/min time violations (showing 10 worst paths):\n{shown}"
@@ -89,7 +89,7 @@ def test_missed_timing_is_an_error() -> None:
     for good in (Routed(100.0, 130.0, "dsp/A3", 0), Routed(130.0, 100.0, "dsp/A3", 0), Routed(100.0, None, "", 0)):
         good.require(100)
     for slow in (Routed(99.94, 130.0, "dsp/A3", 0), Routed(130.0, 99.94, "dsp/A3", 0)):
-        with pytest.raises(BitlaneError, match=r"99\.9 MHz at best where the board's clock has 100.0 MHz .* at dsp/A3"):
+        with pytest.raises(BitlaneError, match=r"99\.9 MHz at most, but the board's clock has 100.0 MHz .* at dsp/A3"):
             slow.require(100)
     with pytest.raises(BitlaneError, match="3 paths violate hold"):
         Routed(130.0, 130.0, "a/D", 3).require(100)
@@ -102,11 +102,11 @@ def test_boards() -> None:
         assert board.config() == AcceleratorConfig(width=128, address_bits=32)
     narrow = Board("one", "One", "xc7z010clg400-1", divisors=(4, 2), ports=("HP0",))
     assert (narrow.clock_mhz, narrow.config().width) == (125.0, 64)
-    with pytest.raises(DataError, match="no board 'zcu104': choose from pynq-z2, pynq-z1, arty-z7-20"):
+    with pytest.raises(DataError, match="unknown board 'zcu104'; choose from pynq-z2, pynq-z1, arty-z7-20"):
         board_named("zcu104")
 
 
-def test_the_manifest_says_what_it_is(tmp_path: Path) -> None:
+def test_contents_of_the_manifest(tmp_path: Path) -> None:
     file = tmp_path / "bitlane.bit"
     file.write_bytes(b"bits")
     made = json.loads(
@@ -127,8 +127,8 @@ def test_the_manifest_says_what_it_is(tmp_path: Path) -> None:
     assert "No silicon has run" in made["trust"] and "community" in made["trust"]
 
 
-def test_every_source_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that changes, moves or comes changes the digest; caches do not."""
+def test_every_source_changes_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changed, moved and new sources change the digest; caches do not."""
     rtl = tmp_path / "bitlane_hw"
     (rtl / "zynq").mkdir(parents=True)
     (rtl / "zynq" / "top.py").write_text("x = 1\n")
@@ -152,7 +152,7 @@ def fill(text: str, fails: bool = False):  # type: ignore[no-untyped-def]
     return build
 
 
-def test_results_appear_whole_or_not_at_all(
+def test_results_appear_completely_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -178,7 +178,7 @@ def test_results_appear_whole_or_not_at_all(
     assert command.main(["pynq-z1", "--out", str(out / "bitlane.bit" / "below")]) == 1
 
 
-def test_no_tools_no_half_result(
+def test_missing_tools_leave_no_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

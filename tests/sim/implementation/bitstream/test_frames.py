@@ -1,4 +1,4 @@
-"""From features to frames through a small database; the words here were computed by hand."""
+"""From features to frames with a small database; the expected words are computed by hand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def made(root: Path, text: str) -> Frames:
 
 
 def words(frames: Frames) -> dict[tuple[int, int], int]:
-    """(frame, word) -> the word, where it is not 0."""
+    """Return the words that are not 0 by (frame, word)."""
     assert all(len(frame) == 101 for frame in frames.values())
     return {(address, index): word for address, frame in frames.items() for index, word in enumerate(frame) if word}
 
@@ -90,7 +90,7 @@ def test_unknown_features_are_refused(root: Path, feature: str, message: str) ->
 
 @pytest.mark.parametrize("order", [("A5Q", "XOR"), ("XOR", "A5Q")])
 def test_conflicting_bits_are_refused(root: Path, order: tuple[str, str]) -> None:
-    """Whichever comes first: one sets what the other clears."""
+    """In both orders: one feature sets a bit that the other clears."""
     first, second = order
     does, did = ("sets", "clears") if second == "XOR" else ("clears", "sets")
     message = (
@@ -101,12 +101,12 @@ def test_conflicting_bits_are_refused(root: Path, order: tuple[str, str]) -> Non
         made(root, "".join(f"CLBLL_L_X0Y0.SLICEL_X0.AOUTMUX.{name}\n" for name in order))
 
 
-def test_a_part_that_is_not_there(root: Path) -> None:
+def test_a_missing_part_is_an_error(root: Path) -> None:
     with pytest.raises(BitlaneError, match=r"has no .*part\.yaml: is xc7other one of its parts"):
         Database(root, "xc7other")
 
 
-def test_a_bit_that_is_none(tmp_path: Path) -> None:
+def test_an_invalid_bit_is_an_error(tmp_path: Path) -> None:
     root = write_database(tmp_path)
     (root / "segbits_cfg.db").write_text("CFG.ALWAYS_ON <const0>\n")
     with pytest.raises(BitlaneError, match=r"segbits_cfg\.db: '<const0>' is not a bit; bits look like 28_15"):
@@ -134,7 +134,7 @@ def test_the_text_for_xc7frames2bit() -> None:
 
 
 def read_back(frames: Frames) -> str:
-    """As bitread prints them: six words a line, a space after each."""
+    """Return frames in bitread's format: six words per line, a space after each."""
     blocks = []
     for address, frame in frames.items():
         rows = [frame[start : start + 6] for start in range(0, 101, 6)]
@@ -142,7 +142,7 @@ def read_back(frames: Frames) -> str:
     return "\n".join(blocks) + "\n"
 
 
-def test_what_bitread_prints_is_compared() -> None:
+def test_the_output_of_bitread_is_compared() -> None:
     wanted = {0x400100: [7, *[0] * 100]}
     whole = {0x400000: [0] * 101, **wanted}
     assert from_bitread(read_back(whole)) == whole
@@ -155,6 +155,6 @@ def test_what_bitread_prints_is_compared() -> None:
 
 
 @pytest.mark.parametrize("text", [".frame 0x00000000\n00000000 \n", "Error\n", "x\n.frame 0x0\n" + "00000000 " * 101])
-def test_what_is_not_of_bitread_is_refused(text: str) -> None:
+def test_other_text_than_bitreads_is_an_error(text: str) -> None:
     with pytest.raises(BitlaneError, match="frames of 101 words"):
         from_bitread(text)

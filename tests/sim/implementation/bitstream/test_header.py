@@ -1,4 +1,4 @@
-"""The header of a .bit file: read here as PYNQ reads it, field by field."""
+"""The header of a .bit file, read field by field as in PYNQ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONFIGURATION = bytes(range(256)) * 3
 
 
 def written(design: bytes, date: bytes) -> bytes:
-    """As xc7frames2bit writes it, with the time of day."""
+    """Return a file as xc7frames2bit writes it, with the time of day."""
     fields = [b"a" + design, b"bxc7z020clg400-1", b"c" + date, b"d12:34:56"]
     texts = b"".join(field[:1] + struct.pack(">H", len(field)) + field[1:] + b"\0" for field in fields)
     start = bytes([0, 9, 0x0F, 0xF0, 0x0F, 0xF0, 0x0F, 0xF0, 0x0F, 0xF0, 0, 0, 1])
@@ -30,8 +30,8 @@ def fields(bitstream: bytes) -> dict[str, bytes]:
     return {**found, "e": bitstream[at + 5 :]}
 
 
-def test_neither_the_day_nor_the_place_is_in_it() -> None:
-    """Two days, two folders: the same bytes, whose fields are what a reader expects."""
+def test_the_header_has_neither_time_nor_place() -> None:
+    """Headers of two days and folders have the same bytes and the expected fields."""
     made = {
         with_header(written(design, date), "bitlane", "xc7z020clg400-1")
         for design in (b"/home/one/top.frm;Generator=xc7frames2bit", b"top.frm")
@@ -46,6 +46,6 @@ def test_neither_the_day_nor_the_place_is_in_it() -> None:
 
 
 @pytest.mark.parametrize("broken", [b"", b"\0\x09nothing", written(b"a", b"b")[:-1], written(b"a", b"b")[1:]])
-def test_what_is_no_bit_file_is_refused(broken: bytes) -> None:
-    with pytest.raises(BitlaneError, match=r"no \.bit file"):
+def test_other_files_are_errors(broken: bytes) -> None:
+    with pytest.raises(BitlaneError, match=r"the output of xc7frames2bit is not a \.bit file"):
         with_header(broken, "bitlane", "xc7z020clg400-1")

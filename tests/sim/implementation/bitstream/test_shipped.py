@@ -1,4 +1,4 @@
-"""The bitstreams in the package are whole, and of the accelerator that this source makes."""
+"""The bitstreams in the package are complete, and contain the accelerator of these sources."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from bitlane_sim.implementation.bitstream.design_digest import design_digest
 SHIPPED = sorted(overlays.FOLDER.glob("*/manifest.json"))
 
 
-def test_there_is_one() -> None:
+def test_the_package_has_one_bitstream() -> None:
     assert [path.parent.name for path in SHIPPED] == ["pynq-z2"]
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.parent.name)
-def test_it_is_what_its_manifest_says(path: Path) -> None:
-    """Files, clock and board; and the clock is one that its timing meets."""
+def test_files_and_clock_match_the_manifest(path: Path) -> None:
+    """Files, clock and board match, and the timing meets the clock."""
     manifest = json.loads(path.read_text())
     board = BOARDS[path.parent.name]
     files = {name: (path.parent / name).read_bytes() for name in ("bitlane.bit.xz", "bitlane.hwh")}
@@ -36,7 +36,7 @@ def test_it_is_what_its_manifest_says(path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.parent.name)
-def test_it_is_of_this_rtl(path: Path) -> None:
-    """The sources make the very design that it was made from, apart from names and the build number."""
+def test_the_rtl_matches_the_manifest(path: Path) -> None:
+    """The sources make the same design, except for names and the build number."""
     board = BOARDS[path.parent.name]
     assert design_digest(Zynq(board.config(), build=0)) == json.loads(path.read_text())["rtl"]

@@ -1,4 +1,4 @@
-"""Static timing of small designs whose paths were added up by hand."""
+"""Static timing of small designs, with path delays added by hand."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def timings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def netlist(timings: Path, without: str = "no such pin", **registers: str) -> Netlist:
-    """The design with these registers in its DSP48E1, without the wires that have `without` in their line."""
+    """Return the design with these registers in its DSP48E1, without the wires that have `without` in their line."""
     made = read_netlist(
         "\n".join(line for line in DESIGN.splitlines() if "INTERCONNECT" not in line or without not in line)
     )
@@ -148,20 +148,20 @@ def netlist(timings: Path, without: str = "no such pin", **registers: str) -> Ne
     ],
 )
 def test_the_slowest_path_by_hand(timings: Path, registers: dict[str, str], period: float, end: str) -> None:
-    """The path from flip-flop to flip-flop, though slower than some, is nextpnr's business."""
+    """The path between flip-flops is slower than some, but does not count: nextpnr times it."""
     found = slowest_path(netlist(timings, **registers), MODELS)
     assert (pytest.approx(found[0]), found[1]) == (period, end)
 
 
 def test_the_end_at_a_multiplier(timings: Path) -> None:
-    """Into the register behind it, with the time that the multiplier takes; hold is no part of it."""
+    """The path ends at the register after the multiplier and includes its delay, without hold."""
     found = slowest_path(netlist(timings, without="ps7", MREG="1", PREG="1"), MODELS)
     assert (pytest.approx(found[0]), found[1]) == (0.35 + 0.4 + 0.125 + 0.7 + 1.25, "mul$top.v:7/A0")
     found = slowest_path(netlist(timings, without="ps7", MREG="0", PREG="1"), MODELS)
     assert (pytest.approx(found[0]), found[1]) == (0.35 + 0.6 + 0.5, "mul$top.v:7/B17")
 
 
-def test_what_is_not_known_of_a_cell_counts_as_the_worst(timings: Path) -> None:
+def test_unknown_parameters_take_the_slowest_model(timings: Path) -> None:
     assert slowest_path(netlist(timings), MODELS) == slowest_path(netlist(timings, MREG="0", PREG="0"), MODELS)
 
 
@@ -175,7 +175,7 @@ def test_paths_of_other_cells(timings: Path) -> None:
 
 @pytest.mark.parametrize(("memory", "inputs"), [({}, {"A1"}), ({"X_LUT_AS_DRAM": "1"}, {"A1", "A2"})])
 def test_a_lut_waits_for_its_own_inputs(memory: dict[str, str], inputs: set[str]) -> None:
-    """Not for A2, which is the other's of its pair; all are a memory's."""
+    """A2 belongs to the other LUT of the pair; all inputs belong to a memory."""
     path = "(IOPATH A1 O6 (100:112:125) (100:112:125))"
     made = read_netlist(DESIGN.replace(path, path + "\n" + path.replace("A1", "A2")))
     assert {start for start, _ in made.cells["lut[2]"].paths} == {"A1", "A2"}

@@ -1,4 +1,4 @@
-"""Finding the tools, and `make toolchain` with a Debian of the test's own."""
+"""Search for the tools, and `make toolchain` with a fake Debian archive."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ chmod +x "$3/usr/lib/any-linux-gnu/ld-linux-any.so.2"
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine whose apt-get and dpkg-deb are the scripts above, and which has no other tools."""
+    """A machine with the scripts above as apt-get and dpkg-deb, and no other tools."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, text in (("apt-get", APT), ("dpkg-deb", DPKG)):
@@ -54,7 +54,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def complete(folder: Path) -> Path:
-    """A folder like /usr that has all tools."""
+    """Make a folder like /usr with all tools."""
     (folder / tools.DATABASE).mkdir(parents=True)
     (folder / "bin").mkdir()
     for name in tools.PROGRAMS:
@@ -76,7 +76,7 @@ def test_the_systems_tools_come_first(machine: Path, monkeypatch: pytest.MonkeyP
     ("gone", "named"),
     [("bin/xc7frames2bit", "xc7frames2bit"), (str(tools.DATABASE), "share/prjxray/database/zynq7")],
 )
-def test_what_is_missing_is_named(machine: Path, monkeypatch: pytest.MonkeyPatch, gone: str, named: str) -> None:
+def test_errors_name_the_missing_tool(machine: Path, monkeypatch: pytest.MonkeyPatch, gone: str, named: str) -> None:
     system = complete(machine / "usr")
     monkeypatch.setenv("PATH", str(system / "bin"))
     (system / gone).unlink() if (system / gone).is_file() else (system / gone).rmdir()
@@ -85,7 +85,7 @@ def test_what_is_missing_is_named(machine: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_packages_become_programs_that_run_anywhere(machine: Path) -> None:
-    """Each by the loader and the libraries beside it; the folder may be moved."""
+    """Each runs with its own loader and libraries, also after the folder is moved."""
     folder = install.install()
     calls = (machine / "calls").read_text().splitlines()
     assert calls[0].endswith("update")
@@ -104,7 +104,7 @@ def test_packages_become_programs_that_run_anywhere(machine: Path) -> None:
         assert rest == ["-p", "a b"]
 
 
-def test_a_cut_off_attempt_changes_nothing(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_attempt_changes_nothing(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = install.install()
     (folder / "mine").touch()
     monkeypatch.setenv("BROKEN", "1")
@@ -119,7 +119,7 @@ def test_a_cut_off_attempt_changes_nothing(machine: Path, monkeypatch: pytest.Mo
     assert list(folder.parent.iterdir()) == [folder]
 
 
-def test_no_debian(machine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_debian(machine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     install.KEYRING.unlink()
     assert install.main() == 1
     assert "apt install archive-key" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""A board's netlist whose processing system becomes ports: what goes through them, and what is refused."""
+"""The netlist of a board with ports instead of its processing system."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def netlist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_processing_systems_pins_are_ports(netlist: Path, seed: int) -> None:
-    """Clock, reset, interrupt, registers and memory, each in its direction; HP1, which nothing reads, is left out."""
+    """Clock, reset, interrupt, registers and memory, with their directions; the unused HP1 has no ports."""
     exposed, hp_ports = fabric(netlist)
     assert hp_ports == 1
     bench = CellBench(simulation(exposed, FABRIC_TOP).read_text())
@@ -72,7 +72,7 @@ def test_a_board_has_one_processing_system(count: int) -> None:
         expose(board)
 
 
-def test_the_accelerator_alone_is_no_board(tmp_path: Path) -> None:
+def test_the_accelerator_without_a_board_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "core.json"
     path.write_text(json.dumps({"modules": {"bitlane_accelerator": {"attributes": {}}}}))
     with pytest.raises(DataError, match="has no module bitlane_zynq; its modules: bitlane_accelerator"):

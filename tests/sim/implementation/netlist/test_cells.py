@@ -19,7 +19,7 @@ def bench() -> CellBench:
 
 @pytest.fixture(scope="module")
 def tables(bench):
-    """Of each size of LUT: its table, its instance, and one whose table differs in the first entry."""
+    """For each size of LUT: its table, its instance, and an instance whose table differs in the first entry."""
     rng = np.random.default_rng(1)
     found = []
     for size in range(1, 7):
@@ -49,7 +49,7 @@ def buffers(bench):
 
 @pytest.fixture(scope="module")
 def flops(bench):
-    """name, initial value -> instance; x is none."""
+    """name, initial value -> instance; x means no initial value."""
     return {
         (name, init): bench.add(name, {"INIT": f"1'b{init}"}, {"D": 1, "CE": 1, reset: 1}, {"Q": 1}, "C")
         for name, (reset, _) in FLOPS.items()
@@ -116,7 +116,7 @@ def test_tables(result, tables):
 
 
 def test_carry_chain_adds(result, carry):
-    """O and CO are those of a + b + carry, where DI = a and S = a ^ b: that is any DI and S."""
+    """O and CO are those of a + b + carry, with DI = a and S = a ^ b, which covers any DI and S."""
     vectors, out = result
     names = ("CI", "CYINIT", "DI", "S", "O", "CO")
     values = [carry.given(vectors, name) for name in names[:4]] + [carry.result(out, name) for name in names[4:]]
@@ -156,7 +156,7 @@ def test_flip_flops(result, flops, name, init):
     assert cell.result(out, "Q") == expected
 
 
-def test_no_initial_value_is_a_random_one(bench, result, flops):
+def test_without_initial_value_it_is_random(bench, result, flops):
     vectors, _ = result
     still = np.zeros_like(vectors[:1])
     first = {(name, init): set() for name, init in flops}
@@ -209,8 +209,8 @@ def test_memories_of_four_addresses(result, quad):
                     contents[at] = data
 
 
-def test_what_is_not_modelled_is_refused():
-    """When the simulation begins, by name."""
+def test_unsupported_modes_are_errors():
+    """The simulation ends at its start, and names the mode."""
     refused = {
         ("SRL16E", "IS_CLK_INVERTED", "1"): "SRL16E: an inverted clock is not modelled",
         ("SRLC32E", "IS_CLK_INVERTED", "1"): "SRLC32E: an inverted clock is not modelled",
@@ -239,8 +239,8 @@ def test_what_is_not_modelled_is_refused():
 
 
 @pytest.mark.parametrize(("module", "parameters"), [("LDCE", {}), ("FDRE", {"IS_C_INVERTED": "1"})])
-def test_what_has_no_model_is_no_simulator(module, parameters):
-    """A cell, or a parameter."""
+def test_cells_without_a_model_are_errors(module, parameters):
+    """An unknown cell or parameter is an error."""
     bench = CellBench()
     bench.add(module, parameters, {}, {})
     with pytest.raises(DeviceError, match=[module, *parameters][-1]):

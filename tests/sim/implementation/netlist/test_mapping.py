@@ -33,7 +33,7 @@ def netlist() -> Path:
 
 @pytest.fixture(scope="module")
 def bench(netlist: Path, tmp_path_factory: pytest.TempPathFactory) -> CellBench:
-    """The source, its netlist, and the netlist with one bit changed in one cell's contents, side by side."""
+    """The source, its netlist, and netlists with one bit changed in the contents of a cell."""
     modules = modules_of(netlist, "mapped")
     for name, (kind, parameter) in CHANGED.items():
         changed = copy.deepcopy(modules["mapped"])
@@ -52,7 +52,7 @@ def bench(netlist: Path, tmp_path_factory: pytest.TempPathFactory) -> CellBench:
 
 @pytest.fixture
 def outputs(bench: CellBench, seed: int) -> dict[str, Bits]:
-    """Each module's outputs, from the start on, of the same random inputs."""
+    """The outputs of each module for the same random inputs."""
     rng = np.random.default_rng(seed)
     vectors = bench.vectors(rng, CYCLES)
     vectors[:, 8:26] &= rng.random((CYCLES, 18)) < 0.3  # addresses that meet
@@ -62,19 +62,19 @@ def outputs(bench: CellBench, seed: int) -> dict[str, Bits]:
     return dict(zip(names, np.split(out, len(names), axis=1), strict=True))
 
 
-def test_the_netlist_does_what_the_source_does(netlist: Path, outputs: dict[str, Bits]) -> None:
-    """With a cell of every kind that there is a model for, as far as Yosys uses it."""
+def test_the_netlist_has_the_outputs_of_the_source(netlist: Path, outputs: dict[str, Bits]) -> None:
+    """The netlist has a cell of every modelled kind that Yosys uses."""
     types = {cell["type"] for cell in modules_of(netlist, "mapped")["mapped"]["cells"].values()}
     assert sorted(CELLS - types) == []
     assert np.array_equal(outputs["mapped"], outputs["source"])
 
 
 @pytest.mark.parametrize("name", CHANGED)
-def test_a_changed_bit_of_the_netlist_is_seen(outputs: dict[str, Bits], name: str) -> None:
+def test_a_changed_bit_of_the_netlist_is_detected(outputs: dict[str, Bits], name: str) -> None:
     assert not np.array_equal(outputs[name], outputs["source"])
 
 
-def test_what_is_no_netlist_is_told(tmp_path: Path) -> None:
+def test_other_files_are_errors(tmp_path: Path) -> None:
     path = tmp_path / "netlist.json"
     with pytest.raises(DataError, match="No such file"):
         simulation(path)

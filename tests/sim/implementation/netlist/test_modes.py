@@ -1,4 +1,4 @@
-"""What a series of runs of the netlist must have met, and the command's errors."""
+"""The modes that a series of netlist runs must have, and the errors of the command."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from bitlane.contract.modes import Loss, Prox
 from bitlane.driver.job import Job
 from bitlane_sim.equivalence.random_jobs import random_job
 from bitlane_sim.implementation.netlist.__main__ import main
-from bitlane_sim.implementation.netlist.modes import bits, missing
+from bitlane_sim.implementation.netlist.modes import bits, missing_modes
 
 
 def job(loss: Loss, prox: Prox, staleness: int, base_digits: int, draws: bool) -> Job:
-    """A run of these modes."""
+    """Return a job with these modes."""
     any_job = random_job(np.random.default_rng(0))
     geometry = replace(any_job.geometry, base_digits=base_digits, draws=draws)
     settings = replace(any_job.state.settings, loss=loss, prox=prox, staleness=staleness)
@@ -32,7 +32,7 @@ JOBS = [
 
 def test_all_modes_are_met() -> None:
     assert [bits(each) for each in JOBS] == [4, 8, 32, 32]
-    assert missing(JOBS) == []
+    assert missing_modes(JOBS) == []
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,11 @@ def test_all_modes_are_met() -> None:
         (3, ["prox BOX"]),
     ],
 )
-def test_what_is_missing_is_named(without: int, left: list[str]) -> None:
-    assert missing(JOBS[:without] + JOBS[without + 1 :]) == left
+def test_missing_modes_are_named(without: int, left: list[str]) -> None:
+    assert missing_modes(JOBS[:without] + JOBS[without + 1 :]) == left
 
 
-def test_a_file_that_is_no_netlist_is_one_line(tmp_path, capsys) -> None:
+def test_another_file_is_an_error_of_one_line(tmp_path, capsys) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--netlist", str(tmp_path / "none.json")])
     assert ended.value.code == 2
