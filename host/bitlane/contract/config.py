@@ -1,4 +1,4 @@
-"""What is fixed when the accelerator is built."""
+"""The build options of the accelerator."""
 
 from __future__ import annotations
 
@@ -24,19 +24,32 @@ ROW_BUFFER_MARGIN = 64  # beats that may be in flight between the dot lanes and 
 
 @dataclass(frozen=True)
 class AcceleratorConfig:
-    """Widths and sizes of memories; everything else is a run-time register.
+    """Options that are fixed when the accelerator is built. All other settings are run-time registers.
 
     Parameters
     ----------
-    width: bits of the memory port: 64, 128, 256 or 512. A beat is `columns` words, each of a row of its own.
-    outputs: models trained at a time on the same samples, 1 to 15.
-    max_features: features that a model memory holds; 64 at least, a power of two.
-    row_buffer_beats: beats of samples kept between the two uses of a row; a row may be `max_row_words` long.
-    fifo_beats: beats prefetched a stream; must cover the read latency (see `reader`).
-    address_bits: width of the addresses on the memory port.
-    level_slots: 0 for digit lanes; else table lanes, each of which holds so many levels: a power of two, a chunk of
-        features with b base bits takes `2 << b` of them.
-    random: whether model and coefficients can be rounded at random (`rounding`).
+    width : {64, 128, 256, 512}, default=64
+        Bits of the memory port. A beat has ``width / 64`` words, each from a different row.
+    outputs : int, default=1
+        Models trained together on the same samples, 1 to 15.
+    max_features : int, default=16384
+        Features that a model memory holds: a power of two of at least 64.
+    row_buffer_beats : int, default=4096
+        Beats of samples kept between the two uses of a row. The longest row has `max_row_words` words.
+    fifo_beats : int, default=256
+        Beats prefetched for each stream. They must cover the read latency of the memory.
+    address_bits : int, default=40
+        Width of the addresses on the memory port, 32 to 64.
+    level_slots : int, default=0
+        0 for digit lanes. Otherwise table lanes with this many levels each, a power of two; a chunk of features with b
+        base bits takes ``2 << b`` of them.
+    random_rounding : bool, default=False
+        Whether model and scaled gradients can be rounded at random.
+
+    Raises
+    ------
+    DataError
+        A value is outside its range.
     """
 
     width: int = 64
@@ -67,17 +80,17 @@ class AcceleratorConfig:
 
     @property
     def rows_per_beat(self) -> int:
-        """Words of a beat: rows side by side."""
+        """Words in a beat, which belong to different rows."""
         return self.width // WORD_BITS
 
     @property
     def table_lanes(self) -> bool:
-        """Whether the lanes look levels up in tables."""
+        """Whether the lanes read levels from tables."""
         return self.level_slots > 0
 
     @property
     def loads(self) -> int:
-        """Models, and levels of the tables each laid out like one, that may be read before the samples."""
+        """Most models and levels that are read before the samples; a level has the layout of a model."""
         return self.outputs + (level_count(max(CODEBOOK_BITS)) if self.table_lanes else 0)
 
     @property
@@ -94,7 +107,7 @@ class AcceleratorConfig:
 
     @property
     def chunk_beats(self) -> int:
-        """Beats of a chunk of a model."""
+        """Beats of one chunk of a model."""
         return CHUNK_MODEL_WORDS // self.rows_per_beat
 
     @property

@@ -1,12 +1,12 @@
-"""How many clock cycles a run takes: the exact count when the memory never stalls.
+"""The cycle model: the exact number of clock cycles of a run if the memory never stalls.
 
-The schedule is that of `docs/design.md`, worked out without simulating a cycle. The memory's latency shows in
-the first groups only: afterwards prefetching is further ahead than any burst is late. From then on a batch's
-end follows from the ends of the two batches before it, which repeats itself after a few batches. Holds for
-regions that begin at multiples of a burst and for read latencies that the prefetch buffers cover.
+The schedule is that of `docs/design.md`, computed without simulating each cycle. The latency of the memory affects only
+the first groups; after them, prefetching is ahead by more than the latency. From then on the end of a batch follows
+from the ends of the two batches before it, and this pattern repeats after a few batches. The model holds for regions
+that start at multiples of a burst, and for read latencies that the prefetch buffers cover.
 
-A *token* is a beat in the order in which beats are taken, a *slot* the cycle of a token in a sequencer that waits for
-nothing but its lanes: one a token, except that table lanes take two cycles for a draw word.
+A *token* is a beat, in the order in which beats are taken. A *slot* is the cycle of a token in a sequencer that waits
+only for its lanes: one slot for each token, except that table lanes take two cycles for a draw word.
 """
 
 from __future__ import annotations
@@ -34,10 +34,14 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class MemoryTiming:
-    """A memory that never stalls, in cycles.
+    """Timing of a memory that never stalls.
 
-    read_latency: from a read address accepted to its first beat; later beats follow one a cycle, bursts in order.
-    write_latency: from the last beat of a write burst accepted to its response.
+    Attributes
+    ----------
+    read_latency : int, default=60
+        Cycles from an accepted read address to its first beat. Later beats follow one per cycle, bursts in order.
+    write_latency : int, default=20
+        Cycles from the last accepted beat of a write burst to its response.
     """
 
     read_latency: int = 60
@@ -46,7 +50,21 @@ class MemoryTiming:
 
 @dataclass(frozen=True)
 class CycleCounts:
-    """The counters after a run: cycles from start to done, epoch_cycles[e] at the end of epoch e, and the rest."""
+    """The counters after a run.
+
+    Attributes
+    ----------
+    cycles : int
+        Cycles from start to done.
+    epoch_cycles : int64 array [epochs]
+        Cycles from start to the end of each epoch.
+    beats : int
+        Beats read.
+    stall_memory : int
+        Cycles in which the sequencer waited for the memory.
+    stall_model : int
+        Cycles in which the sequencer waited for an updated model.
+    """
 
     cycles: int
     epoch_cycles: Int64s
@@ -56,17 +74,17 @@ class CycleCounts:
 
 
 def group_gap(geometry: Geometry) -> int:
-    """Cycles from a group's last beat to the next one's, at least."""
+    """Return the least number of cycles from the last beat of a group to the last beat of the next group."""
     return (DRAW_CYCLES if geometry.codebook else geometry.digits) + ROW_GAP
 
 
 def publish_latency(geometry: Geometry, random: bool = False) -> int:
-    """Cycles from a batch's last beat to the first read of the updated model; random: with random rounding."""
+    """Return the cycles from the last beat of a batch to the first read of the updated model."""
     return update_latency(geometry.rows_per_beat, geometry.codebook, random) + _first_chunk(geometry) - 1
 
 
 def _first_chunk(geometry: Geometry) -> int:
-    """Words of a row's first chunk."""
+    """Words of the first chunk of a row."""
     return geometry.half_digit + geometry.digits
 
 
@@ -78,9 +96,23 @@ def predict(
     timing: MemoryTiming = MemoryTiming(),
     random_rounding: bool = False,
 ) -> CycleCounts:
-    """Counters of a run of `epochs` epochs, each of whose batches reads the model of `1 + staleness` batches before.
+    """Predict the counters of a run on a memory that never stalls.
 
-    random: whether the hardware has random rounding, which takes its time whether it is used or not.
+    Parameters
+    ----------
+    geometry : Geometry
+    epochs : int
+    snapshots : bool
+        Whether the model of each epoch is written to memory.
+    staleness : int, default=0
+        A batch reads the model of ``1 + staleness`` batches before.
+    timing : MemoryTiming
+    random_rounding : bool, default=False
+        Whether the build has random rounding. It takes the same time whether it is used or not.
+
+    Returns
+    -------
+    CycleCounts
     """
     schedule = _Schedule(geometry, staleness, random_rounding)
     largest_factor = max(geometry.base_row_words, geometry.chunks)
@@ -120,10 +152,7 @@ def predict(
 
 @dataclass
 class _Clock:
-    """How far an epoch has come.
-
-    group: the next one. taken: cycle of the last beat taken. ends: of the last beats of the batches behind it.
-    """
+    """Position in an epoch: the next group, the cycle of the last beat taken, and the ends of the batches so far."""
 
     group: int = 0
     taken: int = 0
@@ -131,14 +160,18 @@ class _Clock:
 
 
 class _Tokens:
-    """The tokens of four groups that share their label beats; all fours of an epoch are alike.
+    """The tokens of four groups that share their label beats. All fours of an epoch are alike.
 
-    Members
-    -------
-    count: of the four groups.
-    row: slots of a group, labels apart.
-    base, draw: the tokens that are taken from each of the streams, in order.
-    slots: of each token.
+    Attributes
+    ----------
+    count : int
+        Tokens of the four groups.
+    row : int
+        Slots of a group without labels.
+    base, draw : int64 arrays
+        Tokens that are taken from each of the two streams, in order.
+    slots : int64 array
+        Slot of each token.
     """
 
     def __init__(self, geometry: Geometry):
@@ -160,19 +193,19 @@ class _Tokens:
         self.slots = np.concatenate([labels, of_four(slots, self.row)])
 
     def first_of_bursts(self, stream: Int64s, beats: int) -> Int64s:
-        """The tokens, counted from the first label, that begin the bursts of so many beats of a stream of four."""
+        """Return the tokens, counted from the first label, with which the bursts of a stream of `beats` beats begin."""
         four, place = np.divmod(np.arange(0, beats, BURST_BEATS), max(len(stream), 1))
         return four * self.count + stream[place]
 
     def slots_of(self, tokens: Int64s) -> Int64s:
-        """Of tokens counted from the first label."""
+        """Return the slots of tokens counted from the first label."""
         four, place = np.divmod(tokens, self.count)
         slots: Int64s = four * (self.slots[-1] + 1) + self.slots[place]
         return slots
 
 
 class _Schedule:
-    """When the last beats of groups are taken."""
+    """The cycles in which the last beats of groups are taken."""
 
     def __init__(self, geometry: Geometry, staleness: int, random: bool):
         self._geometry = geometry
@@ -187,13 +220,13 @@ class _Schedule:
         self.to_load = LOAD_CYCLES + (geometry.rows_per_beat - 1).bit_length() + PUBLISH_LATENCY * rounded
 
     def reach(self, clock: _Clock, group: int, taken: int) -> None:
-        """The groups up to `group`, not beyond the batch of the clock's, have been taken."""
+        """Record that all groups up to `group`, at most the end of the current batch, have been taken."""
         clock.group, clock.taken = group, taken
         if group % self._geometry.batch_groups == 0 or group == self._geometry.groups:
             clock.ends.append(taken)
 
     def end_of_epoch(self, clock: _Clock) -> int:
-        """The cycle of the epoch's last beat, from any group on, when no beat comes late."""
+        """Return the cycle of the last beat of the epoch, from any group on, if no beat comes late."""
         groups, size = self._geometry.groups, self._geometry.batch_groups
         seen: dict[tuple[int, int], tuple[int, int]] = {}
         while clock.group < groups:
@@ -217,10 +250,11 @@ class _Schedule:
         return clock.taken
 
     def while_latency_shows(self, begin: int, model_beats: int, timing: MemoryTiming) -> tuple[_Clock, int]:
-        """The models and the first groups, until no beat can be late any more; and the cycles waited for memory.
+        """Return the clock after the first groups, when no beat can be late any more, and the cycles of waiting for
+        memory.
 
-        A burst's first beat is the only one that may come late: its other beats follow one a cycle. So the
-        tokens run a slot a cycle, and every wait pushes all that follow it as far back.
+        Only the first beat of a burst can be late: the other beats follow one per cycle. So the tokens advance one slot
+        per cycle, and each wait delays everything after it by the same number of cycles.
         """
         geometry, clock = self._geometry, _Clock()
         looked_at = min(geometry.groups, PERIOD)
@@ -256,23 +290,23 @@ class _Schedule:
         return clock, stall
 
     def _release(self, clock: _Clock) -> int | None:
-        """The first cycle in which a batch's first digit may be taken; None inside a batch, and without a limit."""
+        """Return the first cycle in which the first digit of a batch may be taken; None if nothing limits it."""
         if clock.group % self._geometry.batch_groups or len(clock.ends) <= self._staleness:
             return None
         return clock.ends[-1 - self._staleness] + self.to_publish + 1
 
     def _span(self, first: int, stop: int) -> int:
-        """Cycles from the last beat before some groups of a batch to their last."""
+        """Return the cycles from the last beat before some groups of a batch to the last beat of these groups."""
         outputs = self._geometry.outputs
         labelled = -(-stop // LABELS_PER_WORD) - -(-first // LABELS_PER_WORD)
         with_labels, without = (max(beats, self._gap) for beats in (self.row + outputs, self.row))
         return labelled * with_labels + (stop - first - labelled) * without
 
     def _late_bursts(self, groups: int, model_beats: int, timing: MemoryTiming) -> tuple[Int64s, Int64s]:
-        """Of the bursts of the models and the first groups: their first slots, and by how many cycles these are late.
+        """Return the first slot of each burst of the models and the first groups, and by how many cycles each is late.
 
-        Late for a sequencer that took a token in every slot. A token is walked a cycle; bursts come in the order
-        of their tokens.
+        The delay is relative to a sequencer that takes a token in every slot. One token is requested per cycle, and
+        bursts arrive in the order of their tokens.
         """
         geometry, fours = self._geometry, -(-groups // LABELS_PER_WORD)
         label_beats = fours * geometry.outputs

@@ -1,4 +1,4 @@
-"""Codes as words: a radix-4 digit of 32 features in a word, or a half digit, one bit, of 64."""
+"""Codes as words: one radix-4 digit of 32 features in a word, or one half digit (a bit) of 64 features."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ _DIGIT = np.uint64(0x0303030303030303)
 
 
 def pack_digits(codes: NDArray[np.unsignedinteger], words: NDArray[np.uint64]) -> None:
-    """Fills words [rows, chunks, digits] with the digits of codes [rows, n], the most significant first."""
+    """Fill words with the digits of codes, the most significant digit first.
+
+    Parameters
+    ----------
+    codes : unsigned array [rows, n]
+    words : uint64 array [rows, chunks, digits]
+        Overwritten.
+    """
     rows, chunks, digits = words.shape
     quarters = words.view(np.uint16).reshape(rows, chunks, digits, OCTETS)
     plane = np.zeros((rows, chunks * CHUNK), np.uint8)
@@ -33,7 +40,7 @@ def pack_digits(codes: NDArray[np.unsignedinteger], words: NDArray[np.uint64]) -
 
 
 def unpack_digits(words: NDArray[np.uint64], features: int) -> NDArray[np.uint32]:
-    """Codes uint32 [rows, features] of words [rows, chunks, digits]."""
+    """Return the codes, uint32 [rows, features], of words [rows, chunks, digits]: the inverse of `pack_digits`."""
     rows, chunks, digits = words.shape
     codes = np.zeros((rows, features), np.uint32)
     for digit in range(digits):
@@ -48,7 +55,7 @@ def unpack_digits(words: NDArray[np.uint64], features: int) -> NDArray[np.uint32
 
 
 def pack_halves(codes: NDArray[np.unsignedinteger], words: NDArray[np.uint64], digits: int) -> None:
-    """Fills words [rows, count] with the one bit that codes [rows, n] have in front of so many digits."""
+    """Fill words [rows, count] with the half digits of codes [rows, n]: the one bit above `digits` radix-4 digits."""
     rows, count = words.shape
     bits = np.zeros((rows, count * WORD_BITS), np.uint8)
     np.right_shift(codes, DIGIT_BITS * digits, out=bits[:, : codes.shape[1]], casting="unsafe")
@@ -56,6 +63,6 @@ def pack_halves(codes: NDArray[np.unsignedinteger], words: NDArray[np.uint64], d
 
 
 def unpack_halves(words: NDArray[np.uint64], features: int) -> NDArray[np.uint8]:
-    """Half digits uint8 [rows, features] of words [rows, count]."""
+    """Return the half digits, uint8 [rows, features], of words [rows, count]: the inverse of `pack_halves`."""
     octets = np.ascontiguousarray(words).view(np.uint8)
     return np.unpackbits(octets, axis=1, count=features, bitorder="little")

@@ -1,6 +1,6 @@
-"""Rounding and saturation of integers, and the small floating format of the step and rate registers.
+"""Rounding and saturation of integers, and the small floating-point format of step and penalty registers.
 
-`round_half_up` and `saturate` have the names and results of their twins in `bitlane_hw.common.fixed_point`.
+`round_half_up` and `saturate` have the names and results of their counterparts in `bitlane_hw.common.fixed_point`.
 """
 
 from __future__ import annotations
@@ -20,23 +20,57 @@ NO_DECAY = 1 << DECAY_FRACTION
 
 
 def round_half_up(x: NDArray[np.int64], n: int | NDArray[np.int64]) -> NDArray[np.int64]:
-    """`(x + 2**(n-1)) >> n` for int64 of any shape, n one or an array; `x` itself where n is 0.
+    """Return ``(x + 2**(n-1)) >> n``, or x if n is 0.
 
-    Needs `x + 2**(n-1) < 2**63`.
+    Parameters
+    ----------
+    x : int64 array
+        With ``x + 2**(n-1) < 2**63``.
+    n : int or int64 array
+        Bits to remove.
+
+    Returns
+    -------
+    int64 array
+        With the shape of x.
     """
     return (x + ((1 << n) >> 1)) >> n
 
 
 def saturate(x: NDArray[np.int64], fmt: Fixed) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The int64 `x`, of any shape, clipped to `fmt`, and a mask of that shape: True where it was clipped."""
+    """Clip integers to a format.
+
+    Parameters
+    ----------
+    x : int64 array
+    fmt : Fixed
+
+    Returns
+    -------
+    values : int64 array
+        With the shape of x.
+    clipped : bool array
+        True for each value that was clipped.
+    """
     values = np.minimum(np.maximum(x, fmt.minimum), fmt.maximum)
     return values, values != x
 
 
 def round_at_random(x: NDArray[np.int64], random: NDArray[np.uint32], cut: int) -> NDArray[np.int64]:
-    """`x` with its low `cut` bits left out: up with the probability of what they stand for; `x` itself where cut is 0.
+    """Round to a multiple of ``2**cut``, up or down at random and without bias.
 
-    x int64 and random uint32, of one shape; of random, the low `cut` bits are used.
+    Parameters
+    ----------
+    x : int64 array
+    random : uint32 array
+        Random words, with the shape of x; their low `cut` bits are used.
+    cut : int
+        Bits to clear. 0 returns x unchanged.
+
+    Returns
+    -------
+    int64 array
+        The low `cut` bits are 0.
     """
     below = (1 << cut) - 1
     rounded: NDArray[np.int64] = (x + (random & np.uint32(below)).astype(np.int64)) & ~below
@@ -44,15 +78,28 @@ def round_at_random(x: NDArray[np.int64], random: NDArray[np.uint32], cut: int) 
 
 
 def encode_float(value: float, fraction: int, name: str = "value") -> int:
-    """The register `mantissa | exponent << 16` nearest to `value = mantissa * 2**-(fraction + exponent)`.
+    """Return the register ``mantissa | exponent << 16`` nearest to ``value = mantissa * 2**-(fraction + exponent)``.
 
-    The mantissa has 16 bits and its top bit set, except for 0 and for values below `2**(15 - fraction - 31)`,
-    which keep as many bits as are left.
+    The mantissa has 16 bits with its top bit set, except for 0 and for values below ``2**(15 - fraction - 31)``, which
+    have fewer significant bits.
+
+    Parameters
+    ----------
+    value : float
+    fraction : int
+        `STEP_FRACTION` or `PENALTY_STEP_FRACTION`.
+    name : str, default="value"
+        Name of the value in error messages.
+
+    Returns
+    -------
+    int
 
     Raises
     ------
-    DataError: `value` is negative, not finite, too large (8 with the step's fraction of 13, 1 with the rate's
-        of 16), or above 0 and yet rounded to it. The message calls it `name`.
+    DataError
+        The value is negative, not finite, too large (8 or more for a step, 1 or more for a penalty step), or above 0
+        but would round to 0.
     """
     if not math.isfinite(value) or value < 0:
         raise DataError(f"{name} is {value}: it must be a finite number of at least 0")
@@ -71,20 +118,26 @@ def encode_float(value: float, fraction: int, name: str = "value") -> int:
 
 
 def split_float(register: int) -> tuple[int, int]:
-    """Mantissa and exponent of a step or rate register."""
+    """Return mantissa and exponent of a step or penalty register."""
     return register & (MANTISSA_END - 1), register >> MANTISSA_BITS
 
 
 def decode_float(register: int, fraction: int) -> float:
-    """The number that a step or rate register stands for: the inverse of `mantissa_exponent`."""
+    """Return the value of a step or penalty register: the inverse of `encode_float`."""
     mantissa, exponent = split_float(register)
     return math.ldexp(mantissa, -(fraction + exponent))
 
 
 def decayed(register: int, decay: int) -> int:
-    """A step or rate register after an epoch: times `decay * 2**-16`, cut, normalised while exponents last.
+    """Return a step or penalty register after one epoch.
 
-    `decay` is the register's integer, from 2**15 to 2**16; 2**16 changes nothing but the exponent of 0.
+    The mantissa is multiplied by ``decay * 2**-16``, truncated, and normalised as long as the exponent has room.
+
+    Parameters
+    ----------
+    register : int
+    decay : int
+        The decay register, ``2**15`` to ``2**16``. ``2**16`` changes nothing except the exponent of 0.
     """
     mantissa, exponent = split_float(register)
     product = mantissa * decay

@@ -1,4 +1,4 @@
-"""Number formats: fixed point, and the small floating format of steps."""
+"""Number formats: fixed point, and the small floating-point format of steps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Fixed:
-    """A signed two's complement number of `bits` bits, of which `fraction` are behind the point."""
+    """A signed two's complement format.
+
+    Attributes
+    ----------
+    bits : int
+        Width.
+    fraction : int
+        Bits after the binary point.
+    """
 
     bits: int
     fraction: int

@@ -32,24 +32,36 @@ from .precision import Precision
 class Geometry:
     """The shape of a stored data set.
 
-    An epoch's rows are cut into batches, each batch into groups of `columns` rows; the last batch may be
-    shorter, and the last group of each batch. A beat of the memory port serves the rows of one group.
+    The rows of an epoch are divided into batches, and each batch into groups of `rows_per_beat` rows. The last batch
+    may be shorter, and so may the last group of each batch. A beat of the memory port has one word of each row of one
+    group.
 
     Parameters
     ----------
-    features: features of a row, without padding.
-    rows: rows of an epoch.
-    base_digits: radix-4 base digits a feature, 0 to 16.
-    draws: whether a draw digit follows them.
-    batch: rows of a mini-batch; may be more than there are.
-    columns: words side by side in a beat: 1, 2, 4 or 8.
-    outputs: models trained at a time, each with a label of its own.
-    half: whether a base code has a bit in front of its digits; a word of them is two chunks'. With a table alone.
-    table: whether features have levels of their own, for table lanes: double sampling, 1 to 3 base bits.
+    features : int
+        Features of a row, without padding.
+    rows : int
+        Rows of an epoch.
+    base_digits : int
+        Radix-4 base digits of a feature, 0 to 16.
+    draws : bool
+        Whether a draw digit follows them.
+    batch : int
+        Rows of a mini-batch; may exceed `rows`.
+    rows_per_beat : {1, 2, 4, 8}, default=1
+        Words in a beat.
+    outputs : int, default=1
+        Models trained together, each with its own label.
+    half_digit : bool, default=False
+        Whether a base code has one more bit before its digits. A word holds this bit for two chunks. Only with a
+        codebook.
+    codebook : bool, default=False
+        Whether each feature has separate levels, for table lanes: double sampling with 1 to 3 base bits.
 
     Raises
     ------
-    DataError: a size below one, too many digits, or none; columns or outputs that no hardware has.
+    DataError
+        A size is below one, the precision is invalid, or no build has such an option.
     """
 
     features: int
@@ -82,14 +94,18 @@ class Geometry:
     def of(
         cls, precision: Precision, features: int, rows: int, batch: int, rows_per_beat: int = 1, outputs: int = 1
     ) -> Geometry:
-        """Return the shape of a data set that is stored at this precision.
+        """Return the shape of a data set that is stored with a precision.
 
         Parameters
         ----------
         precision : Precision
         features, rows, batch : int
         rows_per_beat, outputs : int, default=1
-            Those of the build, such as `AcceleratorConfig.rows_per_beat` and `outputs`.
+            As in the build: `AcceleratorConfig.rows_per_beat` and `outputs`.
+
+        Returns
+        -------
+        Geometry
         """
         return cls(
             features,
@@ -106,42 +122,42 @@ class Geometry:
     # --- rows, batches and groups ---
     @property
     def batches(self) -> int:
-        """Batches an epoch."""
+        """Batches in an epoch."""
         return -(-self.rows // self.batch)
 
     @property
     def batch_groups(self) -> int:
-        """Groups of a whole batch."""
+        """Groups in a full batch."""
         return -(-min(self.batch, self.rows) // self.rows_per_beat)
 
     @property
     def groups(self) -> int:
-        """Groups an epoch."""
+        """Groups in an epoch."""
         last = self.rows - (self.batches - 1) * self.batch
         return (self.batches - 1) * self.batch_groups - (-last // self.rows_per_beat)
 
     @property
     def tails(self) -> tuple[int, int]:
-        """Rows in the last group of a whole batch, and of the epoch."""
+        """Rows in the last group of a full batch, and in the last group of the epoch."""
         last = self.rows - (self.batches - 1) * self.batch
         whole = min(self.batch, self.rows)
         return (whole - 1) % self.rows_per_beat + 1, (last - 1) % self.rows_per_beat + 1
 
     def first_row(self, group: int) -> int:
-        """The row in column 0 of a group; all rows where there is no such group any more."""
+        """Return the first row of a group, or `rows` after the last group."""
         batch, place = divmod(group, self.batch_groups)
         return min(batch * self.batch + place * self.rows_per_beat, self.rows)
 
     def group_start(self, row: int) -> int:
-        """The first row of the group that holds `row`; all rows for the end of the epoch."""
+        """Return the first row of the group that holds `row`, or `rows` for the end of the epoch."""
         return row if row == self.rows else row - row % self.batch % self.rows_per_beat
 
     def rows_of(self, groups: range) -> slice:
-        """The rows of consecutive groups."""
+        """Return the rows of consecutive groups."""
         return slice(self.first_row(groups.start), self.first_row(groups.stop))
 
     def slots(self, groups: range) -> NDArray[np.intp]:
-        """Where the rows of consecutive groups lie among their columns, group after group: int [rows]."""
+        """Return the positions of the rows of consecutive groups among all words of these groups: int [rows]."""
         rows = self.rows_of(groups)
         batch, place = np.divmod(np.arange(rows.start, rows.stop), self.batch)
         group, column = np.divmod(place, self.rows_per_beat)
@@ -151,7 +167,7 @@ class Geometry:
     # --- beats and words ---
     @property
     def chunks(self) -> int:
-        """Chunks of 32 features a row."""
+        """Chunks of 32 features in a row."""
         return -(-self.features // CHUNK)
 
     @property
@@ -161,42 +177,42 @@ class Geometry:
 
     @property
     def digits(self) -> int:
-        """Beats a chunk, half digits apart."""
+        """Beats of a chunk, without half digits."""
         return self.base_digits + self.draws
 
     @property
     def stored_bits(self) -> int:
-        """Bits that a feature is stored in."""
+        """Stored bits of a feature."""
         return self.base_bits + DIGIT_BITS * self.draws
 
     @property
     def base_row_words(self) -> int:
-        """Words of a row in the base region; with half digits every second chunk, from the first on, has one more."""
+        """Words of a row in the base region. With half digits, the first chunk of each two has one more word."""
         return self.chunks * self.base_digits + self.half_words
 
     @property
     def row_words(self) -> int:
-        """Words a row, and beats a group, labels apart."""
+        """Words of a row, and beats of a group, without labels."""
         return self.base_row_words + self.chunks * self.draws
 
     @property
     def levels(self) -> int:
-        """Levels of a feature in its table; 0 without one."""
+        """Levels of a feature in its table; 0 without a table."""
         return level_count(self.base_bits) if self.codebook else 0
 
     @property
     def level_slots(self) -> int:
-        """Places that the levels of all chunks take in a lane; 0 without tables."""
+        """Slots in a lane that the levels of all chunks take; 0 without tables."""
         return self.chunks * level_slots(self.base_bits) if self.codebook else 0
 
     @property
     def half_words(self) -> int:
-        """Words of half digits a row."""
+        """Words of half digits in a row."""
         return self.half_digit * -(-self.chunks // 2)
 
     @property
     def label_beats(self) -> int:
-        """Label beats an epoch."""
+        """Label beats in an epoch."""
         return -(-self.groups // LABELS_PER_WORD) * self.outputs
 
     @property
@@ -226,12 +242,12 @@ class Geometry:
 
     @property
     def load_words(self) -> int:
-        """Words that are read before the samples: the models, and each level of the tables like one more model."""
+        """Words read before the samples: the models, and each level of the tables in the layout of a model."""
         return (self.outputs + self.levels) * self.chunks * CHUNK_MODEL_WORDS
 
     @property
     def load_beats(self) -> int:
-        """Beats of them."""
+        """Beats of `load_words`."""
         return self.load_words // self.rows_per_beat
 
     @property
@@ -241,7 +257,7 @@ class Geometry:
 
     @property
     def record_words(self) -> int:
-        """Words of an epoch's trace record."""
+        """Words of the trace record of an epoch."""
         return record_words(self.outputs, self.rows_per_beat)
 
     @property
@@ -251,21 +267,21 @@ class Geometry:
 
     @property
     def raw_bound(self) -> float:
-        """Cycles an epoch if nothing but the stored bits of features and labels moved, one beat a cycle."""
+        """Cycles of an epoch if only the stored bits of features and labels moved, one beat per cycle."""
         return self.rows * (self.features * self.stored_bits + self._label_bits) / self._beat_bits
 
     @property
     def layout_bound(self) -> float:
-        """Cycles an epoch at one beat a cycle, with the padding of the last chunk."""
+        """Cycles of an epoch at one beat per cycle, with the padding of the last chunk."""
         return self.rows * (CHUNK * self.row_words * DIGIT_BITS + self._label_bits) / self._beat_bits
 
     def base_span(self, groups: range) -> slice:
-        """The words of a base region that hold some groups, from a multiple of four on."""
+        """Return the words of a base region that hold consecutive groups, the first a multiple of four."""
         labels = (-(-group // LABELS_PER_WORD) * self.outputs for group in (groups.start, groups.stop))
         return self._span(groups, self.base_row_words, *labels)
 
     def draw_span(self, groups: range) -> slice:
-        """The words of a draw region that hold some groups."""
+        """Return the words of a draw region that hold consecutive groups."""
         return self._span(groups, self.chunks * self.draws)
 
     def _span(self, groups: range, group_beats: int, before: int = 0, until: int = 0) -> slice:

@@ -9,10 +9,17 @@ SCALED_GRADIENT_LATENCY = 1  # and of the coefficients
 
 
 def update_latency(rows_per_beat: int, table_lanes: bool = False, random_rounding: bool = False) -> int:
-    """From a batch's last beat to the first read of the updated model, one digit a feature; each further one adds 1.
+    """Return the cycles from the last beat of a batch to the first read of the updated model.
 
-    table: of table lanes, where the words of a first chunk count as its digits, half digits too: 2, 2 or 3 of them.
-    random: with random rounding, whether it is used or not.
+    This is the latency with one digit per feature. Each further digit adds one cycle.
+
+    Parameters
+    ----------
+    rows_per_beat : int
+    table_lanes : bool, default=False
+        Of table lanes, the words of the first chunk count as its digits, including half digits: 2 or 3 of them.
+    random_rounding : bool, default=False
+        Whether the build has random rounding, used or not.
     """
     return (
         (28 if table_lanes else 20)

@@ -18,17 +18,20 @@ MAX_OUTPUTS = 15  # their losses and the cycles fit a record of 16 words
 
 
 def level_count(base_bits: int) -> int:
-    """Levels of a feature in a table of so many base bits."""
+    """Return the number of levels of a feature with `base_bits` base bits: ``2**base_bits + 1``."""
     return (1 << base_bits) + 1
 
 
 def level_slots(base_bits: int) -> int:
-    """Places that a chunk's levels take in a lane's table: a power of two."""
+    """Return the slots that the levels of a chunk take in the table of a lane: a power of two."""
     return 2 << base_bits
 
 
 def record_words(outputs: int, rows_per_beat: int) -> int:
-    """Words of an epoch's trace record: the cycles, each output's loss, zeros up to a power of two and a whole beat."""
+    """Return the words of a trace record: the cycles, the loss of each output, and zeros as padding.
+
+    The padding fills the record up to a power of two, and to complete beats.
+    """
     return max(1 << outputs.bit_length(), rows_per_beat)
 
 

@@ -1,4 +1,4 @@
-"""What a register field chooses, and why a run ended."""
+"""The values of register fields: losses, proximal operators and error codes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Loss(IntEnum):
-    """What the scalar stage minimises; z is the dot product, y the label (its sign alone but for SQUARES)."""
+    """The loss that is minimised; z is the dot product, y the label. Only SQUARES uses more than the sign of y."""
 
     SQUARES = 0  # 1/2 (z - y)**2; with labels -1 and 1 this is LS-SVM
     HINGE = 1  # max(0, 1 - y z)
@@ -14,7 +14,7 @@ class Loss(IntEnum):
 
 
 class Prox(IntEnum):
-    """What is done to the weights at the end of a batch."""
+    """The proximal operator that is applied to the weights at the end of a batch."""
 
     NONE = 0
     L2 = 1  # shrink by 2**-SHRINK_SHIFT whenever the phase carries
@@ -23,7 +23,7 @@ class Prox(IntEnum):
 
 
 class ErrorCode(IntEnum):
-    """Why a run ended; STATUS bits 15..8."""
+    """The reason why a run ended: bits 15..8 of STATUS."""
 
     NONE = 0
     CONFIGURATION = 1

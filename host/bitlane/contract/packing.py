@@ -1,9 +1,9 @@
-"""Codes, labels and weights as the 64-bit words that lie in the accelerator's memory.
+"""Codes, labels and weights as the 64-bit words in the accelerator's memory.
 
-A row is `chunks` chunks of 32 features; a word holds one radix-4 digit of each feature of a chunk, feature j
-in bits `2j+1 .. 2j`. The bit that an odd code has in front of its digits lies in a word of its own, one for two
-chunks. A beat is `columns` words side by side, each of a row of its own: the rows of a group.
-Words are numpy uint64 of a little-endian host, which all supported hosts are.
+A row is `chunks` chunks of 32 features. A word holds one radix-4 digit of each feature of a chunk, feature j in bits
+``2j+1 .. 2j``. A code with an odd number of bits has one bit before its digits; a separate word holds these bits of two
+chunks. A beat is `rows_per_beat` words side by side, each from a different row of the group.
+Words are numpy uint64 of a little-endian host; all supported hosts are little-endian.
 """
 
 from __future__ import annotations
@@ -34,22 +34,29 @@ Words = NDArray[np.uint64]
 def pack_base(
     codes: NDArray[np.uint32], labels: NDArray[np.int16], geometry: Geometry, groups: range | None = None
 ) -> Words:
-    """A base region, or a part of it.
+    """Pack base codes and labels as a base region, or as a part of it.
 
     Parameters
     ----------
-    codes: uint32 [rows, n], base codes below `2**base_bits`.
-    labels: int16 [rows, outputs], in units of `2**-15`.
-    geometry: of the whole region.
-    groups: that these rows fill, all when None; they begin and end at a multiple of four, or at the end.
+    codes : uint32 array [rows, n]
+        Base codes below ``2**base_bits``.
+    labels : int16 array [rows, outputs]
+        In units of ``2**-15``.
+    geometry : Geometry
+        Of the whole region.
+    groups : range, optional
+        Groups that these rows fill; they start and end at a multiple of four, or at the end of the epoch. All groups by
+        default.
 
     Returns
     -------
-    uint64, `geometry.base_span(groups)` of the region.
+    uint64 array
+        The words ``geometry.base_span(groups)`` of the region.
 
     Raises
     ------
-    DataError: arrays of another shape.
+    DataError
+        An array has another shape.
     """
     groups = range(geometry.groups) if groups is None else groups
     slots = geometry.slots(groups)
@@ -77,7 +84,7 @@ def pack_base(
 def unpack_base(
     words: Words, geometry: Geometry, groups: range | None = None
 ) -> tuple[NDArray[np.uint32], NDArray[np.int16]]:
-    """Codes uint32 [rows, n] and labels int16 [rows, outputs] of a base region: the inverse of `pack_base`."""
+    """Return codes, uint32 [rows, n], and labels, int16 [rows, outputs]: the inverse of `pack_base`."""
     groups = range(geometry.groups) if groups is None else groups
     span = geometry.base_span(groups)
     _check_shape(words, (span.stop - span.start,), "words")
@@ -93,9 +100,26 @@ def unpack_base(
 
 
 def pack_draws(codes: NDArray[np.uint8], geometry: Geometry, groups: range | None = None) -> Words:
-    """A draw region, or some groups of it.
+    """Pack draw codes as a draw region, or as some groups of it.
 
-    codes uint8 [rows, n], `2 * u1 + u2`; the words are `geometry.draw_span(groups)`. DataError otherwise.
+    Parameters
+    ----------
+    codes : uint8 array [rows, n]
+        ``2 * u1 + u2``.
+    geometry : Geometry
+        Of the whole region.
+    groups : range, optional
+        Groups that these rows fill; all by default.
+
+    Returns
+    -------
+    uint64 array
+        The words ``geometry.draw_span(groups)`` of the region.
+
+    Raises
+    ------
+    DataError
+        The array has another shape.
     """
     groups = range(geometry.groups) if groups is None else groups
     slots = geometry.slots(groups)
@@ -109,7 +133,7 @@ def pack_draws(codes: NDArray[np.uint8], geometry: Geometry, groups: range | Non
 
 
 def unpack_draws(words: Words, geometry: Geometry, groups: range | None = None) -> NDArray[np.uint8]:
-    """Draw codes uint8 [rows, n] of a draw region: the inverse of `pack_draws`."""
+    """Return the draw codes, uint8 [rows, n], of a draw region: the inverse of `pack_draws`."""
     groups = range(geometry.groups) if groups is None else groups
     columns = geometry.rows_per_beat
     _check_shape(words, (len(groups) * geometry.chunks * columns,), "words")
@@ -119,19 +143,31 @@ def unpack_draws(words: Words, geometry: Geometry, groups: range | None = None) 
 
 
 def master_weights(weights: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Scaled weights, float64 of any shape, as stored: int32 in units of `2**-28`, nearest of those read, clipped."""
+    """Return scaled weights as stored: int32 in units of ``2**-28``.
+
+    Each weight becomes the nearest value that the dot product can read, and is clipped to the range of the format.
+
+    Parameters
+    ----------
+    weights : float64 array
+
+    Returns
+    -------
+    int32 array
+        With the same shape.
+    """
     units = np.clip(np.rint(np.ldexp(weights, WEIGHT.fraction)), WEIGHT.minimum, WEIGHT.maximum).astype(np.int32)
     master: NDArray[np.int32] = (units << CUT_BITS) + np.int32(MASTER_OFFSET)
     return master
 
 
 def weight_values(master: NDArray[np.int32]) -> NDArray[np.float64]:
-    """Scaled weights, float64, that the dot product reads of stored int32 ones of any shape."""
+    """Return the scaled weights, float64, that the dot product reads from master weights of any shape."""
     return np.ldexp((master >> CUT_BITS).astype(np.float64), -WEIGHT.fraction)
 
 
 def pack_master(master: NDArray[np.int32]) -> Words:
-    """Master weights, or levels k, int32 [..., n]: two a word, the even feature low; 0 where there is none."""
+    """Pack master weights or levels, int32 [..., n]: two in a word, the even feature in the low half, padded with 0."""
     features = master.shape[-1]
     padded = np.zeros((*master.shape[:-1], -(-features // CHUNK) * CHUNK), np.int32)
     padded[..., :features] = master
@@ -139,14 +175,14 @@ def pack_master(master: NDArray[np.int32]) -> Words:
 
 
 def unpack_master(words: Words, features: int) -> NDArray[np.int32]:
-    """Int32 [models, features] of models, or levels, stored one after the other: the packing undone."""
+    """Return the int32 values [models, features] of consecutive models or levels: the inverse of `pack_master`."""
     chunks = -(-features // CHUNK)
     models: NDArray[np.int32] = np.array(words).view(np.int32).reshape(-1, chunks * CHUNK)
     return models[:, :features]
 
 
 def _pack_rows(codes: NDArray[np.uint32], slots: NDArray[np.intp], some: range, geometry: Geometry) -> Words:
-    """The base words of some slots, [slots, base_row_words], 0 where no row lies."""
+    """Return the base words of some slots, [slots, base_row_words]; 0 for slots without a row."""
     chunks = 2 * geometry.half_words if geometry.half_digit else geometry.chunks
     digits = np.zeros((len(some), chunks, geometry.base_digits), np.uint64)
     if geometry.base_digits:
@@ -161,7 +197,7 @@ def _pack_rows(codes: NDArray[np.uint32], slots: NDArray[np.intp], some: range, 
 
 
 def _unpack_rows(words: Words, geometry: Geometry) -> NDArray[np.uint32]:
-    """Codes uint32 [rows, features] of base words [rows, base_row_words]."""
+    """Return the codes, uint32 [rows, features], of base words [rows, base_row_words]."""
     rows, features, digits = len(words), geometry.features, geometry.base_digits
     if not geometry.half_digit:
         return unpack_digits(words.reshape(rows, geometry.chunks, digits), features)
@@ -180,7 +216,7 @@ def _pack_slots(
     first: int,
     words: Words,
 ) -> None:
-    """Fills words [slots, ...], the slots from `first` on, with what `pack` makes of the rows that lie there."""
+    """Fill words [slots, ...], starting with slot `first`, with the result of `pack` for the rows in these slots."""
     start, stop = np.searchsorted(slots, [first, first + len(words)])
     if stop > start and slots[stop - 1] - slots[start] == stop - 1 - start:  # nothing missing between
         at = slots[start] - first

@@ -1,4 +1,4 @@
-"""How many bits a feature is stored in, and what they mean."""
+"""The precision of stored samples: stored bits, and the way samples are rounded."""
 
 from __future__ import annotations
 
@@ -17,19 +17,24 @@ FULL_BITS = MAX_DIGITS * DIGIT_BITS
 
 @dataclass(frozen=True)
 class Precision:
-    """How many bits a feature is stored in, and what they mean.
+    """The precision of stored samples.
 
     Parameters
     ----------
-    bits: stored bits a feature, even, 2 to 32; with a table 3, 4 or 5.
-    sampling: "double" (two independent draws of each sample; ZipML, section 2.2), "nearest" (rounded to the
-        middle of an interval), "naive" (one stochastic draw used twice, which is biased: ZipML, section 2.2)
-        or "full" (32 bits, rounded).
-    table: whether each feature has levels of its own, in a table (ZipML, section 3); double sampling alone.
+    bits : int, default=4
+        Stored bits of a feature: even, 2 to 32; with a codebook 3, 4 or 5.
+    sampling : {"double", "nearest", "naive", "full"}, default="double"
+        "double": two independent draws of each sample (ZipML, section 2.2).
+        "nearest": the middle of the nearest interval.
+        "naive": one stochastic draw used twice, which is biased (ZipML, section 2.2).
+        "full": 32 bits, rounded to nearest.
+    codebook : bool, default=False
+        Whether each feature has separate levels in a table (ZipML, section 3). Only with double sampling.
 
     Raises
     ------
-    DataError: a value outside of these.
+    DataError
+        A value is outside these ranges.
     """
 
     bits: int = 4
@@ -54,40 +59,40 @@ class Precision:
 
     @property
     def draws(self) -> bool:
-        """Whether a draw digit is stored behind the base digits."""
+        """Whether a draw digit is stored after the base digits."""
         return self.sampling == "double"
 
     @property
     def base_bits(self) -> int:
-        """Bits of a base code: b in the design."""
+        """Bits of a base code."""
         return self.bits - DIGIT_BITS * self.draws
 
     @property
     def base_digits(self) -> int:
-        """Whole radix-4 digits of a base code."""
+        """Complete radix-4 digits of a base code."""
         return self.base_bits // DIGIT_BITS
 
     @property
     def half_digit(self) -> bool:
-        """Whether a base code has one bit more, its first."""
+        """Whether a base code has one more bit before its digits."""
         return bool(self.base_bits % DIGIT_BITS)
 
     @property
     def digits(self) -> int:
-        """Whole digits: of the base code, and the draw digit."""
+        """Complete digits: those of the base code and the draw digit."""
         return self.base_digits + self.draws
 
     @property
     def levels(self) -> int:
-        """Different values that a stored feature can be read as."""
+        """Number of different values of a stored feature."""
         return (1 << self.base_bits) + self.draws
 
     @property
     def level_slots(self) -> int:
-        """With which `open_device` makes a device that reads such samples."""
+        """The option `level_slots` of a device that can read such samples."""
         return DEFAULT_LEVEL_SLOTS if self.codebook else 0
 
     @property
     def limit(self) -> float:
-        """The largest scaled value: 1, or for naive the outermost middle, `1 - 2**-bits`."""
+        """The largest scaled value: 1; for naive sampling the outermost middle, ``1 - 2**-bits``."""
         return 1.0 - 2.0**-self.bits if self.sampling == "naive" else 1.0

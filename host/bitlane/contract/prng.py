@@ -1,7 +1,7 @@
-"""Random rounding's random words: a function of the batch's seed, the place in the batch, and the lane.
+"""Random words for random rounding: a function of the seed of the batch, the place in the batch, and the lane.
 
-Counted up and mixed by a few rounds of a Feistel network of rotations and ANDs, 16 bits a half (that of Simon: Beaulieu
-et al., 2013), a lookup table a bit in hardware. So a run that stops and goes on needs the seed alone.
+A counter is mixed by a few rounds of a Feistel network of rotations and ANDs, with 16 bits in each half (the network of
+Simon: Beaulieu et al., 2013). In hardware this takes one lookup table per bit. A resumed run needs only the seed.
 """
 
 from __future__ import annotations
@@ -22,13 +22,30 @@ MAX_CUT = 27  # bits that rounding may leave out
 
 
 def lane_offset(lane: int) -> int:
-    """What tells the lanes' random words apart: 0 to 31 publish weights, 32 on round s and d of each column."""
+    """Return the offset that makes the random words of a lane differ from those of other lanes.
+
+    Lanes 0 to 31 publish weights; from 32 on, lanes round s and d of each row of a beat.
+    """
     mixed = (lane + 1) * PLACE_STEP & 0xFFFF_FFFF
     return (mixed ^ mixed >> 15) * 0xC2B2_AE35 & 0xFFFF_FFFF
 
 
 def random_words(seed: int, places: range, lanes: Words) -> Words:
-    """Random words uint32 [places, lanes] of a batch with this seed; lanes: `lane_offset`, uint32 [lanes]."""
+    """Return the random words of a batch.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the batch, 32 bits.
+    places : range
+        Places in the batch.
+    lanes : uint32 array [lanes]
+        Offsets from `lane_offset`.
+
+    Returns
+    -------
+    uint32 array [places, lanes]
+    """
     counted = np.arange(places.start, places.stop, dtype=np.uint32) * np.uint32(PLACE_STEP) + np.uint32(seed)
     mixed = counted[:, None] ^ lanes
     high, low = mixed >> np.uint32(16), mixed & np.uint32(0xFFFF)
@@ -39,17 +56,17 @@ def random_words(seed: int, places: range, lanes: Words) -> Words:
 
 
 def after_batches(seed: int, batches: int) -> int:
-    """The seed some batches later."""
+    """Return the seed `batches` batches later."""
     return (seed + batches * SEED_STEP) % (1 << SEED_BITS)
 
 
 def model_lanes() -> Words:
-    """Offsets of the 32 lanes that publish a chunk's weights."""
+    """Return the offsets of the 32 lanes that publish the weights of a chunk."""
     return np.array([lane_offset(lane) for lane in range(CHUNK)], np.uint32)
 
 
 def scaled_gradient_lanes(rows_per_beat: int) -> Words:
-    """Offsets uint32 [2 columns] of the lanes of s and d of each column."""
+    """Return the offsets, uint32 [2 * rows_per_beat], of the lanes of s and d of each row of a beat."""
     return np.array([lane_offset(CHUNK + lane) for lane in range(2 * rows_per_beat)], np.uint32)
 
 

@@ -1,4 +1,4 @@
-"""The registers that the arithmetic reads."""
+"""The registers that the arithmetic uses."""
 
 from __future__ import annotations
 
@@ -11,21 +11,31 @@ from .modes import Loss, Prox
 
 @dataclass(frozen=True)
 class Settings:
-    """What is computed of the rows, in the integers that the registers take.
+    """The settings of a run, as the integers of the registers.
 
     Parameters
     ----------
-    step, step_negative: `mantissa | exponent << 16`, the step of one row whose label is 0 or more, or less.
-    rate: likewise; with `Prox.L2` the shrinks a batch, with `Prox.L1` the threshold a batch.
-    decay: factor on steps and rate after each epoch, in 2**-16.
-    phase: shrink accumulator, 32 bits.
-    loss, prox: see `contract.Loss` and `contract.Prox`.
-    bounds: low and high end of the box, in 2**-12.
-    free: whether the last feature is spared by the prox.
-    staleness: batches that the model a batch reads is behind: 0, or 1.
-    model_cut, coefficient_cut: low bits that random rounding leaves out of the master weights that are published, and
-        of s and d; 0 for none.
-    seed: of random rounding, 32 bits.
+    step, step_negative : int
+        Step of a row with a label of at least 0, and of a row with a negative label: ``mantissa | exponent << 16``.
+    penalty_step : int, default=0
+        In the same format: with `Prox.L2` the shrinks in a batch, with `Prox.L1` the threshold of a batch.
+    decay : int, default=NO_DECAY
+        Factor on the steps and the penalty step after each epoch, in units of ``2**-16``.
+    phase : int, default=0
+        Accumulator of shrinks, 32 bits.
+    loss : Loss, default=Loss.SQUARES
+    prox : Prox, default=Prox.NONE
+    bounds : tuple of int
+        Low and high end of the box, in units of ``2**-12``.
+    unpenalized_intercept : bool, default=False
+        Whether the proximal operator leaves out the last feature.
+    staleness : {0, 1}, default=0
+        How many batches old the model is that a batch reads.
+    model_cut, scaled_gradient_cut : int, default=0
+        Low bits that random rounding removes from the master weights that are published, and from s and d. 0: no
+        rounding.
+    seed : int, default=0
+        Seed of random rounding, 32 bits.
     """
 
     step: int
@@ -43,7 +53,7 @@ class Settings:
     seed: int = 0
 
     def after_epoch(self) -> Settings:
-        """The settings with steps and rate decayed once."""
+        """Return the settings after one epoch: steps and penalty step multiplied by the decay."""
         return replace(
             self,
             step=decayed(self.step, self.decay),

@@ -11,9 +11,13 @@ LUT = Fixed(18, 18)  # unsigned
 
 
 def sigmoid_lut() -> list[tuple[int, int]]:
-    """For each cell u: sigmoid(-u) and log(1 + exp(-u)) at its middle, in units of 2**-18.
+    """Return the lookup table of the logistic loss.
 
-    Off by at most 2**-10 and 2**-9 inside a cell, and by sigmoid(-8) = 3.4e-4 where a dot product is clipped at 8.
+    Returns
+    -------
+    list of tuple
+        For each cell u: ``sigmoid(-u)`` and ``log(1 + exp(-u))`` at its middle, in units of ``2**-18``. The error is at
+        most ``2**-10`` and ``2**-9`` inside a cell, and ``sigmoid(-8) = 3.4e-4`` where a dot product is clipped at 8.
     """
     cell = (RESIDUAL.maximum + 1) / (1 << RESIDUAL.fraction) / (1 << LUT_ADDRESS_BITS)
     middles = [(i + 0.5) * cell for i in range(1 << LUT_ADDRESS_BITS)]

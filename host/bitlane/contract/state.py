@@ -1,4 +1,4 @@
-"""The state that one run of the accelerator hands to the next."""
+"""The state between two runs of the accelerator."""
 
 from __future__ import annotations
 
