@@ -1,4 +1,4 @@
-"""Checks of the arrays that users hand over: one clear line each, and arrays of the kind that is promised."""
+"""Checks of the arrays that users pass. Each error is one line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,19 @@ from bitlane.support.user_warnings import warn_user
 
 
 def as_matrix(X: ArrayLike, least: int = 0) -> Matrix:
-    """X as integers or floats [rows, n], finite, with `least` rows."""
+    """Return X as a finite array of integers or floats [rows, n].
+
+    Parameters
+    ----------
+    X : array-like
+    least : int, default=0
+        Least number of rows.
+
+    Raises
+    ------
+    DataError
+        X is sparse, not two-dimensional, too small, not numeric, or not finite.
+    """
     if hasattr(X, "toarray"):
         raise DataError(
             f"X is a sparse {type(X).__name__}: only dense tables are supported; convert it with X.toarray()"
@@ -37,7 +49,13 @@ def as_matrix(X: ArrayLike, least: int = 0) -> Matrix:
 
 
 def as_targets(y: ArrayLike | None, rows: int) -> Floats:
-    """y as float64 [rows] or, of several columns, [rows, targets], finite."""
+    """Return y as a finite float64 array [rows], or [rows, targets] if it has several columns.
+
+    Raises
+    ------
+    DataError
+        y is missing, has another number of rows, or is not numeric or not finite.
+    """
     targets = _given(y)
     if targets.ndim == 2 and targets.shape[1] == 0:
         raise DataError("y has 0 columns: there is nothing to learn")
@@ -47,7 +65,13 @@ def as_targets(y: ArrayLike | None, rows: int) -> Floats:
 
 
 def as_labels(y: ArrayLike | None, rows: int) -> NDArray[Any]:
-    """y as an array [rows] of class labels, without missing values."""
+    """Return y as an array [rows] of class labels without missing values.
+
+    Raises
+    ------
+    DataError
+        y is missing, has another number of rows, or has values with a fraction.
+    """
     given = _given(y)
     labels = _one_dimension(_of_rows(given, rows))
     if labels.ndim < given.ndim:
@@ -75,7 +99,7 @@ def _one_dimension(y: NDArray[Any]) -> NDArray[Any]:
 
 
 def _of_rows(y: NDArray[Any], rows: int) -> NDArray[Any]:
-    """y without a second axis that has one element; DataError unless it has so many rows."""
+    """Return y without a second axis of length 1. Raise DataError unless it has this number of rows."""
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim and len(y) != rows:
@@ -84,7 +108,13 @@ def _of_rows(y: NDArray[Any], rows: int) -> NDArray[Any]:
 
 
 def numbers(array: NDArray[Any], name: str) -> Matrix:
-    """The array if it holds integers, float32 or float64; other numbers as float64."""
+    """Return an array of integers, float32 or float64 unchanged, and other real numbers as float64.
+
+    Raises
+    ------
+    DataError
+        The array `name` does not hold real numbers.
+    """
     if array.dtype in (np.float32, np.float64) or array.dtype.kind in "iu":
         return array
     if array.dtype.kind == "c":
@@ -101,7 +131,7 @@ _AnyArray = TypeVar("_AnyArray", bound=NDArray[Any])
 
 
 def finite(array: _AnyArray, name: str) -> _AnyArray:
-    """The array; DataError, which calls it `name`, if a value is NaN or infinite."""
+    """Return the array, or raise DataError with its `name` if a value is NaN or infinite."""
     bad = int(array.size - np.count_nonzero(np.isfinite(array)))
     if bad:
         raise DataError(f"{name} holds {bad} NaN or infinite value(s): drop or fill them")

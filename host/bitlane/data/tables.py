@@ -1,6 +1,6 @@
 """Tables of samples from files: csv, parquet, libsvm, npz and npy.
 
-Every bad input is one line of `DataError` that says what was wrong with which value and what to do.
+Each unusable input raises a DataError of one line, which names the value and says what to do.
 """
 
 from __future__ import annotations
@@ -26,10 +26,19 @@ MAX_CELLS = 1 << 30  # 8 GiB of float64: more than a host that trains linear mod
 
 @dataclass(frozen=True)
 class Dataset:
-    """Samples and what is known about them.
+    """A table of samples with its labels.
 
-    X float64[rows, n], finite. y float64[rows], or str[rows] where the labels are words. `held_out` is a
-    second (X, y) that is not trained on, or None.
+    Attributes
+    ----------
+    X : float64 array [rows, n]
+        Finite.
+    y : float64 or str array [rows]
+        Text if the labels are text.
+    feature_names : tuple of str
+    target : str
+        Name of the label column.
+    held_out : tuple of arrays, optional
+        A second (X, y) that is not used for training.
     """
 
     X: Floats
@@ -40,21 +49,38 @@ class Dataset:
 
     @property
     def rows(self) -> int:
+        """Number of rows for training."""
         return int(self.X.shape[0])
 
     @property
     def features(self) -> int:
+        """Number of features."""
         return int(self.X.shape[1])
 
 
 def read_dataset(path: str | Path, target: str | None = None, *, impute: bool = False) -> Dataset:
-    """Read the samples in `path`; the suffix says in which format.
+    """Read a table of samples from a file. The suffix of its name determines the format.
 
-    `target` names the label column of a csv or parquet file, or numbers it (0 is the first, -1 the last) in
-    an npy matrix; npz (arrays X and y, or X_train and y_train) and libsvm files have a fixed place for it.
-    With `impute`, a missing or infinite feature becomes the mean of its column; labels are never made up.
+    Parameters
+    ----------
+    path : str or Path
+        A file .csv, .tsv, .parquet, .libsvm, .svm, .svmlight, .npz or .npy; csv, tsv and libsvm also with .gz or .bz2.
+    target : str, optional
+        Name of the label column of a csv or parquet file; in an npy matrix its number, 0 for the first and -1 for the
+        last. The other formats have a fixed place for it: npz the array y or y_train, libsvm the first field of a line.
+    impute : bool, default=False
+        Whether missing and infinite features are replaced by the mean of their column. Labels are never replaced.
 
-    Raises DataError for every input that cannot be trained on, BitlaneError where a library is missing.
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    DataError
+        The file is missing, damaged, or cannot be used for training.
+    BitlaneError
+        The library that reads the format is not installed.
     """
     path = Path(path)
     if not path.exists():
@@ -82,7 +108,7 @@ def _siblings(path: Path) -> list[str]:
 
 
 def near_names(name: str, names: Sequence[str]) -> str:
-    """ "; did you mean ...?" with the names like `name`, or "" where none is."""
+    """Return "; did you mean ...?" with the names similar to `name`, or "" if there are none."""
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
@@ -135,7 +161,7 @@ def _from_frame(frame: Any, name: str, target: str | None) -> Dataset:
 
 
 def _numbers(column: Any, name: str, file: str) -> Floats:
-    """A feature column as float64; text in it is an error that names the first such value."""
+    """Return a feature column as float64; an error names the first value that is text."""
     pandas = require_extra("pandas", "reading tables")
     if pandas.api.types.is_datetime64_any_dtype(column.dtype):
         raise DataError(f"{file}: column {name!r} holds dates; turn it into numbers, or drop it")
@@ -151,7 +177,7 @@ def _numbers(column: Any, name: str, file: str) -> Floats:
 
 
 def _labels(column: Any, name: str, file: str) -> NDArray[Any]:
-    """The target as float64, or as words where most of its values are words."""
+    """Return the target as float64, or as text if most of its values are text."""
     pandas = require_extra("pandas", "reading tables")
     if column.isna().any():
         row = int(np.argmax(column.isna().to_numpy()))
@@ -283,7 +309,7 @@ def _checked(table: Dataset, name: str, impute: bool) -> Dataset:
 
 
 def _means(table: Dataset, name: str) -> Floats:
-    """The mean of the finite values of each column, float64[n]."""
+    """Return the mean of the finite values of each column, float64 [n]."""
     finite = np.isfinite(table.X)
     counts = finite.sum(axis=0)
     if not counts.all():

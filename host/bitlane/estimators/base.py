@@ -1,4 +1,4 @@
-"""What both estimators share: parameters, training and the linear part of predictions."""
+"""The common part of both estimators: parameters, training, and linear predictions."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class LinearSGD(BaseEstimator):
         resume: Checkpoint | None,
         shape: tuple[int, int],
     ) -> InitialModel | Checkpoint:
-        """Where a fit of coefficients of this shape, (targets, features), begins."""
+        """Return the initial model or checkpoint of a fit of coefficients of this shape, (targets, features)."""
         if resume is not None:
             if coef_init is not None or intercept_init is not None:
                 raise DataError("resume begins with the weights of the checkpoint: omit coef_init and intercept_init")

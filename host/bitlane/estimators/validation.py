@@ -1,4 +1,4 @@
-"""Checks of what users give to the estimators."""
+"""Checks of the arguments of the estimators."""
 
 from __future__ import annotations
 

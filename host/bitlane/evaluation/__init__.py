@@ -1,1 +1,1 @@
-"""What models are worth, and how they compare: losses, baselines, schedules."""
+"""Evaluation and comparison of models: losses, baselines, schedules."""

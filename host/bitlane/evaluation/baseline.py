@@ -1,4 +1,4 @@
-"""Mini-batch SGD in float64, on the data and with the schedule of the accelerator: what there is to compare with."""
+"""Mini-batch SGD in float64, with the data and the schedule of the accelerator: the baseline of comparisons."""
 
 from __future__ import annotations
 
@@ -18,10 +18,21 @@ SLOPES: dict[str, Callable[[Floats, Floats], Floats]] = {  # derivatives of the 
 
 
 def float_models(X: Floats, y: Floats, schedule: Schedule) -> tuple[Floats, Floats]:
-    """The models after each epoch: coefficients float64 [epochs, n] and intercepts [epochs], user units.
+    """Return the models after each epoch, in user units.
 
-    X float64 [rows, n], taken in the order of the rows; y float64 [rows], -1 and 1 for hinge and log_loss. A
-    training that diverges ends with infinities.
+    Parameters
+    ----------
+    X : float64 array [rows, n]
+        Read in the order of the rows.
+    y : float64 array [rows]
+        -1 and 1 for hinge and log_loss.
+    schedule : Schedule
+
+    Returns
+    -------
+    coefficients : float64 array [epochs, n]
+        Infinite after a training that diverged.
+    intercepts : float64 array [epochs]
     """
     margins = schedule.loss != "squared_error"
     scaling = fit_scaling(X, y[:, None], schedule.fit_intercept, margins=margins, intercept_value=float(margins))

@@ -1,4 +1,4 @@
-"""Comparisons: the same data, order and schedule at several precisions, beside float64."""
+"""Comparisons of precisions: the same data, row order and schedule at several precisions and in float64."""
 
 from __future__ import annotations
 
@@ -31,12 +31,25 @@ SAMPLINGS = ("double", "nearest", "naive")
 
 @dataclass(frozen=True)
 class ComparedModel:
-    """One training. Losses are means on the unquantized rows, squared residuals in label units squared.
+    """The result of one training of a comparison.
 
-    losses float64[epochs], of the model after each epoch. accuracy, held_out: of the final model, the share of rows
-    classified right among those trained on and among others; None where there is nothing to classify. What the
-    accelerator counted is None for float64: bytes and cycles an epoch, cycles over the layout bound and over the
-    raw bound, saturations of the run.
+    Losses are means over the unquantized rows, for squared errors in label units squared. The counters of the
+    accelerator are None for float64.
+
+    Attributes
+    ----------
+    sampling : str
+    bits : int
+    losses : float64 array [epochs]
+        Loss of the model after each epoch.
+    staleness : int, default=0
+    accuracy, held_out : float or None
+        Share of rows that the final model classifies correctly, in training and held-out data; None for a regression.
+    bytes_per_epoch, cycles_per_epoch : float or None
+    over_layout, over_raw : float or None
+        Cycles divided by the layout bound and by the raw bound.
+    saturations : int or None
+        Clipped values in the run.
     """
 
     sampling: str
@@ -57,26 +70,26 @@ class ComparedModel:
 
     @property
     def loss(self) -> float:
-        """Of the final model."""
+        """Loss of the final model."""
         return float(self.losses[-1])
 
     def epochs_to(self, loss: float) -> int | None:
-        """The first epoch, from 1, after which the loss is at most `loss`; None where there is none."""
+        """Return the first epoch, from 1, after which the loss is at most `loss`; None if it never is."""
         reached = np.flatnonzero(self.losses <= loss)
         return int(reached[0]) + 1 if len(reached) else None
 
     def cycles_to(self, loss: float) -> float | None:
-        """Cycles until the loss is at most `loss`; None where it never is, or nothing counted them."""
+        """Return the cycles until the loss is at most `loss`; None if it never is, or if no cycles were counted."""
         epochs = self.epochs_to(loss)
         return epochs * self.cycles_per_epoch if epochs and self.cycles_per_epoch else None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Results of the same schedule at several precisions; the first is float64, the second full precision.
+    """Results of one schedule at several precisions; the first is float64, the second full precision.
 
-    constant: the least loss of a model that says the same of every row. optimum: the least that a linear model
-    can have; None but for squared errors.
+    `constant` is the least loss of a model with one output for all rows. `optimum` is the least loss of a linear model,
+    None except for squared errors.
     """
 
     title: str
@@ -90,15 +103,21 @@ class Comparison:
     results: tuple[ComparedModel, ...]
 
     def relative(self, result: ComparedModel) -> float:
-        """Loss over that of full precision on the same device."""
+        """Return the loss divided by that of full precision on the same device."""
         return result.loss / self.results[1].loss if self.results[1].loss else float("nan")
 
 
 @dataclass(frozen=True)
 class ComparisonData:
-    """What is trained on: X float64 [rows, n], y float64 [rows]; where y is -1 and 1, accuracy is told too.
+    """The data of a comparison.
 
-    held_out: an X and a y that are not trained on, or None.
+    Attributes
+    ----------
+    X : float64 array [rows, n]
+    y : float64 array [rows]
+        With labels -1 and 1 the accuracy is computed as well.
+    held_out : tuple of arrays, optional
+        An X and a y that are not used for training.
     """
 
     X: Floats
@@ -108,7 +127,7 @@ class ComparisonData:
     def result(
         self, precision: Precision | None, models: tuple[Floats, Floats], loss: str, **counted: Any
     ) -> ComparedModel:
-        """What the models after each epoch, coefficients [epochs, n] and intercepts [epochs], are worth."""
+        """Evaluate the models after each epoch: coefficients [epochs, n] and intercepts [epochs]."""
         last = tuple(each[-1:] for each in models)
         accuracy = held_out = None
         if np.isin(self.y, (-1, 1)).all():
@@ -132,8 +151,27 @@ def compare(
 ) -> Comparison:
     """Train in float64, at full precision, and at each of `precisions`, the latter two with each staleness.
 
-    `on_epoch(epoch, loss)` is called after each epoch on the device.
-    Raises DataError for data that cannot be trained on, DeviceError where the device fails.
+    Parameters
+    ----------
+    data : ComparisonData
+    precisions : sequence of Precision
+    schedule : Schedule
+    staleness : sequence of int, default=(0,)
+    device : str or Device, default="rtl"
+    title : str, default="comparison"
+    on_epoch : callable, optional
+        Called as ``on_epoch(epoch, loss)`` after each epoch on the device.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    DataError
+        The data cannot be used for training.
+    DeviceError
+        The device failed.
     """
     opened = open_device(device)
     width, results = WORD_BITS, []
@@ -164,9 +202,9 @@ def compare(
 
 @contextlib.contextmanager
 def _labelled_warnings() -> Iterator[Callable[[str], contextlib.AbstractContextManager[None]]]:
-    """Gives `labelled(label)`, a context that keeps its warnings.
+    """Yield `labelled(label)`, a context that collects the warnings inside it.
 
-    Each comes at the end, once; one that not all labels gave says which did.
+    Each warning is shown once, at the end. If only some labels gave it, it names them.
     """
     heard: dict[str, list[str]] = {}
     labels: list[str] = []
@@ -195,7 +233,7 @@ def train_as(
     on_epoch: OnEpoch | None = None,
     levels: str = "uniform",
 ) -> TrainingResult:
-    """One training of a comparison, with its models of each epoch; see `training.train`."""
+    """Run one training of a comparison, with snapshots of the model of each epoch; see `training.train`."""
     options = schedule.options(precision, levels, staleness)
     return train(data.X, data.y, options, device, on_epoch=on_epoch, snapshots=True)
 
@@ -215,9 +253,12 @@ def _result(data: ComparisonData, precision: Precision, schedule: Schedule, run:
 
 
 def precisions_of(bits: Sequence[int], samplings: Sequence[str]) -> list[Precision]:
-    """Every sampling at every number of stored bits, without repeats; 32 bits are full precision, once.
+    """Return each sampling at each number of stored bits, without repeats; 32 bits are full precision, once.
 
-    Raises DataError for a precision that does not exist.
+    Raises
+    ------
+    DataError
+        A precision is invalid.
     """
     found: dict[Precision, None] = {}
     for sampling in samplings:
@@ -227,10 +268,18 @@ def precisions_of(bits: Sequence[int], samplings: Sequence[str]) -> list[Precisi
 
 
 def one_vs_rest(y: NDArray[Any], positive: str | None) -> tuple[Floats, str]:
-    """Class labels as -1 and +1, float64[rows], and the name of the positive class.
+    """Return class labels as -1 and +1, float64 [rows], and the name of the positive class.
 
-    Of two classes the second is positive, of several the first, unless `positive` names one.
-    Raises DataError where there is one class only, or no class of that name.
+    Parameters
+    ----------
+    y : array [rows]
+    positive : str or None
+        Name of the positive class; None for the second of two classes, or the first of several.
+
+    Raises
+    ------
+    DataError
+        There is only one class, or no class of that name.
     """
     classes = np.unique(y)
     names = [label_text(value) for value in classes]
@@ -244,11 +293,11 @@ def one_vs_rest(y: NDArray[Any], positive: str | None) -> tuple[Floats, str]:
 
 
 def binary_labels(y: NDArray[Any], positive: str) -> Floats:
-    """1 where class labels have this name, -1 elsewhere: float64[rows]."""
+    """Return 1 for class labels with this name and -1 for others: float64 [rows]."""
     return np.where(np.isin(y, [value for value in np.unique(y) if label_text(value) == positive]), 1.0, -1.0)
 
 
 def label_text(value: object) -> str:
-    """A class label as people write it: 3 rather than 3.0."""
+    """Return a class label as text: 3 instead of 3.0."""
     number = isinstance(value, (float, np.floating)) and float(value).is_integer()
     return str(int(float(value))) if number else str(value)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What levels of least variance would save against the uniform ones that training uses, feature by feature."""
+"""The variance that levels of least variance save compared with uniform levels, for each feature."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ FEW = 256  # intervals up to which the approximate ones are close
 
 @dataclass(frozen=True, eq=False)
 class Savings:
-    """The variance of a draw of each of s features, mean over the rows, in scaled units squared.
+    """The variance of a draw of each of s features: means over the rows, in scaled units squared.
 
-    Members
-    -------
-    uniform: float64 [s], with uniform levels at `bits` stored bits.
-    optimal: float64 [s, bits / 2], with levels of least variance at 2, 4, ... `bits` stored bits.
+    Attributes
+    ----------
+    uniform : float64 array [s]
+        With uniform levels at `bits` stored bits.
+    optimal : float64 array [s, bits / 2]
+        With levels of least variance at 2, 4, ... `bits` stored bits.
     """
 
     uniform: Floats
@@ -40,24 +42,25 @@ class Savings:
 
     @property
     def order(self) -> NDArray[np.intp]:
-        """The features, int [s], from what saves most to what saves least."""
+        """Indices of the features, int [s], with the largest saving first."""
         return np.argsort(self.optimal[:, -1] - self.uniform, kind="stable")
 
     @property
     def enough(self) -> int:
-        """The fewest stored bits at which optimal levels have no more variance, in sum, than uniform ones at `bits`."""
+        """The fewest stored bits at which optimal levels have no more total variance than uniform levels at `bits`."""
         held = self.optimal.sum(axis=0) <= self.uniform.sum()
         return 2 + 2 * int(np.argmax(np.append(held[:-1], True)))
 
 
 def column_scaling(X: NDArray[np.floating]) -> Scaling:
-    """The scaling of the columns [rows, n] that training with double sampling uses; that of labels is left at 1.
+    """Return the scaling of the columns [rows, n] in training with double sampling; the label scale is 1.
 
-    Notes how many columns are constant. The feature of an intercept is always on a level, and is left out.
+    Warns about constant columns. The feature of an intercept, which is always on a level, is left out.
 
     Raises
     ------
-    DataError: every column is constant, or their range overflows.
+    DataError
+        Every column is constant, or the range of a column overflows.
     """
     X = as_matrix(X)
     scaling = fit_scaling(X, np.zeros((len(X), 1)), margins=True)
@@ -70,9 +73,19 @@ def column_scaling(X: NDArray[np.floating]) -> Scaling:
 
 
 def savings(values: Floats, bits: int, on_feature: Callable[[], object] | None = None) -> Savings:
-    """The variances of scaled values float64 [rows, s] at `bits`, which `Precision` must take for double sampling.
+    """Return the variances of scaled values with uniform and with optimal levels.
 
-    `on_feature` is called after each feature. Takes what `optimal_levels` takes, bits / 2 times a feature.
+    Parameters
+    ----------
+    values : float64 array [rows, s]
+    bits : int
+        Stored bits, valid for double sampling.
+    on_feature : callable, optional
+        Called after each feature. A feature takes bits / 2 times as long as `optimal_levels`.
+
+    Returns
+    -------
+    Savings
     """
     precisions = [Precision(fewer) for fewer in range(2, bits, 2)] + [Precision(bits)]
     uniform, optimal = np.empty(values.shape[1]), np.empty((values.shape[1], len(precisions)))
@@ -86,12 +99,12 @@ def savings(values: Floats, bits: int, on_feature: Callable[[], object] | None =
 
 
 def feature_levels(column: Floats, bits: int) -> Floats:
-    """The levels that `savings` finds for scaled values [rows] at `bits`: float64, ascending, each once."""
+    """Return the levels of `savings` for scaled values [rows] at `bits`: float64, ascending, without repeats."""
     return _optimum(*np.unique(column, return_counts=True), Precision(bits))[0]
 
 
 def _uniform_variance(distinct: Floats, counts: NDArray[np.int64], precision: Precision) -> float:
-    """The mean of `(b - x)(x - a)`, where a and b are the ends of the interval that x is stored in."""
+    """Return the mean of ``(b - x)(x - a)``, where a and b are the ends of the interval of x."""
     width = 2.0 ** (1 - precision.base_bits)
     below = distinct - (base_codes(distinct[:, None], precision)[:, 0] * width - 1.0)
     np.clip(below, 0.0, width, out=below)  # a value just below a level may be stored above it
@@ -99,7 +112,7 @@ def _uniform_variance(distinct: Floats, counts: NDArray[np.int64], precision: Pr
 
 
 def _optimum(distinct: Floats, counts: NDArray[np.int64], precision: Precision) -> tuple[Floats, float]:
-    """Levels of least variance for two or more values, and that variance. No more levels than values."""
+    """Return the levels of least variance for at least two values, and that variance."""
     intervals = min(precision.levels, len(distinct)) - 1
     method = "exact" if len(distinct) <= EXACT or intervals > FEW else "approximate"
     if method == "approximate":

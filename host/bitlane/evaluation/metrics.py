@@ -1,4 +1,4 @@
-"""What linear models are worth on a table: mean losses, accuracy, and what there is to reach."""
+"""Quality of linear models on a table: mean losses, accuracy, and the best possible values."""
 
 from __future__ import annotations
 
@@ -21,15 +21,23 @@ LOSS_UNITS = {"squared_error": "label units squared", "hinge": "no unit", "log_l
 
 
 def losses_of(X: Floats, y: Floats, coefficients: Floats, intercepts: Floats, loss: str = "squared_error") -> Floats:
-    """Mean losses float64 [models] of coefficients [models, n] and intercepts [models] on X [rows, n], y [rows].
+    """Return the mean losses, float64 [models], of linear models.
 
-    The squared residual without its 1/2; for hinge and log_loss y is -1 and 1.
+    Parameters
+    ----------
+    X : float64 array [rows, n]
+    y : float64 array [rows]
+        -1 and 1 for hinge and log_loss.
+    coefficients : float64 array [models, n]
+    intercepts : float64 array [models]
+    loss : str, default="squared_error"
+        "squared_error" is the squared residual without the factor 1/2.
     """
     return _means(X, y, coefficients, intercepts, _LOSSES[loss])
 
 
 def accuracies_of(X: Floats, y: Floats, coefficients: Floats, intercepts: Floats) -> Floats:
-    """Shares float64 [models] of the rows whose score has the sign of y, -1 or 1; a score of 0 counts as -1."""
+    """Return the shares, float64 [models], of rows whose score has the sign of y, -1 or 1; a score of 0 is -1."""
     return _means(X, y, coefficients, intercepts, lambda scores, labels: ((scores > 0) == (labels > 0)) + 0.0)
 
 
@@ -45,7 +53,7 @@ def _means(
 
 
 def least_loss(X: Floats, y: Floats, fit_intercept: bool = True) -> float:
-    """The mean squared residual of the best linear model, by the normal equations of the scaled table."""
+    """Return the mean squared residual of the best linear model, from the normal equations of the scaled table."""
     scaling = fit_scaling(X, y[:, None], fit_intercept)
     values = scaling.values(X)
     labels = y - scaling.label_center[0]
@@ -55,7 +63,7 @@ def least_loss(X: Floats, y: Floats, fit_intercept: bool = True) -> float:
 
 
 def constant_loss(y: Floats, loss: str = "squared_error") -> float:
-    """The least mean loss of a model that says the same of every row."""
+    """Return the least mean loss of a model with one output for all rows."""
     if loss == "squared_error":
         return float(np.var(y))
     shares: NDArray[np.float64] = np.array([np.mean(y < 0), np.mean(y > 0)])

@@ -1,4 +1,4 @@
-"""What trainings that are compared share, and a learning rate that suits a table."""
+"""The schedule that compared trainings share, and a learning rate that suits a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOISE = 0.5  # share of a weight's energy that the draws of one row may feed bac
 
 @dataclass(frozen=True)
 class Schedule:
-    """What all trainings of a comparison share, float64 ones included; see `TrainingOptions` for the parameters."""
+    """The options that all trainings of a comparison share, including float64; see `TrainingOptions`."""
 
     epochs: int = 20
     batch_size: int = 16
@@ -45,15 +45,26 @@ def suggest_learning_rate(
     fit_intercept: bool = True,
     loss: str = "squared_error",
 ) -> float:
-    """About half of the largest learning rate at which mini-batch SGD on the scaled table converges.
+    """Return about half of the largest learning rate at which mini-batch SGD on the scaled table converges.
 
-    With v the stored rows and c the largest curvature of the loss (1/4 for log_loss, otherwise 1: that is the slope's
-    rise over the hinge's unit of margin), mean-square stability needs
-    `rate < 2 / c / (lambda_max(E[v v']) + E[|v|^2] / batch)`; returned is half of that, at most `1 / c`.
-    Independent draws at `precision` add noise that is not small along directions in which the data is: the rate
-    is kept below `NOISE / c / E[|Q - v|^2]` too.
+    With the stored rows v and the largest curvature c of the loss (1/4 for log_loss, otherwise 1, which for hinge is
+    the rise of the slope over one unit of margin), mean-square stability needs ``rate < 2 / c / (lambda_max(E[v v']) +
+    E[|v|^2] / batch)``. The result is half of this bound, at most ``1 / c``. Independent draws at `precision` add noise
+    that is not small in directions in which the data is: the rate is also kept below ``NOISE / c / E[|Q - v|^2]``.
 
-    X float64[rows, n]. Rounded down to two digits.
+    Parameters
+    ----------
+    X : float64 array [rows, n]
+    batch_size : int
+    precision : Precision, optional
+        None to ignore the noise of draws.
+    fit_intercept : bool, default=True
+    loss : str, default="squared_error"
+
+    Returns
+    -------
+    float
+        Rounded down to two digits.
     """
     step = max(1, len(X) // ROWS)
     margins = loss != "squared_error"
@@ -70,7 +81,7 @@ def suggest_learning_rate(
 
 
 def _largest_eigenvalue(values: Floats) -> float:
-    """Of `values' values / rows`, by power iteration: an estimate from below, good to about a percent."""
+    """Return the largest eigenvalue of ``values' values / rows`` by power iteration, about a percent too low at most."""
     vector = np.random.default_rng(0).standard_normal(values.shape[1])
     largest = 0.0
     for _ in range(30):
@@ -83,7 +94,7 @@ def _largest_eigenvalue(values: Floats) -> float:
 
 
 def _draw_variance(values: Floats, base_bits: int) -> float:
-    """E[|Q - v|^2] over rows: each feature adds width^2 p (1 - p), p the place of v inside its interval."""
+    """Return E[|Q - v|^2] over rows: each feature adds width^2 p (1 - p), with the position p of v in its interval."""
     width = 2.0 ** (1 - base_bits)
     place = np.mod((values + 1.0) / width, 1.0)
     return float(np.mean(np.sum(width**2 * place * (1.0 - place), axis=1)))

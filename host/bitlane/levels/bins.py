@@ -1,4 +1,4 @@
-"""Values in ascending bins, and what their sums tell exactly: the cost of levels, and the curve behind it."""
+"""Values in ascending bins, and exact results from their sums: the cost of levels, and the curve of this cost."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from .curve import Curve, Floats, outwards
 
 @dataclass(frozen=True)
 class Bins:
-    """N values in m bins, ascending; the bins' first values can be levels.
+    """N values in m ascending bins. Levels are chosen among the first values of the bins.
 
-    Members
-    -------
-    first: float64 [m], the smallest value of each bin; the last bin's is the largest of all.
-    weight: float64 [m], the sum of the values' weights.
-    offset, square: float64 [m], the weighted sums of `x - first` and of its square; None where all are 0, as
-        where each bin is one value.
-    error: at most by how much rounding has changed the offsets, in sum.
+    Attributes
+    ----------
+    first : float64 array [m]
+        Smallest value of each bin; in the last bin the largest value of all.
+    weight : float64 array [m]
+        Sum of the weights of the values.
+    offset, square : float64 array [m] or None
+        Weighted sums of ``x - first`` and of its square; None if all are 0, because each bin has one value.
+    error : float
+        Bound of the total rounding error of the offsets.
     """
 
     first: Floats
@@ -30,7 +33,7 @@ class Bins:
     error: float = 0.0
 
     def curve(self) -> Curve:
-        """The curve at the first values: exact, whatever lies within the bins. Sums of O(m)."""
+        """Return the curve at the first values. It is exact for any values inside the bins, and takes O(m)."""
         gaps = np.diff(self.first)
         slope = np.cumsum(self.weight)
         slope -= slope[-1] / 2
@@ -47,7 +50,7 @@ class Bins:
         return Curve(self.first, height, outwards(gaps, middle))
 
     def cost(self, path: NDArray[np.int64]) -> float:
-        """The sum of weighted `(b - x)(x - a)`, exactly but for rounding, with levels at `first[path]`."""
+        """Return the weighted sum of ``(b - x)(x - a)`` with levels at ``first[path]``, exact except for rounding."""
         steps = np.diff(path)
         first = self.first[:-1]
         below = np.repeat(self.first[path[:-1]], steps)
@@ -62,9 +65,10 @@ class Bins:
         return float(np.sum(above)) + within
 
     def means(self) -> Bins:
-        """The same weights, each bin's at its mean, and the smallest and the largest value without weight.
+        """Return bins with the same weights, each at its mean, and the smallest and largest value with weight 0.
 
-        Its F is nowhere above this one's, and its cost without the bins' own variances nowhere above the cost.
+        Its curve is nowhere above the curve of these bins. Its cost, without the variance inside the bins, is at most
+        the cost.
         """
         if self.offset is None:
             return self
@@ -75,7 +79,7 @@ class Bins:
         return Bins(first, np.concatenate([[0.0], self.weight[full], [0.0]]))
 
     def variance(self) -> float:
-        """The sum of weighted squares about the bins' means."""
+        """Return the weighted sum of squared distances to the means of the bins."""
         if self.offset is None or self.square is None:
             return 0.0
         full = self.weight > 0

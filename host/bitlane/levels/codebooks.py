@@ -1,4 +1,4 @@
-"""The levels of each feature, chosen, in the integers that the accelerator holds (ZipML, section 3)."""
+"""The levels of each feature, as the integers that the accelerator holds (ZipML, section 3)."""
 
 from __future__ import annotations
 
@@ -48,26 +48,31 @@ def choose_precision(bits: int, sampling: str, levels: str) -> Precision:
 
 
 def fit_codebook(X: Matrix, scaling: Scaling, precision: Precision, levels: str) -> Codebook | None:
-    """The levels of the stored features; None where the precision has no table.
+    """Choose the levels of the stored features.
 
-    Optimal levels have the least variance for the values of each column. They are rounded to `2**-16`, the ends
-    outwards, so that each value has a level on both sides; an intercept's feature is on all of its levels. Up to
-    `EXACT` rows they are exact: at most 0.05 s a column with numba, 2 s without. Of more rows the approximate method
-    of `optimal_levels` is used.
+    Optimal levels have the least variance for the values of each column. They are rounded to ``2**-16``, the outermost
+    ones outwards, so that each value has a level on both sides. The feature of an intercept is equal to all of its
+    levels. Up to `EXACT` rows the levels are exact, and take at most 0.05 s for a column with numba and 2 s without.
+    With more rows the approximate method of `optimal_levels` is used.
 
     Parameters
     ----------
-    X: integers or floats [rows, n], finite, that `scaling` was fitted to.
-    precision: of it, `table` and `levels`.
-    levels: "uniform", equal intervals of [-1, 1], or "optimal".
+    X : array of integers or floats [rows, n]
+        Finite; the table of `scaling`.
+    scaling : Scaling
+    precision : Precision
+    levels : {"uniform", "optimal"}
+        "uniform": equal intervals of [-1, 1].
 
     Returns
     -------
-    int32 [2**b + 1, s] in units of `2**-16`, ascending.
+    int32 array [2**b + 1, s] or None
+        Ascending, in units of ``2**-16``. None if the precision has no codebook.
 
     Raises
     ------
-    DataError: optimal levels of a precision without a table.
+    DataError
+        Optimal levels with a precision without a codebook.
     """
     if not precision.codebook:
         if levels == "optimal":
@@ -89,7 +94,7 @@ def _or(numbers: list[int]) -> str:
 
 
 def codebook_values(table: Codebook) -> Floats:
-    """Levels as scaled values, float64."""
+    """Return levels as scaled values, float64."""
     return np.ldexp(table.astype(np.float64), -LEVEL.fraction)
 
 

@@ -1,6 +1,6 @@
-"""From scaled values to codes where each feature has levels of its own: the interval, and draws of its two ends.
+"""From scaled values to codes if each feature has separate levels: the interval, and draws of its two ends.
 
-As with uniform levels, blocks of rows given one after the other with one generator get the bits of a single call.
+As with uniform levels, blocks of rows passed in sequence with one generator give the bits of a single call.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ from .codebooks import Codebook
 
 
 def codebook_codes(values: Floats, levels: Codebook) -> NDArray[np.uint32]:
-    """The interval of every value; an empty one only where all of a feature's levels are alike.
+    """Return the interval of each value. An interval is empty only if all levels of the feature are equal.
 
     Parameters
     ----------
-    values: float64 [rows, s], scaled; what lies beyond the outermost levels is clipped.
-    levels: int32 [2**b + 1, s], ascending, in units of `2**-16`.
+    values : float64 array [rows, s]
+        Scaled. Values outside the outermost levels are clipped.
+    levels : int32 array [2**b + 1, s]
+        Ascending, in units of ``2**-16``.
 
     Returns
     -------
-    uint32 [rows, s], from 0 to `2**b - 1`: the number i of the interval from level i to i + 1.
+    uint32 array [rows, s]
+        0 to ``2**b - 1``: the number i of the interval from level i to level i + 1.
     """
     codes = np.empty(values.shape, np.uint32)
     inner = _inner(levels)
@@ -35,17 +38,19 @@ def codebook_codes(values: Floats, levels: Codebook) -> NDArray[np.uint32]:
 
 
 def codebook_draws(values: Floats, levels: Codebook, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Two independent draws of an end of every value's interval, without bias (ZipML, section 2.2, eq. 6).
+    """Return two independent, unbiased draws of an end of the interval of each value (ZipML, section 2.2, eq. 6).
 
     Parameters
     ----------
-    values, levels: as of `table_codes`.
-    rng: gives 2 s numbers a row.
+    values, levels
+        As for `codebook_codes`.
+    rng : numpy.random.Generator
+        Gives 2 s numbers for each row.
 
     Returns
     -------
-    uint8 [rows, s], `2 * u1 + u2`: each is 1, the upper end, with the probability `(v - l_i) / (l_{i+1} - l_i)`, to
-    24 bits.
+    uint8 array [rows, s]
+        ``2 * u1 + u2``. Each is 1, the upper end, with probability ``(v - l_i) / (l_{i+1} - l_i)``, to 24 bits.
     """
     codes = np.empty(values.shape, np.uint8)
     inner, ends, columns = _inner(levels), levels.astype(np.float64).ravel(), levels.shape[1]
@@ -66,12 +71,12 @@ def _units(values: Floats) -> Floats:
 
 
 def _inner(levels: Codebook) -> Floats:
-    """The levels at which a next interval begins that is not empty: float64 [2**b - 1, s], inf for the others."""
+    """Return the levels at which the next non-empty interval begins: float64 [2**b - 1, s], inf for the others."""
     return np.where(levels[1:-1] < levels[-1], levels[1:-1], np.inf)
 
 
 def _intervals(units: Floats, inner: Floats) -> NDArray[np.uint8]:
-    """How many inner levels each value has reached."""
+    """Return how many inner levels are at most as large as each value."""
     reached = np.zeros(units.shape, np.uint8)
     for level in inner:
         reached += units >= level

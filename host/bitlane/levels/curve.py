@@ -1,4 +1,4 @@
-"""The convex curve whose trapezoids are the cost of levels."""
+"""The convex curve whose trapezoids give the cost of levels."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Curve:
-    """F(t), half the weighted sum of `|t - x|` over all values x, at the candidates for levels.
+    """F(t), half the weighted sum of ``|t - x|`` over all values x, at the candidates for levels.
 
-    The cost of an interval, the weighted sum of `(b - x)(x - a)` over the values inside, is twice what the trapezoid
-    rule adds to the integral of the convex F: `(b - a)(F(a) + F(b)) - 2 (integral of F from a to b)`. (Integrate by
-    parts twice.) A linear function added to F changes no cost. So it is chosen that F is 0 where its slope crosses
-    0, and sums go outwards from there: a long tail does not take the digits of the middle.
+    The cost of an interval, the weighted sum of ``(b - x)(x - a)`` over the values inside, is twice the excess of the
+    trapezoid rule over the integral of the convex F: ``(b - a)(F(a) + F(b)) - 2 (integral of F from a to b)``
+    (integrate by parts twice). A linear function added to F changes no cost. So F is shifted to 0 where its slope
+    crosses 0, and sums go outwards from there; a long tail then costs no digits in the middle.
 
-    Members
-    -------
-    x: float64 [m], ascending candidates.
-    height: float64 [m], F there.
-    area: float64 [m], twice the integral of F from the middle.
+    Attributes
+    ----------
+    x : float64 array [m]
+        Candidates, ascending.
+    height : float64 array [m]
+        F at the candidates.
+    area : float64 array [m]
+        Twice the integral of F from the middle.
     """
 
     x: Floats
@@ -32,28 +35,28 @@ class Curve:
     area: Floats
 
     def at(self, candidates: NDArray[np.integer]) -> Curve:
-        """The same curve with fewer candidates."""
+        """Return the same curve with fewer candidates."""
         return Curve(self.x[candidates], self.height[candidates], self.area[candidates])
 
     def costs(self, low: NDArray[np.integer], high: NDArray[np.integer]) -> Floats:
-        """What intervals from `x[low]` to `x[high]` cost, each, to the digits that differences of areas leave."""
+        """Return the cost of each interval from ``x[low]`` to ``x[high]``, to the precision of differences of areas."""
         width = self.x[high] - self.x[low]
         costs: Floats = width * (self.height[low] + self.height[high]) - (self.area[high] - self.area[low])
         return costs
 
     def cost(self, path: Sequence[int]) -> float:
-        """What the levels `x[path]` cost."""
+        """Return the cost of the levels ``x[path]``."""
         nodes = np.asarray(path)
         return float(np.sum(self.costs(nodes[:-1], nodes[1:])))
 
     def least(self) -> float:
-        """What all candidates cost as levels."""
+        """Return the cost if all candidates are levels."""
         heights = self.height[:-1] + self.height[1:]
         return float(np.dot(np.diff(self.x), heights) - (self.area[-1] - self.area[0]))
 
 
 def outwards(rise: Floats, middle: int) -> Floats:
-    """Running sums [m] of `rise` [m - 1] that are 0 at `middle`, in as many bits as the machine has."""
+    """Return running sums [m] of `rise` [m - 1] that are 0 at `middle`, in the longest float of the machine."""
     sums = np.zeros(len(rise) + 1)
     np.cumsum(rise[middle:], dtype=np.longdouble, out=sums[middle + 1 :])
     np.cumsum(rise[:middle][::-1], dtype=np.longdouble, out=sums[:middle][::-1])

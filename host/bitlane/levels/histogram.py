@@ -1,4 +1,4 @@
-"""Bins narrow where levels will lie close, filled in two readings of values that need not be sorted."""
+"""Bins that are narrow near likely levels, filled in two passes over values that need not be sorted."""
 
 from __future__ import annotations
 
@@ -22,20 +22,27 @@ LINE = 8  # numbers kept for each bin, so that a value touches one line of the c
 
 
 def histogram(values: NDArray[np.floating], weights: Floats | None, parts: int) -> Bins:
-    """The values in about `parts` bins, at most four times as many.
+    """Put the values into about `parts` bins, at most four times as many.
 
-    Where a value goes is told by the float32 bits of its distance from the middle, which order as floats do, so
-    that each bin holds all values between its first and its last, whatever was rounded. The first reading counts
-    the values by their upper 16 bits. A bucket is then cut into as many equal parts as half its share of the values
-    (quantiles, for what is heaped) and half its share of the best levels (whose density is about the cube root of
-    the values': Panter and Dite 1951) make of `parts`; neighbours too small for a part share one bin. The second
-    reading sums.
+    The bin of a value depends on the float32 bits of its distance from the middle. These bits have the order of the
+    floats, so that each bin holds all values between its first and its last, whatever the rounding. The first pass
+    counts the values by their upper 16 bits. Each bucket is then divided into equal parts: half of `parts` is assigned
+    by the number of values (quantiles, for clustered values), and half by the density of the best levels, about the
+    cube root of the density of the values (Panter and Dite 1951). Neighbours too small for a part share a bin. The
+    second pass sums.
 
     Parameters
     ----------
-    values: float32 or float64 [N], finite, in any order.
-    weights: float64 [N], positive; None for 1 each.
-    parts: at least 1.
+    values : float32 or float64 array [N]
+        Finite, in any order.
+    weights : float64 array [N] or None
+        Positive; None for 1 each.
+    parts : int
+        At least 1.
+
+    Returns
+    -------
+    Bins
     """
     sample = np.sort(values[:: max(1, len(values) // SAMPLE)])
     middle = float(sample[len(sample) // 2]) + 0.0  # never -0.0
@@ -66,7 +73,7 @@ def histogram(values: NDArray[np.floating], weights: Floats | None, parts: int) 
 def _blocks(
     values: NDArray[np.floating], weights: Floats | None, middle: float, scale: float
 ) -> Iterator[tuple[Floats, Words, Floats]]:
-    """Block after block: the values, the bits of their scaled distances from the middle, the weights."""
+    """Yield blocks: the values, the bits of their scaled distances from the middle, and the weights."""
     ones = np.ones(BLOCK)
     for start in range(0, len(values), BLOCK):
         x = values[start : start + BLOCK].astype(np.float64)
@@ -77,7 +84,7 @@ def _blocks(
 
 
 def _cut(counts: Floats, parts: int) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
-    """For each bucket its first bin and into how many parts it is cut, 0 for less than one; and how many bins."""
+    """Return the first bin and the number of parts (0 for less than one) of each bucket, and the number of bins."""
     used = np.flatnonzero(counts)
     width = _edge(((used - BUCKETS // 2) << LOW_BITS) + (1 << LOW_BITS) - 1) - _edge((used - BUCKETS // 2) << LOW_BITS)
     dense = np.cbrt(counts[used] * (width / width.max()) ** 2)
@@ -93,14 +100,14 @@ def _cut(counts: Floats, parts: int) -> tuple[NDArray[np.int32], NDArray[np.int3
 
 
 def _edge(keys: NDArray[np.int64]) -> Floats:
-    """The float32 whose place among all is the key."""
+    """Return the float32 values that have these positions in the order of all float32 values."""
     words = np.where(keys < 0, keys ^ 0x7FFFFFFF, keys).astype(np.int32)
     return words.view(np.float32).astype(np.float64)
 
 
 @compiled
 def _count(words: Words, weights: Floats, counts: Floats) -> None:
-    """Adds each value's weight to its bucket; equal neighbours together, as each addition waits for the one before."""
+    """Add the weight of each value to its bucket; equal neighbours together, since each addition waits for the last."""
     weight = 0.0
     for i in range(len(words)):
         word = words[i]
@@ -114,10 +121,10 @@ def _count(words: Words, weights: Floats, counts: Floats) -> None:
 
 @compiled
 def _sum(words: Words, x: Floats, weights: Floats, base: Words, pieces: Words, sums: Floats) -> None:
-    """Adds each value to its bin's line of sums; equal neighbours together.
+    """Add each value to the sums of its bin; equal neighbours together.
 
-    In a line: the weight, the sums of distances to the value met first and of their squares, that value, the smallest
-    value, the largest.
+    The sums of a bin are: the weight, the sum of distances to the first value seen and of their squares, that value,
+    the smallest value and the largest.
     """
     weight = 0.0
     for i in range(len(words)):

@@ -1,4 +1,4 @@
-"""Few candidates in almost linear time: merging what costs least, with a guarantee."""
+"""Few candidates in almost linear time: merge the cheapest intervals, with a guarantee."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ from .curve import Curve
 
 
 def merge(curve: Curve, intervals: int) -> NDArray[np.int64]:
-    """At most 4 `intervals` intervals that cost at most twice what the best `intervals` intervals do.
+    """Return at most 4 `intervals` intervals that cost at most twice as much as the best `intervals` intervals.
 
-    ZipML, section 3.1, "2-Approximation in Almost-Linear Time", after Acharya et al. 2015: starts with an interval
-    between any two neighbours; merges pairs of neighbouring intervals, all but the 2k - 1 pairs that would cost
-    most, until 4k intervals are left. Of these pairs at least k have no level of the optimum inside and cost in sum
-    no more than the optimum. A merged pair with such a level inside costs no more than any of them, and there are
-    fewer than k of that kind; the other intervals together cost no more than the optimum.
+    ZipML, section 3.1, "2-Approximation in Almost-Linear Time", after Acharya et al. 2015. It starts with an interval
+    between any two neighbours, and merges pairs of neighbouring intervals, except for the 2k - 1 most expensive pairs,
+    until 4k intervals are left. Of these pairs, at least k have no level of the optimum inside, and together cost at
+    most as much as the optimum. A merged pair with such a level inside costs at most as much as any of them, and there
+    are fewer than k such pairs. The other intervals together cost at most as much as the optimum.
 
     Parameters
     ----------
-    curve: m candidates, which cost nothing if all are levels.
-    intervals: k, at least 1.
+    curve : Curve
+        m candidates, which cost nothing if all are levels.
+    intervals : int
+        k, at least 1.
 
     Returns
     -------
-    int64 [at most 4k + 1], the levels' places, ascending, from 0 to m - 1. O(m) time and memory.
+    int64 array [at most 4k + 1]
+        Indices of the levels, ascending, from 0 to m - 1. Takes O(m) time and memory.
     """
     levels = np.arange(len(curve.x))
     while len(levels) - 1 > 4 * intervals:

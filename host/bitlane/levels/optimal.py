@@ -1,4 +1,4 @@
-"""`optimal_levels`: what is asked for, what is given, and how good it is."""
+"""`optimal_levels`: levels of least variance."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ SAFE = 300  # ranges and weights from 2**-SAFE to 2**SAFE are not scaled: all th
 
 @dataclass(frozen=True)
 class LevelsInfo:
-    """How good levels are.
+    """The quality of levels.
 
-    Members
-    -------
-    cost: the sum of `weight * (b - x) * (x - a)` over all values x between neighbouring levels a and b: the variance
-        of stochastic rounding to them, times the sum of weights.
-    bound: what no levels of this number cost less than, rounding included. From weak duality: at any penalty p,
-        the least of (cost + p * intervals) over any number of intervals, less p times the number asked for.
+    Attributes
+    ----------
+    cost : float
+        Sum of ``weight * (b - x) * (x - a)`` over all values x between neighbouring levels a and b: the variance of
+        stochastic rounding to these levels, times the sum of the weights.
+    bound : float
+        Lower bound of the cost of any levels of this number, including rounding errors. By weak duality: for a penalty
+        p, the minimum of (cost + p * intervals) over all numbers of intervals, minus p times the requested number.
     """
 
     cost: float
@@ -40,7 +42,7 @@ class LevelsInfo:
 
     @property
     def gap(self) -> float:
-        """How much the cost may be above the least possible, as a fraction of it."""
+        """Upper bound of the relative distance of the cost from the least possible cost."""
         return 0.0 if self.cost <= self.bound else self.cost / self.bound - 1 if self.bound > 0 else float("inf")
 
 
@@ -63,31 +65,47 @@ def optimal_levels(
     weights: ArrayLike | None = None,
     return_info: bool = False,
 ) -> Floats | tuple[Floats, LevelsInfo]:
-    """Levels to which values are rounded, up or down at random and without bias, with the least variance.
+    """Return the levels with the least variance of stochastic rounding.
 
-    Minimises the sum of `(b - x)(x - a)` over all values x between neighbouring levels a and b (ZipML, eq. 8). The
-    levels are values, of which the first is the smallest and the last the largest (Lemma 3).
+    Values are rounded to one of the two neighbouring levels, at random and without bias. The levels minimise the sum of
+    ``(b - x)(x - a)`` over all values x between neighbouring levels a and b (ZipML, eq. 8). They are a subset of the
+    values, from the smallest to the largest value (Lemma 3).
 
     Parameters
     ----------
-    values: numbers, of any shape and in any order. What is not float32 is worked on as float64; float32 is not
-        rounded.
-    intervals: between levels, at least 1.
-    method: "exact" sorts: O(N log N), about 60 bytes a value; exact but for rounding, which can cost some 1e-16 of
-        the weights' sum times the range squared. "approximate" reads unsorted values twice, into some 8192 bins, and
-        chooses among the bins' first and last values: O(N), no memory that grows with N. With at most so many values
-        it is exact. Several heaps of values, each narrower than some 1e-4 of the range, are coarse in it: see the gap.
-    weights: as many as values, at least 0, not all 0; a value of weight 0 counts as absent. None is 1 each.
-    return_info: whether to tell the cost, and a lower bound of the least cost possible.
+    values : array-like of numbers
+        Any shape and order, finite. Other types than float32 are converted to float64; float32 is not converted.
+    intervals : int
+        Number of intervals between levels, at least 1.
+    method : {"exact", "approximate"}, default="exact"
+        "exact" sorts the values: O(N log N) time, about 60 bytes for each value. It is exact except for rounding, about
+        1e-16 of the sum of the weights times the squared range. "approximate" reads unsorted values twice, puts them
+        into about 8192 bins, and chooses among the first and last values of the bins: O(N) time, constant memory. It is
+        exact for up to that number of values, and coarse for clusters that are narrower than about 1e-4 of the range;
+        `gap` of the info shows by how much.
+    weights : array-like of float, optional
+        One weight of at least 0 for each value, not all 0. By default each value has weight 1.
+    return_info : bool, default=False
+        Whether to return the cost as well, with a lower bound of the least possible cost.
 
     Returns
     -------
-    float64 [intervals + 1], ascending; or these and a `LevelsInfo`. Fewer different values than levels are all
-    levels, and the largest fills the rest.
+    levels : float64 array [intervals + 1]
+        Ascending. If there are fewer different values than levels, each value is a level, and the largest value fills
+        the rest.
+    info : LevelsInfo
+        Only with `return_info`.
 
     Raises
     ------
-    DataError: no values, NaN or infinite ones, what are no numbers; wrong weights, intervals or method.
+    DataError
+        `values` is empty, not numeric or not finite, or another argument is invalid.
+
+    Examples
+    --------
+    >>> from bitlane import optimal_levels
+    >>> optimal_levels([0.0, 0.1, 0.1, 0.2, 1.0], intervals=2).tolist()
+    [0.0, 0.2, 1.0]
     """
     if method not in METHODS:
         raise DataError(f"method={method!r} is unknown: choose one of {', '.join(METHODS)}")
@@ -120,13 +138,13 @@ def optimal_levels(
 
 
 def _extreme(size: float) -> int:
-    """The power of two to scale by what is of this size; 0 for what can stay."""
+    """Return the power of two for scaling numbers of this size; 0 if they need no scaling."""
     exponent = int(np.frexp(size)[1]) + 1
     return exponent if abs(exponent) > SAFE else 0
 
 
 def _solve(bins: Bins, intervals: int, count: int) -> tuple[NDArray[np.int64], float, float]:
-    """The best levels among the first values of the bins of `count` values, their cost, and a lower bound for all."""
+    """Return the best levels among the first values of the bins, their cost, and a lower bound for any levels."""
     if len(bins.first) <= intervals + 1:
         path = np.arange(len(bins.first))
         return path, bins.cost(path), 0.0
@@ -143,13 +161,13 @@ def _solve(bins: Bins, intervals: int, count: int) -> tuple[NDArray[np.int64], f
 
 
 def _penalty(curve: Curve, intervals: int) -> float | None:
-    """The penalty for so many intervals among few candidates, if there are more."""
+    """Return a penalty for this number of intervals, from few candidates; None if there are not more candidates."""
     candidates = merge(curve, NEARBY * intervals)
     return search(curve.at(candidates), intervals).penalty if len(candidates) < len(curve.x) else None
 
 
 def _bound(bins: Bins, found: Found, intervals: int) -> float:
-    """A lower bound of the cost with any levels, at the first values of bins or within."""
+    """Return a lower bound of the cost of any levels, at the first values of bins or inside them."""
     if bins.offset is None:
         return found.bound
     if found.penalty <= 0:
@@ -159,7 +177,7 @@ def _bound(bins: Bins, found: Found, intervals: int) -> float:
 
 
 def _sorted(x: NDArray[np.floating], weights: Floats | None) -> Bins:
-    """A bin for each different value."""
+    """Return a bin for each different value."""
     if weights is None:
         x = np.sort(x)
     else:
@@ -176,7 +194,7 @@ def _sorted(x: NDArray[np.floating], weights: Floats | None) -> Bins:
 
 
 def _numbers(values: ArrayLike, name: str) -> NDArray[np.floating]:
-    """The values [N], float32 or float64, finite."""
+    """Return finite values [N] as float32 or float64."""
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise DataError(f"{name} holds {array.dtype}: it must hold real numbers")
@@ -192,7 +210,7 @@ def _numbers(values: ArrayLike, name: str) -> NDArray[np.floating]:
 
 
 def _weights(weights: ArrayLike, size: int) -> Floats:
-    """The weights as float64 [N], at least 0, not all 0."""
+    """Return the weights as float64 [N], at least 0 and not all 0."""
     heavy = _numbers(weights, "weights").astype(np.float64, copy=False)
     if heavy.size != size:
         raise DataError(f"weights has {heavy.size} numbers, but values has {size}: give one for each value")

@@ -1,4 +1,4 @@
-"""The lightest path over candidate levels, each step of which costs a penalty: the kernel of all methods."""
+"""The lightest path over candidate levels, with a penalty for each step: the kernel of all methods."""
 
 from __future__ import annotations
 
@@ -13,21 +13,25 @@ Places = NDArray[np.int32]
 
 
 def lightest_path(curve: Curve, penalty: float) -> tuple[list[int], float]:
-    """Levels that minimise their cost and a penalty for each interval.
+    """Return the levels that minimise their cost plus a penalty for each interval.
 
-    The cost of intervals satisfies the quadrangle inequality: a later start that has once become the better one for
-    level j stays so for what comes after j. A queue keeps who is best from where on (Galil and Park 1992, "Dynamic
-    programming with convexity, concavity and sparsity").
+    The cost of intervals satisfies the quadrangle inequality: once a later start is better for level j, it stays better
+    for all levels after j. A queue holds the best starts and the levels from which they are best (Galil and Park 1992,
+    "Dynamic programming with convexity, concavity and sparsity").
 
     Parameters
     ----------
-    curve: m candidates.
-    penalty: positive.
+    curve : Curve
+        m candidates.
+    penalty : float
+        Positive.
 
     Returns
     -------
-    The path, from candidate 0 to m - 1, and what it weighs: O(m log m) at worst, about O(m) where the values are
-    spread smoothly; 20 bytes a candidate.
+    path : list of int
+        From candidate 0 to m - 1.
+    weight : float
+        Its cost and penalties. Takes O(m log m) at worst, about O(m) for smooth data, and 20 bytes for each candidate.
     """
     count = len(curve.x)
     weight = np.zeros(count)
@@ -50,7 +54,7 @@ def _relax(
     queue: Places,
     since: Places,
 ) -> None:
-    """Sets weight and parent of every candidate. The queue's entry e is the best start from candidate since[e] on."""
+    """Set weight and parent of each candidate. Entry e of the queue is the best start from ``since[e]`` on."""
 
     def through(i: int, q: int) -> float:
         """What candidate q weighs if the last step comes from i, but for the penalty."""

@@ -1,4 +1,4 @@
-"""The lightest path of so many intervals: a search for the penalty at which it is the lightest of all."""
+"""The best path with a given number of intervals: a search for the penalty at which it is the lightest of all paths."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from .path import lightest_path
 
 @dataclass(frozen=True)
 class Found:
-    """What `search` returns.
+    """The result of `search`.
 
-    Members
-    -------
-    path: intervals + 1 candidates, from the first to the last.
-    penalty: one at which the path is the lightest, 0 where every candidate is taken.
-    bound: what no path of so many intervals costs less than, but for rounding: this path's cost.
+    Attributes
+    ----------
+    path : sequence of int
+        intervals + 1 candidates, from the first to the last.
+    penalty : float
+        A penalty at which this path is the lightest; 0 if every candidate is taken.
+    bound : float
+        Lower bound of the cost of all paths with this number of intervals, except for rounding: the cost of this path.
     """
 
     path: Sequence[int]
@@ -28,17 +31,24 @@ class Found:
 
 
 def search(curve: Curve, intervals: int, penalty: float | None = None) -> Found:
-    """The path of `intervals` intervals that costs least.
+    """Return the path with `intervals` intervals and the least cost.
 
-    The least cost is convex in the number of intervals. A lightest path at some penalty is the best of its number;
-    two of them, one with too few intervals and one with too many, bracket the penalty. The next one tried is where
-    both weigh the same, or what a cost that falls as 1/intervals^2 suggests. Where both stay lightest at that
-    penalty, a path between them is spliced.
+    The least cost is convex in the number of intervals. A lightest path for a penalty is the best path with its number
+    of intervals. Two such paths, one with too few intervals and one with too many, bracket the penalty. The next
+    penalty is the one at which both weigh the same, or the one that a cost falling as 1/intervals^2 suggests. If both
+    stay the lightest at that penalty, a path between them is spliced together.
 
     Parameters
     ----------
-    curve: m candidates; m > intervals.
-    penalty: the first to try, where one is known.
+    curve : Curve
+        m candidates; m > intervals.
+    intervals : int
+    penalty : float, optional
+        The first penalty to try.
+
+    Returns
+    -------
+    Found
     """
     last = len(curve.x) - 1
     few: Sequence[int] = [0, last]
@@ -77,10 +87,10 @@ def search(curve: Curve, intervals: int, penalty: float | None = None) -> Found:
 
 
 def _between(few: Sequence[int], many: Sequence[int], intervals: int) -> Sequence[int]:
-    """Of two lightest paths at one penalty, the first steps of one and the last of the other: lightest too.
+    """Return a lightest path made of the first steps of one of two lightest paths and the last steps of the other.
 
-    Where a step of `many` lies within one of `few`, their starts and ends can be crossed, and by the quadrangle
-    inequality neither of the two crossed paths weighs more.
+    If a step of `many` lies inside a step of `few`, their starts and ends can be exchanged. By the quadrangle
+    inequality, neither of the two new paths weighs more.
     """
     shift = intervals + 1 - len(few)
     at = next(t for t in range(len(few) - 1) if few[t + 1] >= many[t + 1 + shift])

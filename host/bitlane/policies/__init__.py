@@ -1,1 +1,1 @@
-"""Policies that choose the bits while a training runs. They need numpy alone."""
+"""Policies that choose the number of bits while a training runs. They need only numpy."""

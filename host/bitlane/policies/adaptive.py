@@ -1,9 +1,9 @@
-"""More bits for larger gradients, as the MQGrad paper (Cui et al., 2018, section 2) describes Oland and Raj (2015).
+"""More bits for larger gradients, the method of Oland and Raj (2015) as Cui et al. (2018, section 2) describe it.
 
-That description is all that this follows: bits grow with the root mean square of the gradient. The rule is chosen here:
-one bit more for each doubling, so that the distance between two levels stays about the same.
+That description says that bits grow with the root mean square of the gradient. The formula is ours: one bit more for
+each doubling, so that the distance between two levels stays about the same.
 
-    bits = start_bits + log2(rms / first rms), to the nearest whole number, within the choices
+    bits = start_bits + log2(rms / first rms), rounded to an integer, within the choices
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ from .protocol import AllGather, Observation
 
 @dataclass(frozen=True)
 class Adaptive:
-    """Settings.
+    """A policy that uses more bits for larger gradients.
 
     Parameters
     ----------
-    start_bits: for gradients as large as the first that was seen.
-    choices: the bits that it may choose, ascending without a gap.
-    period: steps from one look at the gradient to the next.
+    start_bits : int
+        Bits for a gradient as large as the first.
+    choices : sequence of int
+        Bits that the policy may choose, in ascending order without gaps.
+    period : int
+        Steps between two looks at the gradient.
     """
 
     start_bits: int = 4
@@ -45,7 +48,7 @@ class Adaptive:
 
 
 class AdaptiveChooser:
-    """Goes by the size of rank 0's copy of the average, so that all ranks choose alike whatever adds it up."""
+    """Chooses by the size of rank 0's copy of the average gradient, so that all ranks choose the same bits."""
 
     def __init__(self, settings: Adaptive):
         self.settings = settings
@@ -63,7 +66,7 @@ class AdaptiveChooser:
             self._choose(share([observed.rms()])[0][0])
 
     def _choose(self, rms: float) -> None:
-        """Gradients of zero and those that are not finite say nothing."""
+        """Choose bits for a gradient of this size. Sizes that are 0 or not finite change nothing."""
         if not isfinite(rms) or rms <= 0:
             return
         self._first = self._first or rms

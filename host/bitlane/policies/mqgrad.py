@@ -1,24 +1,25 @@
-"""MQGrad (Cui et al., 2018): bits chosen by a Markov decision process that SARSA learns while a training runs.
+"""MQGrad (Cui et al., 2018): a Markov decision process, learned by SARSA during the training, chooses the bits.
 
-After each period of `period` steps the state is the bits and the period's losses, smoothed (equation 1); the actions
-are to keep the bits and to raise them; the reward is the slope of the smoothed losses over the time taken (equation 2).
+After each period of `period` steps the state is the bits and the smoothed losses of the period (equation 1). The
+actions are to keep the bits and to raise them. The reward is the slope of the smoothed losses over time (equation 2).
 
-Where the paper is silent, or says two things, this is decided:
+Where the paper is silent or contradicts itself, this implementation decides:
 
-1. The network has an output for each choice of bits, and there are two actions: keeping n bits has the value of output
-   n, raising them that of the next. With the most bits there is only keeping.
-2. n in the state follows the greedy action, whatever was taken (equation 3): bits that were raised to explore fall
-   back. A tie keeps.
-3. The other action is taken with probability epsilon, not epsilon / 2. The draw is a function of seed and period.
-4. The first period has the least bits, and is followed by the first choice. The first smoothed loss is the first loss.
-5. A falling loss is rewarded: equation 2 has the sign of the slope.
-6. Losses count in units of the first loss, time in units of the first period's: the reward does not depend on what
-   they are measured in. Reward and state are clipped to +-1 and +-2.
-7. Values are discounted, by 0.9: without, they grow for as long as the loss falls.
-8. The step along the network's gradient is shortened where it would overshoot (`QNetwork.move`); a clipped reward and
-   this keep values within about 1 / (1 - discount).
-9. The loss is the mean over ranks, the time that of the slowest rank. A period with a loss that is not finite teaches
-   nothing and changes nothing.
+1. The network has one output for each choice of bits, and there are two actions: to keep n bits has the value of output
+   n, to raise them the value of the next output. With the most bits, keeping is the only action.
+2. n in the state follows the greedy action, not the action taken (equation 3): bits that were raised to explore fall
+   back. A tie keeps the bits.
+3. The action that is not greedy is taken with probability epsilon, not epsilon / 2. The draw is a function of seed and
+   period.
+4. The first period has the fewest bits; the first choice follows it. The first smoothed loss is the first loss.
+5. A falling loss is rewarded: the sign of the slope in equation 2 is reversed.
+6. Losses are in units of the first loss, and times in units of the time of the first period, so that the reward does
+   not depend on the units. Reward and state are clipped to +-1 and +-2.
+7. Values are discounted by 0.9. Without a discount they grow as long as the loss falls. 8. The step along the gradient
+of the network is shortened if it would overshoot (`QNetwork.move`). With a clipped reward,
+   this keeps values within about 1 / (1 - discount).
+9. The loss is the mean over ranks, and the time is that of the slowest rank. A period with a loss that is not finite
+   changes nothing.
 """
 
 from __future__ import annotations
@@ -44,18 +45,26 @@ _CLIPPED_STATE, _CLIPPED_REWARD = 2.0, 1.0
 
 @dataclass(frozen=True)
 class MQGrad:
-    """Settings; the defaults are the paper's, but for the discount.
+    """The MQGrad policy. The defaults are those of the paper, except for the discount.
 
     Parameters
     ----------
-    choices: the bits that it may choose, ascending.
-    period: steps between choices, T; also the losses that the network sees.
-    exploration: probability of the action that is not the greedy one, epsilon.
-    rate: of learning, eta.
-    smoothing: weight of a new loss in the moving average, alpha.
-    scale: of the reward, gamma.
-    discount: of later rewards.
-    seed: of the network's first weights and of exploration.
+    choices : sequence of int
+        Bits that the policy may choose, in ascending order.
+    period : int
+        Steps between two choices, T; also the number of losses that the network sees.
+    exploration : float
+        Probability of the action that is not greedy, epsilon.
+    rate : float
+        Learning rate, eta.
+    smoothing : float
+        Weight of a new loss in the moving average, alpha.
+    scale : float
+        Factor on the reward, gamma.
+    discount : float
+        Discount of later rewards.
+    seed : int
+        Seed of the first weights of the network and of exploration.
     """
 
     choices: Sequence[int] = BIT_CHOICES
@@ -81,7 +90,7 @@ class MQGrad:
 
 
 class MQGradChooser:
-    """Learns and chooses; every rank's computes the same. Numbers of choices stand for bits inside."""
+    """Learns and chooses; all ranks compute the same. Inside, choices are represented by their indices."""
 
     def __init__(self, settings: MQGrad):
         self.settings = settings
@@ -102,7 +111,7 @@ class MQGradChooser:
             self._choose(*self._period.exchange(share))
 
     def _choose(self, losses: Sequence[float], seconds: float) -> None:
-        """Algorithm 2, with the losses and the time of the period that ended."""
+        """Run algorithm 2 with the losses and the time of the period that ended."""
         numbers = self._numbers
         numbers["periods"] += 1
         if not all(map(isfinite, losses)):
@@ -122,7 +131,7 @@ class MQGradChooser:
         self._state, self._taken, self._confident = state, taken, greedy
 
     def _smooth(self, losses: Sequence[float]) -> Floats:
-        """Equation 1; goes on from the period before."""
+        """Smooth the losses (equation 1), continuing from the period before."""
         new, smoothed = self.settings.smoothing, []
         for loss in losses:
             self._numbers["smoothed"] = new * loss + (1 - new) * self._numbers["smoothed"]
@@ -130,7 +139,7 @@ class MQGradChooser:
         return np.array(smoothed)
 
     def _reward(self, smoothed: Floats, seconds: float) -> float:
-        """Equation 2, with the slope of the least squares fit, and its sign turned."""
+        """Return the reward (equation 2): the negative slope of a least-squares fit."""
         places = np.arange(len(smoothed)) - (len(smoothed) - 1) / 2
         slope = float(sum((places * smoothed).tolist()) / sum((places**2).tolist())) / self._numbers["loss_unit"]
         time = seconds / self._numbers["seconds_unit"] or 1.0

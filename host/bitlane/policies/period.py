@@ -1,4 +1,4 @@
-"""The steps between two choices: what a rank saw of them, and what all ranks saw together."""
+"""The steps between two choices: the observations of one rank, and their exchange with all ranks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from .protocol import AllGather, Observation
 
 
 class Period:
-    """Collects `length` steps. A round of 8 bytes for each, and 8 for their time, goes to every other rank."""
+    """Collects the observations of `length` steps.
+
+    An exchange sends 8 bytes for each step, and 8 bytes for the time, to each other rank.
+    """
 
     def __init__(self, length: int):
         self._steps = 0
@@ -33,9 +36,12 @@ class Period:
         self._seconds += observed.seconds
 
     def exchange(self, share: AllGather) -> tuple[Sequence[float], float]:
-        """Losses, the mean over ranks, and seconds, the largest; the next period begins.
+        """Return the losses, as means over ranks, and the seconds of the slowest rank, and start the next period.
 
-        DataError, on every rank alike, where some rank's losses were not told.
+        Raises
+        ------
+        DataError
+            Some rank did not report each loss; every rank raises it.
         """
         seconds = -1.0 if self._untold else self._seconds
         told = share([*self._losses.tolist(), seconds])

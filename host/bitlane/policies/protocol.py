@@ -1,4 +1,4 @@
-"""How many bits a value is given, step by step."""
+"""The protocol of bit policies: the bits of a value, step by step."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ AllGather = Callable[[Sequence[float]], Sequence[Sequence[float]]]  # own number
 
 @dataclass(frozen=True)
 class Observation:
-    """What a rank saw of a step that is over.
+    """The observation of one rank after a step.
 
     Attributes
     ----------
-    loss: mean of the rank's own batch; None where nobody told it.
-    seconds: that the step took, from end to end.
-    rms: computes the root mean square of the average that all ranks applied, for those that ask.
+    loss : float or None
+        Mean over the rank's batch; None if it was not reported.
+    seconds : float
+        Duration of the complete step.
+    rms : callable
+        Returns the root mean square of the average gradient that all ranks applied. Policies that need it call it.
     """
 
     loss: float | None
@@ -26,42 +29,49 @@ class Observation:
 
 
 class BitPolicy(Protocol):
-    """Settings of a policy, as a frozen dataclass whose repr says them all; `start` makes what a rank goes by."""
+    """The settings of a policy: a frozen dataclass whose repr shows all of them."""
 
     @property
     def choices(self) -> Sequence[int]:
-        """The bits among which it chooses, ascending."""
+        """Bits among which the policy chooses, in ascending order."""
         ...
 
     def start(self) -> BitChooser:
-        """A chooser at its first step."""
+        """Return a chooser at its first step."""
         ...
 
 
 class BitChooser(Protocol):
-    """What chooses. Every rank's makes the same choices, from numbers that all ranks have exchanged."""
+    """The state of a policy on one rank. All ranks choose the same bits, from numbers that all ranks have exchanged."""
 
     @property
     def bits(self) -> int:
-        """Of the next step."""
+        """Bits of the next step."""
         ...
 
     def after(self, observed: Observation, share: AllGather) -> None:
-        """Take in a step. Every rank calls it after the same steps; `share` sends 8 bytes a number to every other."""
+        """Observe a step. Every rank calls it after the same steps.
+
+        Parameters
+        ----------
+        observed : Observation
+        share : AllGather
+            Sends numbers, 8 bytes each, to every other rank, and returns the numbers of all ranks.
+        """
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that later choices depend on, as arrays and numbers; copies."""
+        """Return copies of the arrays and numbers that later choices depend on."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` gave; DataError where it is not of a policy with these settings."""
+        """Restore a state from `state_dict`. Raise DataError if it belongs to a policy with other settings."""
         ...
 
 
 @dataclass(frozen=True)
 class FixedBits:
-    """The same bits in every step."""
+    """The policy with the same bits in every step."""
 
     bits: int
 
@@ -73,10 +83,10 @@ class FixedBits:
         return self
 
     def after(self, observed: Observation, share: AllGather) -> None:
-        """Nothing follows from it."""
+        """Ignore the step."""
 
     def state_dict(self) -> dict[str, Any]:
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """There is nothing to go on from."""
+        """Ignore the state, which is empty."""

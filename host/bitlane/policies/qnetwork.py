@@ -1,6 +1,6 @@
-"""The network that MQGrad values bits with: one hidden layer of ReLU units, a linear output for each choice of bits.
+"""The value network of MQGrad: one hidden layer of ReLU units, and a linear output for each choice of bits.
 
-All is float64, and sums are made in an order that no library decides, so that all ranks compute the same numbers.
+All numbers are float64, and sums have a fixed order that does not depend on a library: all ranks get the same numbers.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Floats = NDArray[np.float64]
 
 
 class QNetwork:
-    """Values of all choices in a state.
+    """The values of all choices in a state.
 
-    Hidden weights begin evenly within +-1/sqrt(inputs), drawn from `seed`. Output weights begin with 0: at first no
-    choice is worth more than another.
+    The hidden weights start uniformly within +-1/sqrt(inputs), drawn from `seed`. The output weights start at 0: all
+    choices have the same value.
     """
 
     def __init__(self, inputs: int, hidden: int, outputs: int, seed: int):
@@ -33,13 +33,13 @@ class QNetwork:
         self._output_bias = np.zeros(outputs)
 
     def values(self, state: Floats) -> Floats:
-        """float64 [outputs] of a state float64 [inputs]."""
+        """Return the values, float64 [outputs], of a state, float64 [inputs]."""
         return _rows_added(self._into_outputs.T * self._hidden(state)[:, None]) + self._output_bias
 
     def move(self, state: Floats, output: int, change: float) -> None:
-        """Move one output's value in a state by about `change`, along its gradient g by the weights.
+        """Change the value of one output in a state by about `change`, along its gradient g by the weights.
 
-        The step is ``change * g``, divided by ``|g|**2`` if that exceeds 1: a long gradient would overshoot.
+        The step is ``change * g``, divided by ``|g|**2`` if that exceeds 1, because a long gradient would overshoot.
         """
         hidden = self._hidden(state)
         inward = self._into_outputs[output] * (hidden > 0)
@@ -72,7 +72,7 @@ class QNetwork:
 
 
 def _rows_added(array: Floats) -> Floats:
-    """Rows of [rows, columns], one after the other."""
+    """Return the sum of the rows of [rows, columns], added in order."""
     total: Floats = array[0].copy()
     for row in array[1:]:
         total += row
@@ -80,5 +80,5 @@ def _rows_added(array: Floats) -> Floats:
 
 
 def _total(array: Floats) -> float:
-    """Numbers of [n], one after the other."""
+    """Return the sum of the numbers [n], added in order."""
     return float(sum(array.tolist()))

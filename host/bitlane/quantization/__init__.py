@@ -1,1 +1,1 @@
-"""From table values to the codes that are stored, and from weights back to user units."""
+"""From values to the codes that are stored, and from weights back to user units."""

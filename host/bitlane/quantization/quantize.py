@@ -1,8 +1,8 @@
-"""From scaled values to the integers that are stored: base codes and draw codes.
+"""From scaled values to stored integers: base codes and draw codes.
 
-[-1, 1] is cut into `2**base_bits` equal intervals. A base code is an interval's number; a draw bit says which
-of its two ends was drawn. All randomness is taken from the generator row after row, so that blocks of rows
-given one after the other with one generator get the bits that a single call would give them.
+[-1, 1] is divided into ``2**base_bits`` equal intervals. A base code is the number of an interval; a draw bit selects
+one of its two ends. The random generator is used row by row: blocks of rows passed in sequence with one generator give
+the same bits as a single call.
 """
 
 from __future__ import annotations
@@ -21,21 +21,26 @@ BLOCK = 1 << 15  # values worked on at a time: what a cache holds
 def base_codes(
     values: NDArray[np.floating], precision: Precision, rng: np.random.Generator | None = None
 ) -> NDArray[np.uint32]:
-    """The interval of every value.
+    """Return the interval of each value.
 
     Parameters
     ----------
-    values: float [rows, n], scaled to `[-precision.limit, precision.limit]`; what lies outside is clipped.
-    precision: of it, `sampling` and `base_bits`.
-    rng: used by naive sampling alone, which draws one of the two middles around the value.
+    values : float array [rows, n]
+        Scaled to ``[-precision.limit, precision.limit]``. Values outside are clipped.
+    precision : Precision
+        `sampling` and `base_bits` are used.
+    rng : numpy.random.Generator, optional
+        Needed for naive sampling only, which draws one of the two middles around the value.
 
     Returns
     -------
-    uint32 [rows, n], from 0 to `2**base_bits - 1`.
+    uint32 array [rows, n]
+        0 to ``2**base_bits - 1``.
 
     Raises
     ------
-    DataError: naive sampling without a generator.
+    DataError
+        Naive sampling without a generator.
     """
     codes = np.empty(values.shape, np.uint32)
     last = (1 << precision.base_bits) - 1
@@ -56,20 +61,24 @@ def base_codes(
 
 
 def draw_codes(values: NDArray[np.floating], precision: Precision, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Two independent draws of an end of every value's interval (ZipML, section 2.2, eq. 6).
+    """Return two independent draws of an end of the interval of each value (ZipML, section 2.2, eq. 6).
 
-    A draw is 1, the upper end, with the probability that makes the value's expectation right: its position in
-    the interval, to 24 bits.
+    A draw is 1, the upper end, with the probability that makes its expectation equal to the value: the position of the
+    value in the interval, to 24 bits.
 
     Parameters
     ----------
-    values: float [rows, n], scaled to [-1, 1].
-    precision: of it, `base_bits`.
-    rng: gives 2 n numbers a row.
+    values : float array [rows, n]
+        Scaled to [-1, 1].
+    precision : Precision
+        `base_bits` is used.
+    rng : numpy.random.Generator
+        Gives 2 n numbers for each row.
 
     Returns
     -------
-    uint8 [rows, n], `2 * u1 + u2`.
+    uint8 array [rows, n]
+        ``2 * u1 + u2``.
     """
     codes = np.empty(values.shape, np.uint8)
     last = (1 << precision.base_bits) - 1
@@ -81,9 +90,19 @@ def draw_codes(values: NDArray[np.floating], precision: Precision, rng: np.rando
 
 
 def draw_ends(position: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Two draws for each place float64 [rows, n] inside an interval: uint8 [rows, n], `2 * u1 + u2`.
+    """Return two independent draws for each position inside an interval.
 
-    Each is 1 with the probability `position`, to 24 bits. Takes 2 n numbers a row.
+    Parameters
+    ----------
+    position : float64 array [rows, n]
+        Probability of a 1, from 0 to 1, used to 24 bits.
+    rng : numpy.random.Generator
+        Gives 2 n numbers for each row.
+
+    Returns
+    -------
+    uint8 array [rows, n]
+        ``2 * u1 + u2``.
     """
     upper = position.astype(np.float32)
     uniform = rng.random((*position.shape, 2), dtype=np.float32)
@@ -95,14 +114,14 @@ def draw_ends(position: NDArray[np.float64], rng: np.random.Generator) -> NDArra
 
 
 def _position(values: NDArray[np.floating], precision: Precision) -> NDArray[np.float64]:
-    """Where values lie, in intervals: 0 for -1, `2**base_bits` for 1."""
+    """Return the positions of values in intervals: 0 for -1, ``2**base_bits`` for 1."""
     position: NDArray[np.float64] = values + np.float64(1)
     position *= 0.5 * (1 << precision.base_bits)
     return position
 
 
 def blocks(shape: tuple[int, ...]) -> Iterator[slice]:
-    """Slices of rows of about `BLOCK` values."""
+    """Yield slices of rows with about `BLOCK` values each."""
     rows, n = shape
     step = max(1, BLOCK // max(1, n))
     for start in range(0, rows, step):

@@ -1,4 +1,4 @@
-"""Columns and labels in [-1, 1], and weights back in the user's units."""
+"""Scaling of columns and labels to [-1, 1], and of weights back to user units."""
 
 from __future__ import annotations
 
@@ -18,21 +18,25 @@ Matrix = NDArray[Any]  # of any integer or float type: images need not be copied
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """How a table became scaled values, `v = (x - center) / scale`, and a model user coefficients.
+    """The scaling of a table, ``v = (x - center) / scale``, and of a model back to user units.
 
-    Columns that hold one value only carry no information: they have scale 0, are left out of the scaled
-    values, and get weight 0. `n` counts all columns, `active` are the others. A fitted intercept either
-    follows from the centers, or is the weight of one more stored feature, the last, which is always `one`.
+    A column that holds one value carries no information: it has scale 0, is not stored, and gets weight 0. A fitted
+    intercept either follows from the centers, or is the weight of one more stored feature, the last, with a constant
+    value.
 
-    Parameters
+    Attributes
     ----------
-    center: float64 [n], user units; the column means when an intercept is fitted, 0 otherwise.
-    scale: float64 [n], user units of one scaled unit.
-    label_center, label_scale: float64 [targets], likewise for the labels of each target; label_scale 0 where all
-        of them are equal.
-    fit_intercept: whether an intercept is fitted.
-    margins: whether labels are -1 and 1 and scores are margins, which have no unit.
-    one: value of the intercept's feature; 0: none is stored.
+    center : float64 array [n]
+        User units: the column means if an intercept is fitted, otherwise 0.
+    scale : float64 array [n]
+        User units of one scaled unit; 0 for a constant column.
+    label_center, label_scale : float64 arrays [targets]
+        The same for the labels of each target; `label_scale` is 0 if all labels are equal.
+    fit_intercept : bool
+    margins : bool
+        Whether labels are -1 and 1 and scores are margins, which have no unit.
+    intercept_value : float
+        Value of the stored feature of the intercept; 0 if none is stored.
     """
 
     center: Floats
@@ -45,23 +49,23 @@ class Scaling:
 
     @property
     def active(self) -> NDArray[np.intp]:
-        """Columns that are not constant: int [m]."""
+        """Indices of the columns that are not constant: int [m]."""
         return np.flatnonzero(self.scale)
 
     @property
     def stored_features(self) -> int:
-        """Features that are stored, s: the active columns, and the intercept's where there is one."""
+        """Number of stored features, s: the active columns, and the feature of the intercept if it is stored."""
         return len(self.active) + (self.intercept_value != 0)
 
     @property
     def label_unit(self) -> Floats:
-        """User units of a residual of 1.0, float64 [targets]: labels reach 32767 / 32768. 1 for margins."""
+        """User units of a residual of 1.0, float64 [targets]; 1 for margins. Labels reach 32767 / 32768."""
         if self.margins:
             return np.ones(len(self.label_scale))
         return np.asarray(self.label_scale * (LABEL.maximum + 1) / LABEL.maximum)
 
     def values(self, X: Matrix) -> Floats:
-        """Rows [r, n] in user units as scaled values float64 [r, s] of the stored features, in [-1, 1]."""
+        """Return rows [r, n] in user units as scaled values, float64 [r, s], in [-1, 1]."""
         active = self.active
         columns = X if len(active) == X.shape[1] else X[:, active]
         if not self.intercept_value:
@@ -74,18 +78,28 @@ class Scaling:
         return values
 
     def columns(self, values: Floats) -> Floats:
-        """Scaled values [..., s] of the stored features as [..., n] of all columns in user units: `values` undone."""
+        """Return scaled values [..., s] as columns [..., n] in user units: the inverse of `values`."""
         return self.center + self.scale * self.expand(values)
 
     def labels(self, y: Matrix) -> NDArray[np.int16]:
-        """Labels [r, targets] in user units as int16 [r, targets], in units of `2**-15`."""
+        """Return labels [r, targets] in user units as int16 [r, targets], in units of ``2**-15``."""
         scale = np.where(self.label_scale == 0, np.inf, self.label_scale)
         units = np.rint(LABEL.maximum * ((y - self.label_center) / scale))
         labels: NDArray[np.int16] = np.clip(units, -LABEL.maximum, LABEL.maximum).astype(np.int16)
         return labels
 
     def coefficients(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Scaled weights [..., targets, s] as user coefficients [..., targets, n] and intercepts [..., targets]."""
+        """Return scaled weights as coefficients and intercepts in user units.
+
+        Parameters
+        ----------
+        weights : float64 array [..., targets, s]
+
+        Returns
+        -------
+        coefficients : float64 array [..., targets, n]
+        intercepts : float64 array [..., targets]
+        """
         active, unit = self.active, self.label_unit
         coef = np.zeros((*weights.shape[:-1], len(self.scale)))
         coef[..., active] = weights[..., : len(active)] * unit[:, None] / self.scale[active]
@@ -95,9 +109,9 @@ class Scaling:
         return coef, intercept + unit * self.intercept_value * weights[..., -1] if self.intercept_value else intercept
 
     def weights(self, coef: Floats, intercept: Floats) -> Floats:
-        """Scaled weights [targets, s] of coefficients [targets, n] and intercepts [targets] in user units.
+        """Return the scaled weights [targets, s] of coefficients [targets, n] and intercepts [targets] in user units.
 
-        An intercept that is not stored follows from the centers, whatever is given.
+        An intercept that is not stored follows from the centers, and its value here is not used.
         """
         active = self.active
         unit = np.where(self.label_unit == 0, np.inf, self.label_unit)
@@ -108,13 +122,13 @@ class Scaling:
         return np.column_stack([weights, constant])
 
     def expand(self, weights: Floats) -> Floats:
-        """Numbers [..., s] of the stored features as [..., n] of all columns, 0 for the constant ones."""
+        """Return numbers [..., s] of the stored features as [..., n] of all columns, 0 for constant columns."""
         full = np.zeros((*weights.shape[:-1], len(self.scale)))
         full[..., self.active] = weights[..., : len(self.active)]
         return full
 
     def for_targets(self, targets: NDArray[np.intp], outputs: int) -> Scaling:
-        """The scaling of some targets alone, and then of spare ones up to `outputs`, whose labels are 0."""
+        """Return the scaling of some targets, padded to `outputs` targets with labels of 0."""
         spare = (0, outputs - len(targets))
         return replace(
             self,
@@ -124,7 +138,7 @@ class Scaling:
 
 
 def intercept_value(precision: Precision) -> float:
-    """The largest value that this precision reads exactly as it was: 1, or the outermost middle."""
+    """Return the largest value that this precision stores exactly: 1, or the outermost middle."""
     return 1.0 if precision.draws else 1.0 - 2.0**-precision.bits
 
 
@@ -137,19 +151,30 @@ def fit_scaling(
     margins: bool = False,
     intercept_value: float = 0.0,
 ) -> Scaling:
-    """The scaling that brings a table into `[-limit, limit]` and labels into [-1, 1].
+    """Return the scaling that brings a table into ``[-limit, limit]`` and its labels into [-1, 1].
 
     Parameters
     ----------
-    X: integers or floats [rows, n], finite.
-    y: integers or floats [rows, targets], finite; each target is scaled by itself.
-    fit_intercept: whether to centre columns, and labels that are not margins, on their means.
-    limit: `Precision.limit`; the factor `1 - 2**-bits` of naive sampling, which the scales absorb.
-    margins, one: as `Scaling` has them.
+    X : array of integers or floats [rows, n]
+        Finite.
+    y : array of integers or floats [rows, targets]
+        Finite. Each target has a separate scale.
+    fit_intercept : bool, default=True
+        Whether columns, and labels that are not margins, are centered on their means.
+    limit : float, default=1.0
+        `Precision.limit`. For naive sampling it is below 1, and the scales include this factor.
+    margins : bool, default=False
+    intercept_value : float, default=0.0
+        As in `Scaling`.
+
+    Returns
+    -------
+    Scaling
 
     Raises
     ------
-    DataError: values so large that their range is not finite.
+    DataError
+        The range of some values is not finite.
     """
     low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
     center = np.zeros(X.shape[1])
@@ -168,7 +193,7 @@ def fit_scaling(
 
 
 def _label_scaling(y: Matrix, fit_intercept: bool) -> tuple[Floats, Floats]:
-    """Centers and scales [targets] of labels [rows, targets]."""
+    """Return centers and scales [targets] of labels [rows, targets]."""
     center = np.zeros(y.shape[1])
     if fit_intercept:
         center = np.array([column.mean(dtype=np.float64) for column in np.ascontiguousarray(y.T)])

@@ -1,8 +1,9 @@
-"""End-to-end low precision (ZipML, eq. 2): how many bits the model that dot products see, and the gradient, are given.
+"""Low precision of the model and of the gradient (ZipML, eq. 2).
 
-Samples are stored in few bits; these two are rounded at random, without bias, while the machine works. Weights are 32
-bits in [-8, 8), of which dot products otherwise see 24. A row's gradient is its stored sample times a coefficient, step
-times slope: it is the coefficient that is rounded.
+Samples are stored with few bits. The weights that dot products read, and the gradients, can be rounded at random as
+well, without bias, while the machine runs. Weights have 32 bits in [-8, 8), of which dot products read 24 without
+rounding. The gradient of a row is its stored sample times the scaled gradient (step times slope), which is what is
+rounded.
 """
 
 from __future__ import annotations
@@ -18,32 +19,53 @@ GRADIENT_BITS = (2, SCALED_GRADIENT.bits)
 
 
 def uses_random_rounding(model_bits: int | None, gradient_bits: int | None) -> bool:
-    """Whether anything is rounded at random, so that a device has to be able to."""
+    """Return whether weights or gradients are rounded at random, which needs a device with random rounding."""
     return model_bits is not None or gradient_bits is not None
 
 
 def model_cut(bits: int | None) -> int:
-    """The register of that name: low bits of a master weight that dot products do not see; 0 for None.
+    """Return the register `model_cut`: the low bits of a master weight that dot products do not read.
 
-    bits: of a weight in [-8, 8), sign and all, 5 to 23; None for the 24 that they see otherwise, without rounding.
-    DataError for another number.
+    Parameters
+    ----------
+    bits : int or None
+        Bits of a weight in [-8, 8), including the sign, 5 to 23. None: the 24 bits without rounding.
+
+    Returns
+    -------
+    int
+        0 for None.
+
+    Raises
+    ------
+    DataError
+        Another number of bits.
     """
     return 0 if bits is None else MASTER.bits - _check_bits("model_bits", bits, MODEL_BITS)
 
 
 def scaled_gradient_cut(bits: int | None, step: int) -> int:
-    """The register of that name, as if of bits were so many, sign and all, where slopes are from -1 to 1; 0 for None.
+    """Return the register `scaled_gradient_cut`: the low bits that rounding removes from a scaled gradient.
 
-    A larger slope takes more bits, and nothing is clipped. The unit stays when the step decays.
+    `bits` counts the bits, including the sign, of a scaled gradient with a slope from -1 to 1. A larger slope takes
+    more bits; nothing is clipped. The unit does not change when the step decays.
 
     Parameters
     ----------
-    bits: 2 to 32; None for no rounding.
-    step: register of the first epoch.
+    bits : int or None
+        2 to 32; None for no rounding.
+    step : int
+        The step register of the first epoch.
+
+    Returns
+    -------
+    int
+        0 for None.
 
     Raises
     ------
-    DataError: another number, or so few bits for so large a step that the unit would be more than the hardware has.
+    DataError
+        Another number of bits, or so few bits for this step that the unit would exceed the range of the hardware.
     """
     if bits is None:
         return 0

@@ -1,8 +1,8 @@
-"""Some rows of samples, as the float64 matrices that their exact products need, each made when first used.
+"""Blocks of samples as the float64 matrices that their exact products need, each made when first used.
 
-Sums over features and rows go through float64 BLAS, which is exact as long as every partial sum is an integer below
-2**53. So codes of more than 16 bits are multiplied as two halves, joined by `floor((x + floor(y / a)) / b)`, and of
-levels, which are rounded row by row, at most 2**13 features are summed up at a time.
+Sums over features and rows use float64 BLAS, which is exact as long as each partial sum is an integer below 2**53.
+Codes of more than 16 bits are therefore multiplied as two halves, joined by ``floor((x + floor(y / a)) / b)``. With
+codebooks, which are rounded row by row, at most 2**13 features are added at a time.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ Codes = NDArray[np.unsignedinteger]
 
 
 class Change(Protocol):
-    """What some rows take from the master weights: t of `docs/design.md`."""
+    """The amount t of `docs/design.md` that some rows subtract from the master weights."""
 
     @property
     def largest(self) -> Int64s:
-        """An upper bound, for each output, of the sum over the rows of ``|t_j|`` for any feature j: int64 [outputs]."""
+        """Return an upper bound, int64 [outputs], of the sum over the rows of ``|t_j|`` for any feature j."""
 
     def total(self, some: slice) -> Int64s:
-        """The sum over some of the rows: int64 [outputs, n], or 0 for all features."""
+        """Return the sum over some of the rows: int64 [outputs, n], or 0 for all features."""
 
     def of_groups(self, output: int, columns: NDArray[np.intp], group: int) -> Int64s:
-        """The sums over the rows of each group of `group` rows, for some columns of an output: [groups, columns]."""
+        """Return the sums over each group of `group` rows, for some columns of an output: [groups, columns]."""
 
 
 class Block(Protocol):
-    """Some rows."""
+    """A block of rows."""
 
     def rounded_dots(self, rows: slice, x: Floats) -> list[Int64s]:
-        """Both copies' dot products with weights [n, outputs], in units of 2**-20: two int64 [m, outputs]."""
+        """Return the dot products of both copies with weights [n, outputs] in units of 2**-20: int64 [m, outputs]."""
 
     def change(self, rows: slice, first: Int64s, second: Int64s) -> Change:
-        """What these rows take, given their coefficients int64 [m, outputs]: s and d, or with tables c_1 and c_2."""
+        """Return the change by these rows for coefficients int64 [m, outputs]: s and d, or c_1 and c_2 with codebooks."""
 
 
 class DigitBlock:
-    """Rows of uniform levels: base codes [m, n] of so many digits, draw codes [m, n] or None."""
+    """Rows with uniform levels: base codes [m, n] and draw codes [m, n] or None."""
 
     def __init__(self, codes: Codes, draws: Codes | None, base_digits: int):
         self.base_digits = base_digits
@@ -67,7 +67,7 @@ class DigitBlock:
         self._high = _odd(codes >> np.uint32(HALF), self._high_bits) if self._high_bits else None
 
     def planes(self, digit: int) -> tuple[Floats, Floats]:
-        """The bits h and l of a digit of all rows, as 0.0 and 1.0: two float64 [m, n]."""
+        """Return the bits h and l of a digit of all rows, as 0.0 and 1.0: two float64 [m, n]."""
         if digit not in self._planes:
             if digit == self.base_digits:
                 assert self._draws is not None
@@ -78,7 +78,7 @@ class DigitBlock:
         return self._planes[digit]
 
     def rounded_dots(self, rows: slice, x: Floats) -> list[Int64s]:
-        """`round_half_up(dot_m, b)`."""
+        """Return ``round_half_up(dot_m, b)``."""
         low = (self._low[rows] @ x).astype(np.int64)
         if self.has_draws:
             total = x.sum(axis=0)
@@ -92,12 +92,12 @@ class DigitBlock:
         return [(high + ((dot + half) >> HALF)) >> self._high_bits for dot in lows]
 
     def change(self, rows: slice, s: Int64s, d: Int64s) -> DigitChange:
-        """Of coefficients s and d."""
+        """Return the change for s and d."""
         return DigitChange(self, rows, s, d)
 
 
 class DigitChange:
-    """A sum over digits: of each row and output P or M, with either sign."""
+    """A sum over digits: P or M of each row and output, with either sign."""
 
     def __init__(self, block: DigitBlock, rows: slice, s: Int64s, d: Int64s):
         self._rows = rows.stop - rows.start
@@ -118,7 +118,7 @@ class DigitChange:
 
     @property
     def largest(self) -> Int64s:
-        """Each digit at the larger of P and M."""
+        """Return a bound with the larger of P and M for each digit."""
         return sum(
             (np.maximum(np.abs(p), np.abs(m)).sum(axis=0) for *_, p, m in self._terms), start=np.zeros(1, np.int64)
         )
@@ -133,7 +133,7 @@ class DigitChange:
         return total.astype(np.int64)
 
     def of_groups(self, output: int, columns: NDArray[np.intp], group: int) -> Int64s:
-        """Likewise."""
+        """Return the sums of groups, by the same formula as `total`."""
         total = np.zeros((self._rows, len(columns)))
         for high, low, p, m in self._terms:
             total += (p + m)[:, output, np.newaxis] * high[:, columns]
@@ -143,7 +143,7 @@ class DigitChange:
 
 
 class CodebookBlock:
-    """Rows of levels from tables: base codes and draw codes [m, n], levels [levels, n], whole, in units of 2**-16."""
+    """Rows with codebooks: base codes and draw codes [m, n], levels [levels, n] as integers in units of 2**-16."""
 
     def __init__(self, codes: Codes, draws: Codes, levels: Floats):
         lower = codes.astype(np.intp)
@@ -151,18 +151,18 @@ class CodebookBlock:
         self.drawn = [np.take_along_axis(levels, lower + bit, axis=0) for bit in (draws >> 1, draws & 1)]
 
     def rounded_dots(self, rows: slice, x: Floats) -> list[Int64s]:
-        """`round_half_up(dot_m, 16)`."""
+        """Return ``round_half_up(dot_m, 16)``."""
         parts = [slice(first, first + EXACT_FEATURES) for first in range(0, len(x), EXACT_FEATURES)]
         of_parts = (np.array([drawn[rows, part] @ x[part] for part in parts], np.int64) for drawn in self.drawn)
         return [round_half_up(dots.sum(axis=0), LEVEL.fraction) for dots in of_parts]
 
     def change(self, rows: slice, c_1: Int64s, c_2: Int64s) -> CodebookChange:
-        """Of coefficients c_1 and c_2, that are within LEVEL_COEFFICIENT."""
+        """Return the change for c_1 and c_2, which are within LEVEL_SCALED_GRADIENT."""
         return CodebookChange([drawn[rows] for drawn in self.drawn], [c_2, c_1], self.largest_level)
 
 
 class CodebookChange:
-    """A sum over both copies: a level times the other copy's coefficient, rounded."""
+    """A sum over both copies: a level times the scaled gradient of the other copy, rounded."""
 
     def __init__(self, drawn: list[Floats], coefficients: list[Int64s], largest_level: int):
         self._drawn = drawn
@@ -171,22 +171,22 @@ class CodebookChange:
 
     @property
     def largest(self) -> Int64s:
-        """Each level the largest of all, each rounding a half up."""
+        """Return a bound with the largest level for each feature, and half a unit for each rounding."""
         total: Int64s = np.abs(self._coefficients).sum(axis=(0, 1))
         return (total * self._largest_level >> LEVEL_SHIFT) + 1 + len(self._coefficients[0])
 
     def total(self, some: slice) -> Int64s:
-        """Rounded one by one: no matrix product does that."""
+        """Return the sum of values that are rounded one by one, which no matrix product can do."""
         outputs = range(self._coefficients[0].shape[1])
         total = np.array([self._rounded(output, some, slice(None)).sum(axis=0) for output in outputs])
         return total.astype(np.int64)
 
     def of_groups(self, output: int, columns: NDArray[np.intp], group: int) -> Int64s:
-        """Likewise."""
+        """Return the sums of groups, rounded in the same way."""
         return _of_groups(self._rounded(output, slice(None), columns), group)
 
     def _rounded(self, output: int, rows: slice, columns: slice | NDArray[np.intp]) -> Floats:
-        """T of each row: float64, with products of 41 bits exact before they are rounded."""
+        """Return t of each row, float64; the products of 41 bits are exact before rounding."""
         terms = []
         for drawn, c in zip(self._drawn, self._coefficients, strict=True):
             term = drawn[rows][:, columns] * np.ldexp(c[rows, output, np.newaxis].astype(np.float64), -LEVEL_SHIFT)
@@ -197,7 +197,7 @@ class CodebookChange:
 
 
 def _odd(codes: Codes, bits: int) -> Floats:
-    """Codes of some bits as the odd integers `2 i + 1 - 2**bits` (0 where there are no bits), in float64."""
+    """Return codes as the odd integers ``2 i + 1 - 2**bits`` (0 if bits is 0), in float64."""
     q = codes.astype(np.float64)
     q *= 2
     q += 1 - (1 << bits)
@@ -205,5 +205,5 @@ def _odd(codes: Codes, bits: int) -> Floats:
 
 
 def _of_groups(terms: Floats, group: int) -> Int64s:
-    """Sums over so many rows each of float64 [m, columns]."""
+    """Return the sums of each `group` rows of float64 [m, columns]."""
     return np.add.reduceat(terms, np.arange(0, len(terms), group)).astype(np.int64)

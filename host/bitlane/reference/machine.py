@@ -1,9 +1,8 @@
-"""The accelerator's arithmetic as integers: every weight bit, loss and saturation count is the hardware's.
+"""The arithmetic of the accelerator in integers: each weight bit, loss and saturation count equals the hardware's.
 
-What is computed is defined in `docs/design.md`, "Arithmetic, exactly"; the names are the same. It is fast
-because the sums over features and rows are those of `blocks`, and it stays exact because the sum of a block of
-groups replaces one update after the other only for weights that no order of these updates could saturate. The
-other weights take the groups one by one.
+`docs/design.md`, "Arithmetic, exactly", defines the arithmetic, with the same names. It is fast because sums over
+features and rows use `blocks`. It stays exact because one sum replaces the updates of several groups only for weights
+that cannot saturate in any order of these updates. The other weights are updated group by group.
 """
 
 from __future__ import annotations
@@ -104,9 +103,20 @@ class Reference:
         draws: NDArray[np.unsignedinteger] | None,
         labels: NDArray[np.int16],
     ) -> None:
-        """The next rows of this epoch: base codes [m, n], draw codes [m, n] (None without), labels [m, outputs].
+        """Process the next rows of this epoch.
 
-        ValueError where they end inside a group.
+        Parameters
+        ----------
+        codes : unsigned array [m, n]
+            Base codes.
+        draws : unsigned array [m, n] or None
+            Draw codes.
+        labels : int16 array [m, outputs]
+
+        Raises
+        ------
+        ValueError
+            The rows end inside a group.
         """
         geometry, first = self._geometry, self._row
         end = first + len(labels)
@@ -120,7 +130,13 @@ class Reference:
             self._block(block, labels[rows].astype(np.int64))
 
     def end_epoch(self) -> EpochResult:
-        """Ends the epoch that all `geometry.rows` rows were fed of, decays steps and rate, and reports."""
+        """Return the result of the epoch after all its rows, and decay steps and penalty step.
+
+        Raises
+        ------
+        ValueError
+            Rows of the epoch are missing.
+        """
         if self._row != self._geometry.rows:
             raise ValueError(f"the epoch has {self._geometry.rows} rows, but got {self._row}")
         self._settings = self._settings.after_epoch()
@@ -132,11 +148,11 @@ class Reference:
         return epoch
 
     def _begin_epoch(self) -> None:
-        """All that is queued for later batches is the model as it is now."""
+        """Fill the queue of models for later batches with the current model."""
         self._published = [self._read()] * (1 + self._settings.staleness)
 
     def _read(self) -> Floats:
-        """X: what the dot product reads, cut from the master weights: [n, outputs]."""
+        """Return the weights that the dot product reads, cut from the master weights: float64 [n, outputs]."""
         seen = self._master
         if cut := self._settings.model_cut:
             random = random_words(self._settings.seed, range(self._geometry.chunks), model_lanes())
@@ -150,7 +166,7 @@ class Reference:
         return CodebookBlock(codes, draws, self._levels)
 
     def _block(self, block: Block, labels: Int64s) -> None:
-        """Rows of one or more batches, the first and last of which may be partial."""
+        """Process rows of one or more batches, the first and last of which may be incomplete."""
         start = 0
         while start < len(labels):
             place = self._row % self._geometry.batch
@@ -165,7 +181,7 @@ class Reference:
             start = stop
 
     def _end_batch(self) -> _Prox | None:
-        """Advances seed and phase at a batch's end; what is then done to the weights, if anything."""
+        """Advance seed and phase at the end of a batch, and return the proximal step, if any."""
         settings = replace(self._settings, seed=after_batches(self._settings.seed, 1))
         mantissa, exponent = split_float(settings.penalty_step)
         rate = (mantissa << PHASE_BITS - PENALTY_STEP_FRACTION) >> exponent
@@ -181,9 +197,10 @@ class Reference:
         return None
 
     def _scalars(self, dots: list[Int64s], labels: Int64s, place: int) -> tuple[Int64s, Int64s]:
-        """The scalar stage: s and d, or c_1 and c_2, of rounded dot products, all [m, outputs]; adds up losses.
+        """Run the scalar stage: return s and d, or c_1 and c_2, of rounded dot products, all [m, outputs], and add up
+        losses.
 
-        place: of the first row in its batch.
+        `place` is the position of the first row in its batch.
         """
         slopes, loss, clipped = losses(self._settings.loss, dots, labels)
         self._loss = self._loss + loss.sum(axis=0)
@@ -211,7 +228,7 @@ class Reference:
         return c_1, c_2
 
     def _random_of_rows(self, place: int, rows: int) -> NDArray[np.uint32]:
-        """Random words for s and d of rows of a batch from a group's first on: uint32 [rows, 2]."""
+        """Return random words, uint32 [rows, 2], for s and d of rows of a batch; the first row begins a group."""
         columns = self._geometry.rows_per_beat
         groups = range(place // columns, -(-(place + rows) // columns))
         return random_words(self._settings.seed, groups, scaled_gradient_lanes(columns)).reshape(-1, 2)[:rows]
@@ -222,7 +239,7 @@ class Reference:
         return values
 
     def _update(self, change: Change, rows: int, prox: _Prox | None) -> None:
-        """Takes t of each of these rows from the master weights, and with the last group applies the prox."""
+        """Subtract t of each of these rows from the master weights, and apply the proximal step with the last group."""
         tight = np.abs(self._master) + np.reshape(change.largest, (-1, 1)) > MASTER.maximum
         stepwise = [
             (output, columns, self._one_by_one(change, output, columns, prox))
@@ -240,7 +257,7 @@ class Reference:
             self._master[output, columns] = master
 
     def _one_by_one(self, change: Change, output: int, columns: NDArray[np.intp], prox: _Prox | None) -> Int64s:
-        """The master weights of some columns of an output after these rows, saturated after each group."""
+        """Return the master weights of some columns of an output after these rows, saturated after each group."""
         master: Int64s = self._master[output, columns]
         for of_group in change.of_groups(output, columns, self._geometry.rows_per_beat):
             master, clipped = saturate(master - of_group, MASTER)
@@ -252,14 +269,14 @@ class Reference:
 
 @dataclass(frozen=True)
 class _Prox:
-    """What is done at the end of a batch to the first `features` weights."""
+    """The proximal step at the end of a batch, for the first `features` weights."""
 
     settings: Settings
     threshold: int
     features: int
 
     def apply(self, master: Int64s) -> Int64s:
-        """The master weights afterwards, of any shape."""
+        """Return the master weights, of any shape, after the step."""
         if self.settings.prox == Prox.L2:
             return master - (master >> SHRINK_SHIFT)
         if self.settings.prox == Prox.L1:
@@ -270,18 +287,24 @@ class _Prox:
 
 
 def losses(loss: Loss, dots: list[Int64s], labels: Int64s) -> tuple[list[Int64s], Int64s, int]:
-    """What the scalar stage makes of rounded dot products.
+    """Return slopes and losses of rounded dot products: the result of the scalar stage.
 
     Parameters
     ----------
-    loss: which.
-    dots: of both copies, int64 of any shape, in units of 2**-20; clipped here.
-    labels: int64 of the same shape, in units of 2**-15.
+    loss : Loss
+    dots : list of int64 arrays
+        Dot products of both copies, in units of ``2**-20``; clipped here.
+    labels : int64 array
+        With the same shape, in units of ``2**-15``.
 
     Returns
     -------
-    The slopes r of both copies, in units of 2**-20; the loss of each row, in units of 2**-32; values clipped
-    that count.
+    slopes : list of int64 arrays
+        Of both copies, in units of ``2**-20``.
+    losses : int64 array
+        Of each row, in units of ``2**-32``.
+    saturations : int
+        Number of clipped values that count.
     """
     clipped = 0
     slopes, values = [], []

@@ -20,7 +20,7 @@ _VALUES, _UNIFORM, _OPTIMAL = "#56B4E9", "#777777", "#D55E00"  # of Okabe and It
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """A feature: its scaled values float64 [rows] in [-1, 1], its levels, and what its panel is called."""
+    """A panel of the plot: scaled values float64 [rows] in [-1, 1] of a feature, its levels, and the title."""
 
     name: str
     note: str
@@ -29,9 +29,10 @@ class Panel:
 
 
 def levels_plot(panels: Sequence[Panel], uniform: Floats, path: str | Path, title: str) -> None:
-    """Draw a histogram for each of the panels, at least one, as a PNG.
+    """Draw a histogram for each panel as a PNG.
 
-    Optimal levels are lines over it, the `uniform` ones, which all features share, ticks along its upper edge.
+    Optimal levels are lines over the histogram; the `uniform` levels, which all features share, are ticks at its upper
+    edge.
     """
     matplotlib = require_extra("matplotlib", "plotting")
     matplotlib.use("Agg")

@@ -1,4 +1,4 @@
-"""What levels would save, as text."""
+"""Text about the savings of optimal levels."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ SHOWN = 12  # features that are shown, of those that save most
 
 
 def savings_summary(found: Savings, features: Sequence[str], name: str, rows: int) -> str:
-    """A table of the features [s] that save most, the sum of all, and what it means.
+    """Return a table of the features [s] with the largest savings, the total, and a conclusion.
 
-    `name` is the data set's, `rows` how many it has.
+    Parameters
+    ----------
+    found : Savings
+    features : sequence of str
+    name : str
+        Name of the data set.
+    rows : int
     """
     bits, levels = found.bits, Precision(found.bits).levels
     uniform, optimal = float(found.uniform.sum()), float(found.optimal[:, -1].sum())
@@ -46,7 +52,7 @@ def _row(name: str, uniform: float, optimal: float) -> list[str]:
 
 
 def _verdict(found: Savings, uniform: float) -> str:
-    """What the bits of optimal levels are worth."""
+    """Return the number of bits that optimal levels save, as text."""
     if not uniform:
         return "uniform levels hold every value as it is: there is nothing to save"
     if found.bits == 2:

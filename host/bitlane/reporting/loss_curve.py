@@ -14,9 +14,16 @@ _COLOUR, _FAINT = "#0072B2", "#B8D4E8"  # Okabe and Ito's blue, and a tint of it
 
 
 def draw_losses(losses: Sequence[float | None], first: int, path: Path, title: str) -> Path:
-    """A PNG of each step's loss in nats, None where it was not finite, and of its running mean; returns `path`.
+    """Draw the loss of each step in nats, and its running mean, as a PNG, and return `path`.
 
-    first: steps that were before.
+    Parameters
+    ----------
+    losses : sequence of float or None
+        None for a loss that was not finite.
+    first : int
+        Number of earlier steps.
+    path : Path
+    title : str
     """
     matplotlib = require_extra("matplotlib", "plotting")
     matplotlib.use("Agg")
@@ -42,7 +49,7 @@ def draw_losses(losses: Sequence[float | None], first: int, path: Path, title: s
 
 
 def running_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of each value and those before it: the last twentieth of all; what is not finite is left out."""
+    """Return the mean of each value and the finite values before it, over the last twentieth of all values."""
     width = max(1, len(values) // 20)
     there = np.isfinite(values)
     sums = np.concatenate([np.zeros(1), np.cumsum(np.where(there, values, 0.0))])

@@ -29,7 +29,7 @@ _DASHES = ("-", "--", ":", "-.")  # one a precision
 
 @dataclass(frozen=True)
 class Curve:
-    """One training. `loss` float64[epochs] of each epoch; `bytes_per_epoch` read from memory."""
+    """The curve of one training: `loss` float64 [epochs], and `bytes_per_epoch` read from memory."""
 
     label: str
     sampling: str  # double, nearest, naive or full; anything else is drawn as a grey reference
@@ -40,9 +40,14 @@ class Curve:
 
 
 def draw(record: Record, folder: str | Path) -> list[Path]:
-    """The plots of `record` as PNGs in `folder`: loss.png, and loss-bytes.png but for train-ddp; returns their paths.
+    """Draw the plots of `record` as PNGs in `folder`, and return their paths.
 
-    Raises DataError where the record lacks what the plots show.
+    The plots are loss.png and, except for train-ddp, loss-bytes.png.
+
+    Raises
+    ------
+    DataError
+        The record lacks data of a plot.
     """
     if record.kind == "distributed":
         with _complete():
@@ -65,9 +70,9 @@ def loss_plot(
     ylabel: str,
     ceiling: float | None = None,
 ) -> None:
-    """Draw `curves` as a PNG. What lies above `ceiling` is drawn at the top edge, with crosses.
+    """Draw `curves` as a PNG. Points above `ceiling` are crosses at the top edge.
 
-    A loss of 0 or less, which an estimate may be, is left out where others are above 0.
+    A loss of at most 0, which an estimate can have, is left out if others are above 0.
     """
     matplotlib = require_extra("matplotlib", "plotting")
     matplotlib.use("Agg")
@@ -100,14 +105,14 @@ def loss_panel(
 
 
 def _dashes(curves: Sequence[Curve]) -> dict[int, str]:
-    """A dash pattern for each precision; full precision and references are solid."""
+    """Return a dash pattern for each precision; full precision and references are solid."""
     low = sorted({curve.bits for curve in curves if curve.sampling in ("double", "nearest", "naive")})
     order = {bits: _DASHES[(len(low) - 1 - place) % len(_DASHES)] for place, bits in enumerate(low)}
     return {curve.bits: order.get(curve.bits, "-") for curve in curves}
 
 
 def _range(curves: Sequence[Curve], ceiling: float | None) -> tuple[float, float]:
-    """The least loss above 0 that is drawn, and the top edge; (0, 0) where there is none."""
+    """Return the least loss above 0 that is drawn, and the top edge; (0, 0) if no loss is above 0."""
     values = np.concatenate([curve.loss for curve in curves]) if curves else np.zeros(0)
     drawn = values[np.isfinite(values) & (values > 0)]
     if not len(drawn):
@@ -181,7 +186,7 @@ _Shown = tuple[list[Curve], float | None, str, str]  # curves, the loss to clip 
 
 
 def _run(record: Record) -> _Shown:
-    """A training: the mean over its models of the loss after each epoch, and of the device's estimate."""
+    """Return the curves of a training: mean loss of its models after each epoch, and the device's estimate."""
     with _complete():
         data, settings = record.header["data"], record.header["settings"]
         sampling, bits = str(settings["sampling"]), int(settings["bits"])
@@ -204,7 +209,7 @@ def _run(record: Record) -> _Shown:
 
 
 def _comparison(record: Record) -> _Shown:
-    """A comparison: each training's loss; of squares how far above the least-squares optimum, in percent of it."""
+    """Return the curves of a comparison: losses, or for squared errors the percentage above the optimum."""
     with _complete():
         data, title = record.header["data"], str(record.header["title"])
         constant = float(data["constant"])
@@ -217,7 +222,7 @@ def _comparison(record: Record) -> _Shown:
 
 
 def _axis(settings: Mapping[str, Any]) -> str:
-    """The loss, as the y axis names it."""
+    """Return the label of the y axis for the loss."""
     name = str(settings["loss"])
     return f"{LOSS_NAMES[name]} ({LOSS_UNITS[name]})"
 

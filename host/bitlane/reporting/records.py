@@ -1,11 +1,11 @@
-"""Run folders: what a training or a comparison was, as files that appear whole or not at all.
+"""Run folders: the record of a training or a comparison, as files that appear complete or not at all.
 
-    FOLDER/run.jsonl         JSON Lines: a header, one line an epoch (or a result), an end line
+    FOLDER/run.jsonl         JSON Lines: a header, one line for each epoch (or result), an end line
     FOLDER/model.npz         arrays: coefficients, intercept, scaling
-    FOLDER/checkpoint.npz    what a training goes on from, see `checkpoint.py`
+    FOLDER/checkpoint.npz    the checkpoint to resume from, see `checkpoint.py`
     FOLDER/*.png             plots
 
-The folder is written under another name beside its place and renamed at the end.
+The folder is written under a temporary name beside its final place, and renamed at the end.
 """
 
 from __future__ import annotations
@@ -38,11 +38,19 @@ Line = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Record:
-    """What a run folder holds.
+    """The content of a run folder. Numbers that are not finite are written as null.
 
-    `kind` is "run", "comparison" or "distributed". `header` says what was asked (settings, data, geometry), `lines`
-    what happened, each with a "kind" of its own ("epoch", "result", "worker"), `end` the totals. `arrays` is the model.
-    Numbers that are not finite are written as null.
+    Attributes
+    ----------
+    kind : {"run", "comparison", "distributed"}
+    header : dict
+        Inputs: settings, data, geometry.
+    lines : list of dict
+        Events, each with a "kind": "epoch", "result" or "worker".
+    end : dict
+        Totals.
+    arrays : dict
+        The model.
     """
 
     kind: str
@@ -53,7 +61,7 @@ class Record:
 
 
 def check_folder(path: str | Path) -> None:
-    """Raise DataError unless `path` is free, an empty folder, or an earlier record that may be replaced."""
+    """Raise DataError unless `path` is free, an empty folder, or an earlier record, which may be replaced."""
     path = Path(path)
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         raise DataError(f"{path} is not a folder; choose another name")
@@ -69,10 +77,21 @@ def check_folder(path: str | Path) -> None:
 
 
 def write_record(path: str | Path, record: Record, add: Callable[[Path], object] | None = None) -> None:
-    """Write `record` to folder `path`, which appears whole or not at all; an earlier record is replaced.
+    """Write `record` to folder `path`, which appears complete or not at all. An earlier record is replaced.
 
-    `add(folder)` writes what else belongs there: plots, a checkpoint. Raises DataError as `check_folder` does, and
-    OSError where the disk is full.
+    Parameters
+    ----------
+    path : str or Path
+    record : Record
+    add : callable, optional
+        Called as ``add(folder)`` to write more files: plots, a checkpoint.
+
+    Raises
+    ------
+    DataError
+        The path is in use; see `check_folder`.
+    OSError
+        The disk is full.
     """
     path = Path(path)
     check_folder(path)
@@ -99,7 +118,7 @@ def _write_files(folder: Path, record: Record, add: Callable[[Path], object] | N
 
 
 def _put(part: Path, path: Path) -> None:
-    """Rename `part` to `path`; an earlier folder there goes only once the new one is complete."""
+    """Rename `part` to `path`. An earlier folder is removed only when the new one is complete."""
     if not path.exists():
         os.rename(part, path)
         return
@@ -116,7 +135,7 @@ def _put(part: Path, path: Path) -> None:
 
 @contextlib.contextmanager
 def _made(folder: Path) -> Iterator[Path]:
-    """`folder`, with the parents that it lacks; those are taken away again where the block fails."""
+    """Yield `folder` with its missing parents created; remove those again if the block fails."""
     missing = [ancestor for ancestor in (folder, *folder.parents) if not ancestor.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -135,7 +154,7 @@ def _umask() -> int:
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON can hold it: numpy's numbers and arrays as Python's, what is not finite as None."""
+    """Return `value` for JSON: Python numbers and lists instead of numpy's, and None for numbers that are not finite."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -151,7 +170,13 @@ def plain(value: Any) -> Any:
 
 # --- reading -------------------------------------------------------------------------------------
 def read_record(path: str | Path) -> Record:
-    """The record in folder `path`; DataError where it is missing, cut short, damaged, or of another kind."""
+    """Return the record in folder `path`.
+
+    Raises
+    ------
+    DataError
+        The record is missing, incomplete, damaged, or of another kind.
+    """
     path = Path(path)
     if not path.is_dir():
         raise DataError(f"no run folder {path}")

@@ -33,10 +33,19 @@ def run_record(
     earlier: Record | None = None,
     **source: Any,
 ) -> Record:
-    """A model fitted with snapshots as a run folder holds it: settings, data, epochs, counters, the model.
+    """Return the record of a model that was fitted with snapshots: settings, data, epochs, counters and the model.
 
-    `earlier` is the record of the training that this one resumed: its epochs and counters are included. `source`
-    says how the table was read.
+    Parameters
+    ----------
+    model : SGDRegressor or SGDClassifier
+    table : Dataset
+    task : str
+    name : str
+        Name of the data set.
+    earlier : Record, optional
+        Record of the training that this one resumed: its epochs and counters are included.
+    **source
+        Arguments with which the table was read.
     """
     run = model.run_
     classes = [label_text(label) for label in model.classes_] if isinstance(model, SGDClassifier) else []
@@ -96,7 +105,7 @@ def _geometry(run: TrainingResult) -> dict[str, Any]:
 
 
 def _epochs(run: TrainingResult, table: Dataset, targets: Sequence[NDArray[np.float64]]) -> list[dict[str, Any]]:
-    """A line an epoch, losses in it of each model: `loss` the device's estimate in the epoch, `true_loss` after it."""
+    """Return a line for each epoch: `loss` is the device's estimate during the epoch, `true_loss` the loss after it."""
     coefficients, intercepts = run.models()
     if len(targets) == 1:
         coefficients, intercepts = coefficients[:, None], intercepts[:, None]
@@ -148,7 +157,7 @@ def _arrays(model: SGDRegressor | SGDClassifier, table: Dataset) -> dict[str, An
 
 
 def run_summary(record: Record) -> str:
-    """A training as text: what was trained on what, how well, and what it cost."""
+    """Return a training as text: settings, data, quality and cost."""
     settings, data, end = record.header["settings"], record.header["data"], record.end
     label = curve_label(settings["sampling"], settings["bits"], settings["staleness"])
     levels = f", {settings['levels']} levels" if settings["codebook"] else ""
@@ -193,7 +202,7 @@ def run_summary(record: Record) -> str:
 
 
 def _runs_of(bits: Iterable[int]) -> str:
-    """Bits of each epoch as text, as in "2 (5 epochs), 4 (3 epochs)"."""
+    """Return the bits of all epochs as text, such as "2 (5 epochs), 4 (3 epochs)"."""
     return ", ".join(f"{value} ({len(list(alike))} epochs)" for value, alike in groupby(bits))
 
 
@@ -208,7 +217,7 @@ def _objective(settings: Mapping[str, Any]) -> str:
 
 # --- a comparison --------------------------------------------------------------------------------
 def comparison_record(comparison: Comparison, name: str, unit: str = "label units") -> Record:
-    """A comparison as a run folder holds it."""
+    """Return the record of a comparison."""
     header = {
         "title": comparison.title,
         "unit": unit,
@@ -231,7 +240,7 @@ def comparison_record(comparison: Comparison, name: str, unit: str = "label unit
 
 
 def comparison_summary(comparison: Comparison) -> str:
-    """A comparison as text: what was trained, and a table of results with units."""
+    """Return a comparison as text: settings, and a table of results with units."""
     schedule = comparison.schedule
     marks = f"{comparison.constant:.5g} for a constant"
     if comparison.optimum is not None:
@@ -252,7 +261,7 @@ def comparison_summary(comparison: Comparison) -> str:
 
 
 def text_table(comparison: Comparison) -> str:
-    """The results as aligned text, units in the second line; a column that no result fills is left out."""
+    """Return the results as aligned text, with units in the second line; empty columns are left out."""
     short = {"squared_error": "residual^2", "hinge": "hinge", "log_loss": "log loss"}[comparison.schedule.loss]
     columns: list[tuple[str, str, Callable[[ComparedModel], str]]] = [
         ("", "", lambda result: result.label),

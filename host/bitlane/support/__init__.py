@@ -1,1 +1,1 @@
-"""Small helpers that know nothing of bitlane's subject."""
+"""Small functions that are independent of the subject of bitlane."""

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear complete or not at all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Another name in the same folder to write to; it becomes `path` in the end, and is gone where writing fails."""
+    """Yield a temporary path in the same folder. It becomes `path` at the end, and is removed on failure."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield part

@@ -1,4 +1,4 @@
-"""Where fetched data sets and built simulators are kept."""
+"""The folder of downloaded data sets and built simulators."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """$BITLANE_CACHE, or ~/.cache/bitlane."""
+    """Return the folder of BITLANE_CACHE, by default ~/.cache/bitlane."""
     return Path(os.environ.get("BITLANE_CACHE") or Path.home() / ".cache" / "bitlane")

@@ -1,4 +1,4 @@
-"""Loops that numba compiles where it is installed, and Python runs where it is not: one source, the same bits."""
+"""Loops that numba compiles if it is installed, and that Python runs otherwise: one source, the same bits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Loop = Callable[..., Any]
 
 @cache
 def numba() -> Any:
-    """The numba module, or None where it is not installed."""
+    """Return the numba module, or None if it is not installed."""
     try:
         return import_module("numba")
     except ImportError:
@@ -22,7 +22,14 @@ def numba() -> Any:
 
 
 def machine_code(loop: Loop, **options: bool | str) -> Loop:
-    """`loop`, which numba compiles when first called and keeps on disk; options are those of `numba.njit`."""
+    """Return `loop`, which numba compiles in the first call and keeps on disk.
+
+    Parameters
+    ----------
+    loop : callable
+    **options
+        Those of `numba.njit`.
+    """
     function: Loop
     try:
         function = numba().njit(cache=True, **options)(loop)
@@ -32,10 +39,11 @@ def machine_code(loop: Loop, **options: bool | str) -> Loop:
 
 
 def compiled(loop: Loop) -> Loop:
-    """`loop`, compiled when first called and kept on disk; without numba, run on lists, which Python indexes fastest.
+    """Return `loop`, compiled in the first call and kept on disk; without numba, run on lists, which Python indexes
+    fastest.
 
-    The loop takes arrays and numbers, writes its results into the arrays, and returns numbers or nothing. It uses
-    nothing that rounds otherwise in machine code than in Python: both give the same bits.
+    The loop takes arrays and numbers, writes its results into the arrays, and returns numbers or nothing. It uses no
+    operation that machine code and Python round differently: both give the same bits.
     """
 
     @cache

@@ -1,4 +1,4 @@
-"""Libraries that only some uses need, imported where they are used."""
+"""Import of optional libraries where they are used."""
 
 from __future__ import annotations
 
@@ -11,9 +11,25 @@ _PACKAGES = {"sklearn": "scikit-learn", "skimage": "scikit-image"}  # where the 
 
 
 def require_extra(module: str, purpose: str, install: str = "'bitlane[cli]'") -> Any:
-    """Import `module`, or raise BitlaneError that says for what `purpose` and how to install it.
+    """Import a library that is optional.
 
-    `install` is what pip is to be given: the extra that brings the library, or the library itself.
+    Parameters
+    ----------
+    module : str
+        Name of the module.
+    purpose : str
+        What needs it: the subject of the error message.
+    install : str, default="'bitlane[cli]'"
+        Argument of ``pip install`` in the error message: the extra that includes the library, or the library.
+
+    Returns
+    -------
+    module
+
+    Raises
+    ------
+    BitlaneError
+        The library is not installed.
     """
     try:
         return import_module(module)

@@ -1,4 +1,4 @@
-"""Random generators that are independent for each purpose."""
+"""Independent random generators for different purposes."""
 
 from __future__ import annotations
 
@@ -6,5 +6,8 @@ import numpy as np
 
 
 def generator(seed: int, purpose: int) -> np.random.Generator:
-    """Randomness of its own for a purpose: not `default_rng(seed)`, with which a user may have made the data."""
+    """Return a random generator for one purpose.
+
+    It differs from `default_rng(seed)`, with which a user may have made the data.
+    """
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(purpose,)))

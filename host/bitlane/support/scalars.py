@@ -1,4 +1,4 @@
-"""Checks of single values that users give: numbers and integers in a range."""
+"""Checks of single values that users pass: numbers, and integers in a range."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bitlane.errors import DataError
 
 
 def is_integer(value: Any) -> bool:
-    """Return whether `value` is an integer of Python or numpy, and no bool."""
+    """Return whether `value` is an integer of Python or numpy, but not a bool."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
@@ -22,15 +22,15 @@ def as_integer(name: str, value: Any, least: int, most: int | None = None) -> in
     Parameters
     ----------
     name : str
-        What the message calls it.
+        Name of the value in the error message.
     value : object
     least, most : int
-        Range of the values allowed; without `most` it has no upper end.
+        Allowed range; without `most` there is no upper limit.
 
     Raises
     ------
     DataError
-        `value` is no integer, or outside of the range.
+        `value` is not an integer, or is outside the range.
     """
     if not is_integer(value) or value < least or (most is not None and value > most):
         allowed = f"from {least} to {most}" if most is not None else f"of at least {least}"
@@ -39,7 +39,7 @@ def as_integer(name: str, value: Any, least: int, most: int | None = None) -> in
 
 
 def as_number(name: str, value: Any) -> float:
-    """Return `value` as a float; DataError, which calls it `name`, unless it is a finite number."""
+    """Return `value` as a float, or raise DataError with its `name` if it is not a finite number."""
     if not isinstance(value, Real) or not math.isfinite(value):
         raise DataError(f"{name}={value!r}: it must be a finite number")
     return float(value)

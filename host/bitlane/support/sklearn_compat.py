@@ -73,5 +73,5 @@ class NotFittedError(DataError, _NotFitted):
 
 
 def not_fitted(estimator: str) -> NotFittedError:
-    """Return the error of a method of `estimator` that was called before fit."""
+    """Return the error for a method of `estimator` that needs fit first."""
     return NotFittedError(f"this {estimator} is not fitted: call fit first")

@@ -1,4 +1,4 @@
-"""Text in columns."""
+"""Text in aligned columns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 
 def align_columns(cells: Sequence[Sequence[str]], header: int = 1, left: int = 1) -> str:
-    """Rows of cells as text: the first `left` columns flush left, the others right; a rule below `header`."""
+    """Return rows of cells as aligned text.
+
+    Parameters
+    ----------
+    cells : sequence of sequences of str
+    header : int, default=1
+        Rows above the rule.
+    left : int, default=1
+        Columns aligned left; the others are aligned right.
+    """
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     lines = [
         "  ".join(

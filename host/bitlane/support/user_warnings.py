@@ -1,4 +1,4 @@
-"""Warnings that point to the line of the user's program."""
+"""Warnings that point to a line of the user's program."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ PACKAGE = __name__.partition(".")[0]
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn about the innermost line outside of this package that led here.
+    """Warn at the innermost line outside this package that led to the call.
 
-    Python shows a warning once for each such line, whatever path inside the package it took.
+    Python shows a warning once for each such line.
 
     Parameters
     ----------
