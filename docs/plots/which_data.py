@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import matplotlib.pyplot as plt
 import numpy as np
 from common import CLASSES, Floats, Size, Table, best_loss, excess, excess_axis, full_loss, main, percent, table_of
@@ -42,6 +44,15 @@ def speed_up(features: int, bits: int) -> float:
     return cycles(32, "full") / cycles(bits, "double")
 
 
+def speed_text(features: Sequence[int], speeds: Mapping[int, Sequence[float]]) -> str:
+    """Return the speed with the shortest and the longest rows, and with two chunks, as a sentence."""
+    shown = [features.index(each) for each in (features[0], 64, features[-1]) if each in features]
+    each = [f"{', '.join(f'{speeds[bits][i]:.1f}' for bits in BITS)} with {features[i]} features" for i in shown]
+    return (
+        f"Cycles of 32 bits over those of {', '.join(map(str, BITS))} bits (batch 64, staleness 1): {'; '.join(each)}."
+    )
+
+
 def measure(size: Size) -> tuple[Figure, Table, str]:
     """Train on every set with 2, 4 and 8 bits."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
@@ -54,7 +65,7 @@ def measure(size: Size) -> tuple[Figure, Table, str]:
             ratio = best_loss(X, y, size, bits=bits) / full
             noise = noise_ratio(X, y, bits)
             points[name, bits] = (noise, ratio)
-            cells.append(f"{noise:.2g}: {percent(ratio)}")
+            cells.append(f"{float(f'{noise:.2g}'):g}: {percent(ratio)}")
         rows.append(cells)
     for bits, marker in zip(BITS, "osD", strict=True):
         noise, ratios = zip(*(points[name, bits] for name in names), strict=True)
@@ -64,8 +75,9 @@ def measure(size: Size) -> tuple[Figure, Table, str]:
     excess_axis(left)
     left.legend()
     features = FEATURES[:2] if size.quick else FEATURES
+    speeds = {bits: [speed_up(each, bits) for each in features] for bits in BITS}
     for bits in BITS:
-        right.plot(features, [speed_up(each, bits) for each in features], marker="o", label=f"{bits} bits")
+        right.plot(features, speeds[bits], marker="o", label=f"{bits} bits")
     right.set(xscale="log", yscale="log", xlabel="features of a row", ylabel="cycles of 32 bits over cycles")
     right.set_xticks(features, [str(each) for each in features])
     right.set_yticks([2, 4, 8, 16], ["2", "4", "8", "16"])
@@ -75,7 +87,7 @@ def measure(size: Size) -> tuple[Figure, Table, str]:
     about = (
         f"Noise ratio: final loss against 32 bits. Up to {size.rows:,} rows, {size.epochs} epochs, batch 16, decay "
         f"0.8, the best learning rate of each. Squared error; of {', '.join(n for n in names if n in CLASSES)} the "
-        "first class against the rest."
+        f"first class against the rest. {speed_text(features, speeds)}"
     )
     return figure, Table(headings, rows), about
 
