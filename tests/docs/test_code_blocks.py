@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.helpers.pages import CODE, MARKS, PAGES, ROOT, Block, blocks, run
+from tests.helpers.pages import CODE, MARKS, PAGES, ROOT, Block, blocks, rewrite, run
 
 # Blocks that do not run here, by reason. A new one is a decision, not an accident.
 MARKED = {
@@ -75,3 +75,27 @@ def test_every_page_has_code_that_runs() -> None:
     running = {name(block.page) for block in CODE_BLOCKS if block.mark is None}
     assert running == {name(page) for page in PAGES} - {"docs/guides/board.md", "docs/guides/index.md"}
     assert len(CODE_BLOCKS) >= 35
+
+
+def page_with(folder: Path, *fences: str) -> Path:
+    page = folder / "page.md"
+    page.write_text("Text.\n\n" + "\n\n".join(f"```{fence}\n```" for fence in fences) + "\n")
+    return page
+
+
+def test_wrong_blocks_are_found(tmp_path: Path) -> None:
+    """A block that fails ends the run of its page, and another output than the page shows is seen."""
+    wrong = page_with(tmp_path, "python\nx = 1\nprint(x + 1)", "text output\n3", "sh\necho one | grep two")
+    found = run(wrong, tmp_path)
+    block, expected, printed = next(found)
+    assert (block.line, expected, printed) == (9, "3\n", "2\n")
+    with pytest.raises(AssertionError, match=r"page\.md:13 ends with 1"):
+        next(found)
+    with pytest.raises(NameError, match="y"):
+        list(run(page_with(tmp_path, "python\nprint(y)"), tmp_path))
+
+
+def test_outputs_are_renewed(tmp_path: Path) -> None:
+    page = page_with(tmp_path, "python\nprint(2)", "text output\n10", "sh\necho three", "text output\n")
+    rewrite(page)
+    assert [block.text for block in blocks(page) if block.words] == ["2\n", "three\n"]

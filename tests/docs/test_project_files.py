@@ -25,6 +25,18 @@ def test_versions_agree() -> None:
     assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text()
 
 
+def test_pythons_agree() -> None:
+    """The classifiers are what `make dist` tries; the oldest is the limit for pip, ruff and mypy."""
+    project, tool = PROJECT["project"], PROJECT["tool"]
+    promised = re.findall(r"Python :: 3\.(\d+)", " ".join(project["classifiers"]))
+    assert promised == [str(minor) for minor in range(int(promised[0]), int(promised[-1]) + 1)]
+    assert project["requires-python"] == f">=3.{promised[0]}"
+    assert tool["ruff"]["target-version"] == f"py3{promised[0]}"
+    assert tool["mypy"]["python_version"] == f"3.{promised[0]}"
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    assert set(re.findall(r'"3\.(\d+)"', workflow)) <= set(promised)
+
+
 def test_the_sdist_names_files_that_exist() -> None:
     include = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
     assert [path for path in include if not (ROOT / path.lstrip("/")).exists()] == []

@@ -40,7 +40,7 @@ class Block:
 
     @property
     def place(self) -> str:
-        return f"{self.page.relative_to(ROOT)}:{self.line}"
+        return f"{os.path.relpath(self.page, ROOT)}:{self.line}"
 
     @property
     def mark(self) -> str | None:
