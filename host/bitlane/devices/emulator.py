@@ -1,4 +1,4 @@
-"""The accelerator without hardware: its registers and memory in front of `bitlane.reference.machine`."""
+"""The emulator: registers and memory in front of the numpy reference."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _REGISTER_WORDS = {
 
 
 class EmulatedBuffer:
-    """A buffer: its array is the host's side; `EmulatorDevice.flush` and `invalidate` copy."""
+    """A buffer. Its array is the copy of the host; see `EmulatorDevice.flush` and `invalidate`."""
 
     def __init__(self, owner: EmulatorDevice, address: int, words: int):
         self._owner = owner
@@ -74,25 +74,26 @@ class EmulatedBuffer:
         return self._address
 
     def free(self) -> None:
+        """Free the memory. A second call does nothing."""
         self._owner._free(self)
 
 
 class _Fault(Exception):
-    """What ends a run early."""
+    """An error that ends a run early."""
 
     def __init__(self, code: ErrorCode):
         self.code = code
 
 
 class EmulatorDevice:
-    """The whole accelerator as seen from its bus; every read of STATUS runs one epoch.
+    """The accelerator as seen from its bus. Every read of STATUS runs one epoch.
 
     Cycles, beats and stalls are those that `bitlane.contract.cycles` predicts for the hardware.
 
     Parameters
     ----------
     config : AcceleratorConfig, optional
-        Options of the build that it stands for; `AcceleratorConfig()` when None.
+        Options of the build; `AcceleratorConfig()` when None.
     capacity_bytes : int, default=128 MiB
         Size of its memory.
 
@@ -129,7 +130,7 @@ class EmulatorDevice:
 
     # --- registers ---
     def read(self, offset: int) -> int:
-        """The 32-bit register at a byte offset; 0 where there is none."""
+        """Return the 32-bit register at a byte offset, or 0 if no register has it."""
         if offset not in _REGISTER_WORDS:
             return 0
         register, shift = _REGISTER_WORDS[offset]
@@ -143,7 +144,7 @@ class EmulatorDevice:
         return self._values[register.name] >> shift & 0xFFFF_FFFF
 
     def write(self, offset: int, value: int) -> None:
-        """Writes the 32-bit register at a byte offset; what cannot be written stays."""
+        """Write the 32-bit register at a byte offset. Read-only registers keep their values."""
         if offset not in _REGISTER_WORDS:
             return
         register, shift = _REGISTER_WORDS[offset]
@@ -180,7 +181,7 @@ class EmulatorDevice:
 
     # --- memory ---
     def allocate(self, nbytes: int) -> EmulatedBuffer:
-        """A buffer of `nbytes`, rounded up to 4096, at the first address where there is room."""
+        """Return a buffer at the first address with room for `nbytes`. Raise DeviceError if there is none."""
         size = max(1, -(-nbytes // PAGE)) * PAGE
         address = MEMORY_BASE
         for start, taken in sorted(self._buffers.items()):
@@ -193,25 +194,25 @@ class EmulatorDevice:
         return EmulatedBuffer(self, address, -(-nbytes // WORD_BYTES))
 
     def flush(self, buffer: Buffer) -> None:
-        """Copies the host's side to the device's."""
+        """Copy the words of the host to the device."""
         self._words(buffer.device_address, len(buffer.array), ErrorCode.WRITE_DECODE)[:] = buffer.array
 
     def invalidate(self, buffer: Buffer) -> None:
-        """Copies the device's side to the host's."""
+        """Copy the words of the device to the host."""
         buffer.array[:] = self._words(buffer.device_address, len(buffer.array), ErrorCode.READ_DECODE)
 
     def wait(self, cycles: int) -> None:
-        """Returns at once: time passes when STATUS is read."""
+        """Return at once: time passes when STATUS is read."""
 
     def close(self) -> None:
-        """Ends a run and forgets the memory."""
+        """End the run and free the memory."""
         self._run = None
         self._buffers.clear()
         self._memory = np.zeros(0, np.uint64)
 
     @property
     def allocated(self) -> int:
-        """Buffers not yet freed."""
+        """Number of buffers that are not freed."""
         return len(self._buffers)
 
     def _free(self, buffer: EmulatedBuffer) -> None:
@@ -231,7 +232,7 @@ class EmulatorDevice:
 
     # --- a run ---
     def _epochs(self) -> Iterator[None]:
-        """A run, in steps of one epoch; registers written meanwhile do not change it."""
+        """Run a job in steps of one epoch. Registers written in the meantime do not change it."""
         values = self._values
         for name in ("epoch", "cycles", "beats", "stall_memory", "stall_model", "saturations"):
             values[name] = 0
@@ -275,7 +276,7 @@ class EmulatorDevice:
         }
 
     def _feed(self, reference: Reference, geometry: Geometry, at: dict[str, int], number: int) -> None:
-        """One epoch's rows, some at a time, from set `number`."""
+        """Feed the rows of one epoch from set `number` to the reference, a part at a time."""
         base = self._load(at["base_address"] + number * at["base_stride"], geometry.base_words)
         if geometry.draws:
             draws = self._load(at["draw_address"] + number * at["draw_stride"], geometry.draw_words)
@@ -289,14 +290,14 @@ class EmulatorDevice:
 
 
 def _now(settings: Settings) -> dict[str, int]:
-    """The registers that show how far steps, rate, phase and seed have come."""
+    """The registers with the current steps, phase and seed."""
     return {
         f"{name}_now": getattr(settings, name) for name in ("step", "step_negative", "penalty_step", "phase", "seed")
     }
 
 
 def _checked(at: dict[str, int]) -> tuple[Geometry, Settings]:
-    """What the registers set, if the hardware would take it; refused too where batches differ in no legal way."""
+    """Geometry and settings of the registers. Raise the error of the hardware if they are illegal."""
     columns = at["port_bits"] // WORD_BITS
     tail, last_tail = at["batch_tail"], at["epoch_tail"]
     chunks = -(-at["features"] // CHUNK)
@@ -370,13 +371,13 @@ def _checked(at: dict[str, int]) -> tuple[Geometry, Settings]:
 
 
 def _is_precision(at: dict[str, int]) -> bool:
-    """Whether the lanes read such samples; with tables `base_digits` counts bits."""
+    """Whether the lanes of the build read such samples. With table lanes `base_digits` counts bits."""
     if at["level_slots"]:
         return at["base_digits"] in CODEBOOK_BITS and bool(at["draws"])
     return 1 <= at["base_digits"] + at["draws"] <= MAX_DIGITS
 
 
 def _signed(field: int) -> int:
-    """The low bits of a register as a BOUND."""
+    """The low bits of a register, as a value of format BOUND."""
     value = field & ((1 << BOUND.bits) - 1)
     return value - (1 << BOUND.bits) if value > BOUND.maximum else value

@@ -1,4 +1,4 @@
-"""What the driver needs of a device: 32-bit registers, and memory that both sides can reach."""
+"""What the driver needs of a device: 32-bit registers, and memory that host and device share."""
 
 from __future__ import annotations
 
@@ -10,52 +10,52 @@ from numpy.typing import NDArray
 
 @runtime_checkable
 class Buffer(Protocol):
-    """Memory with two sides: the host's array and the device's copy, equal after a flush or an invalidate."""
+    """Memory with a copy on the host and one on the device, equal after `Device.flush` or `Device.invalidate`."""
 
     @property
     def array(self) -> NDArray[np.uint64]:
-        """The host's side: uint64 [nbytes / 8], rounded up."""
+        """The copy of the host: uint64 ``[nbytes / 8]``, rounded up."""
 
     @property
     def device_address(self) -> int:
-        """Where the device sees it, in bytes; a multiple of 4096."""
+        """Its address on the device, in bytes; a multiple of 4096."""
 
     def free(self) -> None:
-        """Gives the memory back; a second call does nothing."""
+        """Free the memory. A second call does nothing."""
 
 
 @runtime_checkable
 class Device(Protocol):
-    """An accelerator, whatever it is made of. The driver, `bitlane.driver.driver`, knows nothing else of it.
+    """An accelerator, in hardware or simulated. The driver uses nothing else of it.
 
-    On a simulated device that nobody waits for, time passes when STATUS is read, some thousands of cycles a read.
+    On a simulated device time passes when STATUS is read, some thousands of cycles for each read.
     """
 
     @property
     def name(self) -> str:
-        """Short, for reports."""
+        """Short name for reports."""
 
     @property
     def capacity_bytes(self) -> int:
-        """Bytes that buffers may take together, each rounded up to 4096."""
+        """Bytes that all buffers together may take, each rounded up to 4096."""
 
     def read(self, offset: int) -> int:
-        """The 32-bit register at a byte offset."""
+        """Return the 32-bit register at a byte offset."""
 
     def write(self, offset: int, value: int) -> None:
-        """Writes the 32-bit register at a byte offset."""
+        """Write the 32-bit register at a byte offset."""
 
     def allocate(self, nbytes: int) -> Buffer:
-        """A new buffer; DeviceError where there is no room."""
+        """Return a new buffer. Raise DeviceError if there is no room."""
 
     def flush(self, buffer: Buffer) -> None:
-        """Makes what the host wrote visible to the device."""
+        """Copy the words of the host to the device."""
 
     def invalidate(self, buffer: Buffer) -> None:
-        """Makes what the device wrote visible to the host."""
+        """Copy the words of the device to the host."""
 
     def wait(self, cycles: int) -> None:
-        """Sleeps until so many clock cycles after the start of the run, or until its interrupt where that is sooner."""
+        """Sleep until this many clock cycles after the start of the run, or until its interrupt if that is earlier."""
 
     def close(self) -> None:
-        """Lets go of the device; it must not be used afterwards."""
+        """Close the device. It must not be used afterwards."""

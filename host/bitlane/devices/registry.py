@@ -35,14 +35,14 @@ RTL = "rtl"  # an entry point of this distribution, whose package needs the extr
 
 
 def _names() -> list[str]:
-    """The built-in devices and those of entry points, the simulated RTL first of these."""
+    """Names of the built-in devices, of the simulated RTL, and of other entry points."""
     plugins = sorted({point.name for point in entry_points(group=GROUP)} - {RTL})
     return [*_BUILT_IN, RTL, *plugins]
 
 
 def _open_plugin(name: str, config: AcceleratorConfig) -> Device:
-    """The device of an entry point."""
-    hint = "pip install 'bitlane[sim]'" if name == RTL else "reinstall the package that brings it"
+    """Open the device of an entry point."""
+    hint = "pip install 'bitlane[sim]'" if name == RTL else "reinstall the package that provides it"
     points = entry_points(group=GROUP, name=name)
     try:
         opener: Opener = next(iter(points)).load()
@@ -53,7 +53,15 @@ def _open_plugin(name: str, config: AcceleratorConfig) -> Device:
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether a named device can be opened here, and if not, why."""
+    """Whether a device can be opened here.
+
+    Attributes
+    ----------
+    name : str
+    available : bool
+    reason : str, default=""
+        Why it cannot be opened; empty if it can.
+    """
 
     name: str
     available: bool
@@ -61,7 +69,7 @@ class Availability:
 
 
 def open_device(spec: str | Device, config: AcceleratorConfig | None = None) -> Device:
-    """Open the device that `spec` names. A `Device` is returned as it is.
+    """Open the device that `spec` names. A `Device` is returned unchanged.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""One run of the accelerator: what it is given, and what it leaves."""
+"""One run of the accelerator: its inputs and its result."""
 
 from __future__ import annotations
 

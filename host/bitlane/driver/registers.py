@@ -7,7 +7,14 @@ from bitlane.devices.protocol import Device
 
 
 def read(device: Device, name: str) -> int:
-    """A register, of one or two words, or a field of one. KeyError for a name that the table has not."""
+    """Return the value of a register or of a field. Raise KeyError for an unknown name.
+
+    Parameters
+    ----------
+    device : Device
+    name : str
+        Name of a register of one or two words, or of a field.
+    """
     if name in FIELDS:
         home, _ = FIELDS[name]
         return home.unpack(read(device, home.name))[name]
@@ -16,9 +23,21 @@ def read(device: Device, name: str) -> int:
 
 
 def write(device: Device, name: str, value: int) -> None:
-    """Writes a register, the low word first, or a field of one, whose other fields stay. KeyError as in `read`.
+    """Write a register, the low word first, or a field of a register, whose other fields keep their values.
 
-    ValueError for a value that does not fit.
+    Parameters
+    ----------
+    device : Device
+    name : str
+        Name of a register of one or two words, or of a field.
+    value : int
+
+    Raises
+    ------
+    KeyError
+        The name is unknown.
+    ValueError
+        The value does not fit.
     """
     if name in FIELDS:
         home, field = FIELDS[name]

@@ -1,4 +1,4 @@
-"""What a run leaves an epoch, read while it is written."""
+"""The records that a run writes after each epoch, read while it is running."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from numpy.typing import NDArray
 from bitlane.contract.geometry import Geometry
 from bitlane.devices.protocol import Buffer, Device
 
-EMPTY = 1 << 63  # in the words of a record that is not written yet: no count of cycles, and no loss
+EMPTY = 1 << 63  # words of a record that is not written yet: no count of cycles and no loss has this value
 
 OnEpoch = Callable[[int, NDArray[np.int64]], None]
 
 
 class EpochTrace:
-    """The records of a run's epochs in a buffer of the device, empty at first.
+    """The records of the epochs of a run, in a buffer of the device. It marks all of them as empty.
 
     Parameters
     ----------
-    device: whose buffer it is.
-    buffer: (epochs * geometry.record_words,) words.
-    geometry: of an epoch.
-    on_epoch: called with the number of each epoch, from 0, and its losses, int64 [outputs]; None for nobody.
+    device : Device
+    buffer : Buffer
+        ``epochs * geometry.record_words`` words.
+    geometry : Geometry
+        Shape of an epoch.
+    on_epoch : callable or None
+        Called as ``on_epoch(epoch, losses)``: the number of each epoch, from 0, and its losses, int64 ``[outputs]``.
     """
 
     def __init__(self, device: Device, buffer: Buffer, geometry: Geometry, on_epoch: OnEpoch | None):
@@ -37,18 +40,18 @@ class EpochTrace:
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody listens."""
+        """Whether there is a callback."""
         return self._on_epoch is not None
 
     def records(self) -> NDArray[np.int64]:
-        """int64 [epochs, 1 + outputs]: cycles and losses."""
+        """Return cycles and losses of all epochs: int64 ``[epochs, 1 + outputs]``."""
         self._device.invalidate(self.buffer)
         words = self.buffer.array.view(np.int64).reshape(-1, self._geometry.record_words)
         records: NDArray[np.int64] = words[:, : 1 + self._geometry.outputs].copy()
         return records
 
     def update(self) -> None:
-        """Calls back for the epochs that ended since the last call."""
+        """Call the callback for each epoch that has ended since the last call."""
         if self._on_epoch is None:
             return
         for record in self.records()[self._reported :]:

@@ -1,8 +1,8 @@
-"""The bitstreams of this package, or of $BITLANE_OVERLAYS, one folder a board; pynq finds them through `for_pynq`.
+"""Bitstreams of this package or of $BITLANE_OVERLAYS, a folder for each board. pynq finds them through `for_pynq`.
 
-`make bitstream` makes such a folder: `bitlane.bit.xz`, `bitlane.hwh`, `manifest.json`. They are unpacked into the cache
-when they are first asked for, under names with the build in them: pynq tells bitstreams apart by name, also on a remote
-board.
+`make bitstream` creates such a folder: `bitlane.bit.xz`, `bitlane.hwh`, `manifest.json`. They are unpacked into the
+cache when they are first used. Their names contain the build, because pynq identifies bitstreams by name, also on a
+remote board.
 """
 
 from __future__ import annotations
@@ -20,19 +20,30 @@ FOLDER = Path(__file__).parent
 
 
 def overlay_for(board: str) -> Path:
-    """The .bit, its .hwh beside it, for a board as pynq names it ("Pynq-Z2"). DeviceError where there is none."""
+    """Return the .bit for a board, next to its .hwh.
+
+    Parameters
+    ----------
+    board : str
+        Name of the board in pynq, such as "Pynq-Z2".
+
+    Raises
+    ------
+    DeviceError
+        There is no bitstream for the board.
+    """
     found = _manifests()
     if board not in found:
         known = ", ".join(sorted(found)) or "none"
         raise DeviceError(
             f"there is no bitstream for the board {board} (for: {known}): build one (see bitstreams/README.md), and "
-            "set BITLANE_OVERLAYS to the folder in which its folder is"
+            "set BITLANE_OVERLAYS to the folder that contains its folder"
         )
     return _unpack(board, found[board])
 
 
 def _manifests() -> dict[str, Path]:
-    """The folder of each board."""
+    """The folder of each board, by name."""
     folder = Path(os.environ.get("BITLANE_OVERLAYS") or FOLDER)
     return {json.loads(file.read_text())["pynq_board"]: file.parent for file in sorted(folder.glob("*/manifest.json"))}
 
@@ -48,7 +59,7 @@ def _unpack(board: str, folder: Path) -> Path:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """The file with this content, whole or not at all; one that has it is left alone."""
+    """Write a file completely or not at all. A file with this content already stays unchanged."""
     if path.is_file() and path.read_bytes() == content:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +68,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def unpack_for_pynq() -> Path:
-    """A folder in which `pynq.Overlay("bitlane.bit")` finds the bitstream of the board it runs on."""
+    """Return a folder in which `pynq.Overlay("bitlane.bit")` finds the bitstream of the board that it runs on."""
     folder = cache_folder() / "overlays"
     for board, source in _manifests().items():
         bit = _unpack(board, source)

@@ -33,15 +33,21 @@ _DAMAGE = (KeyError, TypeError, ValueError, EOFError, OSError, AttributeError, z
 class Checkpoint:
     """A training after one of its epochs.
 
-    Parameters
+    Attributes
     ----------
-    epoch: epochs that ended.
-    master: int32 [targets, s], the stored master weights.
-    settings: the registers to go on with, one a target.
-    options: see `Options`.
-    scaling: between scaled and user units.
-    fingerprint: of the data, see `fingerprint`.
-    levels: int32 [2**b + 1, s] in units of `2**-16`, the levels of each stored feature; None without a table.
+    epoch : int
+        Epochs that have ended.
+    master : ndarray of int32, shape (targets, s)
+        Master weights of the stored features.
+    settings : tuple of Settings
+        Registers to continue with, one element for each target.
+    options : TrainingOptions
+    scaling : Scaling
+        Scaling between user units and the values of the accelerator.
+    fingerprint : str
+        Hash of the data; see `bitlane.training.fingerprint.fingerprint`.
+    levels : ndarray of int32, shape (2**b + 1, s), optional
+        Codebook of each stored feature, in units of ``2**-16``; None for uniform levels.
     """
 
     epoch: int
@@ -66,7 +72,7 @@ class Checkpoint:
             )
 
     def save(self, path: str | Path) -> None:
-        """Writes an npz file, which appears whole or not at all; OSError where the disk is full."""
+        """Write an npz file, completely or not at all. Raise OSError if the disk is full."""
         with atomic_write(Path(path)) as part, part.open("wb") as file:
             np.savez(file, **self._arrays())
 
@@ -86,7 +92,13 @@ class Checkpoint:
 
     @classmethod
     def load(cls, path: str | Path) -> Checkpoint:
-        """The checkpoint in a file; DataError where it is missing, damaged, or of another format."""
+        """Return the checkpoint in a file.
+
+        Raises
+        ------
+        DataError
+            The file is missing, damaged, or has another format.
+        """
         try:
             with np.load(path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
@@ -121,7 +133,7 @@ def _expect(array: NDArray[Any] | None, shape: tuple[int, int], what: str) -> No
 
 
 def advanced(settings: Settings, epochs: int, batches: int) -> Settings:
-    """The registers after some epochs of so many batches each."""
+    """Return the registers after this many epochs of this many batches each."""
     for _ in range(epochs):
         mantissa, exponent = split_float(settings.penalty_step)
         phase = settings.phase + batches * ((mantissa << PHASE_BITS - PENALTY_STEP_FRACTION) >> exponent)

@@ -1,4 +1,4 @@
-"""A hash of the data that a training was given."""
+"""Hash of the data of a training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HASHED = 1 << 18  # values hashed at a time
 
 
 def fingerprint(X: Matrix, y: Matrix) -> str:
-    """A hash of X [rows, n] and y [rows, targets] as float64, whatever their types: hexadecimal digits."""
+    """Return a hash of X [rows, n] and y [rows, targets], converted to float64, in hexadecimal digits."""
     digest = hashlib.blake2b(f"{X.shape} {y.shape}".encode(), digest_size=16)
     step = max(1, HASHED // X.shape[1])
     for start in range(0, len(X), step):

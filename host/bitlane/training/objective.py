@@ -1,4 +1,4 @@
-"""What a training minimises, in the user's terms, and as the registers that the hardware takes."""
+"""The objective of a training, in the terms of the user, and as register values."""
 
 from __future__ import annotations
 
@@ -30,19 +30,24 @@ ClassWeights = tuple[float, float]  # of rows whose label is negative, and of th
 
 @dataclass(frozen=True)
 class Objective:
-    """`mean(loss) + alpha * R(w)`, w within `bounds`: weights, residuals and margins are scaled (`scaling.py`).
+    """`mean(loss) + alpha * R(w)` with w within `bounds`, on scaled weights, residuals and margins.
 
     Parameters
     ----------
-    loss: "squared_error", `1/2 residual**2`; "hinge", `max(0, 1 - margin)`; "log_loss", `log(1 + exp(-margin))`.
-    penalty: None; "l2", `R(w) = 1/2 |w|**2`; "l1", `R(w) = |w|_1`.
-    alpha: strength of the penalty, 0 or more; unused without one.
-    bounds: low and high end for every weight but a stored intercept, within [-8, 8), None or infinite for none;
-        rounded inwards to multiples of 2**-12. They exclude a penalty.
+    loss : str, default="squared_error"
+        "squared_error", ``1/2 residual**2``; "hinge", ``max(0, 1 - margin)``; "log_loss", ``log(1 + exp(-margin))``.
+    penalty : {None, "l2", "l1"}, default=None
+        "l2", ``R(w) = 1/2 |w|**2``; "l1", ``R(w) = |w|_1``.
+    alpha : float, default=0.0
+        Strength of the penalty, 0 or more. Not used without a penalty.
+    bounds : tuple of two floats or None, optional
+        Low and high bound of every weight except a stored intercept, within [-8, 8); None or infinite for no bound.
+        They are rounded inwards to multiples of 2**-12, and exclude a penalty.
 
     Raises
     ------
-    DataError: a value outside of these.
+    DataError
+        A value is illegal.
     """
 
     loss: str = "squared_error"
@@ -63,7 +68,7 @@ class Objective:
 
     @property
     def margins(self) -> bool:
-        """Whether the labels are signs, and what the model predicts is compared with 0 and not with them."""
+        """Whether the labels are signs, so that a prediction is compared with 0 instead of the label."""
         return self.loss != "squared_error"
 
     @property
@@ -80,20 +85,27 @@ class Objective:
         class_weight: ClassWeights = (1.0, 1.0),
         free: bool = False,
     ) -> Settings:
-        """The registers at the start of a run.
+        """Return the registers at the start of a run.
 
         Parameters
         ----------
-        learning_rate: of a batch's mean gradient.
-        batch: rows of a mini-batch.
-        decay: factor on the learning rate after each epoch.
-        staleness: 0 or 1.
-        class_weight: factors on the gradients of rows whose label is negative, and of the others.
-        free: whether the last feature is an intercept, which neither penalty nor bounds touch.
+        learning_rate : float
+            Factor on the mean gradient of a batch.
+        batch : int
+            Rows of a mini-batch.
+        decay : float
+            Factor on the learning rate after each epoch.
+        staleness : int, default=0
+            How many batches old the weights may be, 0 or 1.
+        class_weight : tuple of two floats, default=(1.0, 1.0)
+            Factors on the gradients of rows with negative labels, and of the other rows.
+        free : bool, default=False
+            Whether the last feature is an intercept, which penalty and bounds do not change.
 
         Raises
         ------
-        DataError: a value that no register holds.
+        DataError
+            A value does not fit its register.
         """
         least, most = (limit * 2.0**-DECAY_FRACTION for limit in DECAY_RANGE)
         if not least <= decay <= most:
@@ -121,7 +133,7 @@ class Objective:
 
     @staticmethod
     def _rate(prox: Prox, change: float) -> int:
-        """The rate register; `change` is what a batch takes of a weight (L2), or takes off it (L1)."""
+        """The register penalty_step; `change` is the share of a weight (L2), or the threshold (L1), of a batch."""
         shrink = 2.0**-SHRINK_SHIFT if prox == Prox.L2 else 1.0
         if not change / shrink < 1 - 2.0 ** -(PENALTY_STEP_FRACTION + 1):  # as the register rounds it
             what = "shrinks weights by a share" if prox == Prox.L2 else "takes a threshold off weights"
@@ -133,7 +145,7 @@ class Objective:
 
 
 def _box(bounds: Bounds | None) -> tuple[int, int] | None:
-    """The two integers of the bounds register; None where nothing is bounded."""
+    """The two integers of the bounds register; None without bounds."""
     if bounds is None:
         return None
     try:

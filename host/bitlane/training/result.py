@@ -1,4 +1,4 @@
-"""What a training computed and what it cost."""
+"""The result of a training: weights, losses and costs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,15 @@ OnEpoch = Callable[[int, float], None]
 
 @dataclass(frozen=True)
 class Stalls:
-    """Cycles without a beat: the memory had none (`memory`), or it waited for an update of the model (`model`)."""
+    """Cycles without a beat.
+
+    Attributes
+    ----------
+    memory : int
+        Cycles in which the memory had not delivered the next beat.
+    model : int
+        Cycles in which a beat waited for an update of the model.
+    """
 
     memory: int
     model: int
@@ -34,7 +42,15 @@ class Stalls:
 
 @dataclass(frozen=True)
 class Bound:
-    """Least cycles at one beat a cycle: for the stored bits (`raw`), and with the padding of chunks (`layout`)."""
+    """Lower bounds of the cycles, at one beat a cycle.
+
+    Attributes
+    ----------
+    raw : float
+        For the stored bits only.
+    layout : float
+        With the padding of the last chunk.
+    """
 
     raw: float
     layout: float
@@ -45,7 +61,7 @@ class Bound:
 
 @dataclass(eq=False)
 class TrainingResult:
-    """What a training computed and what it cost, summed over passes if targets went in several.
+    """The result of a training, summed over its passes if the targets needed several.
 
     With one target the axis `targets` is left out of every shape. A resumed training reports its own epochs only.
 
@@ -166,11 +182,17 @@ class TrainingResult:
         return self._of_targets(coef, 1), self._of_targets(intercept, 1)
 
     def checkpoint(self, epoch: int | None = None) -> Checkpoint:
-        """The state after `epoch` epochs, counted from the very first, or at the end.
+        """Return the state after `epoch` epochs.
+
+        Parameters
+        ----------
+        epoch : int, optional
+            Epochs since the start of the training, including those before it was resumed; None for the end.
 
         Raises
         ------
-        DataError: an epoch that this run did not end, or one before the last without snapshots.
+        DataError
+            This run did not end the epoch, or it is not the last one and the run has no snapshots.
         """
         first, last = self._first, self._last
         if epoch is None or epoch == last.epoch:
@@ -178,13 +200,16 @@ class TrainingResult:
         if not first.epoch < epoch < last.epoch:
             raise DataError(f"epoch={epoch}: this run ended epochs {first.epoch + 1} to {last.epoch}")
         if self._masters is None:
-            raise DataError(f"epoch={epoch}: without snapshots a run keeps its last state alone, epoch {last.epoch}")
+            raise DataError(
+                f"epoch={epoch}: without snapshots a run keeps only its last state, epoch {last.epoch}: "
+                "use snapshots=True"
+            )
         ended = epoch - first.epoch
         settings = tuple(advanced(each, ended, self.geometry.batches) for each in first.settings)
         return replace(last, epoch=epoch, master=self._masters[ended - 1], settings=settings)
 
     @staticmethod
     def _of_targets(array: Floats, axis: int) -> Floats:
-        """The axis of the targets left out where there is one."""
+        """Remove the axis of the targets if there is only one."""
         squeezed: Floats = array.squeeze(axis)[()] if array.shape[axis] == 1 else array
         return squeezed

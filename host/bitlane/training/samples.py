@@ -21,15 +21,22 @@ ENCODE_VALUES = 1 << 18  # values scaled and quantized at a time
 
 
 class SampleEncoder:
-    """Any rows of a table as words.
+    """Encodes rows of a data set as words.
 
     Parameters
     ----------
-    X: [rows, n]; y: [rows, outputs], in user units.
-    scaling: of both, `scaling.values` with as many columns as the geometry has features.
-    precision: of the stored samples.
-    seed: of the draws.
-    levels: of each feature, where the precision has a table.
+    X : array, shape (rows, n)
+        Features, in user units.
+    y : array, shape (rows, outputs)
+        Targets, in user units.
+    scaling : Scaling
+        Scaling of both. `Scaling.values` returns as many columns as the geometry has features.
+    precision : Precision
+        Precision of the stored samples.
+    seed : int
+        Seed of the draws.
+    levels : ndarray of int32, optional
+        Codebook of each feature, if the precision has codebooks.
     """
 
     def __init__(
@@ -49,11 +56,11 @@ class SampleEncoder:
         self._seed = seed
 
     def set_generator(self, number: int) -> np.random.Generator:
-        """The randomness of a set, whatever else is drawn."""
+        """Return the random numbers of a set, which do not depend on other sets."""
         return generator(self._seed, number)
 
     def base(self, geometry: Geometry, first: int, rng: np.random.Generator | None) -> Words:
-        """The base region of this geometry, whose rows are those from `first` on; rng for naive sampling alone."""
+        """Return the base region of this geometry, with the rows from `first` on. Only naive sampling needs `rng`."""
         pieces = []
         for groups, rows in self._pieces(geometry, first):
             codes = self._base_codes(self._scaling.values(self._X[rows]), rng)
@@ -61,7 +68,7 @@ class SampleEncoder:
         return np.concatenate(pieces)
 
     def draws(self, geometry: Geometry, first: int, rng: np.random.Generator) -> Words:
-        """The draw region of the same rows."""
+        """Return the draw region of this geometry, with the rows from `first` on."""
         pieces = []
         for groups, rows in self._pieces(geometry, first):
             codes = self._draw_codes(self._scaling.values(self._X[rows]), rng)
@@ -79,7 +86,7 @@ class SampleEncoder:
         return draw_codes(values, self._precision, rng)
 
     def _pieces(self, geometry: Geometry, first: int) -> Iterator[tuple[range, slice]]:
-        """Groups that begin at label words and hold about `ENCODE_VALUES` values, and their rows of the table."""
+        """Yield groups that begin at label words and hold about `ENCODE_VALUES` values, and their rows."""
         values = self._X.shape[1] * geometry.rows_per_beat
         step = max(1, ENCODE_VALUES // values // LABELS_PER_WORD) * LABELS_PER_WORD
         for start in range(0, geometry.groups, step):

@@ -52,7 +52,7 @@ class InitialModel:
     ----------
     coef : ndarray of float64, shape (targets, n), or None
     intercept : ndarray of float64, shape (targets,), or None
-        Without a stored intercept it follows from the means of the columns, whatever is given.
+        Not used without a stored intercept: it then follows from the means of the columns.
     """
 
     coef: Floats | None = None

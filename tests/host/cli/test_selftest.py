@@ -26,6 +26,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(speed, "LONG_ENOUGH", 0.0)
     monkeypatch.setattr(speed, "GROUPS", 40)
     monkeypatch.setattr(control, "GROUPS", 60)
+    monkeypatch.setattr(control, "EPOCHS", 100)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(training_arguments, "open_device", lambda *_: emulator(**SMALL))
     return tmp_path

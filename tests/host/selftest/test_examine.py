@@ -41,6 +41,7 @@ def _short_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speed, "LONG_ENOUGH", 0.0)
     monkeypatch.setattr(speed, "GROUPS", 40)
     monkeypatch.setattr(control, "GROUPS", 60)
+    monkeypatch.setattr(control, "EPOCHS", 100)
 
 
 def expect_good(report: SelfTestReport, config: AcceleratorConfig) -> None:

@@ -53,6 +53,7 @@ def _short_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speed, "LONG_ENOUGH", 0.0)
     monkeypatch.setattr(speed, "GROUPS", 64)
     monkeypatch.setattr(control, "GROUPS", 60)
+    monkeypatch.setattr(control, "EPOCHS", 100)
 
 
 def test_every_block_of_the_rtl_has_a_fault() -> None:

@@ -1,4 +1,4 @@
-"""pynq's exceptions as errors that say what to do."""
+"""Exceptions of pynq and gRPC as DeviceError."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from bitlane.errors import DeviceError
 
 
 @contextmanager
-def telling(who: str, doing: str) -> Iterator[None]:
-    """DeviceError that says what was being done, for whatever pynq and what is below it raise."""
+def wrap_errors(device: str, action: str) -> Iterator[None]:
+    """Raise any exception of the body as a DeviceError that names the device and the action."""
     try:
         yield
     except DeviceError:
         raise
     except Exception as error:
-        raise DeviceError(f"{who}: {doing} failed: {_why(error)}") from error
+        raise DeviceError(f"{device}: {action} failed: {_why(error)}") from error
 
 
 def _why(error: Exception) -> str:
     code, details = getattr(error, "code", None), getattr(error, "details", None)
     if callable(code) and callable(details):  # of gRPC
-        return f"the board does not answer any more ({code().name}: {details()})"
+        return f"the board no longer answers ({code().name}: {details()})"
     return str(error).strip() or type(error).__name__

@@ -11,23 +11,26 @@ from bitlane.errors import DeviceError
 
 
 def check_board(parameters: dict[str, str], board: Any) -> None:
-    """DeviceError where a handoff's parameters are of another board's overlay."""
+    """Raise DeviceError if the parameters of a hardware handoff belong to the overlay of another board."""
     if parameters["BOARD"] != board.name:
         raise DeviceError(
-            f"the overlay is for {parameters['BOARD']}, but this board is {board.name}: take the one for it"
+            f"the overlay is for {parameters['BOARD']}, but this board is {board.name}: "
+            f"load the overlay for {board.name}"
         )
 
 
 class BitlaneIP(DefaultIP):
-    """An accelerator as pynq sees it: `BoardDevice` drives it, and estimators take that as their device.
+    """An accelerator in pynq. `BoardDevice` makes it a device of the driver.
 
-    Members
-    -------
-    parameters: of the handoff, text by name: BOARD, BUILD, WIDTH, OUTPUTS, CLOCK_MHZ.
+    Attributes
+    ----------
+    parameters : dict of str
+        Parameters of the hardware handoff: BOARD, BUILD, WIDTH, OUTPUTS, CLOCK_MHZ.
 
     Raises
     ------
-    DeviceError: the handoff is another board's, or the registers say something else than it does.
+    DeviceError
+        The handoff belongs to another board, or it contradicts the registers.
     """
 
     bindto = [VLNV]  # noqa: RUF012
@@ -37,7 +40,7 @@ class BitlaneIP(DefaultIP):
         self.parameters: dict[str, str] = description["parameters"]
         check_board(self.parameters, self.device)
         expected = {
-            "identity": (IDENTITY, "it is no bitlane accelerator, or its clock stands still"),
+            "identity": (IDENTITY, "it is not a bitlane accelerator, or its clock does not run"),
             "build": (int(self.parameters["BUILD"]), "the .bit and its .hwh are of different builds"),
             "port_bits": (int(self.parameters["WIDTH"]), "the .bit and its .hwh are of different builds"),
             "outputs": (int(self.parameters["OUTPUTS"]), "the .bit and its .hwh are of different builds"),

@@ -10,25 +10,32 @@ from pynq.remote import buffer_pb2_grpc, mmio_pb2_grpc, remote_device_pb2_grpc
 
 from bitlane.errors import DataError
 
-from .errors import telling
+from .errors import wrap_errors
 
-CALL_SECONDS = 5.0  # that a board may take to answer; a cable that was pulled answers nothing
+CALL_SECONDS = 5.0  # that a board may take to answer; an unplugged board never answers
 STREAM_SECONDS = 300.0  # the same for a whole buffer
 RETRY = [(f"grpc.{name}_reconnect_backoff_ms", 500) for name in ("initial", "min", "max")]  # of a lost connection
 
 
 def connect(address: str) -> RemoteDevice:
-    """The board at host or host:port, whose calls end after some seconds even where nobody answers.
+    """Return the board at an address. Its calls fail after some seconds if it does not answer.
+
+    Parameters
+    ----------
+    address : str
+        ``"HOST"`` or ``"HOST:PORT"``.
 
     Raises
     ------
-    DataError: a port that is no number.
-    DeviceError: nobody answers there.
+    DataError
+        The port is not a number.
+    DeviceError
+        No board answers at the address.
     """
     host, _, port = address.partition(":")
     if port and not port.isdigit():
-        raise DataError(f"device='pynq://{address}': the port {port!r} is no number")
-    with telling(f"pynq://{address}", "connecting"):
+        raise DataError(f"device='pynq://{address}': the port {port!r} is not a number")
+    with wrap_errors(f"pynq://{address}", "connecting"):
         board = RemoteDevice(0, ip_addr=host, port=int(port or PYNQ_PORT))
         board.client.channel.close()
         board.client.channel = grpc.insecure_channel(f"{host}:{port or PYNQ_PORT}", options=RETRY)
@@ -42,7 +49,7 @@ def connect(address: str) -> RemoteDevice:
 
 
 class _Deadline(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor, grpc.StreamUnaryClientInterceptor):
-    """Gives every call a deadline, until which a lost board may come back; pynq's own would wait for ever."""
+    """Gives every call a deadline until which a lost board may come back. Without it pynq waits forever."""
 
     def intercept_unary_unary(self, call: Any, details: Any, request: Any) -> Any:
         return call(details._replace(timeout=CALL_SECONDS, wait_for_ready=True), request)

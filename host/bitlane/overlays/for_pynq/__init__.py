@@ -1,4 +1,4 @@
-"""What the entry point `pynq.overlays` names: pynq looks for bitstreams in the first folder of this package's path."""
+"""Target of the entry point `pynq.overlays`: pynq looks for bitstreams in the first folder of this package's path."""
 
 from __future__ import annotations
 
