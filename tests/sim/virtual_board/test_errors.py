@@ -74,7 +74,9 @@ def test_a_missing_file(board: SimulatedBoard, bit: Path, suffix: str) -> None:
     missing = bit.with_suffix(suffix)
     content = missing.read_bytes()
     missing.unlink()
-    with pytest.raises(DeviceError, match=rf"bitlane\{suffix} is missing: a bitstream is a \.bit with its \.hwh"):
+    with pytest.raises(
+        DeviceError, match=rf"bitlane\{suffix} is missing: a bitstream is a \.bit and a \.hwh of the same name"
+    ):
         open_board(bitfile=bit)
     missing.write_bytes(content)
     open_board(bitfile=bit)
