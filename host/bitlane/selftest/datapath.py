@@ -148,6 +148,8 @@ def _training(config: AcceleratorConfig) -> _Cases:
     for prox in (Prox.L2, Prox.L1):
         case = Case(epochs=5, settings={**decay, "prox": prox, **PROXES[prox]})
         found.append((SCHEDULE, f"decay, prox {prox.name.lower()}", case.check))
+    smallest = {"step": 0x9000 | 31 << 16, "step_negative": 0x9000 | 30 << 16, "penalty_step": 0x8000 | 31 << 16}
+    found.append((SCHEDULE, "decay of the smallest steps", Case(epochs=5, settings={**decay, **smallest}).check))
     return found
 
 
