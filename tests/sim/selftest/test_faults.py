@@ -17,7 +17,7 @@ from bitlane_sim.rtl.build import build_verilog
 from bitlane_sim.rtl.device import RtlDevice
 
 SIZES = {"max_features": 128, "row_buffer_beats": 100}  # too short for the longest rows, which must be refused
-DIGIT = AcceleratorConfig(64, 2, **SIZES)
+DIGIT = AcceleratorConfig(128, 2, **SIZES)
 TABLE = AcceleratorConfig(128, 1, level_slots=64, random_rounding=True, **SIZES)
 Examine = Callable[[AcceleratorConfig, int, int], SelfTestReport]
 
