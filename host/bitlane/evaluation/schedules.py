@@ -81,7 +81,7 @@ def suggest_learning_rate(
 
 
 def _largest_eigenvalue(values: Floats) -> float:
-    """Return the largest eigenvalue of ``values' values / rows`` by power iteration, about a percent too low at most."""
+    """Return the largest eigenvalue of ``values' values / rows`` by power iteration, at most about 1 % too low."""
     vector = np.random.default_rng(0).standard_normal(values.shape[1])
     largest = 0.0
     for _ in range(30):

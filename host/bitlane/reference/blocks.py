@@ -49,7 +49,7 @@ class Block(Protocol):
         """Return the dot products of both copies with weights [n, outputs] in units of 2**-20: int64 [m, outputs]."""
 
     def change(self, rows: slice, first: Int64s, second: Int64s) -> Change:
-        """Return the change by these rows for coefficients int64 [m, outputs]: s and d, or c_1 and c_2 with codebooks."""
+        """Return the change by these rows for int64 [m, outputs]: s and d, or with codebooks c_1 and c_2."""
 
 
 class DigitBlock:

@@ -154,7 +154,7 @@ def _umask() -> int:
 
 
 def plain(value: Any) -> Any:
-    """Return `value` for JSON: Python numbers and lists instead of numpy's, and None for numbers that are not finite."""
+    """Return `value` for JSON: Python numbers and lists for numpy's, and None for numbers that are not finite."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

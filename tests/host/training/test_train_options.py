@@ -1,0 +1,190 @@
+"""Training beyond the basics: starts, seeds, levels, ports, warnings, and values that cannot be used."""
+
+import warnings
+
+import numpy as np
+import pytest
+from tests.helpers.emulators import emulator
+from tests.helpers.training_tables import signs, table
+from tests.helpers.trainings import trained
+
+from bitlane.contract.geometry import Geometry
+from bitlane.contract.packing import unpack_base, unpack_draws
+from bitlane.contract.precision import Precision
+from bitlane.devices.emulator import EmulatorDevice
+from bitlane.errors import DataError
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
+def test_beginning_with_a_model(seed, loss):
+    X, y = table(seed, n=4, targets=2)
+    y = signs(y) if loss == "log_loss" else y
+    options = {"precision": Precision(8), "device": emulator(outputs=2), "loss": loss, "learning_rate": 0.3}
+    first = trained(X, y, epochs=15, **options)
+    begin = {"coef_init": first.coef, "intercept_init": first.intercept}
+    still = trained(X, y, epochs=1, **{**options, "learning_rate": 1e-6}, **begin)
+    assert still.coef == pytest.approx(first.coef, rel=1e-3, abs=1e-3)
+    assert still.intercept == pytest.approx(first.intercept, rel=1e-3, abs=1e-2)
+    assert (still.loss < trained(X, y, epochs=1, **{**options, "learning_rate": 1e-6}).loss).all()
+    with pytest.raises(DataError, match=r"coef_init and intercept_init have shapes \(1, 4\).*needs \(2, 4\)"):
+        trained(X, y, coef_init=first.coef[:1], **options)
+    with pytest.warns(UserWarning, match="initial weights beyond 8"):
+        trained(X, y, epochs=1, coef_init=1e4 * np.ones((2, 4)), **options)
+
+
+def test_shuffling_is_the_seeds(seed):
+    X, y = table(seed, n=3)
+    options = {"precision": Precision(4), "device": EmulatorDevice(), "epochs": 2, "seed": seed}
+    order = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1 << 32,))).permutation(len(X))
+    shuffled = trained(X, y, shuffle=True, **options)
+    assert shuffled.coef == pytest.approx(trained(X[order], y[order], **options).coef)
+    assert shuffled.loss.tolist() != trained(X, y, **options).loss.tolist()
+
+
+def test_what_a_run_reports(seed):
+    X, y = table(seed, n=40)
+    run = trained(X, y, precision=Precision(4), device=EmulatorDevice(), epochs=3, learning_rate=0.05, seed=seed)
+    assert run.device == "emulator" and run.seconds > 0 and run.launches == 1
+    assert run.bytes_read == 8 * run.beats
+    assert run.bound.raw == 3 * 701 * (40 * 4 + 16) / 64
+    assert run.bound.layout == 3 * 701 * (64 * 4 + 16) / 64
+    assert run.cycles > run.bound.layout > run.bound.raw
+    assert run.settings["bits"] == 4 and run.settings["draw_sets"] == 3 and run.settings["seed"] == seed
+    assert (run.settings["loss"], run.settings["rows_per_beat"], run.settings["outputs"]) == ("squared_error", 1, 1)
+    assert run.passes == 1 and run.first_epoch == 0 and run.snapshots is None
+    with pytest.raises(DataError, match="without snapshots"):
+        run.models()
+    assert run.stalls.memory >= 0 and run.stalls.model >= 0
+
+
+@pytest.mark.parametrize(("bits", "levels"), [(3, "uniform"), (3, "optimal"), (4, "optimal"), (5, "optimal")])
+def test_samples_are_read_as_their_levels(seed, bits, levels):
+    """What lies in memory, decoded with `Run.levels`, is the table but for what draws add, without bias."""
+    X, y = table(seed, rows=2000, n=40)
+    X[:, 5], X[:, 7] = 3.5, np.round(X[:, 7])
+    device, written = emulator(level_slots=64), {}
+
+    def keep(buffer, flush=device.flush):
+        written[len(buffer.array)] = np.array(buffer.array)
+        flush(buffer)
+
+    device.flush = keep
+    precision = Precision(bits, codebook=True)
+    with pytest.warns(UserWarning, match="constant"):
+        run = trained(X, y, precision=precision, device=device, levels=levels, draws="once", epochs=1, batch_size=16)
+    geometry = Geometry(39, 2000, precision.base_digits, True, 16, half_digit=precision.half_digit, codebook=True)
+    codes, _ = unpack_base(written[geometry.base_words], geometry)
+    drawn = unpack_draws(written[geometry.draw_words], geometry)
+    assert run.levels.shape == (precision.levels, 40) and (run.levels[:, 5] == 3.5).all()
+    own = np.delete(run.levels, 5, axis=1)
+    first, second = (own[codes + u, np.arange(39)] for u in (drawn >> 1, drawn & 1))
+    exact = np.delete(X, 5, axis=1)
+    spread = np.diff(own, axis=0).max(axis=0)
+    assert (np.abs(first - exact) <= spread + 1e-9).all() and (first != second).any()
+    assert (np.abs(((first + second) / 2 - exact).mean(axis=0)) <= 6 * spread / np.sqrt(2000)).all()
+
+
+def test_uniform_levels_in_a_table_give_what_digits_do(seed):
+    """The same samples and draws; the weights differ by how the lanes round."""
+    X, y = table(seed, n=40)
+    options = {"epochs": 3, "learning_rate": 0.05, "seed": seed, "shuffle": True}
+    digits = trained(X, y, precision=Precision(4), device=EmulatorDevice(), **options)
+    tables = trained(X, y, precision=Precision(4, codebook=True), device=emulator(level_slots=64), **options)
+    assert digits.levels is None and tables.levels is not None
+    assert tables.loss == pytest.approx(digits.loss, rel=1e-4)
+    assert tables.weights == pytest.approx(digits.weights, abs=1e-4)
+    assert tables.bytes_read - digits.bytes_read == 5 * 64 * 4  # the tables, once
+
+
+@pytest.mark.parametrize("width", [128, 512])
+def test_wider_ports_give_the_same_bits_in_fewer_cycles(seed, width):
+    X, y = table(seed, n=40)
+    options = {"precision": Precision(4), "epochs": 3, "learning_rate": 0.05, "seed": seed, "batch_size": 20}
+    narrow = trained(X, y, device=EmulatorDevice(), **options)
+    wide = trained(X, y, device=emulator(width=width), **options)
+    assert narrow.saturations == 0
+    assert wide.loss.tolist() == narrow.loss.tolist() and wide.coef.tolist() == narrow.coef.tolist()
+    assert wide.cycles < narrow.cycles and wide.rows_per_beat == width // 64
+    assert wide.bytes_read == wide.beats * width // 8
+    assert wide.bound.raw == narrow.bound.raw * 64 / width
+
+
+def test_constant_columns_are_left_out_with_a_warning(seed):
+    X, y = table(seed, n=6)
+    options = {"precision": Precision(6, "nearest"), "device": EmulatorDevice(), "epochs": 2, "seed": seed}
+    with_more = np.insert(X, [2, 4], 7.0, axis=1)
+    with pytest.warns(UserWarning, match=r"2 column\(s\) of X are constant"):
+        run = trained(with_more, y, **options)
+    assert run.coef[[2, 5]].tolist() == [0, 0]
+    assert np.delete(run.coef, [2, 5]).tolist() == trained(X, y, **options).coef.tolist()
+
+
+def test_saturated_runs_warn(seed):
+    X, y = table(seed, n=6)
+    with pytest.warns(UserWarning, match="clipped.*reached 8.*lower learning_rate"):
+        trained(X, y, precision=Precision(2), device=EmulatorDevice(), learning_rate=20, seed=seed)
+
+
+def test_margins_that_want_larger_weights_than_there_are_warn(seed):
+    """A column whose outlier squeezes all others together."""
+    X = np.random.default_rng(seed).normal(size=(701, 1))
+    X[0] = 1000
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    with pytest.warns(UserWarning, match="clipped.*scaled weights reached 8.*use a penalty"):
+        trained(X, y, precision=Precision(16), device=EmulatorDevice(), loss="hinge", learning_rate=4, batch_size=1)
+
+
+def test_clipped_dot_products_of_margins_are_no_reason_to_warn(seed):
+    """Scores beyond 8 are right answers, and cost nothing."""
+    X = np.random.default_rng(seed).uniform(-1, 1, (701, 20))
+    coef = np.full((1, 20), 5.0)
+    scores = (X - X.mean(axis=0)) @ coef[0]
+    assert np.mean(np.abs(scores) > 8) > 0.3
+    options = {"precision": Precision(8), "device": EmulatorDevice(), "loss": "hinge", "learning_rate": 0.01}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = trained(X, np.where(scores > 0, 1.0, -1.0), epochs=3, coef_init=coef, **options)
+    assert (run.weights > 4).all()
+
+
+def test_quiet_when_all_is_well(seed):
+    X, y = table(seed, n=6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        trained(X, y, precision=Precision(8), device=EmulatorDevice(), learning_rate=0.05, seed=seed, epochs=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epochs": 0}, "epochs=0"),
+        ({"epochs": 1.5}, "epochs=1.5"),
+        ({"epochs": 65536}, "epochs=65536"),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"draws": 0}, "draws=0"),
+        ({"draws": "twice"}, "draws='twice'.*once"),
+        ({"decay": 0.4}, "decay=0.4"),
+        ({"decay": 1.01}, "decay=1.01"),
+        ({"learning_rate": 0.0}, "above 0"),
+        ({"learning_rate": -1.0}, "above 0"),
+        ({"learning_rate": 200.0}, "learning_rate / batch_size.* below 8"),
+        ({"learning_rate": 1.0, "penalty": "l2", "alpha": 0.02}, "alpha .* is 0.02.* 0.0156"),
+        ({"learning_rate": 1.0, "penalty": "l1", "alpha": 1.0}, "alpha .* is 1.*below 1"),
+        ({"penalty": "l1", "alpha": -0.1}, "alpha"),
+        ({"loss": "hinge"}, "loss='hinge': the labels must be -1 and 1"),
+        ({"staleness": 2}, "staleness=2"),
+        ({"bounds": (1, 0)}, "bounds"),
+        ({"class_weight": (1.0, -1.0)}, "class_weight"),
+        ({"levels": "optimal"}, "levels='optimal' needs a precision with codebooks"),
+        ({"class_weight": [(1.0, 1.0), (1.0, 1.0)]}, "class_weight"),
+    ],
+)
+def test_values_that_cannot_be_used(seed, options, message):
+    X, y = table(seed, rows=30, n=3)
+    with pytest.raises(DataError, match=message):
+        trained(X, y, precision=Precision(4), device=EmulatorDevice(), **options)
+
+
+def test_a_table_of_constants(seed):
+    with pytest.raises(DataError, match="every column"):
+        trained(np.ones((5, 3)), np.arange(5.0), precision=Precision(4), device=EmulatorDevice())
