@@ -127,8 +127,9 @@ FAULTS = (
     RtlFault(names.RUN_CONTROL, "control/control", "self.abort & ~draining", "0", "fail({}, ErrorCode.ABORTED)"),
     RtlFault(names.RUN_CONTROL, "control/control", "response == SLVERR", "1", "Mux({}, slave, decode)"),
     RtlFault(names.RUN_CONTROL, "accelerator", "control.done & registers.irq_enable", "control.done"),
-    RtlFault(names.COMPLETE, "datapath/model_core", "self.objective.prox != Prox.L2",
-             "(self.objective.prox != Prox.L2) & ~self.settings.staleness", first=False),
+    RtlFault(names.COMPLETE, "datapath/model_core", "end.batch_last & ((self.objective.prox != Prox.L2) | self.shrink)",
+             "end.batch_last & ~self.settings.staleness & ((self.objective.prox != Prox.L2) | self.shrink)",
+             first=False),
 )  # fmt: skip
 
 
