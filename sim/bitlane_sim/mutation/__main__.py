@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.error(f"no module matches {' '.join(patterns)}")
         print(f"{sum(map(len, found.values()))} mutants of {len(found)} modules; seed {seed}", flush=True)
         print("running all tests without a mutant ...", flush=True)
-        plan = TrialPlan.measured(sandbox, [*found])
+        plan = TrialPlan.measured(sandbox, [*found], lambda name, time: print(f"{time:7.1f} s {name}", flush=True))
 
         def on_result(result: TrialResult) -> None:
             verdict = result.verdict

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .trial import PACKAGE
@@ -74,8 +74,8 @@ class Build:
 
     @property
     def keyword(self) -> str:
-        """What is in the names of the tests of this build; "" when all tests are."""
-        return str(self.width) if self.zynq else ""
+        """Which of these tests are of this build, and quick, as an expression of pytest's `-k`."""
+        return str(self.width) if self.zynq else "not slow"
 
     def component(self) -> Any:
         """Return the class of the top component."""
@@ -117,8 +117,16 @@ class Build:
 
         return str(to_verilog(ZynqFabric(self.config, build=0), FABRIC_TOP))
 
-    def use(self, verilog: Path) -> None:
-        """Let the tests of the whole use only this build, with this Verilog, compiled in little time."""
+    def use(self, verilog: Path, runtime: Path) -> None:
+        """Let the tests of the whole use only this build, with this Verilog, compiled in little time.
+
+        Parameters
+        ----------
+        verilog : Path
+            The Verilog.
+        runtime : Path
+            Folder for what is compiled once for all builds.
+        """
         for name in [*sys.modules]:
             if name.split(".")[0] in ("bitlane_sim", "tests"):
                 del sys.modules[name]  # what the tests of another build imported names that build
@@ -126,16 +134,40 @@ class Build:
         from bitlane_sim.equivalence import random_jobs, rig
         from bitlane_sim.rtl import build
 
-        vars(build).update(
-            VERILATOR_FLAGS=tuple("100000" if flag == "8000" else flag for flag in build.VERILATOR_FLAGS),
-            COMPILER_FLAGS=tuple("-O0" if flag == "-O2" else flag for flag in build.COMPILER_FLAGS),
+        quick = {"8000": "100000", "-O3": "-O1", "-O2": "-O0"}
+        replace_names(
+            build,
+            VERILATOR_FLAGS=tuple(quick.get(flag, flag) for flag in build.VERILATOR_FLAGS),
+            COMPILER_FLAGS=tuple(quick.get(flag, flag) for flag in build.COMPILER_FLAGS),
             JOBS=1,
             verilog=lambda config=None: verilog,
             fabric_verilog=lambda config: verilog,
         )
-        vars(random_jobs).update(TESTED=(self.config,), CONFIGS=(self.config,))
-        vars(rig).update(CONFIGS=(self.config,))
+        replace_names(build, LINKER_FLAGS=(*runtime_objects(build, runtime), *build.LINKER_FLAGS), RUNTIME=())
+        replace_names(random_jobs, TESTED=(self.config,), CONFIGS=(self.config,))
+        replace_names(rig, CONFIGS=(self.config,))
         driver.Driver.__init__.__defaults__ = (TIMEOUT,)
+
+
+def runtime_objects(build: ModuleType, folder: Path) -> list[str]:
+    """Return the object files of Verilator's library, compiled into `folder` by the first call."""
+    tools = build.toolchain.find()
+    include = tools.root / "include"
+    objects = []
+    for name in build.RUNTIME:
+        path = (folder / name).with_suffix(".o")
+        if not path.exists():
+            options = [*build.COMPILER_FLAGS, f"-I{include}", f"-I{include / 'vltstd'}"]
+            build.toolchain.run([tools.compiler, *options, "-c", str(include / name), "-o", str(path)])
+        objects.append(str(path))
+    return objects
+
+
+def replace_names(module: ModuleType, **values: object) -> None:
+    """Give names of a module other values; raise AttributeError when it does not have one of them."""
+    for name, value in values.items():
+        getattr(module, name)
+        setattr(module, name, value)
 
 
 BUILDS = (
@@ -186,7 +218,8 @@ class Reference:
         (self.folder / f"{self._stem}.top.v").write_text(text)
         (self.folder / f"{self._stem}.json").write_text(json.dumps(sorted(modules)))
         self.simulated.write_text(self.build.simulated_verilog() if self.build.zynq else text)
-        self.build.use(self.simulated)
+        os.environ["BITLANE_CACHE"] = str(self.folder / "cache")
+        self.build.use(self.simulated, self.folder)
 
 
 def modules_called(function: Callable[[], str]) -> tuple[str, set[str]]:

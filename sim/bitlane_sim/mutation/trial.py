@@ -10,7 +10,8 @@ import resource
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,8 @@ from .operators import Mutant
 
 PACKAGE = "bitlane_hw"
 FOLDERS = ("host", "hw", "sim")  # below a project's root: what its tests import
-MIN_SECONDS = 10.0  # processor time that a stage may take, plus
-TIMES_LONGER = 4.0  # this multiple of its time without a mutant
+MIN_SECONDS = 5.0  # processor time that a stage may take, plus
+TIMES_LONGER = 3.0  # this multiple of its time without a mutant
 
 
 @dataclass(frozen=True)
@@ -183,20 +184,50 @@ def _limit(seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (int(used + seconds) + 1, resource.RLIM_INFINITY))
 
 
-class _FirstFailure:
-    """A pytest plugin that keeps the first test that failed, and the class of what it raised."""
+class _Watch:
+    """A pytest plugin that runs cheap tests first, and keeps the first failure and the time of each test."""
 
-    def __init__(self) -> None:
-        self.test = ""
+    def __init__(self, seconds: Mapping[str, float]) -> None:
+        self.failed = ""
         self.error: type[BaseException] | None = None
+        self.seconds: Counter[str] = Counter()
+        self._known = seconds
+
+    @pytest.hookimpl(tryfirst=True)  # pytest then puts together the tests that share a fixture
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Called by pytest with the tests that it is about to run."""
+        items.sort(key=lambda item: self._known.get(item.nodeid, 0.0))
 
     def pytest_exception_interact(self, node: Any, call: Any) -> None:
         """Called by pytest when a test, or one of its fixtures, raises."""
-        if not self.test:
-            self.test, self.error = node.nodeid, call.excinfo.type
+        if not self.failed:
+            self.failed, self.error = node.nodeid, call.excinfo.type
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Called by pytest after the set-up, the call and the tear-down of each test."""
+        self.seconds[report.nodeid] += report.duration
 
 
-def run_tests(root: Path, tests: list[str], keyword: str = "") -> tuple[str, type[BaseException] | None]:
+@dataclass(frozen=True)
+class TestRun:
+    """How tests ended.
+
+    Attributes
+    ----------
+    failed : str
+        The first test that failed; "" when none did.
+    error : type or None
+        The class of the exception that it raised.
+    seconds : dict
+        Of each test, by its name in pytest.
+    """
+
+    failed: str
+    error: type[BaseException] | None
+    seconds: dict[str, float]
+
+
+def run_tests(root: Path, tests: list[str], keyword: str = "", seconds: Mapping[str, float] | None = None) -> TestRun:
     """Run tests until one fails.
 
     Parameters
@@ -206,39 +237,43 @@ def run_tests(root: Path, tests: list[str], keyword: str = "") -> tuple[str, typ
     tests : list of str
         Files or tests, relative to it.
     keyword : str, default=""
-        Run only the tests with this in their name; all when empty.
+        Run only the tests whose name matches this expression of pytest's `-k`; all when empty.
+    seconds : mapping, optional
+        Of each test in an earlier run: the cheap tests run first.
+    """
+    watch = _Watch(seconds or {})
+    options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-c", str(root / "pyproject.toml")]
+    options += ["-k", keyword] if keyword else []
+    code = pytest.main([*options, "--rootdir", str(root), *(str(root / test) for test in tests)], plugins=[watch])
+    if code != pytest.ExitCode.OK and not watch.failed:
+        watch.failed = f"pytest: {code.name if isinstance(code, pytest.ExitCode) else code}"
+    return TestRun(watch.failed, watch.error, dict(watch.seconds))
+
+
+def baseline(
+    sandbox: Sandbox, tests: list[str], prepare: Callable[[], None] = lambda: None, keyword: str = ""
+) -> tuple[float, dict[str, float]]:
+    """Run tests without a mutant.
 
     Returns
     -------
-    test : str
-        The first test that failed; "" when none did.
-    error : type or None
-        The class of what it raised.
-    """
-    first = _FirstFailure()
-    options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-c", str(root / "pyproject.toml")]
-    options += ["-k", keyword] if keyword else []
-    code = pytest.main([*options, "--rootdir", str(root), *(str(root / test) for test in tests)], plugins=[first])
-    if code != pytest.ExitCode.OK and not first.test:
-        first.test = f"pytest: {code.name if isinstance(code, pytest.ExitCode) else code}"
-    return first.test, first.error
-
-
-def baseline_seconds(
-    sandbox: Sandbox, tests: list[str], prepare: Callable[[], None] = lambda: None, keyword: str = ""
-) -> float:
-    """Return the processor time, in seconds, of tests without a mutant.
+    seconds : float
+        Processor time of all.
+    each : dict
+        Seconds of each test.
 
     Raises
     ------
     RuntimeError
         One of them fails.
     """
-    report, log = sandbox.root.parent / "baseline.json", sandbox.root.parent / "baseline.log"
+    folder = sandbox.root.parent
+    report, log, times = (folder / f"baseline.{name}" for name in ("json", "log", "times"))
 
     def run() -> Verdict | None:
-        failed, _ = run_tests(sandbox.root, tests, keyword)
-        return Verdict("killed", failed) if failed else None
+        found = run_tests(sandbox.root, tests, keyword)
+        times.write_text(json.dumps(found.seconds))
+        return Verdict("killed", found.failed) if found.failed else None
 
     def ready() -> None:
         sandbox.activate(None)
@@ -249,4 +284,4 @@ def baseline_seconds(
     verdict = finish(process, status, report)
     if verdict.result != "survived":
         raise RuntimeError(f"{verdict.detail} fails without a mutant: see {log}")
-    return usage.ru_utime + usage.ru_stime
+    return usage.ru_utime + usage.ru_stime, json.loads(times.read_text())

@@ -5,16 +5,17 @@ from __future__ import annotations
 import ast
 import functools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from .builds import BUILDS, Build, Reference
 from .operators import Mutant
-from .trial import PACKAGE, Sandbox, Stage, Verdict, baseline_seconds, run_tests, sources
+from .trial import PACKAGE, Sandbox, Stage, Verdict, baseline, run_tests, sources
 
 NOT_HARDWARE = ("__init__", "build_digest", "export")  # no hardware, or numbers that the reference takes from there too
 HELPERS = "helpers"  # the folder of the tests' helpers, which reach the RTL too
+ZYNQ_TESTS = "tests/hw/zynq/"
 LEFT_OUT = ("export/test_",)  # tests of other outputs than hardware
 BUILD_SECONDS = 30.0  # of this process, for a simulator that is not in the cache
 
@@ -35,7 +36,15 @@ def unit_tests(sandbox: Sandbox) -> dict[str, list[str]]:
         for name, text in tests.items()
         if name.rpartition("/")[2].startswith("test_") and not name.startswith(LEFT_OUT)
     }
-    return {module: _own_first(module, (test for test in reached if module in reached[test])) for module in modules}
+    return {
+        module: _own_first(module, (test for test in reached if module in reached[test] and not _is_far(module, test)))
+        for module in modules
+    }
+
+
+def _is_far(module: str, test: str) -> bool:
+    """Return whether a test of the Zynq-7000's ports reaches the module only as a part of the accelerator behind."""
+    return test.startswith(ZYNQ_TESTS) and not module.startswith("zynq/")
 
 
 def _own_first(module: str, tests: Iterable[str]) -> list[str]:
@@ -109,6 +118,8 @@ class TrialPlan:
         Unit tests of each module, as `unit_tests` returns them.
     seconds : dict
         Of each file of unit tests.
+    test_seconds : dict
+        Of each unit test, by its name in pytest.
     system_seconds : dict
         Of the tests of each build.
     reached : dict
@@ -118,12 +129,18 @@ class TrialPlan:
     sandbox: Sandbox
     tests: dict[str, list[str]]
     seconds: dict[str, float]
+    test_seconds: dict[str, float]
     system_seconds: dict[Build, float]
     reached: dict[Build, set[str]]
 
     @classmethod
-    def measured(cls, sandbox: Sandbox, modules: Sequence[str]) -> TrialPlan:
-        """Run all tests of these modules once without a mutant.
+    def measured(
+        cls,
+        sandbox: Sandbox,
+        modules: Sequence[str],
+        on_time: Callable[[str, float], None] = lambda name, seconds: None,
+    ) -> TrialPlan:
+        """Run all tests of these modules once without a mutant, and call `on_time` with the time of each.
 
         Raises
         ------
@@ -132,12 +149,16 @@ class TrialPlan:
         """
         every = unit_tests(sandbox)
         tests = {module: every[module] for module in modules}
-        seconds = {test: baseline_seconds(sandbox, [test]) for test in sorted(set().union(*tests.values()))}
-        plan = cls(sandbox, tests, seconds, {}, {})
+        plan = cls(sandbox, tests, {}, {}, {}, {})
+        for test in sorted(set().union(*tests.values())):
+            plan.seconds[test], each = baseline(sandbox, [test])
+            plan.test_seconds |= each
+            on_time(test, plan.seconds[test])
         for build in BUILDS:
             reference = plan.reference(build)
-            used = baseline_seconds(sandbox, [*build.tests], reference.write, build.keyword)
+            used, _ = baseline(sandbox, [*build.tests], reference.write, build.keyword)
             plan.system_seconds[build] = BUILD_SECONDS + used
+            on_time(build.name, used)
             plan.reached[build] = reference.modules()
         for module in modules:
             builds_of(module, plan.reached)
@@ -152,14 +173,14 @@ class TrialPlan:
         is_identical: list[bool] = []
 
         def unit(test: str) -> Verdict | None:
-            failed, error = run_tests(self.sandbox.root, [test])
-            if not failed:
+            run = run_tests(self.sandbox.root, [test], seconds=self.test_seconds)
+            if not run.failed:
                 return None
-            if error is not AssertionError:
+            if run.error is not AssertionError:
                 for build in builds:
                     if why := build.elaboration_error():
                         return Verdict("invalid", why)
-            return Verdict("killed", failed)
+            return Verdict("killed", run.failed)
 
         def system(build: Build) -> Verdict | None:
             try:
@@ -177,9 +198,9 @@ class TrialPlan:
             changed = folder / "mutant.v"
             changed.write_text(text)
             os.environ["BITLANE_CACHE"] = str(folder / "cache")
-            build.use(changed)
-            failed, _ = run_tests(self.sandbox.root, [*build.tests], build.keyword)
-            return Verdict("killed", f"{failed}, {build.name}") if failed else None
+            build.use(changed, reference.folder)
+            run = run_tests(self.sandbox.root, [*build.tests], build.keyword)
+            return Verdict("killed", f"{run.failed}, {build.name}") if run.failed else None
 
         def end() -> Verdict:
             return Verdict("identical" if all(is_identical) else "survived")

@@ -35,13 +35,10 @@ def pair(request: pytest.FixtureRequest) -> Iterator[ZynqRig]:
 
 def test_random_runs(pair: ZynqRig, seed: int) -> None:
     """All modes and sizes, partial batches; half of the runs have stalls and skewed ports."""
-    wrong = {}
     for number in range(seed, seed + RUNS):
         rng = np.random.default_rng(number)
         disturbance = Disturbance.arbitrary(number) if rng.integers(2) else Disturbance()
-        if found := pair.run(random_job(rng, pair.config), disturbance)[1]:
-            wrong[number] = found
-    assert wrong == {}
+        assert pair.run(random_job(rng, pair.config), disturbance)[1] == [], f"seed {number}"
 
 
 def test_cycles_on_one_port(pair: ZynqRig, seed: int) -> None:

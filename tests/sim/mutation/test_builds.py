@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import gc
+import types
 import warnings
 
 import pytest
 from amaranth.hdl import UnusedElaboratable
+from tests.helpers.places import ROOT
 
 from bitlane_hw.datapath import table_dot
-from bitlane_sim.mutation.builds import BUILDS, modules_called
+from bitlane_sim.mutation.builds import BUILDS, modules_called, replace_names
 
 
 def test_modules_that_make_a_build() -> None:
@@ -31,3 +34,20 @@ def test_an_elaboration_error_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         warnings.simplefilter("ignore", UnusedElaboratable)  # of the blocks behind the error, when they are deleted
         assert BUILDS[2].elaboration_error() == "IndexError: no such lane"
         gc.collect()
+
+
+@pytest.mark.parametrize("test", sorted({test for build in BUILDS for test in build.tests}))
+def test_the_tests_of_whole_builds_exist(test: str) -> None:
+    file, _, name = test.partition("::")
+    assert name in {
+        node.name for node in ast.parse((ROOT / file).read_text()).body if isinstance(node, ast.FunctionDef)
+    }
+
+
+def test_only_names_that_exist_are_replaced() -> None:
+    module = types.ModuleType("module")
+    module.CONFIGS = (1,)  # type: ignore[attr-defined]
+    replace_names(module, CONFIGS=(2,))
+    assert module.CONFIGS == (2,)
+    with pytest.raises(AttributeError, match="TESTED"):
+        replace_names(module, TESTED=(2,))

@@ -11,7 +11,7 @@ from tests.helpers.mutated_block import SUM
 from bitlane_sim.mutation import trial
 from bitlane_sim.mutation.campaign import run_campaign
 from bitlane_sim.mutation.operators import Mutant, mutants
-from bitlane_sim.mutation.trial import Sandbox, Stage, Verdict, baseline_seconds, run_tests
+from bitlane_sim.mutation.trial import Sandbox, Stage, Verdict, baseline, run_tests
 
 TEST = "tests/hw/test_block.py"
 
@@ -21,7 +21,7 @@ def verdicts(sandbox: Sandbox, wanted: list[str]) -> dict[str, Verdict]:
 
     def stages(mutant: Mutant, folder: Path) -> Sequence[Stage]:
         def run() -> Verdict | None:
-            failed, _ = run_tests(sandbox.root, [TEST])
+            failed = run_tests(sandbox.root, [TEST]).failed
             return Verdict("killed", failed) if failed else None
 
         return [Stage("unit", run, 0.0)]
@@ -48,9 +48,18 @@ def test_verdicts(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_baseline(sandbox: Sandbox) -> None:
     """Without a mutant the tests pass; a keyword that chooses no test is an error, not a pass."""
-    assert baseline_seconds(sandbox, [TEST]) > 0
+    seconds, each = baseline(sandbox, [TEST])
+    assert seconds > 0
+    assert each.keys() == {f"{TEST}::test_sums"}
     with pytest.raises(RuntimeError, match="NO_TESTS_COLLECTED fails without a mutant"):
-        baseline_seconds(sandbox, [TEST], keyword="no_such_test")
+        baseline(sandbox, [TEST], keyword="no_such_test")
     (sandbox.root / TEST).write_text("def test_wrong():\n    assert False\n")
     with pytest.raises(RuntimeError, match=f"{TEST}::test_wrong fails without a mutant"):
-        baseline_seconds(sandbox, [TEST])
+        baseline(sandbox, [TEST])
+
+
+def test_cheap_tests_run_first(sandbox: Sandbox) -> None:
+    (sandbox.root / TEST).write_text("def test_a():\n    assert False\n\n\ndef test_b():\n    assert False\n")
+    names = [f"{TEST}::test_{name}" for name in "ab"]
+    assert run_tests(sandbox.root, [TEST]).failed == names[0]
+    assert run_tests(sandbox.root, [TEST], seconds={names[0]: 2.0, names[1]: 1.0}).failed == names[1]

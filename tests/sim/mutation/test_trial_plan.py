@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from tests.helpers.places import ROOT
 
 from bitlane_sim.mutation.builds import BUILDS
 from bitlane_sim.mutation.trial import Sandbox
-from bitlane_sim.mutation.trial_plan import builds_of, closure, imports, is_hardware, unit_tests
+from bitlane_sim.mutation.trial_plan import builds_of, closure, imports, is_hardware, own_test, unit_tests
 
 DIGITS, OUTPUTS, TABLE, ONE_PORT, TWO_PORTS = BUILDS
+TESTED_ELSEWHERE = {  # modules without a file of tests at the mirrored path, and the first file that reaches each
+    "engine": "test_accelerator",
+    "datapath/model_core": "test_accelerator",
+    "datapath/terms": "datapath/test_gradient",
+    "zynq/downsizer": "zynq/test_port_pair",
+    "zynq/upsizer": "zynq/test_port_pair",
+    "zynq/ps7": "zynq/test_top",
+}
 
 
 def test_tests_of_a_block_come_first(sandbox: Sandbox) -> None:
@@ -24,6 +35,16 @@ def test_tests_of_a_block_come_first(sandbox: Sandbox) -> None:
     assert found["block"] == ["tests/hw/test_block.py", "tests/hw/inner/test_deep.py", "tests/hw/test_a.py"]
     assert found["user"] == ["tests/hw/test_a.py"]
     assert found["inner/deep"] == ["tests/hw/inner/test_deep.py"]
+
+
+def test_every_module_has_unit_tests(tmp_path: Path) -> None:
+    """The file at the mirrored path first; tests of a Zynq-7000's ports only for the modules in zynq."""
+    found = {module: tests for module, tests in unit_tests(Sandbox(ROOT, tmp_path)).items() if is_hardware(module)}
+    own = {module: f"tests/hw/{TESTED_ELSEWHERE.get(module, own_test(module))}.py" for module in found}
+    assert TESTED_ELSEWHERE.keys() <= found.keys()
+    assert all(own[module] in tests for module, tests in found.items())
+    assert all(tests[0] == own[module] for module, tests in found.items() if module not in TESTED_ELSEWHERE)
+    assert all(module.startswith("zynq/") or "/zynq/" not in test for module, tests in found.items() for test in tests)
 
 
 def test_closure() -> None:

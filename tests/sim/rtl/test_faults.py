@@ -17,7 +17,7 @@ from bitlane_sim.equivalence.random_jobs import TESTED, random_job
 from bitlane_sim.equivalence.rig import EquivalenceRig, Variant
 from bitlane_sim.rtl.harness import Disturbance
 
-RUNS = 120
+RUNS = (40, pytest.param(120, marks=pytest.mark.slow))  # of each configuration
 CONTROL = REGISTERS["control"].offset
 
 
@@ -65,11 +65,12 @@ def bursts(job: Job) -> int:
     return predict(job.geometry, job.epochs, job.snapshots).beats // 16 + 1
 
 
+@pytest.mark.parametrize("runs", RUNS)
 @pytest.mark.parametrize("happening", ["abort", "reset"])
-def test_interrupted_at_any_cycle(bench, seed, happening):
+def test_interrupted_at_any_cycle(bench, seed, happening, runs):
     rng = np.random.default_rng(seed)
     ended = []
-    for _ in range(RUNS):
+    for _ in range(runs):
         job = small_job(rng, variant := bench.variant(rng))
         device = bench.rtl[variant]
         device.disturb(Disturbance.arbitrary(int(rng.integers(1 << 31))) if rng.integers(2) else Disturbance())
@@ -86,13 +87,14 @@ def test_interrupted_at_any_cycle(bench, seed, happening):
     assert set(ended) <= {ErrorCode.NONE, ErrorCode.ABORTED, None}
 
 
+@pytest.mark.parametrize("runs", RUNS)
 @pytest.mark.parametrize("error", ["slave", "decode"])
 @pytest.mark.parametrize("side", ["read", "write"])
-def test_error_response(bench, seed, side, error):
+def test_error_response(bench, seed, side, error, runs):
     rng = np.random.default_rng(seed)
     code = ErrorCode[f"{side}_{error}".upper()]
     hits = 0
-    for _ in range(RUNS // 2):
+    for _ in range(runs // 2):
         job = small_job(rng, variant := bench.variant(rng))
         device = bench.rtl[variant]
         total = bursts(job) if side == "read" else job.epochs
@@ -107,7 +109,7 @@ def test_error_response(bench, seed, side, error):
             hits += 1
         assert device.free_bytes == free, "buffers leaked"
         assert bench.compare(job, variant) == "", "the next run is wrong"
-    assert hits > RUNS // 8
+    assert hits > runs // 8
 
 
 def test_read_outside_memory(bench, seed):
