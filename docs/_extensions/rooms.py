@@ -101,7 +101,8 @@ def skip_member(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options
     """Leave out attributes without a docstring: the Parameters or Attributes section of their class names them."""
     if what not in ("class", "exception"):
         return None
-    shown = inspect.isroutine(obj) or isinstance(obj, (type, property, enum.Enum)) or hasattr(obj, "func")
+    is_enum_member = isinstance(obj, enum.Enum) and getattr(type(obj), name, None) is obj  # else a default value
+    shown = inspect.isroutine(obj) or isinstance(obj, (type, property)) or is_enum_member or hasattr(obj, "func")
     return None if shown else True
 
 
