@@ -11,16 +11,19 @@ from bitlane.devices.emulator import EmulatorDevice
 from bitlane.training.train import passes
 
 
-def textbook(X, y, slope, *, epochs, batch, rate, decay=1.0, prox=lambda w: w, staleness=0):
+BATCH = 8
+
+
+def textbook(X, y, slope, *, epochs, rate, decay=1.0, prox=lambda w: w, staleness=0):
     """SGD in float64 on scaled columns and an intercept's feature: weights [n + 1]. slope(score, label), prox(w)."""
     v = X - X.mean(axis=0)
     v = np.column_stack([v / np.abs(v).max(axis=0), np.ones(len(X))])
     w = np.zeros(v.shape[1])
     for _ in range(epochs):
         models = [w] * (1 + staleness)  # what the batches of this epoch may read
-        for start in range(0, len(v), batch):
-            rows = slice(start, start + batch)
-            w = w - rate / batch * slope(v[rows] @ models[-1 - staleness], y[rows]) @ v[rows]
+        for start in range(0, len(v), BATCH):
+            rows = slice(start, start + BATCH)
+            w = w - rate / BATCH * slope(v[rows] @ models[-1 - staleness], y[rows]) @ v[rows]
             w = np.append(prox(w[:-1]), w[-1])
             models.append(w)
         rate *= decay
@@ -77,7 +80,7 @@ def test_margins_at_full_precision_follow_the_textbook(seed, loss, slope, stalen
         staleness=staleness,
         **options,
     )
-    expected = textbook(X, y, slope, batch=8, rate=0.5, staleness=staleness, **options)
+    expected = textbook(X, y, slope, rate=0.5, staleness=staleness, **options)
     assert scaled(run) == pytest.approx(expected, abs=0.05 if loss == "hinge" else 0.005)
     assert np.mean((X @ run.coef + run.intercept > 0) == (y > 0)) > 0.75
 
@@ -98,7 +101,7 @@ def test_class_weights_at_full_precision_follow_the_textbook(seed):
         class_weight=(0.5, 2.5),
     )
     factors = np.vectorize(weighted.get)
-    expected = textbook(X, y, lambda z, y: factors(y) * logistic(z, y), epochs=4, batch=8, rate=0.5)
+    expected = textbook(X, y, lambda z, y: factors(y) * logistic(z, y), epochs=4, rate=0.5)
     assert scaled(run) == pytest.approx(expected, abs=0.005)
 
 
@@ -123,12 +126,12 @@ def test_penalties_at_full_precision_follow_the_textbook(seed):
         return np.sign(w) * np.maximum(np.abs(w) - 0.5 * 0.02, 0)
 
     lasso = trained(X, y, precision=FULL, device=EmulatorDevice(), penalty="l1", **options)
-    expected = textbook(X, y, logistic, epochs=5, batch=8, rate=0.5, prox=soft)
+    expected = textbook(X, y, logistic, epochs=5, rate=0.5, prox=soft)
     assert scaled(lasso) == pytest.approx(expected, abs=0.005)
     zeros = expected[:-1] == 0
     assert (lasso.coef[zeros & (np.abs(lasso.weights) < 0.005)] == 0).all()
     ridge = trained(X, y, precision=FULL, device=EmulatorDevice(), penalty="l2", **options)
-    expected = textbook(X, y, logistic, epochs=5, batch=8, rate=0.5, prox=lambda w: w * (1 - 0.5 * 0.02))
+    expected = textbook(X, y, logistic, epochs=5, rate=0.5, prox=lambda w: w * (1 - 0.5 * 0.02))
     assert scaled(ridge) == pytest.approx(expected, abs=0.02)  # it shrinks now and then, by 1/64
 
 
