@@ -15,9 +15,9 @@ Where the paper is silent or contradicts itself, this implementation decides:
 5. A falling loss is rewarded: the sign of the slope in equation 2 is reversed.
 6. Losses are in units of the first loss, and times in units of the time of the first period, so that the reward does
    not depend on the units. Reward and state are clipped to +-1 and +-2.
-7. Values are discounted by 0.9. Without a discount they grow as long as the loss falls. 8. The step along the gradient
-of the network is shortened if it would overshoot (`QNetwork.move`). With a clipped reward,
-   this keeps values within about 1 / (1 - discount).
+7. Values are discounted by 0.9. Without a discount they grow as long as the loss falls.
+8. The step along the gradient of the network is shortened if it would overshoot (`QNetwork.move`). With a clipped
+   reward, this keeps values within about 1 / (1 - discount).
 9. The loss is the mean over ranks, and the time is that of the slowest rank. A period with a loss that is not finite
    changes nothing.
 """
