@@ -10,7 +10,6 @@ from bitlane.contract.precision import Precision
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.training.train import passes
 
-
 BATCH = 8
 
 
