@@ -1,4 +1,4 @@
-"""Steps of a compressor, every rank a thread."""
+"""Run steps of a compressor with each rank a thread."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ def steps(compressor, inputs, begin=0, states=None):
 
 
 def alike(averages):
-    """Whether all ranks have the same bytes."""
+    """Return whether all ranks have identical bytes."""
     return all(averages[:, 0].tobytes() == averages[:, rank].tobytes() for rank in range(averages.shape[1]))
 
 
 def integers(seed, steps, ranks, n, most=1000):
-    """Gradients whose sums float32 has exactly: float32 [steps, ranks, n]."""
+    """Return integer gradients, float32 [steps, ranks, n], whose sums float32 represents exactly."""
     return np.random.default_rng(seed).integers(-most, most + 1, (steps, ranks, n)).astype(np.float32)
 
 
 def top_mask(values, count):
-    """bool [n]: the `count` largest magnitudes that are not zero, the first of equals; float64 and a stable sort."""
+    """Return a mask, bool [n], of the `count` largest nonzero magnitudes; of ties the first, by a stable sort."""
     order = np.argsort(-np.abs(values.astype(np.float64)), kind="stable")[:count]
     mask = np.zeros(len(values), bool)
     mask[order] = values[order] != 0
@@ -66,7 +66,7 @@ def top_mask(values, count):
 
 
 def summed(vectors):
-    """Float32, in order of rank, one value after the other; then divided."""
+    """Return the mean: a float32 sum in the order of ranks, then divided."""
     total = np.zeros_like(vectors[0])
     for vector in vectors:
         total = total + vector

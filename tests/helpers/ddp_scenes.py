@@ -1,4 +1,4 @@
-"""What two ranks do in `test_hook.py`: scenes with real processes and DDP, each of which returns what is compared."""
+"""Scenes of `test_hook.py`: two ranks run them in real processes with DDP, and return the values to compare."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ def batch(rank, step, rows=4):
 
 
 def local_gradients(model, inputs, **options):
-    """Each rank's gradients without DDP, zeros where it has none: [rank][parameter]."""
+    """Return the gradients of each rank without DDP, zeros for unused parameters: [rank][parameter]."""
     found = []
     for each in inputs:
-        twin = copy.deepcopy(model)
+        replica = copy.deepcopy(model)
         for x in each:
-            twin(x, **options).square().sum().backward()
-        found.append([torch.zeros_like(p) if p.grad is None else p.grad for p in twin.parameters()])
+            replica(x, **options).square().sum().backward()
+        found.append([torch.zeros_like(p) if p.grad is None else p.grad for p in replica.parameters()])
     return found
 
 
 def expected(model, inputs, **options):
-    """The mean of all ranks' gradients by hand, in each parameter's type."""
+    """Return the mean of the gradients of all ranks, computed by hand, in the type of each parameter."""
     columns = zip(*local_gradients(model, inputs, **options), strict=True)
     return [mean(column).to(column[0].dtype) for column in columns]
 
@@ -78,7 +78,7 @@ def same(found, wanted):
 
 
 def mean(vectors):
-    """A sum in float32, in order of rank, divided by their number."""
+    """Return the mean: a sum in float32 in the order of ranks, times the reciprocal of their number."""
     total = torch.zeros_like(vectors[0], dtype=torch.float32)
     for vector in vectors:
         total = total + vector.float()
@@ -90,8 +90,8 @@ def gradients(model):
 
 
 def mixed_types(rank):
-    """Three steps; is each gradient the mean by hand, to the bit?"""
-    answers = []
+    """Return, for three steps with several options, whether each gradient is bit-identical to the mean by hand."""
+    equal = []
     for options in ({}, {"gradient_as_bucket_view": True}, {"static_graph": True}, {"bucket_cap_mb": 1e-4}):
         model = build(AllUsed)
         reference = copy.deepcopy(model)
@@ -99,44 +99,44 @@ def mixed_types(rank):
         for step in range(3):
             ddp.zero_grad()
             ddp(batch(rank, step)).square().sum().backward()
-            answers.append(same(gradients(model), expected(reference, [[batch(r, step)] for r in range(RANKS)])))
-    return answers
+            equal.append(same(gradients(model), expected(reference, [[batch(r, step)] for r in range(RANKS)])))
+    return equal
 
 
 def accumulation(rank):
-    """Two passes without synchronisation, then one with it, twice over."""
+    """Run two passes without synchronization and one with it, twice."""
     model = build(AllUsed)
     reference = copy.deepcopy(model)
     ddp, compression = wrapped(model)
-    answers = []
+    equal = []
     for step in range(2):
         ddp.zero_grad()
         for part in range(3):
             with ddp.no_sync() if part < 2 else nullcontext():
                 ddp(batch(rank, 3 * step + part)).square().sum().backward()
         inputs = [[batch(r, 3 * step + part) for part in range(3)] for r in range(RANKS)]
-        answers.append(same(gradients(model), expected(reference, inputs)))
-    return answers, compression.stats.steps
+        equal.append(same(gradients(model), expected(reference, inputs)))
+    return equal, compression.stats.steps
 
 
 def unused(rank):
-    """One rank uses a layer that the other does not, then both leave it out."""
+    """Use a layer on one rank only, then on the other only, then on none."""
     model = build(Mixed)
     reference = copy.deepcopy(model)
     ddp, _ = wrapped(model, find_unused_parameters=True)
-    answers = []
+    equal = []
     for uses in ((True, False), (False, True), (False, False)):
         ddp.zero_grad()
         ddp(batch(rank, 0), use_low=uses[rank]).square().sum().backward()
         local = [local_gradients(reference, [[batch(r, 0)]], use_low=uses[r])[0] for r in range(RANKS)]
         wanted = [mean(column).to(column[0].dtype) for column in zip(*local, strict=True)]
         found = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
-        answers.append(same(found, wanted))
-    return answers
+        equal.append(same(found, wanted))
+    return equal
 
 
 def uneven(rank):
-    """One rank has three batches and the other one: those that are missing count as zeros."""
+    """Train with one batch on rank 0 and three on rank 1: missing batches count as zeros."""
     model = build(AllUsed)
     reference = copy.deepcopy(model)
     ddp, compression = wrapped(model)
@@ -171,8 +171,8 @@ def trained(rank, steps, compressor, first_without_sync=False, **options):
 
 
 def bucket_sizes(rank):
-    """Parameters after six steps with four cuts: buckets are rebuilt after the first step, in the order of use."""
-    compressor = QSGD(bits=3)  # rounds at random: what a value is drawn depends on its place
+    """Return whether four bucket sizes give the same parameters; DDP rebuilds its buckets after the first step."""
+    compressor = QSGD(bits=3)  # stochastic rounding, so the draw of a value depends on its index
     one, _ = trained(rank, 6, compressor, bucket_cap_mb=25)
     return [
         torch.equal(one, trained(rank, 6, compressor, **options)[0])
@@ -186,7 +186,7 @@ def bucket_sizes(rank):
 
 
 def resumed(rank):
-    """Five steps in one go, and five with a new process's objects after the second: the same parameters?"""
+    """Return whether five steps with new objects after the second give the parameters of an uninterrupted run."""
     compressor = QSGD(bits=2, error_feedback=True)
     whole, compression = trained(rank, 5, compressor)
     model = build(AllUsed)
@@ -212,7 +212,7 @@ def stats(rank):
     return vars(stats), stats.ratio, stats.density, stats.total.ratio
 
 
-def said(work):
+def error_text(work):
     try:
         work()
     except BitlaneError as error:
@@ -222,29 +222,29 @@ def said(work):
 
 def backward(model, x):
     ddp, _ = wrapped(model)
-    return said(lambda: ddp(x).sum().backward())
+    return error_text(lambda: ddp(x).sum().backward())
 
 
 def refusals(rank):
-    """What is not compressed: the errors of all ranks, and whether the next model is any the worse for it."""
+    """Return the errors for unsupported gradients, and the result of a supported model after them."""
     double = backward(nn.Linear(5, 2).double(), torch.ones(1, 5).double())
     sparse = backward(nn.Embedding(4, 2, sparse=True), torch.tensor([rank]))
     return double, sparse, backward(nn.Linear(5, 2), torch.ones(1, 5))
 
 
 def fsdp(rank):
-    """FSDP2's hook gets what has already been averaged."""
+    """Return the error for FSDP2, whose hook gets gradients that have already been averaged."""
     from torch.distributed.fsdp import fully_shard
 
     model = fully_shard(nn.Linear(8, 8))
     compression = DDPCompression(Uncompressed())
     model.set_all_reduce_hook(compression.hook)
-    return said(lambda: model(torch.ones(2, 8)).sum().backward())
+    return error_text(lambda: model(torch.ones(2, 8)).sum().backward())
 
 
 SCENES = (mixed_types, accumulation, unused, uneven, bucket_sizes, resumed, stats, refusals, fsdp)
 
 
 def play(report):
-    """All scenes, one after the other: what each returns, or its error."""
+    """Run all scenes, and return their results by name."""
     return {scene.__name__: scene(dist.get_rank()) for scene in SCENES}

@@ -1,4 +1,4 @@
-"""A training of several models at once that is killed, in `test_resume.py`."""
+"""A training of several models at once, which `test_resume.py` kills and resumes."""
 
 from __future__ import annotations
 
@@ -39,41 +39,41 @@ class Trained:
 
 
 def train(report, folder: Path, victim: int | None, at: int, moment: str):
-    """All steps that are left; all models' parameters in the end. The victim kills itself in step `at`, if any."""
+    """Train from the latest checkpoint; return its step and the final parameters. The victim dies in step `at`."""
     rank = dist.get_rank()
-    crew = [Trained(text) for text in COMPRESSORS]
-    begun = resume(folder, crew, rank)
-    for step in range(begun, STEPS):
-        doomed = rank == victim and step == at
-        if doomed and moment == "backward":
-            crew[-1].model[0].weight.register_hook(lambda gradient: die())
-        if doomed and moment == "between":
+    models = [Trained(text) for text in COMPRESSORS]
+    first_step = resume(folder, models, rank)
+    for step in range(first_step, STEPS):
+        dies = rank == victim and step == at
+        if dies and moment == "backward":
+            models[-1].model[0].weight.register_hook(lambda gradient: die())
+        if dies and moment == "between":
             die()
         x = torch.randn(8, 20, generator=torch.Generator().manual_seed(100 * step + rank))
-        began = time.monotonic()
+        start = time.monotonic()
         try:
-            for each in crew:
+            for each in models:
                 each.step(x)
         except Exception as error:
-            (folder / f"error-{rank}.txt").write_text(f"{type(error).__name__} {time.monotonic() - began:.1f}")
+            (folder / f"error-{rank}.txt").write_text(f"{type(error).__name__} {time.monotonic() - start:.1f}")
             raise
         if (step + 1) % EVERY == 0:
-            if doomed and moment == "saving":
+            if dies and moment == "saving":
                 checkpoints._write = lambda value, path: die()
-            shared = {"step": step + 1, "models": [each.model.state_dict() for each in crew]}
-            shared["optimizers"] = [each.optimizer.state_dict() for each in crew]
-            checkpoints.save(folder, step + 1, [each.compression.state_dict() for each in crew], shared)
-    return begun, torch.cat([p.detach().flatten() for each in crew for p in each.model.parameters()])
+            shared = {"step": step + 1, "models": [each.model.state_dict() for each in models]}
+            shared["optimizers"] = [each.optimizer.state_dict() for each in models]
+            checkpoints.save(folder, step + 1, [each.compression.state_dict() for each in models], shared)
+    return first_step, torch.cat([p.detach().flatten() for each in models for p in each.model.parameters()])
 
 
-def resume(folder, crew, rank):
+def resume(folder, models, rank):
     try:
-        checkpoint = checkpoints.latest(folder)
+        checkpoint = checkpoints.latest_checkpoint(folder)
     except DataError:
         return 0
-    shared = checkpoints.shared(checkpoint)
-    states = checkpoints.own(checkpoint, rank)
-    for each, model, optimizer, state in zip(crew, shared["models"], shared["optimizers"], states, strict=True):
+    shared = checkpoints.load_shared(checkpoint)
+    states = checkpoints.load_rank(checkpoint, rank)
+    for each, model, optimizer, state in zip(models, shared["models"], shared["optimizers"], states, strict=True):
         each.model.load_state_dict(model)
         each.optimizer.load_state_dict(optimizer)
         each.compression.load_state_dict(state)

@@ -1,4 +1,4 @@
-"""A paper that makes three claims up."""
+"""A fictitious paper with three claims."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def claim(name: str, verdict: Verdict = Verdict.HELD) -> Claim:
         verdict=verdict,
         reason=f"{name} is 1.",
         differs=(f"{name} is other.", "so is all."),
-        draw=lambda figure: figure.subplots().plot([0, 1]),
+        plot=lambda figure: figure.subplots().plot([0, 1]),
     )
 
 

@@ -1,4 +1,4 @@
-"""What the tests of policies share: steps, and the exchange of a rank without others."""
+"""Helpers of the tests of policies: observations, and the exchange of a single rank."""
 
 from __future__ import annotations
 

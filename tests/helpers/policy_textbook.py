@@ -1,4 +1,4 @@
-"""MQGrad once more, in plain loops, from the paper's algorithm 2 and the decisions that the module lists."""
+"""A second implementation of MQGrad in plain loops, from algorithm 2 and the decisions that the module lists."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 class Textbook:
-    """Values, choices and weights as lists. `explored` says for each decision whether it explores."""
+    """Values, choices and weights as lists. `explored` has a flag for each decision."""
 
     def __init__(self, weights, explored, choices, alpha, scale, discount, eta):
         self.inward = [list(row) for row in weights["into_hidden"]]
@@ -29,7 +29,7 @@ class Textbook:
         return [max(total + bias, 0.0) for total, bias in zip(sums, self.inward_bias, strict=True)]
 
     def period(self, number, losses, seconds):
-        """The bits of the next period."""
+        """Return the bits of the next period."""
         if self.unit is None:
             self.smoothed, self.unit, self.first_time = losses[0], abs(losses[0]), seconds
         smoothed = []

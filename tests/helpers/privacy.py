@@ -1,4 +1,4 @@
-"""Images that nobody has to fetch, and a network that is attacked in no time."""
+"""Synthetic images, and a small network for fast attacks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def victim(seed):
 
 
 def blobs(seed):
-    """float32 [3, 1, 12, 12], in [-1, 1]: an image a class, each of two bright spots."""
+    """Return float32 [3, 1, 12, 12] in [-1, 1]: one image per class, each with two bright spots."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[: PIXELS.side, : PIXELS.side]
     images = np.zeros((len(CLASSES), 1, PIXELS.side, PIXELS.side))

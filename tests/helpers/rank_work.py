@@ -1,4 +1,4 @@
-"""What the processes of `test_launch.py` and `test_sockets.py` do."""
+"""The work of the processes of `test_launch.py` and `test_sockets.py`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bitlane.errors import DataError
 
 
 def numbers(report, factor):
-    """Every rank's number times `factor`, as a sum over ranks tells it."""
+    """Report once, and return the rank, the number of ranks and a sum over ranks."""
     report(("at work", factor))
     total = torch.tensor([dist.get_rank() * factor])
     dist.all_reduce(total)
@@ -47,7 +47,7 @@ def endless(report, started):
 
 
 def sends(report, sizes):
-    """Bytes that the kernel counts for exchanges, beside those that the transport counts; rank r sends r + 1 sizes."""
+    """Return the bytes of exchanges, counted by the kernel and by the transport; rank r sends (r + 1) * size."""
     transport = TorchTransport()
     counted, rank = [], dist.get_rank()
     for size in sizes:

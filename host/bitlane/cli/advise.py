@@ -34,9 +34,9 @@ def _run(arguments: argparse.Namespace) -> None:
     from bitlane.compress import advise
     from bitlane.compress.collectives import emulated_links
 
-    layout, compute = advise.model_of(arguments.network, arguments.parameters)
+    layout, compute = advise.measure_model(arguments.network, arguments.parameters)
     compute = compute if arguments.compute is None else arguments.compute
-    model = emulated_links.parse_link(arguments.link) if arguments.link else advise.loopback(arguments.ranks)
+    model = emulated_links.parse_link(arguments.link) if arguments.link else advise.measure_loopback(arguments.ranks)
     print(advise.advice_text(advise.advise(layout, compute, model, arguments.ranks)))
 
 

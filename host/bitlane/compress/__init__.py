@@ -1,7 +1,6 @@
 """Gradient compression for distributed training: codecs on numpy arrays, and compressors for `torch.distributed`.
 
-The compressors need torch (the `torch` extra); `linear`, `sign`, `wire` and the other codecs, and the bit
-policies, need numpy alone.
+The compressors need torch (the `torch` extra). The codecs and the bit policies need only numpy.
 """
 
 from __future__ import annotations

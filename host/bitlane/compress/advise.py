@@ -1,11 +1,13 @@
-"""Which compressor a model and a link call for, or none: `bitlane advise`.
+"""Recommend a compressor for a model and a link: `bitlane advise`.
 
-A step is computing, coding and sending. Coding is measured on this machine; sending is what the link's model says of
-the rounds and bytes that the compressor really has. Nothing overlaps: as `hook.py` averages, after the backward pass.
+The time of a step is the sum of computing, coding and sending. Coding is measured on this machine. Sending follows from
+the alpha-beta cost model and the compressor's rounds and bytes. Nothing overlaps, because `DDPCompression` averages
+after the backward pass.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,21 +27,33 @@ from .registry import parse_compressor
 from .training.experiment import layout_of
 from .training.networks import network
 
-# Those that change the gradient least come first: "none" is ring all-reduce in float32.
+LOG = logging.getLogger(__name__)
+# Ordered by how little they change the gradient. "none" is ring all-reduce in float32.
 CANDIDATES = (
     *("none", "qsgd:bits=8", "qsgd:bits=4,error_feedback=True", "qsgd:bits=2,error_feedback=True", "efsign"),
     *("powersgd:rank=4", "lqsgd:rank=4", "lqsgd:rank=1"),
 )
-ENOUGH = 1.1  # of the quickest step: what is gained beyond is not worth a coarser gradient
-CHANNELS, SIDE, BATCH = 3, 32, 32  # of the images that a named network is given
+NEAR_FASTEST = 1.1  # a candidate within this factor of the shortest step is fast enough
+CHANNELS, SIDE, BATCH = 3, 32, 32  # the images for which a named network is measured
 MEASURED_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
 class Advice:
-    """Of each candidate, what a step costs; and which is advised.
+    """The predicted step of each candidate, and the recommendation.
 
-    compute: seconds of a step's computing. chosen: the place of the first that is quick enough.
+    Attributes
+    ----------
+    names : sequence of str
+        The candidates, ordered by how little they change the gradient.
+    costs : sequence of StepCosts
+        The cost of coding and sending for each candidate.
+    compute : float
+        Computing time of a step, in seconds.
+    model : AlphaBetaModel
+        The link.
+    ranks : int
+        Number of ranks.
     """
 
     names: Sequence[str]
@@ -48,38 +62,79 @@ class Advice:
     model: AlphaBetaModel
     ranks: int
 
-    def seconds(self, place: int) -> float:
-        """Of a step with a candidate, as predicted."""
-        return self.compute + self.costs[place].codec + self.costs[place].link_seconds(self.model)
+    def step_seconds(self, index: int) -> float:
+        """Return the predicted seconds of a step with candidate `index`."""
+        return self.compute + self.costs[index].codec + self.costs[index].link_seconds(self.model)
 
     @property
     def chosen(self) -> int:
-        steps = [self.seconds(place) for place in range(len(self.names))]
-        return next(place for place, step in enumerate(steps) if step <= ENOUGH * min(steps))
+        """The index of the recommendation: the first candidate within 10 % of the shortest step."""
+        steps = [self.step_seconds(index) for index in range(len(self.names))]
+        return next(index for index, step in enumerate(steps) if step <= NEAR_FASTEST * min(steps))
 
 
 def advise(
     layout: Layout, compute: float, model: AlphaBetaModel, ranks: int, names: Sequence[str] = CANDIDATES
 ) -> Advice:
-    """Measure the candidates' coding with such parameters; `compute` seconds a step."""
+    """Measure the coding time of each candidate, and predict its step.
+
+    Parameters
+    ----------
+    layout : Layout
+        The parameters of the model; `layout_of` makes it.
+    compute : float
+        Computing time of a step without compression, in seconds.
+    model : AlphaBetaModel
+        The link between the ranks.
+    ranks : int
+        Number of ranks.
+    names : sequence of str, default: CANDIDATES
+        Compressors as `parse_compressor` takes them, ordered by how little they change the gradient.
+
+    Returns
+    -------
+    Advice
+        The predictions; `advice_text` formats them.
+
+    Examples
+    --------
+    >>> from bitlane.compress.advise import advice_text, advise
+    >>> from bitlane.compress.collectives.emulated_links import parse_link
+    >>> from bitlane.compress.compressor import ParameterSpan
+    >>> advice = advise([ParameterSpan(0, (1000, 1000))], 0.010, parse_link("100mbit"), ranks=4)
+    >>> print(advice_text(advice))  # doctest: +SKIP
+    """
     compressors = [None if name == "none" else parse_compressor(name) for name in names]
     costs = [measure_step_costs(compressor, layout, ranks, model) for compressor in compressors]
     return Advice(names, costs, compute, model, ranks)
 
 
-def model_of(name: str | None, parameters: int | None) -> tuple[Layout, float]:
-    """Parameters and computing of a named network, or of one matrix of so many values, whose computing counts as 0."""
+def measure_model(name: str | None, parameters: int | None) -> tuple[Layout, float]:
+    """Return the layout of a model and its computing time per step, in seconds.
+
+    Parameters
+    ----------
+    name : str or None
+        A network of `networks.NETWORKS`; its computing time is measured.
+    parameters : int or None
+        Without a name: the values of one square matrix, whose computing time counts as 0.
+
+    Raises
+    ------
+    DataError
+        If there is neither a name nor a positive number of parameters, or if the network is unknown.
+    """
     if name is not None:
         layout = layout_of(list(network(name, CHANNELS, SIDE, 0).parameters()))
         return layout, compute_seconds(name, CHANNELS, SIDE, BATCH)
     if parameters is None or parameters < 1:
-        raise DataError(f"--parameters {parameters}: give 1 or more, or a --network")
+        raise DataError(f"--parameters must be 1 or more; got {parameters}. Or give a --network")
     rows = max(1, round(parameters**0.5))
     return [ParameterSpan(0, (rows, max(1, parameters // rows)))], 0.0
 
 
 def measure_link(transport: Transport) -> AlphaBetaModel:
-    """Latency and bandwidth between the ranks: the medians of exchanges of 8 bytes, and of 4 MiB, with each other."""
+    """Measure latency and bandwidth between the ranks: medians over exchanges of 8 bytes and of 4 MiB."""
     latency = _exchange_seconds(transport, 8, 30)
     seconds = max(_exchange_seconds(transport, MEASURED_BYTES, 5) - latency, 1e-9)
     return AlphaBetaModel(latency, (transport.size - 1) * MEASURED_BYTES / seconds)
@@ -89,16 +144,17 @@ def _exchange_seconds(transport: Transport, count: int, rounds: int) -> float:
     parts = [torch.zeros(count, dtype=torch.uint8)] * transport.size
     seconds = []
     for _ in range(rounds):
-        began = time.perf_counter()
+        start = time.perf_counter()
         transport.exchange(parts, [count] * transport.size)
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.perf_counter() - start)
     return median(seconds)
 
 
-def loopback(ranks: int) -> AlphaBetaModel:
-    """The link between so many processes of this machine."""
+def measure_loopback(ranks: int) -> AlphaBetaModel:
+    """Measure the link between `ranks` processes of this machine; raise DataError for fewer than 2."""
     if ranks < 2:
-        raise DataError(f"--ranks {ranks}: a link is between two or more")
+        raise DataError(f"--ranks must be 2 or more to measure a link; got {ranks}")
+    LOG.info("measuring the link between %d processes of this machine", ranks)
     return launch(_measure, ranks, timeout=120.0)[0]  # type: ignore[no-any-return]
 
 
@@ -107,28 +163,30 @@ def _measure(_: Report) -> AlphaBetaModel:
 
 
 def advice_text(advice: Advice) -> str:
-    """A table of predictions, and a sentence that says what to use and why."""
-    steps = [advice.seconds(place) for place in range(len(advice.names))]
-    cells = [["compressor", "MB sent", "coding ms", "sending ms", "step ms", "quicker"]]
+    """Format the predictions as a table, followed by the recommendation and its reason."""
+    steps = [advice.step_seconds(index) for index in range(len(advice.names))]
+    cells = [["compressor", "MB sent", "coding ms", "sending ms", "step ms", "speed-up"]]
     for name, costs, step in zip(advice.names, advice.costs, steps, strict=True):
         sending = costs.link_seconds(advice.model)
         numbers = (f"{costs.sent / 1e6:.2f}", f"{costs.codec * 1e3:.2f}", f"{sending * 1e3:.2f}", f"{step * 1e3:.2f}")
         cells.append([name, *numbers, f"{steps[0] / step:.2f}"])
     link = f"{advice.model.bandwidth * 8e-6:,.0f} Mb/s, latency {advice.model.latency * 1e6:,.0f} microseconds"
-    head = f"{advice.ranks} ranks, {link}; computing {advice.compute * 1e3:.2f} ms a step (predicted, nothing overlaps)"
-    return "\n".join([head, "", align_columns(cells, left=1), "", _sentence(advice, steps)])
+    title = (
+        f"{advice.ranks} ranks, {link}; computing {advice.compute * 1e3:.2f} ms a step (predicted, nothing overlaps)"
+    )
+    return "\n".join([title, "", align_columns(cells, left=1), "", _recommendation(advice, steps)])
 
 
-def _sentence(advice: Advice, steps: Sequence[float]) -> str:
-    place, quickest = advice.chosen, min(range(len(steps)), key=steps.__getitem__)
+def _recommendation(advice: Advice, steps: Sequence[float]) -> str:
+    chosen, fastest = advice.chosen, min(range(len(steps)), key=steps.__getitem__)
     share = advice.costs[0].link_seconds(advice.model) / steps[0]
     why = f"sending float32 is {share:.0%} of a step"
-    if place == 0:
-        gain = steps[0] / steps[quickest]
-        return f"Use none: {why}, and the best compressor would make a step {gain:.2f} times quicker."
-    close = "" if place == quickest else f", within {ENOUGH - 1:.0%} of the quickest, {advice.names[quickest]},"
-    gain = steps[0] / steps[place]
+    if chosen == 0:
+        gain = steps[0] / steps[fastest]
+        return f"Use none: {why}, and the best compressor would make a step only {gain:.2f} times faster."
+    near = "" if chosen == fastest else f", within {NEAR_FASTEST - 1:.0%} of the fastest, {advice.names[fastest]}"
+    gain = steps[0] / steps[chosen]
     return (
-        f"Use {advice.names[place]}: {why}; with it a step is {gain:.2f} times quicker{close} and no other as quick "
-        "changes the gradient less."
+        f"Use {advice.names[chosen]}: {why}; it makes a step {gain:.2f} times faster{near}. Of the compressors that "
+        "are this fast it changes the gradient least."
     )

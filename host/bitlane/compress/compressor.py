@@ -1,4 +1,4 @@
-"""What a compressor is: settings that a user writes down, and the reducer that a rank makes of them."""
+"""The protocols of gradient compression: a compressor (settings) and its reducer (the state of one rank)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,22 @@ SavedState = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ParameterSpan:
-    """A parameter's place in the vector of all gradients: values `begin` to `end`, the latter excluded."""
+    """The span of a parameter in the gradient vector: values `begin` to `end`, excluding `end`.
+
+    Attributes
+    ----------
+    begin : int
+        Index of the first value.
+    shape : tuple of int
+        Shape of the parameter.
+    """
 
     begin: int
     shape: tuple[int, ...]
 
     @property
     def end(self) -> int:
+        """Index after the last value."""
         return self.begin + prod(self.shape)
 
 
@@ -35,66 +44,87 @@ Layout = Sequence[ParameterSpan]
 
 
 class Reducer(Protocol):
-    """A rank's side of a compressor: what it keeps from step to step, and the average of a step.
+    """The state of a compressor on one rank, and its average of a step.
 
     Attributes
     ----------
-    bits: bits a value of the next step; what a bit policy sets. 0 where a codec has no such thing.
+    bits : int
+        Bits per value in the next step; set by the bit policy. 0 if the codec has no bit width.
     """
 
     bits: int
 
     def average(self, vector: Tensor, step: int) -> None:
-        """Make `vector`, this rank's gradient float32 [n], the average that every rank applies: the same bytes on all.
+        """Average the gradients of all ranks, in place. All ranks call it in the same step.
 
-        Every rank calls it for the same step. The vector is finite.
+        Parameters
+        ----------
+        vector : Tensor, float32 [n]
+            The finite gradient of this rank. On return, the average: identical bytes on all ranks.
+        step : int
+            Number of the step, from 0.
         """
         ...
 
     def residual(self) -> Tensor | None:
-        """float32 [n]: what this rank keeps back for later, in units of its gradient; None where that means nothing.
+        """Return the residual of this rank, float32 [n], in units of its gradient; None without error feedback.
 
-        In every step, summed over ranks: gradients + kept before = ranks * average + kept after.
+        In every step, summed over ranks: gradients + residuals before = ranks * average + residuals after.
         """
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that a step depends on and leaves behind, as tensors, numbers and text; copies."""
+        """Return a copy of the state that the next step depends on, as tensors, numbers and text."""
         ...
 
     def load_state_dict(self, state: SavedState) -> None:
-        """Go on from what `state_dict` gave; DataError where it is not this compressor's, or of other shapes."""
+        """Restore a state of `state_dict`; raise DataError if it is from another compressor or has other shapes."""
         ...
 
-    def reshard(self, states: Sequence[SavedState], kept: Tensor | None) -> None:
-        """Go on from a run with another number of ranks, nothing kept back yet by this one.
+    def reshard(self, states: Sequence[SavedState], residual: Tensor | None) -> None:
+        """Continue a run that had another number of ranks. This reducer has made no step yet.
 
-        states: those of all its ranks, in order, for what does not depend on their number (a warm start, a threshold).
-        kept: float32 [n], what `kept` has to give from now on; None where that means nothing.
+        Parameters
+        ----------
+        states : sequence of SavedState
+            The states of all old ranks, in order. They hold what does not depend on the number of ranks, such as a
+            warm start or a threshold.
+        residual : Tensor, float32 [n], or None
+            The new residual of this rank; None without error feedback.
         """
         ...
 
 
 class Compressor(Protocol):
-    """Settings, as a frozen dataclass whose repr says them all: ranks compare it.
-
-    Attributes
-    ----------
-    codec: what the header of a step names.
-    policy: chooses the reducer's bits before each step; None for a compressor without bits.
-    """
+    """The settings of a compressor: a frozen dataclass. Ranks compare its repr, so it includes every setting."""
 
     @property
-    def codec(self) -> CodecId: ...
+    def codec(self) -> CodecId:
+        """The codec in the header of each step."""
+        ...
 
     @property
-    def policy(self) -> BitPolicy | None: ...
+    def policy(self) -> BitPolicy | None:
+        """The policy that sets the bits of the reducer before each step; None if the codec has no bit width."""
+        ...
 
     def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> Reducer:
-        """A rank's reducer for a model with such parameters, nothing kept back yet."""
+        """Return a new reducer for one rank.
+
+        Parameters
+        ----------
+        layout : Layout
+            The parameters of the model.
+        link : Link
+            The connection to the other ranks.
+        model : AlphaBetaModel
+            The cost model that chooses the collective.
+        device : torch.device
+            The device of the gradients.
+        """
         ...
 
 
 def vector_length(layout: Layout) -> int:
-    """Values in the vector."""
+    """Return the number of values in the gradient vector."""
     return layout[-1].end if layout else 0

@@ -1,4 +1,4 @@
-"""What a step costs: computing, coding, sending. Coding is measured on this machine, sending follows from the link."""
+"""The cost of a step. Computing and coding are measured on this machine; sending follows from the cost model."""
 
 from __future__ import annotations
 
@@ -17,19 +17,25 @@ from .collectives.link import Link
 from .compressor import Compressor, Layout, vector_length
 from .training.networks import CLASSES, network
 
-Timer = Callable[[], float]  # time.perf_counter, or time.process_time on a machine with other work, and one thread
+Timer = Callable[[], float]  # time.perf_counter; or time.process_time with one thread on a busy machine
 
-WARM = 2  # steps that are not counted: memory is allocated, and code compiled
+WARMUP_STEPS = 2  # not counted: they allocate memory and compile code
 
 
 @dataclass(frozen=True)
 class StepCosts:
-    """Of a compressor's step, for one rank.
+    """The cost of one step of a compressor, for one rank.
 
     Attributes
     ----------
-    codec: seconds of coding, adding and decoding.
-    rounds: exchanges. bytes: the most that goes in or out in each, summed up. sent: bytes to other ranks.
+    codec : float
+        Seconds of encoding, adding and decoding.
+    rounds : int
+        Number of exchanges.
+    bytes : int
+        Bytes that determine the duration: in each round the larger of incoming and outgoing, summed over rounds.
+    sent : int
+        Bytes sent to other ranks.
     """
 
     codec: float
@@ -38,12 +44,12 @@ class StepCosts:
     sent: int
 
     def link_seconds(self, model: AlphaBetaModel) -> float:
-        """Of sending, on links like `model`."""
+        """Return the predicted seconds of sending on a link."""
         return self.rounds * model.latency + self.bytes / model.bandwidth
 
 
 class EchoTransport:
-    """A rank without others: whatever it hears is what it would say in their place. For time and bytes, not values."""
+    """A transport without other ranks: it receives its own bytes, or zeros. Only times and byte counts are valid."""
 
     def __init__(self, size: int):
         self.rank, self.size, self.device, self.sent = 0, size, torch.device("cpu"), 0
@@ -58,7 +64,7 @@ class EchoTransport:
         return [own if len(own) == length else torch.zeros(length, dtype=torch.uint8) for length in lengths]
 
     def abort(self) -> None:
-        """Nobody waits for it."""
+        """Do nothing: no other rank waits."""
 
 
 def measure_step_costs(
@@ -69,9 +75,27 @@ def measure_step_costs(
     clock: Timer = time.perf_counter,
     steps: int = 5,
 ) -> StepCosts:
-    """Of one of `ranks` ranks, as links like `model` have it average; the median of some steps.
+    """Measure the cost of a step on one of `ranks` ranks.
 
-    None: the average in float32 by a ring, whose additions are not counted.
+    Parameters
+    ----------
+    compressor : Compressor or None
+        None is ring all-reduce in float32, with no time for its additions.
+    layout : Layout
+        The parameters of the model.
+    ranks : int
+        Number of ranks.
+    model : AlphaBetaModel
+        The cost model that chooses the collective.
+    clock : Timer, default: time.perf_counter
+        The clock, in seconds.
+    steps : int, default: 5
+        Measured steps, whose median is returned.
+
+    Returns
+    -------
+    StepCosts
+        The cost of a step.
     """
     count = vector_length(layout)
     if compressor is None:
@@ -82,30 +106,44 @@ def measure_step_costs(
     reducer = compressor.reducer(layout, link, model, torch.device("cpu"))
     gradient = torch.randn(count, generator=torch.Generator().manual_seed(0))
     seconds = []
-    for step in range(WARM + steps):
+    for step in range(WARMUP_STEPS + steps):
         vector = gradient.clone()
         transport.sent = transport.rounds = transport.bytes = 0
-        began = clock()
+        start = clock()
         link.handshake(Header(compressor.codec, reducer.bits, count, 0, step=step))
         reducer.average(vector, step)
-        seconds.append(clock() - began)
-    return StepCosts(median(seconds[WARM:]), transport.rounds, transport.bytes, transport.sent)
+        seconds.append(clock() - start)
+    return StepCosts(median(seconds[WARMUP_STEPS:]), transport.rounds, transport.bytes, transport.sent)
 
 
 def compute_seconds(
     name: str, channels: int, side: int, batch: int, clock: Timer = time.perf_counter, steps: int = 7
 ) -> float:
-    """Of a forward and a backward pass and a step of SGD with a network of `networks.NETWORKS`; the median."""
+    """Measure the computing time of a training step, in seconds: forward pass, backward pass and SGD update.
+
+    Parameters
+    ----------
+    name : str
+        A network of `networks.NETWORKS`.
+    channels, side : int
+        Shape of an image: [channels, side, side].
+    batch : int
+        Images per step.
+    clock : Timer, default: time.perf_counter
+        The clock, in seconds.
+    steps : int, default: 7
+        Measured steps, whose median is returned.
+    """
     model = network(name, channels, side, 0)
     optimizer = torch.optim.SGD(model.parameters(), 0.0, 0.9)
     pixels = torch.randn(batch, channels, side, side, generator=torch.Generator().manual_seed(0))
     classes = torch.arange(batch) % CLASSES
 
     seconds = []
-    for _ in range(WARM + steps):
-        began = clock()
+    for _ in range(WARMUP_STEPS + steps):
+        start = clock()
         optimizer.zero_grad()
         cross_entropy(model(pixels), classes).backward()
         optimizer.step()
-        seconds.append(clock() - began)
-    return median(seconds[WARM:])
+        seconds.append(clock() - start)
+    return median(seconds[WARMUP_STEPS:])

@@ -1,4 +1,4 @@
-"""Compressors by name, as the command line and studies of all of them have them."""
+"""Compressors by name, for the command line and the studies."""
 
 from __future__ import annotations
 
@@ -28,17 +28,31 @@ EXAMPLES = (
     *("none", "qsgd:bits=8", "qsgd:bits=4,error_feedback=True", "qsgd:bits=2,error_feedback=True", "qsgd:bits=mqgrad"),
     *("terngrad", "efsign", "topk:density=0.05", "dgc:density=0.05", "micro:density=0.05", "powersgd:rank=8"),
     "lqsgd:rank=32",
-)  # every compressor, and those widths whose volume is promised
+)  # every compressor, with the bit widths whose volume is guaranteed
 
 
 def parse_compressor(text: str) -> Compressor:
-    """The compressor that `text` names: `lqsgd`, or with settings `lqsgd:rank=2,bits=4`; a policy as `bits=mqgrad`.
+    """Return the compressor with a name and settings.
 
-    Raises DataError for a name or a setting that there is not, and as the compressor does for a bad value.
+    Parameters
+    ----------
+    text : str
+        A name, optionally with settings: `lqsgd`, `lqsgd:rank=2,bits=4`, `qsgd:bits=mqgrad` (a bit policy).
+
+    Raises
+    ------
+    DataError
+        If the name or a setting is unknown, or if the compressor rejects a value.
+
+    Examples
+    --------
+    >>> from bitlane.compress.registry import parse_compressor
+    >>> parse_compressor("qsgd:bits=4,error_feedback=True").bits
+    4
     """
     name, _, settings = text.partition(":")
     if name not in _NAMES:
-        raise DataError(f"no compressor named {name!r}: choose one of {', '.join(_NAMES)}")
+        raise DataError(f"unknown compressor {name!r}: choose one of {', '.join(_NAMES)}")
     made: Compressor = _NAMES[name](**dict(_setting(name, each) for each in settings.split(",") if settings))
     return made
 
@@ -47,7 +61,8 @@ def _setting(name: str, text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     known = {each.name: each.default for each in fields(_NAMES[name]) if each.init}
     if not equals or key not in known:
-        raise DataError(f"{name}:{text}: settings of {name} are {', '.join(known) or 'none'}, each as name=value")
+        names = f"give name=value for {', '.join(known)}" if known else f"{name} has no settings"
+        raise DataError(f"invalid setting {text!r} of {name}: {names}")
     if value in _POLICIES:
         return key, _POLICIES[value]()
     if isinstance(known[key], str):
@@ -55,4 +70,4 @@ def _setting(name: str, text: str) -> tuple[str, Any]:
     try:
         return key, literal_eval(value)
     except (ValueError, SyntaxError):
-        raise DataError(f"{name}:{text}: {value!r} is no number, True or False") from None
+        raise DataError(f"invalid value {value!r} of {name}:{key}: give a number, True or False") from None

@@ -1,1 +1,1 @@
-"""Policies that choose the number of bits while a training runs. They need only numpy."""
+"""Bit policies: they choose the bits per value during training. They need only numpy."""

@@ -1,9 +1,10 @@
-"""More bits for larger gradients, the method of Oland and Raj (2015) as Cui et al. (2018, section 2) describe it.
+"""A bit policy that uses more bits for larger gradients.
 
-That description says that bits grow with the root mean square of the gradient. The formula is ours: one bit more for
-each doubling, so that the distance between two levels stays about the same.
+It follows the description of Oland and Raj (2015) in the MQGrad paper (Cui et al., 2018, section 2): the bits grow with
+the root mean square of the gradient. The exact rule is ours: one more bit for each doubling, so that the distance
+between two levels stays about the same.
 
-    bits = start_bits + log2(rms / first rms), rounded to an integer, within the choices
+    bits = start_bits + log2(rms / first rms), rounded to the nearest of the choices
 """
 
 from __future__ import annotations
@@ -21,16 +22,22 @@ from .protocol import AllGather, Observation
 
 @dataclass(frozen=True)
 class Adaptive:
-    """A policy that uses more bits for larger gradients.
+    """A bit policy that follows the root mean square of the gradient.
 
     Parameters
     ----------
-    start_bits : int
-        Bits for a gradient as large as the first.
-    choices : sequence of int
-        Bits that the policy may choose, in ascending order without gaps.
-    period : int
-        Steps between two looks at the gradient.
+    start_bits : int, default: 4
+        Bits for gradients with the root mean square of the first observed gradient.
+    choices : sequence of int, default: 2 to 8
+        The allowed bits, ascending without gaps.
+    period : int, default: 5
+        Steps between observations of the gradient.
+
+    Examples
+    --------
+    >>> from bitlane.compress import Adaptive
+    >>> Adaptive(start_bits=4).start().bits
+    4
     """
 
     start_bits: int = 4
@@ -41,32 +48,33 @@ class Adaptive:
         check_choices(self.choices)
         check_period(self.period, 1)
         if self.start_bits not in self.choices:
-            raise DataError(f"start_bits={self.start_bits!r}: it must be one of choices={self.choices!r}")
+            raise DataError(f"start_bits must be one of choices={self.choices!r}; got {self.start_bits!r}")
 
     def start(self) -> AdaptiveChooser:
+        """Return a chooser for the first step."""
         return AdaptiveChooser(self)
 
 
 class AdaptiveChooser:
-    """Chooses by the size of rank 0's copy of the average gradient, so that all ranks choose the same bits."""
+    """The chooser of `Adaptive`. All ranks use the root mean square of rank 0, so that they choose the same bits."""
 
     def __init__(self, settings: Adaptive):
         self.settings = settings
         self._steps = 0
-        self._first = 0.0  # rms; 0 until there is one
+        self._first = 0.0  # the first root mean square; 0 before the first observation
         self._bits = settings.start_bits
 
     @property
     def bits(self) -> int:
         return self._bits
 
-    def after(self, observed: Observation, share: AllGather) -> None:
+    def after(self, observed: Observation, all_gather: AllGather) -> None:
         self._steps += 1
         if self._steps % self.settings.period == 0:
-            self._choose(share([observed.rms()])[0][0])
+            self._choose(all_gather([observed.rms()])[0][0])
 
     def _choose(self, rms: float) -> None:
-        """Choose bits for a gradient of this size. Sizes that are 0 or not finite change nothing."""
+        """Choose the bits for a root mean square; ignore zero and non-finite values."""
         if not isfinite(rms) or rms <= 0:
             return
         self._first = self._first or rms

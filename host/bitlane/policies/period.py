@@ -1,4 +1,4 @@
-"""The steps between two choices: the observations of one rank, and their exchange with all ranks."""
+"""The steps between two decisions: the observations of a rank, and their exchange between ranks."""
 
 from __future__ import annotations
 
@@ -14,15 +14,12 @@ from .protocol import AllGather, Observation
 
 
 class Period:
-    """Collects the observations of `length` steps.
-
-    An exchange sends 8 bytes for each step, and 8 bytes for the time, to each other rank.
-    """
+    """Collects losses and times of `length` steps. The exchange sends 8 bytes per step and 8 for the time."""
 
     def __init__(self, length: int):
         self._steps = 0
         self._losses = np.full(length, np.nan)
-        self._untold = 0  # steps whose loss nobody told
+        self._missing = 0  # steps without a reported loss
         self._seconds = 0.0
 
     @property
@@ -31,39 +28,44 @@ class Period:
 
     def add(self, observed: Observation) -> None:
         self._losses[self._steps] = np.nan if observed.loss is None else observed.loss
-        self._untold += observed.loss is None
+        self._missing += observed.loss is None
         self._steps += 1
         self._seconds += observed.seconds
 
-    def exchange(self, share: AllGather) -> tuple[Sequence[float], float]:
-        """Return the losses, as means over ranks, and the seconds of the slowest rank, and start the next period.
+    def exchange(self, all_gather: AllGather) -> tuple[Sequence[float], float]:
+        """Exchange the period with all ranks, and start the next one.
+
+        Returns
+        -------
+        tuple
+            The losses, as means over ranks, and the time of the slowest rank, in seconds.
 
         Raises
         ------
         DataError
-            Some rank did not report each loss; every rank raises it.
+            On all ranks, if a loss of any rank was not reported.
         """
-        seconds = -1.0 if self._untold else self._seconds
-        told = share([*self._losses.tolist(), seconds])
-        self._steps, self._untold, self._seconds = 0, 0, 0.0
-        for rank, numbers in enumerate(told):
+        seconds = -1.0 if self._missing else self._seconds
+        reported = all_gather([*self._losses.tolist(), seconds])
+        self._steps, self._missing, self._seconds = 0, 0, 0.0
+        for rank, numbers in enumerate(reported):
             if numbers[-1] < 0:
                 raise DataError(
-                    f"rank {rank} did not report the loss of every step, which MQGrad needs: "
+                    f"MQGrad needs the loss of every step, and rank {rank} did not report one: "
                     "call compression.observe(loss) before each backward()"
                 )
-        losses = [sum(numbers[step] for numbers in told) / len(told) for step in range(len(self._losses))]
-        return losses, max(numbers[-1] for numbers in told)
+        losses = [sum(numbers[step] for numbers in reported) / len(reported) for step in range(len(self._losses))]
+        return losses, max(numbers[-1] for numbers in reported)
 
     def state_dict(self) -> dict[str, Any]:
         return {
             "steps": self._steps,
             "losses": self._losses.copy(),
-            "untold": self._untold,
+            "untold": self._missing,  # the name in the saved format
             "seconds": self._seconds,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         check_state(state, self.state_dict())
         self._losses[...] = state["losses"]
-        self._steps, self._untold, self._seconds = int(state["steps"]), int(state["untold"]), float(state["seconds"])
+        self._steps, self._missing, self._seconds = int(state["steps"]), int(state["untold"]), float(state["seconds"])

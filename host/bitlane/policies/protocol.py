@@ -1,4 +1,4 @@
-"""The protocol of bit policies: the bits of a value, step by step."""
+"""The protocols of bit policies, and the policy of fixed bits."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-AllGather = Callable[[Sequence[float]], Sequence[Sequence[float]]]  # own numbers to all ranks; every rank's, in order
+AllGather = Callable[[Sequence[float]], Sequence[Sequence[float]]]
+"""Sends the numbers of this rank to all ranks, and returns those of all ranks in order; 8 bytes per number."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """The observation of one rank after a step.
+    """The observation of a completed step on one rank.
 
     Attributes
     ----------
     loss : float or None
-        Mean over the rank's batch; None if it was not reported.
+        Mean loss of this rank's batch; None if it was not reported.
     seconds : float
-        Duration of the complete step.
+        Duration of the step, from the end of the previous one.
     rms : callable
-        Returns the root mean square of the average gradient that all ranks applied. Policies that need it call it.
+        Computes the root mean square of the average gradient.
     """
 
     loss: float | None
@@ -29,64 +30,80 @@ class Observation:
 
 
 class BitPolicy(Protocol):
-    """The settings of a policy: a frozen dataclass whose repr shows all of them."""
+    """The settings of a bit policy: a frozen dataclass. Ranks compare its repr, so it includes every setting."""
 
     @property
     def choices(self) -> Sequence[int]:
-        """Bits among which the policy chooses, in ascending order."""
+        """The allowed bits, ascending."""
         ...
 
     def start(self) -> BitChooser:
-        """Return a chooser at its first step."""
+        """Return a chooser for the first step."""
         ...
 
 
 class BitChooser(Protocol):
-    """The state of a policy on one rank. All ranks choose the same bits, from numbers that all ranks have exchanged."""
+    """Chooses the bits on one rank. All ranks make the same choices, from numbers that they exchange."""
 
     @property
     def bits(self) -> int:
         """Bits of the next step."""
         ...
 
-    def after(self, observed: Observation, share: AllGather) -> None:
-        """Observe a step. Every rank calls it after the same steps.
+    def after(self, observed: Observation, all_gather: AllGather) -> None:
+        """Process a completed step. All ranks call it after each step.
 
         Parameters
         ----------
         observed : Observation
-        share : AllGather
-            Sends numbers, 8 bytes each, to every other rank, and returns the numbers of all ranks.
+            The step.
+        all_gather : AllGather
+            Exchanges numbers between ranks.
         """
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Return copies of the arrays and numbers that later choices depend on."""
+        """Return a copy of the state that later choices depend on, as arrays and numbers."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore a state from `state_dict`. Raise DataError if it belongs to a policy with other settings."""
+        """Restore a state of `state_dict`; raise DataError if it is from a policy with other settings."""
         ...
 
 
 @dataclass(frozen=True)
 class FixedBits:
-    """The policy with the same bits in every step."""
+    """A bit policy with the same bits in every step.
+
+    Parameters
+    ----------
+    bits : int
+        Bits per value.
+
+    Examples
+    --------
+    >>> from bitlane.compress import FixedBits
+    >>> FixedBits(4).start().bits
+    4
+    """
 
     bits: int
 
     @property
     def choices(self) -> Sequence[int]:
+        """The bits, as the only choice."""
         return (self.bits,)
 
     def start(self) -> FixedBits:
+        """Return the policy itself: it has no state."""
         return self
 
-    def after(self, observed: Observation, share: AllGather) -> None:
-        """Ignore the step."""
+    def after(self, observed: Observation, all_gather: AllGather) -> None:
+        """Do nothing: the bits are fixed."""
 
     def state_dict(self) -> dict[str, Any]:
+        """Return an empty dictionary: the policy has no state."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Ignore the state, which is empty."""
+        """Do nothing: the policy has no state."""

@@ -1,6 +1,6 @@
 """The value network of MQGrad: one hidden layer of ReLU units, and a linear output for each choice of bits.
 
-All numbers are float64, and sums have a fixed order that does not depend on a library: all ranks get the same numbers.
+It computes in float64 with a fixed order of summation, so that all ranks get identical numbers.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Floats = NDArray[np.float64]
 
 
 class QNetwork:
-    """The values of all choices in a state.
+    """Computes the values of all choices in a state.
 
-    The hidden weights start uniformly within +-1/sqrt(inputs), drawn from `seed`. The output weights start at 0: all
-    choices have the same value.
+    Initial hidden weights are uniform within +-1/sqrt(inputs), drawn from `seed`. Initial output weights are 0, so that
+    all choices have the same value.
     """
 
     def __init__(self, inputs: int, hidden: int, outputs: int, seed: int):
@@ -33,13 +33,13 @@ class QNetwork:
         self._output_bias = np.zeros(outputs)
 
     def values(self, state: Floats) -> Floats:
-        """Return the values, float64 [outputs], of a state, float64 [inputs]."""
-        return _rows_added(self._into_outputs.T * self._hidden(state)[:, None]) + self._output_bias
+        """Return the values, float64 [outputs], for a state, float64 [inputs]."""
+        return _sum_rows(self._into_outputs.T * self._hidden(state)[:, None]) + self._output_bias
 
-    def move(self, state: Floats, output: int, change: float) -> None:
-        """Change the value of one output in a state by about `change`, along its gradient g by the weights.
+    def update_value(self, state: Floats, output: int, change: float) -> None:
+        """Change the value of one output by about `change`, by a step along its gradient g by the weights.
 
-        The step is ``change * g``, divided by ``|g|**2`` if that exceeds 1, because a long gradient would overshoot.
+        The step is change * g / max(1, |g|**2), because a step along a long gradient would overshoot.
         """
         hidden = self._hidden(state)
         inward = self._into_outputs[output] * (hidden > 0)
@@ -52,7 +52,7 @@ class QNetwork:
         self._hidden_bias += step * inward
 
     def _hidden(self, state: Floats) -> Floats:
-        return np.maximum(_rows_added(self._into_hidden * state[:, None]) + self._hidden_bias, 0.0)
+        return np.maximum(_sum_rows(self._into_hidden * state[:, None]) + self._hidden_bias, 0.0)
 
     def state_dict(self) -> dict[str, Any]:
         return {name: array.copy() for name, array in self._arrays().items()}
@@ -71,8 +71,8 @@ class QNetwork:
         }
 
 
-def _rows_added(array: Floats) -> Floats:
-    """Return the sum of the rows of [rows, columns], added in order."""
+def _sum_rows(array: Floats) -> Floats:
+    """Sum the rows of an array [rows, columns] in their order."""
     total: Floats = array[0].copy()
     for row in array[1:]:
         total += row
@@ -80,5 +80,5 @@ def _rows_added(array: Floats) -> Floats:
 
 
 def _total(array: Floats) -> float:
-    """Return the sum of the numbers [n], added in order."""
+    """Sum the numbers of an array [n] in their order."""
     return float(sum(array.tolist()))

@@ -22,7 +22,7 @@ def test_trains_reports_and_goes_on(data_dir, tmp_path, capsys):
     assert main([*SMALL, "--checkpoint", str(folder), "--every", "4", "--out", str(run)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "mnist, perceptron, 2 workers, lqsgd:rank=2"
-    assert lines[1].startswith("steps 1 to 10, the last with a loss of ") and "of the held-out images right" in lines[1]
+    assert lines[1].startswith("steps 1 to 10, final loss ") and "; held-out accuracy " in lines[1]
     headings = ["worker", "MB sent", "of float32", "density", "bits", "codec s", "communication s"]
     assert lines[3].split() == " ".join(headings).split()
     record = read_record(run)
@@ -31,38 +31,38 @@ def test_trains_reports_and_goes_on(data_dir, tmp_path, capsys):
     assert {path.name for path in run.iterdir()} == {"run.jsonl", "loss.png"}
     sent, ratio = lines[5].split()[1:3]
     assert float(sent) == pytest.approx(record.lines[0]["bytes_sent"] / 1e6, abs=1e-3) and float(ratio) < 0.01
-    before = checkpoints.shared(checkpoints.latest(folder))
+    before = checkpoints.load_shared(checkpoints.latest_checkpoint(folder))
     assert before["step"] == 10
 
     assert main(["train-ddp", "--resume", str(folder), "--workers", "2"]) == 0
-    assert capsys.readouterr().out.splitlines()[1].startswith("no steps were left; ")
+    assert capsys.readouterr().out.splitlines()[1].startswith("the training was complete; ")
     assert main(["plot", str(run)]) == 0
     assert main(["train-ddp", "--resume", str(folder), "--workers", "3"]) == 2
-    assert "ranks was 2 when" in capsys.readouterr().err
+    assert f"cannot change ranks from 2 to 3 when resuming {folder}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
-        (["--compress", "zip"], "no compressor named 'zip'"),
-        (["--data", "faces"], "--data faces: choose one of mnist"),
-        (["--network", "deep"], "--network deep: choose one of perceptron"),
-        (["--link", "fast"], "link 'fast': write a rate"),
-        (["--resume", "/nowhere"], "/nowhere holds no checkpoint"),
+        (["--compress", "zip"], "unknown compressor 'zip'"),
+        (["--data", "faces"], "--data must be one of mnist, fashion_mnist, cifar10; got faces"),
+        (["--network", "deep"], "--network must be one of perceptron, convolutional, wide, resnet; got deep"),
+        (["--link", "fast"], "invalid link 'fast': give a bandwidth"),
+        (["--resume", "/nowhere"], "no checkpoint in /nowhere"),
     ],
 )
-def test_bad_input_is_one_line_before_anything_starts(options, says, capsys):
+def test_bad_input_is_one_line_before_anything_starts(options, message, capsys):
     assert main(["train-ddp", *options]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("bitlane: error: ") and says in error and error.count("\n") == 1
+    assert error.startswith("bitlane: error: ") and message in error and error.count("\n") == 1
 
 
-def test_a_worker_that_fails_is_one_line(monkeypatch, tmp_path, capsys):
+def test_a_failing_worker_is_one_line(monkeypatch, tmp_path, capsys):
     (tmp_path / "cifar-10-batches-bin").mkdir()
     monkeypatch.setenv("BITLANE_DATA", str(tmp_path))
     assert main([*SMALL, "--data", "cifar10", "--out", str(tmp_path / "run")]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("bitlane: error: rank ") and error.count("\n") == 1
+    progress, error = capsys.readouterr().err.splitlines()
+    assert progress.startswith("bitlane: training ") and error.startswith("bitlane: error: rank ")
     assert "cifar-10-batches-bin has no data_batch_1.bin" in error
     assert not (tmp_path / "run").exists()
 
@@ -74,7 +74,7 @@ def test_the_command_line_starts_without_torch():
 
 def test_a_damaged_checkpoint_is_named(tmp_path):
     (tmp_path / "all.pt").write_bytes(b"PK\x03\x04 and no more")
-    with pytest.raises(checkpoints.DataError, match=r"all\.pt cannot be read"):
-        checkpoints.shared(tmp_path)
+    with pytest.raises(checkpoints.DataError, match=r"cannot read .*all\.pt \(\w+\): resume from another checkpoint"):
+        checkpoints.load_shared(tmp_path)
     torch.save({"x": 1}, tmp_path / "all.pt")
-    assert checkpoints.shared(tmp_path) == {"x": 1}
+    assert checkpoints.load_shared(tmp_path) == {"x": 1}

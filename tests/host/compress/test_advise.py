@@ -1,4 +1,4 @@
-"""Advice: predictions hold on a slow link, bytes are those that are sent, and what is advised follows from them."""
+"""Advice: predictions agree with slow links, bytes with transports, and the recommendation follows from them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 from bitlane.cli.main import main
 from bitlane.compress import LQSGD, QSGD, EFSign, TopK
-from bitlane.compress.advise import Advice, advice_text, advise, measure_link, model_of
+from bitlane.compress.advise import Advice, advice_text, advise, measure_link, measure_model
 from bitlane.compress.codecs.wire import Header
 from bitlane.compress.collectives.cost_model import AlphaBetaModel
 from bitlane.compress.collectives.emulated_links import ThrottledTransport, parse_link
@@ -27,7 +27,7 @@ SLOW = AlphaBetaModel(0.02, 4e5)
 
 
 def stepped(compressor, model, slow):
-    """Bytes and seconds of a step of each of three ranks, the second of two."""
+    """Return the bytes and seconds of the second of two steps on each of three ranks."""
 
     def work(transport):
         ended = ThrottledTransport(transport, model) if slow else transport
@@ -43,7 +43,7 @@ def stepped(compressor, model, slow):
 
 
 @pytest.mark.parametrize("compressor", [QSGD(8), QSGD(2), EFSign()])
-def test_a_step_on_a_slow_link_takes_what_was_predicted(compressor):
+def test_a_step_on_a_slow_link_takes_the_predicted_time(compressor):
     predicted = measure_step_costs(compressor, LAYOUT, 3, SLOW)
     expected = predicted.codec + predicted.link_seconds(SLOW)
     found = [seconds for _, seconds in stepped(compressor, SLOW, slow=True)]
@@ -52,12 +52,12 @@ def test_a_step_on_a_slow_link_takes_what_was_predicted(compressor):
 
 @pytest.mark.parametrize("compressor", [QSGD(4), EFSign(), LQSGD(), TopK(0.05)])
 @pytest.mark.parametrize("model", [AlphaBetaModel(), AlphaBetaModel(1.0, 1e12)], ids=["owners", "gathered"])
-def test_bytes_are_those_of_ranks_that_are_there(compressor, model):
+def test_bytes_equal_those_of_real_ranks(compressor, model):
     predicted = measure_step_costs(compressor, LAYOUT, 3, model).sent
     assert [sent for sent, _ in stepped(compressor, model, slow=False)] == pytest.approx([predicted] * 3, rel=0.02)
 
 
-def test_float32_is_that_of_a_ring():
+def test_float32_counts_as_ring_all_reduce():
     costs = measure_step_costs(None, LAYOUT, 4, AlphaBetaModel())
     assert (costs.sent, costs.rounds, costs.codec) == (6 * 4 * VALUES // 4, 6, 0)
 
@@ -70,7 +70,7 @@ def test_a_link_is_measured():
 
 
 def advice(*seconds):
-    """Of candidates whose steps take so long, all of it coding."""
+    """Return the advice for candidates whose steps take these seconds, all of it coding."""
     costs = [StepCosts(each, 0, 0, 0) for each in seconds]
     return Advice([f"c{place}" for place in range(len(seconds))], costs, 0.0, AlphaBetaModel(), 2)
 
@@ -79,13 +79,13 @@ def advice(*seconds):
     ("seconds", "chosen"),
     [((1.0, 2.0), 0), ((1.0, 0.95), 0), ((1.0, 0.5, 0.4), 2), ((1.0, 0.43, 0.4), 1), ((1.0, 0.4, 0.43), 1)],
 )
-def test_the_gentlest_that_is_quick_enough(seconds, chosen):
+def test_the_first_fast_enough_candidate_is_chosen(seconds, chosen):
     found = advice(*seconds)
     assert found.chosen == chosen
     assert f"Use {'none' if chosen == 0 else f'c{chosen}'}" in advice_text(found)
 
 
-def test_a_quick_link_needs_none_and_a_slow_one_does():
+def test_a_fast_link_needs_no_compression_and_a_slow_one_does():
     layout, names = [ParameterSpan(0, (1000, 1000))], ("none", "qsgd:bits=8")
     assert advise(layout, 1.0, AlphaBetaModel(1e-6, 1e12), 4, names).chosen == 0
     assert advise(layout, 0.0, parse_link("10mbit"), 4, names).chosen == 1
@@ -100,6 +100,6 @@ def test_the_command(capsys):
     assert main(["advise", "--network", "deep", "--link", "1gbit"]) == 2
 
 
-def test_a_model_of_nothing():
-    with pytest.raises(DataError, match="--parameters 0"):
-        model_of(None, 0)
+def test_an_empty_model_is_rejected():
+    with pytest.raises(DataError, match="--parameters must be 1 or more; got 0"):
+        measure_model(None, 0)

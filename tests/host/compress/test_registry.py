@@ -1,4 +1,4 @@
-"""Compressors by name: each with its settings, and one line for what there is not."""
+"""Compressors by name: each with its settings, and one line for unknown names and settings."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def test_names_and_settings():
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
-        ("lzma", "no compressor named 'lzma': choose one of none, qsgd"),
-        ("lqsgd:speed=3", "settings of lqsgd are rank, bits"),
-        ("lqsgd:rank", "each as name=value"),
-        ("qsgd:bits=many", "'many' is no number, True or False"),
-        ("none:bits=3", "settings of none are none"),
+        ("lzma", "unknown compressor 'lzma': choose one of none, qsgd"),
+        ("lqsgd:speed=3", "invalid setting 'speed=3' of lqsgd: give name=value for rank, bits"),
+        ("lqsgd:rank", "invalid setting 'rank' of lqsgd: give name=value for rank, bits"),
+        ("qsgd:bits=many", "invalid value 'many' of qsgd:bits: give a number, True or False"),
+        ("none:bits=3", "invalid setting 'bits=3' of none: none has no settings"),
         ("qsgd:bits=9", "bits=9"),
     ],
 )
-def test_what_there_is_not(text, says):
-    with pytest.raises(DataError, match=says):
+def test_unknown_names_and_settings(text, message):
+    with pytest.raises(DataError, match=message):
         parse_compressor(text)
 
 
-def test_examples_are_of_all_that_is_exported():
+def test_examples_include_every_exported_compressor():
     exported = {name for name in bitlane.compress.__all__ if hasattr(getattr(bitlane.compress, name), "reducer")}
     assert exported == {type(parse_compressor(text)).__name__ for text in EXAMPLES} - {"Uncompressed"}

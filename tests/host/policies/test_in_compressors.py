@@ -1,4 +1,4 @@
-"""Bit policies between ranks: all choose alike, and what the exchange sends is counted."""
+"""Bit policies on several ranks: all choose the same bits, and the exchanged bytes are counted."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ RANKS, STEPS = 3, 203
 
 
 @pytest.mark.parametrize(("policy", "numbers"), [(FixedBits(3), 0), (Adaptive(), 1), (MQGrad(exploration=0.3), 6)])
-def test_ranks_that_see_other_things_choose_alike(seed, policy, numbers):
+def test_ranks_with_different_observations_choose_the_same_bits(seed, policy, numbers):
     def work(transport):
         rng = np.random.default_rng([seed, transport.rank])
         link, chooser = Link(transport, ""), policy.start()
@@ -32,7 +32,7 @@ def test_ranks_that_see_other_things_choose_alike(seed, policy, numbers):
     assert [sent for _, sent in ranks] == [(RANKS - 1) * 8 * numbers * (STEPS // 5)] * RANKS
 
 
-def test_one_rank_without_a_loss_is_an_error_on_all():
+def test_a_missing_loss_on_one_rank_is_an_error_on_all():
     def work(transport):
         link, chooser = Link(transport, ""), MQGrad().start()
         try:
@@ -43,11 +43,11 @@ def test_one_rank_without_a_loss_is_an_error_on_all():
             return str(error)
 
     errors = run_ranks_in_threads(RANKS, work)
-    assert all("rank 1 did not report the loss" in error for error in errors)
+    assert all("rank 1 did not report one" in error for error in errors)
     assert len(set(errors)) == 1
 
 
-def test_a_compressor_takes_a_policy_that_it_has_all_bits_for():
+def test_compressors_reject_policies_with_unsupported_bits():
     assert QSGD(bits=MQGrad()).policy == MQGrad()
     with pytest.raises(DataError, match="2 to 8"):
         QSGD(bits=MQGrad(choices=(1, 2)))

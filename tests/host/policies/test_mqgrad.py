@@ -1,4 +1,4 @@
-"""MQGrad: the paper's algorithm as a textbook has it, each decision by itself, and where it leads."""
+"""MQGrad against a plain implementation of the paper; each numbered decision; and its results in training."""
 
 import dataclasses
 import math
@@ -19,7 +19,7 @@ NEVER = {"exploration": 0.0}
 
 
 def run(chooser, losses, seconds):
-    """The bits of each step."""
+    """Return the bits of each step."""
     used = []
     for loss, time in zip(losses, seconds, strict=True):
         used.append(chooser.bits)
@@ -28,12 +28,12 @@ def run(chooser, losses, seconds):
 
 
 def wandering(rng, steps):
-    """Losses that fall and rise, and times."""
+    """Return losses that decrease and increase, and times."""
     losses = np.abs(2 + np.cumsum(rng.normal(scale=0.1, size=steps)))
     return losses, rng.uniform(0.5, 2.0, steps)
 
 
-def test_a_run_is_that_of_the_textbook(seed):
+def test_a_run_equals_the_textbook(seed):
     rng = np.random.default_rng(seed)
     settings = MQGrad(smoothing=0.2, scale=20.0, exploration=0.3, seed=seed % 1000)
     chooser = settings.start()
@@ -63,7 +63,7 @@ def test_bits_stay_within_the_choices_and_change_once_a_period(seed, choices):
 
 
 # --- decisions, by their numbers in the module
-def test_1_keeping_has_the_value_of_its_own_output():
+def test_1_keeping_has_the_value_of_its_output():
     chooser = MQGrad(period=2, **NEVER).start()
     state = chooser.state_dict()
     state["output_bias"][:] = [0.0, 3.0, 2.0, 9.0, 9.0, 9.0, 9.0]
@@ -72,7 +72,7 @@ def test_1_keeping_has_the_value_of_its_own_output():
     assert used == [2, 2, 3, 3, 3, 3, 3, 3]  # 9 is out of reach behind 2
 
 
-def test_2_bits_that_were_raised_to_explore_fall_back():
+def test_2_bits_increased_for_exploration_fall_back():
     chooser = MQGrad(rate=0.0, exploration=0.3).start()
     used = run(chooser, [1.0] * 1000, [1.0] * 1000)
     assert set(used) == {2, 3}
@@ -84,14 +84,14 @@ def test_2_a_tie_keeps():
 
 
 def test_3_exploration_has_its_probability(seed):
-    """Of 4,000 periods within five standard deviations; all values stay alike, so that greedy keeps."""
+    """In 4,000 periods, within five standard deviations. All values stay equal, so the greedy action keeps the bits."""
     periods = 4000
     settings = MQGrad(period=2, rate=0.0, exploration=0.1, seed=seed)
     used = run(settings.start(), [1.0] * (2 * periods), [1.0] * (2 * periods))
     assert abs(used[2::2].count(3) / (periods - 1) - 0.1) < 5 * math.sqrt(0.09 / periods)
 
 
-def test_5_a_falling_loss_is_rewarded_and_a_rising_one_raises_bits():
+def test_5_a_decreasing_loss_is_rewarded_and_an_increasing_one_raises_bits():
     falling, rising = MQGrad(**NEVER).start(), MQGrad(**NEVER).start()
     time = np.ones(100)
     assert set(run(falling, np.linspace(2, 1, 100), time)) == {2}
@@ -117,7 +117,7 @@ def test_6_units_of_loss_and_time_do_not_matter(seed):
     assert run(MQGrad(smoothing=0.1, scale=30).start(), 2.0**-20 * losses, 1024.0 * seconds) == one
 
 
-def test_6_losses_of_any_size_and_sign_are_taken(seed):
+def test_6_losses_of_any_size_and_sign(seed):
     rng = np.random.default_rng(seed)
     chooser = MQGrad(smoothing=1.0, scale=1e6).start()
     losses = rng.normal(size=2000) * 10.0 ** rng.integers(-30, 30, 2000)
@@ -127,8 +127,8 @@ def test_6_losses_of_any_size_and_sign_are_taken(seed):
     assert all(np.isfinite(each).all() for name, each in chooser.state_dict().items() if name != "state")
 
 
-def test_8_values_keep_within_their_bound(seed):
-    """Rewards of +-1 alone, 3,000 of them, in states at the ends of what is let in."""
+def test_8_values_stay_within_their_bound(seed):
+    """With 3,000 rewards of +-1, in states at the limits of clipping."""
     rng = np.random.default_rng(seed)
     chooser = MQGrad(smoothing=1.0, scale=1e6, period=2).start()
     network, most = QNetwork(2, HIDDEN, 7, 0), 0.0
@@ -142,7 +142,7 @@ def test_8_values_keep_within_their_bound(seed):
     assert 1.0 < most < 15.0
 
 
-def test_9_a_loss_that_is_not_finite_teaches_nothing(seed):
+def test_9_a_nonfinite_loss_changes_nothing(seed):
     rng = np.random.default_rng(seed)
     losses, seconds = wandering(rng, 200)
     chooser = MQGrad(smoothing=0.1, scale=30).start()
@@ -156,7 +156,7 @@ def test_9_a_loss_that_is_not_finite_teaches_nothing(seed):
 
 # --- what it is for
 def test_it_finds_the_best_bits_more_often_than_chance(seed):
-    """A loss that falls to a floor, lower with more bits up to 4; a step takes longer with more bits."""
+    """The loss decreases to a limit that is lower with more bits, up to 4; a step takes longer with more bits."""
     floors = {2: 1.6, 3: 0.8}
     shares = []
     for each in range(12):
@@ -180,7 +180,7 @@ def test_the_same_seed_makes_the_same_choices(seed):
     assert one != other
 
 
-def test_goes_on_from_its_state_to_the_bit(seed):
+def test_a_restored_state_continues_identically(seed):
     rng = np.random.default_rng(seed)
     losses, seconds = wandering(rng, 400)
     at = int(rng.integers(400))
@@ -205,28 +205,28 @@ def test_a_saved_state_is_a_copy():
 
 
 @pytest.mark.parametrize(
-    ("settings", "says"),
+    ("settings", "message"),
     [
         ({"choices": (8, 2)}, "ascending"),
-        ({"period": 1}, "period=1"),
-        ({"exploration": 1.5}, "exploration=1.5"),
-        ({"rate": -0.1}, "rate=-0.1"),
-        ({"smoothing": math.nan}, "smoothing=nan"),
-        ({"discount": 2}, "discount=2"),
-        ({"scale": 0.0}, "scale=0.0"),
+        ({"period": 1}, "period must be 2 steps or more; got 1"),
+        ({"exploration": 1.5}, "exploration must be from 0 to 1; got 1.5"),
+        ({"rate": -0.1}, "rate must be from 0 to 1; got -0.1"),
+        ({"smoothing": math.nan}, "smoothing must be from 0 to 1; got nan"),
+        ({"discount": 2}, "discount must be from 0 to 1; got 2"),
+        ({"scale": 0.0}, "scale must be finite and above 0; got 0.0"),
     ],
 )
-def test_settings_that_mean_nothing(settings, says):
-    with pytest.raises(DataError, match=says):
+def test_invalid_settings(settings, message):
+    with pytest.raises(DataError, match=message):
         MQGrad(**settings)
 
 
-def test_a_state_of_other_settings():
+def test_a_state_of_other_settings_is_rejected():
     state = MQGrad().start().state_dict()
     with pytest.raises(DataError, match="shape"):
         MQGrad(choices=(2, 4)).start().load_state_dict(state)
 
 
-def test_settings_say_all_in_their_repr():
+def test_the_repr_has_all_settings():
     names = [field.name for field in dataclasses.fields(MQGrad)]
     assert all(f"{name}=" in repr(MQGrad()) for name in names)

@@ -1,4 +1,4 @@
-"""Period: means over ranks, the slowest rank's time, and one error on all ranks where a loss is missing."""
+"""Period: means over ranks, the time of the slowest rank, and an error on all ranks if a loss is missing."""
 
 import math
 
@@ -10,8 +10,8 @@ from bitlane.errors import DataError
 from bitlane.policies.period import Period
 
 
-def told(losses, seconds):
-    """What the rank sends of a period with such steps."""
+def sent_numbers(losses, seconds):
+    """Return the numbers that the rank sends after a period with these losses and times."""
     sent = []
     period = Period(len(losses))
     for loss, time in zip(losses, seconds, strict=True):
@@ -28,10 +28,10 @@ def told(losses, seconds):
 
 
 def test_a_rank_sends_its_losses_and_its_time():
-    assert told([3.0, 2.5], [0.5, 0.25]) == [3.0, 2.5, 0.75]
+    assert sent_numbers([3.0, 2.5], [0.5, 0.25]) == [3.0, 2.5, 0.75]
 
 
-def test_means_over_ranks_and_the_slowest():
+def test_means_over_ranks_and_the_slowest_time():
     period = Period(2)
     for loss in (1.0, 2.0):
         period.add(step(loss))
@@ -41,17 +41,17 @@ def test_means_over_ranks_and_the_slowest():
     assert not period.complete
 
 
-def test_a_loss_that_nobody_told_is_an_error_on_all_ranks():
-    missing = told([3.0, None], [1.0, 1.0])
+def test_a_missing_loss_is_an_error_on_all_ranks():
+    missing = sent_numbers([3.0, None], [1.0, 1.0])
     for own in (3.0, None):
         period = Period(2)
         period.add(step(3.0))
         period.add(step(own))
-        with pytest.raises(DataError, match="rank 1 did not report the loss"):
+        with pytest.raises(DataError, match="rank 1 did not report one"):
             period.exchange(lambda _: [[3.0, 3.0, 2.0], missing])
 
 
-def test_a_loss_that_is_not_finite_is_no_error():
+def test_a_nonfinite_loss_is_not_an_error():
     period = Period(2)
     period.add(step(math.inf))
     period.add(step(1.0))
@@ -60,7 +60,7 @@ def test_a_loss_that_is_not_finite_is_no_error():
     assert seconds == 2.0
 
 
-def test_goes_on_within_a_period(seed):
+def test_a_state_within_a_period_continues_identically(seed):
     rng = np.random.default_rng(seed)
     steps = [step(*rng.random(2)) for _ in range(4)]
     one, other = Period(4), Period(4)

@@ -1,4 +1,4 @@
-"""The Q network: against a plain one with a numerical gradient; steps go where they should, and not beyond."""
+"""The value network against a plain one with a numerical gradient; steps have the right direction and length."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ NAMES = ("into_hidden", "hidden_bias", "into_outputs", "output_bias")
 
 
 def drawn(rng, inputs=5, hidden=10, outputs=7):
-    """A network with random weights everywhere."""
+    """Return a network with random weights in all layers."""
     network = QNetwork(inputs, hidden, outputs, 0)
     network.load_state_dict({name: rng.normal(size=array.shape) for name, array in network.state_dict().items()})
     return network
@@ -21,7 +21,7 @@ def textbook(weights, state):
     return weights["into_outputs"] @ hidden + weights["output_bias"]
 
 
-def test_values_are_those_of_the_textbook(seed):
+def test_values_equal_the_textbook(seed):
     rng = np.random.default_rng(seed)
     network, state = drawn(rng), rng.normal(size=5)
     np.testing.assert_allclose(network.values(state), textbook(network.state_dict(), state), rtol=1e-12, atol=1e-12)
@@ -31,7 +31,7 @@ def test_a_step_is_along_the_gradient(seed):
     rng = np.random.default_rng(seed)
     network, state = drawn(rng), rng.normal(size=5)
     before = network.state_dict()
-    network.move(state, 3, 1e-3)
+    network.update_value(state, 3, 1e-3)
     after = network.state_dict()
     gradient = {}
     for name in NAMES:
@@ -48,7 +48,7 @@ def test_a_step_is_along_the_gradient(seed):
         np.testing.assert_allclose(after[name] - before[name], 1e-3 * gradient[name] / length, rtol=1e-5, atol=1e-10)
 
 
-def test_at_first_no_choice_is_worth_more_than_another(seed):
+def test_initial_values_are_equal(seed):
     network = QNetwork(5, 10, 7, seed % 2**32)
     assert not network.values(np.random.default_rng(seed).normal(size=5)).any()
     hidden = network.state_dict()["into_hidden"]
@@ -62,18 +62,18 @@ def test_seeds_draw_other_weights():
 
 
 def test_steps_do_not_overshoot(seed):
-    """Towards a fixed target, from anywhere, in states of any size that is let in."""
+    """With a fixed target, from any weights, in states of any allowed size."""
     rng = np.random.default_rng(seed)
     network = drawn(rng)
     state = rng.uniform(-2, 2, 5)
     misses = []
     for _ in range(200):
         misses.append(4.0 - network.values(state)[2])
-        network.move(state, 2, 0.1 * misses[-1])
+        network.update_value(state, 2, 0.1 * misses[-1])
     assert abs(misses[-1]) < 0.01 * abs(misses[0]) + 1e-9
     assert max(map(abs, misses)) <= abs(misses[0]) * 1.2  # the gradient turns a little while a step is made
 
 
-def test_the_state_of_a_network_of_another_shape():
+def test_the_state_of_a_network_of_another_shape_is_rejected():
     with pytest.raises(DataError, match="into_outputs"):
         QNetwork(5, 10, 7, 0).load_state_dict(QNetwork(5, 10, 4, 0).state_dict())

@@ -1,9 +1,13 @@
-"""The average of all ranks' vectors, moved as codes and summed in float32, in order of rank.
+"""The average of the vectors of all ranks: sent as codes, decoded and summed in float32 in the order of ranks.
 
-Codes are never added to one another: those of logarithms have no sum, and those of different steps none either. Either
-everybody gathers everybody's codes, or each part has an owner: all send it their codes of that part, it adds the values
-up, codes the average again with a residual of its own, and sends these codes to all. Every rank decodes the same bytes,
-its own included, so that all end with the same average, bit for bit.
+Codes are decoded before they are added, because logarithmic codes and codes with different scales have no sum. There
+are two collectives:
+
+- all-gather: each rank sends its codes to all others, and each decodes and averages all of them;
+- reduce-scatter and all-gather: each rank owns one part of the vector. The others send it their codes of that part; it
+  averages them, encodes the average with a second residual, and sends these codes to all.
+
+Every rank decodes the same bytes, including its own, so that all ranks end with identical averages.
 """
 
 from __future__ import annotations
@@ -23,66 +27,90 @@ from .restore import restore
 
 
 class Quantizer(Protocol):
-    """Values to bytes and back, group by group."""
+    """Encodes values to bytes and decodes them, group by group."""
 
     def body_bytes(self, groups: Groups) -> int:
-        """Bytes of the body of such groups, whatever their values."""
+        """Return the bytes of a body; they depend only on the groups."""
         ...
 
     def encode(self, values: Tensor, groups: Groups, residual: Tensor | None, seed: int) -> Tensor:
-        """The body uint8 [body_bytes(groups)] of values float32 [groups.count].
+        """Encode values.
 
-        residual: float32, added first; becomes what the codes do not say. seed: of random rounding, if there is any.
+        Parameters
+        ----------
+        values : Tensor, float32 [groups.count]
+            The values.
+        groups : Groups
+            Their groups.
+        residual : Tensor, float32 [groups.count], or None
+            Added to the values before encoding; overwritten with the quantization error.
+        seed : int
+            Seed of stochastic rounding; ignored by deterministic quantizers.
+
+        Returns
+        -------
+        Tensor, uint8 [body_bytes(groups)]
+            The body.
         """
         ...
 
     def decode(self, body: Tensor, groups: Groups, out: Tensor, add: bool) -> None:
-        """Write, or add, the values of a body to `out` float32 [groups.count]."""
+        """Decode a body to `out`, float32 [groups.count]; with `add`, add the values to it."""
         ...
 
 
 class Averaging:
-    """What averages vectors with the same groups in every step.
+    """Averages vectors with the same groups in every step.
 
     Parameters
     ----------
-    groups: of the vector.
-    link, model: the ranks, and what sending costs.
-    seed: of random rounding.
-    feedback: whether what codes do not say is kept, and added the next time.
+    groups : Groups
+        The groups of the vector.
+    link : Link
+        The connection to the other ranks.
+    model : AlphaBetaModel
+        The cost model that chooses the collective.
+    seed : int
+        Seed of stochastic rounding.
+    error_feedback : bool
+        Whether quantization errors are kept and added in the next step.
+    device : torch.device
+        The device of the vectors.
 
     Attributes
     ----------
-    residual: float32 [groups.count], what this rank did not send; None without feedback.
-    owned_residual: float32 of this rank's part, what it did not say of the average; None without feedback or owners.
+    residual : Tensor, float32 [groups.count], or None
+        Quantization error of this rank's vector; None without error feedback.
+    owned_residual : Tensor, float32 [values of the owned part], or None
+        Quantization error of the averages that this rank encoded; None without error feedback.
     """
 
     def __init__(
-        self, groups: Groups, link: Link, model: AlphaBetaModel, seed: int, feedback: bool, device: torch.device
+        self, groups: Groups, link: Link, model: AlphaBetaModel, seed: int, error_feedback: bool, device: torch.device
     ):
         self.groups, self.link, self.model, self.seed = groups, link, model, seed
         self.parts = shard_groups(groups, link.size)
         own = self.parts[link.rank]
-        self.residual = torch.zeros(groups.count, device=device) if feedback else None
-        self.owned_residual = torch.zeros(own.end - own.begin, device=device) if feedback else None
+        self.residual = torch.zeros(groups.count, device=device) if error_feedback else None
+        self.owned_residual = torch.zeros(own.end - own.begin, device=device) if error_feedback else None
 
     def average(self, vector: Tensor, quantizer: Quantizer, step: int) -> None:
-        """Make `vector` float32 [groups.count] the average of all ranks', as far as the codes tell it."""
+        """Replace `vector`, float32 [groups.count], by the average of the decoded vectors of all ranks."""
         if self.model.prefers_reduce_scatter(quantizer.body_bytes(self.groups), self.link.size):
-            self._by_owners(vector, quantizer, step)
+            self._reduce_scatter(vector, quantizer, step)
         else:
-            self._gathered(vector, quantizer, step)
+            self._all_gather(vector, quantizer, step)
 
     def combined_residual(self) -> Tensor:
-        """float32 [groups.count]: what this rank keeps back, in units of its own vector."""
+        """Return the sum of both residuals, float32 [groups.count], in units of this rank's vector."""
         assert self.residual is not None and self.owned_residual is not None
         own = self.parts[self.link.rank]
-        kept = self.residual.clone()
-        kept[own.begin : own.end] += self.owned_residual * self.link.size
-        return kept
+        combined = self.residual.clone()
+        combined[own.begin : own.end] += self.owned_residual * self.link.size
+        return combined
 
     def release(self, count: int) -> Tensor:
-        """The first `count` values of `kept()`: the caller's from now on, and not added the next time."""
+        """Return the first `count` values of `combined_residual()`, and set them to zero here."""
         assert self.residual is not None and self.owned_residual is not None
         released = self.combined_residual()[:count]
         self.residual[:count] = 0
@@ -90,41 +118,41 @@ class Averaging:
         return released
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Residuals, copied; empty without feedback."""
+        """Return copies of the residuals; an empty dictionary without error feedback."""
         return {name: tensor.clone() for name, tensor in self._residuals().items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state_dict` gave; DataError where a residual is missing, or of another length."""
+        """Restore a state of `state_dict`; raise DataError if a residual is missing or has another length."""
         restore(self._residuals(), state)
 
     def _residuals(self) -> dict[str, Tensor]:
-        kept = {"residual": self.residual, "owned_residual": self.owned_residual}
-        return {name: tensor for name, tensor in kept.items() if tensor is not None}
+        residuals = {"residual": self.residual, "owned_residual": self.owned_residual}
+        return {name: tensor for name, tensor in residuals.items() if tensor is not None}
 
-    def reshard(self, kept: Tensor) -> None:
-        """Keep back `kept` float32 [groups.count], in units of this rank's own vector, and nothing else."""
+    def reshard(self, residual: Tensor) -> None:
+        """Set the combined residual to `residual`, float32 [groups.count], in units of this rank's vector."""
         assert self.residual is not None and self.owned_residual is not None
-        self.residual.copy_(kept)
+        self.residual.copy_(residual)
         self.owned_residual.zero_()
 
-    def _gathered(self, vector: Tensor, quantizer: Quantizer, step: int) -> None:
+    def _all_gather(self, vector: Tensor, quantizer: Quantizer, step: int) -> None:
         body = quantizer.encode(vector, self.groups, self.residual, self._seed(step, 0))
         bodies = self.link.all_gather(body, [len(body)] * self.link.size)
         self._mean(bodies, self.groups, quantizer, vector)
 
-    def _by_owners(self, vector: Tensor, quantizer: Quantizer, step: int) -> None:
+    def _reduce_scatter(self, vector: Tensor, quantizer: Quantizer, step: int) -> None:
         bodies = []
         for stage, part in enumerate(self.parts):
-            kept = None if self.residual is None else self.residual[part.begin : part.end]
+            residual = None if self.residual is None else self.residual[part.begin : part.end]
             values = vector[part.begin : part.end]
-            bodies.append(quantizer.encode(values, part.groups, kept, self._seed(step, stage)))
+            bodies.append(quantizer.encode(values, part.groups, residual, self._seed(step, stage)))
         own = self.parts[self.link.rank]
         received = self.link.exchange(bodies, [quantizer.body_bytes(own.groups)] * self.link.size)
         mean = torch.empty(own.end - own.begin, device=vector.device)
         self._mean(received, own.groups, quantizer, mean)
-        again = quantizer.encode(mean, own.groups, self.owned_residual, self._seed(step, self.link.size))
+        encoded_mean = quantizer.encode(mean, own.groups, self.owned_residual, self._seed(step, self.link.size))
         lengths = [quantizer.body_bytes(part.groups) for part in self.parts]
-        for part, body in zip(self.parts, self.link.all_gather(again, lengths), strict=True):
+        for part, body in zip(self.parts, self.link.all_gather(encoded_mean, lengths), strict=True):
             quantizer.decode(body, part.groups, vector[part.begin : part.end], add=False)
 
     def _mean(self, bodies: list[Tensor], groups: Groups, quantizer: Quantizer, out: Tensor) -> None:

@@ -1,11 +1,12 @@
-"""Slow links between the ranks of one machine, for times that another network would have.
+"""Emulated slow links between the ranks of one machine.
 
-Each rank is a process in a network namespace of its own, where the kernel and the rights of the user allow that: then
-all that it sends is slow, whatever sends it. Where they do not, a transport is slowed instead: what compressors send.
+If the kernel and the user's rights allow it, each rank is a process in a separate network namespace, and all its
+traffic is throttled. Otherwise only the transport of the compressors is throttled.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -21,44 +22,69 @@ from .cost_model import AlphaBetaModel
 from .namespaces import NetworkNamespaces
 from .transport import Transport
 
-LATENCY = 100e-6  # seconds, of links whose words do not tell it
+LOG = logging.getLogger(__name__)
+LATENCY = 100e-6  # seconds; the default of `parse_link`
 _RATES = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 _TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _LINK = re.compile(r"(?P<rate>\d+(\.\d+)?)(?P<unit>[kmg]bit)(,(?P<latency>\d+(\.\d+)?)(?P<time>us|ms|s))?")
 
 
 def parse_link(text: str) -> AlphaBetaModel:
-    """The link that words such as "100mbit" or "1gbit,0.5ms" name: rate, latency (100us). DataError for others."""
+    """Return the link that a text describes.
+
+    Parameters
+    ----------
+    text : str
+        Bandwidth in kbit, mbit or gbit per second; optionally a comma and a latency in us, ms or s (default: 100us).
+
+    Raises
+    ------
+    DataError
+        If the text has another form.
+
+    Examples
+    --------
+    >>> from bitlane.compress.collectives.emulated_links import parse_link
+    >>> parse_link("1gbit,0.5ms")
+    AlphaBetaModel(latency=0.0005, bandwidth=125000000.0)
+    """
     found = _LINK.fullmatch(text)
     if not found or not float(found["rate"]):
-        raise DataError(f"link {text!r}: write a rate, and a latency if you like: 100mbit, 1gbit, 1gbit,0.5ms")
+        raise DataError(f"invalid link {text!r}: give a bandwidth and, if needed, a latency: 100mbit or 1gbit,0.5ms")
     bandwidth = float(found["rate"]) * _RATES[found["unit"]] / 8
     latency = float(found["latency"]) * _TIMES[found["time"]] if found["latency"] else LATENCY
     return AlphaBetaModel(latency, bandwidth)
 
 
 class EmulatedLinks(Protocol):
-    """Links that are there; can be given to processes."""
+    """Emulated links; can be pickled for other processes."""
 
     @property
     def description(self) -> str:
-        """What slows them, for the reader of a figure."""
+        """How the links are throttled, as text for a report."""
         ...
 
     def enter(self, rank: int) -> None:
-        """Move this process to the rank's place; before it opens a socket or starts a thread that does."""
+        """Move this process to the namespace of a rank. Call it before any socket is opened."""
         ...
 
     def throttle(self, transport: Transport) -> Transport:
-        """The transport, with as much of the slowness as the place does not have."""
+        """Return the transport with the delays that the namespace does not add."""
         ...
 
 
 @contextmanager
 def emulate_links(ranks: int, model: AlphaBetaModel) -> Iterator[EmulatedLinks]:
-    """Links like `model` between so many ranks, while the context lasts.
+    """Emulate links between `ranks` ranks for the duration of the context.
 
-    Namespaces shape the rate; the latency is waited for by the transport, once a round.
+    Namespaces limit the bandwidth. The transport adds the latency once per round.
+
+    Parameters
+    ----------
+    ranks : int
+        Number of ranks.
+    model : AlphaBetaModel
+        Latency and bandwidth of each link.
     """
     namespaces = NetworkNamespaces.with_unique_names(ranks, model.bandwidth)
     try:
@@ -66,7 +92,8 @@ def emulate_links(ranks: int, model: AlphaBetaModel) -> Iterator[EmulatedLinks]:
             namespaces.create()
             links: EmulatedLinks = _NamespaceLinks(namespaces, model.latency)
         except BitlaneError as error:
-            links = _TokenBucketLinks(model, f"a token bucket around the transport, since namespaces failed: {error}")
+            LOG.info("no network namespaces, so only the compressors' transport is throttled: %s", error)
+            links = _TokenBucketLinks(model, f"a token bucket around the transport, because namespaces failed: {error}")
         yield links
     finally:
         namespaces.remove()
@@ -91,14 +118,14 @@ class _TokenBucketLinks:
     description: str
 
     def enter(self, rank: int) -> None:
-        """All ranks are in one place."""
+        """Do nothing: all ranks share the network of the machine."""
 
     def throttle(self, transport: Transport) -> Transport:
         return ThrottledTransport(transport, self.model)
 
 
 class ThrottledTransport:
-    """A transport whose rounds take as long as on a link that sends and receives at a time."""
+    """A transport whose rounds take as long as on a full-duplex link."""
 
     def __init__(self, transport: Transport, model: AlphaBetaModel):
         self.transport, self.model = transport, model
@@ -106,14 +133,14 @@ class ThrottledTransport:
         self.sent = transport.sent
 
     def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
-        began = time.perf_counter()
+        start = time.perf_counter()
         received = self.transport.exchange(parts, lengths)
         self.sent = self.transport.sent
         outgoing = sum(len(part) for rank, part in enumerate(parts) if rank != self.rank)
         incoming = sum(length for rank, length in enumerate(lengths) if rank != self.rank)
         if self.size > 1:
-            over = began + self.model.latency + max(outgoing, incoming) / self.model.bandwidth
-            time.sleep(max(0.0, over - time.perf_counter()))
+            end = start + self.model.latency + max(outgoing, incoming) / self.model.bandwidth
+            time.sleep(max(0.0, end - time.perf_counter()))
         return received
 
     def abort(self) -> None:

@@ -1,7 +1,8 @@
-"""Ranks as processes of this machine, over gloo: what trains here, and what the tests of real processes run in."""
+"""Launch ranks as processes of this machine, connected by gloo."""
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -25,7 +26,8 @@ from bitlane.errors import BitlaneError
 
 from .transport import RankFailed
 
-GRACE = 5.0  # seconds that the other ranks have for their errors, once one has failed
+LOG = logging.getLogger(__name__)
+GRACE = 5.0  # seconds that the other ranks have to report their errors after one has failed
 
 Work = Callable[..., Any]
 Report = Callable[[Any], None]
@@ -39,23 +41,40 @@ def launch(
     enter: Callable[[int], None] | None = None,
     on_report: Callable[[int, Any], None] | None = None,
 ) -> list[Any]:
-    """What `work(report, *arguments)` returns in each of `ranks` processes, in order of rank.
+    """Run `work(report, *arguments)` in `ranks` processes that form a process group.
 
-    A process group is there when it is called. All processes have ended when this returns or raises.
+    All processes have ended when this function returns or raises.
 
     Parameters
     ----------
-    work: a function of a module, since processes start afresh; so are `enter` and the arguments' types.
-    patience: seconds that all of it may take; None for no limit.
-    enter: called with its rank by each process before all else: it may change the network that the process sees.
-    hear: called with rank and value for what a rank gives to its `report`.
+    work : callable
+        A module-level function, because the processes are spawned. The same holds for `enter` and the types of
+        the arguments. Its first parameter, `report`, sends a value to `on_report`.
+    ranks : int
+        Number of processes.
+    *arguments
+        Further arguments of `work`.
+    timeout : float or None, default: None
+        Time limit for everything, in seconds; None for no limit.
+    enter : callable or None, default: None
+        Called with the rank in each process before anything else, for example to enter a network namespace.
+    on_report : callable or None, default: None
+        Called in this process with the rank and each value that the rank reports.
+
+    Returns
+    -------
+    list
+        The result of each rank, in order.
 
     Raises
     ------
-    BitlaneError: a rank failed, was killed, or took too long: which, and why, in one line; its traceback is the cause.
+    BitlaneError
+        If a rank failed, was killed or exceeded the time limit. The message names the rank and the reason; the
+        traceback of the rank is the cause of the exception.
     """
     context = multiprocessing.get_context("spawn")
-    crew: list[_RankProcess] = []
+    processes: list[_RankProcess] = []
+    LOG.debug("starting %d processes", ranks)
     with tempfile.TemporaryDirectory(prefix="bitlane-ranks.") as folder:
         try:
             for rank in range(ranks):
@@ -65,11 +84,11 @@ def launch(
                 )
                 process.start()
                 there.close()
-                crew.append(_RankProcess(rank, process, here))
-            return _results(crew, timeout, on_report)
+                processes.append(_RankProcess(rank, process, here))
+            return _results(processes, timeout, on_report)
         finally:
-            for member in crew:
-                member.end()
+            for each in processes:
+                each.end()
 
 
 @dataclass
@@ -78,12 +97,12 @@ class _Failure:
 
     text: str
     trace: str = ""
-    blame: int = 0  # whose failure explains the others' best, the least: 0 ended, 1 raised, 2 was failed by another
+    priority: int = 0  # the lowest is the root cause: 0 the process ended, 1 it raised, 2 another rank failed
 
 
 @dataclass
 class _RankProcess:
-    """A rank, as the process sees it that started it."""
+    """The process of a rank, as its parent sees it."""
 
     rank: int
     process: BaseProcess
@@ -91,19 +110,19 @@ class _RankProcess:
     result: Any = None
     finished: bool = False
 
-    def receive(self, hear: Callable[[int, Any], None] | None) -> None:
+    def receive(self, on_report: Callable[[int, Any], None] | None) -> None:
         try:
             final, value = self.connection.recv()
         except (EOFError, OSError):
             self.process.join(GRACE)
-            final, value = True, _Failure(f"was ended by {_cause(self.process.exitcode)}")
+            final, value = True, _Failure(f"was ended by {_exit_reason(self.process.exitcode)}")
         if final:
             self.result, self.finished = value, True
-        elif hear is not None:
-            hear(self.rank, value)
+        elif on_report is not None:
+            on_report(self.rank, value)
 
     def end(self) -> None:
-        """A rank with a result goes by itself when its connection closes; any other is killed."""
+        """Close the connection, upon which a process with a result exits; kill any other process."""
         self.connection.close()
         if not self.finished or isinstance(self.result, _Failure):
             self.process.kill()
@@ -111,36 +130,36 @@ class _RankProcess:
 
 
 def _results(
-    crew: Sequence[_RankProcess], patience: float | None, hear: Callable[[int, Any], None] | None
+    processes: Sequence[_RankProcess], timeout: float | None, on_report: Callable[[int, Any], None] | None
 ) -> list[Any]:
-    limit = None if patience is None else time.monotonic() + patience
+    deadline = None if timeout is None else time.monotonic() + timeout
     failures: list[_RankProcess] = []
-    while waiting := [member for member in crew if not member.finished]:
-        left = None if limit is None else max(0.0, limit - time.monotonic())
-        ready = wait([member.connection for member in waiting], left)
+    while running := [each for each in processes if not each.finished]:
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        ready = wait([each.connection for each in running], left)
         if not ready:
             break
-        for member in waiting:
-            if member.connection in ready:
-                member.receive(hear)
-        if not failures and (failures := [member for member in crew if isinstance(member.result, _Failure)]):
-            limit = time.monotonic() + GRACE
-    _raise(crew, patience)
-    return [member.result for member in crew]
+        for each in running:
+            if each.connection in ready:
+                each.receive(on_report)
+        if not failures and (failures := [each for each in processes if isinstance(each.result, _Failure)]):
+            deadline = time.monotonic() + GRACE
+    _raise_failure(processes, timeout)
+    return [each.result for each in processes]
 
 
-def _raise(crew: Sequence[_RankProcess], patience: float | None) -> None:
-    """The error of the rank that failed by itself, where there is one."""
-    failed = [(member.rank, member.result) for member in crew if isinstance(member.result, _Failure)]
+def _raise_failure(processes: Sequence[_RankProcess], timeout: float | None) -> None:
+    """Raise BitlaneError for the root cause if a rank failed, or for the ranks that exceeded the time limit."""
+    failed = [(each.rank, each.result) for each in processes if isinstance(each.result, _Failure)]
     if failed:
-        rank, failure = min(failed, key=lambda each: each[1].blame)
+        rank, failure = min(failed, key=lambda each: each[1].priority)
         raise BitlaneError(f"rank {rank} {failure.text}") from (RuntimeError(failure.trace) if failure.trace else None)
-    late = [str(member.rank) for member in crew if not member.finished]
+    late = [str(each.rank) for each in processes if not each.finished]
     if late:
-        raise BitlaneError(f"no end after {patience:g} seconds: ranks {', '.join(late)} were still at work")
+        raise BitlaneError(f"time limit of {timeout:g} seconds exceeded: ranks {', '.join(late)} have not finished")
 
 
-def _cause(code: int | None) -> str:
+def _exit_reason(code: int | None) -> str:
     if code is not None and code < 0:
         return f"signal {signal.Signals(-code).name}"
     return f"exit status {code}"
@@ -155,8 +174,8 @@ def _rank(
     work: Work,
     arguments: Sequence[Any],
 ) -> None:
-    """A rank's process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the process that started it, which ends this one
+    """Run in the process of a rank."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends this process
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         if enter is not None:
@@ -165,13 +184,13 @@ def _rank(
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // ranks))
         dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=ranks)
-        outcome = work(lambda value: connection.send((False, value)), *arguments)
+        result = work(lambda value: connection.send((False, value)), *arguments)
     except BaseException as error:
         text = str(error) if isinstance(error, BitlaneError) else f"{type(error).__name__}: {error}"
-        outcome = _Failure(f"failed: {text}", traceback.format_exc(), 2 if isinstance(error, RankFailed) else 1)
-    connection.send((True, outcome))
-    if not isinstance(outcome, _Failure):
-        with suppress(EOFError, OSError):  # what others have yet to read goes with the connections: wait for all
+        result = _Failure(f"failed: {text}", traceback.format_exc(), 2 if isinstance(error, RankFailed) else 1)
+    connection.send((True, result))
+    if not isinstance(result, _Failure):
+        with suppress(EOFError, OSError):  # exiting now would drop data that other ranks have not read: wait for all
             connection.recv()
     sys.stdout.flush()
     os._exit(0)

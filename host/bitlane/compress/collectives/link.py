@@ -1,4 +1,4 @@
-"""A rank's end of the conversation: the round that agrees on a step, and exchanges whose lengths all know."""
+"""The connection of a rank to the others: the handshake of a step, and exchanges of known lengths."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ from .transport import RankFailed, Transport
 
 
 class Link:
-    """What reducers send through.
+    """The collectives that reducers use.
 
     Parameters
     ----------
-    transport: how bytes go from rank to rank.
-    settings: everything that ranks have to agree on, as text that a person can compare.
+    transport : Transport
+        Moves bytes between ranks.
+    settings : str
+        The settings that must be equal on all ranks, as readable text.
 
     Attributes
     ----------
-    seconds: spent in exchanges so far, waiting for other ranks included.
+    seconds : float
+        Time spent in exchanges so far, including waiting for other ranks.
     """
 
     def __init__(self, transport: Transport, settings: str):
@@ -36,25 +39,32 @@ class Link:
         self.settings, self.seconds = settings, 0.0
 
     def handshake(self, header: Header) -> Sequence[Header]:
-        """All ranks' headers of a step; a round of 32 bytes to each.
+        """Exchange the headers of a step: one round of 32 bytes to each rank.
+
+        Returns
+        -------
+        sequence of Header
+            The headers of all ranks, in order.
 
         Raises
         ------
-        DataError: settings, steps, counts or bits differ; every rank raises it, and it says whose.
-        RankFailed: a rank raised, and says so by its flag; its own error tells why.
+        DataError
+            On all ranks, if settings, step, codec, bits or count differ. The message names the rank.
+        RankFailed
+            If another rank has raised an exception in this step.
         """
         own = replace(header, settings=zlib.crc32(self.settings.encode()), step=header.step % 2**32)
         packed = _tensor(own.pack(), self.device)
         headers = [Header.unpack(_bytes(each)) for each in self.all_gather(packed, [HEADER_BYTES] * self.size)]
         failed = [rank for rank, each in enumerate(headers) if Flag.FAILED in each.flags]
         if self.rank not in failed and failed:
-            raise RankFailed(f"rank {failed[0]} failed in step {header.step}: its own error says why")
+            raise RankFailed(f"rank {failed[0]} failed in step {header.step}: see the error message of that rank")
         if not failed:
             self._compare(headers)
         return headers
 
     def _compare(self, headers: Sequence[Header]) -> None:
-        """Every rank comes to the same answer, and so to the same round that asks for the settings."""
+        """Raise DataError if headers differ. All ranks decide alike, so all take part in the exchange of settings."""
         if any(each.settings != headers[0].settings for each in headers):
             texts = self.gather_texts(self.settings)
             odd = next(rank for rank, text in enumerate(texts) if text != texts[0])
@@ -65,11 +75,11 @@ class Link:
                 odd = next(rank for rank, value in enumerate(values) if value != values[0])
                 raise DataError(
                     f"ranks have different {name}: rank 0 has {values[0]}, rank {odd} has {values[odd]}; "
-                    "have all gone on from the same checkpoint?"
+                    "start all ranks from the same checkpoint"
                 )
 
     def gather_texts(self, text: str) -> list[str]:
-        """Each rank's text."""
+        """Return the text of each rank."""
         data = text.encode()
         return [
             _bytes(each).decode()
@@ -77,26 +87,26 @@ class Link:
         ]
 
     def gather_lengths(self, length: int) -> list[int]:
-        """Each rank's number."""
+        """Return the length of each rank, a non-negative integer."""
         packed = torch.tensor([length], dtype=torch.int64, device=self.device).view(torch.uint8)
         return [int.from_bytes(_bytes(each), "little") for each in self.all_gather(packed, [8] * self.size)]
 
     def gather_numbers(self, own: Sequence[float]) -> list[list[float]]:
-        """Each rank's numbers, float64; as many from every rank, 8 bytes each."""
+        """Return the float64 numbers of each rank. All ranks give the same count; 8 bytes per number."""
         packed = torch.tensor(list(own), dtype=torch.float64).view(torch.uint8).to(self.device)
         return [each.cpu().view(torch.float64).tolist() for each in self.all_gather(packed, [len(packed)] * self.size)]
 
     def all_gather(self, body: Tensor, lengths: Sequence[int]) -> list[Tensor]:
-        """Give every rank `body` uint8 [lengths[rank]], and take theirs."""
+        """Send `body`, uint8 [lengths[rank]], to all ranks, and return the bodies of all ranks."""
         return self.exchange([body] * self.size, lengths)
 
     def exchange(self, bodies: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
-        """Give rank j `bodies[j]`, and take `lengths[i]` bytes from rank i."""
-        begun = perf_counter()
+        """Send `bodies[j]` to rank j, and return `lengths[i]` bytes from each rank i."""
+        start = perf_counter()
         try:
             return self.transport.exchange(bodies, lengths)
         finally:
-            self.seconds += perf_counter() - begun
+            self.seconds += perf_counter() - start
 
 
 def _tensor(data: bytes, device: torch.device) -> Tensor:

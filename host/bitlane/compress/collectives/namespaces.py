@@ -1,7 +1,7 @@
-"""Network namespaces of Linux: a place for each rank, joined by a bridge, every way in and out of a given rate.
+"""Linux network namespaces: one for each rank, connected by a bridge, with limited bandwidth in each direction.
 
-A namespace more holds the bridge, and all interfaces are made inside, so that nothing of the machine's own network is
-touched. Needs root, and the programs ip and tc (iproute2).
+One more namespace holds the bridge. All interfaces are created inside the namespaces, so the network of the machine
+stays unchanged. Requires root and the programs ip and tc (iproute2).
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from pathlib import Path
 
 from bitlane.errors import BitlaneError
 
-INTERFACE = "eth0"  # a rank's, in its namespace
-MTU = "9000"  # jumbo frames: headers are 1 % of what is sent, and 6 % with frames of 1,500 bytes
-BURST = "64kb"  # that goes at full speed after a pause; packets as large are handed over by the kernel
-QUEUE = "64mb"  # before packets are dropped: several ranks send to one at a time
-_PLACES = Path("/var/run/netns")
-_CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")  # of the namespace that reads it
+INTERFACE = "eth0"  # in the namespace of each rank
+MTU = "9000"  # jumbo frames: headers are 1 % of the traffic instead of 6 % with frames of 1,500 bytes
+BURST = "64kb"  # sent at full speed after a pause; the kernel hands over packets of this size
+QUEUE = "64mb"  # large enough that no packet is dropped while several ranks send to one
+_NAMESPACES = Path("/var/run/netns")
+_CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")  # of the current namespace
 _CLONE_NEWNET = 0x40000000
 
 
 @dataclass(frozen=True)
 class NetworkNamespaces:
-    """Those of `ranks` ranks; `bandwidth` bytes a second, in and out at a time. Can be given to other processes."""
+    """The namespaces of `ranks` ranks, with `bandwidth` bytes per second in each direction; can be pickled."""
 
     prefix: str
     ranks: int
@@ -34,11 +34,11 @@ class NetworkNamespaces:
 
     @classmethod
     def with_unique_names(cls, ranks: int, bandwidth: float) -> NetworkNamespaces:
-        """With names that nothing else has; nothing is made yet."""
+        """Return namespaces with unique names; `create` creates them."""
         return cls(f"bitlane-{os.getpid()}-{secrets.token_hex(3)}", ranks, bandwidth)
 
     def create(self) -> None:
-        """BitlaneError where the kernel, the rights or the programs are missing; then nothing is left behind."""
+        """Create the namespaces; on failure remove them and raise BitlaneError."""
         try:
             hub = self._name("hub")
             _ip("netns", "add", hub)
@@ -63,18 +63,21 @@ class NetworkNamespaces:
             _run("tc", "-n", namespace, "qdisc", "add", "dev", interface, "root", "tbf", *shape)
 
     def remove(self) -> None:
-        """Remove those that there are; their interfaces go with them."""
+        """Remove the namespaces that exist, with their interfaces."""
         for each in (*range(self.ranks), "hub"):
-            if (_PLACES / self._name(each)).exists():
+            if (_NAMESPACES / self._name(each)).exists():
                 _ip("netns", "del", self._name(each))
 
     def enter(self, rank: int) -> None:
-        """Move the calling thread, and threads and processes that it starts later; gloo is told the interface."""
+        """Move the calling thread to the namespace of a rank, and set the interface that gloo uses.
+
+        Threads and processes that it starts later are in this namespace too.
+        """
         libc = ctypes.CDLL(None, use_errno=True)
-        with (_PLACES / self._name(rank)).open() as place:
-            if libc.setns(place.fileno(), _CLONE_NEWNET):
+        with (_NAMESPACES / self._name(rank)).open() as namespace:
+            if libc.setns(namespace.fileno(), _CLONE_NEWNET):
                 raise BitlaneError(f"rank {rank} cannot enter its namespace: {os.strerror(ctypes.get_errno())}")
-        _CONGESTION.write_text("reno")  # that every kernel has; BBR probes, and a transfer of a second may take 1.1
+        _CONGESTION.write_text("reno")  # every kernel has it; with BBR, which probes, transfers take up to 10 % longer
         os.environ["GLOO_SOCKET_IFNAME"] = INTERFACE
 
     def _name(self, which: int | str) -> str:
@@ -93,6 +96,6 @@ def _run(*command: str) -> None:
     try:
         subprocess.run(command, check=True, capture_output=True, text=True)
     except FileNotFoundError as error:
-        raise BitlaneError(f"no program {command[0]}: install iproute2") from error
+        raise BitlaneError(f"program {command[0]!r} not found: install iproute2") from error
     except subprocess.CalledProcessError as error:
         raise BitlaneError(f"{' '.join(command)}: {error.stderr.strip() or error.returncode}") from error

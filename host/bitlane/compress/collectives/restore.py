@@ -1,4 +1,4 @@
-"""Copy saved tensors back into place."""
+"""Restore saved tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel says that this process has sent over TCP (Linux): to hold against what compressors say."""
+"""The bytes that this process has sent over TCP, counted by the Linux kernel."""
 
 from __future__ import annotations
 
@@ -12,23 +12,27 @@ _BYTES_ACKED = 120  # offset of tcpi_bytes_acked, u64, in struct tcp_info of lin
 
 
 def acknowledged_bytes() -> int:
-    """Bytes that the other ends of this process's open TCP connections have acknowledged so far.
+    """Return the bytes that peers have acknowledged on the open TCP connections of this process.
 
-    What closed connections sent is not in it, and neither is what is still under way. OSError where the system has no
-    /proc or no TCP_INFO.
+    Bytes of closed connections and bytes in flight are not included.
+
+    Raises
+    ------
+    OSError
+        If the system has no /proc or no TCP_INFO.
     """
     total = 0
     for link in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # it was closed meanwhile
+        with suppress(FileNotFoundError):  # closed in the meantime
             if os.readlink(link).startswith("socket:"):
                 total += _acknowledged(int(link.name))
     return total
 
 
 def _acknowledged(descriptor: int) -> int:
-    with socket.socket(fileno=os.dup(descriptor)) as twin:
-        if twin.family not in (socket.AF_INET, socket.AF_INET6) or twin.type != socket.SOCK_STREAM:
+    with socket.socket(fileno=os.dup(descriptor)) as duplicate:
+        if duplicate.family not in (socket.AF_INET, socket.AF_INET6) or duplicate.type != socket.SOCK_STREAM:
             return 0
-        info = twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_ACKED + 8)
+        info = duplicate.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_ACKED + 8)
     (acked,) = struct.unpack_from("<Q", info, _BYTES_ACKED)
     return int(acked)

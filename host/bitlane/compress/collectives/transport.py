@@ -1,4 +1,4 @@
-"""How bytes go from rank to rank. One operation, and a count of what it sends."""
+"""Transports move bytes between ranks: one operation, `exchange`, and a count of the bytes sent."""
 
 from __future__ import annotations
 
@@ -15,21 +15,26 @@ from torch import Tensor
 
 from bitlane.errors import BitlaneError
 
-Result = TypeVar("Result")
+RankResultT = TypeVar("RankResultT")
 
 
 class RankFailed(BitlaneError):
-    """Another rank failed, ended, or did not answer in time."""
+    """Another rank failed, ended or timed out."""
 
 
 class Transport(Protocol):
-    """All ranks together.
+    """The connection of this rank to all ranks.
 
     Attributes
     ----------
-    rank, size: this one's number, and how many there are.
-    device: where the bytes have to lie.
-    sent: bytes given to other ranks so far, which are all that this rank sends but the transport's own framing.
+    rank : int
+        Number of this rank.
+    size : int
+        Number of ranks.
+    device : torch.device
+        The device of the bytes.
+    sent : int
+        Bytes sent to other ranks so far, without the framing of the transport.
     """
 
     rank: int
@@ -38,26 +43,34 @@ class Transport(Protocol):
     sent: int
 
     def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
-        """Give part j to rank j, and take `lengths[i]` bytes from rank i; every rank calls it at the same point.
+        """Send `parts[j]`, uint8 [n], to rank j, and return `lengths[i]` bytes from each rank i.
 
-        Parts are uint8 [n]. What goes from a rank to itself is handed over as it is.
+        All ranks call it at the same point. The part of the own rank is returned without a copy.
         """
         ...
 
     def abort(self) -> None:
-        """Take no further part: ranks that wait for this one get an error."""
+        """Leave the group: ranks that wait for this one get an error."""
         ...
 
 
 class TorchTransport:
-    """The members of a `torch.distributed` process group, gloo or NCCL. Raises BitlaneError where there is none.
+    """The members of a `torch.distributed` process group, with gloo or NCCL.
 
-    They form a group of their own, so that a rank can leave it: all members have to make one at the same point.
+    It creates a second group with the same members, so that `abort` can leave it. All members must therefore create
+    their transport at the same point.
 
     Parameters
     ----------
-    group: None for the default group.
-    patience: seconds that a rank waits for another.
+    group : torch.distributed.ProcessGroup or None, default: None
+        The process group; None for the default group.
+    timeout : float, default: 600
+        Seconds that a rank waits for another.
+
+    Raises
+    ------
+    BitlaneError
+        If there is no process group, or this process is not a member.
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None, timeout: float = 600.0):
@@ -66,7 +79,7 @@ class TorchTransport:
         group = group if group is not None else dist.group.WORLD
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         if self.rank < 0:
-            raise BitlaneError("this process is no member of the process group that it was given")
+            raise BitlaneError("this process is not a member of the given process group")
         backend = dist.get_backend(group)
         self._on_gpu = "nccl" in backend
         self.device = torch.device("cuda", torch.cuda.current_device()) if self._on_gpu else torch.device("cpu")
@@ -83,11 +96,11 @@ class TorchTransport:
 
     def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
         if self._group is None:
-            raise BitlaneError(f"rank {self.rank} has left the others after an error: go on from a checkpoint")
-        found = self._all_to_all(parts, lengths) if self._on_gpu else self._by_pairs(parts, lengths)
+            raise BitlaneError(f"rank {self.rank} has left the process group after an error: restart from a checkpoint")
+        received = self._all_to_all(parts, lengths) if self._on_gpu else self._pairwise(parts, lengths)
         self.sent += sum(len(part) for rank, part in enumerate(parts) if rank != self.rank)
-        found[self.rank] = parts[self.rank]
-        return found
+        received[self.rank] = parts[self.rank]
+        return received
 
     def _all_to_all(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
         outgoing = [0 if rank == self.rank else len(part) for rank, part in enumerate(parts)]
@@ -95,59 +108,61 @@ class TorchTransport:
         others = [part.to(self.device) for rank, part in enumerate(parts) if rank != self.rank]
         sent = torch.cat(others) if others else torch.empty(0, dtype=torch.uint8, device=self.device)
         received = torch.empty(sum(incoming), dtype=torch.uint8, device=self.device)
-        with self._talking():
+        with self._rank_failures():
             dist.all_to_all_single(received, sent, incoming, outgoing, group=self._group)
         return list(received.split(incoming))
 
-    def _by_pairs(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
-        """Gloo announces a receive in the stream that it sends in: posted late, it waits behind the rank's own data,
-        and both directions of a link take turns. Posted first, they go at a time; its all-to-all does not see to that.
+    def _pairwise(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
+        """Post all receives before the sends, so that both directions of a link are used at the same time.
+
+        Gloo announces a receive in the same stream in which it sends. An announcement behind the data would delay the
+        peer, and the directions would take turns, as they do in gloo's all-to-all.
         """
         received = [torch.empty(length, dtype=torch.uint8) for length in lengths]
         outgoing = [part.cpu() for part in parts]
         others = [(self.rank + distance) % self.size for distance in range(1, self.size)]
-        place = {rank: dist.get_global_rank(self._group, rank) for rank in others}
-        with self._talking():
-            waiting = [dist.irecv(received[rank], place[rank], self._group) for rank in others if lengths[rank]]
-            waiting += [dist.isend(outgoing[rank], place[rank], self._group) for rank in others if len(parts[rank])]
-            for each in waiting:
+        peer = {rank: dist.get_global_rank(self._group, rank) for rank in others}
+        with self._rank_failures():
+            pending = [dist.irecv(received[rank], peer[rank], self._group) for rank in others if lengths[rank]]
+            pending += [dist.isend(outgoing[rank], peer[rank], self._group) for rank in others if len(parts[rank])]
+            for each in pending:
                 each.wait()
         return received
 
     @contextmanager
-    def _talking(self) -> Iterator[None]:
-        """What fails here is another rank's failure."""
+    def _rank_failures(self) -> Iterator[None]:
+        """Convert RuntimeError, which torch raises when another rank fails, to RankFailed."""
         try:
             yield
         except RuntimeError as error:
             reason = str(error).splitlines()[0]
             raise RankFailed(
-                f"rank {self.rank} waited in vain for another rank, which failed, ended or hangs: {reason}"
+                f"rank {self.rank} got no answer from another rank, which failed, ended or hangs: {reason}"
             ) from error
 
 
 class ThreadTransport:
-    """A rank of a `together` call: threads of one process, for tests and for many ranks on one machine."""
+    """A rank of `run_ranks_in_threads`: a thread of this process, for tests and studies."""
 
     device = torch.device("cpu")
 
     def __init__(self, rank: int, queues: list[list[queue.Queue[Tensor | None]]], timeout: float):
         self.rank, self.size, self.sent = rank, len(queues), 0
-        self._boxes, self._patience = queues, timeout
+        self._queues, self._timeout = queues, timeout
 
     def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
         for rank, part in enumerate(parts):
-            self._boxes[rank][self.rank].put(part.clone())
+            self._queues[rank][self.rank].put(part.clone())
             self.sent += len(part) if rank != self.rank else 0
-        return [self._taken(rank, length) for rank, length in enumerate(lengths)]
+        return [self._receive(rank, length) for rank, length in enumerate(lengths)]
 
     def abort(self) -> None:
-        for box in self._boxes:
-            box[self.rank].put(None)
+        for incoming in self._queues:
+            incoming[self.rank].put(None)
 
-    def _taken(self, rank: int, length: int) -> Tensor:
+    def _receive(self, rank: int, length: int) -> Tensor:
         try:
-            part = self._boxes[self.rank][rank].get(timeout=self._patience)
+            part = self._queues[self.rank][rank].get(timeout=self._timeout)
         except queue.Empty:
             part = None
         if part is None:
@@ -157,18 +172,33 @@ class ThreadTransport:
         return part
 
 
-def run_ranks_in_threads(size: int, work: Callable[[ThreadTransport], Result], timeout: float = 60.0) -> list[Result]:
-    """`work` as `size` ranks, each a thread of this process; their results in order of rank.
+def run_ranks_in_threads(
+    size: int, work: Callable[[ThreadTransport], RankResultT], timeout: float = 60.0
+) -> list[RankResultT]:
+    """Run `work` on `size` ranks, each a thread of this process.
 
-    The first error that a rank raised of itself is raised here; the others then get one, instead of waiting.
-    patience: seconds that a rank waits for another.
+    If a rank raises, the others get an error instead of waiting, and this function raises the first error.
+
+    Parameters
+    ----------
+    size : int
+        Number of ranks.
+    work : callable
+        Called with the transport of each rank.
+    timeout : float, default: 60
+        Seconds that a rank waits for another.
+
+    Returns
+    -------
+    list
+        The result of each rank, in order.
     """
-    boxes: list[list[queue.Queue[Tensor | None]]] = [[queue.Queue() for _ in range(size)] for _ in range(size)]
-    results: dict[int, Result] = {}
+    queues: list[list[queue.Queue[Tensor | None]]] = [[queue.Queue() for _ in range(size)] for _ in range(size)]
+    results: dict[int, RankResultT] = {}
     errors: list[BaseException] = []
 
     def run(rank: int) -> None:
-        transport = ThreadTransport(rank, boxes, timeout)
+        transport = ThreadTransport(rank, queues, timeout)
         try:
             results[rank] = work(transport)
         except BaseException as error:

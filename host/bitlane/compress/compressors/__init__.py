@@ -1,1 +1,1 @@
-"""Compressors: settings, and the reducers that ranks make of them."""
+"""Compressors: their settings and their reducers."""

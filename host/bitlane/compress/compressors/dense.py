@@ -1,4 +1,4 @@
-"""Compressors that code every value by itself: QSGD, TernGrad, EFSign."""
+"""Compressors that send a code for each value: QSGD, TernGrad, EFSign."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
 from ..compressor import Layout, SavedState, vector_length
 
-TERNARY = 2  # bits of the linear codec whose levels are -1, 0 and 1
+TERNARY = 2  # bits of the linear codec with the levels -1, 0 and 1
 
 
 @dataclass(frozen=True)
 class LinearQuantizer:
-    """Evenly spaced levels, as a quantizer of `Averaging`."""
+    """Evenly spaced levels, as a `Quantizer`; `stochastic` selects stochastic rounding instead of nearest."""
 
     bits: int
     stochastic: bool
@@ -37,11 +37,11 @@ class LinearQuantizer:
         return linear.body_bytes(groups, self.bits)
 
     def encode(self, values: Tensor, groups: Groups, residual: Tensor | None, seed: int) -> Tensor:
-        drawn = seed if self.stochastic else None
+        rounding_seed = seed if self.stochastic else None
         if values.is_cuda:
-            return _gpu().encode(values, groups, self.bits, residual, drawn)
-        kept = None if residual is None else residual.numpy()
-        return torch.from_numpy(linear.encode(values.numpy(), groups, self.bits, kept, drawn))
+            return _gpu().encode(values, groups, self.bits, residual, rounding_seed)
+        array = None if residual is None else residual.numpy()
+        return torch.from_numpy(linear.encode(values.numpy(), groups, self.bits, array, rounding_seed))
 
     def decode(self, body: Tensor, groups: Groups, out: Tensor, add: bool) -> None:
         if out.is_cuda:
@@ -52,7 +52,7 @@ class LinearQuantizer:
 
 @dataclass(frozen=True)
 class SignQuantizer:
-    """Scaled signs, as a quantizer of `Averaging`."""
+    """Scaled signs, as a `Quantizer`."""
 
     def body_bytes(self, groups: Groups) -> int:
         return sign.body_bytes(groups)
@@ -60,8 +60,8 @@ class SignQuantizer:
     def encode(self, values: Tensor, groups: Groups, residual: Tensor | None, seed: int) -> Tensor:
         if values.is_cuda:
             return _gpu().encode(values, groups, 1, residual, None)
-        kept = None if residual is None else residual.numpy()
-        return torch.from_numpy(sign.encode(values.numpy(), groups, kept))
+        array = None if residual is None else residual.numpy()
+        return torch.from_numpy(sign.encode(values.numpy(), groups, array))
 
     def decode(self, body: Tensor, groups: Groups, out: Tensor, add: bool) -> None:
         if out.is_cuda:
@@ -76,7 +76,7 @@ def _gpu() -> Any:
 
 
 class DenseReducer:
-    """The reducer of the compressors of this file."""
+    """The reducer of QSGD and EFSign."""
 
     def __init__(self, averaging: Averaging, stochastic: bool, bits: int):
         self.averaging, self.stochastic, self.bits = averaging, stochastic, bits
@@ -94,21 +94,31 @@ class DenseReducer:
     def load_state_dict(self, state: SavedState) -> None:
         self.averaging.load_state_dict(state)
 
-    def reshard(self, states: Sequence[SavedState], kept: Tensor | None) -> None:
-        if kept is not None:
-            self.averaging.reshard(kept)
+    def reshard(self, states: Sequence[SavedState], residual: Tensor | None) -> None:
+        if residual is not None:
+            self.averaging.reshard(residual)
 
 
 @dataclass(frozen=True)
 class QSGD:
-    """Evenly spaced levels in groups of 512 values (Alistarh et al., 2017, with the maximum for the norm).
+    """Quantize to evenly spaced levels, in groups of 512 values.
+
+    Follows Alistarh et al. (2017), with the maximum norm of each group.
 
     Parameters
     ----------
-    bits: a value, 2 to 8, or a policy that chooses them.
-    error_feedback: keep what the codes do not say, and add it the next time. Values are then rounded to the nearest
-        level; without it at random, without bias.
-    seed: of random rounding.
+    bits : int or BitPolicy, default: 8
+        Bits per value, 2 to 8; or a policy that chooses them during training.
+    error_feedback : bool, default: False
+        Keep the quantization error and add it in the next step. Values are then rounded to the nearest level.
+        Without error feedback rounding is stochastic and unbiased.
+    seed : int, default: 0
+        Seed of stochastic rounding.
+
+    Examples
+    --------
+    >>> from bitlane.compress import QSGD, DDPCompression
+    >>> compression = DDPCompression(QSGD(bits=4, error_feedback=True))  # doctest: +SKIP
     """
 
     bits: int | BitPolicy = 8
@@ -118,28 +128,30 @@ class QSGD:
 
     def __post_init__(self) -> None:
         if not set(self.policy.choices) <= set(linear.BITS):
-            raise DataError(f"bits={self.bits}: QSGD has 2 to 8; EFSign has 1")
+            raise DataError(f"QSGD needs bits from 2 to 8; got bits={self.bits}. EFSign has 1 bit")
 
     @property
     def policy(self) -> BitPolicy:
+        """The policy that sets the bits of each step."""
         return FixedBits(self.bits) if isinstance(self.bits, int) else self.bits
 
     def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> DenseReducer:
+        """Return a new reducer for one rank, as in `Compressor.reducer`."""
         groups = Groups.of(vector_length(layout))
         averaging = Averaging(groups, link, model, self.seed, self.error_feedback, device)
         return DenseReducer(averaging, not self.error_feedback, self.policy.start().bits)
 
 
 class TernGradReducer(DenseReducer):
-    """A reducer that clips its rank's gradient, parameter by parameter, before it is coded."""
+    """A reducer that clips each parameter's gradient before it is encoded."""
 
     def __init__(self, averaging: Averaging, layout: Layout, clip: float | None):
         super().__init__(averaging, True, TERNARY)
         self.layout, self.clip = layout, clip
 
     def average(self, vector: Tensor, step: int) -> None:
-        for place in self.layout if self.clip is not None else ():
-            values = vector[place.begin : place.end]
+        for span in self.layout if self.clip is not None else ():
+            values = vector[span.begin : span.end]
             limit = self.clip * torch.linalg.vector_norm(values) / max(1, len(values)) ** 0.5
             values.copy_(torch.minimum(torch.maximum(values, -limit), limit))
         super().average(vector, step)
@@ -147,17 +159,30 @@ class TernGradReducer(DenseReducer):
 
 @dataclass(frozen=True)
 class TernGrad:
-    """Each value as -s, 0 or s, at random without bias, after clipping (Wen et al., 2017).
+    """Quantize each value to -s, 0 or s, with unbiased stochastic rounding after clipping (Wen et al., 2017).
 
-    Where it is not the paper's: s is the largest magnitude of 512 values, not of a layer, which makes less variance
-    for 1/16 bit a value; ranks do not share it; an average that goes by way of an owner is made ternary once more; a
-    value has 2 bits, of the linear codec. The spread that clips is about zero, as the paper's Gaussian is, so that a
-    parameter of a single value is not clipped away.
+    Differences from the paper:
+
+    - s is the largest magnitude of 512 values instead of a layer. This reduces the variance and costs 1/16 bit per
+      value. Ranks do not share s.
+    - In a reduce-scatter the average is quantized again.
+    - A value takes 2 bits, as in the linear codec.
+    - Clipping uses the root mean square instead of the deviation from the mean, so that it does not set a parameter
+      of a single value to zero.
 
     Parameters
     ----------
-    clip: a parameter's gradient is clipped to so many of its standard deviations about zero; None clips nothing.
-    seed: of random rounding.
+    clip : float or None, default: 2.5
+        Limit of the magnitudes of each parameter's gradient, in multiples of their root mean square. None disables
+        clipping.
+    seed : int, default: 0
+        Seed of stochastic rounding.
+
+    Examples
+    --------
+    >>> from bitlane.compress import TernGrad
+    >>> TernGrad(clip=None).clip is None
+    True
     """
 
     clip: float | None = 2.5
@@ -167,20 +192,31 @@ class TernGrad:
 
     def __post_init__(self) -> None:
         if self.clip is not None and not 0 < self.clip < inf:
-            raise DataError(f"clip={self.clip}: it has to be more than 0 and finite; None clips nothing")
+            raise DataError(f"clip must be positive and finite, or None for no clipping; got {self.clip}")
 
     def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> TernGradReducer:
+        """Return a new reducer for one rank, as in `Compressor.reducer`."""
         averaging = Averaging(Groups.of(vector_length(layout)), link, model, self.seed, False, device)
         return TernGradReducer(averaging, layout, self.clip)
 
 
 @dataclass(frozen=True)
 class EFSign:
-    """A bit a value: signs with the mean magnitude of 512, and error feedback (Karimireddy et al., 2019)."""
+    """Quantize to 1 bit per value, with error feedback (Karimireddy et al., 2019).
+
+    A value is sent as its sign. Each group of 512 values has a scale, its mean magnitude.
+
+    Examples
+    --------
+    >>> from bitlane.compress import EFSign
+    >>> EFSign().policy.bits
+    1
+    """
 
     codec: CodecId = field(default=CodecId.SIGN, init=False)
     policy: FixedBits = field(default=FixedBits(1), init=False)
 
     def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> DenseReducer:
+        """Return a new reducer for one rank, as in `Compressor.reducer`."""
         averaging = Averaging(Groups.of(vector_length(layout)), link, model, 0, True, device)
         return DenseReducer(averaging, False, 1)

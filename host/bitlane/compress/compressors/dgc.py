@@ -1,11 +1,11 @@
-"""Deep gradient compression (Lin et al., 2018): top-k that has the momentum where it is corrected for what waits.
+"""Deep gradient compression (Lin et al., 2018): top-k sparsification with momentum correction.
 
     g = min(1, clip / sqrt(ranks) / |g|) g        local gradient clipping (section 3.2)
-    u = momentum u + g,   v = v + u               momentum correction (equation 5): v waits, and not g
+    u = momentum u + g,   v = v + u               momentum correction (equation 5): v accumulates the velocities
     send v where |v| is among the k largest;      there, u = v = 0: momentum factor masking (section 3.2)
 
-What is averaged are velocities: the optimiser is to have no momentum of its own. The first steps send more (warm-up,
-section 3.3). All velocities that came in are sent, or wait in v; what masking takes from u is gone, as it is meant to.
+The ranks average velocities, so the optimizer must have no momentum. The first steps send more values (warm-up, section
+3.3). Every velocity is sent or remains in v. Masking discards values of u, as in the paper.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..compressor import Layout, SavedState, vector_length
 from .memory import StateVectors, host_array
 from .topk import all_gather_average, check_density, density_count
 
-FIRST = 0.25  # density of the warm-up's first stage; each of the following has a quarter of the one before
+FIRST_DENSITY = 0.25  # of the first warm-up stage; each further stage has a quarter of the previous density
 
 
 class DGCReducer:
@@ -48,21 +48,21 @@ class DGCReducer:
             momentum *= np.float32(self.settings.momentum)
             momentum += gradient
             velocity += momentum
-            places = largest(velocity, density_count(self.settings.density_at(step), len(velocity)))
-            chosen = velocity[places]
-            velocity[places] = 0
-            momentum[places] = 0
-            all_gather_average(self.link, places, chosen, gradient)
+            indices = largest(velocity, density_count(self.settings.density_at(step), len(velocity)))
+            values = velocity[indices]
+            velocity[indices] = 0
+            momentum[indices] = 0
+            all_gather_average(self.link, indices, values, gradient)
 
     def _clip(self, gradient: Values) -> None:
         if self.settings.clip is not None:
             norm = float(np.linalg.norm(gradient.astype(np.float64)))
-            most = self.settings.clip / sqrt(self.link.size)
-            if norm > most:
-                gradient *= np.float32(most / norm)
+            limit = self.settings.clip / sqrt(self.link.size)
+            if norm > limit:
+                gradient *= np.float32(limit / norm)
 
     def residual(self) -> None:
-        """None: velocities came in, and not gradients."""
+        """Return None: the accumulated velocities are not gradients."""
 
     def state_dict(self) -> dict[str, Any]:
         return self.memory.state_dict()
@@ -70,22 +70,35 @@ class DGCReducer:
     def load_state_dict(self, state: SavedState) -> None:
         self.memory.load_state_dict(state)
 
-    def reshard(self, states: Sequence[SavedState], kept: Tensor | None) -> None:
+    def reshard(self, states: Sequence[SavedState], residual: Tensor | None) -> None:
         self.memory.load_mean(states)
 
 
 @dataclass(frozen=True)
 class DGC:
-    """Deep gradient compression (Lin et al., 2018). Give the optimiser no momentum: this has it.
+    """Deep gradient compression: top-k with momentum correction (Lin et al., 2018).
+
+    Use it with an optimizer without momentum.
 
     Parameters
     ----------
-    density: share of the values that a rank sends, after the warm-up.
-    momentum: of the velocities; 0 is plain top-k.
-    clip: the norm of the average gradient that is not to be exceeded; a rank's may have 1 / sqrt(ranks) of it. None
-        for no clipping.
-    warmup: steps of each stage of the warm-up, with densities 1/4, 1/16, 1/64 and so on, while they are above
-        `density`; 0 for none. The paper has an epoch a stage.
+    density : float, default: 0.001
+        Share of the values that each rank sends after the warm-up.
+    momentum : float, default: 0.9
+        Momentum of the velocities, from 0 to below 1; 0 is plain top-k.
+    clip : float or None, default: None
+        Limit of the norm of the average gradient; each rank clips its gradient to clip / sqrt(ranks). None disables
+        clipping.
+    warmup : int, default: 0
+        Steps of each warm-up stage; 0 disables the warm-up. The stages have the densities 1/4, 1/16, 1/64 and so on
+        while they are above `density`. The paper uses one epoch per stage.
+
+    Examples
+    --------
+    >>> from bitlane.compress import DGC
+    >>> compressor = DGC(density=0.01, warmup=100)
+    >>> [compressor.density_at(step) for step in (0, 100, 200, 300)]
+    [0.25, 0.0625, 0.015625, 0.01]
     """
 
     density: float = 0.001
@@ -98,15 +111,16 @@ class DGC:
     def __post_init__(self) -> None:
         check_density(self.density)
         if not 0 <= self.momentum < 1:
-            raise DataError(f"momentum={self.momentum}: from 0 to below 1")
+            raise DataError(f"momentum must be from 0 to below 1; got {self.momentum}")
         if self.clip is not None and not self.clip > 0:
-            raise DataError(f"clip={self.clip}: a norm above 0, or None for no clipping")
+            raise DataError(f"clip must be a norm above 0, or None for no clipping; got {self.clip}")
         if self.warmup < 0:
-            raise DataError(f"warmup={self.warmup}: steps of each stage, or 0 for no warm-up")
+            raise DataError(f"warmup must be a number of steps, or 0 for no warm-up; got {self.warmup}")
 
     def density_at(self, step: int) -> float:
-        """The share of values that a rank sends in step 0, 1, ..."""
-        return max(self.density, FIRST ** (step // self.warmup + 1)) if self.warmup else self.density
+        """Return the share of values that each rank sends in a step; steps count from 0."""
+        return max(self.density, FIRST_DENSITY ** (step // self.warmup + 1)) if self.warmup else self.density
 
     def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> DGCReducer:
+        """Return a new reducer for one rank, as in `Compressor.reducer`."""
         return DGCReducer(vector_length(layout), self, link, device)

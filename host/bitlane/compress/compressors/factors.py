@@ -1,4 +1,4 @@
-"""How the factors of low-rank gradients travel: as they are, or as levels of logarithms; quantizers of `Averaging`."""
+"""Quantizers for the factors of low-rank gradients: float32, or logarithmic levels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..codecs.groups import Groups
 
 @dataclass(frozen=True)
 class Float32Quantizer:
-    """Values as they are, 4 bytes each: nothing is lost, so that a residual is sent whole and becomes zero."""
+    """Float32 values, 4 bytes each. The encoding is lossless, so it sends the residual and sets it to zero."""
 
     def body_bytes(self, groups: Groups) -> int:
         return 4 * groups.count
@@ -21,9 +21,9 @@ class Float32Quantizer:
     def encode(self, values: Tensor, groups: Groups, residual: Tensor | None, seed: int) -> Tensor:
         if residual is None:
             return values.clone().view(torch.uint8)
-        whole = values + residual
+        total = values + residual
         residual.zero_()
-        return whole.view(torch.uint8)
+        return total.view(torch.uint8)
 
     def decode(self, body: Tensor, groups: Groups, out: Tensor, add: bool) -> None:
         values = body.view(torch.float32)
@@ -35,7 +35,7 @@ class Float32Quantizer:
 
 @dataclass(frozen=True)
 class LogQuantizer:
-    """Levels of logarithms, rounded to the nearest; `log.encode` has the parameters."""
+    """Logarithmic levels with rounding to the nearest; parameters as in `log.encode`."""
 
     bits: int
     alpha: float
@@ -44,8 +44,8 @@ class LogQuantizer:
         return log.body_bytes(groups, self.bits)
 
     def encode(self, values: Tensor, groups: Groups, residual: Tensor | None, seed: int) -> Tensor:
-        kept = None if residual is None else residual.numpy()
-        return torch.from_numpy(log.encode(values.numpy(), groups, self.bits, self.alpha, kept))
+        array = None if residual is None else residual.numpy()
+        return torch.from_numpy(log.encode(values.numpy(), groups, self.bits, self.alpha, array))
 
     def decode(self, body: Tensor, groups: Groups, out: Tensor, add: bool) -> None:
         log.decode(body.numpy(), groups, self.bits, self.alpha, out.numpy(), add)

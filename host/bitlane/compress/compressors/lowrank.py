@@ -1,17 +1,17 @@
-"""Compressors that send a matrix of gradients as two thin factors: PowerSGD, and LQ-SGD with codes of few bits.
+"""Compressors that send a gradient matrix as two thin factors: PowerSGD in float32, LQ-SGD with few bits.
 
-With M the sum of a rank's gradient and what it kept, and Q the factor of the step before, its columns orthonormalised
-(PowerSGD: Vogels et al., 2019, algorithms 1 and 2; LQ-SGD: Li et al., 2025, algorithm 1):
+M is the gradient of a rank plus its residual. Q is the factor of the previous step with orthonormal columns (PowerSGD:
+Vogels et al., 2019, algorithms 1 and 2; LQ-SGD: Li et al., 2025, algorithm 1):
 
-    P = average of M Q, orthonormalised;  Q' = average of M^T P;  all apply P Q'^T;  a rank keeps M - P S^T
+    P = orthonormalized average of M Q;  Q' = average of M^T P;  all ranks apply P Q'^T;  the residual is M - P S^T
 
-where S is what came from this rank of the average Q': its M^T P as it was sent and, where it owns a part of Q', also
-what the codes of the average did not say, once for each rank. So the sum over ranks is conserved whatever is lost.
+S is the share of this rank in the average Q': its M^T P as decoded and, if it owns a part of Q', also the quantization
+error of the encoded average times the number of ranks. The sum over ranks is therefore conserved for any codec.
 
-LQ-SGD here codes each rank's M Q, and all ranks orthonormalise the average of the decoded values, from the same bytes;
-the paper would orthonormalise on each rank and average codes, which are no numbers that have an average. A column of Q
-of which nothing is left, after a zero gradient or one of a lower rank, is drawn anew, as is all of Q without a warm
-start; uniform between -1 and 1 where the papers have a normal distribution, since only what Q spans counts.
+LQ-SGD encodes M Q of each rank, and all ranks orthonormalize the average of the decoded values. The paper
+orthonormalizes on each rank and averages the codes, which is not defined for logarithmic codes. A column of Q is drawn
+again if it vanishes, after a zero gradient or one of lower rank; without a warm start all columns are drawn in each
+step. The distribution is uniform between -1 and 1 instead of normal, because only the span of Q matters.
 """
 
 from __future__ import annotations
@@ -45,17 +45,26 @@ from .orthonormal import orthonormalize
 
 @dataclass(frozen=True)
 class PowerSGD:
-    """Factors in float32 (Vogels et al., 2019).
+    """Send low-rank factors in float32 (Vogels et al., 2019).
 
-    A parameter of two or more dimensions is a matrix [shape[0], rest]. What is none, and a matrix that its factors
-    would not make smaller, is averaged in float32.
+    A parameter with two or more dimensions is a matrix [shape[0], product of the rest]. Other parameters, and matrices
+    that have no more values than their factors, are averaged in float32.
 
     Parameters
     ----------
-    rank: columns of each factor.
-    warm_start: whether a step begins with Q of the step before; a new one is drawn otherwise.
-    min_compression: a matrix has factors where it has more than so many times their values.
-    seed: of what is drawn.
+    rank : int, default: 1
+        Columns of each factor.
+    warm_start : bool, default: True
+        Start each step with the factor Q of the previous one; otherwise Q is drawn in each step.
+    min_compression : float, default: 1.0
+        A matrix is factored if it has more than this many times the values of its factors; 1 or more.
+    seed : int, default: 0
+        Seed of the drawn columns of Q.
+
+    Examples
+    --------
+    >>> from bitlane.compress import DDPCompression, PowerSGD
+    >>> compression = DDPCompression(PowerSGD(rank=4))  # doctest: +SKIP
     """
 
     rank: int = 1
@@ -69,25 +78,35 @@ class PowerSGD:
         _check_settings(self.rank, self.min_compression)
 
     def quantizer(self, bits: int) -> Quantizer:
+        """Return the quantizer of the factors; `bits` has no effect."""
         return Float32Quantizer()
 
     def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> LowRankReducer:
+        """Return a new reducer for one rank, as in `Compressor.reducer`."""
         return LowRankReducer(self, 0, layout, link, model, device)
 
 
 @dataclass(frozen=True)
 class LQSGD:
-    """Factors as levels of logarithms, each column with scales of its own (Li et al., 2025).
+    """Send low-rank factors as logarithmic levels; each column has separate scales (Li et al., 2025).
 
-    Parameters that stay as they are (`PowerSGD` says which) are coded like factors, with error feedback. Bodies are a
-    quarter of those of `PowerSGD` at 8 bits. The bytes that ranks send are too where both go the same way; where
-    `LinkModel` finds a single round quicker for the smaller bodies alone, more than two ranks save less.
+    Parameters that `PowerSGD` does not factor are encoded like factors, with error feedback. At 8 bits the bodies have
+    a quarter of the bytes of `PowerSGD`, and so has the traffic if both use the same collective. With more than two
+    ranks the saving is smaller if the cost model selects a single round only for the smaller bodies.
 
     Parameters
     ----------
-    rank, warm_start, min_compression, seed: as those of `PowerSGD`.
-    bits: a value, 2 to 8, or a policy that chooses them.
-    alpha: curve of the levels, equation 5; the larger, the denser near zero.
+    rank, warm_start, min_compression, seed
+        As in `PowerSGD`.
+    bits : int or BitPolicy, default: 8
+        Bits per value, 2 to 8; or a policy that chooses them during training.
+    alpha : float, default: 10.0
+        Curvature of the levels (equation 5). Larger values make the levels denser near zero.
+
+    Examples
+    --------
+    >>> from bitlane.compress import LQSGD, DDPCompression
+    >>> compression = DDPCompression(LQSGD(rank=2, bits=4))  # doctest: +SKIP
     """
 
     rank: int = 1
@@ -104,17 +123,20 @@ class LQSGD:
 
     @property
     def policy(self) -> BitPolicy:
+        """The policy that sets the bits of each step."""
         return FixedBits(self.bits) if isinstance(self.bits, int) else self.bits
 
     def quantizer(self, bits: int) -> Quantizer:
+        """Return the quantizer of the factors."""
         return LogQuantizer(bits, self.alpha)
 
     def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> LowRankReducer:
+        """Return a new reducer for one rank, as in `Compressor.reducer`."""
         return LowRankReducer(self, self.policy.start().bits, layout, link, model, device)
 
 
 class LowRankReducer:
-    """The reducer of both. All P travel in one exchange; all Q, and what stays as it is, in another."""
+    """The reducer of both. One average has all factors P; a second one all factors Q and the unfactored parameters."""
 
     def __init__(
         self,
@@ -126,10 +148,10 @@ class LowRankReducer:
         device: torch.device,
     ):
         self.settings, self.bits, self.count = settings, bits, vector_length(layout)
-        self._places = [each for each in layout if is_factored(each, settings)]
-        self._matrices = [Matrix(*matrix_shape(each), settings.rank, device) for each in self._places]
-        lefts = [len(matrix.whole) for matrix in self._matrices for _ in range(settings.rank)]
-        rights = [matrix.whole.shape[1] for matrix in self._matrices for _ in range(settings.rank)]
+        self._factored = [each for each in layout if is_factored(each, settings)]
+        self._matrices = [Matrix(*matrix_shape(each), settings.rank, device) for each in self._factored]
+        lefts = [len(matrix.values) for matrix in self._matrices for _ in range(settings.rank)]
+        rights = [matrix.values.shape[1] for matrix in self._matrices for _ in range(settings.rank)]
         others = [each for each in layout if not is_factored(each, settings)]
         lengths = [each.end - each.begin for each in others]
         self._left = Averaging(Groups.of(*lefts), link, model, settings.seed, False, device)
@@ -145,36 +167,36 @@ class LowRankReducer:
         right = torch.empty(self._right.groups.count, device=vector.device)
         lefts, rights = self._factors(left, 0), self._factors(right, 1)
         for k, (matrix, start) in enumerate(zip(self._matrices, self._factors(self._start, 1), strict=True)):
-            q = orthonormalize(start, partial(self._drawn, step, k, start.shape[1]))
+            q = orthonormalize(start, partial(self._random_column, step, k, start.shape[1]))
             matrix.times(gradients[k], q, lefts[k])
         self._left.average(left, quantizer, step)
         for p, matrix, q in zip(lefts, self._matrices, rights, strict=True):
             p.copy_(orthonormalize(p))
             matrix.transposed_times(p, q)
-        for place, part in self._others:
-            right[part] = vector[place]
+        for span, part in self._others:
+            right[part] = vector[span]
         sent = right[: len(self._start)].clone()
         self._right.average(right, quantizer, step)
         sent -= self._right.release(len(sent))
         for k, (matrix, s) in enumerate(zip(self._matrices, self._factors(sent, 1), strict=True)):
             matrix.keep(lefts[k], s)
             matrix.product(lefts[k], rights[k], gradients[k])
-        for place, part in self._others:
-            vector[place] = right[part]
+        for span, part in self._others:
+            vector[span] = right[part]
         if self.settings.warm_start:
             self._start.copy_(right[: len(sent)])
 
     def residual(self) -> Tensor:
-        kept = torch.empty(self.count, device=self._start.device)
-        for view, matrix in zip(self._views(kept), self._matrices, strict=True):
+        residual = torch.empty(self.count, device=self._start.device)
+        for view, matrix in zip(self._views(residual), self._matrices, strict=True):
             view.copy_(matrix.residual())
-        of_right = self._right.combined_residual()
-        for place, part in self._others:
-            kept[place] = of_right[part]
-        return kept
+        right_residual = self._right.combined_residual()
+        for span, part in self._others:
+            residual[span] = right_residual[part]
+        return residual
 
     def state_dict(self) -> dict[str, Any]:
-        """`start`: Q; `matrices`: what is kept of each, a tensor each; and what the average of the others keeps."""
+        """Return `start` (the factors Q), `matrices` (the residual of each) and the state of the second average."""
         matrices = [matrix.residual().clone() for matrix in self._matrices]
         return {"start": self._start.clone(), "matrices": matrices, **self._right.state_dict()}
 
@@ -185,63 +207,65 @@ class LowRankReducer:
         for matrix, residual in zip(self._matrices, state["matrices"], strict=True):
             matrix.residual().copy_(residual)
 
-    def reshard(self, states: Sequence[SavedState], kept: Tensor | None) -> None:
-        assert kept is not None
+    def reshard(self, states: Sequence[SavedState], residual: Tensor | None) -> None:
+        assert residual is not None
         self._check(states[0])
         self._start.copy_(states[0]["start"])
-        for view, matrix in zip(self._views(kept), self._matrices, strict=True):
+        for view, matrix in zip(self._views(residual), self._matrices, strict=True):
             matrix.residual().copy_(view)
-        of_right = torch.zeros(self._right.groups.count, device=kept.device)
-        for place, part in self._others:
-            of_right[part] = kept[place]
-        self._right.reshard(of_right)
+        right_residual = torch.zeros(self._right.groups.count, device=residual.device)
+        for span, part in self._others:
+            right_residual[part] = residual[span]
+        self._right.reshard(right_residual)
 
     def _check(self, state: SavedState) -> None:
-        there = [state["start"], *state["matrices"]] if {"start", "matrices"} <= state.keys() else []
-        found = [tuple(each.shape) for each in there]
-        needed = [tuple(each.shape) for each in (self._start, *(matrix.whole for matrix in self._matrices))]
+        saved = [state["start"], *state["matrices"]] if {"start", "matrices"} <= state.keys() else []
+        found = [tuple(each.shape) for each in saved]
+        needed = [tuple(each.shape) for each in (self._start, *(matrix.values for matrix in self._matrices))]
         if found != needed:
-            raise DataError(f"start and matrices of the saved state are {found}, and {needed} are needed")
+            raise DataError(f"start and matrices of the saved state have shapes {found}; this model needs {needed}")
 
     def _views(self, vector: Tensor) -> list[Tensor]:
-        """The matrices of a vector of all values."""
-        return [vector[each.begin : each.end].view(matrix_shape(each)) for each in self._places]
+        """Return views of the factored parameters in a vector of all values, as matrices."""
+        return [vector[each.begin : each.end].view(matrix_shape(each)) for each in self._factored]
 
     def _factors(self, values: Tensor, side: int) -> list[Tensor]:
-        """Views [rank, m] (side 0) or [rank, n] (side 1) of each matrix's factor, from values that begin with them."""
+        """Return views of the factors at the beginning of `values`: [rank, m] (side 0) or [rank, n] (side 1)."""
         found, begin = [], 0
         for matrix in self._matrices:
-            length = matrix.whole.shape[side]
+            length = matrix.values.shape[side]
             end = begin + self.settings.rank * length
             found.append(values[begin:end].view(self.settings.rank, length))
             begin = end
         return found
 
-    def _drawn(self, step: int, matrix: int, length: int, column: int) -> Tensor:
-        """As `drawn_column`, beside the gradients."""
+    def _random_column(self, step: int, matrix: int, length: int, column: int) -> Tensor:
+        """Return `random_column` on the device of the gradients."""
         return random_column(self.settings.seed, step, matrix, column, length).to(self._start.device)
 
 
 def _check_settings(rank: int, min_compression: float) -> None:
     if rank < 1:
-        raise DataError(f"rank={rank}: factors have one column or more")
+        raise DataError(f"rank must be 1 or more; got {rank}")
     if not min_compression >= 1:
-        raise DataError(f"min_compression={min_compression}: 1 or more; factors larger than the matrix save nothing")
+        raise DataError(
+            f"min_compression must be 1 or more, because larger factors save nothing; got {min_compression}"
+        )
 
 
 def random_column(seed: int, step: int, matrix: int, column: int, length: int) -> Tensor:
-    """float32 [length], between -1 and 1: what a column of Q begins with, the same on every rank."""
+    """Return a drawn column of Q, float32 [length], uniform between -1 and 1 and identical on all ranks."""
     drawn = hash_words(derive_seed(seed, step, matrix, column), np.arange(length))
     return torch.from_numpy((drawn / 2.0**31 - 1).astype(np.float32))
 
 
 def matrix_shape(parameter: ParameterSpan) -> tuple[int, int]:
-    """Rows and columns of a parameter of two or more dimensions as a matrix."""
+    """Return rows and columns of a parameter with two or more dimensions as a matrix."""
     return parameter.shape[0], prod(parameter.shape[1:])
 
 
 def is_factored(parameter: ParameterSpan, settings: PowerSGD | LQSGD) -> bool:
-    """Whether a parameter is sent as factors."""
+    """Return whether a parameter is sent as factors."""
     if len(parameter.shape) < 2:
         return False
     m, n = matrix_shape(parameter)

@@ -1,7 +1,7 @@
-"""A matrix of gradients and its low-rank part, in as few passes over the memory as there can be.
+"""A gradient matrix and its low-rank part, with few passes over the memory.
 
-The residual M - P S^T of a step is not computed when P and S are known, but in the next step, together with the sum
-with the gradient and the product that are due then, a few rows at a time that stay in the cache.
+The subtraction of P S^T from the residual is deferred to the next step. There one pass over blocks of rows, which stay
+in the cache, computes the residual M - P S^T, adds the gradient and multiplies by Q.
 """
 
 from __future__ import annotations
@@ -11,55 +11,55 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-BLOCK = 2**16  # values of the rows that are taken at a time: 256 KiB
+BLOCK = 2**16  # values per block of rows: 256 KiB
 
 
 class Matrix:
-    """A rank's gradient of one parameter, as a matrix [m, n], and what it keeps of it from step to step.
+    """The gradient of one parameter on one rank, as a matrix [m, n], and its residual.
 
-    A factor is float32 [r, m] or [r, n], a column of the matrix that the papers write in each row.
+    Factors are stored transposed: float32 [r, m] or [r, n], one column of the paper's factor per row.
     """
 
     def __init__(self, rows: int, columns: int, rank: int, device: torch.device):
-        self.whole = torch.zeros(rows, columns, device=device)
+        self.values = torch.zeros(rows, columns, device=device)
         self.left = torch.zeros(rank, rows, device=device)
         self.sent = torch.zeros(rank, columns, device=device)
 
     def times(self, gradient: Tensor, right: Tensor, out: Tensor) -> None:
-        """M = residual + `gradient` [m, n], and `out` [r, m] = (M Q)^T for `right` Q^T [r, n]."""
+        """Compute M = residual + `gradient` [m, n], and `out` [r, m] = (M Q)^T for `right` = Q^T [r, n]."""
         for rows in self._blocks():
-            block = self.whole[rows]
-            self._settle(rows)
+            block = self.values[rows]
+            self._subtract_deferred(rows)
             block += gradient[rows]
             out[:, rows] = (block @ right.T).T
 
     def transposed_times(self, left: Tensor, out: Tensor) -> None:
-        """`out` [r, n] = (M^T P)^T for `left` P^T [r, m]."""
+        """Compute `out` [r, n] = (M^T P)^T for `left` = P^T [r, m]."""
         out.zero_()
         for rows in self._blocks():
-            out.addmm_(left[:, rows], self.whole[rows])
+            out.addmm_(left[:, rows], self.values[rows])
 
     def keep(self, left: Tensor, sent: Tensor) -> None:
-        """The residual is M - P S^T from now on, for `left` P^T [r, m] and `sent` S^T [r, n]."""
+        """Set the residual to M - P S^T, deferred, for `left` = P^T [r, m] and `sent` = S^T [r, n]."""
         self.left.copy_(left)
         self.sent.copy_(sent)
 
     def residual(self) -> Tensor:
-        """float32 [m, n], the matrix's own: what `times` would add the gradient to, to the last bit."""
+        """Return the residual, float32 [m, n]: the stored matrix itself, to which `times` adds the gradient."""
         for rows in self._blocks():
-            self._settle(rows)
+            self._subtract_deferred(rows)
         self.left.zero_()
-        return self.whole
+        return self.values
 
     def product(self, left: Tensor, right: Tensor, out: Tensor) -> None:
-        """`out` [m, n] = P Q^T for P^T [r, m] and Q^T [r, n]."""
+        """Compute `out` [m, n] = P Q^T for `left` = P^T [r, m] and `right` = Q^T [r, n]."""
         for rows in self._blocks():
             torch.mm(left[:, rows].T, right, out=out[rows])
 
-    def _settle(self, rows: slice) -> None:
-        self.whole[rows].addmm_(self.left[:, rows].T, self.sent, alpha=-1)
+    def _subtract_deferred(self, rows: slice) -> None:
+        self.values[rows].addmm_(self.left[:, rows].T, self.sent, alpha=-1)
 
     def _blocks(self) -> Iterator[slice]:
-        rows, columns = self.whole.shape
+        rows, columns = self.values.shape
         step = max(1, BLOCK // columns)
         return (slice(first, first + step) for first in range(0, rows, step))

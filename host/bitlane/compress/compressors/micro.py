@@ -1,8 +1,9 @@
-"""MiCRO: every rank chooses from a part of the vector of its own, so that no place is chosen twice.
+"""MiCRO: each rank selects indices from a separate part of the vector, so that no index is selected twice.
 
-Rank i has part (i + step) modulo the ranks: it chooses where what it holds, gradient and error, is large, and tells all
-the places. They tell it what they hold there; it adds up in float32, in order of rank, and sends the averages to all.
-With k places in all, a rank sends its places to (n - 1) others, and about 2 (n - 1) / n 4 k bytes of values.
+Rank i has part (i + step) modulo the number of ranks n. It selects the largest magnitudes of its accumulated gradient,
+the sum of gradient and residual, and sends their indices to all ranks. The ranks return their values at these indices;
+it averages them in float32, in the order of ranks, and sends the averages to all. With k indices in total, a rank sends
+its indices to n - 1 others, and about 2 (n - 1) / n * 4 k bytes of values.
 """
 
 from __future__ import annotations
@@ -33,40 +34,42 @@ class MiCROReducer:
 
     Attributes
     ----------
-    counts: places that each rank chose in the last step.
-    index_bytes: of the codes of this rank's own places, in the last step; they went to each of the others.
+    counts : list of int
+        Indices that each rank selected in the last step.
+    index_bytes : int
+        Bytes of the encoded indices of this rank in the last step, sent to each other rank.
     """
 
     def __init__(self, count: int, settings: MiCRO, link: Link, device: torch.device):
         self.bits = 0
         self.link, self.memory = link, StateVectors(count, device, "residual")
         wanted = density_count(settings.density, count)
-        self.choice: SelectionRule = (
+        self.selection: SelectionRule = (
             QuotaSelection(wanted) if settings.controller == "quotas" else ThresholdScaling(wanted)
         )
-        self.cuts = [count * part // link.size for part in range(link.size + 1)]
+        self.part_bounds = [count * part // link.size for part in range(link.size + 1)]
         self.counts: list[int] = []
         self.index_bytes = 0
 
     def average(self, vector: Tensor, step: int) -> None:
-        held = self.memory.array("residual")
+        accumulated = self.memory.array("residual")
         with host_array(vector) as average:
-            held += average
-            places = self._places(held, step)
-            self.counts = [len(each) for each in places]
-            self.choice.update(sum(self.counts))
+            accumulated += average
+            indices = self._gather_indices(accumulated, step)
+            self.counts = [len(each) for each in indices]
+            self.selection.update(sum(self.counts))
             average[...] = 0
-            for each, mean in zip(places, self._means(held, places), strict=True):
+            for each, mean in zip(indices, self._means(accumulated, indices), strict=True):
                 average[each] = mean
-                held[each] = 0
+                accumulated[each] = 0
 
-    def _places(self, held: Values, step: int) -> list[Indices]:
-        """The places that each rank has chosen."""
+    def _gather_indices(self, accumulated: Values, step: int) -> list[Indices]:
+        """Return the indices that each rank has selected."""
         parts = [(rank + step) % self.link.size for rank in range(self.link.size)]
-        begins = [self.cuts[part] for part in parts]
-        sizes = [self.cuts[part + 1] - self.cuts[part] for part in parts]
+        begins = [self.part_bounds[part] for part in parts]
+        sizes = [self.part_bounds[part + 1] - self.part_bounds[part] for part in parts]
         rank = self.link.rank
-        own = self.choice.select(held[begins[rank] : begins[rank] + sizes[rank]], self.link)
+        own = self.selection.select(accumulated[begins[rank] : begins[rank] + sizes[rank]], self.link)
         codes = torch.from_numpy(rice.encode(own, sizes[rank]))
         self.index_bytes = len(codes)
         gathered = self.link.all_gather(codes, self.link.gather_lengths(len(codes)))
@@ -74,42 +77,49 @@ class MiCROReducer:
             begin + rice.decode(each.cpu().numpy(), n) for begin, each, n in zip(begins, gathered, sizes, strict=True)
         ]
 
-    def _means(self, held: Values, places: Sequence[Indices]) -> list[Values]:
-        """The averages at each rank's places, computed by that rank."""
-        own = 4 * len(places[self.link.rank])
-        answers = [_tensor(held[each]) for each in places]
-        values = [_values(each) for each in self.link.exchange(answers, [own] * self.link.size)]
+    def _means(self, accumulated: Values, indices: Sequence[Indices]) -> list[Values]:
+        """Return the averages at the indices of each rank, computed by that rank."""
+        own = 4 * len(indices[self.link.rank])
+        replies = [_tensor(accumulated[each]) for each in indices]
+        values = [_values(each) for each in self.link.exchange(replies, [own] * self.link.size)]
         mean = values[0].copy()
         for each in values[1:]:
             mean += each
         mean *= np.float32(1 / self.link.size)
-        return [_values(each) for each in self.link.all_gather(_tensor(mean), [4 * len(each) for each in places])]
+        return [_values(each) for each in self.link.all_gather(_tensor(mean), [4 * len(each) for each in indices])]
 
     def residual(self) -> Tensor:
         return self.memory.on_device("residual")
 
     def state_dict(self) -> dict[str, Any]:
-        return {**self.memory.state_dict(), **self.choice.state_dict()}
+        return {**self.memory.state_dict(), **self.selection.state_dict()}
 
     def load_state_dict(self, state: SavedState) -> None:
         self.memory.load_state_dict(state)
-        self.choice.load_state_dict(state)
+        self.selection.load_state_dict(state)
 
-    def reshard(self, states: Sequence[SavedState], kept: Tensor | None) -> None:
-        assert kept is not None
-        self.memory.load_state_dict({"residual": kept})
-        self.choice.load_state_dict(states[0])
+    def reshard(self, states: Sequence[SavedState], residual: Tensor | None) -> None:
+        assert residual is not None
+        self.memory.load_state_dict({"residual": residual})
+        self.selection.load_state_dict(states[0])
 
 
 @dataclass(frozen=True)
 class MiCRO:
-    """Exclusive, cyclic parts with error feedback (Yoon and Oh, 2023, MiCRO, algorithm 1).
+    """Sparsify with exclusive, cyclic parts and error feedback (MiCRO, Yoon and Oh, 2023, algorithm 1).
 
     Parameters
     ----------
-    density: k, the places of all ranks together, as a share of all values.
-    controller: "quotas" has k places in every step, whatever the gradients, and a round of at most 100 bytes to each
-        rank more; "published" scales a threshold as the authors' code does, and drifts.
+    density : float, default: 0.01
+        Values that all ranks together send in a step, as a share of all values.
+    controller : {"quotas", "published"}, default: "quotas"
+        "quotas" holds the density exactly in every step and adds a round of at most 100 bytes to each rank.
+        "published" scales a threshold as the authors' code does; its density drifts.
+
+    Examples
+    --------
+    >>> from bitlane.compress import DDPCompression, MiCRO
+    >>> compression = DDPCompression(MiCRO(density=0.001))  # doctest: +SKIP
     """
 
     density: float = 0.01
@@ -120,9 +130,10 @@ class MiCRO:
     def __post_init__(self) -> None:
         check_density(self.density)
         if self.controller not in ("quotas", "published"):
-            raise DataError(f"controller={self.controller!r}: choose 'quotas' or 'published'")
+            raise DataError(f"controller must be 'quotas' or 'published'; got {self.controller!r}")
 
     def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> MiCROReducer:
+        """Return a new reducer for one rank, as in `Compressor.reducer`."""
         return MiCROReducer(vector_length(layout), self, link, device)
 
 

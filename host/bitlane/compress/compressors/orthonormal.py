@@ -7,39 +7,46 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-LEFT = 2.0**-20  # a column of which less is left is as good as dependent: float32 has 24 bits
+DEPENDENT = 2.0**-20  # a column whose remainder is relatively smaller counts as dependent: float32 has 24 bits
 
 
 def orthonormalize(columns: Tensor, fresh: Callable[[int], Tensor] | None = None) -> Tensor:
-    """Columns of length 1 and at right angles that span what the given ones do, float32 [r, n].
+    """Orthonormalize columns by the Gram-Schmidt process.
 
-    Ranks that do this with the same bytes get the same bytes, where they have the same kind of processor, build of
-    torch and number of threads.
+    Ranks with the same input get identical results if they have the same processor type, build of torch and number of
+    threads.
 
     Parameters
     ----------
-    columns: float32 [r, n], one a row, r at most n; each is taken in turn, less its parts along those before it.
-    fresh: gives a column float32 [n] for number k where that one is zero or depends on those before it; None makes
-        such columns zero.
+    columns : Tensor, float32 [r, n]
+        The columns, one per row; r is at most n.
+    fresh : callable or None, default: None
+        Returns a replacement, float32 [n], for column k if that is zero or depends on the previous ones. With None
+        such columns become zero.
+
+    Returns
+    -------
+    Tensor, float32 [r, n]
+        Orthonormal columns with the same span.
     """
     found = torch.zeros(columns.shape, dtype=torch.float64, device=columns.device)
     for k, column in enumerate(columns):
-        rest = _rest(column.double(), found[:k])
-        if rest is None and fresh is not None:
-            rest = _rest(fresh(k).double(), found[:k])
-        if rest is not None:
-            found[k] = rest
+        direction = _new_direction(column.double(), found[:k])
+        if direction is None and fresh is not None:
+            direction = _new_direction(fresh(k).double(), found[:k])
+        if direction is not None:
+            found[k] = direction
     return found.float()
 
 
-def _rest(column: Tensor, before: Tensor) -> Tensor | None:
-    """What is left of a column at right angles to `before`, of length 1; None where that is next to nothing.
+def _new_direction(column: Tensor, before: Tensor) -> Tensor | None:
+    """Return the unit vector of the part of a column orthogonal to `before`; None if the column is dependent.
 
-    Twice, so that what cancels is not missed.
+    The projection is subtracted twice, because cancellation makes the first result inexact.
     """
     length = column.norm()
     rest = column
     for _ in range(2):
         rest = rest - before.T @ (before @ rest)
     left = rest.norm()
-    return None if left <= LEFT * length else rest / left
+    return None if left <= DEPENDENT * length else rest / left

@@ -1,9 +1,9 @@
-"""How many values each rank sends of its part, so that all together send the k largest: by tails that they exchange.
+"""Quotas of MiCRO: how many values each rank sends of its part, so that all ranks together send the k largest.
 
-Every rank tells the magnitudes of its 1st, ..., k-th largest value, at few of these counts. So all know about how many
-values of each part reach a threshold; the common threshold that k values reach gives every part its quota. Quotas add
-up to k exactly, in every step, whatever the scale of the gradients: nothing has to be followed from step to step. What
-is approximate is only where the threshold lies within the gap between two counts.
+Each rank reports the magnitudes of its c-th largest values for a few counts c between 1 and k, the tail of its
+distribution. From all tails each rank estimates how many values of each part exceed a threshold, and finds the common
+threshold that k values exceed. The counts at this threshold are the quotas. They sum to k exactly in every step, for
+gradients of any scale and without state. Only the threshold is approximate, between two reported counts.
 """
 
 from __future__ import annotations
@@ -19,81 +19,91 @@ from bitlane.errors import BitlaneError
 from ..codecs.packing import Bytes
 from ..codecs.select import Values
 
-POINTS = 24  # counts of a tail, at most: with them about 0.5 % of the values are others than one threshold would choose
+POINTS = 24  # most counts of a tail; about 0.5 % of the selected values then differ from those of an exact threshold
 
 Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Tail:
-    """How a part's magnitudes end.
+    """The largest magnitudes of a part.
 
     Attributes
     ----------
-    held: its values that are not zero, or k where it has more.
-    magnitudes: float32 [points], falling: of its c-th largest for each of `counts_told`; 0 where it has no such value.
+    available : int
+        Values that are not zero, at most k.
+    magnitudes : float32 [points], descending
+        Magnitude of the c-th largest value for each count c of `reported_counts`; 0 if there are fewer values.
     """
 
-    held: int
+    available: int
     magnitudes: Values
 
     @classmethod
     def of(cls, values: Values, counts: Counts) -> Tail:
-        """The tail of a part whose k largest values, or all that are not zero, are `values` float32 [held]."""
-        falling = np.sort(np.abs(values))[::-1]
-        there = counts <= len(falling)
+        """Return the tail of a part from its k largest values that are not zero, float32 [available]."""
+        descending = np.sort(np.abs(values))[::-1]
+        reached = counts <= len(descending)
         magnitudes = np.zeros(len(counts), np.float32)
-        magnitudes[there] = falling[counts[there] - 1]
-        if not there.all() and len(falling):
-            magnitudes[np.argmin(there)] = falling[-1]  # the last stands for the first count that is beyond
-        return cls(len(falling), magnitudes)
+        magnitudes[reached] = descending[counts[reached] - 1]
+        if not reached.all() and len(descending):
+            magnitudes[np.argmin(reached)] = descending[-1]  # report the smallest value at the next larger count
+        return cls(len(descending), magnitudes)
 
     def pack(self) -> Bytes:
-        """uint8 [4 + 4 points]: held, then the magnitudes."""
+        """Return the tail as bytes, uint8 [4 + 4 points]: `available`, then the magnitudes."""
         return np.concatenate(
-            [np.array([self.held], "<u4").view(np.uint8), self.magnitudes.astype("<f4").view(np.uint8)]
+            [np.array([self.available], "<u4").view(np.uint8), self.magnitudes.astype("<f4").view(np.uint8)]
         )
 
     @classmethod
     def unpack(cls, data: Bytes) -> Tail:
-        held, magnitudes = int(data[:4].view("<u4")[0]), data[4:].view("<f4").astype(np.float32)
+        """Return the tail of `pack`; raise BitlaneError if the magnitudes are not descending."""
+        available, magnitudes = int(data[:4].view("<u4")[0]), data[4:].view("<f4").astype(np.float32)
         if (np.diff(magnitudes) > 0).any() or not (magnitudes >= 0).all():
-            raise BitlaneError(f"a rank sent magnitudes that do not fall: {magnitudes.tolist()}")
-        return cls(held, magnitudes)
+            raise BitlaneError(f"a rank sent magnitudes that are not descending: {magnitudes.tolist()}")
+        return cls(available, magnitudes)
 
     def reached(self, counts: Counts, levels: Values) -> NDArray[np.float64]:
-        """float64 [levels]: about how many values reach each level above 0; exact at the magnitudes told."""
-        told = self.magnitudes > 0
-        there, magnitudes = np.minimum(counts[told], self.held), self.magnitudes[told].astype(np.float64)
+        """Estimate how many values reach each level above 0, float64 [levels]; exact at the reported magnitudes."""
+        reported = self.magnitudes > 0
+        ranks, magnitudes = np.minimum(counts[reported], self.available), self.magnitudes[reported].astype(np.float64)
         above = np.searchsorted(-magnitudes, -levels.astype(np.float64), side="right")
-        found = np.concatenate([[0], there])[above].astype(np.float64)
-        between = np.flatnonzero((above > 0) & (above < len(there)))
+        found = np.concatenate([[0], ranks])[above].astype(np.float64)
+        between = np.flatnonzero((above > 0) & (above < len(ranks)))
         high, low = magnitudes[above[between] - 1], magnitudes[above[between]]
-        inside = there[above[between]] - there[above[between] - 1] - 1  # the last of them is at `low` itself
+        inside = ranks[above[between]] - ranks[above[between] - 1] - 1  # without the value at `low` itself
         found[between] += inside * (high - levels[between]) / (high - low)
         return found
 
 
 def reported_counts(wanted: int) -> Counts:
-    """int64, rising, at most POINTS: at which counts a tail tells its magnitude: from 1 to k, evenly in ratio."""
+    """Return the counts at which a tail reports its magnitude: int64, ascending, at most POINTS, geometric to k."""
     return np.unique(np.rint(np.geomspace(1, max(1, wanted), POINTS)).astype(np.int64))
 
 
 def quotas(tails: Sequence[Tail], counts: Counts, wanted: int) -> list[int]:
-    """How many of its largest values each rank sends: `wanted` in all, or all where there are fewer that are not zero.
+    """Return how many of its largest values each rank sends; all ranks compute the same from the same tails.
 
-    Every rank computes the same of the same tails.
+    Parameters
+    ----------
+    tails : sequence of Tail
+        The tails of all ranks.
+    counts : int64 [points]
+        Their counts, from `reported_counts`.
+    wanted : int
+        Sum of the quotas; fewer if fewer values are not zero.
     """
-    if sum(tail.held for tail in tails) <= wanted:
-        return [tail.held for tail in tails]
+    if sum(tail.available for tail in tails) <= wanted:
+        return [tail.available for tail in tails]
     levels = np.unique(np.concatenate([tail.magnitudes[tail.magnitudes > 0] for tail in tails]))[::-1]
     reached = np.array([tail.reached(counts, levels) for tail in tails])
     totals = reached.sum(axis=0)
-    place = int(np.argmax(totals >= wanted))
-    above = reached[:, place - 1] if place else np.zeros(len(tails))
-    part = (wanted - above.sum()) / (totals[place] - above.sum())
-    exact = above + part * (reached[:, place] - above)
-    whole = np.floor(exact).astype(np.int64)
-    left = wanted - int(whole.sum())
-    whole[np.argsort(whole - exact, kind="stable")[:left]] += 1
-    return [int(each) for each in whole]
+    index = int(np.argmax(totals >= wanted))
+    above = reached[:, index - 1] if index else np.zeros(len(tails))
+    fraction = (wanted - above.sum()) / (totals[index] - above.sum())
+    exact = above + fraction * (reached[:, index] - above)
+    rounded = np.floor(exact).astype(np.int64)
+    missing = wanted - int(rounded.sum())
+    rounded[np.argsort(rounded - exact, kind="stable")[:missing]] += 1
+    return [int(each) for each in rounded]

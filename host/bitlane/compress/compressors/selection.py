@@ -1,7 +1,7 @@
-"""How many values MiCRO sends: two ways in which a rank chooses from its part of the vector.
+"""Selection rules of MiCRO: which values a rank sends of its part of the vector.
 
-One threshold is meant for all parts, whichever rank holds the larger gradients and whichever layer a part is from: so
-the values that go out are the largest of all, and one part may have more of them than another.
+Both rules approximate one threshold for all parts, so that the largest values of the whole vector are sent. The number
+of sent values therefore differs between parts.
 """
 
 from __future__ import annotations
@@ -21,23 +21,27 @@ from .quotas import Tail, quotas, reported_counts
 
 
 class SelectionRule(Protocol):
-    """How a rank chooses from its part. What it does depends on nothing but what all ranks know, and its part."""
+    """Selects values of a part; depends only on the part and on data that all ranks share."""
 
     def select(self, values: Values, link: Link) -> Indices:
-        """Rising places in `values` float32 [part]; every rank calls it at the same point."""
+        """Return ascending indices in `values`, float32 [part]; all ranks call it at the same point."""
         ...
 
     def update(self, total: int) -> None:
-        """Told after each step how many places all ranks have chosen."""
+        """Update the rule with the number of indices that all ranks selected in a step."""
         ...
 
-    def state_dict(self) -> dict[str, Any]: ...
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the rule."""
+        ...
 
-    def load_state_dict(self, state: SavedState) -> None: ...
+    def load_state_dict(self, state: SavedState) -> None:
+        """Restore a state of `state_dict`."""
+        ...
 
 
 class QuotaSelection:
-    """As many as the part's quota, the largest: k in all ranks together, in every step."""
+    """Selects the largest values up to the quota of the part; the quotas of all ranks sum to k in every step."""
 
     def __init__(self, wanted: int):
         self.wanted, self.counts = wanted, reported_counts(wanted)
@@ -50,20 +54,20 @@ class QuotaSelection:
         return near[largest(values[near], own)]
 
     def update(self, total: int) -> None:
-        """Nothing to follow."""
+        """Do nothing: the rule has no state."""
 
     def state_dict(self) -> dict[str, Any]:
         return {}
 
     def load_state_dict(self, state: SavedState) -> None:
-        """Nothing is kept."""
+        """Do nothing: the rule has no state."""
 
 
 class ThresholdScaling:
-    """The authors' threshold scaling: one threshold for all ranks, a factor after each step.
+    """Selects values above a threshold that is scaled after each step, as in the authors' published code.
 
-    It begins with 1 / (2 sqrt(k)), and becomes 1.005 times as high after a step of more than 1.1 k places, 1.00125
-    times after one of more than 0.909 k, else 0.995 times: so their published code has it.
+    The threshold is common to all ranks and starts at 1 / (2 sqrt(k)). It is multiplied by 1.005 after a step with more
+    than 1.1 k indices, by 1.00125 after a step with more than 0.909 k, and otherwise by 0.995.
     """
 
     def __init__(self, wanted: int):
@@ -81,5 +85,5 @@ class ThresholdScaling:
 
     def load_state_dict(self, state: SavedState) -> None:
         if "threshold" not in state:
-            raise DataError("the saved state has no threshold: it is of another controller")
+            raise DataError("the saved state has no threshold: it was saved with another controller")
         self.threshold = float(state["threshold"])

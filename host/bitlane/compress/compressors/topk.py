@@ -1,4 +1,4 @@
-"""The largest magnitudes of each rank's vector, gathered by all: top-k sparsification."""
+"""Top-k sparsification: each rank sends the largest magnitudes of its vector to all ranks."""
 
 from __future__ import annotations
 
@@ -23,51 +23,65 @@ from .memory import StateVectors, host_array
 
 
 def check_density(density: float) -> None:
-    """DataError for a share of values that is none."""
+    """Raise DataError unless a density is above 0 and at most 1."""
     if not 0 < density <= 1:
-        raise DataError(f"density={density}: the share of values that are sent is above 0, and at most 1")
+        raise DataError(f"density must be above 0 and at most 1; got {density}")
 
 
 def density_count(density: float, count: int) -> int:
-    """How many of `count` values a density is: rounded, and one at least."""
+    """Return the number of values for a density: rounded, at least 1."""
     return min(count, max(1, round(density * count)))
 
 
-def all_gather_average(link: Link, places: Indices, values: Values, out: Values) -> None:
-    """Make `out` float32 [n] the average of all ranks' sparse vectors, zero where none has a value.
+def all_gather_average(link: Link, indices: Indices, values: Values, out: Values) -> None:
+    """Average the sparse vectors of all ranks.
 
-    Every rank sends its payload to all, and adds all of them up in float32, in order of rank: the same bytes on all.
+    Each rank sends its payload to all, and sums all of them in float32 in the order of ranks, so that all ranks get
+    identical bytes.
+
+    Parameters
+    ----------
+    link : Link
+        The connection to the other ranks.
+    indices, values : int64 [k], float32 [k]
+        The sparse vector of this rank.
+    out : float32 [n]
+        The average; zero where no rank has a value.
     """
-    body = torch.from_numpy(sparse.encode(places, values, len(out)))
+    body = torch.from_numpy(sparse.encode(indices, values, len(out)))
     bodies = link.all_gather(body, link.gather_lengths(len(body)))
     out[...] = 0
     for each in bodies:
-        theirs, found = sparse.decode(each.cpu().numpy(), len(out))
-        out[theirs] += found
+        decoded_indices, decoded_values = sparse.decode(each.cpu().numpy(), len(out))
+        out[decoded_indices] += decoded_values
     out *= np.float32(1 / link.size)
 
 
 class TopKReducer:
-    """The reducer of `TopK`. Without feedback it keeps nothing."""
+    """The reducer of `TopK`; stateless without error feedback."""
 
     def __init__(self, count: int, settings: TopK, link: Link, device: torch.device):
         self.bits = 0
-        self.wanted, self.link, self.feedback = density_count(settings.density, count), link, settings.error_feedback
-        self.memory = StateVectors(count, device, *(["residual"] if self.feedback else []))
+        self.wanted, self.link, self.error_feedback = (
+            density_count(settings.density, count),
+            link,
+            settings.error_feedback,
+        )
+        self.memory = StateVectors(count, device, *(["residual"] if self.error_feedback else []))
 
     def average(self, vector: Tensor, step: int) -> None:
         with host_array(vector) as average:
-            held = average
-            if self.feedback:
-                held = self.memory.array("residual")
-                held += average
-            places = largest(held, self.wanted)
-            chosen = held[places]
-            held[places] = 0
-            all_gather_average(self.link, places, chosen, average)
+            accumulated = average
+            if self.error_feedback:
+                accumulated = self.memory.array("residual")
+                accumulated += average
+            indices = largest(accumulated, self.wanted)
+            values = accumulated[indices]
+            accumulated[indices] = 0
+            all_gather_average(self.link, indices, values, average)
 
     def residual(self) -> Tensor | None:
-        return self.memory.on_device("residual") if self.feedback else None
+        return self.memory.on_device("residual") if self.error_feedback else None
 
     def state_dict(self) -> dict[str, Any]:
         return self.memory.state_dict()
@@ -75,21 +89,29 @@ class TopKReducer:
     def load_state_dict(self, state: SavedState) -> None:
         self.memory.load_state_dict(state)
 
-    def reshard(self, states: Sequence[SavedState], kept: Tensor | None) -> None:
-        if kept is not None:
-            self.memory.load_state_dict({"residual": kept})
+    def reshard(self, states: Sequence[SavedState], residual: Tensor | None) -> None:
+        if residual is not None:
+            self.memory.load_state_dict({"residual": residual})
 
 
 @dataclass(frozen=True)
 class TopK:
-    """The k largest magnitudes of the whole vector, exactly, whole, with their places (Aji and Heafield, 2017).
+    """Send the k values with the largest magnitudes, in float32, with their indices (Aji and Heafield, 2017).
 
-    Ranks choose different places: with n of them up to n k values are averaged in a step.
+    The selection is exact and covers the whole vector. Ranks select different indices, so that n ranks average up to
+    n k values in a step.
 
     Parameters
     ----------
-    density: k, as a share of all values.
-    error_feedback: keep what is not sent, and add it the next time.
+    density : float, default: 0.01
+        Values that each rank sends, as a share of all values.
+    error_feedback : bool, default: True
+        Keep the values that are not sent, and add them in the next step.
+
+    Examples
+    --------
+    >>> from bitlane.compress import DDPCompression, TopK
+    >>> compression = DDPCompression(TopK(density=0.001))  # doctest: +SKIP
     """
 
     density: float = 0.01
@@ -101,4 +123,5 @@ class TopK:
         check_density(self.density)
 
     def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> TopKReducer:
+        """Return a new reducer for one rank, as in `Compressor.reducer`."""
         return TopKReducer(vector_length(layout), self, link, device)

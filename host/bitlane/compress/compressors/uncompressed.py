@@ -1,4 +1,4 @@
-"""No compression: what other compressors are compared with, and what a step that cannot be compressed goes by."""
+"""No compression: the baseline, and the fallback for steps that cannot be compressed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .factors import Float32Quantizer
 
 
 class UncompressedReducer:
-    """The reducer of `Uncompressed`; it keeps nothing."""
+    """The reducer of `Uncompressed`; stateless."""
 
     def __init__(self, averaging: Averaging):
         self.averaging, self.bits = averaging, 0
@@ -34,18 +34,19 @@ class UncompressedReducer:
         return {}
 
     def load_state_dict(self, state: SavedState) -> None:
-        """There is nothing to go on from."""
+        """Do nothing: the reducer has no state."""
 
-    def reshard(self, states: Sequence[SavedState], kept: Tensor | None) -> None:
-        """There is nothing to take over."""
+    def reshard(self, states: Sequence[SavedState], residual: Tensor | None) -> None:
+        """Do nothing: the reducer has no state."""
 
 
 @dataclass(frozen=True)
 class Uncompressed:
-    """Float32 values, added in order of rank, so that every rank gets the same bytes."""
+    """Average float32 values, summed in the order of ranks so that all ranks get identical bytes."""
 
     codec: CodecId = field(default=CodecId.FLOAT, init=False)
     policy: None = field(default=None, init=False)
 
     def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> UncompressedReducer:
+        """Return a new reducer for one rank, as in `Compressor.reducer`."""
         return UncompressedReducer(Averaging(Groups.of(vector_length(layout)), link, model, 0, False, device))

@@ -1,1 +1,1 @@
-"""Compressors under DistributedDataParallel: buckets, steps, states, statistics."""
+"""Compressors with `DistributedDataParallel`: buckets, steps, saved states, statistics."""

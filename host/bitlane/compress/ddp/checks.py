@@ -1,6 +1,6 @@
-"""What `debug=True` checks in every step: that all ranks got the same, and that nothing was lost.
+"""The checks of `debug=True`: identical averages on all ranks, and conservation of gradients and residuals.
 
-Both checks exchange what they need, so that all ranks come to the same answer; they cost more than the step itself.
+Both checks exchange data, so that all ranks come to the same result. They take longer than the step itself.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from ..codecs.groups import Groups, shard_groups
 from ..collectives.link import Link
 from ..compressor import Layout, Reducer
 
-TOLERANCE = 1e-6  # of the norm of all that came in and went out of a parameter; rounding in float32 is about 4e-8
+TOLERANCE = 1e-6  # relative to the norm of all terms of a parameter; float32 rounding contributes about 4e-8
 
 
 def average_with_checks(reducer: Reducer, vector: Tensor, step: int, link: Link, layout: Layout) -> None:
-    """`reducer.average`, then both checks; BitlaneError, on all ranks, where one of them fails."""
-    came, before = vector.clone(), reducer.residual()
+    """Call `reducer.average`, then both checks; raise BitlaneError on all ranks if one of them fails."""
+    gradient, before = vector.clone(), reducer.residual()
     reducer.average(vector, step)
     check_equal(link, vector, step)
     after = reducer.residual()
     if before is not None and after is not None:
-        check_conserved(link, layout, torch.stack([came, before]), torch.stack([vector, after]), step)
+        check_conserved(link, layout, torch.stack([gradient, before]), torch.stack([vector, after]), step)
 
 
 def check_equal(link: Link, average: Tensor, step: int) -> None:
@@ -40,33 +40,43 @@ def check_equal(link: Link, average: Tensor, step: int) -> None:
         raise BitlaneError(f"step {step}: the average of rank {odd[0]} differs from that of rank 0")
 
 
-def check_conserved(link: Link, layout: Layout, came: Tensor, went: Tensor, step: int) -> None:
-    """Raise BitlaneError, on all ranks, unless the sum over ranks of what came is that of what went.
+def check_conserved(link: Link, layout: Layout, inputs: Tensor, outputs: Tensor, step: int) -> None:
+    """Raise BitlaneError, on all ranks, unless inputs and outputs have the same sum over ranks.
 
-    came: float32 [2, n], this rank's gradient, and what it had kept back. went: float32 [2, n], the average, and what
-    it keeps back now.
+    Parameters
+    ----------
+    link : Link
+        The connection to the other ranks.
+    layout : Layout
+        The parameters of the model.
+    inputs : Tensor, float32 [2, n]
+        The gradient of this rank, and its residual before the step.
+    outputs : Tensor, float32 [2, n]
+        The average, and the residual of this rank after the step.
+    step : int
+        Number of the step, for the message.
     """
-    lost = came.double().sum(0) - went.double().sum(0)
-    size = came.double().abs().sum(0) + went.double().abs().sum(0)
+    lost = inputs.double().sum(0) - outputs.double().sum(0)
+    size = inputs.double().abs().sum(0) + outputs.double().abs().sum(0)
     parts = shard_groups(Groups.of(len(lost)), link.size)
     bodies = [torch.cat([lost[part.begin : part.end], size[part.begin : part.end]]) for part in parts]
     own = parts[link.rank]
     received = link.exchange([body.view(torch.uint8) for body in bodies], [16 * (own.end - own.begin)] * link.size)
     lost, size = _sum(received).view(2, -1)
     squares = torch.zeros(len(layout), 2, dtype=torch.float64, device=lost.device)
-    for number, place in enumerate(layout):
-        inside = slice(max(place.begin - own.begin, 0), max(place.end - own.begin, 0))
+    for number, span in enumerate(layout):
+        inside = slice(max(span.begin - own.begin, 0), max(span.end - own.begin, 0))
         squares[number, 0], squares[number, 1] = (lost[inside] ** 2).sum(), (size[inside] ** 2).sum()
     gathered = link.all_gather(squares.view(-1).view(torch.uint8), [16 * len(layout)] * link.size)
     norms = _sum(gathered).view(-1, 2).sqrt()
-    for number, (gone, there) in enumerate(norms.tolist()):
-        if not gone <= TOLERANCE * there:
+    for number, (lost_norm, norm) in enumerate(norms.tolist()):
+        if not lost_norm <= TOLERANCE * norm:
             raise BitlaneError(
-                f"step {step}: parameter {number} of shape {layout[number].shape} is not conserved: of a norm of "
-                f"{there:.3g}, {gone:.3g} is neither applied nor kept back"
+                f"step {step}: parameter {number} of shape {layout[number].shape} is not conserved: {lost_norm:.3g} of "
+                f"a norm of {norm:.3g} is neither applied nor in a residual"
             )
 
 
 def _sum(bodies: Sequence[Tensor]) -> Tensor:
-    """float64, in order of rank."""
+    """Sum the bodies, as float64, in the order of ranks."""
     return torch.stack([body.view(torch.float64) for body in bodies]).sum(0)

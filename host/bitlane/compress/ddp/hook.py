@@ -1,4 +1,4 @@
-"""A DDP communication hook: the gradient of a step as one vector, averaged by a compressor, in place."""
+"""A DDP communication hook that averages the gradient of a step with a compressor."""
 
 # DDP compares the hook's annotations with types, so they cannot be text: no `from __future__ import annotations`.
 from typing import Any, get_args
@@ -20,29 +20,53 @@ from .steps import NonFinite, StepRunner
 
 
 class DDPCompression:
-    """The state of a communication hook: `model.register_comm_hook(compression, DDPCompression.hook)`.
+    """The state of a DDP communication hook that compresses gradients.
 
-    Buckets wait for the last of their step, and go as one vector: in the order in which the model registered its
-    parameters, last first, those of a type together, however DDP cuts and orders its buckets. So a step is all or
-    nothing, a bucket's size changes no bit, and compressors see the whole gradient, as their papers have it.
+    All buckets of a step are averaged as one vector, when the last one has arrived. The vector has the parameters of
+    one type adjacent, in reverse order of registration. So the size of the buckets does not change the result, and the
+    compressor sees the whole gradient, as in the papers.
 
-    It is made on every rank at the same point, and registered before the first step. Gradients are float32, bfloat16 or
-    float16, averaged in float32; rounding the average to its type is not fed back. With static_graph=True and
-    gradients of several types DDP does not tell in the first step which bucket is the last: it goes bucket by bucket,
-    in float32.
+    Create it at the same point on every rank, and register it before the first step. Gradients can be float32, bfloat16
+    or float16. They are averaged in float32; the error of rounding the average to its type is not fed back. With
+    `static_graph=True` and gradients of several types the last bucket of the first step is unknown, so that step is
+    averaged bucket by bucket in float32.
 
     Parameters
     ----------
-    compressor: settings, the same on every rank.
-    process_group: that of the model; None for the default group.
-    link_model: what sending costs, by which a way of averaging is chosen.
-    nonfinite: where some rank's gradient has NaN or infinite values, "raise" raises DataError on every rank, "skip"
-        gives every rank zeros, and "pass" averages this step in float32, uncompressed, so that a GradScaler sees it.
-        In all three cases what is kept from step to step stays as it is.
-    debug: check in every step that all ranks got the same bytes, and that no gradient was lost; slow, and its own bytes
-        count as sent.
-    patience: seconds that a rank waits for another before it raises.
+    compressor : Compressor
+        The settings, equal on all ranks.
+    process_group : torch.distributed.ProcessGroup or None, default: None
+        The process group of the model; None for the default group.
+    link_model : AlphaBetaModel or None, default: None
+        The cost model that chooses the collective; None for the defaults of `AlphaBetaModel`.
+    nonfinite : {"raise", "skip", "pass"}, default: "raise"
+        What to do if the gradient of any rank has NaN or infinite values. "raise" raises DataError on all ranks. "skip"
+        sets the average to zero. "pass" averages the step uncompressed, so that a GradScaler sees the values. The
+        state of the compressor does not change in any of these cases.
+    debug : bool, default: False
+        Check in every step that all ranks got identical bytes and that gradients and residuals are conserved. The
+        checks are slow, and their traffic counts as sent.
+    timeout : float, default: 600
+        Seconds that a rank waits for another before it raises.
 
+    Attributes
+    ----------
+    stats : Stats
+        Bytes and times of the last step and of all steps.
+
+    Raises
+    ------
+    DataError
+        If `nonfinite` has another value.
+    BitlaneError
+        If there is no process group.
+
+    Examples
+    --------
+    >>> from bitlane.compress import LQSGD, DDPCompression
+    >>> ddp = DistributedDataParallel(model)  # doctest: +SKIP
+    >>> compression = DDPCompression(LQSGD(rank=2))  # doctest: +SKIP
+    >>> ddp.register_comm_hook(compression, DDPCompression.hook)  # doctest: +SKIP
     """
 
     def __init__(
@@ -52,13 +76,13 @@ class DDPCompression:
         link_model: AlphaBetaModel | None = None,
         nonfinite: NonFinite = "raise",
         debug: bool = False,
-        patience: float = 600.0,
+        timeout: float = 600.0,
     ):
         if nonfinite not in get_args(NonFinite):
-            raise DataError(f"nonfinite={nonfinite!r}: choose one of {', '.join(get_args(NonFinite))}")
+            raise DataError(f"nonfinite must be one of {', '.join(get_args(NonFinite))}; got {nonfinite!r}")
         self.compressor, self.nonfinite, self.debug = compressor, nonfinite, debug
         self.link_model = link_model or AlphaBetaModel()
-        self.transport: Transport = TorchTransport(process_group, patience)
+        self.transport: Transport = TorchTransport(process_group, timeout)
         self.stats = Stats()
         self._buckets = Buckets()
         self._steps: StepRunner | None = None
@@ -75,34 +99,51 @@ class DDPCompression:
         """
         if not isinstance(bucket, dist.GradBucket):
             raise DataError(
-                "DDPCompression averages the buckets of DistributedDataParallel; FSDP2's all-reduce hook hands over a "
-                "shard that has already been averaged within its mesh, module by module: nothing is left to compress"
+                "DDPCompression requires DistributedDataParallel: FSDP2 calls its all-reduce hook after the gradients "
+                "have been averaged within the mesh, so that nothing is left to compress"
             )
         future = self._buckets.add(bucket)
         if bucket.is_last():
             self._step(bucket.buffer().device)
         elif self._buckets.last_unknown:
-            self._one_by_one()
+            self._average_single_buckets()
         return future
 
     def observe(self, loss: Tensor | float) -> None:
-        """Tell the loss of this rank's batch, before backward(): policies such as MQGrad choose bits by it."""
+        """Report the loss of this rank's batch, before `backward()`; bit policies such as MQGrad use it.
+
+        Parameters
+        ----------
+        loss : Tensor or float
+            Mean loss of the batch.
+        """
         self._loss = float(loss)
 
     def state_dict(self) -> dict[str, Any]:
-        """What this rank's next step depends on: tensors, numbers and text. DataError where there was no step yet."""
+        """Return the state of this rank, which the next step depends on: tensors, numbers and text.
+
+        Every rank must save its state.
+
+        Raises
+        ------
+        DataError
+            Before the first step.
+        """
         if self._steps is not None:
             state: dict[str, Any] = self._steps.state_dict()
             return state
         if self._saved is None:
-            raise DataError("nothing to save before the first step")
+            raise DataError("there is no state before the first step")
         return dict(self._saved)
 
     def load_state_dict(self, state: SavedState) -> None:
-        """Go on from what this rank's `state_dict` gave, before the first step or later.
+        """Restore a state that `state_dict` returned on this rank, before the first step or later.
 
-        Raises DataError where it is of another compressor, rank or number of ranks; where it is of another model, the
-        first step does.
+        Raises
+        ------
+        DataError
+            If the state is from another compressor, rank or number of ranks. A state of another model raises in the
+            first step.
         """
         check_identity(state, identity(self.compressor, self.transport.rank, self.transport.size))
         self._saved = state
@@ -111,20 +152,20 @@ class DDPCompression:
 
     def _step(self, device: torch.device) -> None:
         if self._steps is None:
-            self._steps = self._begun(self.compressor, self._buckets.layout, device)
+            self._steps = self._step_runner(self.compressor, self._buckets.layout, device)
             if self._saved is not None:
                 self._steps.load_state_dict(self._saved)
         loss, self._loss = self._loss, None
         self._buckets.finish(self._steps.average(self._buckets.vector, loss))
 
-    def _one_by_one(self) -> None:
-        """Average the buckets that wait, each by itself, uncompressed."""
-        for waiting in self._buckets.take():
-            layout = [ParameterSpan(0, (waiting.buffer.numel(),))]
-            steps = self._begun(Uncompressed(), layout, waiting.buffer.device)
-            waiting.buffer.copy_(steps.average(waiting.gradient))
-            waiting.finish()
+    def _average_single_buckets(self) -> None:
+        """Average each pending bucket separately, uncompressed."""
+        for pending in self._buckets.take():
+            layout = [ParameterSpan(0, (pending.buffer.numel(),))]
+            steps = self._step_runner(Uncompressed(), layout, pending.buffer.device)
+            pending.buffer.copy_(steps.average(pending.gradient))
+            pending.finish()
 
-    def _begun(self, compressor: Compressor, layout: Layout, device: torch.device) -> StepRunner:
+    def _step_runner(self, compressor: Compressor, layout: Layout, device: torch.device) -> StepRunner:
         settings = (self.transport, self.link_model, layout, device, self.stats, self.nonfinite, self.debug)
         return StepRunner(compressor, *settings)

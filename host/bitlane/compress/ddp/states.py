@@ -1,4 +1,4 @@
-"""Saved states: whose they are, and how they go to another number of ranks."""
+"""Saved states: their identity, and redistribution to another number of ranks."""
 
 from __future__ import annotations
 
@@ -20,47 +20,70 @@ FORMAT = 1
 
 
 def identity(compressor: Compressor, rank: int, ranks: int, layout: Layout | None = None) -> dict[str, Any]:
-    """What a state is of; without `layout`, as far as that is known before the first step."""
+    """Return the fields that identify a state; without `layout`, those known before the first step."""
     known: dict[str, Any] = {"format": FORMAT, "compressor": repr(compressor), "ranks": ranks, "rank": rank}
-    return known if layout is None else {**known, "shapes": [list(place.shape) for place in layout]}
+    return known if layout is None else {**known, "shapes": [list(span.shape) for span in layout]}
 
 
 def check_identity(state: SavedState, own: Mapping[str, Any]) -> None:
-    """DataError unless `state` is of `own`, and complete."""
+    """Raise DataError unless `state` is complete and has the identity `own`."""
     missing = {"step", "shapes", "reducer", "policy", *own} - set(state)
     if missing:
-        raise DataError(f"no state of a DDPCompression: it lacks {', '.join(sorted(missing))}")
+        raise DataError(f"not a state of DDPCompression: it has no {', '.join(sorted(missing))}")
     for name, value in own.items():
         if state[name] != value:
-            hint = "; redistribute makes states for another number of ranks" if name == "ranks" else ""
-            raise DataError(f"{name} of the saved state is {state[name]}, and {value} is needed{hint}")
+            hint = ": convert the states with redistribute" if name == "ranks" else ""
+            raise DataError(f"the saved state has {name} {state[name]} instead of {value}{hint}")
 
 
 def redistribute(compressor: Compressor, states: Sequence[SavedState], ranks: int) -> list[dict[str, Any]]:
-    """States for another number of ranks, from those of all ranks of a run, in any order.
+    """Convert the states of a run to another number of ranks.
 
-    What ranks keep back is still to be applied to the average: the sum over ranks divided by their number. So each new
-    rank keeps back the mean of what the old ones did. Bit policies and the number of the step go on as they are.
+    The residuals still have to be applied to the average, as their sum over ranks divided by the number of ranks. So
+    each new rank gets the mean of the old residuals. Bit policies and the step number do not change.
 
-    Raises DataError where states are missing, do not belong together, or are of another compressor.
+    Parameters
+    ----------
+    compressor : Compressor
+        The settings of the run.
+    states : sequence of SavedState
+        The states of all ranks of the run, in any order.
+    ranks : int
+        The new number of ranks.
+
+    Returns
+    -------
+    list of dict
+        The state of each new rank, in order.
+
+    Raises
+    ------
+    DataError
+        If states are missing, inconsistent or from another compressor.
+
+    Examples
+    --------
+    >>> from bitlane.compress import EFSign
+    >>> from bitlane.compress.ddp.states import redistribute
+    >>> states = redistribute(EFSign(), saved_states, ranks=8)  # doctest: +SKIP
     """
     if ranks < 1:
-        raise DataError(f"ranks={ranks}: it must be 1 or more")
+        raise DataError(f"ranks must be 1 or more; got {ranks}")
     ordered = _complete(compressor, states)
     layout = _layout(ordered[0]["shapes"])
-    kept = [_restored(compressor, layout, state).residual() for state in ordered]
-    mean = _mean([each for each in kept if each is not None]) if kept[0] is not None else None
-    made = []
+    residuals = [_restored(compressor, layout, state).residual() for state in ordered]
+    mean = _mean([each for each in residuals if each is not None]) if residuals[0] is not None else None
+    converted = []
     for rank in range(ranks):
         reducer = _reducer(compressor, layout, rank, ranks)
         reducer.reshard([state["reducer"] for state in ordered], None if mean is None else mean.clone())
         own = {**identity(compressor, rank, ranks, layout), "reducer": reducer.state_dict()}
-        made.append({**own, "step": ordered[0]["step"], "policy": dict(ordered[0]["policy"])})
-    return made
+        converted.append({**own, "step": ordered[0]["step"], "policy": dict(ordered[0]["policy"])})
+    return converted
 
 
 def as_tensors(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A state whose numpy arrays are tensors, which `torch.load` reads without running code."""
+    """Convert the numpy arrays of a state to tensors, which `torch.load(weights_only=True)` can read."""
     return {
         name: torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value
         for name, value in state.items()
@@ -68,12 +91,12 @@ def as_tensors(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_arrays(state: Mapping[str, Any]) -> dict[str, Any]:
-    """What `as_tensors` was given."""
+    """Convert the tensors of a state to numpy arrays; the inverse of `as_tensors`."""
     return {name: value.cpu().numpy() if isinstance(value, Tensor) else value for name, value in state.items()}
 
 
 def _complete(compressor: Compressor, states: Sequence[SavedState]) -> list[SavedState]:
-    """All ranks' states, in order of rank."""
+    """Return the states in the order of ranks; raise DataError unless they are complete and consistent."""
     if not states:
         raise DataError("no states to redistribute")
     size = states[0].get("ranks", len(states))
@@ -84,7 +107,7 @@ def _complete(compressor: Compressor, states: Sequence[SavedState]) -> list[Save
                 raise DataError(f"states have different {name}: {states[0][name]} and {state[name]}")
     ordered = sorted(states, key=lambda state: int(state["rank"]))
     if [state["rank"] for state in ordered] != list(range(size)):
-        raise DataError(f"{size} ranks saved states, and these are of ranks {[state['rank'] for state in ordered]}")
+        raise DataError(f"the states of {size} ranks are needed; got ranks {[state['rank'] for state in ordered]}")
     return ordered
 
 
@@ -102,7 +125,7 @@ def _restored(compressor: Compressor, layout: Layout, state: SavedState) -> Redu
 
 
 def _reducer(compressor: Compressor, layout: Layout, rank: int, ranks: int) -> Reducer:
-    """One that never averages: it has nobody to send to."""
+    """Return a reducer that only holds a state: its link has no other ranks."""
     link = Link(ThreadTransport(rank, [[] for _ in range(ranks)], 0.0), "")
     return compressor.reducer(layout, link, AlphaBetaModel(), torch.device("cpu"))
 

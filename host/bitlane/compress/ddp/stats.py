@@ -1,4 +1,4 @@
-"""What a rank's steps moved, and the time that took."""
+"""Statistics of a rank's steps: bytes sent, values and times."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Traffic:
-    """What one step, or several, moved.
+    """The traffic of one or several steps on one rank.
 
     Attributes
     ----------
-    bytes_sent: by this rank, every byte that goes to another rank.
-    ring_bytes: what ring all-reduce of the same values in float32 has a rank send, 2 (n - 1) / n * 4 a value.
-    values, applied: values averaged, and those whose average was not 0.
-    bits: a value, of the latest step; 0 where a codec has no such thing.
-    codec_seconds: in the compressor.
-    communication_seconds: in exchanges, waiting for other ranks included.
+    bytes_sent : int
+        Bytes sent to other ranks.
+    ring_bytes : float
+        Bytes that a rank sends in a ring all-reduce of the same values in float32: 2 (n - 1) / n * 4 per value.
+    values : int
+        Values averaged.
+    applied : int
+        Values whose average was not 0.
+    bits : int
+        Bits per value in the last step; 0 if the codec has no bit width.
+    codec_seconds : float
+        Time in the compressor.
+    communication_seconds : float
+        Time in exchanges, including waiting for other ranks.
     """
 
     bytes_sent: int = 0
@@ -29,7 +37,7 @@ class Traffic:
 
     @property
     def ratio(self) -> float:
-        """Bytes sent to those of ring all-reduce; 0 where one rank alone has nobody to send to."""
+        """Bytes sent divided by those of a ring all-reduce in float32; 0 with a single rank."""
         return self.bytes_sent / self.ring_bytes if self.ring_bytes else 0.0
 
     @property
@@ -38,7 +46,7 @@ class Traffic:
         return self.applied / self.values if self.values else 0.0
 
     def add(self, step: Traffic) -> None:
-        """Take in a step."""
+        """Add a step."""
         self.bytes_sent += step.bytes_sent
         self.ring_bytes += step.ring_bytes
         self.values += step.values
@@ -50,11 +58,18 @@ class Traffic:
 
 @dataclass
 class Stats(Traffic):
-    """What the latest step moved; `total` is all `steps` together.
+    """The traffic of the last step, and totals.
 
     Attributes
     ----------
-    skipped, uncompressed: steps with a value that was not finite, left out or passed on in float32.
+    steps : int
+        Number of steps.
+    skipped : int
+        Steps with non-finite values whose average was set to zero.
+    uncompressed : int
+        Steps with non-finite values that were averaged uncompressed.
+    total : Traffic
+        The sum over all steps.
     """
 
     steps: int = 0
@@ -63,7 +78,7 @@ class Stats(Traffic):
     total: Traffic = field(default_factory=Traffic)
 
     def record(self, step: Traffic) -> None:
-        """Make `step` the latest."""
+        """Record a step as the last one, and add it to the total."""
         for name, value in vars(step).items():
             setattr(self, name, value)
         self.steps += 1
@@ -71,5 +86,5 @@ class Stats(Traffic):
 
 
 def ring_bytes(values: int, ranks: int) -> float:
-    """Bytes that a rank sends in ring all-reduce of so many float32."""
+    """Return the bytes that a rank sends in a ring all-reduce of float32 values."""
     return 2 * (ranks - 1) / ranks * 4 * values

@@ -1,7 +1,4 @@
-"""A rank's steps: ranks agree, the compressor averages, and what it keeps is saved and found again.
-
-It knows nothing of DDP: `hook.py` gives it DDP's gradients.
-"""
+"""The steps of one rank: handshake, average, statistics and saved state. Independent of DDP."""
 
 from __future__ import annotations
 
@@ -30,14 +27,20 @@ NonFinite = Literal["raise", "skip", "pass"]
 
 
 class StepRunner:
-    """All steps of a rank.
+    """Runs the steps of one rank.
 
     Parameters
     ----------
-    compressor, model, nonfinite, debug: as in `DDPCompression`; the same on every rank.
-    layout: of the model's parameters.
-    device: where gradients lie.
-    stats: what is told of steps.
+    compressor, model, nonfinite, debug
+        As in `DDPCompression`; equal on all ranks.
+    transport : Transport
+        Moves bytes between ranks.
+    layout : Layout
+        The parameters of the model.
+    device : torch.device
+        The device of the gradients.
+    stats : Stats
+        Receives the statistics of each step.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class StepRunner:
         nonfinite: NonFinite,
         debug: bool,
     ):
-        shapes = [place.shape for place in layout]
+        shapes = [span.shape for span in layout]
         settings = f"{compressor!r}, {model!r}, nonfinite={nonfinite!r}, debug={debug}, parameters {shapes}"
         self.link = Link(transport, settings)
         self.compressor, self.model, self.layout, self.device = compressor, model, layout, device
@@ -63,53 +66,65 @@ class StepRunner:
         self._ended = perf_counter()
 
     def average(self, gradient: Callable[[], Tensor], loss: float | None = None) -> Tensor:
-        """The average, in place, of what `gradient` gives: this rank's, float32 [n]. All ranks call it for a step.
+        """Average the gradients of all ranks. All ranks call it in the same step.
 
-        loss: of this rank's batch, for policies that choose bits by it.
+        Parameters
+        ----------
+        gradient : callable
+            Returns the gradient of this rank, float32 [n], which is overwritten with the average. An error that it
+            raises is reported to the other ranks.
+        loss : float or None, default: None
+            Loss of this rank's batch, for bit policies.
+
+        Returns
+        -------
+        Tensor, float32 [n]
+            The average.
 
         Raises
         ------
-        DataError: ranks differ in their settings, or a value is not finite and `nonfinite` is "raise"; on all ranks.
-        RankFailed: another rank failed, ended, or did not answer in time.
-        Whatever `gradient` or the compressor raises.
+        DataError
+            On all ranks, if their settings differ, or if a value is not finite and `nonfinite` is "raise".
+        RankFailed
+            If another rank failed, ended or timed out.
         """
-        began, sent, waited = perf_counter(), self.link.transport.sent, self.link.seconds
-        vector, bad = self._agreed(gradient)
-        with self._leaving():
-            self._average(vector, bad)
+        start, sent, waited = perf_counter(), self.link.transport.sent, self.link.seconds
+        vector, nonfinite_ranks = self._handshake(gradient)
+        with self._abort_on_error():
+            self._average(vector, nonfinite_ranks)
         ended, waited = perf_counter(), self.link.seconds - waited
-        self._record(vector, self.link.transport.sent - sent, ended - began - waited, waited)
+        self._record(vector, self.link.transport.sent - sent, ended - start - waited, waited)
         self.step += 1
         if self._chooser is not None:
-            seen = Observation(loss, ended - self._ended, lambda: float(vector.norm()) / max(1, len(vector)) ** 0.5)
-            self._chooser.after(seen, self.link.gather_numbers)
+            observed = Observation(loss, ended - self._ended, lambda: float(vector.norm()) / max(1, len(vector)) ** 0.5)
+            self._chooser.after(observed, self.link.gather_numbers)
         self._ended = ended
         return vector
 
-    def _agreed(self, gradient: Callable[[], Tensor]) -> tuple[Tensor, list[int]]:
-        """The gradient, and the ranks whose gradient is not finite."""
-        problem, flags, vector = None, NO_FLAGS, torch.empty(0)
+    def _handshake(self, gradient: Callable[[], Tensor]) -> tuple[Tensor, list[int]]:
+        """Return the gradient, and the ranks whose gradient is not finite."""
+        failure, flags, vector = None, NO_FLAGS, torch.empty(0)
         try:
             self._prepare()
             vector = gradient()
             flags = NO_FLAGS if _finite(vector) else Flag.NOT_FINITE
-        except Exception as error:  # every rank hears of it before this one raises it
-            problem, flags = error, Flag.FAILED
+        except Exception as error:  # report it to all ranks before raising it here
+            failure, flags = error, Flag.FAILED
         bits = self._reducer.bits if self._reducer is not None else 0
         header = Header(self.compressor.codec, bits, vector_length(self.layout), 0, flags, step=self.step)
         headers = self.link.handshake(header)
-        if problem is not None:
-            raise problem
-        bad = [rank for rank, each in enumerate(headers) if Flag.NOT_FINITE in each.flags]
-        if bad and self.nonfinite == "raise":
+        if failure is not None:
+            raise failure
+        nonfinite_ranks = [rank for rank, each in enumerate(headers) if Flag.NOT_FINITE in each.flags]
+        if nonfinite_ranks and self.nonfinite == "raise":
             raise DataError(
-                f"step {self.step}: the gradient of rank {bad[0]} has NaN or infinite values; "
-                'nonfinite="skip" leaves such steps out, "pass" hands them on'
+                f"step {self.step}: the gradient of rank {nonfinite_ranks[0]} has NaN or infinite values; "
+                'use nonfinite="skip" to skip such steps, or "pass" to average them uncompressed'
             )
-        return vector, bad
+        return vector, nonfinite_ranks
 
     def _prepare(self) -> None:
-        """The reducer, made in the first step, with the bits of this one."""
+        """Create the reducer in the first step, and set the bits of this step."""
         if self._reducer is None:
             reducer = self.compressor.reducer(self.layout, self.link, self.model, self.device)
             if self._saved is not None:
@@ -119,20 +134,20 @@ class StepRunner:
             self._reducer.bits = self._chooser.bits
 
     @contextmanager
-    def _leaving(self) -> Iterator[None]:
-        """A rank that fails between two exchanges leaves, so that the others do not wait for it."""
+    def _abort_on_error(self) -> Iterator[None]:
+        """Leave the process group if this rank fails between two exchanges, so that the others do not wait."""
         try:
             yield
         except BaseException:
             self.link.transport.abort()
             raise
 
-    def _average(self, vector: Tensor, bad: list[int]) -> None:
+    def _average(self, vector: Tensor, nonfinite_ranks: list[int]) -> None:
         assert self._reducer is not None
-        if bad and self.nonfinite == "skip":
+        if nonfinite_ranks and self.nonfinite == "skip":
             vector.zero_()
             self.stats.skipped += 1
-        elif bad:
+        elif nonfinite_ranks:
             Uncompressed().reducer(self.layout, self.link, self.model, self.device).average(vector, self.step)
             self.stats.uncompressed += 1
         elif self.debug:
@@ -147,9 +162,9 @@ class StepRunner:
         self.stats.record(Traffic(sent, ring, len(vector), applied, self._reducer.bits, codec, communication))
 
     def state_dict(self) -> dict[str, Any]:
-        """What the next step depends on: tensors, numbers and text, copied. DataError where there was no step yet."""
+        """Return a copy of the state that the next step depends on; raise DataError before the first step."""
         if self._reducer is None:
-            raise DataError("nothing to save before the first step")
+            raise DataError("there is no state before the first step")
         return {
             **identity(self.compressor, self.link.rank, self.link.size, self.layout),
             "step": self.step,
@@ -158,7 +173,7 @@ class StepRunner:
         }
 
     def load_state_dict(self, state: SavedState) -> None:
-        """Go on from what `state_dict` gave; DataError, here or in the first step, where it is not of this rank."""
+        """Restore a state of `state_dict`; raise DataError, here or in the first step, if it is not of this rank."""
         if self._reducer is None:
             self._saved = state
         else:
@@ -173,5 +188,5 @@ class StepRunner:
 
 
 def _finite(vector: Tensor) -> bool:
-    """A sum tells in one pass; it may overflow by itself, and then every value is looked at."""
+    """Return whether all values are finite: first by the sum, which is faster but can overflow, then value by value."""
     return bool(torch.isfinite(vector.sum())) or bool(torch.isfinite(vector).all())

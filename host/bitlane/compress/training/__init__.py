@@ -1,1 +1,1 @@
-"""`bitlane train-ddp`: several processes of this machine, with checkpoints of all or none."""
+"""`bitlane train-ddp`: training on several processes of this machine, with atomic checkpoints."""

@@ -1,14 +1,15 @@
-"""Checkpoints of a training with several ranks: all of a step, or none.
+"""Atomic checkpoints of a training with several ranks.
 
-    FOLDER/step-000200/all.pt       what all ranks share: model, optimizer, settings
-    FOLDER/step-000200/rank-3.pt    what is a rank's own: the compression's state
+    FOLDER/step-000200/all.pt       the state that all ranks share: model, optimizer, settings
+    FOLDER/step-000200/rank-3.pt    the state of one rank: that of the compressor
 
-A step's folder gets its name when every rank has written its file, and older ones go only then: a rank that is killed
-at any moment leaves the checkpoint before whole.
+The folder of a step gets its final name after every rank has written its file. Older folders are removed after that. If
+a rank is killed at any moment, the previous checkpoint is therefore still complete.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from pathlib import Path
@@ -19,43 +20,57 @@ import torch.distributed as dist
 
 from bitlane.errors import DataError
 
+LOG = logging.getLogger(__name__)
 _STEP = "step-"
 
 
 def save(folder: Path, step: int, own: Any, shared: Any) -> None:
-    """Write a checkpoint; every rank of the default group calls it after the same step. `shared` is rank 0's."""
-    part, whole = folder / f".{_STEP}{step:06d}", folder / f"{_STEP}{step:06d}"
+    """Write a checkpoint; all ranks of the default process group call it after the same step.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the checkpoints.
+    step : int
+        Number of completed steps.
+    own : object
+        The state of this rank.
+    shared : object
+        The state that all ranks share; that of rank 0 is written.
+    """
+    partial, complete = folder / f".{_STEP}{step:06d}", folder / f"{_STEP}{step:06d}"
     rank = dist.get_rank()
     if rank == 0:
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        _write(shared, part / "all.pt")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        _write(shared, partial / "all.pt")
     dist.barrier()
-    _write(own, part / f"rank-{rank}.pt")
+    _write(own, partial / f"rank-{rank}.pt")
     dist.barrier()
-    if rank == 0 and not whole.exists():
-        os.rename(part, whole)
+    if rank == 0 and not complete.exists():
+        os.rename(partial, complete)
         for old in folder.glob(f"{_STEP}*"):
-            if old != whole:
+            if old != complete:
                 shutil.rmtree(old)
+        LOG.info("wrote the checkpoint of step %d to %s", step, complete)
     dist.barrier()
 
 
-def latest(folder: Path) -> Path:
-    """The folder of the latest checkpoint; DataError where there is none."""
+def latest_checkpoint(folder: Path) -> Path:
+    """Return the folder of the latest checkpoint; raise DataError if there is none."""
     found = sorted(folder.glob(f"{_STEP}*"))
     if not found:
-        raise DataError(f"{folder} holds no checkpoint")
+        raise DataError(f"no checkpoint in {folder}")
     return found[-1]
 
 
-def shared(checkpoint: Path) -> Any:
-    """What all ranks share, of a folder that `latest` gave; DataError where it cannot be read."""
+def load_shared(checkpoint: Path) -> Any:
+    """Return the state that all ranks share from the folder of a checkpoint; raise DataError if it is unreadable."""
     return _read(checkpoint / "all.pt")
 
 
-def own(checkpoint: Path, rank: int) -> Any:
-    """What is a rank's own."""
+def load_rank(checkpoint: Path, rank: int) -> Any:
+    """Return the state of one rank from the folder of a checkpoint; raise DataError if it is unreadable."""
     return _read(checkpoint / f"rank-{rank}.pt")
 
 
@@ -70,4 +85,4 @@ def _read(path: Path) -> Any:
     try:
         return torch.load(path, weights_only=True)
     except (OSError, RuntimeError, ValueError, EOFError, KeyError) as error:
-        raise DataError(f"{path} cannot be read ({type(error).__name__}): go on from another checkpoint") from error
+        raise DataError(f"cannot read {path} ({type(error).__name__}): resume from another checkpoint") from error

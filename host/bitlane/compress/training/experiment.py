@@ -1,4 +1,4 @@
-"""Training with a compressor, every rank a thread of this process: for studies, where only numbers matter."""
+"""Train with a compressor, with each rank a thread of this process; for studies that need only the numbers."""
 
 from __future__ import annotations
 
@@ -22,19 +22,30 @@ from ..compressor import Compressor, Layout, ParameterSpan, vector_length
 from .images import Images
 from .networks import network
 
-OnStep = Callable[[int, int], None]  # steps done, and in all
-StepTimer = Callable[[int], float]  # seconds of a step with so many bits
+OnStep = Callable[[int, int], None]  # called with completed steps and the total number
+StepTimer = Callable[[int], float]  # returns the seconds of a step for a number of bits
 
 
 @dataclass(frozen=True)
 class NetworkTraining:
-    """How a network is trained.
+    """The settings of a network training.
 
     Attributes
     ----------
-    network: a name of `networks.NETWORKS`. ranks, batch: each rank takes `batch` images a step.
-    rate, momentum: of SGD; the rate falls linearly to 0.
-    seed: of the first weights and of the order of the images.
+    network : str, default: "convolutional"
+        A network of `networks.NETWORKS`.
+    ranks : int, default: 4
+        Number of ranks.
+    batch : int, default: 32
+        Images per rank and step.
+    epochs : int, default: 1
+        Passes over the images.
+    rate : float, default: 0.05
+        Initial learning rate of SGD; it decreases linearly to 0.
+    momentum : float, default: 0.9
+        Momentum of SGD.
+    seed : int, default: 0
+        Seed of the initial weights and of the order of the images.
     """
 
     network: str = "convolutional"
@@ -48,11 +59,20 @@ class NetworkTraining:
 
 @dataclass(frozen=True)
 class TrainingHistory:
-    """What a training did.
+    """The result of a training.
 
-    losses: float64 [steps], mean cross-entropy of each step's batches, in nats. accuracy: of the held-out images.
-    bytes_sent: by all ranks, in all. volume: of what ring all-reduce of float32 would have sent.
-    bits: int64 [steps], bits a value of each step; 0 where that means nothing.
+    Attributes
+    ----------
+    losses : float64 [steps]
+        Mean cross-entropy over ranks of each step, in nats.
+    accuracy : float
+        Final share of correctly classified held-out images.
+    bytes_sent : int
+        Bytes sent by all ranks.
+    volume : float
+        `bytes_sent` divided by the bytes of ring all-reduce in float32.
+    bits : int64 [steps]
+        Bits per value of each step; 0 if the codec has no bit width.
     """
 
     losses: NDArray[np.float64]
@@ -69,10 +89,25 @@ def train(
     on_step: OnStep | None = None,
     clock: StepTimer | None = None,
 ) -> TrainingHistory:
-    """Train with `compressor`, or without: then ranks average in float32, and send what ring all-reduce would.
+    """Train a network. All ranks start and end with identical weights.
 
-    Ranks start from the same weights and end with the same, to the bit. on_step is called by rank 0. clock: what a bit
-    policy is told in place of the time that passed, as on other links.
+    Parameters
+    ----------
+    training : NetworkTraining
+        The settings.
+    compressor : Compressor or None
+        None averages in float32 and counts the bytes of ring all-reduce.
+    images : Images
+        The data.
+    on_step : OnStep or None, default: None
+        Called by rank 0 after each step.
+    clock : StepTimer or None, default: None
+        Step time for the bit policy, as on another link; None for the measured time.
+
+    Returns
+    -------
+    TrainingHistory
+        Losses, accuracy and bytes.
     """
     _, channels, side, _ = images.pixels.shape
     model = network(training.network, channels, side, training.seed)
@@ -90,14 +125,14 @@ def train(
 
 
 def accuracy(model: nn.Module, images: Images) -> float:
-    """The share of the held-out images whose class the model gives."""
+    """Return the share of correctly classified held-out images."""
     with torch.no_grad():
         found = [model(part).argmax(1) for part in images.held_out_pixels.split(500)]
     return float((torch.cat(found) == images.held_out_classes).double().mean())
 
 
 def layout_of(parameters: Sequence[Tensor]) -> Layout:
-    """Places in the vector of all gradients: as `DDPCompression` has them, the last parameter first."""
+    """Return the spans of parameters in the gradient vector: the last parameter first, as in `DDPCompression`."""
     layout: list[ParameterSpan] = []
     for parameter in reversed(parameters):
         layout.append(ParameterSpan(vector_length(layout), tuple(parameter.shape)))
@@ -118,28 +153,28 @@ def _rank(
     link = Link(rank, repr(compressor))
     average = _GradientAverage(compressor, layout, link, clock)
     optimizer = torch.optim.SGD(parameters, training.rate, training.momentum)
-    own = batches(training, len(images.pixels), rank.rank)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, len(own))
+    own_batches = batches(training, len(images.pixels), rank.rank)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, len(own_batches))
     losses, bits = [], []
-    for step, batch in enumerate(own):
+    for step, batch in enumerate(own_batches):
         optimizer.zero_grad()
         loss = cross_entropy(model(images.pixels[batch]), images.classes[batch])
         loss.backward()
         losses.append(loss.item())
         vector = torch.cat([parameter.grad.flatten() for parameter in reversed(parameters)])
         bits.append(average.bits)
-        average.make(vector, step, losses[-1])
-        for parameter, place in zip(reversed(parameters), layout, strict=True):
-            parameter.grad.copy_(vector[place.begin : place.end].view(place.shape))
+        average.average(vector, step, losses[-1])
+        for parameter, span in zip(reversed(parameters), layout, strict=True):
+            parameter.grad.copy_(vector[span.begin : span.end].view(span.shape))
         optimizer.step()
         schedule.step()
         if on_step is not None and rank.rank == 0:
-            on_step(step + 1, len(own))
+            on_step(step + 1, len(own_batches))
     return losses, bits, rank.sent
 
 
 class _GradientAverage:
-    """What makes a rank's gradient the average: a compressor and its bit policy, or float32."""
+    """Averages gradients with a compressor and its bit policy, or in float32."""
 
     def __init__(self, compressor: Compressor | None, layout: Layout, link: Link, clock: StepTimer | None):
         cpu, policy = torch.device("cpu"), None if compressor is None else compressor.policy
@@ -151,21 +186,21 @@ class _GradientAverage:
     def bits(self) -> int:
         return 0 if self._reducer is None else self._reducer.bits
 
-    def make(self, vector: Tensor, step: int, loss: float) -> None:
+    def average(self, vector: Tensor, step: int, loss: float) -> None:
         if self._reducer is None:
             _float_average(vector, self._link)
             return
         self._reducer.average(vector, step)
         if self._chooser is not None:
-            began, self._ended = self._ended, time.perf_counter()
-            seconds = self._ended - began if self._clock is None else self._clock(self.bits)
-            seen = Observation(loss, seconds, lambda: float(vector.square().mean().sqrt()))
-            self._chooser.after(seen, self._link.gather_numbers)
+            start, self._ended = self._ended, time.perf_counter()
+            seconds = self._ended - start if self._clock is None else self._clock(self.bits)
+            observed = Observation(loss, seconds, lambda: float(vector.square().mean().sqrt()))
+            self._chooser.after(observed, self._link.gather_numbers)
             self._reducer.bits = self._chooser.bits
 
 
 def batches(training: NetworkTraining, count: int, rank: int) -> list[Tensor]:
-    """A rank's batches: epoch for epoch all images in a new order, ranks taking turns."""
+    """Return the indices of a rank's batches: a new order of all images in each epoch, distributed over the ranks."""
     rng = np.random.default_rng(training.seed)
     each = training.ranks * training.batch
     steps = count // each

@@ -1,4 +1,4 @@
-"""Pictures to train networks on: MNIST and CIFAR-10, as tensors."""
+"""Image data sets for networks, as tensors: MNIST, Fashion-MNIST and CIFAR-10."""
 
 from __future__ import annotations
 
@@ -20,7 +20,19 @@ HELD_OUT = 5_000  # of CIFAR-10's 50,000 training images
 
 @dataclass(frozen=True)
 class Images:
-    """Pixels float32 [n, channels, height, width], mean 0 and deviation 1 over those trained on; classes int64 [n]."""
+    """Images and their classes.
+
+    Attributes
+    ----------
+    pixels : Tensor, float32 [n, channels, height, width]
+        Training images, scaled to mean 0 and standard deviation 1.
+    classes : Tensor, int64 [n]
+        Classes of the training images.
+    held_out_pixels : Tensor, float32 [m, channels, height, width]
+        Held-out images, scaled like the training images.
+    held_out_classes : Tensor, int64 [m]
+        Classes of the held-out images.
+    """
 
     pixels: Tensor
     classes: Tensor
@@ -29,12 +41,15 @@ class Images:
 
 
 def load_images(name: str) -> Images:
-    """All of a set; CIFAR-10's last 5,000 training images are those held out. DataError for an unknown name."""
+    """Return a data set of `NAMES`; raise DataError for another name.
+
+    The held-out images of CIFAR-10 are the last 5,000 training images.
+    """
     if name == "cifar10":
         pixels, classes = load_cifar10()
         return _images(pixels[:-HELD_OUT], classes[:-HELD_OUT], pixels[-HELD_OUT:], classes[-HELD_OUT:])
     if name not in NAMES:
-        raise DataError(f"no pictures named {name!r}: choose one of {', '.join(NAMES)}")
+        raise DataError(f"unknown images {name!r}: choose one of {', '.join(NAMES)}")
     table = load_dataset(name)
     if table.held_out is None:
         raise DataError(f"{name} has no held-out images")

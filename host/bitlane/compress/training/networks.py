@@ -1,4 +1,4 @@
-"""Networks to measure compressors on, from small to what a link feels."""
+"""Networks for measuring compressors."""
 
 from __future__ import annotations
 
@@ -11,31 +11,45 @@ from torch import nn
 from bitlane.errors import DataError
 
 CLASSES = 10
-_Make = Callable[[int, int], nn.Module]  # of the channels and the side of an image
+_Factory = Callable[[int, int], nn.Module]  # takes the channels and the side of an image
 
 
 def network(name: str, channels: int, side: int, seed: int) -> nn.Module:
-    """A network for images [channels, side, side] in ten classes, its weights drawn from `seed`.
+    """Return a network for images [channels, side, side] in ten classes.
 
-    No layer looks at other samples of the batch, so that ranks need no statistics of one another. DataError for an
-    unknown name. The global random state of torch stays what it was.
+    No layer uses statistics of the batch, so that ranks do not have to share any. The global random state of torch
+    does not change.
+
+    Parameters
+    ----------
+    name : str
+        A name of `NETWORKS`.
+    channels, side : int
+        Shape of an image.
+    seed : int
+        Seed of the initial weights.
+
+    Raises
+    ------
+    DataError
+        If the name is unknown.
     """
     if name not in NETWORKS:
-        raise DataError(f"no network named {name!r}: choose one of {', '.join(NETWORKS)}")
+        raise DataError(f"unknown network {name!r}: choose one of {', '.join(NETWORKS)}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return NETWORKS[name](channels, side)
 
 
 def _perceptron(channels: int, side: int) -> nn.Module:
-    """Two hidden layers of 256."""
+    """Build a perceptron with two hidden layers of 256 units."""
     sizes = (channels * side * side, 256, 256)
     hidden = [layer for m, n in pairwise(sizes) for layer in (nn.Linear(m, n), nn.ReLU())]
     return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(sizes[-1], CLASSES))
 
 
 def _convolutional(channels: int, side: int) -> nn.Module:
-    """Two convolutions of 5 x 5, each with a pool, and two full layers: LeNet's shape."""
+    """Build LeNet's architecture: two 5 x 5 convolutions with pooling, and two dense layers."""
     small = side // 4
     return nn.Sequential(
         *(nn.Conv2d(channels, 16, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
@@ -45,7 +59,7 @@ def _convolutional(channels: int, side: int) -> nn.Module:
 
 
 def _wide(channels: int, side: int) -> nn.Module:
-    """Two convolutions and two full layers that hold nearly all weights: MQGrad's network, a third as wide."""
+    """Build MQGrad's network at a third of its width: two convolutions, and dense layers with nearly all weights."""
     small = side // 4
     return nn.Sequential(
         *(nn.Conv2d(channels, 16, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
@@ -56,7 +70,7 @@ def _wide(channels: int, side: int) -> nn.Module:
 
 
 class _Block(nn.Module):  # type: ignore[misc]  # torch has no types here
-    """Two convolutions and a way around them (He et al., 2016)."""
+    """A residual block: two convolutions with a shortcut (He et al., 2016)."""
 
     def __init__(self, inside: int, outside: int, stride: int):
         super().__init__()
@@ -73,7 +87,7 @@ class _Block(nn.Module):  # type: ignore[misc]  # torch has no types here
 
 
 def _resnet(channels: int, side: int, width: int = 16) -> nn.Module:
-    """ResNet-18's shape at a quarter of its width, with group normalisation."""
+    """Build ResNet-18 at a quarter of its width, with group normalization."""
     blocks = []
     inside = width
     for stage, outside in enumerate((width, 2 * width, 4 * width, 8 * width)):
@@ -83,7 +97,7 @@ def _resnet(channels: int, side: int, width: int = 16) -> nn.Module:
     return nn.Sequential(*first, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inside, CLASSES))
 
 
-NETWORKS: dict[str, _Make] = {
+NETWORKS: dict[str, _Factory] = {
     "perceptron": _perceptron,
     "convolutional": _convolutional,
     "wide": _wide,

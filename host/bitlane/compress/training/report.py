@@ -1,4 +1,4 @@
-"""`bitlane train-ddp`: training on several processes of this machine, its table of bytes and its run folder."""
+"""`bitlane train-ddp`: train on several processes, and report bytes, times and accuracy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,20 @@ DEFAULTS = {
 
 
 def train_ddp(arguments: argparse.Namespace) -> tuple[str, Record]:
-    """Train as the command line says; the summary, and the record of a run folder. Errors as `train_on_processes`."""
+    """Train with the arguments of the command line.
+
+    Returns
+    -------
+    tuple of str and Record
+        The summary, and the record of the run folder.
+
+    Raises
+    ------
+    DataError
+        If an argument is invalid or differs from the checkpoint.
+    BitlaneError
+        If a rank failed.
+    """
     job = _job(arguments)
     with _progress() as on_step:
         ranks = train_on_processes(job, on_step)
@@ -37,14 +50,14 @@ def train_ddp(arguments: argparse.Namespace) -> tuple[str, Record]:
 
 
 def _job(arguments: argparse.Namespace) -> DDPJob:
-    """The training that was asked for. One that goes on takes its settings from the checkpoint."""
+    """Return the settings of the training. A resumed training takes them from the checkpoint."""
     given = {name: getattr(arguments, name) for name in DEFAULTS if hasattr(arguments, name)}
-    resume = checkpoints.latest(arguments.resume) if arguments.resume is not None else None
-    was: dict[str, Any] = checkpoints.shared(resume)["settings"] if resume is not None else DEFAULTS
+    resume = checkpoints.latest_checkpoint(arguments.resume) if arguments.resume is not None else None
+    base: dict[str, Any] = checkpoints.load_shared(resume)["settings"] if resume is not None else DEFAULTS
     for name, value in given.items():
-        if resume is not None and value != was[name]:
-            raise DataError(f"{name} was {was[name]} when {arguments.resume} was written, and cannot become {value}")
-    settings = {**was, **given}
+        if resume is not None and value != base[name]:
+            raise DataError(f"cannot change {name} from {base[name]} to {value} when resuming {arguments.resume}")
+    settings = {**base, **given}
     data, compress = settings.pop("data"), settings.pop("compress")
     _check(data, settings["network"], compress)
     if arguments.link is not None:
@@ -54,10 +67,10 @@ def _job(arguments: argparse.Namespace) -> DDPJob:
 
 
 def _check(data: str, network: str, compress: str) -> None:
-    """Errors before any process is started."""
+    """Raise DataError for unknown names before any process is started."""
     for name, value, known in (("data", data, NAMES), ("network", network, NETWORKS)):
         if value not in known:
-            raise DataError(f"--{name} {value}: choose one of {', '.join(known)}")
+            raise DataError(f"--{name} must be one of {', '.join(known)}; got {value}")
     parse_compressor(compress)
 
 
@@ -69,27 +82,26 @@ def _title(job: DDPJob) -> str:
 def _summary(job: DDPJob, ranks: Sequence[RankResult]) -> str:
     headings = ["worker", "MB sent", "of float32", "density", "bits", "codec s", "communication s"]
     rows = [headings]
-    for rank, outcome in enumerate(ranks):
-        moved = outcome.traffic
-        cells = [f"{moved.bytes_sent / 1e6:.3f}", f"{moved.ratio:.4f}", f"{moved.density:.4f}", f"{moved.bits or '-'}"]
-        rows.append([str(rank), *cells, f"{moved.codec_seconds:.2f}", f"{moved.communication_seconds:.2f}"])
-    begun, losses = ranks[0].first_step, ranks[0].losses
-    steps = (
-        f"steps {begun + 1} to {begun + len(losses)}, the last with a loss of {losses[-1]:.4f} nats" if losses else ""
-    )
-    said = f"{steps or 'no steps were left'}; {ranks[0].accuracy:.2%} of the held-out images right"
-    return f"{_title(job)}\n{said}\n\n{align_columns(rows)}"
+    for rank, result in enumerate(ranks):
+        traffic = result.traffic
+        cells = [f"{traffic.bytes_sent / 1e6:.3f}", f"{traffic.ratio:.4f}", f"{traffic.density:.4f}"]
+        times = [f"{traffic.codec_seconds:.2f}", f"{traffic.communication_seconds:.2f}"]
+        rows.append([str(rank), *cells, f"{traffic.bits or '-'}", *times])
+    first, losses = ranks[0].first_step, ranks[0].losses
+    steps = f"steps {first + 1} to {first + len(losses)}, final loss {losses[-1]:.4f} nats" if losses else ""
+    result_line = f"{steps or 'the training was complete'}; held-out accuracy {ranks[0].accuracy:.2%}"
+    return f"{_title(job)}\n{result_line}\n\n{align_columns(rows)}"
 
 
 def _record(job: DDPJob, ranks: Sequence[RankResult]) -> Record:
-    lines = [{"kind": "worker", **asdict(outcome.traffic)} for outcome in ranks]
+    lines = [{"kind": "worker", **asdict(result.traffic)} for result in ranks]
     end = {"losses": ranks[0].losses, "begun": ranks[0].first_step, "accuracy": ranks[0].accuracy}
     return Record("distributed", {"title": _title(job), "settings": job.settings}, lines, end)
 
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr where that is a terminal."""
+    """Show a progress bar on stderr if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return

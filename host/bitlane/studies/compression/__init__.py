@@ -1,1 +1,1 @@
-"""What compressors cost and what they do: experiments, trials, timings, advice."""
+"""Studies of gradient compression: codec speed, bytes on the wire, density, and PyTorch's own hook."""

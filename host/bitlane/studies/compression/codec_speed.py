@@ -1,4 +1,4 @@
-"""How fast codecs are here, beside a plain copy of the same tensor in the same run: `bitlane bench-compress`."""
+"""Measure the speed of gradient codecs, relative to a copy of the same tensor: `bitlane bench-compress`."""
 
 from __future__ import annotations
 
@@ -22,34 +22,47 @@ from bitlane.support.text import align_columns
 
 Work = Callable[[], object]
 
-_LEAST = 4 << 20  # bytes that a measurement goes through; a smaller tensor is coded again and again
-_RESIDUAL = 0.1  # of the values' spread, at the start
+_MIN_BYTES = 4 << 20  # bytes per measurement; the operation repeats on a smaller tensor
+_RESIDUAL = 0.1  # initial standard deviation of the residual, relative to that of the values
 _SEED = 1
 
 
 @dataclass(frozen=True)
 class CodecSpeed:
-    """An operation measured.
+    """The speed of one operation.
 
     Attributes
     ----------
-    size: bytes of the float32 tensor.
-    seconds: median.
-    copies: how many times the speed of `Tensor.copy_`.
-    bytes_a_value: of a body; of places as int64 and values for a selection.
-    error: norm of what the codes do not say, over that of the values; None where nothing is coded.
+    operation : str
+        Name of the operation.
+    size : int
+        Bytes of the float32 tensor.
+    seconds : float
+        Median duration.
+    relative_to_copy : float
+        Speed divided by that of `Tensor.copy_`.
+    bytes_per_value : float or None
+        Bytes of the body per value; for a selection those of int64 indices and float32 values.
+    error : float or None
+        Norm of the quantization error divided by that of the values; None for a selection.
     """
 
-    what: str
+    operation: str
     size: int
     seconds: float
-    copies: float
-    bytes_a_value: float | None
+    relative_to_copy: float
+    bytes_per_value: float | None
     error: float | None
 
 
 def parse_codec(name: str) -> tuple[str, float]:
-    """A codec's name and its bits or density: "sign", "linear-4", "select-0.01"; DataError for any other."""
+    """Return a codec and its bits or density from a name such as "sign", "linear-4" or "select-0.01".
+
+    Raises
+    ------
+    DataError
+        If the name has another form.
+    """
     kind, _, number = name.partition("-")
     try:
         if kind == "sign" and not number:
@@ -60,10 +73,10 @@ def parse_codec(name: str) -> tuple[str, float]:
             return kind, float(number)
     except ValueError:
         pass
-    raise DataError(f"codec {name!r}: give sign, linear-2 to linear-8, or select- and a density such as select-0.01")
+    raise DataError(f"unknown codec {name!r}: give sign, linear-2 to linear-8, or select-DENSITY such as select-0.01")
 
 
-def bench(
+def measure_codecs(
     names: Sequence[str],
     sizes: Sequence[int],
     threads: int,
@@ -71,23 +84,40 @@ def bench(
     gpu: bool,
     done: Callable[[], object] = lambda: None,
 ) -> list[CodecSpeed]:
-    """Rows of every codec of `names` for tensors of normal values of so many bytes each.
+    """Measure codecs on tensors of normally distributed values.
 
-    Repetitions go round: all operations once, and then again, so that a machine's bad moment meets all alike.
+    Each repetition runs all operations of a codec once, so that disturbances affect all of them alike.
 
     Parameters
     ----------
-    threads: of `copy_`; the codecs take one.
-    done: called after each codec at each size.
+    names : sequence of str
+        Codecs as `parse_codec` takes them.
+    sizes : sequence of int
+        Sizes of the tensors, in bytes.
+    threads : int
+        Threads of `copy_`; the codecs use one.
+    repeat : int
+        Number of measurements, of which the median is taken.
+    gpu : bool
+        Measure on the GPU.
+    done : callable
+        Called after each codec at each size.
+
+    Returns
+    -------
+    list of CodecSpeed
+        The operations of each codec at each size.
 
     Raises
     ------
-    DataError: a name that `parse` does not know.
-    BitlaneError: a GPU is asked for, and there is none; no memory.
+    DataError
+        If a codec is unknown.
+    BitlaneError
+        If there is no GPU or not enough memory.
     """
     codecs = [parse_codec(name) for name in names]
     if gpu and not torch.cuda.is_available():
-        raise BitlaneError("no GPU that torch can use: leave --gpu out")
+        raise BitlaneError("torch finds no GPU: run without --gpu")
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -101,13 +131,13 @@ def bench(
     return rows
 
 
-def table(rows: Sequence[CodecSpeed]) -> str:
-    """Rows as text: GB/s are those of the float32 tensor, read or written."""
-    cells = [["operation", "MiB", "GB/s", "of copy_", "bytes a value", "error"]]
+def speed_table(rows: Sequence[CodecSpeed]) -> str:
+    """Format rows as a table; GB/s refer to the float32 tensor that is read or written."""
+    cells = [["operation", "MiB", "GB/s", "of copy_", "bytes/value", "error"]]
     for row in rows:
-        numbers = ["-" if each is None else f"{each:.4f}" for each in (row.bytes_a_value, row.error)]
+        numbers = ["-" if each is None else f"{each:.4f}" for each in (row.bytes_per_value, row.error)]
         speed = f"{row.size / row.seconds / 1e9:.2f}"
-        cells.append([row.what, f"{row.size / 2**20:g}", speed, f"{row.copies:.2f}", *numbers])
+        cells.append([row.operation, f"{row.size / 2**20:g}", speed, f"{row.relative_to_copy:.2f}", *numbers])
     return align_columns(cells)
 
 
@@ -116,7 +146,7 @@ def _rows(name: str, kind: str, number: float, size: int, repeat: int, device: t
         values = torch.randn(size // 4, generator=torch.Generator().manual_seed(_SEED)).to(device)
         copy = torch.empty_like(values)
     except RuntimeError as reason:
-        raise BitlaneError(f"no memory for tensors of {size / 2**20:g} MiB: give a smaller size") from reason
+        raise BitlaneError(f"not enough memory for tensors of {size / 2**20:g} MiB: give a smaller --size") from reason
     work: dict[str, Work] = {"copy_": lambda: copy.copy_(values)}
     share, error = None, None
     if kind == "select":
@@ -125,31 +155,31 @@ def _rows(name: str, kind: str, number: float, size: int, repeat: int, device: t
         share = 12 * len(_select(values, threshold)[0]) / len(values)
     else:
         quantizer: Quantizer = SignQuantizer() if kind == "sign" else LinearQuantizer(int(number), False)
-        random: Quantizer = SignQuantizer() if kind == "sign" else LinearQuantizer(int(number), True)
+        stochastic: Quantizer = SignQuantizer() if kind == "sign" else LinearQuantizer(int(number), True)
         groups = Groups.of(len(values))
         body, out = quantizer.encode(values, groups, None, 0), torch.empty_like(values)
         residual = _RESIDUAL * torch.randn_like(values)
         quantizer.decode(body, groups, out, False)
         share, error = len(body) / len(values), float((out - values).norm() / values.norm())
-        drawn = "encode, feedback" if kind == "sign" else "encode at random, feedback"
+        with_feedback = "encode, feedback" if kind == "sign" else "encode stochastically, feedback"
         work[f"{name} encode"] = lambda: quantizer.encode(values, groups, None, 0)
-        work[f"{name} {drawn}"] = lambda: random.encode(values, groups, residual, _SEED)
+        work[f"{name} {with_feedback}"] = lambda: stochastic.encode(values, groups, residual, _SEED)
         work[f"{name} decode"] = lambda: quantizer.decode(body, groups, out, False)
         work[f"{name} decode and add"] = lambda: quantizer.decode(body, groups, out, True)
-    seconds = _measured(list(work.values()), max(1, _LEAST // size), repeat, device)
-    for what, each in list(zip(work, seconds, strict=True))[1:]:
-        yield CodecSpeed(what, size, each, seconds[0] / each, share, error)
+    seconds = _measured(list(work.values()), max(1, _MIN_BYTES // size), repeat, device)
+    for operation, each in list(zip(work, seconds, strict=True))[1:]:
+        yield CodecSpeed(operation, size, each, seconds[0] / each, share, error)
 
 
 def _select(values: Tensor, threshold: float) -> tuple[Any, Any]:
     if values.is_cuda:
-        on_gpu: tuple[Any, Any] = import_module("..codecs.gpu.select", __package__).select(values, threshold)
+        on_gpu: tuple[Any, Any] = import_module("bitlane.compress.codecs.gpu.select").select(values, threshold)
         return on_gpu
     return select(values.numpy(), threshold)
 
 
 def _measured(work: Sequence[Work], times: int, repeat: int, device: torch.device) -> list[float]:
-    """Median seconds of each; the first round, which compiles, does not count."""
+    """Return the median seconds of each operation, without the first round, which compiles."""
     rounds = [[_seconds(each, times, device) for each in work] for _ in range(repeat + 1)]
     return [median(each) for each in zip(*rounds[1:], strict=True)]
 
@@ -157,9 +187,9 @@ def _measured(work: Sequence[Work], times: int, repeat: int, device: torch.devic
 def _seconds(work: Work, times: int, device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize()
-    begin = perf_counter()
+    start = perf_counter()
     for _ in range(times):
         work()
     if device.type == "cuda":
         torch.cuda.synchronize()
-    return (perf_counter() - begin) / times
+    return (perf_counter() - start) / times

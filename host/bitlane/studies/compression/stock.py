@@ -1,6 +1,6 @@
-"""PowerSGD beside the communication hook that comes with PyTorch: seconds of a step of both, in the same run.
+"""Compare the step times of PowerSGD and LQ-SGD with PyTorch's own PowerSGD hook, in the same run.
 
-python -m bitlane.studies.compression.stock        one thread, a gradient of 4096 x 4096, ranks 1, 4 and 16
+python -m bitlane.studies.compression.stock        one thread, a gradient of 4096 x 4096, factors of rank 1, 4 and 16
 """
 
 from __future__ import annotations
@@ -24,42 +24,56 @@ from bitlane.compress.compressor import ParameterSpan
 from bitlane.compress.compressors.lowrank import LQSGD, PowerSGD
 from bitlane.support.text import align_columns
 
-_LEFT: list[Any] = []  # process groups that were left
-WARM = 2  # steps that are not counted: memory is new to them
+_CLOSED_GROUPS: list[Any] = []  # keeps destroyed process groups alive; see `single_process_group`
+WARMUP_STEPS = 2  # not counted: they allocate memory
 
 
 def step_seconds(rows: int, columns: int, rank: int, steps: int = 7) -> dict[str, float]:
-    """Median seconds of a step on one gradient [rows, columns], of "stock", "PowerSGD" and "LQSGD" in turns.
+    """Measure steps on one gradient [rows, columns] on a single process, which sends nothing.
 
-    One rank, which sends nothing, with as many threads as torch has; all three keep residuals and start warm. Needs a
-    process without a process group, and leaves none.
+    All three implementations use error feedback and a warm start. The process must have no process group; the function
+    creates one and destroys it.
+
+    Parameters
+    ----------
+    rows, columns : int
+        Shape of the gradient.
+    rank : int
+        Columns of the factors.
+    steps : int, default: 7
+        Measured steps of each implementation, in turns.
+
+    Returns
+    -------
+    dict
+        Median seconds of "stock" (PyTorch's hook), "PowerSGD" and "LQSGD".
     """
     with single_process_group():
         gradient = torch.randn(rows, columns, generator=torch.Generator().manual_seed(0))
-        ways = {
+        averages = {
             "stock": _stock(rank),
             "PowerSGD": _ours(PowerSGD(rank), gradient),
             "LQSGD": _ours(LQSGD(rank), gradient),
         }
-        seconds: dict[str, list[float]] = {name: [] for name in ways}
-        for step in range(WARM + steps):
-            for name, average in ways.items():
+        seconds: dict[str, list[float]] = {name: [] for name in averages}
+        for step in range(WARMUP_STEPS + steps):
+            for name, average in averages.items():
                 values = gradient.clone()
-                begun = perf_counter()
+                start = perf_counter()
                 average(values, step)
-                seconds[name].append(perf_counter() - begun)
-        return {name: float(np.median(found[WARM:])) for name, found in seconds.items()}
+                seconds[name].append(perf_counter() - start)
+        return {name: float(np.median(found[WARMUP_STEPS:])) for name, found in seconds.items()}
 
 
 @contextmanager
 def single_process_group() -> Iterator[None]:
-    """A process group of this process alone.
+    """Create a process group of only this process for the duration of the context.
 
-    The group's object stays: the stock hook's callbacks hold it too, and where one of gloo's threads is the last to let
-    go of it, that thread waits for itself and the process is aborted.
+    The object of the group is kept alive. The callbacks of PyTorch's hook hold it too, and if a gloo thread released
+    the last reference, it would wait for itself and abort the process.
     """
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    _LEFT.append(dist.group.WORLD)
+    _CLOSED_GROUPS.append(dist.group.WORLD)
     try:
         yield
     finally:
@@ -68,7 +82,7 @@ def single_process_group() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Bucket:
-    """What the stock hook asks of a bucket, here with one parameter."""
+    """The part of the interface of `GradBucket` that PyTorch's hook uses, for one parameter."""
 
     gradient: Tensor
 
@@ -87,7 +101,7 @@ class _Bucket:
 
 def _stock(rank: int) -> Callable[[Tensor, int], Any]:
     state = stock.PowerSGDState(None, matrix_approximation_rank=rank, start_powerSGD_iter=2, min_compression_rate=1)
-    state.iter = state.start_powerSGD_iter  # the steps before average without compression
+    state.iter = state.start_powerSGD_iter  # earlier steps are uncompressed
     return lambda gradient, step: stock.powerSGD_hook(state, _Bucket(gradient)).wait()
 
 
@@ -98,7 +112,7 @@ def _ours(compressor: PowerSGD | LQSGD, gradient: Tensor) -> Callable[[Tensor, i
 
 
 def main() -> None:
-    """Print what `step_seconds` finds."""
+    """Print a table of `step_seconds` for three ranks of the factors."""
     torch.set_num_threads(1)
     table = [["rank", "PyTorch's hook, ms", "PowerSGD, ms", "LQ-SGD, ms", "PowerSGD / hook"]]
     for rank in (1, 4, 16):

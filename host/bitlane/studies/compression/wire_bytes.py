@@ -1,15 +1,16 @@
-"""Every compressor under DDP in real processes: what it says that it sends, what the kernel says, and that it ends.
+"""Compare the bytes that each compressor declares under DDP with those that the kernel counts at the socket.
 
-    python -m bitlane.studies.compression.wire_bytes    payloads over 1 MiB: bytes declared, and at the socket
+    python -m bitlane.studies.compression.wire_bytes    payloads over 1 MiB
     python -m bitlane.studies.compression.wire_bytes --values 600000 --steps 200     many steps with buckets of 1 MB
 
-Prints a table, and ends with status 1 where a promise does not hold: at the socket at most 1.02 of what is declared,
-volumes as promised, the same average on all ranks, and no hang.
+Prints a table. The exit status is 1 if a guarantee does not hold: at most 1.02 times the declared bytes at the socket,
+the volumes of `VOLUMES`, identical averages on all ranks, and no hang.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -27,26 +28,44 @@ from bitlane.compress.registry import EXAMPLES, parse_compressor
 from bitlane.errors import BitlaneError
 from bitlane.support.text import align_columns
 
-LARGE = 1 << 20  # promises of bytes are for steps that declare more
-OVERHEAD = 1.02  # bytes at the socket to bytes declared, at most
-VOLUMES = {"qsgd:bits=8": 0.26, "qsgd:bits=4": 0.135, "efsign": 0.04}  # of ring all-reduce, at most
+LOG = logging.getLogger(__name__)
+LARGE = 1 << 20  # bytes per step above which the guarantees on bytes apply
+OVERHEAD = 1.02  # largest ratio of bytes at the socket to declared bytes
+VOLUMES = {"qsgd:bits=8": 0.26, "qsgd:bits=4": 0.135, "efsign": 0.04}  # largest ratio to ring all-reduce in float32
 MATRICES = 8
 BUCKET_MB = 1
 
 
 @dataclass(frozen=True)
 class WireTrial:
-    """A rank's share of a trial. Bytes are of all steps; `digest` is of the last average."""
+    """The result of one rank and compressor.
 
-    declared: int
-    socket: int
+    Attributes
+    ----------
+    declared_bytes : int
+        Bytes of all steps that the compressor declares.
+    socket_bytes : int
+        Bytes of all steps that the kernel counts.
+    volume : float
+        Declared bytes divided by those of ring all-reduce in float32.
+    seconds : float
+        Duration of all steps.
+    digest : str
+        Hash of the last average.
+    """
+
+    declared_bytes: int
+    socket_bytes: int
     volume: float
     seconds: float
     digest: str
 
 
 class Matrices(nn.Module):  # type: ignore[misc]  # torch has no types here
-    """Parameters of about `values` values in all; their gradient is what `forward` is given, and a vector of ones."""
+    """Matrices and a vector with about `values` values in total.
+
+    The gradients of the matrices are the arguments of `forward`; that of the vector is 1.
+    """
 
     def __init__(self, values: int):
         super().__init__()
@@ -61,29 +80,29 @@ class Matrices(nn.Module):  # type: ignore[misc]  # torch has no types here
 
 
 def run_rank(report: Callable[[str], None], texts: Sequence[str], values: int, steps: int) -> list[WireTrial]:
-    """One rank: each compressor for so many steps."""
+    """Run each compressor for a number of steps on one rank; report each when it is done."""
     rank = torch.distributed.get_rank()
     generator = torch.Generator().manual_seed(rank)
     gradients = [torch.randn(matrix.shape, generator=generator) for matrix in Matrices(values).matrices]
-    tried = []
+    trials = []
     for text in texts:
-        tried.append(_one(text, Matrices(values), gradients, steps))
+        trials.append(_run_compressor(text, Matrices(values), gradients, steps))
         report(text)
-    return tried
+    return trials
 
 
-def _one(text: str, model: Matrices, gradients: Sequence[torch.Tensor], steps: int) -> WireTrial:
+def _run_compressor(text: str, model: Matrices, gradients: Sequence[torch.Tensor], steps: int) -> WireTrial:
     ddp = DistributedDataParallel(model, bucket_cap_mb=BUCKET_MB)
     compression = DDPCompression(parse_compressor(text))
     ddp.register_comm_hook(compression, DDPCompression.hook)
     torch.distributed.barrier()
-    before, began = _settled(), time.perf_counter()
+    before, start = _quiescent_bytes(), time.perf_counter()
     for step in range(steps):
         ddp.zero_grad()
         compression.observe(1.0 / (step + 1))
         ddp(gradients).backward()
-    seconds = time.perf_counter() - began
-    after = _settled()
+    seconds = time.perf_counter() - start
+    after = _quiescent_bytes()
     digest = blake2b(digest_size=8)
     for parameter in model.parameters():
         digest.update(parameter.grad.numpy().tobytes())
@@ -91,8 +110,8 @@ def _one(text: str, model: Matrices, gradients: Sequence[torch.Tensor], steps: i
     return WireTrial(total.bytes_sent, after - before, total.ratio, seconds, digest.hexdigest())
 
 
-def _settled() -> int:
-    """Bytes acknowledged, once nothing is under way any more."""
+def _quiescent_bytes() -> int:
+    """Return the acknowledged bytes when they no longer change."""
     last, now = -1, acknowledged_bytes()
     while now != last:
         time.sleep(0.1)
@@ -101,46 +120,52 @@ def _settled() -> int:
 
 
 def verdict(text: str, steps: int, ranks: Sequence[WireTrial]) -> str:
-    """What does not hold of a compressor; nothing where all does."""
-    wrong = []
-    for rank, tried in enumerate(ranks):
-        large = tried.declared > LARGE * steps
-        if large and tried.socket > OVERHEAD * tried.declared:
-            wrong.append(f"rank {rank} sends more than it says")
-        promised = next((most for name, most in VOLUMES.items() if text.startswith(name)), None)
-        if large and promised is not None and tried.volume > promised:
-            wrong.append(f"rank {rank} sends too much")
-        if tried.digest != ranks[0].digest:
-            wrong.append(f"rank {rank} has another average")
-    return "; ".join(wrong)
+    """Return the guarantees of a compressor that do not hold, as text; empty if all hold."""
+    violations = []
+    for rank, trial in enumerate(ranks):
+        large = trial.declared_bytes > LARGE * steps
+        if large and trial.socket_bytes > OVERHEAD * trial.declared_bytes:
+            violations.append(f"rank {rank} sends more bytes than declared")
+        limit = next((volume for name, volume in VOLUMES.items() if text.startswith(name)), None)
+        if large and limit is not None and trial.volume > limit:
+            violations.append(f"rank {rank} exceeds the guaranteed volume")
+        if trial.digest != ranks[0].digest:
+            violations.append(f"rank {rank} has another average")
+    return "; ".join(violations)
 
 
-def row(text: str, steps: int, ranks: Sequence[WireTrial]) -> list[str]:
-    """A line of the table: the rank that sends most, for each column."""
-    over = max(tried.socket / tried.declared for tried in ranks)
+def table_row(text: str, steps: int, ranks: Sequence[WireTrial]) -> list[str]:
+    """Return a row of the table: in each column the maximum over ranks."""
+    ratio = max(trial.socket_bytes / trial.declared_bytes for trial in ranks)
     numbers = [
-        f"{max(tried.declared for tried in ranks) / steps / 1e6:.3f}",
-        f"{max(tried.socket for tried in ranks) / steps / 1e6:.3f}",
-        f"{over:.4f}",
-        f"{max(tried.volume for tried in ranks):.4f}",
-        f"{max(tried.seconds for tried in ranks):.1f}",
+        f"{max(trial.declared_bytes for trial in ranks) / steps / 1e6:.3f}",
+        f"{max(trial.socket_bytes for trial in ranks) / steps / 1e6:.3f}",
+        f"{ratio:.4f}",
+        f"{max(trial.volume for trial in ranks):.4f}",
+        f"{max(trial.seconds for trial in ranks):.1f}",
     ]
     return [str(len(ranks)), text, *numbers, verdict(text, steps, ranks) or "holds"]
 
 
-HEADINGS = ["ranks", "compressor", "declared MB/step", "socket MB/step", "ratio", "volume", "seconds", "promises"]
+HEADINGS = ["ranks", "compressor", "declared MB/step", "socket MB/step", "ratio", "volume", "seconds", "guarantees"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command; returns its exit status."""
+    """Run the command and return its exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m bitlane.studies.compression.wire_bytes", description=__doc__.splitlines()[0]
     )
     add = parser.add_argument
-    add("compressors", nargs="*", default=EXAMPLES, help="see bitlane train-ddp --help (one of every kind)")
-    add("--ranks", default="2,3,4,8", help="(%(default)s)")
-    add("--values", type=int, default=10_000_000, help="of the gradient (%(default)s)")
-    add("--steps", type=int, default=2, help="with each compressor (%(default)s)")
+    add(
+        "compressors",
+        nargs="*",
+        default=EXAMPLES,
+        metavar="NAME[:SETTINGS]",
+        help="compressors as in bitlane train-ddp --compress (default: one or more of every kind)",
+    )
+    add("--ranks", default="2,3,4,8", help="numbers of ranks, a list (default: %(default)s)")
+    add("--values", type=int, default=10_000_000, help="values of the gradient (default: %(default)s)")
+    add("--steps", type=int, default=2, help="steps with each compressor (default: %(default)s)")
     add(
         "--timeout",
         type=float,
@@ -152,8 +177,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         parse_compressor(text)
     texts, steps, holds = list(arguments.compressors), arguments.steps, True
     for ranks in map(int, arguments.ranks.split(",")):
+        LOG.info("running %d compressors on %d ranks", len(texts), ranks)
         found = launch(run_rank, ranks, texts, arguments.values, steps, timeout=arguments.timeout, on_report=_on_report)
-        rows = [row(text, steps, [rank[number] for rank in found]) for number, text in enumerate(texts)]
+        rows = [table_row(text, steps, [rank[number] for rank in found]) for number, text in enumerate(texts)]
         print(align_columns([HEADINGS, *rows], left=2), flush=True)
         holds = holds and all(line[-1] == "holds" for line in rows)
     return int(not holds)

@@ -1,1 +1,1 @@
-"""Papers' claims, measured: `bitlane reproduce PAPER`. A package a paper, a module a claim."""
+"""Measure the claims of papers: `bitlane reproduce PAPER`. Each paper is a package, and each claim a module."""

@@ -1,4 +1,4 @@
-"""A claim of a paper, what was measured of it, and whether it held."""
+"""A claim of a paper: its measurement and the verdict."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-Log = Callable[[str], object]  # told what is being done, a line for each training
+Log = Callable[[str], object]
+"""Receives progress messages, one line for each training; usually the `info` method of a logger."""
 
 
 class Verdict(Enum):
-    """Whether a claim held here."""
+    """Whether a claim held in our measurement."""
 
     HELD = "held"
     PARTLY = "held in part"
@@ -22,17 +23,26 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Claim:
-    """What the page has of a claim; texts are Markdown.
+    """The section of a page about one claim; texts are Markdown.
 
-    Members
-    -------
-    name: of the plot's file, and the section's anchor.
-    title: of its section.
-    paper: what the paper says, with its section.
-    measured: tables and sentences.
-    verdict, reason: whether it held, and a sentence that says by what.
-    differs: where data or method are not the paper's.
-    draw: draws the plot on a figure of matplotlib.
+    Attributes
+    ----------
+    name : str
+        Name of the plot's file.
+    title : str
+        Title of the section.
+    paper : str
+        The claim in the words of the paper, with its section.
+    measured : str
+        The measurement: sentences and tables.
+    verdict : Verdict
+        Whether the claim held.
+    reason : str
+        One sentence with the figures behind the verdict.
+    differs : sequence of str
+        Differences in data or method from the paper.
+    plot : callable
+        Draws the plot on a matplotlib figure.
     """
 
     name: str
@@ -42,17 +52,19 @@ class Claim:
     verdict: Verdict
     reason: str
     differs: Sequence[str]
-    draw: Callable[[Any], None]
+    plot: Callable[[Any], None]
 
 
 @dataclass(frozen=True)
 class StudySize:
-    """How much is measured; each paper adds what its claims go by.
+    """The size of the measurements; each paper adds fields for its claims.
 
     Parameters
     ----------
-    name: what the page calls it.
-    seeds: how often everything is measured, with other draws.
+    name : str
+        Name on the page, such as "full" or "quick".
+    seeds : int
+        Number of repetitions with different seeds.
     """
 
     name: str
@@ -60,14 +72,14 @@ class StudySize:
 
 
 def spread(values: Sequence[float], digits: int = 4) -> str:
-    """Mean and sample standard deviation over seeds, as text; "diverges" where one is not finite."""
+    """Format mean and sample standard deviation over seeds; "diverges" if a value is not finite."""
     found = np.asarray(values, np.float64)
     if not np.isfinite(found).all():
         return "diverges"
     return f"{found.mean():.{digits}g} ± {float(f'{found.std(ddof=1):.1g}'):g}"
 
 
-def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table whose first column is text and whose others are numbers."""
-    rule = ["---", *["---:"] * (len(heads) - 1)]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, rule, *rows))
+def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Format a Markdown table with text in the first column and numbers in the others."""
+    rule = ["---", *["---:"] * (len(headings) - 1)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (headings, rule, *rows))

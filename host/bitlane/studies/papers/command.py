@@ -1,4 +1,4 @@
-"""`bitlane reproduce PAPER`: all claims of a paper, one after the other."""
+"""`bitlane reproduce PAPER`: measure all claims of a paper."""
 
 from __future__ import annotations
 
@@ -15,22 +15,41 @@ from .page import write_page
 from .paper import load_paper
 
 
-def reproduce(name: str, out: Path, quick: bool, say: Log) -> list[Path]:
-    """Measure every claim of the paper `name`, then write the page `out` and its plots; returns their paths.
+def reproduce(name: str, out: Path, quick: bool, log: Log) -> list[Path]:
+    """Measure every claim of a paper, and write the page and its plots.
 
-    Raises BitlaneError where a library, a data set or a device is missing: nothing is written then.
+    Parameters
+    ----------
+    name : str
+        A paper of `NAMES`.
+    out : Path
+        File of the page.
+    quick : bool
+        Use toy sizes to check that everything works.
+    log : Log
+        Receives progress messages.
+
+    Returns
+    -------
+    list of Path
+        The plots, then the page.
+
+    Raises
+    ------
+    BitlaneError
+        If a library, a data set or a device is missing. Nothing is written then.
     """
     require_extra("matplotlib", "plotting")
     found = load_paper(name)
     found.check_needs()
     size = found.quick if quick else found.full
-    began, worked, claims = time.perf_counter(), time.process_time(), []
+    start, start_cpu, claims = time.perf_counter(), time.process_time(), []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that a baseline diverges, or a column is constant, is no news
+        warnings.simplefilter("ignore", UserWarning)  # diverging baselines and constant columns are expected
         for number, measure in enumerate(found.measures, start=1):
-            say(f"claim {number} of {len(found.measures)}, {(time.perf_counter() - began) / 60:.0f} minutes so far")
-            claims.append(measure(size, say))
-    minutes = (time.process_time() - worked) / 60
+            log(f"claim {number} of {len(found.measures)}, {(time.perf_counter() - start) / 60:.0f} minutes elapsed")
+            claims.append(measure(size, log))
+    minutes = (time.process_time() - start_cpu) / 60
     today = datetime.now(timezone.utc).strftime("%d %B %Y")
     about = f"bitlane {__version__}, {today}, {size.name} size, {size.seeds} seeds, {minutes:.0f} minutes of one core."
     return write_page(found, claims, out, about)

@@ -1,4 +1,4 @@
-"""The page: every claim, what was measured, and whether it held."""
+"""The page of a paper: each claim with its measurement and verdict."""
 
 from __future__ import annotations
 
@@ -14,16 +14,29 @@ from .paper import Paper
 
 
 def render_page(paper: Paper[Any], claims: Sequence[Claim], plots: str, about: str) -> str:
-    """The page as Markdown; `plots` is the folder of its plots as it is linked, `about` how it was measured."""
+    """Return the page as Markdown.
+
+    Parameters
+    ----------
+    paper : Paper
+        The paper.
+    claims : sequence of Claim
+        Its measured claims.
+    plots : str
+        Folder of the plots, relative to the page.
+    about : str
+        Version, date, size and duration of the measurement.
+    """
     rows = [f"| [{claim.title}](#{anchor(claim.title)}) | {claim.verdict.value} | {claim.reason} |" for claim in claims]
     sections = [_section(claim, plots) for claim in claims]
     return "\n".join(
         [
-            "# What the paper claims, and what was measured here",
+            "# Claims of the paper, and our measurements",
             "",
-            f"{paper.title}, claim by claim, on data at hand. Written by `bitlane reproduce {paper.name}`: {about}",
+            f"The claims of {paper.title}, measured on available data. Written by `bitlane reproduce {paper.name}`: "
+            f"{about}",
             "",
-            "| claim | | |",
+            "| claim | verdict | measurement |",
             "| --- | --- | --- |",
             *rows,
             "",
@@ -33,7 +46,7 @@ def render_page(paper: Paper[Any], claims: Sequence[Claim], plots: str, about: s
 
 
 def anchor(title: str) -> str:
-    """What a section of this title is linked as."""
+    """Return the anchor of a section title."""
     return "".join(c for c in title.lower().replace(" ", "-") if c.isalnum() or c == "-")
 
 
@@ -50,7 +63,7 @@ def _section(claim: Claim, plots: str) -> str:
             "",
             f"**{claim.verdict.value.capitalize()}.** {claim.reason}",
             "",
-            "**Different here.**",
+            "**Differences from the paper.**",
             "",
             *(f"- {each}" for each in claim.differs),
             "",
@@ -59,9 +72,23 @@ def _section(claim: Claim, plots: str) -> str:
 
 
 def write_page(paper: Paper[Any], claims: Sequence[Claim], out: Path, about: str) -> list[Path]:
-    """Write the plots as PNGs in a folder beside `out`, of its name, then the page; returns all paths, the page's last.
+    """Write the plots and the page; each file is written atomically, and the page last.
 
-    Each file appears whole or not at all, and the page after its plots.
+    Parameters
+    ----------
+    paper : Paper
+        The paper.
+    claims : sequence of Claim
+        Its measured claims.
+    out : Path
+        File of the page. The plots are PNG files in the folder of this name without suffix.
+    about : str
+        Version, date, size and duration of the measurement.
+
+    Returns
+    -------
+    list of Path
+        The plots, then the page.
     """
     folder = out.with_suffix("")
     folder.mkdir(exist_ok=True)
@@ -80,7 +107,7 @@ def _plot(claim: Claim, path: Path) -> None:
     pyplot = require_extra("matplotlib.pyplot", "plotting")
     figure = pyplot.figure(layout="constrained", dpi=80)
     try:
-        claim.draw(figure)
+        claim.plot(figure)
         figure.savefig(path, format="png")
     finally:
         pyplot.close(figure)

@@ -1,4 +1,4 @@
-"""A paper whose claims are measured, and where to find one by its name."""
+"""The papers whose claims are measured."""
 
 from __future__ import annotations
 
@@ -14,20 +14,25 @@ from .claim import Claim, Log, StudySize
 
 S = TypeVar("S", bound=StudySize)
 
-NAMES = ("zipml", "lqsgd", "micro", "mqgrad")  # packages beside this module; each has its PAPER in paper.py
+NAMES = ("zipml", "lqsgd", "micro", "mqgrad")  # subpackages; each defines PAPER in paper.py
 
 
 @dataclass(frozen=True)
 class Paper(Generic[S]):
-    """What `bitlane reproduce NAME` goes by.
+    """A paper and the measurements of its claims.
 
-    Members
-    -------
-    name: of the command, and of the package.
-    title: short name, authors, venue and year: how its page cites it.
-    check_needs: raises BitlaneError for a library that is missing, DataError for a data set; torch is there.
-    measures: each measures a claim; in the order of the page.
-    full, quick: how much they measure; quick sizes are to see that all of it works.
+    Attributes
+    ----------
+    name : str
+        Name of the subpackage, and argument of `bitlane reproduce`.
+    title : str
+        Citation: short name, authors, venue and year.
+    check_needs : callable
+        Raises BitlaneError if a library is missing and DataError if a data set is missing; torch is present.
+    measures : sequence of callable
+        The measurements of the claims, in the order of the page.
+    full, quick : StudySize
+        The size of the measurements, and a toy size to check that everything works.
     """
 
     name: str
@@ -39,12 +44,12 @@ class Paper(Generic[S]):
 
 
 def load_paper(name: str) -> Paper[Any]:
-    """The paper of one of `NAMES`. BitlaneError where there is no torch, which all of them need."""
+    """Return a paper of `NAMES`; raise BitlaneError if torch is missing."""
     require_extra("torch", f"bitlane reproduce {name}", "'bitlane[torch]'")
     found: Paper[Any] = import_module(f".{name}.paper", __package__).PAPER
     return found
 
 
 def default_page(name: str) -> Path:
-    """Where a paper's page goes by default."""
+    """Return the default file of the page of a paper."""
     return Path("docs", f"{name}.md")

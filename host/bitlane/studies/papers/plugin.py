@@ -1,4 +1,4 @@
-"""`bitlane reproduce`: measure every claim of a paper, and write a page."""
+"""`bitlane reproduce`: measure every claim of a paper, and write a page about the results."""
 
 from __future__ import annotations
 
@@ -18,27 +18,33 @@ LOG = logging.getLogger(__name__)
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("paper", choices=NAMES)
-    add("--out", type=Path, metavar="FILE", help="the page; its plots go beside it (default: docs/PAPER.md)")
-    add("--quick", action="store_true", help="toy sizes, to see that everything works: the verdicts mean nothing")
+    add("paper", choices=NAMES, help="the paper")
+    add(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="Markdown file of the page; its plots are written to the folder of this name without .md "
+        "(default: docs/PAPER.md)",
+    )
+    add("--quick", action="store_true", help="check with toy sizes that everything works; the verdicts are meaningless")
 
 
 def _run(arguments: argparse.Namespace) -> None:
     out: Path = arguments.out or default_page(arguments.paper)
     check_file(out)
     if out.suffix != ".md":
-        raise DataError(f"--out {out}: the page is Markdown: give a name that ends with .md")
+        raise DataError(f"--out must end with .md, because the page is Markdown; got {out}")
     if out.with_suffix("").exists() and not out.with_suffix("").is_dir():
-        raise DataError(f"--out {out}: its plots go to {out.with_suffix('')}, which is not a folder")
+        raise DataError(f"cannot write plots to {out.with_suffix('')}, which is not a folder: give another --out")
     for path in reproduce(arguments.paper, out, arguments.quick, LOG.info):
         print(path)
 
 
 COMMAND = Command(
     "reproduce",
-    "measure every claim of a paper, and write a page",
+    "measure every claim of a paper, and write a page about the results",
     _add_arguments,
     _run,
-    description="Measure every claim of a paper on data at hand, and write a page with plots. ZipML takes about 15 "
-    "minutes of one core; all papers need torch: pip install 'bitlane[torch]'.",
+    description="Measure every claim of a paper on available data, and write a page with plots. ZipML takes about 15 "
+    "minutes on one core. All papers need torch: pip install 'bitlane[torch]'.",
 )

@@ -1,8 +1,8 @@
-"""Gradient inversion: the image whose gradient is most like what was seen (Geiping et al., 2020; LQ-SGD, eq. 4).
+"""Gradient inversion: find the image with the gradient closest to an observed one (Geiping et al., 2020).
 
-Minimised over images x, by Adam with the signs of the objective's gradient:
+The attack minimizes the objective (LQ-SGD, eq. 4) over images x, by Adam with the signs of its gradient:
 
-    1 - cosine(gradient of x, what was seen) + smoothness * total variation of x
+    1 - cosine(gradient of x, observed gradient) + smoothness * total variation of x
 """
 
 from __future__ import annotations
@@ -16,19 +16,25 @@ from torch.nn.functional import cosine_similarity
 from .knowledge import Compare
 from .victim import Victim
 
-FALLS = (3 / 8, 5 / 8, 7 / 8)  # shares of the steps after which the rate is a tenth
+MILESTONES = (3 / 8, 5 / 8, 7 / 8)  # shares of the steps after which the learning rate is divided by 10
 
 
 @dataclass(frozen=True)
 class Attack:
-    """How images are sought.
+    """The settings of an attack.
 
     Attributes
     ----------
-    steps: of Adam, from each start. rate: of the first steps, in units of the pixels.
-    smoothness: weight of the total variation; a tensor [k] has one for each image.
-    restarts: random images from which it starts; what ends with the least objective counts.
-    seed: of these images.
+    steps : int, default: 300
+        Steps of Adam from each initial image.
+    rate : float, default: 0.1
+        Initial learning rate, in units of the pixels.
+    smoothness : float or Tensor [k], default: 1e-3
+        Weight of the total variation; a tensor has one for each image.
+    restarts : int, default: 1
+        Number of random initial images, of which the result with the smallest objective is kept.
+    seed : int, default: 0
+        Seed of the initial images.
     """
 
     steps: int = 300
@@ -40,7 +46,15 @@ class Attack:
 
 @dataclass(frozen=True)
 class PixelFormat:
-    """What everybody knows of the images: channels and side, and the least and the largest value of a pixel."""
+    """The format of the images, which the attacker knows.
+
+    Attributes
+    ----------
+    channels, side : int
+        Shape of an image.
+    least, most : float
+        Smallest and largest value of a pixel.
+    """
 
     channels: int
     side: int
@@ -49,9 +63,25 @@ class PixelFormat:
 
 
 def invert(victim: Victim, compare: Compare, classes: Tensor, pixels: PixelFormat, attack: Attack) -> Tensor:
-    """float32 [k, channels, side, side]: an image for each gradient that was seen, sought independently of the others.
+    """Reconstruct an image for each observed gradient, independently of the others.
 
-    compare: what was seen, and how a dummy's gradient is compared with it. classes: int64 [k], known to the attacker.
+    Parameters
+    ----------
+    victim : Victim
+        Computes gradients.
+    compare : Compare
+        Compares the gradients of candidate images with the observed ones.
+    classes : Tensor, int64 [k]
+        The classes of the images, known to the attacker.
+    pixels : PixelFormat
+        The format of the images.
+    attack : Attack
+        The settings.
+
+    Returns
+    -------
+    Tensor, float32 [k, channels, side, side]
+        The images.
     """
     generator = torch.Generator().manual_seed(attack.seed)
     shape = (len(classes), pixels.channels, pixels.side, pixels.side)
@@ -66,13 +96,13 @@ def invert(victim: Victim, compare: Compare, classes: Tensor, pixels: PixelForma
 
 
 def objective(victim: Victim, compare: Compare, classes: Tensor, images: Tensor, smoothness: float | Tensor) -> Tensor:
-    """float32 [k]: what is minimised over each of `images` float32 [k, channels, side, side]."""
-    mine, seen = compare(victim.gradients(images, classes))
-    return 1 - cosine_similarity(mine, seen, dim=1) + smoothness * total_variation(images)
+    """Return the objective of the attack, float32 [k], for images float32 [k, channels, side, side]."""
+    candidates, observed = compare(victim.gradients(images, classes))
+    return 1 - cosine_similarity(candidates, observed, dim=1) + smoothness * total_variation(images)
 
 
 def total_variation(images: Tensor) -> Tensor:
-    """float32 [k]: the mean distance of neighbours across, and that of neighbours up and down, added."""
+    """Return the total variation, float32 [k]: mean absolute differences of horizontal plus vertical neighbours."""
     across = (images[..., 1:] - images[..., :-1]).abs().mean((1, 2, 3))
     down = (images[..., 1:, :] - images[..., :-1, :]).abs().mean((1, 2, 3))
     return across + down
@@ -83,8 +113,8 @@ def _descend(
 ) -> Tensor:
     images.clamp_(pixels.least, pixels.most).requires_grad_()
     optimizer = torch.optim.Adam([images], lr=attack.rate)
-    falls = [int(share * attack.steps) for share in FALLS]
-    schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, falls, 0.1)
+    milestones = [int(share * attack.steps) for share in MILESTONES]
+    schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones, 0.1)
     for _ in range(attack.steps):
         optimizer.zero_grad()
         objective(victim, compare, classes, images, attack.smoothness).sum().backward()

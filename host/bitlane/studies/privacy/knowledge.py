@@ -1,13 +1,14 @@
-"""What an attacker makes of a payload: a gradient as it is, or all the gradients that the codec sends as these bytes.
+"""The knowledge of an attacker about a gradient, given its payload.
 
-The naive attacker takes the decoded payload for the gradient. One who knows the codec knows that many gradients have
-this payload, the right one among them, and compares a dummy's gradient with the nearest of these, which for the right
-image is its own gradient: codes are intervals, signs are half lines with a mean, what a sparse codec leaves out is
-smaller than what it sends. Of a matrix that was sent as factors, products with it are known, and nothing else: these
-are compared. Random rounding is noise to who does not know the words; they are a function of a seed that is no secret
-among ranks, and with them an interval is no wider than that of the nearest level.
+The codec-agnostic attacker takes the decoded payload for the gradient. The codec-aware attacker knows that many
+gradients have this payload, and compares the gradient of a candidate image with the nearest of them. For the true image
+that is its own gradient. The set of gradients depends on the codec: a code stands for an interval, signs for values of
+this sign with a given mean, and a value that a sparse codec does not send is smaller than the sent ones. For a matrix
+sent as factors the attacker knows only its products with the factors, so these are compared. Stochastic rounding is a
+function of a seed that all ranks know; an attacker who knows it gets intervals as narrow as with rounding to the
+nearest.
 
-What a rank keeps back from earlier steps is unknown to both, and taken for zero.
+Neither attacker knows the residuals of earlier steps, and both assume that they are zero.
 """
 
 from __future__ import annotations
@@ -29,19 +30,31 @@ from bitlane.errors import DataError
 from bitlane.support.hashing import derive_seed, hash_words
 
 Compare = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""From gradients of dummies, float32 [k, n]: what is compared of them, and with what; both float32 [k, any]."""
+"""Maps gradients of candidate images, float32 [k, n], to two tensors to compare, float32 [k, any]: a feature of the
+candidate gradients, and the observed value of this feature."""
 
 
 def codec_agnostic(seen: Tensor) -> Compare:
-    """The gradient itself, with `seen` float32 [k, n]."""
+    """Compare gradients directly with the decoded payloads `seen`, float32 [k, n]."""
     return lambda gradients: (gradients, seen)
 
 
 def codec_aware(compressor: Compressor | None, layout: Layout, payloads: Tensor) -> Compare:
-    """By what the codec tells of the last gradient of which a payload was sent.
+    """Compare gradients with the nearest gradient that the codec would send as the last payload.
 
-    payloads: float32 [k, steps, n], decoded: all that each of k victims has sent, from the first step on. DataError for
-    bits that a policy chooses.
+    Parameters
+    ----------
+    compressor : Compressor or None
+        The compressor of the victim; None for no compression.
+    layout : Layout
+        The parameters of the model.
+    payloads : Tensor, float32 [k, steps, n]
+        The decoded payloads of k victims, from the first step.
+
+    Raises
+    ------
+    DataError
+        If a policy chooses the bits, because the attacker must know them.
     """
     seen, step = payloads[:, -1], payloads.shape[1] - 1
     if isinstance(compressor, QSGD):
@@ -60,9 +73,9 @@ def _nearest(low: Tensor, high: Tensor) -> Compare:
 
 
 def _intervals(settings: QSGD, seen: Tensor, number: int) -> tuple[Tensor, Tensor]:
-    """What is rounded to the levels `seen` in a step of this number."""
+    """Return the limits of the values that are rounded to the levels `seen` in step `number`."""
     if not isinstance(settings.bits, int):
-        raise DataError(f"bits={settings.bits!r}: the width of a payload's codes has to be known; give a number")
+        raise DataError(f"the attack needs a fixed number of bits; got bits={settings.bits!r}")
     most = _each(_grouped(seen).abs().amax(2), seen)
     step = most / (2 ** (settings.bits - 1) - 1)
     below = 0.5
@@ -74,56 +87,56 @@ def _intervals(settings: QSGD, seen: Tensor, number: int) -> tuple[Tensor, Tenso
 
 
 def _signs(seen: Tensor) -> Compare:
-    """Values of these signs, whose mean magnitude in each group is that of `seen`."""
+    """Compare with the nearest values that have the signs and the mean magnitude of each group of `seen`."""
     sign, magnitude = torch.sign(seen), _grouped(seen).abs().sum(2)
 
     def compare(gradients: Tensor) -> tuple[Tensor, Tensor]:
-        right = (gradients.detach() * sign).clamp_min(0)
-        scale = magnitude / _grouped(right).sum(2).clamp_min(torch.finfo().tiny)
-        return gradients, right * sign * _each(scale, seen)
+        magnitudes = (gradients.detach() * sign).clamp_min(0)
+        scale = magnitude / _grouped(magnitudes).sum(2).clamp_min(torch.finfo().tiny)
+        return gradients, magnitudes * sign * _each(scale, seen)
 
     return compare
 
 
 def _bounds(seen: Tensor) -> tuple[Tensor, Tensor]:
-    """What was sent is exact; what was not is no larger than the least that was."""
-    there = seen != 0
-    least = torch.where(there, seen.abs(), torch.inf).amin(1, keepdim=True)
-    return torch.where(there, seen, -least), torch.where(there, seen, least)
+    """Return the limits of the values: sent ones are exact; others are at most as large as the smallest sent one."""
+    sent = seen != 0
+    least = torch.where(sent, seen.abs(), torch.inf).amin(1, keepdim=True)
+    return torch.where(sent, seen, -least), torch.where(sent, seen, least)
 
 
 def _products(settings: PowerSGD | LQSGD, layout: Layout, payloads: Tensor) -> Compare:
-    """M Q and M^T P of every matrix M that was sent as factors, and all else as it is.
+    """Compare M Q and M^T P of every matrix M that was sent as factors, and the other parameters directly.
 
-    P is what the columns of its payload span; Q, what the rows of the one before do, or drawn from the seed; and
-    M Q = P P^T M Q, so that both products follow from the payload.
+    P spans the columns of the payload. Q spans the rows of the previous payload, or is drawn from the seed. Because
+    M Q = P P^T M Q, both products follow from the payload.
     """
     sides: list[tuple[Tensor, Tensor] | None] = []
-    for place in layout:
-        if is_factored(place, settings):
-            matrices = payloads[:, :, place.begin : place.end].unflatten(2, matrix_shape(place))
+    for span in layout:
+        if is_factored(span, settings):
+            matrices = payloads[:, :, span.begin : span.end].unflatten(2, matrix_shape(span))
             number = sum(side is not None for side in sides)
             sides.append((_columns(matrices[:, -1], settings.rank).mT, _right(settings, matrices, number)))
         else:
             sides.append(None)
 
-    def told(gradients: Tensor) -> Tensor:
+    def known_products(gradients: Tensor) -> Tensor:
         found = []
-        for place, side in zip(layout, sides, strict=True):
-            values = gradients[:, place.begin : place.end]
+        for span, side in zip(layout, sides, strict=True):
+            values = gradients[:, span.begin : span.end]
             if side is not None:
-                matrices = values.view(-1, *matrix_shape(place))
+                matrices = values.view(-1, *matrix_shape(span))
                 found += [(side[0] @ matrices).flatten(1), (matrices @ side[1]).flatten(1)]
             else:
                 found.append(values)
         return torch.cat(found, 1)
 
-    what = told(payloads[:, -1])
-    return lambda gradients: (told(gradients), what)
+    observed = known_products(payloads[:, -1])
+    return lambda gradients: (known_products(gradients), observed)
 
 
 def _right(settings: PowerSGD | LQSGD, matrices: Tensor, number: int) -> Tensor:
-    """Q [n, r] or [k, n, r] of the last of a matrix's payloads [k, steps, m, n]; `number` counts the matrices."""
+    """Return Q, [n, r] or [k, n, r], of the last payload of matrix `number`; payloads are [k, steps, m, n]."""
     step, n = matrices.shape[1] - 1, matrices.shape[3]
     if step and settings.warm_start:
         return _columns(matrices[:, -2].mT, settings.rank)
@@ -132,15 +145,15 @@ def _right(settings: PowerSGD | LQSGD, matrices: Tensor, number: int) -> Tensor:
 
 
 def _columns(matrices: Tensor, rank: int) -> Tensor:
-    """[k, m, rank]: at right angles, they span the columns of matrices [k, m, n] of that rank."""
+    """Return an orthonormal basis [k, m, rank] of the columns of matrices [k, m, n] of this rank."""
     return torch.linalg.svd(matrices, full_matrices=False)[0][:, :, :rank]
 
 
 def _grouped(values: Tensor) -> Tensor:
-    """[k, groups, GROUP] from [k, n]; the last group is filled up with zeros."""
+    """Reshape [k, n] to [k, groups, GROUP]; the last group is padded with zeros."""
     return pad(values, (0, -values.shape[1] % GROUP)).view(len(values), -1, GROUP)
 
 
 def _each(of_groups: Tensor, values: Tensor) -> Tensor:
-    """[k, n]: each value's entry of [k, groups]."""
+    """Repeat entries of groups [k, groups] for their values, [k, n]."""
     return of_groups.repeat_interleave(GROUP, dim=1)[:, : values.shape[1]]

@@ -1,4 +1,4 @@
-"""How alike two images are: SSIM (Wang et al., 2004), as scikit-image computes it."""
+"""The similarity of images: SSIM (Wang et al., 2004), computed by scikit-image."""
 
 from __future__ import annotations
 
@@ -10,9 +10,24 @@ from bitlane.support.optional import require_extra
 
 
 def similarity(images: Tensor, found: Tensor, span: float) -> NDArray[np.float64]:
-    """float64 [k]: `skimage.metrics.structural_similarity` of images [k, channels, h, w] and what was found of them.
+    """Return the SSIM of images and their reconstructions: `skimage.metrics.structural_similarity`, windows of 7 x 7.
 
-    channel_axis=0, data_range=`span`, windows of 7 x 7. BitlaneError where scikit-image is missing.
+    Parameters
+    ----------
+    images, found : Tensor, float32 [k, channels, h, w]
+        The images and their reconstructions.
+    span : float
+        Range of the pixel values (`data_range`).
+
+    Returns
+    -------
+    float64 [k]
+        1 for identical images.
+
+    Raises
+    ------
+    BitlaneError
+        If scikit-image is missing.
     """
     metrics = require_extra("skimage.metrics", "SSIM", "'bitlane[privacy]'")
     return np.array(

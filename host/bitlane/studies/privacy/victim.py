@@ -1,4 +1,4 @@
-"""Who is attacked: a small network with smooth activations, its gradient of one image, and what a rank sends of it."""
+"""The victim of an attack: a small network with smooth activations, its gradients, and their payloads."""
 
 from __future__ import annotations
 
@@ -20,9 +20,16 @@ WIDTH = 12  # channels of each convolution
 
 
 def smooth_network(channels: int, side: int, seed: int) -> nn.Module:
-    """Three convolutions of 5 x 5, two of them with stride 2, and a full layer, weights drawn from `seed`.
+    """Return a network of three 5 x 5 convolutions, two of them with stride 2, and a dense layer.
 
-    The attack needs second derivatives, so that tanh stands where networks usually have ReLU (as Zhu et al., 2019).
+    It has tanh instead of ReLU, because the attack needs second derivatives (as in Zhu et al., 2019).
+
+    Parameters
+    ----------
+    channels, side : int
+        Shape of an image.
+    seed : int
+        Seed of the weights.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -35,11 +42,12 @@ def smooth_network(channels: int, side: int, seed: int) -> nn.Module:
 
 
 class Victim:
-    """A network as it is now.
+    """A copy of the weights of a network, which computes gradients.
 
     Attributes
     ----------
-    layout: places of its parameters in the vector of all gradients, as ranks send it.
+    layout : Layout
+        Spans of its parameters in the gradient vector that ranks send.
     """
 
     def __init__(self, network: nn.Module):
@@ -53,18 +61,28 @@ class Victim:
         self._each = vmap(grad(loss), in_dims=(None, 0, 0))
 
     def gradients(self, images: Tensor, classes: Tensor) -> Tensor:
-        """float32 [k, n]: the gradient of each image's cross-entropy by itself.
+        """Return the gradient of the cross-entropy of each image separately.
 
-        images: float32 [k, channels, side, side]; the result can be differentiated by them. classes: int64 [k].
+        Parameters
+        ----------
+        images : Tensor, float32 [k, channels, side, side]
+            The images. The result is differentiable with respect to them.
+        classes : Tensor, int64 [k]
+            Their classes.
+
+        Returns
+        -------
+        Tensor, float32 [k, n]
+            The gradients.
         """
         found = self._each(self._parameters, images, classes)
         return torch.cat([found[name].flatten(1) for name in reversed(list(found))], 1)
 
 
 def decoded_payloads(compressor: Compressor | None, layout: Layout, gradients: Sequence[Tensor]) -> Tensor:
-    """float32 [steps, n]: what the payloads of one rank say in consecutive steps with these `gradients` float32 [n].
+    """Return the decoded payloads of one rank in consecutive steps, float32 [steps, n], for `gradients` float32 [n].
 
-    A rank without others applies what it sends, and nothing else, so that its average is its payload, decoded.
+    The average of a single rank is its decoded payload.
     """
     if compressor is None:
         return torch.stack(list(gradients))
@@ -80,9 +98,16 @@ def decoded_payloads(compressor: Compressor | None, layout: Layout, gradients: S
 
 
 def step_bytes(compressor: Compressor | None, layout: Layout, gradients: Sequence[Tensor]) -> int:
-    """Bytes that the first of as many ranks as there are `gradients` float32 [n] sends to the others in a step.
+    """Return the bytes that the first rank sends to the others in a step, without the header.
 
-    Without the header of the step; without a compressor, what ring all-reduce of float32 sends.
+    Parameters
+    ----------
+    compressor : Compressor or None
+        None for ring all-reduce in float32.
+    layout : Layout
+        The parameters of the model.
+    gradients : sequence of Tensor, float32 [n]
+        One gradient for each rank.
     """
     ranks = len(gradients)
     if compressor is None:

@@ -1,4 +1,4 @@
-"""Averages of codes: alike on all ranks, what float64 says up to the codes' error, and nothing lost."""
+"""Averages of codes: identical on all ranks, within the quantization error of float64, residuals tracked exactly."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from bitlane.errors import DataError
 
 pytestmark = pytest.mark.torch
 
-GATHERED, OWNERS = AlphaBetaModel(latency=1e9, bandwidth=1.0), AlphaBetaModel(latency=0.0, bandwidth=1.0)
+ALL_GATHER, REDUCE_SCATTER = AlphaBetaModel(latency=1e9, bandwidth=1.0), AlphaBetaModel(latency=0.0, bandwidth=1.0)
 COUNT = 3000
 RANKS = [1, 2, 3, 4, 8]
 
 
 def vectors(seed, size, steps=1):
-    """float32 [steps, ranks, COUNT]: different on every rank, scales far apart from group to group."""
+    """Return float32 [steps, ranks, COUNT]: different on each rank, with very different scales per group."""
     rng = np.random.default_rng(seed)
     scales = np.repeat(10.0 ** rng.uniform(-3, 3, COUNT // 100), 100)
     return (rng.standard_normal((steps, size, COUNT)) * scales).astype(np.float32)
 
 
 def group_maxima(values):
-    """Each value's group's largest."""
+    """Return, for each value, the maximum of its group."""
     groups = Groups.of(COUNT)
     return np.repeat(np.maximum.reduceat(values, groups.starts[:-1]), groups.lengths)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AverageResult:
     averages: np.ndarray  # float32 [steps, ranks, COUNT]
-    kept: np.ndarray  # float32 [ranks, COUNT]
+    residuals: np.ndarray  # float32 [ranks, COUNT]
     sent: int
 
 
 def averaged(inputs, quantizer, model, feedback=True, begin=0):
-    """Every step's average on every rank."""
+    """Return the averages of all steps on all ranks, the residuals and the bytes sent."""
 
     def work(transport):
         groups = Groups.of(COUNT)
@@ -57,50 +57,53 @@ def averaged(inputs, quantizer, model, feedback=True, begin=0):
         return np.array(found), averaging.combined_residual().numpy() if feedback else None, transport.sent
 
     found = run_ranks_in_threads(inputs.shape[1], work)
-    averages, kept, sent = zip(*found, strict=True)
-    return Outcome(np.stack(averages, axis=1), np.array(kept), sum(sent))
+    averages, residuals, sent = zip(*found, strict=True)
+    return AverageResult(np.stack(averages, axis=1), np.array(residuals), sum(sent))
 
 
-@pytest.mark.parametrize("model", [GATHERED, OWNERS], ids=["gathered", "owners"])
+@pytest.mark.parametrize("model", [ALL_GATHER, REDUCE_SCATTER], ids=["gathered", "owners"])
 @pytest.mark.parametrize("size", RANKS)
 @pytest.mark.parametrize(
     "quantizer",
     [LinearQuantizer(8, True), LinearQuantizer(2, False), SignQuantizer()],
     ids=["random8", "nearest2", "sign"],
 )
-def test_ranks_end_alike_and_nothing_is_lost(quantizer, size, model, seed):
+def test_averages_are_identical_and_residuals_exact(quantizer, size, model, seed):
     inputs = vectors(seed, size, steps=12)
     found = averaged(inputs, quantizer, model)
     assert all(np.array_equal(found.averages[:, 0], found.averages[:, rank]) for rank in range(size))
     came_in = inputs.astype(np.float64).sum(axis=(0, 1))
-    went_out = size * found.averages[:, 0].astype(np.float64).sum(axis=0) + found.kept.astype(np.float64).sum(axis=0)
+    applied = size * found.averages[:, 0].astype(np.float64).sum(axis=0)
+    kept = found.residuals.astype(np.float64).sum(axis=0)
     size_of_terms = np.abs(inputs).sum(axis=(0, 1)) + np.abs(found.averages).sum(axis=(0, 1))
-    assert (np.abs(came_in - went_out) <= 1e-6 * group_maxima(size_of_terms)).all()
+    assert (np.abs(came_in - applied - kept) <= 1e-6 * group_maxima(size_of_terms)).all()
 
 
-@pytest.mark.parametrize("model", [GATHERED, OWNERS], ids=["gathered", "owners"])
+@pytest.mark.parametrize("model", [ALL_GATHER, REDUCE_SCATTER], ids=["gathered", "owners"])
 @pytest.mark.parametrize("size", [2, 3, 8])
-def test_eight_bits_give_the_mean_of_different_vectors(size, model, seed):
+def test_eight_bits_are_near_the_mean(size, model, seed):
     inputs = vectors(seed, size)
     found = averaged(inputs, LinearQuantizer(8, False), model)
     mean = inputs[0].astype(np.float64).mean(axis=0)
     largest = group_maxima(np.abs(inputs[0]).max(axis=0))
-    assert (np.abs(found.averages[0, 0] - mean) <= 1.01 * largest / 127).all()  # half a step there, half a step back
+    assert (
+        np.abs(found.averages[0, 0] - mean) <= 1.01 * largest / 127
+    ).all()  # half a step at the rank and half a step at the owner
 
 
 @pytest.mark.parametrize("size", [2, 3, 4, 8])
-def test_bytes_are_those_of_the_plan(size, seed):
+def test_bytes_of_both_collectives(size, seed):
     quantizer = LinearQuantizer(4, False)
     body = quantizer.body_bytes(Groups.of(COUNT))
-    gathered = averaged(vectors(seed, size), quantizer, GATHERED)
-    owners = averaged(vectors(seed, size), quantizer, OWNERS)
-    assert gathered.sent == size * (size - 1) * body
-    assert owners.sent == 2 * (size - 1) * body
+    all_gather = averaged(vectors(seed, size), quantizer, ALL_GATHER)
+    reduce_scatter = averaged(vectors(seed, size), quantizer, REDUCE_SCATTER)
+    assert all_gather.sent == size * (size - 1) * body
+    assert reduce_scatter.sent == 2 * (size - 1) * body
 
 
-def test_without_feedback_the_mean_of_many_draws_is_unbiased(seed):
+def test_stochastic_rounding_is_unbiased(seed):
     inputs = np.repeat(vectors(seed, 2), 400, axis=0)
-    found = averaged(inputs, LinearQuantizer(2, True), OWNERS, feedback=False)
+    found = averaged(inputs, LinearQuantizer(2, True), REDUCE_SCATTER, feedback=False)
     mean = inputs[0].astype(np.float64).mean(axis=0)
     scale = group_maxima(np.abs(inputs[0]).max(axis=0))  # the step of two bits
     error = (found.averages[:, 0].astype(np.float64).mean(axis=0) - mean) / scale
@@ -109,12 +112,12 @@ def test_without_feedback_the_mean_of_many_draws_is_unbiased(seed):
     assert abs((error * np.sign(mean)).mean()) <= 6 * deviation / np.sqrt(400 * COUNT)
 
 
-def test_a_state_goes_on_where_it_was(seed):
+def test_a_restored_state_continues_identically(seed):
     inputs = vectors(seed, 3, steps=6)
 
     def work(transport, split):
         def fresh():
-            return Averaging(Groups.of(COUNT), Link(transport, ""), OWNERS, 7, True, torch.device("cpu"))
+            return Averaging(Groups.of(COUNT), Link(transport, ""), REDUCE_SCATTER, 7, True, torch.device("cpu"))
 
         averaging, found = fresh(), []
         for step in range(6):
@@ -131,10 +134,10 @@ def test_a_state_goes_on_where_it_was(seed):
     assert all(torch.equal(a, b) for a, b in zip(straight, resumed, strict=True))
 
 
-def test_a_state_of_another_shape_is_refused():
+def test_a_state_of_another_shape_is_rejected():
     def work(transport):
         def of(count):
-            return Averaging(Groups.of(count), Link(transport, ""), OWNERS, 0, True, torch.device("cpu"))
+            return Averaging(Groups.of(count), Link(transport, ""), REDUCE_SCATTER, 0, True, torch.device("cpu"))
 
         of(100).load_state_dict(of(99).state_dict())
 
@@ -145,11 +148,11 @@ def test_a_state_of_another_shape_is_refused():
 
 
 @pytest.mark.parametrize("count", [0, 700, 2000, COUNT])
-def test_what_is_released_is_kept_no_more(count, seed):
+def test_released_values_leave_the_residual(count, seed):
     inputs = vectors(seed, 3)[0]
 
     def work(transport):
-        averaging = Averaging(Groups.of(COUNT), Link(transport, ""), OWNERS, 7, True, torch.device("cpu"))
+        averaging = Averaging(Groups.of(COUNT), Link(transport, ""), REDUCE_SCATTER, 7, True, torch.device("cpu"))
         averaging.average(torch.from_numpy(inputs[transport.rank].copy()), LinearQuantizer(3, False), 0)
         before = averaging.combined_residual()
         return before, averaging.release(count), averaging.combined_residual()

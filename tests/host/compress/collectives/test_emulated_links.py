@@ -1,4 +1,4 @@
-"""Slow links: as slow as they say, in both directions at a time, and gone afterwards, whatever happens inside."""
+"""Emulated links: duration of transfers in both directions, and removal after success and after an error."""
 
 import subprocess
 import time
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.torch
 
 
 def seconds_of(transport, count, rounds=1):
-    """Of rounds that give `count` bytes to each rank, and take as many."""
+    """Return the seconds of rounds that send `count` bytes to each rank and receive as many."""
     parts = [torch.full((count,), transport.rank, dtype=torch.uint8) for _ in range(transport.size)]
     transport.exchange([part[:1] for part in parts], [1] * transport.size)
     began = time.perf_counter()
@@ -27,7 +27,7 @@ def seconds_of(transport, count, rounds=1):
 
 
 def best(transport, count, rounds=1):
-    """The least of ten: on a busy machine ranks wait for their turn too."""
+    """Return the shortest of ten measurements, because other work on the machine makes them longer."""
     return min(seconds_of(transport, count, rounds) for _ in range(10))
 
 
@@ -44,22 +44,22 @@ def namespaces():
 
 
 @pytest.fixture
-def shaped():
-    """Skips where namespaces cannot be had."""
+def namespaces_available():
+    """Skip the test if the machine has no network namespaces."""
     with emulate_links(1, AlphaBetaModel()) as links:
         if not hasattr(links, "namespaces"):
             pytest.skip(links.description)
 
 
-def test_a_transfer_in_namespaces_takes_bytes_over_rate(shaped):
-    """Both ways at a time: a link that takes turns needs twice as long. Headers are 1 %."""
+def test_transfer_in_namespaces_takes_bytes_over_bandwidth(namespaces_available):
+    """The link is full duplex: a half-duplex link would take twice as long. Headers are 1 %."""
     model = parse_link("100mbit")
     with emulate_links(2, model) as links:
         times = launch(in_process, 2, links, 2_500_000, enter=links.enter, timeout=120)
     assert all(0.19 < seconds < 0.22 for seconds in times), times
 
 
-def test_nothing_of_the_machine_is_touched_and_nothing_stays(shaped):
+def test_namespaces_leave_the_machine_unchanged(namespaces_available):
     before = interfaces(), namespaces()
     for error in (KeyboardInterrupt, ValueError):
         with pytest.raises(error), emulate_links(3, AlphaBetaModel()) as links:
@@ -69,13 +69,13 @@ def test_nothing_of_the_machine_is_touched_and_nothing_stays(shaped):
         assert (interfaces(), namespaces()) == before
 
 
-def test_names_are_of_one_run(shaped):
+def test_namespace_names_are_unique(namespaces_available):
     with emulate_links(1, AlphaBetaModel()) as one, emulate_links(1, AlphaBetaModel()) as other:
         assert one.namespaces.prefix != other.namespaces.prefix
         assert one.namespaces.prefix in namespaces()
 
 
-def test_without_namespaces_a_token_bucket_which_says_so(monkeypatch):
+def test_token_bucket_is_the_fallback_without_namespaces(monkeypatch):
     monkeypatch.setenv("PATH", "")
     with emulate_links(2, AlphaBetaModel()) as links:
         assert "token bucket" in links.description
@@ -85,14 +85,14 @@ def test_without_namespaces_a_token_bucket_which_says_so(monkeypatch):
     assert all(isinstance(each, ThrottledTransport) for each in slowed)
 
 
-def test_a_transfer_through_the_bucket_takes_latency_and_bytes_over_rate():
+def test_transfer_through_the_token_bucket_takes_latency_and_bytes_over_bandwidth():
     model = AlphaBetaModel(0.01, 1e7)
     times = run_ranks_in_threads(3, lambda transport: best(ThrottledTransport(transport, model), 200_000, rounds=2))
     expected = 2 * (0.01 + 2 * 200_000 / 1e7)
     assert all(expected <= seconds < 1.1 * expected for seconds in times), times
 
 
-def test_what_goes_nowhere_takes_no_time():
+def test_a_single_rank_is_not_throttled():
     [seconds] = run_ranks_in_threads(
         1, lambda transport: seconds_of(ThrottledTransport(transport, AlphaBetaModel(1.0, 1.0)), 1000)
     )
@@ -109,12 +109,12 @@ def test_what_goes_nowhere_takes_no_time():
         ("1gbit,1s", 1.0, 125e6),
     ],
 )
-def test_words_for_links(text, latency, bandwidth):
+def test_parse_link(text, latency, bandwidth):
     model = parse_link(text)
     assert (model.latency, model.bandwidth) == pytest.approx((latency, bandwidth), rel=1e-12)
 
 
 @pytest.mark.parametrize("text", ["", "fast", "100", "0mbit", "-1gbit", "1gbit,", "1gbit,5", "1Gbit", "1gbit 5ms"])
-def test_words_for_no_link(text):
-    with pytest.raises(DataError, match="write a rate"):
+def test_parse_link_rejects_other_text(text):
+    with pytest.raises(DataError, match="give a bandwidth and, if needed, a latency"):
         parse_link(text)

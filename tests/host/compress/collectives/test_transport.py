@@ -1,4 +1,4 @@
-"""Transports: what is given arrives, what goes out is counted, and nobody waits for a rank that failed."""
+"""Transports: parts arrive, sent bytes are counted, and no rank waits for a failed rank."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_every_part_arrives_and_is_counted(size, seed):
         assert sent == lengths[rank].sum() - lengths[rank, rank]
 
 
-def test_what_a_rank_changes_later_does_not_reach_the_others():
+def test_parts_are_copied_before_they_are_sent():
     def work(transport):
         own = torch.full((4,), transport.rank, dtype=torch.uint8)
         found = transport.exchange([own] * 2, [4, 4])
@@ -42,19 +42,19 @@ def test_what_a_rank_changes_later_does_not_reach_the_others():
     assert run_ranks_in_threads(2, work) == [[1] * 4, [0] * 4]
 
 
-def test_the_error_of_a_rank_is_raised_and_the_others_do_not_wait():
+def test_the_error_of_a_rank_is_raised_without_delay():
     def work(transport):
         if transport.rank == 1:
             raise ValueError("no rank like this")
         transport.exchange([torch.zeros(1, dtype=torch.uint8)] * 3, [1, 1, 1])
 
-    begin = time.monotonic()
+    start = time.monotonic()
     with pytest.raises(ValueError, match="no rank like this"):
         run_ranks_in_threads(3, work)
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - start < 10
 
 
-def test_lengths_that_do_not_agree_are_an_error():
+def test_different_lengths_are_an_error():
     def work(transport):
         transport.exchange([torch.zeros(3, dtype=torch.uint8)] * 2, [3 + transport.rank, 3])
 
@@ -62,6 +62,6 @@ def test_lengths_that_do_not_agree_are_an_error():
         run_ranks_in_threads(2, work)
 
 
-def test_without_a_process_group_the_error_says_what_to_call():
+def test_the_error_without_a_process_group_names_the_call():
     with pytest.raises(BitlaneError, match="init_process_group"):
         TorchTransport()

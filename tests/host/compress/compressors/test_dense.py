@@ -1,4 +1,4 @@
-"""Compressors of single values: what ternary gradients are, and settings that cannot be."""
+"""Compressors of single values: ternary gradients, and invalid settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.torch
 
 
 def averaged(compressor, layout, vectors):
-    """A step of ranks as threads: float32 [ranks, n]."""
+    """Return the averages of one step, float32 [ranks, n], with ranks as threads."""
 
     def work(transport):
         reducer = compressor.reducer(layout, Link(transport, ""), AlphaBetaModel(), torch.device("cpu"))
@@ -30,7 +30,7 @@ def averaged(compressor, layout, vectors):
     return np.array(run_ranks_in_threads(len(vectors), work))
 
 
-def test_one_rank_has_three_values_a_group(seed):
+def test_one_rank_has_three_values_per_group(seed):
     values = np.random.default_rng(seed).normal(size=1200).astype(np.float32)
     found = averaged(TernGrad(clip=None, seed=seed), [ParameterSpan(0, (1200,))], [values])[0]
     for begin in range(0, 1200, 512):
@@ -39,7 +39,7 @@ def test_one_rank_has_three_values_a_group(seed):
         assert np.all((coded == 0) | (np.sign(coded) == np.sign(group)))
 
 
-def test_without_clipping_there_is_no_bias(seed):
+def test_ternary_values_are_unbiased_without_clipping(seed):
     values = np.random.default_rng(seed).uniform(-1, 1, 100).astype(np.float32)
     count = 2000
     inputs = np.broadcast_to(values, (count, 1, 100))
@@ -47,7 +47,7 @@ def test_without_clipping_there_is_no_bias(seed):
     assert np.abs(found.mean(0) - values).max() < 5.5 / 2 / np.sqrt(count)
 
 
-def test_clipping_is_a_parameters_own(seed):
+def test_parameters_are_clipped_separately(seed):
     rng = np.random.default_rng(seed)
     first, second = rng.normal(size=512), 1e-3 * rng.normal(size=(4, 128))
     first[7], second[0, 3] = 100, 5
@@ -62,7 +62,7 @@ def test_clipping_is_a_parameters_own(seed):
 
 @pytest.mark.parametrize("compressor", [TernGrad(), QSGD(4), QSGD(3, error_feedback=True), EFSign()], ids=repr)
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5])
-def test_all_ranks_have_the_same_bytes_and_a_rerun_too(compressor, ranks, seed):
+def test_averages_are_identical_and_repeatable(compressor, ranks, seed):
     inputs = integers(seed, 3, ranks, 1500)
     found, again = steps(compressor, inputs), steps(compressor, inputs)
     assert alike(found.averages)
@@ -72,13 +72,13 @@ def test_all_ranks_have_the_same_bytes_and_a_rerun_too(compressor, ranks, seed):
 
 
 @pytest.mark.parametrize("clip", [0, -1.0, float("nan"), float("inf")])
-def test_a_clip_that_clips_all_or_nothing_is_refused(clip):
-    with pytest.raises(DataError, match="clip="):
+def test_invalid_clip_is_rejected(clip):
+    with pytest.raises(DataError, match=f"clip must be positive and finite, or None for no clipping; got {clip}"):
         TernGrad(clip=clip)
 
 
 @pytest.mark.parametrize("quantizer", [LinearQuantizer(4, False), SignQuantizer()], ids=repr)
-def test_integers_are_refused(quantizer):
+def test_integers_are_rejected(quantizer):
     from bitlane.compress.codecs.groups import Groups
 
     with pytest.raises(DataError, match="int32"):

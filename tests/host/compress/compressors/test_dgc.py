@@ -1,4 +1,4 @@
-"""DGC against its equations with dense masks, value for value; what came in as velocity is sent or waits."""
+"""DGC against its equations with dense masks, bit by bit; velocities are sent or accumulate."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_the_equations_give_the_same_bits(seed, ranks, momentum):
         assert np.array_equal(state["momentum"].numpy(), u[rank])
 
 
-def test_velocities_are_sent_or_wait(seed):
-    """Exactly: momentum 1/2 and few steps, so that float32 has all sums. The momenta are what masking left."""
+def test_velocities_are_sent_or_accumulate(seed):
+    """Exact, because float32 represents all sums with momentum 1/2 and few steps."""
     n, ranks = 300, 2
     inputs = 64 * integers(seed, 6, ranks, n, most=20)
     u, came_in = np.zeros((ranks, n)), np.zeros(n)
@@ -52,7 +52,7 @@ def test_velocities_are_sent_or_wait(seed):
 
 @pytest.mark.parametrize("ranks", [1, 4])
 def test_clipping(seed, ranks):
-    """A long gradient is cut to clip / sqrt(ranks); a short one stays."""
+    """A long gradient is scaled to the norm clip / sqrt(ranks); a short one does not change."""
     rng = np.random.default_rng(seed)
     long = rng.standard_normal((1, ranks, 50)).astype(np.float32) * 100
     found = steps(DGC(1.0, 0.0, clip=1.0), long).averages[0, 0].astype(np.float64)
@@ -64,7 +64,7 @@ def test_clipping(seed, ranks):
     assert np.array_equal(steps(DGC(1.0, 0.0, clip=1.0), short).averages[0, 0], summed(short[0]))
 
 
-def test_the_warm_up(seed):
+def test_warm_up(seed):
     compressor = DGC(0.001, warmup=10)
     densities = [compressor.density_at(step) for step in (0, 9, 10, 20, 30, 39, 40, 10**9)]
     assert densities == [0.25, 0.25, 1 / 16, 1 / 64, 1 / 256, 1 / 256, 0.001, 0.001]
@@ -75,7 +75,7 @@ def test_the_warm_up(seed):
     assert np.count_nonzero(found.averages[:, 0], axis=1).tolist() == [250, 62, 16]
 
 
-def test_a_state_goes_on_where_it_was(seed):
+def test_a_restored_state_continues_identically(seed):
     inputs = np.random.default_rng(seed).standard_normal((9, 2, 400)).astype(np.float32)
     compressor = DGC(0.02, 0.7, clip=1.0, warmup=2)
     straight = steps(compressor, inputs)
@@ -84,8 +84,8 @@ def test_a_state_goes_on_where_it_was(seed):
     assert straight.averages[5:].tobytes() == second.averages.tobytes()
 
 
-def test_another_number_of_ranks_takes_the_mean(seed):
-    """Exactly: momentum 1/2 and few steps, so that float32 has all sums."""
+def test_another_number_of_ranks_gets_the_mean(seed):
+    """Exact, because float32 represents all sums with momentum 1/2 and few steps."""
     states = steps(DGC(0.02, 0.5), 64 * integers(seed, 4, 4, 200)).states
 
     def work(transport):
@@ -99,7 +99,7 @@ def test_another_number_of_ranks_takes_the_mean(seed):
             assert np.array_equal(found[name].numpy(), mean)
 
 
-def test_a_state_that_is_none():
+def test_an_incomplete_state_is_rejected():
     def work(transport):
         make(DGC(), 50, transport).load_state_dict({"momentum": torch.zeros(50), "velocity": torch.zeros(49)})
 
@@ -112,6 +112,6 @@ def test_a_state_that_is_none():
 @pytest.mark.parametrize(
     ("name", "value"), [("density", 0), ("momentum", 1.0), ("momentum", -0.1), ("clip", 0.0), ("warmup", -1)]
 )
-def test_settings_that_are_none(name, value):
-    with pytest.raises(DataError, match=f"{name}={value}"):
+def test_invalid_settings(name, value):
+    with pytest.raises(DataError, match=f"{name} must be .*; got {value}"):
         DGC(**{name: value})

@@ -1,4 +1,4 @@
-"""Quantizers of factors: the bytes of the plain codecs, and float32 that loses nothing."""
+"""Quantizers of factors: the bytes of the codecs, and lossless float32."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def drawn(rng):
     return torch.from_numpy(rng.standard_normal(GROUPS.count).astype(np.float32))
 
 
-def test_float32_is_sent_whole(seed):
+def test_float32_sends_values_and_residual(seed):
     rng = np.random.default_rng(seed)
     values, residual, out = drawn(rng), drawn(rng), torch.ones(GROUPS.count)
     whole = values + residual
@@ -31,7 +31,7 @@ def test_float32_is_sent_whole(seed):
 
 
 def test_float32_is_a_copy(seed):
-    """The vector becomes the average while the body is still to be added."""
+    """The vector is overwritten with the average before the body is decoded."""
     values = drawn(np.random.default_rng(seed))
     before = values.clone()
     body = Float32Quantizer().encode(values, GROUPS, None, 0)
@@ -40,7 +40,7 @@ def test_float32_is_a_copy(seed):
 
 
 @pytest.mark.parametrize("bits", [2, 5, 8])
-def test_log_is_the_plain_codec(bits, seed):
+def test_log_equals_the_codec(bits, seed):
     rng = np.random.default_rng(seed)
     values, residual, out = drawn(rng), drawn(rng), torch.ones(GROUPS.count)
     kept, plain = residual.numpy().copy(), np.ones(GROUPS.count, np.float32)

@@ -1,4 +1,4 @@
-"""PowerSGD and LQ-SGD: the best approximation there is, nothing lost, ranks alike, bytes by a formula."""
+"""PowerSGD and LQ-SGD: optimal factors, exact residuals, identical averages, and bytes by a formula."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.torch
 
 CPU = torch.device("cpu")
 MODELS = {"gathered": AlphaBetaModel(latency=1e9, bandwidth=1.0), "owners": AlphaBetaModel(latency=0.0, bandwidth=1.0)}
-OWNERS = MODELS["owners"]
+REDUCE_SCATTER = MODELS["owners"]
 COMPRESSORS = [PowerSGD(2), PowerSGD(1, warm_start=False), LQSGD(1, 8), LQSGD(3, 3)]
 SHAPES = [(10,), (10, 60), (60,), (60, 16, 3, 3), (2, 2), (16,), (16, 90)]
 
@@ -39,13 +39,13 @@ FACTORED = [place for place in LAYOUT if len(place.shape) > 1 and place.shape !=
 
 
 def gradients(seed, steps, ranks, count=COUNT):
-    """float32 [steps, ranks, count]: what ranks share, and as much again of their own."""
+    """Return float32 [steps, ranks, count]: the sum of a common part and a part of equal size for each rank."""
     rng = np.random.default_rng(seed)
     shared = rng.standard_normal((steps, 1, count))
     return (shared + rng.standard_normal((steps, ranks, count))).astype(np.float32)
 
 
-def run(compressor, inputs, layout=LAYOUT, model=OWNERS, spoil=lambda step, reducer: reducer):
+def run(compressor, inputs, layout=LAYOUT, model=REDUCE_SCATTER, spoil=lambda step, reducer: reducer):
     """Of each rank: averages float32 [steps, n], kept float32 [steps, n], bytes sent, the reducer.
 
     spoil: gives the reducer that goes on before a step.
@@ -68,7 +68,7 @@ def run(compressor, inputs, layout=LAYOUT, model=OWNERS, spoil=lambda step, redu
 
 
 def restart(step, reducer, fresh):
-    """In the middle, a reducer that knows the other's state alone."""
+    """Replace the reducer halfway by a new one with the saved state."""
     if step != 3:
         return reducer
     state, reducer = reducer.state_dict(), fresh()
@@ -76,8 +76,8 @@ def restart(step, reducer, fresh):
     return reducer
 
 
-def forgetful(step, reducer):
-    """Without what is kept, so that every step is one more of the power iteration on the same matrix."""
+def without_residual(step, reducer):
+    """Set the residual to zero, so that each step continues the power iteration on the same matrix."""
     state = reducer.state_dict()
     state["matrices"] = [torch.zeros_like(each) for each in state["matrices"]]
     reducer.load_state_dict(state)
@@ -87,7 +87,7 @@ def forgetful(step, reducer):
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 8])
 @pytest.mark.parametrize("compressor", COMPRESSORS, ids=repr)
-def test_ranks_end_alike_and_nothing_is_lost(compressor, size, model, seed):
+def test_averages_are_identical_and_residuals_exact(compressor, size, model, seed):
     inputs = gradients(seed, 12, size)
     found = run(compressor, inputs, model=model)
     averages = found[0][0]
@@ -101,8 +101,8 @@ def test_ranks_end_alike_and_nothing_is_lost(compressor, size, model, seed):
 
 
 @pytest.mark.parametrize(("compressor", "off"), [(PowerSGD(3), 1e-3), (LQSGD(3, 8), 0.02)], ids=repr)
-def test_a_warm_start_comes_to_the_best_factors(compressor, off, seed):
-    """Those of the singular value decomposition of the mean of different gradients."""
+def test_a_warm_start_converges_to_the_optimal_factors(compressor, off, seed):
+    """The optimal factors are those of the singular value decomposition of the mean gradient."""
     rng = np.random.default_rng(seed)
     left, right = (np.linalg.qr(rng.standard_normal((n, 30)))[0] for n in (50, 40))
     mean = left * (2.0 ** -np.arange(30)) @ right.T
@@ -110,16 +110,16 @@ def test_a_warm_start_comes_to_the_best_factors(compressor, off, seed):
     vectors = (mean + own - own.mean(axis=0)).astype(np.float32)
     best = np.sqrt(((2.0 ** -np.arange(3, 30)) ** 2).sum())
     inputs = np.repeat(vectors.reshape(1, 4, -1), 8, axis=0)
-    averages = run(compressor, inputs, layout_of([(50, 40)]), spoil=forgetful)[0][0]
+    averages = run(compressor, inputs, layout_of([(50, 40)]), spoil=without_residual)[0][0]
     errors = [np.linalg.norm(each.reshape(50, 40) - mean) for each in averages]
     assert errors[-1] < (1 + off) * best < errors[0]
-    cold = run(replace(compressor, warm_start=False), inputs, layout_of([(50, 40)]), spoil=forgetful)[0][0]
+    cold = run(replace(compressor, warm_start=False), inputs, layout_of([(50, 40)]), spoil=without_residual)[0][0]
     assert max(np.linalg.norm(each.reshape(50, 40) - mean) for each in cold) > 1.2 * best
 
 
 @pytest.mark.parametrize("compressor", COMPRESSORS, ids=repr)
-def test_what_is_kept_arrives_later(compressor, seed):
-    """The mean of the averages of constant gradients becomes that of the gradients, of all their ranks."""
+def test_residuals_are_applied_later(compressor, seed):
+    """With constant gradients, the mean of the averages converges to the mean gradient."""
     inputs = np.repeat(gradients(seed, 1, 3), 100, axis=0)
     averages = run(compressor, inputs)[0][0]
     mean = inputs[0].astype(np.float64).mean(axis=0)
@@ -130,7 +130,7 @@ def test_what_is_kept_arrives_later(compressor, seed):
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
-def test_codes_are_not_averaged(model, seed):
+def test_decoded_values_are_averaged(model, seed):
     """Gradients that differ from rank to rank by signs and decades, of one rank together.
 
     Eight bits are off by a percent. Averages of the same codes would be off by a third and more.
@@ -144,8 +144,8 @@ def test_codes_are_not_averaged(model, seed):
     assert np.linalg.norm(average - mean) < 0.03 * np.linalg.norm(mean)
 
 
-def test_a_rank_keeps_what_factors_cannot_say_and_nothing_else(seed):
-    """Gradients of all ranks in the span of the same columns: what is a rank's own went into the average."""
+def test_the_residual_is_the_error_of_the_factors(seed):
+    """The gradients of all ranks have the same column space, so the average includes each of them exactly."""
     rng = np.random.default_rng(seed)
     columns, _ = np.linalg.qr(rng.standard_normal((40, 2)))
     shared, _ = np.linalg.qr(rng.standard_normal((50, 2)))  # so that what a step begins with is far from dependent
@@ -156,14 +156,14 @@ def test_a_rank_keeps_what_factors_cannot_say_and_nothing_else(seed):
 
 
 def columns_bytes(lengths, bits):
-    """A scale and codes for each 512 values of each column."""
+    """Return the bytes of the scales and codes of columns, in groups of 512 values."""
     cut = [min(512, length - begin) for length in lengths for begin in range(0, length, 512)]
     return sum(4 + ceil(length * bits / 8) for length in cut)
 
 
 @pytest.mark.parametrize("size", [2, 3, 4, 8])
 @pytest.mark.parametrize("compressor", [PowerSGD(2), LQSGD(2, 8), LQSGD(1, 3)], ids=repr)
-def test_bytes_are_a_formula(compressor, size, seed):
+def test_bytes_follow_a_formula(compressor, size, seed):
     rank = compressor.rank
     p = [place.shape[0] for place in FACTORED for _ in range(rank)]
     q = [int(np.prod(place.shape[1:])) for place in FACTORED for _ in range(rank)]
@@ -180,7 +180,7 @@ def test_bytes_are_a_formula(compressor, size, seed):
 @pytest.mark.parametrize("rank", [1, 4])
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 def test_eight_bits_are_a_quarter_of_float32(rank, model, seed):
-    """At equal rank, on a network of two convolutions and three full layers."""
+    """At equal rank, on a network of two convolutions and three dense layers."""
     layout = layout_of([(10,), (10, 400), (400,), (400, 784), (784,), (784, 16, 25), (16,), (16, 16, 5, 5), (16, 25)])
     inputs = gradients(seed, 1, 4, vector_length(layout))
     low, float32 = (
@@ -191,7 +191,7 @@ def test_eight_bits_are_a_quarter_of_float32(rank, model, seed):
 
 
 @pytest.mark.parametrize("compressor", COMPRESSORS, ids=repr)
-def test_a_state_goes_on_where_it_was(compressor, seed):
+def test_a_restored_state_continues_identically(compressor, seed):
     inputs = gradients(seed, 6, 3)
     straight, resumed = run(compressor, inputs), run(compressor, inputs, spoil=restart)
     for (averages, kept, *_), (again, kept_again, *_) in zip(straight, resumed, strict=True):
@@ -200,13 +200,13 @@ def test_a_state_goes_on_where_it_was(compressor, seed):
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 @pytest.mark.parametrize("compressor", COMPRESSORS, ids=repr)
-def test_another_number_of_ranks_takes_over(compressor, size, seed):
+def test_redistribution_to_another_number_of_ranks(compressor, size, seed):
     inputs = gradients(seed, 4, 3)
     states = [reducer.state_dict() for *_, reducer in run(compressor, inputs)]
     taken = gradients(seed + 1, 1, size)[0]
 
     def work(transport):
-        reducer = compressor.reducer(LAYOUT, Link(transport, ""), OWNERS, CPU)
+        reducer = compressor.reducer(LAYOUT, Link(transport, ""), REDUCE_SCATTER, CPU)
         reducer.reshard(states, torch.from_numpy(taken[transport.rank]))
         kept, average = reducer.residual(), torch.zeros(COUNT)
         start = reducer.state_dict()["start"]
@@ -219,7 +219,7 @@ def test_another_number_of_ranks_takes_over(compressor, size, seed):
     assert np.abs(taken.astype(np.float64).sum(axis=0) - (applied[0] + sum(after)).numpy()).max() < 2e-5 * size
 
 
-def test_a_saved_state_does_not_change_later(seed):
+def test_a_saved_state_is_a_copy(seed):
     inputs = gradients(seed, 2, 1)
     reducer = run(LQSGD(2), inputs[:1])[0][-1]
     state = reducer.state_dict()
@@ -230,14 +230,17 @@ def test_a_saved_state_does_not_change_later(seed):
 
 
 @pytest.mark.parametrize("missing", ["start", "matrices", "residual"])
-def test_a_state_of_another_model_is_refused(missing, seed):
+def test_a_state_of_another_model_is_rejected(missing, seed):
     state = run(PowerSGD(2), gradients(seed, 1, 1))[0][-1].state_dict()
     other = run(PowerSGD(2), gradients(seed, 1, 1, 700), layout_of([(20, 35)]))[0][-1]
     with pytest.raises(DataError, match="of the saved state"):
         other.load_state_dict(state)
     own = other.state_dict()
     del own[missing]
-    with pytest.raises(DataError, match=f"{missing}.* needed|saved state has no {missing}; this compressor needs"):
+    with pytest.raises(
+        DataError,
+        match=f"{missing}.* of the saved state have shapes|saved state has no {missing}; this compressor needs",
+    ):
         other.load_state_dict(own)
 
 
@@ -254,7 +257,7 @@ def test_a_model_without_matrices(seed):
 
 
 @pytest.mark.parametrize("compressor", COMPRESSORS, ids=repr)
-def test_zero_gradients_and_then_others(compressor, seed):
+def test_nonzero_gradients_after_zero_gradients(compressor, seed):
     inputs = gradients(seed, 8, 2)
     inputs[:3] = 0
     averages = run(compressor, inputs)[0][0]
@@ -264,13 +267,13 @@ def test_zero_gradients_and_then_others(compressor, seed):
 
 
 @pytest.mark.parametrize(("compressor", "off"), [(PowerSGD(4), 1e-5), (LQSGD(4, 8), 0.03)], ids=repr)
-def test_a_lower_rank_is_met_and_a_higher_one_again(compressor, off, seed):
-    """Columns that a gradient of rank one leaves without a meaning serve the next gradients."""
+def test_gradients_of_lower_and_then_higher_rank(compressor, off, seed):
+    """Columns that a gradient of rank one does not determine are used by the next gradients."""
     rng = np.random.default_rng(seed)
     one = np.repeat(np.outer(rng.standard_normal(40), rng.standard_normal(50))[None], 3, axis=0)
     four = np.repeat((rng.standard_normal((40, 4)) @ rng.standard_normal((4, 50)))[None], 5, axis=0)
     inputs = np.concatenate([one, four]).reshape(8, 1, -1).astype(np.float32)
-    averages = run(compressor, np.repeat(inputs, 2, axis=1), layout_of([(40, 50)]), spoil=forgetful)[0][0]
+    averages = run(compressor, np.repeat(inputs, 2, axis=1), layout_of([(40, 50)]), spoil=without_residual)[0][0]
     far = np.linalg.norm(averages - inputs[:, 0], axis=1) / np.linalg.norm(inputs[:, 0], axis=1)
     assert (far[[0, 1, 2, 5, 6, 7]] < off).all()
 
@@ -286,14 +289,14 @@ def test_other_parameters_are_averaged_in_order_of_rank(seed):
         assert alike == (place not in FACTORED)
 
 
-def test_min_compression_leaves_matrices_as_they_are(seed):
+def test_min_compression_excludes_matrices(seed):
     inputs = gradients(seed, 1, 2)
     averages = run(PowerSGD(1, min_compression=1000.0), inputs)[0][0]
     assert np.array_equal(averages[0], (inputs[0, 0] + inputs[0, 1]) / 2)
 
 
-def test_bits_of_a_step_are_the_reducers(seed):
-    """The hook sets what a policy chooses."""
+def test_the_reducer_sets_the_bits_of_a_step(seed):
+    """The hook sets the bits that a policy chooses."""
 
     def set_bits(step, reducer):
         reducer.bits = [3, 8][step]
@@ -305,7 +308,7 @@ def test_bits_of_a_step_are_the_reducers(seed):
     assert both == sum(each)
 
 
-def test_no_global_generator_is_touched(seed):
+def test_global_random_states_do_not_change(seed):
     torch_state, numpy_state = torch.random.get_rng_state(), np.random.get_state()[1].copy()
     run(LQSGD(2), gradients(seed, 2, 2))
     assert torch.equal(torch.random.get_rng_state(), torch_state)
@@ -313,14 +316,16 @@ def test_no_global_generator_is_touched(seed):
 
 
 @pytest.mark.parametrize("make", [PowerSGD, LQSGD])
-def test_bad_settings_are_told(make):
-    with pytest.raises(DataError, match="rank=0"):
+def test_invalid_settings_are_reported(make):
+    with pytest.raises(DataError, match="rank must be 1 or more; got 0"):
         make(rank=0)
-    with pytest.raises(DataError, match=r"min_compression=0\.5"):
+    with pytest.raises(
+        DataError, match=r"min_compression must be 1 or more, because larger factors save nothing; got 0\.5"
+    ):
         make(min_compression=0.5)
 
 
-def test_bad_levels_are_told():
+def test_invalid_levels_are_reported():
     with pytest.raises(DataError, match="bits=1:"):
         LQSGD(bits=1)
     with pytest.raises(DataError, match=r"alpha=0\.0"):

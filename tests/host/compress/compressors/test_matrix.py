@@ -18,13 +18,13 @@ def drawn(rng, *shape):
 
 
 def near(found, exact, terms):
-    """Up to what `terms` roundings of float32 may be."""
+    """Return whether values are equal up to `terms` roundings of float32."""
     return bool((found.double() - exact).abs().max() <= terms * 2.0**-22 * (1 + exact.abs().max()))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("rank", [1, 4])
-def test_a_step_is_what_the_formulas_say(shape, rank, seed):
+def test_a_step_follows_the_formulas(shape, rank, seed):
     rng = np.random.default_rng(seed)
     m, n = shape
     whole, residual = Matrix(m, n, rank, CPU), torch.zeros(shape, dtype=torch.float64)
@@ -43,8 +43,8 @@ def test_a_step_is_what_the_formulas_say(shape, rank, seed):
     assert near(whole.residual(), residual, 4 * (rank + 2))
 
 
-def test_looking_at_the_residual_changes_no_bit(seed):
-    """What is computed late is what would have been computed at once."""
+def test_reading_the_residual_changes_no_bit(seed):
+    """The deferred computation gives the same bits as an immediate one."""
 
     def run(look):
         rng = np.random.default_rng(seed)

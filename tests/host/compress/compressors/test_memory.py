@@ -1,4 +1,4 @@
-"""What reducers keep: copies go out, and nothing is taken in of a state that does not fit."""
+"""The state of reducers: saved states are copies, and unsuitable states are rejected without a change."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ pytestmark = pytest.mark.torch
 CPU = torch.device("cpu")
 
 
-def test_what_is_written_to_an_array_arrives():
+def test_writes_to_the_array_change_the_vector():
     vector = torch.zeros(3)
     with host_array(vector) as values:
         values[1] = 5
     assert vector.tolist() == [0, 5, 0]
 
 
-def test_a_vector_elsewhere_is_copied_and_copied_back():
+def test_a_vector_on_another_device_is_copied_back():
     class Elsewhere:
-        """A tensor of another device, as far as it is used."""
+        """The used part of the interface of a tensor on another device."""
 
         is_cpu, there = False, torch.ones(2)
 
@@ -41,7 +41,7 @@ def test_a_vector_elsewhere_is_copied_and_copied_back():
     assert vector.there.tolist() == [7, 1]
 
 
-def test_what_is_kept_is_a_copy_on_the_device():
+def test_on_device_returns_a_copy():
     memory = StateVectors(2, CPU, "a")
     found = memory.on_device("a")
     memory.array("a")[0] = 1
@@ -66,14 +66,14 @@ def test_a_state_is_a_copy():
         ({"a": torch.ones(2), "b": torch.ones(3)}, "b of the saved state has shape (3,); this compressor needs (2,)"),
     ],
 )
-def test_all_of_a_state_or_nothing(state, message):
+def test_a_rejected_state_changes_nothing(state, message):
     memory = StateVectors(2, CPU, "a", "b")
     with pytest.raises(DataError, match=re.escape(message)):
         memory.load_state_dict(state)
     assert memory.array("a").tolist() == memory.array("b").tolist() == [0, 0]
 
 
-def test_the_mean_of_ranks():
+def test_load_mean():
     memory = StateVectors(2, CPU, "a")
     memory.load_mean([{"a": torch.tensor([1.0, 2.0])}, {"a": torch.tensor([3.0, -2.0])}])
     assert memory.array("a").tolist() == [2, 0]

@@ -1,4 +1,4 @@
-"""MiCRO against dense masks: exclusive parts, exact averages, k values in every step, and nothing lost."""
+"""MiCRO against dense masks: exclusive parts, exact averages, k values in every step, and exact residuals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONTROLLERS = ["quotas", "published"]
 
 
 def parts_of(step, ranks, n):
-    """Begin and end of each rank's part."""
+    """Return the begin and end of the part of each rank."""
     return [(n * part // ranks, n * (part + 1) // ranks) for part in ((rank + step) % ranks for rank in range(ranks))]
 
 
@@ -30,7 +30,7 @@ def gradients(seed, count, ranks, n, scale=1.0):
 @pytest.mark.parametrize("ranks", [1, 2, 3, 8])
 @pytest.mark.parametrize("density", [0.002, 0.05])
 def test_dense_masks_give_the_same_bits(seed, ranks, density):
-    """Of each part the largest go out, as many as were seen to: k in all."""
+    """The largest values of each part are sent up to its quota, k in total."""
     n = 1003
     inputs, residual = gradients(seed, 10, ranks, n), np.zeros((ranks, n), np.float32)
     found = steps(MiCRO(density), inputs)
@@ -48,7 +48,7 @@ def test_dense_masks_give_the_same_bits(seed, ranks, density):
 
 @pytest.mark.parametrize("ranks", [1, 3, 4])
 def test_the_published_controller(seed, ranks):
-    """The authors' rule, with a threshold for all; the scale suits it."""
+    """The authors' rule with a common threshold, on gradients of a suitable scale."""
     n, wanted = 2000, 20
     inputs, residual = gradients(seed, 60, ranks, n, 0.03), np.zeros((ranks, n), np.float32)
     found = steps(MiCRO(wanted / n, "published"), inputs)
@@ -70,8 +70,8 @@ def test_the_published_controller(seed, ranks):
 
 @pytest.mark.parametrize("controller", CONTROLLERS)
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_nothing_is_lost(seed, controller, ranks):
-    """Exactly, where float32 has all sums."""
+def test_residuals_are_exact(seed, controller, ranks):
+    """Exact, because float32 represents all sums of integers."""
     inputs = integers(seed, 20, ranks, 500)
     found = steps(MiCRO(0.03, controller), inputs)
     before = np.zeros(500)
@@ -84,8 +84,8 @@ def test_nothing_is_lost(seed, controller, ranks):
 
 @pytest.mark.parametrize("scale", [1e-5, 1e-2, 10.0])
 @pytest.mark.parametrize("kind", ["normal", "laplace", "heavy", "layers", "uneven ranks", "falling", "rare"])
-def test_density_is_what_was_asked_for(seed, scale, kind):
-    """In every step, from the first on."""
+def test_density_is_exact(seed, scale, kind):
+    """In every step, including the first."""
     rng, n, ranks = np.random.default_rng(seed), 6000, 4
     inputs = {
         "normal": lambda: rng.standard_normal((25, ranks, n)),
@@ -100,8 +100,8 @@ def test_density_is_what_was_asked_for(seed, scale, kind):
     assert np.count_nonzero(found.averages[:, 0], axis=1).tolist() == [60] * 25
 
 
-def test_the_largest_of_all_go_out(seed):
-    """With the same gradient everywhere: at most 5 % others than top-k of the whole would choose."""
+def test_the_largest_values_of_all_parts_are_sent(seed):
+    """With equal gradients on all ranks, at most 5 % of the indices differ from those of top-k."""
     n, ranks, wanted = 40_000, 8, 800
     scales = np.repeat(10.0 ** np.random.default_rng(seed).uniform(-1, 1, 20), n // 20)
     vector = (gradients(seed, 1, 1, n) * scales).astype(np.float32)
@@ -112,7 +112,7 @@ def test_the_largest_of_all_go_out(seed):
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 def test_bytes(seed, ranks):
-    """Every byte accounted for; and at most 0.65 of 64-bit places, padded and gathered, and a ring for the values."""
+    """Bytes follow the formula, and are at most 0.65 of padded 64-bit indices and a ring all-reduce of values."""
     n, wanted = 40_000, 400
     inputs = gradients(seed, 1, ranks, n)
     found = steps(MiCRO(wanted / n), inputs)
@@ -131,7 +131,7 @@ def test_bytes(seed, ranks):
 @pytest.mark.parametrize("controller", CONTROLLERS)
 @pytest.mark.parametrize(("n", "ranks"), [(1, 1), (1, 4), (3, 8), (9, 8)])
 def test_more_ranks_than_values(seed, controller, n, ranks):
-    """Parts without a value, and each value is sent in its turn."""
+    """Some parts are empty, and each value is sent after some steps."""
     inputs = integers(seed, 30, ranks, n) + np.float32(0.5)
     found = steps(MiCRO(0.01, controller), inputs)
     assert alike(found.averages)
@@ -145,7 +145,7 @@ def test_more_ranks_than_values(seed, controller, n, ranks):
 @pytest.mark.parametrize("controller", CONTROLLERS)
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_zero_gradients(seed, controller, ranks):
-    """Nothing goes out, and the next gradient does."""
+    """Zero gradients send nothing, and the next gradient is sent."""
     inputs = np.zeros((4, ranks, 200), np.float32)
     inputs[3] = 10 * gradients(seed, 1, ranks, 200)[0]
     found = steps(MiCRO(0.05, controller), inputs)
@@ -153,15 +153,15 @@ def test_zero_gradients(seed, controller, ranks):
 
 
 @pytest.mark.parametrize("controller", CONTROLLERS)
-def test_one_worker_does_not_decay(seed, controller):
-    """What is chosen is counted with one worker too."""
+def test_one_rank_holds_its_density(seed, controller):
+    """The controller counts the indices also with a single rank."""
     found = steps(MiCRO(0.02, controller), gradients(seed, 150, 1, 1000, 0.05))
     counts = np.count_nonzero(found.averages[:, 0], axis=1)
     assert counts[-1] < 10 * 20 and counts.any()
 
 
 @pytest.mark.parametrize("controller", CONTROLLERS)
-def test_a_state_goes_on_where_it_was(seed, controller):
+def test_a_restored_state_continues_identically(seed, controller):
     inputs = gradients(seed, 11, 3, 400, 0.1)
     straight = steps(MiCRO(0.02, controller), inputs)
     first = steps(MiCRO(0.02, controller), inputs[:4])
@@ -170,7 +170,7 @@ def test_a_state_goes_on_where_it_was(seed, controller):
 
 
 @pytest.mark.parametrize("controller", CONTROLLERS)
-def test_another_number_of_ranks_takes_over(seed, controller):
+def test_redistribution_to_another_number_of_ranks(seed, controller):
     before = steps(MiCRO(0.02, controller), integers(seed, 4, 4, 200))
     mean = (before.kept[-1].sum(axis=0) / 4).astype(np.float32)
 
@@ -183,15 +183,15 @@ def test_another_number_of_ranks_takes_over(seed, controller):
         assert np.array_equal(kept, mean) and threshold == before.states[0].get("threshold")
 
 
-def test_the_state_of_another_controller():
+def test_the_state_of_another_controller_is_rejected():
     def work(transport):
         make(MiCRO(controller="published"), 50, transport).load_state_dict({"residual": torch.zeros(50)})
 
-    with pytest.raises(DataError, match="no threshold: it is of another controller"):
+    with pytest.raises(DataError, match="no threshold: it was saved with another controller"):
         run_ranks_in_threads(1, work)
 
 
 @pytest.mark.parametrize(("name", "value"), [("density", 0.0), ("density", 2.0), ("controller", "best")])
-def test_settings_that_are_none(name, value):
+def test_invalid_settings(name, value):
     with pytest.raises(DataError, match=name):
         MiCRO(**{name: value})

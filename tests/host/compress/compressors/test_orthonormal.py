@@ -1,4 +1,4 @@
-"""Orthonormal columns: right angles, the same span, and columns of which nothing is left."""
+"""Orthonormal columns: right angles, the same span, and dependent columns."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def drawn(seed, *shape):
 
 
 def angles(columns):
-    """float64 [r, r]: products of all pairs of columns."""
+    """Return the products of all pairs of columns, float64 [r, r]."""
     exact = columns.double()
     return exact @ exact.T
 
@@ -28,7 +28,7 @@ def test_columns_are_orthonormal_and_span_the_same(seed):
     assert np.abs(projection - exact @ exact.T).max() < 1e-6
 
 
-def test_nearly_parallel_columns_still_make_right_angles(seed):
+def test_nearly_parallel_columns_become_orthogonal(seed):
     columns = drawn(seed, 300) + 4e-6 * drawn(seed + 1, 5, 300)
     found = orthonormalize(columns)
     assert torch.allclose(angles(found), torch.eye(5, dtype=torch.float64), atol=1e-6)
@@ -43,7 +43,7 @@ def test_zero_and_dependent_columns_become_zero(seed):
     assert not found[0].any() and not found[3].any()
 
 
-def test_or_are_drawn_anew(seed):
+def test_zero_and_dependent_columns_are_replaced(seed):
     columns, asked = drawn(seed, 4, 50), []
     columns[0] = 0
     columns[2] = -columns[1]
@@ -57,7 +57,7 @@ def test_or_are_drawn_anew(seed):
     assert torch.allclose(angles(found), torch.eye(4, dtype=torch.float64), atol=1e-6)
 
 
-def test_nothing_of_the_magnitudes_of_float32_is_lost(seed):
-    """Squares of these are no float32."""
+def test_all_magnitudes_of_float32(seed):
+    """The squares of these values are outside the range of float32."""
     for scale in (1e-35, 1e30):
         assert torch.allclose(angles(orthonormalize(drawn(seed, 2, 20) * scale)), torch.eye(2).double(), atol=1e-6)

@@ -1,4 +1,4 @@
-"""Top-k against dense masks: the bits of every step, what is kept, and what is sent."""
+"""Top-k against dense masks: averages, residuals and bytes of every step."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_dense_masks_give_the_same_bits(seed, ranks, feedback):
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_nothing_is_lost(seed, ranks):
-    """Exactly, where float32 has all sums."""
+def test_residuals_are_exact(seed, ranks):
+    """Exact, because float32 represents all sums of integers."""
     inputs = integers(seed, 20, ranks, 500)
     found = steps(TopK(0.03), inputs)
     before = np.zeros(500)
@@ -54,7 +54,7 @@ def test_bytes_are_those_of_the_payloads(seed):
         assert found.sent[rank] == 2 * (8 + len(body))
 
 
-def test_a_state_goes_on_where_it_was(seed):
+def test_a_restored_state_continues_identically(seed):
     inputs = np.random.default_rng(seed).standard_normal((9, 3, 400)).astype(np.float32)
     straight = steps(TopK(0.02), inputs)
     first = steps(TopK(0.02), inputs[:4])
@@ -62,8 +62,8 @@ def test_a_state_goes_on_where_it_was(seed):
     assert straight.averages[4:].tobytes() == second.averages.tobytes()
 
 
-def test_the_mass_of_four_ranks_goes_over_to_three(seed):
-    """Kept by three what four kept: sums over ranks, by the number of ranks, stay."""
+def test_redistribution_from_four_to_three_ranks(seed):
+    """The mean of the residuals over ranks is conserved."""
     kept = steps(TopK(0.02), integers(seed, 5, 4, 300)).kept[-1]
     mean = (kept.sum(axis=0) / 4).astype(np.float32)
 
@@ -93,6 +93,6 @@ def test_zeros_are_not_sent():
 
 
 @pytest.mark.parametrize("density", [0, -0.1, 1.01, float("nan")])
-def test_densities_that_are_none(density):
+def test_invalid_densities(density):
     with pytest.raises(DataError, match="density"):
         TopK(density)

@@ -1,4 +1,4 @@
-"""The hook under DDP, in real processes: what parameters get is what the ranks' gradients make by hand."""
+"""The hook under DDP, in real processes: the gradients equal averages computed by hand."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ pytestmark = pytest.mark.torch
 
 @pytest.fixture(scope="module")
 def scenes():
-    """What both ranks saw in each scene."""
+    """Return the results of both ranks for each scene."""
     found = launch(ddp_scenes.play, ddp_scenes.RANKS, timeout=120)
     return {name: [rank[name] for rank in found] for name in found[0]}
 
 
 @pytest.mark.parametrize("scene", ["mixed_types", "unused", "bucket_sizes"])
-def test_every_case_is_as_by_hand(scenes, scene):
+def test_gradients_equal_averages_by_hand(scenes, scene):
     checks = len(scenes[scene][0])
     assert checks >= 3
     assert scenes[scene] == [[True] * checks] * ddp_scenes.RANKS
 
 
-def test_passes_without_synchronisation_add_up_to_one_step(scenes):
+def test_accumulated_passes_are_one_step(scenes):
     assert scenes["accumulation"] == [([True, True], 2)] * 2
 
 
-def test_a_rank_that_is_done_counts_as_zeros(scenes):
+def test_a_finished_rank_counts_as_zeros(scenes):
     assert scenes["uneven"] == [(True, 3)] * 2
 
 
-def test_new_objects_go_on_as_the_old_would_have(scenes):
+def test_resumed_objects_continue_identically(scenes):
     assert scenes["resumed"] == [True] * 2
 
 
 def test_stats(scenes):
-    """457 values, the three types one after the other: a group of 457 codes, and a round of 32 bytes."""
+    """457 values of three types are one group: a header of 32 bytes, a scale of 4 bytes and 457 codes."""
     for stats, ratio, density, total_ratio in scenes["stats"]:
         assert stats["bytes_sent"] == 32 + 4 + 457
         assert stats["ring_bytes"] == 4 * 457
@@ -48,13 +48,17 @@ def test_stats(scenes):
         assert 0 < stats["communication_seconds"] < stats["total"].communication_seconds < 60
 
 
-def test_gradients_that_are_not_compressed_are_refused_on_every_rank(scenes):
+def test_unsupported_gradients_are_rejected_on_every_rank(scenes):
     for double, sparse, fine in scenes["refusals"]:
-        assert double.startswith("DataError: gradients of torch.float64 are not compressed")
-        assert sparse.startswith("DataError: sparse gradients are not compressed")
+        assert double.startswith(
+            "DataError: gradients of torch.float64 are not supported: use float32, bfloat16 or float16"
+        )
+        assert sparse.startswith(
+            "DataError: sparse gradients are not supported: create the embedding with sparse=False"
+        )
         assert fine == "nothing"
 
 
-def test_fsdp_is_refused(scenes):
+def test_fsdp_is_rejected(scenes):
     for text in scenes["fsdp"]:
-        assert text.startswith("DataError: DDPCompression averages the buckets of DistributedDataParallel; FSDP2")
+        assert text.startswith("DataError: DDPCompression requires DistributedDataParallel: FSDP2")

@@ -1,4 +1,4 @@
-"""A rank's steps, with threads for ranks: what happens where a value is not finite, a rank fails, or ranks differ."""
+"""The steps of a rank, with threads as ranks: non-finite values, failing ranks and different settings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def gradient(seed, rank, step):
     return torch.from_numpy(np.random.default_rng([seed, rank, step]).standard_normal(N).astype(np.float32))
 
 
-def said(work):
+def error_text(work):
     try:
         work()
     except BitlaneError as error:
@@ -43,7 +43,7 @@ def said(work):
 
 @dataclass(frozen=True)
 class Failing:
-    """QSGD with error feedback whose rank 1 fails in step 1, before, between or after exchanges."""
+    """QSGD with error feedback that fails on rank 1: before or between exchanges of step 1, or with a wrong result."""
 
     when: str
     codec: int = field(default=QSGD().codec, init=False)
@@ -77,7 +77,7 @@ class FailingReducer:
         return getattr(self.inner, name)
 
 
-def test_what_is_skipped_changes_nothing_that_is_kept(seed):
+def test_skipped_steps_leave_the_state_unchanged(seed):
     """Steps 0, 1 (a NaN on one rank), 2 give what steps 0 and 2 give without step 1."""
 
     def work(transport, with_nan):
@@ -105,7 +105,7 @@ def test_what_is_skipped_changes_nothing_that_is_kept(seed):
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
-def test_what_is_passed_on_is_not_compressed(bad, seed):
+def test_nonfinite_pass_averages_uncompressed(bad, seed):
     def work(transport):
         steps = steps_of(transport, QSGD(2, error_feedback=True), "pass")
         steps.average(lambda: gradient(seed, transport.rank, 0))
@@ -124,11 +124,11 @@ def test_what_is_passed_on_is_not_compressed(bad, seed):
         assert torch.equal(average.nan_to_num(), wanted.nan_to_num()) and not torch.isfinite(average[7])
 
 
-def test_a_value_that_is_not_finite_is_an_error_on_every_rank_and_the_next_step_is_fine(seed):
+def test_nonfinite_values_raise_on_every_rank_and_the_next_step_works(seed):
     def work(transport):
         steps = steps_of(transport, QSGD(8))
         first = torch.full((N,), torch.inf) if transport.rank == 1 else torch.ones(N)
-        text = said(lambda: steps.average(lambda: first))
+        text = error_text(lambda: steps.average(lambda: first))
         return text, steps.average(lambda: torch.ones(N)).tolist(), steps.step
 
     for text, after, step in run_ranks_in_threads(3, work):
@@ -136,7 +136,7 @@ def test_a_value_that_is_not_finite_is_an_error_on_every_rank_and_the_next_step_
         assert after == [1.0] * N and step == 1
 
 
-def test_large_values_whose_sum_overflows_are_finite():
+def test_large_values_with_an_overflowing_sum_are_finite():
     def work(transport):
         steps = steps_of(transport, Uncompressed())
         return float(steps.average(lambda: torch.full((N,), 1e38))[0])
@@ -144,7 +144,7 @@ def test_large_values_whose_sum_overflows_are_finite():
     assert run_ranks_in_threads(2, work) == [float(torch.tensor(1e38))] * 2
 
 
-def test_a_rank_without_a_gradient_tells_the_others_and_the_next_step_is_fine():
+def test_a_failing_gradient_is_reported_to_all_ranks_and_the_next_step_works():
     def broken():
         raise MemoryError("no room for the gradient")
 
@@ -156,13 +156,13 @@ def test_a_rank_without_a_gradient_tells_the_others_and_the_next_step_is_fine():
             text = f"{type(error).__name__}: {error}"
         return text, steps.average(lambda: torch.ones(N)).tolist()
 
-    told = "RankFailed: rank 1 failed in step 0: its own error says why"
-    texts = [told, "MemoryError: no room for the gradient", told]
+    reported = "RankFailed: rank 1 failed in step 0: see the error message of that rank"
+    texts = [reported, "MemoryError: no room for the gradient", reported]
     assert run_ranks_in_threads(3, work) == [(text, [1.0] * N) for text in texts]
 
 
 @pytest.mark.parametrize("when", ["before", "between"])
-def test_a_rank_that_fails_in_the_compressor_does_not_leave_the_others_waiting(when, seed):
+def test_a_failing_compressor_does_not_block_the_others(when, seed):
     errors = {}
 
     def work(transport):
@@ -180,36 +180,36 @@ def test_a_rank_that_fails_in_the_compressor_does_not_leave_the_others_waiting(w
 
 
 @pytest.mark.parametrize(
-    ("other", "says"),
+    ("other", "message"),
     [
         ({"compressor": QSGD(4)}, "rank 0 has QSGD(bits=8"),
         ({"nonfinite": "skip"}, "nonfinite='skip'"),
         ({"layout": [ParameterSpan(0, (10, 100))]}, "(10, 100)"),
     ],
 )
-def test_ranks_that_differ_all_say_so(other, says):
+def test_different_settings_raise_on_all_ranks(other, message):
     def work(transport):
         own = {"compressor": QSGD(8), **(other if transport.rank == 2 else {})}
         steps = steps_of(transport, **own)
-        return said(lambda: steps.average(lambda: torch.ones(N)))
+        return error_text(lambda: steps.average(lambda: torch.ones(N)))
 
     found = run_ranks_in_threads(3, work)
     assert len(set(found)) == 1
-    assert found[0].startswith("DataError: ranks have different settings") and says in found[0]
+    assert found[0].startswith("DataError: ranks have different settings") and message in found[0]
 
 
-def test_ranks_at_different_steps_all_say_so():
+def test_different_steps_raise_on_all_ranks():
     def work(transport):
         steps = steps_of(transport, QSGD(8))
         steps.step = 5 if transport.rank == 1 else 4
-        return said(lambda: steps.average(lambda: torch.ones(N)))
+        return error_text(lambda: steps.average(lambda: torch.ones(N)))
 
     found = run_ranks_in_threads(2, work)
     assert found[0] == found[1] and "different step: rank 0 has 4, rank 1 has 5" in found[0]
 
 
 @pytest.mark.parametrize("compressor", [QSGD(2, error_feedback=True), TopK(0.01), QSGD(8)])
-def test_debug_has_nothing_to_say_of_a_compressor_that_is_right(compressor, seed):
+def test_debug_accepts_a_correct_compressor(compressor, seed):
     def work(transport):
         steps = steps_of(transport, compressor, debug=True)
         scales = torch.cat([torch.full((600,), 1e-5), torch.full((400,), 10.0)])
@@ -221,19 +221,19 @@ def test_debug_has_nothing_to_say_of_a_compressor_that_is_right(compressor, seed
 
 
 @pytest.mark.parametrize(
-    ("when", "says"),
+    ("when", "message"),
     [
         ("different", "step 0: the average of rank 1 differs from that of rank 0"),
         ("lost", "step 0: parameter 1 of shape (20, 20) is not conserved"),
     ],
 )
-def test_debug_finds_what_is_wrong_on_every_rank(when, says, seed):
+def test_debug_reports_errors_on_every_rank(when, message, seed):
     def work(transport):
         steps = steps_of(transport, Failing(when), debug=True)
-        return said(lambda: steps.average(lambda: gradient(seed, transport.rank, 0)))
+        return error_text(lambda: steps.average(lambda: gradient(seed, transport.rank, 0)))
 
     found = run_ranks_in_threads(3, work)
-    assert len(set(found)) == 1 and found[0].startswith(f"BitlaneError: {says}")
+    assert len(set(found)) == 1 and found[0].startswith(f"BitlaneError: {message}")
 
 
 def test_a_saved_state_of_another_model_is_an_error_on_every_rank():
@@ -243,22 +243,22 @@ def test_a_saved_state_of_another_model_is_an_error_on_every_rank():
         fresh = steps_of(transport, QSGD(8, error_feedback=True), layout=[ParameterSpan(0, (N,))])
         if transport.rank == 1:
             fresh.load_state_dict(saved.state_dict())
-        return said(lambda: fresh.average(lambda: torch.ones(N)))
+        return error_text(lambda: fresh.average(lambda: torch.ones(N)))
 
     found = run_ranks_in_threads(2, work)
     assert found[0].startswith("RankFailed: rank 1 failed in step 0")
-    assert found[1].startswith("DataError: shapes of the saved state is [[600], [20, 20]], and [[1000]] is needed")
+    assert found[1].startswith("DataError: the saved state has shapes [[600], [20, 20]] instead of [[1000]]")
 
 
 def test_nothing_to_save_before_the_first_step():
     def work(transport):
-        return said(steps_of(transport, QSGD(8)).state_dict)
+        return error_text(steps_of(transport, QSGD(8)).state_dict)
 
-    assert run_ranks_in_threads(1, work) == ["DataError: nothing to save before the first step"]
+    assert run_ranks_in_threads(1, work) == ["DataError: there is no state before the first step"]
 
 
 def test_nonfinite_is_checked_in_the_hook():
     from bitlane.compress import DDPCompression
 
-    with pytest.raises(DataError, match="nonfinite='ignore': choose one of raise, skip, pass"):
+    with pytest.raises(DataError, match="nonfinite must be one of raise, skip, pass; got 'ignore'"):
         DDPCompression(QSGD(8), nonfinite="ignore")

@@ -1,4 +1,4 @@
-"""Training with ranks as threads: as one process with the whole batch would, alike on every rank, images dealt once."""
+"""Training with ranks as threads: equal to one process with the whole batch, with each image used once per epoch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.torch
 
 
 def pictures(seed, count=640):
-    """Images whose class is where they are bright: one of ten bands of rows."""
+    """Return images whose class is the bright one of ten bands of rows."""
     rng = np.random.default_rng(seed)
     classes = rng.integers(0, 10, count)
     pixels = rng.normal(0, 0.3, (count, 1, 28, 28)).astype(np.float32)
@@ -29,7 +29,7 @@ def pictures(seed, count=640):
     return Images(*(torch.from_numpy(array) for array in arrays))
 
 
-def test_float_ranks_do_what_one_process_does(seed):
+def test_float32_ranks_equal_one_process(seed):
     images = pictures(seed)
     training = NetworkTraining("perceptron", ranks=3, batch=8, epochs=2, rate=0.05, seed=seed % 1000)
     found = train(training, None, images)
@@ -57,8 +57,8 @@ def test_a_compressor_sends_less_and_learns(seed):
     assert found.losses[-1] < 0.5 * found.losses[0]
 
 
-def test_a_policy_goes_by_the_clock_and_its_bits_are_told(seed):
-    """What it chose is what a chooser by itself makes of the mean losses and the clock."""
+def test_a_policy_uses_the_clock_and_its_bits_are_reported(seed):
+    """The bits equal those of a separate chooser with the mean losses and the times of the clock."""
     policy = MQGrad(period=2, exploration=0.3, smoothing=0.5, scale=1.0)
     asked = []
 
@@ -76,7 +76,7 @@ def test_a_policy_goes_by_the_clock_and_its_bits_are_told(seed):
         chooser.after(Observation(loss, clock(bits), lambda: 1.0), lambda own: [own])
 
 
-def test_an_epoch_deals_every_image_once():
+def test_an_epoch_uses_every_image_once():
     training = NetworkTraining(ranks=3, batch=5, epochs=2, seed=4)
     dealt = [torch.cat(batches(training, 62, rank)) for rank in range(3)]
     first, second = (torch.cat([each.chunk(2)[epoch] for each in dealt]) for epoch in range(2))
@@ -85,7 +85,7 @@ def test_an_epoch_deals_every_image_once():
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_networks_come_from_their_seed_alone(name):
+def test_networks_depend_only_on_their_seed(name):
     torch.manual_seed(1)
     expected = torch.rand(1)
     torch.manual_seed(1)
@@ -96,7 +96,7 @@ def test_networks_come_from_their_seed_alone(name):
     assert first(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
 
 
-def test_unknown_networks_are_named():
+def test_unknown_networks_are_rejected():
     with pytest.raises(DataError, match="'vgg': choose one of perceptron"):
         network("vgg", 3, 32, 0)
 

@@ -1,4 +1,4 @@
-"""Images arrive in shape and scale, and none is both trained on and held out."""
+"""Images have the right shape and scale, and no training image is held out."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def test_shapes_and_scale(name, shape, counts, data_dir, tmp_path, monkeypatch):
     assert images.classes.bincount().min() > 0.09 * 0.9 * counts[0] and images.classes.max() == 9
 
 
-def test_an_unknown_set_is_named():
+def test_an_unknown_set_is_rejected():
     with pytest.raises(DataError, match="'imagenet': choose one of mnist"):
         load_images("imagenet")

@@ -1,4 +1,4 @@
-"""The measurement of codecs: rows that are complete, errors as they should be, and one line for a bad option."""
+"""The measurement of codecs: complete rows, correct quantization errors, and one line for an invalid option."""
 
 from __future__ import annotations
 
@@ -7,29 +7,31 @@ import math
 import pytest
 
 from bitlane.cli.main import main
-from bitlane.studies.compression.codec_speed import bench, table
+from bitlane.studies.compression.codec_speed import measure_codecs, speed_table
 
 pytestmark = pytest.mark.torch
 
 
-def test_rows_tell_bytes_and_errors():
+def test_bytes_and_errors():
     done = []
-    rows = bench(["linear-8", "linear-2", "sign", "select-0.01"], [1 << 16], 1, 1, False, lambda: done.append(1))
-    assert [row.what for row in rows[:4]] == [
+    rows = measure_codecs(
+        ["linear-8", "linear-2", "sign", "select-0.01"], [1 << 16], 1, 1, False, lambda: done.append(1)
+    )
+    assert [row.operation for row in rows[:4]] == [
         "linear-8 encode",
-        "linear-8 encode at random, feedback",
+        "linear-8 encode stochastically, feedback",
         "linear-8 decode",
         "linear-8 decode and add",
     ]
     assert len(rows) == 13 and len(done) == 4
-    found = {row.what: row for row in rows}
-    assert found["linear-8 encode"].bytes_a_value == 1 + 4 / 512
-    assert found["sign encode"].bytes_a_value == 1 / 8 + 4 / 512
-    assert found["select-0.01"].bytes_a_value == pytest.approx(0.12, rel=0.05)
+    found = {row.operation: row for row in rows}
+    assert found["linear-8 encode"].bytes_per_value == 1 + 4 / 512
+    assert found["sign encode"].bytes_per_value == 1 / 8 + 4 / 512
+    assert found["select-0.01"].bytes_per_value == pytest.approx(0.12, rel=0.05)
     assert found["sign encode"].error == pytest.approx(math.sqrt(1 - 2 / math.pi), rel=0.02)  # of a normal's signs
     assert found["linear-8 encode"].error < 0.01 < found["linear-2 encode"].error
-    assert all(row.seconds > 0 and row.copies > 0 for row in rows)
-    assert len(table(rows).splitlines()) == 15
+    assert all(row.seconds > 0 and row.relative_to_copy > 0 for row in rows)
+    assert len(speed_table(rows).splitlines()) == 15
 
 
 def test_a_table_from_the_command_line(capsys):
@@ -41,14 +43,14 @@ def test_a_table_from_the_command_line(capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--codecs linear-9", "codec 'linear-9': give sign"),
-        ("--codecs linear", "codec 'linear': give sign"),
-        ("--codecs select-2", "codec 'select-2'"),
+        ("--codecs linear-9", "unknown codec 'linear-9': give sign"),
+        ("--codecs linear", "unknown codec 'linear': give sign"),
+        ("--codecs select-2", "unknown codec 'select-2'"),
         ("--codecs ,", "not a list"),
         ("--size 0", "at least one value"),
         ("--size x", "not a list of sizes"),
         ("--size 1e400", "not a list of sizes"),
-        ("--size 99999999", "no memory for tensors of 1e+08 MiB"),
+        ("--size 99999999", "not enough memory for tensors of 1e+08 MiB"),
         ("--threads 0", "1 or more"),
         ("--repeat no", "invalid"),
     ],

@@ -1,4 +1,4 @@
-"""The trial of all compressors: short here, and what its verdict is worth."""
+"""The comparison of declared bytes and bytes at the socket: a short run, and its verdicts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ FINE = WireTrial(10_000_000, 10_010_000, 0.2520, 1.0, "a1")
 
 
 @pytest.mark.parametrize("ranks", ["2", "3"])
-def test_every_compressor_ends_and_keeps_its_promises(ranks, capsys):
-    """60,000 values in buckets of 1 MB: what is large enough to be promised is not reached by all of them here."""
+def test_every_compressor_keeps_its_guarantees(ranks, capsys):
+    """60,000 values in buckets of 1 MB: too small for the guarantees on bytes of some compressors."""
     assert main(["--ranks", ranks, "--values", "60000", "--steps", "6", "--timeout", "200"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1] for line in lines[2:]] == list(EXAMPLES)
@@ -24,7 +24,7 @@ def test_every_compressor_ends_and_keeps_its_promises(ranks, capsys):
 
 
 def test_large_payloads(capsys):
-    """More than 1 MiB a step: the kernel's bytes and the volume are those that are promised."""
+    """With more than 1 MiB per step, the bytes at the socket and the volume are as guaranteed."""
     assert main(["qsgd:bits=8", "efsign", "--ranks", "3", "--values", "8600000", "--steps", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()[2:]
     assert [line.split()[1] for line in lines] == ["qsgd:bits=8", "efsign"]
@@ -34,14 +34,14 @@ def test_large_payloads(capsys):
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({}, ""),
-        ({"socket": 10_210_000}, "rank 1 sends more than it says"),
-        ({"volume": 0.27}, "rank 1 sends too much"),
+        ({"socket_bytes": 10_210_000}, "rank 1 sends more bytes than declared"),
+        ({"volume": 0.27}, "rank 1 exceeds the guaranteed volume"),
         ({"digest": "b2"}, "rank 1 has another average"),
-        ({"declared": 1_000_000, "socket": 2_000_000, "volume": 0.27}, ""),
+        ({"declared_bytes": 1_000_000, "socket_bytes": 2_000_000, "volume": 0.27}, ""),
     ],
 )
-def test_what_does_not_hold_is_said(change, says):
-    assert verdict("qsgd:bits=8", 2, [FINE, replace(FINE, **change), FINE]) == says
+def test_violations_are_reported(change, message):
+    assert verdict("qsgd:bits=8", 2, [FINE, replace(FINE, **change), FINE]) == message

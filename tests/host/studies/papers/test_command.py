@@ -1,4 +1,4 @@
-"""The command: what is missing is told first, then every claim is measured, and nothing half done."""
+"""The command: missing requirements are reported first, then every claim is measured."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytest.importorskip("matplotlib")
 
 @pytest.fixture
 def ready(monkeypatch, tmp_path):
-    """A command that has all it needs, and measures nothing."""
+    """Replace the paper by a fictitious one that measures nothing."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(command, "load_paper", lambda name: replace(PAPER, name=name))
 
@@ -29,7 +29,7 @@ def test_all_claims_are_measured(ready, tmp_path, capsys, arguments, size):
     assert cli.main(["reproduce", "micro", "--out", "p.md", *arguments]) == 0
     out, err = capsys.readouterr()
     assert out.split() == ["p/one.png", "p/two.png", "p/three.png", "p.md"]
-    assert [line for line in err.splitlines() if re.match(r"bitlane: claim \d of 3, 0 minutes so far", line)]
+    assert [line for line in err.splitlines() if re.match(r"bitlane: claim \d of 3, 0 minutes elapsed", line)]
     text = (tmp_path / "p.md").read_text()
     assert size in text and "bitlane reproduce micro" in text
 
@@ -50,14 +50,14 @@ def test_a_page_goes_to_the_docs(ready, capsys):
         (["--out", "taken.md"], "which is not a folder"),
     ],
 )
-def test_places_that_cannot_be_written_are_refused_first(ready, tmp_path, capsys, arguments, message):
+def test_unwritable_outputs_are_rejected_first(ready, tmp_path, capsys, arguments, message):
     (tmp_path / "taken").write_text("a file")
     assert cli.main(["reproduce", "zipml", *arguments]) == 2
     assert message in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 
 
-def test_missing_data_are_told_before_anything_is_measured(monkeypatch, tmp_path, capsys):
+def test_missing_data_are_reported_before_any_measurement(monkeypatch, tmp_path, capsys):
     def fail() -> None:
         raise DataError("no images")
 
@@ -70,7 +70,7 @@ def test_missing_data_are_told_before_anything_is_measured(monkeypatch, tmp_path
 
 
 @pytest.mark.parametrize("paper", ["zipml", "lqsgd"])
-def test_a_missing_torch_is_told(monkeypatch, tmp_path, capsys, paper):
+def test_a_missing_torch_is_reported(monkeypatch, tmp_path, capsys, paper):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "torch", None)
     assert cli.main(["reproduce", paper, "--out", "p.md"]) == 2

@@ -1,4 +1,4 @@
-"""The page: every claim on it, a failed one as such, and nothing half written."""
+"""The page: it has every claim with its verdict, and is written atomically."""
 
 from __future__ import annotations
 
@@ -26,10 +26,13 @@ def test_every_claim_is_on_the_page_with_its_verdict():
         assert all(part in section for part in parts)
         assert f"**{each.verdict.value.capitalize()}.**" in section
     assert text.count("did not hold") == 1 and "**Did not hold.** two is 1." in text
-    assert "Somebody (2026), claim by claim" in text and "`bitlane reproduce made-up`: so and so." in text
+    assert (
+        "The claims of Somebody (2026), measured on available data" in text
+        and "`bitlane reproduce made-up`: so and so." in text
+    )
 
 
-def test_links_lead_to_sections():
+def test_anchor():
     assert anchor("The gradient's variance, and 5 or 6") == "the-gradients-variance-and-5-or-6"
 
 
@@ -51,7 +54,7 @@ def test_a_plot_that_fails_leaves_the_old_page(tmp_path):
     out = tmp_path / "zipml.md"
     out.write_text("old")
     with pytest.raises(ValueError, match="no"):
-        write_page(PAPER, [CLAIMS[0], replace(CLAIMS[1], draw=fail)], out, "now.")
+        write_page(PAPER, [CLAIMS[0], replace(CLAIMS[1], plot=fail)], out, "now.")
     assert out.read_text() == "old"
     assert [path.name for path in (tmp_path / "zipml").iterdir()] == ["one.png"]
 

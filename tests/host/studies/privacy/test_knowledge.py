@@ -89,7 +89,7 @@ def test_gradients_that_agree_are_left_alone_and_others_move_least(seed):
 
 
 def test_bits_of_a_policy_are_refused():
-    with pytest.raises(DataError, match=r"bits=FixedBits\(bits=3\): the width"):
+    with pytest.raises(DataError, match=r"the attack needs a fixed number of bits; got bits=FixedBits\(bits=3\)"):
         codec_aware(QSGD(FixedBits(3)), [], torch.zeros(1, 1, 8))
 
 

@@ -1,1 +1,1 @@
-"""How MiCRO holds its density, with each controller: made-up gradients of many scales and shapes, bytes counted."""
+"""The density of MiCRO with each controller, on synthetic gradients of many scales and distributions."""

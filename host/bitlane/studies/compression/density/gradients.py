@@ -1,4 +1,4 @@
-"""Made-up gradients, of the shapes that real ones have and of any scale."""
+"""Synthetic gradients of several distributions and any scale."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bitlane.compress.codecs.select import Values
 from bitlane.errors import DataError
 
 LAYERS = 16
-DECADE = 1000  # steps in which a falling gradient becomes a tenth
+DECADE = 1000  # steps in which a falling gradient shrinks to a tenth
 
 _Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
 
@@ -35,14 +35,20 @@ KINDS = (*_DRAWS, "layers", "uneven", "falling")
 
 @dataclass(frozen=True)
 class SyntheticGradients:
-    """Gradients float32 [n] of each rank and step, drawn from `seed`.
+    """Gradients, float32 [n], of each rank and step, drawn from `seed`.
 
     Attributes
     ----------
-    kind: normal, laplace, heavy (Student's t with 3 degrees of freedom); or normal with layers whose scales are up to
-        a thousand apart, with uneven ranks (each has half the scale of the one before), or falling tenfold in 1,000
-        steps.
-    scale: of a gradient before that.
+    kind : str
+        "normal", "laplace" or "heavy" (Student's t with 3 degrees of freedom) name the distribution. "layers" is normal
+        with layers whose scales differ by up to a factor of 1,000. "uneven" is normal, and each rank has half the scale
+        of the previous one. "falling" is normal and shrinks to a tenth in 1,000 steps.
+    scale : float
+        Scale of the gradient before these factors.
+    n : int
+        Values of a gradient.
+    seed : int
+        Seed of the draws.
     """
 
     kind: str
@@ -52,10 +58,10 @@ class SyntheticGradients:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise DataError(f"no gradients of kind {self.kind!r}: choose one of {', '.join(KINDS)}")
+            raise DataError(f"unknown kind of gradients {self.kind!r}: choose one of {', '.join(KINDS)}")
 
     def of(self, rank: int, step: int) -> Values:
-        """The gradient of a rank in a step."""
+        """Return the gradient of a rank in a step."""
         drawn = _DRAWS.get(self.kind, _normal)(np.random.default_rng((self.seed, rank, step)), self.n)
         return (drawn * (self.scale * self._factors(rank, step))).astype(np.float32)
 

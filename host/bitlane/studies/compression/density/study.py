@@ -1,4 +1,4 @@
-"""Steps of MiCRO on made-up gradients, and what they sent: places, their bytes, and what the authors' format has."""
+"""Run MiCRO on synthetic gradients, and count the indices and bytes it sends."""
 
 from __future__ import annotations
 
@@ -18,20 +18,28 @@ from bitlane.compress.compressors.topk import density_count
 
 from .gradients import SyntheticGradients
 
-BAND = 0.1  # of the density asked for
-SETTLING = 20  # steps until it has to be held
+BAND = 0.1  # allowed deviation from the requested density, relative
+SETTLING = 20  # first steps that are not counted
 
 
 @dataclass(frozen=True)
 class DensityResult:
-    """What a run sent.
+    """The indices and bytes of a run.
 
     Attributes
     ----------
-    wanted: k.
-    counts: int64 [steps, ranks], places that each rank chose.
-    index_bytes, entropy: of the codes of all places, and log2 C(values of a part, its places) of all, in bytes.
-    sent, authors: bytes of all ranks, as counted and as the authors' format would have.
+    wanted : int
+        Requested number of indices per step (k).
+    counts : int64 [steps, ranks]
+        Indices that each rank selected.
+    index_bytes : int
+        Bytes of all encoded indices.
+    entropy : float
+        Sum of log2 C(values of a part, its indices) over all parts and steps, in bytes.
+    sent : int
+        Bytes sent by all ranks.
+    authors_bytes : int
+        Bytes that all ranks would send in the authors' format.
     """
 
     wanted: int
@@ -39,28 +47,28 @@ class DensityResult:
     index_bytes: int
     entropy: float
     sent: int
-    authors: int
+    authors_bytes: int
 
     @property
     def ratios(self) -> NDArray[np.float64]:
-        """float64 [steps]: density over the density asked for."""
+        """Density of each step relative to the requested one, float64 [steps]."""
         ratios: NDArray[np.float64] = self.counts.sum(axis=1) / self.wanted
         return ratios
 
     @property
-    def settled(self) -> int | None:
-        """The first step whose density is within the band; None where none is."""
+    def first_in_band(self) -> int | None:
+        """The first step with a density within the band; None if there is none."""
         within = np.flatnonzero(self._within())
         return int(within[0]) if len(within) else None
 
     @property
-    def held(self) -> float:
-        """The share of the steps within the band, the first `SETTLING` not counted."""
+    def share_in_band(self) -> float:
+        """Share of the steps within the band, without the first `SETTLING` steps."""
         return float(self._within()[SETTLING:].mean())
 
     @property
     def total(self) -> float:
-        """Places sent in all, over those asked for."""
+        """Indices of all steps relative to the requested number."""
         return float(self.ratios.mean())
 
     def _within(self) -> NDArray[np.bool_]:
@@ -69,7 +77,17 @@ class DensityResult:
 
 
 def run_density(compressor: MiCRO, gradients: SyntheticGradients, ranks: int, steps: int) -> DensityResult:
-    """Every rank a thread."""
+    """Run MiCRO with each rank a thread.
+
+    Parameters
+    ----------
+    compressor : MiCRO
+        The settings.
+    gradients : SyntheticGradients
+        The gradients of all ranks.
+    ranks, steps : int
+        Number of ranks and steps.
+    """
     n = gradients.n
 
     def work(transport: ThreadTransport) -> tuple[list[list[int]], int, int]:
@@ -96,15 +114,15 @@ def run_density(compressor: MiCRO, gradients: SyntheticGradients, ranks: int, st
 
 
 def entropy_bytes(n: int, k: int) -> float:
-    """log2 C(n, k), in bytes: what k places of n need at least, in the mean, if all sets are alike likely."""
+    """Return log2 C(n, k) in bytes: the entropy of k of n indices if all sets are equally likely."""
     return (lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)) / log(2) / 8
 
 
 def authors_bytes(counts: NDArray[np.int64]) -> int:
-    """Bytes that all ranks send in the authors' format for selections int64 [steps, ranks].
+    """Return the bytes that all ranks send in the authors' format for selections int64 [steps, ranks].
 
-    The ranks gather one another's counts, 8 bytes, and places, 8 bytes each, as many from every rank as the one with
-    the most has; the values go by ring all-reduce, float32. All of it as a ring of `ranks` sends it.
+    A ring all-gather exchanges the counts (8 bytes) and the indices (8 bytes each), padded to the largest count of all
+    ranks. A ring all-reduce averages the float32 values.
     """
     ranks = counts.shape[1]
     gathered = ranks * (ranks - 1) * 8 * (1 + counts.max(axis=1))

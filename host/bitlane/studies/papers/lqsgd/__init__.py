@@ -1,1 +1,1 @@
-"""LQ-SGD's claims, measured. A module a claim."""
+"""The claims of LQ-SGD, measured; one module for each claim."""

@@ -1,4 +1,4 @@
-"""Gradient inversion against every codec: what the two attackers find of the same images."""
+"""Gradient inversion against every codec, by a codec-agnostic and a codec-aware attacker."""
 
 from __future__ import annotations
 
@@ -42,14 +42,22 @@ CODECS: dict[str, Compressor | None] = {
     "LQ-SGD, rank 4": LQSGD(4),
 }
 SETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
-SMOOTHNESS = (1e-3, 1e-2, 3e-2)  # that are rehearsed
-REHEARSED = 3  # images
-BATCH, RATE = 32, 0.1  # of the victim's training
+SMOOTHNESS = (1e-3, 1e-2, 3e-2)  # the candidates for tuning
+REHEARSED = 3  # images for tuning
+BATCH, RATE = 32, 0.1  # of the training of the attacked network
 
 
 @dataclass(frozen=True)
 class AttackResult:
-    """What an attacker found. scores: float64 [images], SSIM. found: float32 [images, channels, side, side]."""
+    """The result of an attack.
+
+    Attributes
+    ----------
+    scores : float64 [images]
+        SSIM of the reconstructions.
+    found : Tensor, float32 [images, channels, side, side]
+        The reconstructions.
+    """
 
     scores: NDArray[np.float64]
     found: Tensor
@@ -57,7 +65,7 @@ class AttackResult:
 
 @dataclass(frozen=True)
 class Target:
-    """Images that are attacked, [k], behind one network's gradients, and images that the attacker rehearses with."""
+    """The attacked network and images [k], and the attacker's images for tuning (the rehearsal)."""
 
     victim: Victim
     pixels: PixelFormat
@@ -67,16 +75,17 @@ class Target:
     rehearsal_classes: Tensor
 
     def payloads(self, compressor: Compressor | None, steps: int = 1) -> Tensor:
-        """float32 [k, steps, n]: of a rank that has the same image in every step."""
+        """Return the decoded payloads, float32 [k, steps, n], of ranks with the same image in every step."""
         return _payloads(self.victim, compressor, self.images, self.classes, steps)
 
     def attempt(self, compare: Compare, attack: Attack) -> AttackResult:
+        """Run an attack, and score its result."""
         found = invert(self.victim, compare, self.classes, self.pixels, attack)
         return AttackResult(similarity(self.images, found, self.pixels.most - self.pixels.least), found)
 
 
 def target(name: str, trained: int, size: LQSGDSize) -> Target:
-    """The first images of a set, behind a network that saw other images in `trained` steps."""
+    """Return the first images of a set as target, with a network trained on other images for `trained` steps."""
     images = load_images(name)
     _, channels, side, _ = images.pixels.shape
     network = smooth_network(channels, side, seed=0)
@@ -89,49 +98,66 @@ def target(name: str, trained: int, size: LQSGDSize) -> Target:
 
 @dataclass(frozen=True)
 class InversionCase:
-    """A set, behind a network; of each codec the bytes of a step, and what the naive and the knowing attacker found."""
+    """The results of both attackers for all codecs, on one set and network.
+
+    Attributes
+    ----------
+    name : str
+        Name of the set.
+    trained : int
+        Training steps of the network.
+    target : Target
+        The attacked network and images.
+    sent : dict
+        Bytes of a step, by codec.
+    codec_agnostic, codec_aware : dict
+        Results of the two attackers, by codec.
+    """
 
     name: str
     trained: int
     target: Target
     sent: dict[str, int]
-    naive: dict[str, AttackResult]
-    knowing: dict[str, AttackResult]
+    codec_agnostic: dict[str, AttackResult]
+    codec_aware: dict[str, AttackResult]
 
 
-def attack_all_codecs(name: str, trained: int, size: LQSGDSize, say: Log) -> InversionCase:
-    """Every codec's payload of a first step, attacked twice; the naive attacker has rehearsed without compression."""
+def attack_all_codecs(name: str, trained: int, size: LQSGDSize, log: Log) -> InversionCase:
+    """Attack the first payload of every codec with both attackers.
+
+    The codec-agnostic attacker is tuned without compression, the codec-aware one for each codec.
+    """
     aim = target(name, trained, size)
-    _, attack = rehearsed(aim, None, Attack(steps=size.attack_steps))
+    _, attack = tune_on_rehearsal(aim, None, Attack(steps=size.attack_steps))
     pair = aim.victim.gradients(aim.rehearsal, aim.rehearsal_classes)[:2]
     found = InversionCase(SETS[name], trained, aim, {}, {}, {})
     for label, compressor in CODECS.items():
-        say(f"inversion: {SETS[name]}, network trained for {trained} steps, {label}")
+        log(f"inversion: {SETS[name]}, network trained for {trained} steps, {label}")
         payloads = aim.payloads(compressor)
         found.sent[label] = step_bytes(compressor, aim.victim.layout, list(pair))
-        found.naive[label] = aim.attempt(codec_agnostic(payloads[:, -1]), attack)
-        way, best = rehearsed(aim, compressor, attack)
-        compare = codec_aware(compressor, aim.victim.layout, payloads) if way else codec_agnostic(payloads[:, -1])
-        found.knowing[label] = aim.attempt(compare, best)
+        found.codec_agnostic[label] = aim.attempt(codec_agnostic(payloads[:, -1]), attack)
+        aware, best = tune_on_rehearsal(aim, compressor, attack)
+        compare = codec_aware(compressor, aim.victim.layout, payloads) if aware else codec_agnostic(payloads[:, -1])
+        found.codec_aware[label] = aim.attempt(compare, best)
     return found
 
 
-def repeated(aim: Target, compressor: Compressor | None, steps: int, size: LQSGDSize) -> AttackResult:
-    """The naive attack on the mean of `steps` payloads of the same gradient."""
-    _, attack = rehearsed(aim, None, Attack(steps=size.attack_steps))
+def attack_repeated_payloads(aim: Target, compressor: Compressor | None, steps: int, size: LQSGDSize) -> AttackResult:
+    """Run the codec-agnostic attack on the mean of `steps` payloads of the same gradient."""
+    _, attack = tune_on_rehearsal(aim, None, Attack(steps=size.attack_steps))
     return aim.attempt(codec_agnostic(aim.payloads(compressor, steps).mean(1)), attack)
 
 
-def rehearsed(aim: Target, compressor: Compressor | None, attack: Attack) -> tuple[bool, Attack]:
-    """What serves best on images of the attacker's own: whether to use the codec's knowledge, and the smoothness."""
+def tune_on_rehearsal(aim: Target, compressor: Compressor | None, attack: Attack) -> tuple[bool, Attack]:
+    """Tune the attack on the rehearsal images; return whether to use knowledge of the codec, and the settings."""
     times = len(SMOOTHNESS)
     payloads = _payloads(aim.victim, compressor, aim.rehearsal, aim.rehearsal_classes, 1).repeat(times, 1, 1)
     own = replace(aim, images=aim.rehearsal.repeat(times, 1, 1, 1), classes=aim.rehearsal_classes.repeat(times))
     tried = replace(attack, smoothness=torch.tensor(SMOOTHNESS).repeat_interleave(len(aim.rehearsal)))
-    ways = (codec_agnostic(payloads[:, -1]), codec_aware(compressor, aim.victim.layout, payloads))
-    scores = np.array([own.attempt(way, tried).scores.reshape(times, -1).mean(1) for way in ways])
-    way, best = np.unravel_index(scores.argmax(), scores.shape)
-    return bool(way), replace(attack, smoothness=SMOOTHNESS[best])
+    comparisons = (codec_agnostic(payloads[:, -1]), codec_aware(compressor, aim.victim.layout, payloads))
+    scores = np.array([own.attempt(compare, tried).scores.reshape(times, -1).mean(1) for compare in comparisons])
+    aware, best = np.unravel_index(scores.argmax(), scores.shape)
+    return bool(aware), replace(attack, smoothness=SMOOTHNESS[best])
 
 
 def _payloads(victim: Victim, compressor: Compressor | None, images: Tensor, classes: Tensor, steps: int) -> Tensor:
@@ -140,7 +166,7 @@ def _payloads(victim: Victim, compressor: Compressor | None, images: Tensor, cla
 
 
 def _train(network: nn.Module, images: Images, first: int, steps: int) -> None:
-    """SGD on images from number `first` on, in their order."""
+    """Train with SGD on the images from number `first`, in their order."""
     optimizer = torch.optim.SGD(network.parameters(), RATE)
     for step in range(steps):
         batch = slice(first + step * BATCH, first + (step + 1) * BATCH)

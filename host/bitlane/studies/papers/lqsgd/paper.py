@@ -1,4 +1,4 @@
-"""LQ-SGD: what its claims are, and what measuring them takes."""
+"""LQ-SGD: its claims, and the requirements of their measurement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .sizes import FULL, QUICK
 
 
 def check_needs() -> None:
-    """Fetch or find the images, DataError where they cannot be had; BitlaneError without scikit-image."""
+    """Load or download the images; raise DataError if they are unavailable, BitlaneError without scikit-image."""
     require_extra("skimage.metrics", "SSIM", "'bitlane[privacy]'")
     for name in SETS:
         load_images(name)

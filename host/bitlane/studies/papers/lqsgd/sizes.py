@@ -1,4 +1,4 @@
-"""How much is measured of LQ-SGD's claims."""
+"""The sizes of the measurements of LQ-SGD."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from .. import claim
 
 @dataclass(frozen=True)
 class LQSGDSize(claim.StudySize):
-    """How much is measured.
+    """The size of the measurements. A seed determines the order of the images and the initial weights.
 
     Parameters
     ----------
-    seeds: each is an order of the images, and initial weights.
-    images, epochs: of MNIST for training, and how often the network sees them.
-    side, steps: of the square gradient that steps are timed on, and how many.
-    attacked: images behind whose gradients the attackers are. attack_steps: of an attack.
-    victim_steps: of the training of the network that is attacked.
+    images, epochs : int
+        Training images of MNIST, and passes over them.
+    side, steps : int
+        Side of the square gradient in the timing of steps, and number of steps.
+    attacked, attack_steps : int
+        Number of attacked images, and steps of an attack.
+    victim_steps : int
+        Training steps of the attacked network.
     """
 
     images: int

@@ -1,4 +1,4 @@
-"""Accuracy, bytes and computing time of four ways to average gradients (LQ-SGD, section V.B, tables I to III)."""
+"""Accuracy, bytes and computing time of four compressors (LQ-SGD, section V.B, tables I to III)."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from .sizes import LQSGDSize
 
 PAPER = {"SGD": 3325, "PowerSGD": 14, "TopK": 14, "LQ-SGD": 3}  # table I, bytes of an epoch on CIFAR-10, in MB
 COLOURS = {"SGD": "#000000", "PowerSGD": "#0072B2", "TopK": "#D55E00", "LQ-SGD": "#009E73"}
-RATE = 0.03  # falls linearly to 0
-POINTS = 0.3  # of accuracy that LQ-SGD may be below PowerSGD
-BYTES = 0.27  # of PowerSGD's bytes that LQ-SGD may send
-TIME = 1.25  # times PowerSGD's computing time; 1.10 to 1.20 in the paper
-PLACE = 1.2  # bytes of a place of TopK at about 1 %, beside the 4 of its value
-SMOOTH = 50  # steps that a loss is averaged over
+RATE = 0.03  # decreases linearly to 0
+POINTS = 0.3  # largest deficit of LQ-SGD in accuracy, in percentage points
+BYTES = 0.27  # largest ratio of LQ-SGD's bytes to those of PowerSGD
+TIME = 1.25  # largest ratio of LQ-SGD's computing time to that of PowerSGD; 1.10 to 1.20 in the paper
+INDEX_BYTES = 1.2  # bytes of an encoded index of TopK at a density of about 1 %; its value takes 4
+SMOOTH = 50  # steps over which a loss is averaged
 
 
 @dataclass(frozen=True)
 class TimedTraining:
-    """A training, and the processor seconds of all its ranks, an epoch."""
+    """A training, and the CPU seconds per epoch of all its ranks."""
 
     history: TrainingHistory
     seconds: float
@@ -38,28 +38,28 @@ class TimedTraining:
 TrainingsByName = Mapping[str, Sequence[TimedTraining]]
 
 
-def measure(size: LQSGDSize, say: Log) -> Claim:
-    """From the same initial weights and batches, once a seed; TopK with as many bytes as PowerSGD."""
+def measure(size: LQSGDSize, log: Log) -> Claim:
+    """Train with each compressor from the same initial weights and batches; TopK sends as many bytes as PowerSGD."""
     images = load_images("mnist")
     some = replace(images, pixels=images.pixels[: size.images], classes=images.classes[: size.images])
     found: dict[str, list[TimedTraining]] = {name: [] for name in PAPER}
     for seed in range(size.seeds):
         training = NetworkTraining(epochs=size.epochs, rate=RATE, seed=seed)
-        for name, make in _ways(training.ranks).items():
-            say(f"MNIST, {name}: seed {seed + 1} of {size.seeds}")
+        for name, make in _compressors(training.ranks).items():
+            log(f"MNIST, {name}: seed {seed + 1} of {size.seeds}")
             found[name].append(timed_training(training, make(found), some))
     return judge(found, training, len(some.pixels))
 
 
 def timed_training(training: NetworkTraining, compressor: Compressor | None, images: Images) -> TimedTraining:
-    """A training and what it took."""
-    begun = process_time()
+    """Train, and measure the CPU time."""
+    start = process_time()
     history = train(training, compressor, images)
-    return TimedTraining(history, (process_time() - begun) / training.epochs)
+    return TimedTraining(history, (process_time() - start) / training.epochs)
 
 
-def _ways(ranks: int) -> dict[str, Callable[[TrainingsByName], Compressor | None]]:
-    """Each from what was found before it."""
+def _compressors(ranks: int) -> dict[str, Callable[[TrainingsByName], Compressor | None]]:
+    """Return functions that make each compressor from the previous trainings."""
     return {
         "SGD": lambda _: None,
         "PowerSGD": lambda _: PowerSGD(rank=1),
@@ -69,15 +69,16 @@ def _ways(ranks: int) -> dict[str, Callable[[TrainingsByName], Compressor | None
 
 
 def density(volume: float, ranks: int) -> float:
-    """Of TopK, whose ranks gather all others' values, for a volume relative to ring all-reduce of float32.
+    """Return the density of TopK for a volume relative to ring all-reduce in float32.
 
-    A rank sends (ranks - 1) (4 + PLACE) bytes a value sent; in a ring 2 (ranks - 1) / ranks 4 bytes a value.
+    For each selected value a rank sends (ranks - 1) (4 + INDEX_BYTES) bytes. In ring all-reduce a rank sends
+    2 (ranks - 1) / ranks * 4 bytes for each value.
     """
-    return volume * 2 * 4 / (ranks * (4 + PLACE))
+    return volume * 2 * 4 / (ranks * (4 + INDEX_BYTES))
 
 
 def judge(found: TrainingsByName, training: NetworkTraining, images: int) -> Claim:
-    """What the trainings say."""
+    """Return the verdict on the trainings."""
     points = {name: [100 * each.history.accuracy for each in runs] for name, runs in found.items()}
     sent = {name: sum(each.history.bytes_sent for each in runs) for name, runs in found.items()}
     seconds = {name: [each.seconds for each in runs] for name, runs in found.items()}
@@ -97,37 +98,37 @@ def judge(found: TrainingsByName, training: NetworkTraining, images: int) -> Cla
         ]
         for name in found
     ]
-    heads = ["", "accuracy, %", "kB a rank and step", "times LQ-SGD's", "in table I", "seconds an epoch"]
+    headings = ["", "accuracy, %", "kB a rank and step", "times LQ-SGD's", "in table I", "seconds an epoch"]
     return Claim(
         name="tables",
         title="Accuracy, bytes and computing time",
-        paper="Tables I to III, rank 1: 92.9 % on CIFAR-10 where PowerSGD has 94.5 and TopK 88.2, 99.39 on MNIST where "
-        'they have 99.29 and 99.40; communication volume reduced "by over 75% relative to PowerSGD", by more than '
+        paper="Tables I to III, rank 1: 92.9 % on CIFAR-10 (PowerSGD 94.5, TopK 88.2) and 99.39 % on MNIST (PowerSGD "
+        '99.29, TopK 99.40); communication volume reduced "by over 75% relative to PowerSGD", by more than '
         "99.9 % relative to SGD; only a marginal increase in computing time (1.10 times PowerSGD's on CIFAR-10, "
         "1.20 on MNIST).",
         measured=f"MNIST, {images:,} training images, {training.epochs} epoch(s), {training.ranks} ranks of batch "
-        f"{training.batch}, momentum {training.momentum}, rate {RATE} falling linearly to 0; rank 1, 8 bits, alpha 10; "
-        f"mean and standard deviation of {len(found['SGD'])} seeds. Bytes are those that a rank gives to others, "
-        "counted where they leave it; without compression those of ring all-reduce. Seconds are of one processor "
-        "core, for all ranks, network included:\n\n" + markdown_table(heads, rows),
+        f"{training.batch}, momentum {training.momentum}, learning rate {RATE} decreasing linearly to 0; rank 1, "
+        f"8 bits, alpha 10; mean and standard deviation of {len(found['SGD'])} seeds. Bytes are counted at the "
+        "transport of a rank; without compression they are those of ring all-reduce. Seconds are CPU time of all "
+        "ranks, including the network:\n\n" + markdown_table(headings, rows),
         verdict=Verdict.HELD if all(held) else Verdict.PARTLY if any(held) else Verdict.FAILED,
-        reason=f"LQ-SGD ends {gap:+.2f} points from PowerSGD with {share:.3f} of its bytes and {slower:.2f} of its "
-        "computing time.",
+        reason=f"The accuracy of LQ-SGD differs by {gap:+.2f} points from that of PowerSGD, with {share:.3f} of its "
+        f"bytes and {slower:.2f} of its computing time.",
         differs=(
-            "A small network of two convolutions and two full layers on MNIST, a few epochs and 4 ranks of one "
-            "machine, where the paper has ResNet-18, 150 epochs, 5 machines and CIFAR-10 and CIFAR-100 too.",
-            "A quarter is the least that 8 bits can be of 32: the 3 of 14 MB in table I, 0.21, need more than the "
-            "paper's section IV.C gives, which says 32/b.",
-            "Parameters that are no matrices, such as biases, travel in float32 in PowerSGD, and as codes with error "
-            "feedback in LQ-SGD; the paper does not say how its do. Codes are decoded before they are averaged.",
-            "TopK's density is the one that makes its bytes PowerSGD's; it has error feedback.",
+            "We use a small network of two convolutions and two dense layers on MNIST, few epochs and 4 ranks on one "
+            "machine. The paper uses ResNet-18, 150 epochs, 5 machines, and also CIFAR-10 and CIFAR-100.",
+            "8 bits cannot be less than a quarter of 32. Table I has 3 of 14 MB (0.21), which is less than the ratio "
+            "b/32 of the paper's section IV.C.",
+            "Parameters that are not matrices, such as biases, are sent in float32 by PowerSGD, and as codes with "
+            "error feedback by LQ-SGD. The paper does not describe its treatment. Codes are decoded before averaging.",
+            "The density of TopK is chosen so that it sends as many bytes as PowerSGD; it uses error feedback.",
         ),
-        draw=lambda figure: _draw(figure, found),
+        plot=lambda figure: _plot(figure, found),
     )
 
 
-def _draw(figure: Any, found: TrainingsByName) -> None:
-    """Training loss of the first seed over steps; accuracy of each over bytes."""
+def _plot(figure: Any, found: TrainingsByName) -> None:
+    """Plot the training loss of the first seed over steps, and the accuracy of all seeds over bytes."""
     figure.set_size_inches(8.0, 3.4)
     left, right = figure.subplots(1, 2)
     for name, runs in found.items():

@@ -1,1 +1,1 @@
-"""MiCRO's claims, measured. A module a claim."""
+"""The claims of MiCRO, measured; one module for each claim."""

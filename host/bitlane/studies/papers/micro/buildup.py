@@ -1,4 +1,4 @@
-"""Gradient build-up: how many values are averaged where every rank chooses for itself (MiCRO, section IV)."""
+"""Gradient build-up: the number of averaged values if ranks select independently (MiCRO, section IV)."""
 
 from __future__ import annotations
 
@@ -22,57 +22,57 @@ RANKS = (1, 2, 4, 8)
 BATCH = 8
 CHOICES: Mapping[str, Compressor] = {"top-k": TopK(DENSITY), "MiCRO": MiCRO(DENSITY)}
 COLOURS = {"top-k": "#D55E00", "MiCRO": "#0072B2"}
-ABOUT_ONE = 0.01  # what a density may be off, over the one asked for, by rounding and by sums that are 0
+TOLERANCE = 0.01  # allowed relative deviation of the density, for rounding and for sums that are 0
 
-Found = Mapping[str, NDArray[np.float64]]  # density over the one asked for: float64 [seeds, numbers of ranks]
+Densities = Mapping[str, NDArray[np.float64]]  # relative to the requested one: float64 [seeds, numbers of ranks]
 
 
-def measure(size: MicroSize, say: Log) -> Claim:
-    """Top-k and MiCRO on the same training, with more and more ranks."""
+def measure(size: MicroSize, log: Log) -> Claim:
+    """Train with top-k and with MiCRO on increasing numbers of ranks."""
     found = {name: np.zeros((size.seeds, len(RANKS))) for name in CHOICES}
     for name, compressor in CHOICES.items():
-        for place, ranks in enumerate(RANKS):
-            say(f"build-up: {name}, {ranks} ranks")
+        for index, ranks in enumerate(RANKS):
+            log(f"build-up: {name}, {ranks} ranks")
             images = first_images(size.watched * ranks * BATCH)
             for seed in range(size.seeds):
                 _, densities = train_and_watch_density(
                     NetworkTraining(ranks=ranks, batch=BATCH, seed=seed), compressor, images
                 )
-                found[name][seed, place] = densities.mean() / DENSITY
+                found[name][seed, index] = densities.mean() / DENSITY
     return judge(found)
 
 
-def judge(found: Found) -> Claim:
-    """Held where MiCRO's density is the one asked for, and top-k's is more than that, and rises with the ranks."""
-    flat = np.abs(found["MiCRO"] - 1).max() <= ABOUT_ONE
+def judge(found: Densities) -> Claim:
+    """Return the verdict: held if MiCRO's density is as requested and that of top-k grows with the ranks."""
+    flat = np.abs(found["MiCRO"] - 1).max() <= TOLERANCE
     rises = (np.diff(found["top-k"].mean(axis=0)) > 0).all()
     verdict = Verdict.HELD if flat and rises else Verdict.PARTLY if flat or rises else Verdict.FAILED
     rows = [[name, *(spread(list(column), 3) for column in columns.T)] for name, columns in found.items()]
     most = found["top-k"].mean(axis=0)[-1]
     return Claim(
         name="buildup",
-        title="Exclusive parts, no build-up",
+        title="Exclusive parts avoid build-up",
         paper='Section IV: "exclusive gradient selection enables nonoverlapping selected gradients", so that "gradient '
         'build-up never occurs".',
-        measured=f"Values averaged in a step over those asked for ({DENSITY:.0%} of all), mean over the steps of a "
-        f"training, mean and deviation of {len(found['MiCRO'])} seeds:\n\n"
+        measured=f"Values averaged in a step relative to the requested number ({DENSITY:.0%} of all), mean over the "
+        f"steps of a training, mean and standard deviation of {len(found['MiCRO'])} seeds:\n\n"
         + markdown_table(["", *(f"{ranks} ranks" if ranks > 1 else "1 rank" for ranks in RANKS)], rows),
         verdict=verdict,
-        reason=f"With {RANKS[-1]} ranks top-k averages {most:.2f} times the values that it was asked for, MiCRO "
+        reason=f"With {RANKS[-1]} ranks top-k averages {most:.2f} times the requested values, MiCRO "
         f"{found['MiCRO'].mean(axis=0)[-1]:.2f} times.",
         differs=(
-            f"A small convolutional network on MNIST, batches of {BATCH} a rank, ranks as threads; the paper's are "
-            "larger networks on up to 32 GPUs.",
+            f"We train a small convolutional network on MNIST, with a batch of {BATCH} per rank and ranks as threads. "
+            "The paper trains larger networks on up to 32 GPUs.",
         ),
-        draw=lambda figure: _draw(figure, found),
+        plot=lambda figure: _plot(figure, found),
     )
 
 
-def _draw(figure: Any, found: Found) -> None:
+def _plot(figure: Any, found: Densities) -> None:
     figure.set_size_inches(5.5, 3.6)
     axes = figure.subplots()
     for name, densities in found.items():
         axes.errorbar(RANKS, densities.mean(axis=0), densities.std(axis=0), fmt="o-", color=COLOURS[name], label=name)
-    axes.set(xlabel="ranks", ylabel="values averaged / asked for", xticks=RANKS, ylim=(0, None))
+    axes.set(xlabel="ranks", ylabel="averaged / requested values", xticks=RANKS, ylim=(0, None))
     axes.grid(True, color="#E6E6E6", linewidth=0.7)
     axes.legend(frameon=False)

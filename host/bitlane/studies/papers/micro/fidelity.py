@@ -1,4 +1,4 @@
-"""Training with MiCRO beside top-k, DGC and no compression, at equal density (MiCRO, section IV)."""
+"""Training with MiCRO, top-k, DGC and no compression, at equal density (MiCRO, section IV)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .watch import first_images, train_and_watch_density
 
 RANKS, BATCH, RATE, MOMENTUM = 4, 32, 0.05, 0.9
 DENSITIES = (0.01, 0.001)
-POINTS = 0.01  # of accuracy, below no compression
-LAST = 20  # steps whose mean loss counts as the last
+POINTS = 0.01  # largest deficit in accuracy compared with no compression
+LAST = 20  # steps whose mean loss is the final loss
 COLOURS = ("#000000", "#D55E00", "#E69F00", "#0072B2", "#999999")
 
 
 @dataclass(frozen=True)
 class CompressorRuns:
-    """Trainings of one compressor, one a seed; densities: mean over steps, float64 [seeds]."""
+    """The trainings of one compressor, one for each seed; densities: mean over steps, float64 [seeds]."""
 
     name: str
     density: float
@@ -42,7 +42,7 @@ class CompressorRuns:
 
 
 def compressors(density: float) -> Mapping[str, Compressor]:
-    """What is compared at a density. DGC has the momentum itself."""
+    """Return the compressors that are compared at a density; DGC applies the momentum."""
     return {
         "top-k": TopK(density),
         "DGC": DGC(density, MOMENTUM),
@@ -51,22 +51,22 @@ def compressors(density: float) -> Mapping[str, Compressor]:
     }
 
 
-def measure(size: MicroSize, say: Log) -> Claim:
-    """The same network, images and batches for each; the rate is that which suits float32."""
+def measure(size: MicroSize, log: Log) -> Claim:
+    """Train with each compressor on the same images and batches, with the learning rate for float32."""
     images = first_images(size.images)
-    found = [_runs("none", 1.0, None, images, size, say)]
+    found = [_runs("none", 1.0, None, images, size, log)]
     for density in DENSITIES:
         for name, compressor in compressors(density).items():
-            found.append(_runs(name, density, compressor, images, size, say))
+            found.append(_runs(name, density, compressor, images, size, log))
     return judge(found)
 
 
 def _runs(
-    name: str, density: float, compressor: Compressor | None, images: Images, size: MicroSize, say: Log
+    name: str, density: float, compressor: Compressor | None, images: Images, size: MicroSize, log: Log
 ) -> CompressorRuns:
     histories, densities = [], []
     for seed in range(size.seeds):
-        say(f"fidelity: {name}, density {density:g}, seed {seed}")
+        log(f"fidelity: {name}, density {density:g}, seed {seed}")
         momentum = 0.0 if isinstance(compressor, DGC) else MOMENTUM
         training = NetworkTraining("convolutional", RANKS, BATCH, size.epochs, RATE, momentum, seed)
         if compressor is None:
@@ -80,32 +80,34 @@ def _runs(
 
 
 def judge(found: Sequence[CompressorRuns]) -> Claim:
-    """Held where MiCRO is within `POINTS` of no compression at every density."""
+    """Return the verdict: held if MiCRO is within `POINTS` of no compression at every density."""
     full = float(np.mean(found[0].accuracies))
     below = {runs.density: full - float(np.mean(runs.accuracies)) for runs in found if runs.name == "MiCRO"}
     held = [each <= POINTS for each in below.values()]
     verdict = Verdict.HELD if all(held) else Verdict.PARTLY if any(held) else Verdict.FAILED
-    said = "; ".join(f"density {density:g}: {100 * each:.2f} points" for density, each in below.items())
+    summary = "; ".join(f"density {density:g}: {100 * each:.2f} points" for density, each in below.items())
     return Claim(
         name="fidelity",
         title="Accuracy of training",
-        paper='Section IV: MiCRO "prevents loss of model fidelity", as every worker chooses in every step, by the '
-        "magnitude of what it holds.",
+        paper='Section IV: MiCRO "prevents loss of model fidelity", because every worker selects values in every step '
+        "by the magnitude of its accumulated gradient.",
         measured=f"{RANKS} ranks, batches of {BATCH}, {len(found[0].histories[0].losses)} steps of SGD, mean and "
-        f"deviation of {len(found[0].histories)} seeds. Density: of the averages, mean over steps; volume: bytes over "
-        f"those of ring all-reduce of float32; last loss: mean cross-entropy of the last {LAST} steps, in nats.\n\n"
+        f"standard deviation of {len(found[0].histories)} seeds. Density: that of the averages, mean over steps. "
+        "Volume: bytes relative to ring all-reduce in float32. Final loss: mean cross-entropy of the last "
+        f"{LAST} steps, in nats.\n\n"
         + markdown_table(
-            ["compressor", "asked for", "density", "volume", "last loss", "held-out accuracy"],
+            ["compressor", "requested", "density", "volume", "final loss", "held-out accuracy"],
             [_row(runs) for runs in found],
         ),
         verdict=verdict,
-        reason=f"Below no compression MiCRO ends by {said}.",
+        reason=f"Deficit of MiCRO in accuracy compared with no compression: {summary}.",
         differs=(
-            "A small convolutional network on MNIST, few steps, ranks as threads; the optimiser's momentum, or DGC's.",
-            "At equal density top-k and DGC average up to as many times the values as there are ranks, and the "
-            "published scaling whatever its threshold lets through: the densities are in the table.",
+            "We train a small convolutional network on MNIST with few steps and ranks as threads. The momentum is that "
+            "of the optimizer, or of DGC.",
+            "At the same requested density, n ranks average up to n times as many values with top-k and DGC. The "
+            "density of the published scaling depends on its threshold. The table has the actual densities.",
         ),
-        draw=lambda figure: _draw(figure, found),
+        plot=lambda figure: _plot(figure, found),
     )
 
 
@@ -120,8 +122,8 @@ def _row(runs: CompressorRuns) -> list[str]:
     ]
 
 
-def _draw(figure: Any, found: Sequence[CompressorRuns]) -> None:
-    """Loss over steps, a panel a density, mean of the seeds, each point a mean of several steps."""
+def _plot(figure: Any, found: Sequence[CompressorRuns]) -> None:
+    """Plot the loss over steps, with a panel for each density; points are means over seeds and several steps."""
     figure.set_size_inches(9.0, 3.6)
     for axes, density in zip(figure.subplots(1, len(DENSITIES), sharey=True), DENSITIES, strict=True):
         here = [found[0], *(runs for runs in found if runs.density == density)]

@@ -1,4 +1,4 @@
-"""MiCRO: what its claims are, and what measuring them takes."""
+"""MiCRO: its claims, and the requirements of their measurement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .sizes import FULL, QUICK
 
 
 def check_needs() -> None:
-    """Fetch or find the images; DataError where they cannot be had."""
+    """Load or download the images; raise DataError if they are unavailable."""
     load_dataset("mnist")
 
 

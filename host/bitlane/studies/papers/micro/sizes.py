@@ -1,4 +1,4 @@
-"""How much is measured of MiCRO's claims."""
+"""The sizes of the measurements of MiCRO."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from .. import claim
 
 @dataclass(frozen=True)
 class MicroSize(claim.StudySize):
-    """How much is measured.
+    """The size of the measurements. A seed determines the initial weights, the order of the images and the draws.
 
     Parameters
     ----------
-    seeds: each is initial weights, an order of the images, and draws.
-    values, steps: of made-up gradients.
-    images, epochs: of MNIST for training, and how often the network sees them.
-    watched: steps of training in which the places that are sent are counted.
+    values, steps : int
+        Values and steps of synthetic gradients.
+    images, epochs : int
+        Training images of MNIST, and passes over them.
+    watched : int
+        Training steps in which the sent indices are counted.
     """
 
     values: int

@@ -1,4 +1,4 @@
-"""What a step sends: in the authors' format, as their code counts it, and here."""
+"""The bytes of a step: as the authors' code reports them, in the authors' format, and in ours."""
 
 from __future__ import annotations
 
@@ -15,91 +15,91 @@ from .sizes import MicroSize
 DENSITIES = (0.001, 0.01, 0.1)
 RANKS = (2, 4, 8)
 STEPS = 5
-LARGER = 50  # times the values of other claims: fixed bytes are to weigh what they weigh in a network
-NEAR = 0.1  # between what is counted and what is sent
+LARGER = 50  # times the values of other claims, so that fixed bytes have the weight that they have in a network
+TOLERANCE = 0.1  # relative difference between reported and sent bytes
 
-Found = Mapping[tuple[float, int], DensityResult]  # of a density and a number of ranks
+Results = Mapping[tuple[float, int], DensityResult]  # by density and number of ranks
 
 
-def measure(size: MicroSize, say: Log) -> Claim:
-    """Normal gradients; the same selections in both formats."""
+def measure(size: MicroSize, log: Log) -> Claim:
+    """Count the bytes of both formats for the same selections from normal gradients."""
     found = {}
     for density in DENSITIES:
         for ranks in RANKS:
-            say(f"traffic: density {density:g}, {ranks} ranks")
+            log(f"traffic: density {density:g}, {ranks} ranks")
             gradients = SyntheticGradients("normal", 1.0, LARGER * size.values, seed=0)
             found[density, ranks] = run_density(MiCRO(density), gradients, ranks, STEPS)
     return judge(found)
 
 
-def judge(found: Found) -> Claim:
-    """Held where the bytes that the authors' code counts are about those that its format puts on the wire."""
-    near = [abs(outcome.authors / counted(outcome) - 1) <= NEAR for outcome in found.values()]
+def judge(found: Results) -> Claim:
+    """Return the verdict: held if the bytes that the authors' code reports are about those that its format sends."""
+    near = [abs(result.authors_bytes / reported_bytes(result) - 1) <= TOLERANCE for result in found.values()]
     verdict = Verdict.HELD if all(near) else Verdict.PARTLY if any(near) else Verdict.FAILED
-    ratios = [outcome.sent / outcome.authors for outcome in found.values()]
-    index = [outcome.index_bytes / outcome.entropy for outcome in found.values()]
+    ratios = [result.sent / result.authors_bytes for result in found.values()]
+    index = [result.index_bytes / result.entropy for result in found.values()]
     return Claim(
         name="traffic",
         title="Bytes of a step",
-        paper="The published code reports, of a step, the 64-bit places that a rank chose, padded to the most that any "
-        "rank chose, and the float32 values of all places.",
-        measured=f"{_values(found):,} values. KiB that a rank sends in a step, mean over ranks. Authors: their format, "
-        "places go to all, values by ring all-reduce, as it leaves a rank; counted: what their code reports of it. "
-        "Here: counted at the transport, Golomb-Rice codes of places to all, values to their owner and back, with all "
-        "lengths and tails. Index: bytes of the codes over the entropy of the places.\n\n"
+        paper="For each step the published code reports the 64-bit indices that a rank selected, padded to the "
+        "largest count of any rank, and the float32 values at all indices.",
+        measured=f"{_values(found):,} values. KiB that a rank sends in a step, mean over ranks. Reported: by the "
+        "authors' code. Authors: sent in the authors' format, with indices to all ranks and a ring all-reduce of "
+        "values. Ours: counted at the transport, with Golomb-Rice codes of indices to all ranks, values to their owner "
+        "and back, and all lengths and tails. Index: bytes of the codes relative to the entropy of the indices.\n\n"
         + markdown_table(
-            ["density", "ranks", "counted", "authors", "here", "here over authors", "index"],
-            [_row(name, outcome) for name, outcome in found.items()],
+            ["density", "ranks", "reported", "authors", "ours", "ours / authors", "index"],
+            [_row(name, result) for name, result in found.items()],
         ),
         verdict=verdict,
-        reason=f"The published code reports between {_least(found):.2f} and {_most(found):.2f} of what its format "
-        f"sends; here {min(ratios):.2f} to {max(ratios):.2f} of that goes out, places at {max(index):.3f} times their "
-        "entropy at most.",
-        differs=("Bytes by the formulas of the authors' collectives, not from their network.",),
-        draw=lambda figure: _draw(figure, found),
+        reason=f"The published code reports {_least(found):.2f} to {_most(found):.2f} of the bytes that its format "
+        f"sends. Our format sends {min(ratios):.2f} to {max(ratios):.2f} of them, with indices at {max(index):.3f} "
+        "times their entropy or less.",
+        differs=("The bytes of the authors' format follow from formulas of their collectives, not from a network.",),
+        plot=lambda figure: _plot(figure, found),
     )
 
 
-def counted(outcome: DensityResult) -> int:
-    """Bytes that the authors' code reports, of all ranks and steps."""
-    ranks = outcome.counts.shape[1]
-    return int(ranks * (8 * outcome.counts.max(axis=1) + 4 * outcome.counts.sum(axis=1)).sum())
+def reported_bytes(result: DensityResult) -> int:
+    """Return the bytes of all ranks and steps that the authors' code reports."""
+    ranks = result.counts.shape[1]
+    return int(ranks * (8 * result.counts.max(axis=1) + 4 * result.counts.sum(axis=1)).sum())
 
 
-def _values(found: Found) -> int:
-    (density, _), outcome = next(iter(found.items()))
-    return round(outcome.wanted / density)
+def _values(found: Results) -> int:
+    (density, _), result = next(iter(found.items()))
+    return round(result.wanted / density)
 
 
-def _least(found: Found) -> float:
-    return min(counted(outcome) / outcome.authors for outcome in found.values())
+def _least(found: Results) -> float:
+    return min(reported_bytes(result) / result.authors_bytes for result in found.values())
 
 
-def _most(found: Found) -> float:
-    return max(counted(outcome) / outcome.authors for outcome in found.values())
+def _most(found: Results) -> float:
+    return max(reported_bytes(result) / result.authors_bytes for result in found.values())
 
 
-def _row(name: tuple[float, int], outcome: DensityResult) -> list[str]:
+def _row(name: tuple[float, int], result: DensityResult) -> list[str]:
     density, ranks = name
-    each = len(outcome.counts) * ranks * 1024
-    sizes = [f"{size / each:.2f}" for size in (counted(outcome), outcome.authors, outcome.sent)]
-    index = outcome.index_bytes / outcome.entropy
-    return [f"{density:g}", str(ranks), *sizes, f"{outcome.sent / outcome.authors:.3f}", f"{index:.3f}"]
+    each = len(result.counts) * ranks * 1024
+    sizes = [f"{size / each:.2f}" for size in (reported_bytes(result), result.authors_bytes, result.sent)]
+    index = result.index_bytes / result.entropy
+    return [f"{density:g}", str(ranks), *sizes, f"{result.sent / result.authors_bytes:.3f}", f"{index:.3f}"]
 
 
-def _draw(figure: Any, found: Found) -> None:
-    """Bars over the numbers of ranks, at the density in the middle."""
+def _plot(figure: Any, found: Results) -> None:
+    """Plot bars over the numbers of ranks, at the second density."""
     figure.set_size_inches(5.5, 3.6)
     axes = figure.subplots()
-    outcomes = [found[DENSITIES[1], ranks] for ranks in RANKS]
+    results = [found[DENSITIES[1], ranks] for ranks in RANKS]
     bars = {
-        "authors, as counted": ([counted(each) for each in outcomes], "#999999"),
-        "authors, as sent": ([each.authors for each in outcomes], "#D55E00"),
-        "here, as sent": ([each.sent for each in outcomes], "#0072B2"),
+        "authors, as reported": ([reported_bytes(each) for each in results], "#999999"),
+        "authors, as sent": ([each.authors_bytes for each in results], "#D55E00"),
+        "ours, as sent": ([each.sent for each in results], "#0072B2"),
     }
-    for place, (label, (sizes, colour)) in enumerate(bars.items()):
-        each = [size / len(of.counts) / of.counts.shape[1] / 1024 for size, of in zip(sizes, outcomes, strict=True)]
-        axes.bar([x + 0.27 * (place - 1) for x in range(len(RANKS))], each, 0.25, color=colour, label=label)
-    axes.set(xlabel="ranks", ylabel="KiB of a rank and step", title=f"density {DENSITIES[1]:.0%}")
+    for index, (label, (sizes, colour)) in enumerate(bars.items()):
+        each = [size / len(of.counts) / of.counts.shape[1] / 1024 for size, of in zip(sizes, results, strict=True)]
+        axes.bar([x + 0.27 * (index - 1) for x in range(len(RANKS))], each, 0.25, color=colour, label=label)
+    axes.set(xlabel="ranks", ylabel="KiB per rank and step", title=f"density {DENSITIES[1]:.0%}")
     axes.set_xticks(range(len(RANKS)), [str(ranks) for ranks in RANKS])
     axes.legend(frameon=False, fontsize=8)

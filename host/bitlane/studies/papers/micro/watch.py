@@ -1,4 +1,4 @@
-"""Training on MNIST, and how many values were averaged in each of its steps."""
+"""Train on MNIST, and record the density of the averages in each step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bitlane.policies.protocol import BitPolicy
 
 
 def first_images(count: int) -> Images:
-    """The first `count` images of MNIST, and all that are held out."""
+    """Return the first `count` training images and all held-out images of MNIST."""
     images = load_images("mnist")
     return replace(images, pixels=images.pixels[:count], classes=images.classes[:count])
 
@@ -29,7 +29,7 @@ def first_images(count: int) -> Images:
 def train_and_watch_density(
     training: NetworkTraining, compressor: Compressor, images: Images
 ) -> tuple[TrainingHistory, NDArray[np.float64]]:
-    """A training, and float64 [steps]: the share of all values whose average was not 0."""
+    """Train; return the history, and the share of nonzero averages in each step, float64 [steps]."""
     watch = _WatchedCompressor(compressor, [])
     history = train(training, watch, images)
     return history, np.array(watch.densities)
@@ -37,7 +37,7 @@ def train_and_watch_density(
 
 @dataclass(frozen=True)
 class _WatchedCompressor:
-    """A compressor whose rank 0 notes the density of each step."""
+    """A compressor whose rank 0 records the density of each step."""
 
     compressor: Compressor
     densities: list[float]
@@ -72,5 +72,5 @@ class _WatchedReducer:
     def load_state_dict(self, state: SavedState) -> None:
         self.reducer.load_state_dict(state)
 
-    def reshard(self, states: Sequence[SavedState], kept: Tensor | None) -> None:
-        self.reducer.reshard(states, kept)
+    def reshard(self, states: Sequence[SavedState], residual: Tensor | None) -> None:
+        self.reducer.reshard(states, residual)

@@ -1,1 +1,1 @@
-"""MQGrad's claims, measured. A module a claim."""
+"""The claims of MQGrad, measured; one module for each claim."""

@@ -1,7 +1,7 @@
-"""How long a step takes with so many bits: computing and coding measured, sending by the model of a link.
+"""The duration of a step by bits: computing and coding are measured, sending follows from the cost model.
 
-Processor time of one thread stands for the time of computing and coding, so that other work on the machine does not
-count. The model of the link is the one by which averages choose their way; tests hold it against emulated links.
+Computing and coding are measured as CPU time of one thread, so that other work on the machine does not count. Tests
+compare the cost model with emulated links.
 """
 
 from __future__ import annotations
@@ -26,7 +26,17 @@ LINKS = ("100mbit", "1gbit")
 
 @dataclass(frozen=True)
 class StepTimes:
-    """Of a link: seconds of a step's computing, and of coding and sending by bits."""
+    """The times of a step on one link, in seconds.
+
+    Attributes
+    ----------
+    link : str
+        The link, as `parse_link` takes it.
+    compute : float
+        Computing time.
+    codec, sending : mapping of int to float
+        Times of coding and sending, by bits.
+    """
 
     link: str
     compute: float
@@ -34,12 +44,12 @@ class StepTimes:
     sending: Mapping[int, float]
 
     def seconds(self, bits: int) -> float:
-        """Of a whole step."""
+        """Return the duration of a step with a number of bits."""
         return self.compute + self.codec[bits] + self.sending[bits]
 
 
 def measure_step_times(name: str) -> list[StepTimes]:
-    """Of each of `LINKS`, with a network of this name for CIFAR-10."""
+    """Measure the times for each link of `LINKS`, with a network of `networks.NETWORKS` for CIFAR-10."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,4 +1,4 @@
-"""Time to a loss on slow links: MQGrad against bits that stay, and against Adaptive (MQGrad, section 4.2, figure 4)."""
+"""Time to a loss on slow links: MQGrad, fixed bits and Adaptive (MQGrad, section 4.2, figure 4)."""
 
 from __future__ import annotations
 
@@ -24,64 +24,64 @@ RIVALS: Sequence[tuple[str, BitPolicy]] = (
     *((f"{bits} bits", FixedBits(bits)) for bits in (2, 4, 8)),
     ("Adaptive", Adaptive()),
 )
-WINDOW = 20  # steps whose mean is the loss that is compared
-WITHIN = 1.05  # of the lowest loss with 8 bits: the target
+WINDOW = 20  # steps over which losses are averaged
+WITHIN = 1.05  # ratio of the target to the lowest loss with 8 bits
 RATE = 0.05
 
 
 @dataclass(frozen=True)
 class LinkRace:
-    """On a link: what each contender did, MQGrad the last, a history for each seed."""
+    """The trainings on one link: a history for each policy and seed, MQGrad last."""
 
     pace: StepTimes
     names: Sequence[str]
     histories: Sequence[Sequence[TrainingHistory]]
 
     def targets(self) -> list[float]:
-        """Of each seed."""
+        """Return the target loss of each seed."""
         return [WITHIN * float(smooth(history).min()) for history in self.histories[self.names.index("8 bits")]]
 
-    def times(self, place: int) -> list[float]:
-        """Seconds to the target, of each seed; infinite where it is not reached."""
+    def times(self, index: int) -> list[float]:
+        """Return the seconds to the target for each seed; infinite if it is not reached."""
         return [
             seconds_to(target, history, self.pace)
-            for target, history in zip(self.targets(), self.histories[place], strict=True)
+            for target, history in zip(self.targets(), self.histories[index], strict=True)
         ]
 
     def best(self) -> int:
-        """The rival with the least mean time."""
-        return min(range(len(self.names) - 1), key=lambda place: float(np.mean(self.times(place))))
+        """Return the index of the other policy with the shortest mean time."""
+        return min(range(len(self.names) - 1), key=lambda index: float(np.mean(self.times(index))))
 
     @property
     def ratio(self) -> float:
-        """MQGrad's mean time over the best rival's."""
+        """Mean time of MQGrad divided by that of the best other policy."""
         return float(np.mean(self.times(-1))) / float(np.mean(self.times(self.best())))
 
 
 def smooth(history: TrainingHistory) -> NDArray[np.float64]:
-    """Means over `WINDOW` steps, the first of which ends the first window."""
+    """Return moving means of the losses over `WINDOW` steps."""
     return np.convolve(history.losses, np.ones(WINDOW) / WINDOW, "valid")
 
 
-def clocked(history: TrainingHistory, pace: StepTimes) -> NDArray[np.float64]:
-    """float64 [steps]: seconds from the beginning to the end of each step."""
+def elapsed_seconds(history: TrainingHistory, pace: StepTimes) -> NDArray[np.float64]:
+    """Return the seconds from the start of the training to the end of each step, float64 [steps]."""
     return np.cumsum([pace.seconds(bits) for bits in history.bits.tolist()])
 
 
 def seconds_to(target: float, history: TrainingHistory, pace: StepTimes) -> float:
-    """Until the mean of a window is at most `target`; infinite where it never is."""
+    """Return the seconds until the moving mean is at most `target`; infinite if it never is."""
     reached = np.flatnonzero(smooth(history) <= target)
-    return float(clocked(history, pace)[reached[0] + WINDOW - 1]) if len(reached) else np.inf
+    return float(elapsed_seconds(history, pace)[reached[0] + WINDOW - 1]) if len(reached) else np.inf
 
 
-def measure(size: MQGradSize, say: Log) -> Claim:
-    """All contenders from the same weights, with the same images, on every link."""
+def measure(size: MQGradSize, log: Log) -> Claim:
+    """Train with all policies from the same weights, with the same images, on every link."""
     found = measure_step_times(size.network)
     images = _some(load_images("cifar10"), size.steps * RANKS * BATCH)
     seeds = range(size.seeds)
 
     def run(name: str, policy: BitPolicy, seed: int, pace: StepTimes) -> TrainingHistory:
-        say(f"race: {name}, seed {seed}")
+        log(f"race: {name}, seed {seed}")
         training = NetworkTraining(size.network, RANKS, BATCH, 1, RATE, seed=seed)
         return train(training, QSGD(policy, seed=seed), images, clock=pace.seconds)
 
@@ -98,10 +98,10 @@ def _some(images: Images, count: int) -> Images:
 
 
 def judge(races: Sequence[LinkRace], size: MQGradSize) -> Claim:
-    """What the times say."""
+    """Return the verdict on the times."""
     held = [race.ratio <= 1 for race in races]
     verdict = Verdict.HELD if all(held) else Verdict.PARTLY if any(held) else Verdict.FAILED
-    said = "; ".join(
+    summary = "; ".join(
         f"at {race.pace.link} MQGrad takes {race.ratio:.3g} times as long as the best other, {race.names[race.best()]}"
         for race in races
     )
@@ -112,24 +112,24 @@ def judge(races: Sequence[LinkRace], size: MQGradSize) -> Claim:
         "with 12 and 18 machines and 10 MB/s.",
         measured=_table(races, size),
         verdict=verdict,
-        reason=f"Of time to the target, {said}.",
+        reason=f"Time to the target: {summary}.",
         differs=(
-            f"{RANKS} ranks of {BATCH} images, and a network a third as wide. The learning rate falls from {RATE:g} to "
-            "0, with momentum 0.9; there is no penalty on weights.",
-            "Time is that of a clock: computing and coding as measured on one quiet thread, sending as the link's rate "
-            "and latency have it. Training computes what a cluster would, but takes other time.",
-            "Ranks average among themselves, without a server. All values are coded, in groups of 512, without bias.",
-            "MQGrad as decided where the paper is silent: the list is in `bitlane.policies.mqgrad`.",
+            f"We use {RANKS} ranks with {BATCH} images each, and a network a third as wide. The learning rate "
+            f"decreases from {RATE:g} to 0, with momentum 0.9 and without weight decay.",
+            "Times are computed: computing and coding are measured on one thread, and sending follows from the "
+            "bandwidth and latency of the link.",
+            "Ranks average without a server. All values are quantized without bias, in groups of 512.",
+            "`bitlane.policies.mqgrad` lists our decisions on points that the paper leaves open.",
         ),
-        draw=lambda figure: _draw(figure, races),
+        plot=lambda figure: _plot(figure, races),
     )
 
 
 def _table(races: Sequence[LinkRace], size: MQGradSize) -> str:
-    heads, rows = ["", *(f"{race.pace.link}: s" for race in races), "bits, mean", "last loss", "accuracy"], []
-    for place, name in enumerate(races[0].names):
-        times = [_seconds(race.times(place)) for race in races]
-        own = [history for race in races for history in race.histories[place]]
+    headings, rows = ["", *(f"{race.pace.link}: s" for race in races), "mean bits", "final loss", "accuracy"], []
+    for index, name in enumerate(races[0].names):
+        times = [_seconds(race.times(index)) for race in races]
+        own = [history for race in races for history in race.histories[index]]
         rows.append(
             [
                 name,
@@ -150,7 +150,7 @@ def _table(races: Sequence[LinkRace], size: MQGradSize) -> str:
     return (
         f"CIFAR-10, {size.network} network, {size.steps} steps, {size.seeds} seeds. Seconds until the mean loss of "
         f"{WINDOW} steps is within {WITHIN - 1:.0%} of the lowest with 8 bits. A step at {steps}.\n\n"
-        + markdown_table(heads, rows)
+        + markdown_table(headings, rows)
     )
 
 
@@ -159,13 +159,13 @@ def _seconds(times: Sequence[float]) -> str:
     return f"not reached by {missed} of {len(times)}" if missed else spread(times, 3)
 
 
-def _draw(figure: Any, races: Sequence[LinkRace]) -> None:
-    """A panel a link, the first seed: loss over time."""
+def _plot(figure: Any, races: Sequence[LinkRace]) -> None:
+    """Plot the loss over time of the first seed, with a panel for each link."""
     figure.set_size_inches(9.0, 3.4)
     for axes, race in zip(figure.subplots(1, len(races), sharey=True, squeeze=False)[0], races, strict=True):
         for name, histories in zip(race.names, race.histories, strict=True):
             history = histories[0]
-            seconds = clocked(history, race.pace)[WINDOW - 1 :]
+            seconds = elapsed_seconds(history, race.pace)[WINDOW - 1 :]
             axes.plot(seconds, smooth(history), label=name, linewidth=2 if name == "MQGrad" else 1)
         axes.axhline(race.targets()[0], color="black", linewidth=0.6, linestyle=":")
         axes.set_title(race.pace.link)

@@ -1,4 +1,4 @@
-"""How much is measured of MQGrad's claims."""
+"""The sizes of the measurements of MQGrad."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from ..claim import StudySize
 
 @dataclass(frozen=True)
 class MQGradSize(StudySize):
-    """Parameters: network: a name of `networks.NETWORKS`; steps: of each training."""
+    """The size of the measurements.
+
+    Parameters
+    ----------
+    network : str
+        A network of `networks.NETWORKS`.
+    steps : int
+        Steps of each training.
+    """
 
     network: str
     steps: int

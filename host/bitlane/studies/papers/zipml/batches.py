@@ -1,4 +1,4 @@
-"""Mini-batches of 16 and of 256 (ZipML, section 4.1, figure 6)."""
+"""Mini-batches of 16 and 256 samples (ZipML, section 4.1, figure 6)."""
 
 from __future__ import annotations
 
@@ -21,49 +21,49 @@ from .tasks import WIDTH, Task, comparisons, synthetic
 
 SMALL, LARGE = 16, 256
 FEW = (Precision(4), Precision(6))
-WITHIN = 1.1  # of the least-squares optimum: what "converged" means here
-RATE = 0.1  # near the largest at which full precision is there within an epoch of the small batch
+WITHIN = 1.1  # ratio to the least-squares optimum that counts as converged
+RATE = 0.1  # near the largest learning rate at which full precision converges in one epoch of the small batch
 
 
 @dataclass(frozen=True)
 class BatchComparison:
-    """Comparisons with one batch size, one a seed: float64, 32 bits, then `FEW`."""
+    """Comparisons with one batch size, one for each seed; results are float64, 32 bits, then `FEW`."""
 
     size: int
     found: Sequence[Comparison]
 
-    def epochs(self, place: int) -> list[float]:
-        """Of each seed: epochs to `WITHIN` times the optimum; infinite where it is not reached."""
-        return [each.results[place].epochs_to(WITHIN * (each.optimum or 0.0)) or np.inf for each in self.found]
+    def epochs(self, index: int) -> list[float]:
+        """Return the epochs to `WITHIN` times the optimum for each seed; infinite if it is not reached."""
+        return [each.results[index].epochs_to(WITHIN * (each.optimum or 0.0)) or np.inf for each in self.found]
 
-    def last(self, place: int) -> list[float]:
-        """Of each seed: the final loss over the optimum."""
-        return [each.results[place].loss / (each.optimum or np.nan) for each in self.found]
+    def final_losses(self, index: int) -> list[float]:
+        """Return the final loss of each seed relative to the optimum."""
+        return [each.results[index].loss / (each.optimum or np.nan) for each in self.found]
 
 
-def measure(size: ZipMLSize, say: Log) -> Claim:
-    """Both batch sizes on Synthetic 100, with one rate."""
+def measure(size: ZipMLSize, log: Log) -> Claim:
+    """Compare both batch sizes on Synthetic 100, with one learning rate."""
     task = synthetic(size.rows, size.epochs)
     batches = []
     with closing(open_device("emulator", AcceleratorConfig(WIDTH))) as device:
         for batch in (SMALL, LARGE):
             schedule = replace(task.schedule, batch_size=batch, learning_rate=RATE)
             named = Task(f"{task.name}, batch {batch}", task.data, schedule)
-            batches.append(BatchComparison(batch, comparisons(named, FEW, size.seeds, device, say)))
+            batches.append(BatchComparison(batch, comparisons(named, FEW, size.seeds, device, log)))
     return judge(*batches)
 
 
 def judge(small: BatchComparison, large: BatchComparison) -> Claim:
-    """What the comparisons say."""
+    """Return the verdict on the comparisons."""
     full = _mean(large.epochs(1)) > _mean(small.epochs(1))
-    sooner = {each.bits: _sooner(large, small, 2 + place) for place, each in enumerate(FEW)}
+    sooner = {each.bits: _sooner(large, small, 2 + index) for index, each in enumerate(FEW)}
     held = [full, *sooner.values()]
     verdict = Verdict.HELD if all(held) else Verdict.PARTLY if any(held) else Verdict.FAILED
     few = ", ".join(f"{'faster' if each else 'not faster'} at {bits} bits" for bits, each in sooner.items())
     reason = f"The large batch {'needs' if full else 'does not need'} more epochs at 32 bits; it converges {few}."
     return Claim(
         name="batches",
-        title="Mini-batches of 16 and of 256",
+        title="Mini-batches of 16 and 256",
         paper='Section 4.1: "if we use larger mini-batch size (256), we need more epochs than using smaller mini-batch '
         "size (16) to converge, but for the quantized version, actually the one with larger mini-batch size converges "
         'faster".',
@@ -71,19 +71,18 @@ def judge(small: BatchComparison, large: BatchComparison) -> Claim:
         verdict=verdict,
         reason=reason,
         differs=(
-            "The paper gives neither its bits nor its step sizes for the two batches. Here one rate, of "
-            "the mean gradient of a batch, serves both, so that the large batch takes a sixteenth of the "
-            "steps in an epoch.",
-            "Synthetic 100 is ours, as above.",
+            "The paper gives neither its bits nor its step sizes for the two batches. We use one learning rate for the "
+            "mean gradient of both batches, so that the large batch makes a sixteenth of the steps per epoch.",
+            "Synthetic 100 is our version, as above.",
         ),
-        draw=lambda figure: _draw(figure, (small, large)),
+        plot=lambda figure: _plot(figure, (small, large)),
     )
 
 
-def _sooner(one: BatchComparison, other: BatchComparison, place: int) -> bool:
-    """Whether one needs fewer epochs; where neither converges, whether it ends lower."""
-    mine, others = _mean(one.epochs(place)), _mean(other.epochs(place))
-    return mine < others or (mine == others and _mean(one.last(place)) < _mean(other.last(place)))
+def _sooner(one: BatchComparison, other: BatchComparison, index: int) -> bool:
+    """Return whether one needs fewer epochs, or has a lower final loss if neither converges."""
+    mine, others = _mean(one.epochs(index)), _mean(other.epochs(index))
+    return mine < others or (mine == others and _mean(one.final_losses(index)) < _mean(other.final_losses(index)))
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -92,32 +91,32 @@ def _mean(values: Sequence[float]) -> float:
 
 def _table(batches: Sequence[BatchComparison]) -> str:
     rows = []
-    for place, name in enumerate(["32 bits", *(f"double, {each.bits} bits" for each in FEW)], start=1):
+    for index, name in enumerate(["32 bits", *(f"double, {each.bits} bits" for each in FEW)], start=1):
         cells = [name]
         for batch in batches:
-            epochs = batch.epochs(place)
-            cells += [spread(epochs, 3) if np.isfinite(epochs).all() else "never", spread(batch.last(place))]
+            epochs = batch.epochs(index)
+            cells += [spread(epochs, 3) if np.isfinite(epochs).all() else "never", spread(batch.final_losses(index))]
         rows.append(cells)
-    heads = [""]
+    headings = [""]
     for batch in batches:
-        heads += [f"batch {batch.size}: epochs to {WITHIN - 1:.0%}", f"batch {batch.size}: last loss"]
+        headings += [f"batch {batch.size}: epochs to {WITHIN - 1:.0%}", f"batch {batch.size}: last loss"]
     comparison = batches[0].found[0]
     return (
         f"Synthetic 100, {comparison.rows:,} rows of {comparison.features} features, {comparison.schedule.epochs} "
         f"epochs, learning rate {comparison.schedule.learning_rate:g}; losses over the least-squares optimum, epochs "
         f"until at most {WITHIN - 1:.0%} above it, mean and standard deviation of {len(batches[0].found)} seeds:\n\n"
-        + markdown_table(heads, rows)
+        + markdown_table(headings, rows)
     )
 
 
-def _draw(figure: Any, batches: Sequence[BatchComparison]) -> None:
-    """A panel a precision."""
+def _plot(figure: Any, batches: Sequence[BatchComparison]) -> None:
+    """Plot the losses, with a panel for each precision."""
     figure.set_size_inches(9.0, 3.2)
-    for axes, place in zip(figure.subplots(1, 1 + len(FEW), sharey=True), range(1, 2 + len(FEW)), strict=True):
+    for axes, index in zip(figure.subplots(1, 1 + len(FEW), sharey=True), range(1, 2 + len(FEW)), strict=True):
         curves = []
         for batch, look in zip(batches, ("full", "double"), strict=True):
-            result, optimum = batch.found[0].results[place], batch.found[0].optimum or np.nan
+            result, optimum = batch.found[0].results[index], batch.found[0].optimum or np.nan
             curves.append(Curve(f"batch {batch.size}", look, 32, result.losses / optimum, None))
-        title = batches[0].found[0].results[place].label
+        title = batches[0].found[0].results[index].label
         loss_panel(axes, curves, over="epochs", title=title, ylabel="loss over the optimum", ceiling=10.0)
         axes.legend(frameon=False)

@@ -27,36 +27,36 @@ DRAWN = {("full", 32), *(("double", bits) for bits in BITS), ("nearest", 4), ("n
 
 @dataclass(frozen=True)
 class DatasetCase:
-    """A data set and its comparisons, one a seed: float64, full precision, then samplings by bits."""
+    """A data set and its comparisons, one for each seed; results are float64, full precision, samplings by bits."""
 
     task: Task
     found: Sequence[Comparison]
 
-    def ratios(self, place: int) -> list[float]:
-        """Of each seed: the final loss of the result at `place`, over that of 32 bits."""
-        return [comparison.relative(comparison.results[place]) for comparison in self.found]
+    def ratios(self, index: int) -> list[float]:
+        """Return the final loss of each seed relative to that of 32 bits."""
+        return [comparison.relative(comparison.results[index]) for comparison in self.found]
 
-    def epochs(self, place: int) -> list[float]:
-        """Of each seed: epochs to `SAME` times the final loss of 32 bits; infinite where it is never reached."""
+    def epochs(self, index: int) -> list[float]:
+        """Return the epochs to `SAME` times the final loss of 32 bits for each seed; infinite if it is not reached."""
         return [
-            comparison.results[place].epochs_to(SAME * comparison.results[1].loss) or np.inf
+            comparison.results[index].epochs_to(SAME * comparison.results[1].loss) or np.inf
             for comparison in self.found
         ]
 
-    def place(self, sampling: str, bits: int) -> int:
-        """Where the result of a sampling at so many bits is."""
+    def index_of(self, sampling: str, bits: int) -> int:
+        """Return the index of the result of a sampling and a number of bits."""
         results = self.found[0].results
         return next(i for i, each in enumerate(results) if (each.sampling, each.bits) == (sampling, bits))
 
     def holds(self) -> bool:
-        """Whether JUDGED bits of double sampling end with the loss of 32, in comparable time."""
-        place = self.place("double", JUDGED)
-        pace = float(np.mean(self.epochs(place))) / float(np.mean(self.epochs(1)))
-        return float(np.mean(self.ratios(place))) <= SAME and pace <= PACE
+        """Return whether double sampling with JUDGED bits reaches the final loss of 32 bits in comparable time."""
+        index = self.index_of("double", JUDGED)
+        pace = float(np.mean(self.epochs(index))) / float(np.mean(self.epochs(1)))
+        return float(np.mean(self.ratios(index))) <= SAME and pace <= PACE
 
 
-def measure(size: ZipMLSize, say: Log) -> Claim:
-    """The paper's sets that can be had, of at most 10,000 rows for a9a, at 4 to 8 bits of every sampling."""
+def measure(size: ZipMLSize, log: Log) -> Claim:
+    """Compare all samplings with 4 to 8 bits on the available data sets of the paper; a9a has at most 10,000 rows."""
     tasks = [
         synthetic(size.rows, size.epochs),
         real("cadata", size.rows, size.epochs),
@@ -66,11 +66,11 @@ def measure(size: ZipMLSize, say: Log) -> Claim:
     ]
     precisions = precisions_of(BITS, SAMPLINGS)
     with closing(open_device("emulator", AcceleratorConfig(WIDTH))) as device:
-        return judge([DatasetCase(task, comparisons(task, precisions, size.seeds, device, say)) for task in tasks])
+        return judge([DatasetCase(task, comparisons(task, precisions, size.seeds, device, log)) for task in tasks])
 
 
 def judge(cases: Sequence[DatasetCase]) -> Claim:
-    """What the comparisons say."""
+    """Return the verdict on the comparisons."""
     held = [case.task.name for case in cases if case.holds()]
     missed = [case.task.name for case in cases if not case.holds()]
     verdict = Verdict.HELD if not missed else Verdict.PARTLY if held else Verdict.FAILED
@@ -96,23 +96,25 @@ def judge(cases: Sequence[DatasetCase]) -> Claim:
             "Columns are scaled each by its own largest value, not rows by their norm; those of cod-rna are clipped to "
             "their 1st and 99th percentile.",
         ),
-        draw=lambda figure: _draw(figure, cases),
+        plot=lambda figure: _plot(figure, cases),
     )
 
 
 def _tables(cases: Sequence[DatasetCase]) -> str:
     schedule = cases[0].task.schedule
     marks = [(sampling, bits) for sampling in SAMPLINGS for bits in BITS]
-    losses = [[case.task.name, *(spread(case.ratios(case.place(*mark))) for mark in marks)] for case in cases]
-    places = [("full", 32), *(("double", bits) for bits in BITS)]
-    epochs = [[case.task.name, *(_epochs(case.epochs(case.place(*mark))) for mark in places)] for case in cases]
+    losses = [[case.task.name, *(spread(case.ratios(case.index_of(*mark))) for mark in marks)] for case in cases]
+    full_and_double = [("full", 32), *(("double", bits) for bits in BITS)]
+    epochs = [
+        [case.task.name, *(_epochs(case.epochs(case.index_of(*mark))) for mark in full_and_double)] for case in cases
+    ]
     return "\n\n".join(
         [
             f"Final loss on the training rows over that of 32 bits, after {schedule.epochs} epochs of batch "
             f"{schedule.batch_size}, mean and standard deviation of {len(cases[0].found)} seeds:",
             markdown_table(["", *(f"{sampling}, {bits} bits" for sampling, bits in marks)], losses),
             f"Epochs to within {SAME - 1:.0%} of the loss that 32 bits end with:",
-            markdown_table(["", *(f"{sampling}, {bits} bits" for sampling, bits in places)], epochs),
+            markdown_table(["", *(f"{sampling}, {bits} bits" for sampling, bits in full_and_double)], epochs),
         ]
     )
 
@@ -121,8 +123,8 @@ def _epochs(values: Sequence[float]) -> str:
     return spread(values, 3) if np.isfinite(values).all() else "never" if np.isinf(values).all() else "not in all seeds"
 
 
-def _draw(figure: Any, cases: Sequence[DatasetCase]) -> None:
-    """A panel a data set: loss over what 32 bits end with, of the first seed."""
+def _plot(figure: Any, cases: Sequence[DatasetCase]) -> None:
+    """Plot the loss of the first seed relative to the final loss of 32 bits, with a panel for each data set."""
     figure.set_size_inches(9.0, 6.0)
     grid = figure.subplots(2, 3).flat
     for axes, case in zip(grid, cases, strict=False):

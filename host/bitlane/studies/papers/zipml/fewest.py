@@ -35,23 +35,23 @@ METHODS: tuple[Method, ...] = (*(("uniform", bits) for bits in UNIFORM), *(("opt
 
 @dataclass(frozen=True)
 class LossCurves:
-    """A data set's losses after each epoch, over what 32 bits end with: float64 [seeds, epochs]. `full` is 32 bits."""
+    """Losses of a data set by epoch, relative to the final loss of 32 bits (`full`): float64 [seeds, epochs]."""
 
     task: Task
     full: Floats
     few: Mapping[Method, Floats]
 
     def rise(self, method: Method) -> float:
-        """The most that a loss is over an earlier one, of all seeds: 1 where none rises."""
+        """Return the largest ratio of a loss to an earlier one over all seeds; 1 if no loss increases."""
         losses = self.few[method]
         return float(np.max(losses / np.minimum.accumulate(losses, axis=1)))
 
     def smooth(self, method: Method) -> bool:
-        """Whether in every seed no loss is above `RISE` times an earlier one, nor the last above `SAME`."""
+        """Return whether, in all seeds, no loss exceeds `RISE` times an earlier one, and the last is at most `SAME`."""
         return self.rise(method) <= RISE and bool((self.few[method][:, -1] <= SAME).all())
 
     def fewest(self, levels: str) -> int | None:
-        """The fewest bits from which on all are smooth; None where not even the most are."""
+        """Return the fewest bits from which all curves are smooth; None if there are none."""
         enough = None
         for bits in sorted((bits for kind, bits in self.few if kind == levels), reverse=True):
             if not self.smooth((levels, bits)):
@@ -61,24 +61,24 @@ class LossCurves:
 
     @property
     def saved(self) -> float:
-        """How many times the bits of optimal levels uniform ones need; 0 where optimal ones are never smooth."""
+        """Ratio of the bits of uniform to those of optimal levels; 0 if optimal levels are never smooth."""
         uniform, optimal = self.fewest("uniform") or np.inf, self.fewest("optimal")
         return uniform / optimal if optimal else 0.0
 
 
-def measure(size: ZipMLSize, say: Log) -> Claim:
-    """The paper's kinds of sets, on the emulator: tables of levels need another device than digits do."""
+def measure(size: ZipMLSize, log: Log) -> Claim:
+    """Train on data sets like those of the paper, on emulators with digit lanes and with table lanes."""
     tasks = [*(real(name, size.rows, size.epochs) for name in NAMES), synthetic(size.rows, size.epochs)]
     steady = [replace(task, schedule=replace(task.schedule, decay=1.0)) for task in tasks]
-    return judge([curves(task, size.seeds, say) for task in steady])
+    return judge([curves(task, size.seeds, log) for task in steady])
 
 
-def curves(task: Task, seeds: int, say: Log) -> LossCurves:
-    """All trainings of a set: a seed is an order of the rows, and draws."""
+def curves(task: Task, seeds: int, log: Log) -> LossCurves:
+    """Run all trainings of a data set; a seed determines row order and draws."""
     full = np.empty((seeds, task.schedule.epochs))
     few = {method: np.empty_like(full) for method in METHODS}
     for seed in range(seeds):
-        say(f"{task.name}, uniform and optimal levels: seed {seed + 1} of {seeds}")
+        log(f"{task.name}, uniform and optimal levels: seed {seed + 1} of {seeds}")
         full[seed] = _losses(task, FULL, "uniform", seed)
         for levels, bits in METHODS:
             few[levels, bits][seed] = _losses(task, choose_precision(bits, "double", levels), levels, seed)
@@ -87,7 +87,7 @@ def curves(task: Task, seeds: int, say: Log) -> LossCurves:
 
 
 def _losses(task: Task, precision: Precision, levels: str, seed: int) -> Floats:
-    """Of the models after each epoch, on the unquantized rows: float64 [epochs]."""
+    """Return the losses of the models after each epoch on the unquantized rows, float64 [epochs]."""
     order = np.random.default_rng(seed).permutation(len(task.data.y))
     data = ComparisonData(task.data.X[order], task.data.y[order])
     device = open_device("emulator", AcceleratorConfig(WIDTH, level_slots=precision.level_slots))
@@ -99,7 +99,7 @@ def _losses(task: Task, precision: Precision, levels: str, seed: int) -> Floats:
 
 
 def judge(found: Sequence[LossCurves]) -> Claim:
-    """What the curves say."""
+    """Return the verdict on the curves."""
     best = max(found, key=lambda each: each.saved)
     held = best.saved >= SAVED and all(each.saved >= 1 for each in found)
     verdict = Verdict.HELD if held else Verdict.PARTLY if best.saved > 1 else Verdict.FAILED
@@ -107,7 +107,7 @@ def judge(found: Sequence[LossCurves]) -> Claim:
     rows = [[each.task.name, *(spread(each.few[method][:, -1].tolist()) for method in METHODS)] for each in found]
     rises = [[each.task.name, *(f"{100 * (each.rise(method) - 1):.1f}" for method in METHODS)] for each in found]
     lower = [each.rise(("optimal", few)) < each.rise(("uniform", few)) for each in found for few in OPTIMAL]
-    heads = ["", *(f"{levels}, {each} bits" for levels, each in METHODS)]
+    headings = ["", *(f"{levels}, {each} bits" for levels, each in METHODS)]
     bits = [[each.task.name, *(_bits(each, levels) for levels in ("uniform", "optimal"))] for each in found]
     fewer = "; ".join(f"{row[0]}: {row[1]} uniform, {row[2]} optimal" for row in bits)
     return Claim(
@@ -118,9 +118,9 @@ def judge(found: Sequence[LossCurves]) -> Claim:
         'always converges faster"; a set with more features needs more bits.',
         measured=f"Final loss over that of 32 bits, {schedule.epochs} epochs of batch {schedule.batch_size}, mean and "
         f"standard deviation of {len(found[0].full)} seeds:\n\n"
-        + markdown_table(heads, rows)
+        + markdown_table(headings, rows)
         + "\n\nThe most that an epoch's loss is above an earlier one, in % of it, of all seeds:\n\n"
-        + markdown_table(heads, rises)
+        + markdown_table(headings, rises)
         + f"\n\nFewest bits that are smooth: in no seed does an epoch end more than {RISE - 1:.0%} above an earlier "
         f"one, nor the last more than {SAME - 1:.0%} above 32 bits:\n\n"
         + markdown_table(["", "uniform", "optimal"], bits),
@@ -134,7 +134,7 @@ def judge(found: Sequence[LossCurves]) -> Claim:
             "The rate stays what it is, so that what the draws add to the gradient's variance is seen; the paper "
             "divides it by the epoch's number.",
         ),
-        draw=lambda figure: _draw(figure, found),
+        plot=lambda figure: _plot(figure, found),
     )
 
 
@@ -143,8 +143,8 @@ def _bits(found: LossCurves, levels: str) -> str:
     return str(found.fewest(levels) or f"more than {most}")
 
 
-def _draw(figure: Any, found: Sequence[LossCurves]) -> None:
-    """A panel a data set: loss over what 32 bits end with, of the first seed."""
+def _plot(figure: Any, found: Sequence[LossCurves]) -> None:
+    """Plot the loss of the first seed relative to the final loss of 32 bits, with a panel for each data set."""
     figure.set_size_inches(9.0, 6.0)
     for axes, each in zip(figure.subplots(2, 2).flat, found, strict=False):
         epochs = np.arange(1, each.full.shape[1] + 1)

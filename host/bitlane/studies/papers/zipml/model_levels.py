@@ -1,4 +1,4 @@
-"""Five levels for the weights of a network, and the weights on them (ZipML, section 3.3)."""
+"""Five levels for the weights of a network, and rounding to them (ZipML, section 3.3)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,14 @@ Weights = NDArray[np.floating[Any]]
 
 
 def weight_levels(weights: Weights, choice: str) -> Floats:
-    """float64 [5], ascending, from the least weight to the largest: equally spaced, or of least variance.
+    """Return five ascending levels, float64 [5], from the smallest to the largest weight.
 
-    `choice` is "uniform" (XNOR5) or "optimal" (Optimal5). Equal weights have five equal levels.
+    Parameters
+    ----------
+    weights : ndarray
+        The weights. Equal weights have five equal levels.
+    choice : {"uniform", "optimal"}
+        Evenly spaced levels (XNOR5), or levels of least variance (Optimal5).
     """
     if choice == "uniform":
         return np.linspace(float(weights.min()), float(weights.max()), LEVELS)
@@ -28,7 +33,7 @@ def weight_levels(weights: Weights, choice: str) -> Floats:
 
 
 def on_levels(weights: Weights, choice: str) -> NDArray[np.float32]:
-    """Each weight's nearest level, of the weights' shape; the upper one half way between two. "full": as they are."""
+    """Round each weight to its nearest level, ties up; "full" returns the weights unchanged."""
     if choice == "full":
         return np.asarray(weights, np.float32)
     levels = weight_levels(weights, choice)

@@ -18,7 +18,7 @@ from .sizes import ZipMLSize
 
 NAMES = {"full": "full precision", "uniform": "five uniform (XNOR5)", "optimal": "five optimal (Optimal5)"}
 COLOURS = {"full": "#000000", "uniform": "#D55E00", "optimal": "#0072B2"}
-CHANNELS = 16  # of the first layers; Caffe has 32
+CHANNELS = 16  # of the first layers; 32 in Caffe
 SHAPES = (
     (CHANNELS, 3, 5, 5),
     (CHANNELS, CHANNELS, 5, 5),
@@ -34,9 +34,14 @@ POINTS = 5.0  # of accuracy, the paper's
 
 @dataclass(frozen=True)
 class NetworkResult:
-    """One training.
+    """The result of one training.
 
-    losses: float64 [epochs], mean cross-entropy while the epoch ran, in nats. accuracy: of the held-out images.
+    Attributes
+    ----------
+    losses : float64 [epochs]
+        Mean cross-entropy during each epoch, in nats.
+    accuracy : float
+        Share of correctly classified held-out images.
     """
 
     losses: NDArray[np.float64]
@@ -44,14 +49,14 @@ class NetworkResult:
 
 
 def torch_or_error() -> Any:
-    """The library, with one thread; BitlaneError that names the extra where it is missing."""
+    """Return torch, set to one thread; raise BitlaneError if it is missing."""
     torch = require_extra("torch", "training a network", "'bitlane[torch]'")
     torch.set_num_threads(1)
     return torch
 
 
-def measure(size: ZipMLSize, say: Log) -> Claim:
-    """Full precision, uniform and optimal levels from the same initial weights and batches, once a seed."""
+def measure(size: ZipMLSize, log: Log) -> Claim:
+    """Train with full precision, uniform and optimal levels from the same initial weights and batches."""
     images, labels = load_cifar10()
     found: dict[str, list[NetworkResult]] = {choice: [] for choice in CHOICES}
     for seed in range(size.seeds):
@@ -59,7 +64,7 @@ def measure(size: ZipMLSize, say: Log) -> Claim:
         parts = order[HELD_OUT : HELD_OUT + size.images], order[:HELD_OUT]
         seen, held_out = ((images[part], labels[part]) for part in parts)
         for choice in CHOICES:
-            say(f"CIFAR-10: {NAMES[choice]}, seed {seed + 1} of {size.seeds}")
+            log(f"CIFAR-10: {NAMES[choice]}, seed {seed + 1} of {size.seeds}")
             found[choice].append(train_network(seen, held_out, choice, size.image_epochs, seed))
     return judge(found, size.images)
 
@@ -68,10 +73,10 @@ LabelledImages = tuple[NDArray[np.uint8], NDArray[np.uint8]]  # [n, 3, 32, 32], 
 
 
 def train_network(seen: LabelledImages, held_out: LabelledImages, choice: str, epochs: int, seed: int) -> NetworkResult:
-    """Trains on `seen`, weights on the levels of `choice` in forward and backward pass; master weights are float32.
+    """Train with weights rounded to the levels of `choice` in forward and backward pass; master weights are float32.
 
-    Of each layer the levels are found anew for every batch, and the gradient passes the rounding unchanged (straight
-    through), as in XNOR-Net. Biases have full precision. `held_out` is classified with weights on levels too.
+    The levels of each layer are computed again for every batch, and the gradient passes the rounding unchanged
+    (straight-through), as in XNOR-Net. Biases have full precision. Held-out images are classified with rounded weights.
     """
     torch = torch_or_error()
     rng = np.random.default_rng(seed)
@@ -110,13 +115,13 @@ def train_network(seen: LabelledImages, held_out: LabelledImages, choice: str, e
 
 
 def _rounded(torch: Any, weights: Any, choice: str) -> Any:
-    """Weights on their levels, whose gradient is that of the weights."""
+    """Return the weights rounded to their levels, with a straight-through gradient."""
     rounded = torch.from_numpy(on_levels(weights.detach().numpy(), choice))
     return weights + (rounded - weights).detach()
 
 
 def _network(torch: Any, pixels: Any, weights: Sequence[Any], biases: Sequence[Any]) -> Any:
-    """Three convolutions of 5 x 5, pooled by 3 with stride 2, and two dense layers, as Caffe's CIFAR-10 quick."""
+    """Compute the network of Caffe's CIFAR-10 quick: three 5 x 5 convolutions with pooling, and two dense layers."""
     f = torch.nn.functional
     pool = {"kernel_size": 3, "stride": 2, "ceil_mode": True}
     x = f.relu(f.max_pool2d(f.conv2d(pixels, weights[0], biases[0], padding=2), **pool))
@@ -126,7 +131,7 @@ def _network(torch: Any, pixels: Any, weights: Sequence[Any], biases: Sequence[A
 
 
 def judge(found: Mapping[str, Sequence[NetworkResult]], images: int) -> Claim:
-    """What the trainings say."""
+    """Return the verdict on the trainings."""
     loss = {choice: float(np.mean([each.losses[-1] for each in found[choice]])) for choice in CHOICES}
     accuracy = {choice: 100 * float(np.mean([each.accuracy for each in found[choice]])) for choice in CHOICES}
     points = accuracy["optimal"] - accuracy["uniform"]
@@ -165,21 +170,21 @@ def judge(found: Mapping[str, Sequence[NetworkResult]], images: int) -> Claim:
             "layer's least weight to its largest. Weights go to the nearest level, as XNOR-Net's do, though "
             "optimal levels are those that stochastic rounding would want.",
         ),
-        draw=lambda figure: _draw(figure, found),
+        plot=lambda figure: _plot(figure, found),
     )
 
 
-def _draw(figure: Any, found: Mapping[str, Sequence[NetworkResult]]) -> None:
-    """Training loss of each seed over epochs, and held-out accuracy."""
+def _plot(figure: Any, found: Mapping[str, Sequence[NetworkResult]]) -> None:
+    """Plot the training loss of each seed over epochs, and the held-out accuracy."""
     figure.set_size_inches(8.0, 3.4)
     left, right = figure.subplots(1, 2)
-    for place, choice in enumerate(CHOICES):
+    for index, choice in enumerate(CHOICES):
         for number, each in enumerate(found[choice]):
             label = NAMES[choice] if number == 0 else None
             left.plot(
                 np.arange(1, len(each.losses) + 1), each.losses, "o-", markersize=3, color=COLOURS[choice], label=label
             )
-            right.plot(place, 100 * each.accuracy, "o", color=COLOURS[choice])
+            right.plot(index, 100 * each.accuracy, "o", color=COLOURS[choice])
     epochs = range(1, len(found["full"][0].losses) + 1)
     left.set(xlabel="epoch", ylabel="training loss (nats)", xticks=epochs)
     left.legend(frameon=False, fontsize=8)

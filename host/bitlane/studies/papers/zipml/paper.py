@@ -1,4 +1,4 @@
-"""ZipML: what its claims are, and what measuring them takes."""
+"""ZipML: its claims, and the requirements of their measurement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .tasks import REAL
 
 
 def check_needs() -> None:
-    """Fetch or find every data set; DataError where one cannot be had."""
+    """Load or download every data set; raise DataError if one is unavailable."""
     for name in REAL:
         load_dataset(name)
     load_cifar10()

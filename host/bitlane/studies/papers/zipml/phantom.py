@@ -1,4 +1,4 @@
-"""A head to be scanned, and the parallel rays that scan it."""
+"""The Shepp-Logan phantom, and the parallel rays of a scan."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from bitlane.quantization.scaling import Floats
 
-# Density added, half axes, centre, and angle in degrees; the image is [-1, 1] x [-1, 1]. The head of Shepp and Logan
+# Added density, half axes, centre, and angle in degrees, in the image [-1, 1] x [-1, 1]. The phantom of Shepp and Logan
 # (1974) with the contrasts of Toft (1996).
 ELLIPSES = (
     (1.0, 0.69, 0.92, 0.0, 0.0, 0.0),
@@ -22,8 +22,8 @@ ELLIPSES = (
 )
 
 
-def head(pixels: int) -> Floats:
-    """The densities at the middles of the pixels: float64 [pixels, pixels], the first row on top."""
+def shepp_logan(pixels: int) -> Floats:
+    """Return the densities at the pixel centres, float64 [pixels, pixels], top row first."""
     middles = (2 * np.arange(pixels) + 1) / pixels - 1
     x, y = np.meshgrid(middles, -middles)
     image = np.zeros((pixels, pixels))
@@ -35,11 +35,11 @@ def head(pixels: int) -> Floats:
 
 
 def rays(pixels: int, angles: int) -> Floats:
-    """The lengths of parallel rays in each pixel, in pixels: float64 [rows, pixels**2], a row a ray that meets any.
+    """Return the lengths of parallel rays in each pixel, in pixels: float64 [rays, pixels**2].
 
-    Of each of `angles` directions over half a turn there are `pixels` rays, a pixel apart. The length in a unit square
-    depends on the ray's distance from its middle alone: it is 1 / max(|cos|, |sin|) near the middle and falls linearly
-    to 0 at (|cos| + |sin|) / 2.
+    Each of `angles` directions over half a turn has `pixels` rays with a distance of one pixel. Rays outside the image
+    are omitted. The length in a unit square depends only on the distance of the ray from its centre: it is
+    1 / max(|cos|, |sin|) near the centre, and decreases linearly to 0 at (|cos| + |sin|) / 2.
     """
     middles = np.arange(pixels) - (pixels - 1) / 2
     x, y = (each.ravel() for each in np.meshgrid(middles, -middles))

@@ -1,4 +1,4 @@
-"""How much is measured of ZipML's claims."""
+"""The sizes of the measurements of ZipML."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from .. import claim
 
 @dataclass(frozen=True)
 class ZipMLSize(claim.StudySize):
-    """How much is measured.
+    """The size of the measurements. A seed determines the order of the rows, draws, noise and initial weights.
 
     Parameters
     ----------
-    seeds: each is an order of the rows, draws, noise and initial weights.
-    rows: most rows of a data set.
-    epochs: of linear models.
-    images, image_epochs: of CIFAR-10 for training, and how often the network sees them.
-    pixels, scan_epochs: of a side of the reconstructed image, and passes over its rays.
+    rows : int
+        Largest number of rows of a data set.
+    epochs : int
+        Epochs of linear models.
+    images, image_epochs : int
+        Training images of CIFAR-10, and passes over them.
+    pixels, scan_epochs : int
+        Side of the reconstructed image in pixels, and passes over its rays.
     """
 
     rows: int

@@ -1,4 +1,4 @@
-"""Cycles to the loss of 32 bits (ZipML, section 4.1, figure 5)."""
+"""Cycles to reach the loss of 32 bits (ZipML, section 4.1, figure 5)."""
 
 from __future__ import annotations
 
@@ -27,45 +27,47 @@ CLAIMED = 6.0  # times; the paper has 6 to 7 in the text, 6.5 in the abstract
 
 @dataclass(frozen=True)
 class CycleRace:
-    """A task and its comparisons, one a seed: float64, 32 bits, then `FEW`, all with cycles."""
+    """A task and its comparisons with cycles, one for each seed; results are float64, 32 bits, then `FEW`."""
 
     task: Task
     found: Sequence[Comparison]
 
-    def times(self, place: int) -> list[float]:
-        """Of each seed: cycles to `WITHIN` times the final loss of 32 bits at 32 bits, over those here; 0 for never."""
+    def speedups(self, index: int) -> list[float]:
+        """Return the speed-up over 32 bits for each seed: the ratio of cycles to `WITHIN` times the final loss of 32
+        bits; 0 if it is not reached.
+        """
         ratios = []
         for comparison in self.found:
             goal = WITHIN * comparison.results[1].loss
-            longest, mine = comparison.results[1].cycles_to(goal), comparison.results[place].cycles_to(goal)
+            longest, mine = comparison.results[1].cycles_to(goal), comparison.results[index].cycles_to(goal)
             ratios.append(longest / mine if longest and mine else 0.0)
         return ratios
 
     def best(self) -> float:
-        """The mean over seeds at the precision that is quickest."""
-        return max(float(np.mean(self.times(2 + place))) for place in range(len(FEW)))
+        """Return the largest mean speed-up of any precision."""
+        return max(float(np.mean(self.speedups(2 + index))) for index in range(len(FEW)))
 
 
-def measure(size: ZipMLSize, say: Log) -> Claim:
-    """Synthetic 100 with little and with much noise, on one 64-bit port.
+def measure(size: ZipMLSize, log: Log) -> Claim:
+    """Compare precisions on Synthetic 100 with little and with much noise, on one 64-bit port.
 
-    The emulator trains, whose cycles are predicted; an epoch of each precision runs on the RTL, where it can be built.
+    The emulator trains and predicts cycles. If the RTL can be built, one epoch of each precision runs on it as a check.
     """
     emulator = open_device("emulator")
     try:
         tasks = [synthetic(size.rows, min(size.epochs, EPOCHS), noise) for noise in NOISES]
-        races = [CycleRace(task, comparisons(task, FEW, size.seeds, emulator, say)) for task in tasks]
-        return judge(races, _on_rtl(tasks[0], emulator, say))
+        races = [CycleRace(task, comparisons(task, FEW, size.seeds, emulator, log)) for task in tasks]
+        return judge(races, _on_rtl(tasks[0], emulator, log))
     finally:
         emulator.close()
 
 
-def _on_rtl(task: Task, emulator: Device, say: Log) -> bool:
-    """Whether an epoch at every precision ran on the RTL; False where that cannot be built."""
+def _on_rtl(task: Task, emulator: Device, log: Log) -> bool:
+    """Run one epoch of each precision on the RTL; return False if it cannot be built."""
     try:
         rtl = open_device("rtl")
     except DeviceError as error:
-        say(f"no RTL, its cycles are predicted: {error}")
+        log(f"cannot build the RTL, so cycles are only predicted: {error}")
         return False
     try:
         check_on_rtl(task, FEW, rtl, emulator)
@@ -75,62 +77,68 @@ def _on_rtl(task: Task, emulator: Device, say: Log) -> bool:
 
 
 def check_on_rtl(task: Task, precisions: Sequence[Precision], rtl: Device, emulator: Device) -> list[int]:
-    """Cycles of one epoch at 32 bits and at `precisions`, start-up and storing included.
+    """Run one epoch at 32 bits and at each precision on the RTL; return the cycles, including start-up and storing.
 
-    DeviceError where the RTL's cycles or weights are not the emulator's.
+    Raises
+    ------
+    DeviceError
+        If cycles or weights of the RTL differ from the emulator.
     """
     schedule, cycles = replace(task.schedule, epochs=1), []
     for precision in (FULL, *precisions):
         first, second = (train_as(task.data, precision, schedule, device) for device in (rtl, emulator))
         if first.cycles != second.cycles or not np.array_equal(first.coef, second.coef):
-            raise DeviceError(f"{task.name}, {precision}: the RTL took {first.cycles} cycles, not {second.cycles}")
+            raise DeviceError(
+                f"{task.name}, {precision}: cycles or weights of the RTL ({first.cycles} cycles) differ from the "
+                f"emulator ({second.cycles} cycles)"
+            )
         cycles.append(first.cycles)
     return cycles
 
 
 def judge(races: Sequence[CycleRace], on_rtl: bool) -> Claim:
-    """What the cycles say; `on_rtl`: whether some ran on the RTL."""
+    """Return the verdict on the cycles; `on_rtl` says whether the RTL checked them."""
     best = [race.best() for race in races]
     held = [times >= CLAIMED for times in best]
     verdict = Verdict.HELD if all(held) else Verdict.PARTLY if any(held) else Verdict.FAILED
-    said = "; ".join(f"{race.task.name}: {times:.2f} times" for race, times in zip(races, best, strict=True))
+    summary = "; ".join(f"{race.task.name}: {times:.2f} times" for race, times in zip(races, best, strict=True))
     where = (
-        "predicted, and an epoch of each precision run on the RTL, simulated, with the same cycles and weights"
+        "are predicted; one epoch of each precision on the simulated RTL has the same cycles and weights"
         if on_rtl
-        else "predicted, as no RTL could be built here"
+        else "are predicted, because the RTL could not be built"
     )
     comparison = races[0].found[0]
     few = ", ".join(str(each.bits) for each in FEW)
-    rows = [_row(race, place) for race in races for place in range(1, 2 + len(FEW))]
+    rows = [_row(race, index) for race in races for index in range(1, 2 + len(FEW))]
     return Claim(
         name="speed",
-        title="Sooner at the loss of 32 bits",
+        title="Time to the loss of 32 bits",
         paper='Section 4.1: "FPGA with quantized data converges 6-7x faster than FPGA with full precision or Hogwild!" '
         "(abstract: up to 6.5).",
-        measured=f"Cycles {where}, one port of {comparison.width} bits, {comparison.rows:,} rows of "
-        f"{comparison.features} features, batch {comparison.schedule.batch_size}, {comparison.schedule.epochs} epochs; "
-        f"until the loss is within {WITHIN - 1:.0%} of what 32 bits end with, mean and standard deviation of "
-        f"{len(races[0].found)} seeds (never: in one seed at least):\n\n"
+        measured=f"Cycles {where}. One port of {comparison.width} bits, {comparison.rows:,} rows of "
+        f"{comparison.features} features, batch {comparison.schedule.batch_size}, {comparison.schedule.epochs} epochs. "
+        f"The target is within {WITHIN - 1:.0%} of the final loss of 32 bits; mean and standard deviation of "
+        f"{len(races[0].found)} seeds (never: not reached in at least one seed):\n\n"
         + markdown_table(
-            ["", "cycles an epoch", "32 bits over it", "last loss over 32 bits", "32 bits over it, to the loss"], rows
+            ["", "cycles per epoch", "speed-up per epoch", "final loss / 32 bits", "speed-up to the target"], rows
         ),
         verdict=verdict,
-        reason=f"The quickest of {few} bits reaches the loss of 32 bits sooner: {said}.",
+        reason=f"Speed-up of the fastest of {few} bits to the loss of 32 bits: {summary}.",
         differs=(
-            "Simulated cycles of another accelerator, which reads 64 bits a cycle at any precision, not seconds on the "
-            "paper's; no CPU ran Hogwild!.",
-            "How few bits suffice is a matter of the data: with labels that are nearly linear the draws' noise is what "
-            "is left to see, with noisy labels it drowns. The paper does not tell its noise.",
+            "We compare simulated cycles of another accelerator, which reads 64 bits per cycle at any precision, "
+            "instead of seconds. Hogwild! was not run.",
+            "The required bits depend on the data. With nearly linear labels the noise of the draws dominates the "
+            "final loss; with noisy labels it is negligible. The paper does not report its noise.",
         ),
-        draw=lambda figure: _draw(figure, races),
+        plot=lambda figure: _plot(figure, races),
     )
 
 
-def _row(race: CycleRace, place: int) -> list[str]:
-    results = [comparison.results[place] for comparison in race.found]
+def _row(race: CycleRace, index: int) -> list[str]:
+    results = [comparison.results[index] for comparison in race.found]
     full = race.found[0].results[1].cycles_per_epoch or np.nan
     mine = results[0].cycles_per_epoch or np.nan
-    times = race.times(place)
+    times = race.speedups(index)
     return [
         f"{race.task.name}, {curve_label(results[0].sampling, results[0].bits)}",
         f"{mine:,.0f}",
@@ -140,8 +148,8 @@ def _row(race: CycleRace, place: int) -> list[str]:
     ]
 
 
-def _draw(figure: Any, races: Sequence[CycleRace]) -> None:
-    """Loss over cycles of the first seed, a panel a task."""
+def _plot(figure: Any, races: Sequence[CycleRace]) -> None:
+    """Plot the loss over cycles of the first seed, with a panel for each task."""
     figure.set_size_inches(9.0, 3.6)
     for axes, race in zip(figure.subplots(1, len(races)), races, strict=True):
         first = race.found[0]

@@ -1,4 +1,4 @@
-"""What linear models are trained on, and how: the paper's sets that can be had, and stand-ins."""
+"""The tasks of linear models: the paper's available data sets, and substitutes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from bitlane.evaluation.schedules import DECAY, Schedule, suggest_learning_rate
 
 from ..claim import Log
 
-DATA_SEED = 2017  # not that of the draws
+DATA_SEED = 2017  # separate from the seeds of the draws
 BATCH = 64
-WIDTH = 512  # of the emulator's port: the same bits, sooner
+WIDTH = 512  # bits of the emulator's port; the results are those of 64 bits, but the emulation is faster
 TAILS = (0.01, 0.99)
 REAL = ("cadata", "cpusmall", "cod-rna", "a9a", "millionsong_6719")
 
@@ -32,7 +32,7 @@ class Task:
 
 
 def synthetic_data(rows: int, features: int, noise: float) -> ComparisonData:
-    """Uniform features, normal weights, and noise on the labels of `noise` times their standard deviation."""
+    """Return data with uniform features, normal weights and label noise of `noise` times the standard deviation."""
     chosen = np.random.default_rng(DATA_SEED)
     X = chosen.uniform(-1, 1, (rows, features))
     y = X @ chosen.normal(size=features) / np.sqrt(features)
@@ -40,15 +40,15 @@ def synthetic_data(rows: int, features: int, noise: float) -> ComparisonData:
 
 
 def synthetic(rows: int, epochs: int, noise: float = 0.1) -> Task:
-    """The paper's Synthetic 100 in size: at most 10,000 rows, 100 features."""
+    """Return a task of the size of the paper's Synthetic 100: at most 10,000 rows, 100 features."""
     return _task(f"synthetic 100, noise {noise:g}", synthetic_data(min(rows, 10_000), 100, noise), epochs)
 
 
 def real(name: str, rows: int, epochs: int) -> Task:
-    """At most `rows` training rows of a data set by name, chosen at random.
+    """Return a task with at most `rows` random training rows of a data set.
 
-    Columns of cod-rna are clipped to their 1st and 99th percentile: their outliers ask for scaled weights beyond 8, the
-    largest that the hardware holds.
+    Columns of cod-rna are clipped to their 1st and 99th percentile, because their outliers would require scaled weights
+    above 8, the limit of the hardware.
     """
     table = load_dataset(name)
     chosen = np.random.default_rng(DATA_SEED).permutation(table.rows)[:rows]
@@ -59,16 +59,16 @@ def real(name: str, rows: int, epochs: int) -> Task:
 
 
 def _task(name: str, data: ComparisonData, epochs: int) -> Task:
-    """With the rate that suits full precision, for all precisions, as the paper does."""
+    """Return a task with the learning rate for full precision, used for all precisions as in the paper."""
     rate = suggest_learning_rate(data.X, BATCH)
     return Task(name, data, Schedule(epochs=epochs, batch_size=BATCH, learning_rate=rate, decay=DECAY))
 
 
-def comparisons(task: Task, precisions: Sequence[Precision], seeds: int, device: Device, say: Log) -> list[Comparison]:
-    """The task at full precision and at `precisions`, once a seed: an order of the rows, and draws."""
+def comparisons(task: Task, precisions: Sequence[Precision], seeds: int, device: Device, log: Log) -> list[Comparison]:
+    """Compare full precision with `precisions`, once for each seed, which determines row order and draws."""
     found = []
     for seed in range(seeds):
-        say(f"{task.name}: seed {seed + 1} of {seeds}")
+        log(f"{task.name}: seed {seed + 1} of {seeds}")
         order = np.random.default_rng(seed).permutation(len(task.data.y))
         data = ComparisonData(task.data.X[order], task.data.y[order])
         found.append(compare(data, precisions, replace(task.schedule, seed=seed), device=device, title=task.name))

@@ -21,7 +21,7 @@ from bitlane.training.options import TrainingOptions
 from bitlane.training.train import train
 
 from ..claim import Claim, Log, Verdict, markdown_table, spread
-from .phantom import head, rays
+from .phantom import rays, shepp_logan
 from .sizes import ZipMLSize
 
 FEW = (Precision(4), Precision(6), Precision(8))
@@ -35,9 +35,16 @@ CAPACITY = 512 << 20  # of the device's memory: all rays at 32 bits in one start
 
 @dataclass(frozen=True)
 class Scan:
-    """Reconstructions at one precision, one a seed.
+    """The reconstructions at one precision.
 
-    images: float64 [seeds, scenes, pixels, pixels]. read: bytes of all epochs: samples, draws, labels of both scenes.
+    Attributes
+    ----------
+    precision : Precision
+        The precision.
+    images : float64 [seeds, scenes, pixels, pixels]
+        The reconstructions.
+    read : int
+        Bytes read in all epochs: samples, draws, and labels of both scenes.
     """
 
     precision: Precision
@@ -49,16 +56,16 @@ class Scan:
         return curve_label(self.precision.sampling, self.precision.bits)
 
     def errors(self, truth: Floats) -> Floats:
-        """Of each seed and scene, |image - truth| over |truth|: float64 [seeds, scenes]."""
+        """Return |image - truth| / |truth| of each seed and scene, float64 [seeds, scenes]."""
         return np.asarray(np.linalg.norm(self.images - truth, axis=(2, 3)) / np.linalg.norm(truth))
 
 
-def measure(size: ZipMLSize, say: Log) -> Claim:
-    """As many angles as the image has pixels a side; both scenes in one pass over the rays, on the emulator."""
-    truth = head(size.pixels)
+def measure(size: ZipMLSize, log: Log) -> Claim:
+    """Reconstruct both scenes in one pass over the rays on the emulator; as many angles as pixels per side."""
+    truth = shepp_logan(size.pixels)
     device = EmulatorDevice(AcceleratorConfig(outputs=len(SCENES)), CAPACITY)
     try:
-        scans = [reconstruct(truth, precision, size, device, say) for precision in (FULL, *FEW)]
+        scans = [reconstruct(truth, precision, size, device, log) for precision in (FULL, *FEW)]
     finally:
         device.close()
     return judge(
@@ -66,14 +73,14 @@ def measure(size: ZipMLSize, say: Log) -> Claim:
     )
 
 
-def reconstruct(truth: Floats, precision: Precision, size: ZipMLSize, device: Device, say: Log) -> Scan:
-    """Non-negative least squares, no intercept, with the rate that suits 32 bits."""
+def reconstruct(truth: Floats, precision: Precision, size: ZipMLSize, device: Device, log: Log) -> Scan:
+    """Solve non-negative least squares without an intercept, with the learning rate for 32 bits."""
     lengths = rays(size.pixels, size.pixels)
     exact = lengths @ truth.ravel()
     rate = suggest_learning_rate(lengths, BATCH, fit_intercept=False)
     images, read = [], 0
     for seed in range(size.seeds):
-        say(f"tomography: {curve_label(precision.sampling, precision.bits)}, seed {seed + 1} of {size.seeds}")
+        log(f"tomography: {curve_label(precision.sampling, precision.bits)}, seed {seed + 1} of {size.seeds}")
         rng = np.random.default_rng(seed)
         noisy = exact + rng.normal(0, NOISE * exact.mean(), len(exact))
         options = TrainingOptions(
@@ -93,7 +100,7 @@ def reconstruct(truth: Floats, precision: Precision, size: ZipMLSize, device: De
 
 
 def judge(truth: Floats, scans: Sequence[Scan], settings: str) -> Claim:
-    """What the images say; the first scan is that of 32 bits."""
+    """Return the verdict on the images; the first scan is that of 32 bits."""
     full, few = scans[0], scans[1:]
     base = full.errors(truth).mean(axis=0)
     good = [[scan for scan in few if _passes(scan, full, truth, scene)] for scene in range(len(SCENES))]
@@ -107,9 +114,9 @@ def judge(truth: Floats, scans: Sequence[Scan], settings: str) -> Claim:
             over = float(errors[:, scene].mean() / base[scene])
             cells += [spread(errors[:, scene].tolist()), f"{over:.4f}", "-" if scan is full else f"{apart.mean():.2g}"]
         rows.append(cells)
-    heads = ["", "MB read", "32 bits over it"]
+    headings = ["", "MB read", "32 bits over it"]
     for name in SCENES:
-        heads += [f"{name}: image error", "over 32 bits", "distance to 32 bits"]
+        headings += [f"{name}: image error", "over 32 bits", "distance to 32 bits"]
     found = [
         f"{name}: {max(full.read / scan.read for scan in passing):.2f} times fewer bytes"
         if passing
@@ -122,20 +129,20 @@ def judge(truth: Floats, scans: Sequence[Scan], settings: str) -> Claim:
         title="Tomography with fewer bytes",
         paper='Section 1: "we are able to decrease data movement by 2.7x for tomographic reconstruction, while '
         'obtaining a negligible quality decrease".',
-        measured=f"A head of {side} x {side} pixels, {settings}; non-negative least squares by the accelerator's SGD "
-        "(the emulator, which gives its bits), double sampling, fresh draws, one rate for all. Image error is the "
-        f"distance to the head over its norm; mean and standard deviation of {len(full.images)} seeds. Bytes are those "
-        "of all epochs: samples, draws, labels.\n\n" + markdown_table(heads, rows),
+        measured=f"The Shepp-Logan phantom with {side} x {side} pixels, {settings}; non-negative least squares by SGD "
+        "on the emulator, double sampling, fresh draws, one learning rate for all. Image error: distance to the "
+        f"phantom relative to its norm; mean and standard deviation of {len(full.images)} seeds. Bytes: samples, draws "
+        "and labels of all epochs.\n\n" + markdown_table(headings, rows),
         verdict=verdict,
         reason=f"Fewest bytes with an image error at most {SAME - 1:.0%} above that of 32 bits (asked: {FEWER} times "
         "fewer): " + "; ".join(found) + ".",
         differs=(
-            "Two dimensions, parallel rays, a head made of ellipses; the paper has a volume of 128³ with 128 "
-            "projections and does not say how it was solved.",
-            "Rays are stored dense, zeros included, as the accelerator takes them: sparse rows would move fewer bytes "
-            "at any precision. A zero is a level, so that it is stored without noise.",
+            "We reconstruct a phantom of ellipses in two dimensions from parallel rays. The paper has a volume of 128³ "
+            "with 128 projections, and does not describe its solver.",
+            "Rays are stored as dense rows, including zeros, because the accelerator reads dense rows. Sparse rows "
+            "would need fewer bytes at any precision. Zero is a level, so it is stored without noise.",
         ),
-        draw=lambda figure: _draw(figure, truth, scans),
+        plot=lambda figure: _plot(figure, truth, scans),
     )
 
 
@@ -144,10 +151,10 @@ def _passes(scan: Scan, full: Scan, truth: Floats, scene: int) -> bool:
     return error <= SAME * base and full.read >= FEWER * scan.read
 
 
-def _draw(figure: Any, truth: Floats, scans: Sequence[Scan]) -> None:
-    """The head, and what became of it without noise at every precision, of the first seed."""
+def _plot(figure: Any, truth: Floats, scans: Sequence[Scan]) -> None:
+    """Plot the phantom, and its reconstructions without noise of the first seed at every precision."""
     figure.set_size_inches(2.0 * (1 + len(scans)), 2.4)
-    shown: list[tuple[str, Floats]] = [("the head", truth)]
+    shown: list[tuple[str, Floats]] = [("phantom", truth)]
     shown += [(scan.label, scan.images[0, 0]) for scan in scans]
     for axes, (title, image) in zip(figure.subplots(1, len(shown)), shown, strict=True):
         axes.imshow(image, cmap="gray", vmin=0.0, vmax=0.5, interpolation="nearest")

@@ -25,16 +25,22 @@ SLACK = 1.05  # a mean of so many draws may be above what it estimates
 
 @dataclass(frozen=True)
 class Variances:
-    """At one precision, means over rows; a of them the stored row, x the model, Q a draw of a, all scaled.
+    """Means over rows at one precision; a is a row, x the model, Q a draw of a, all scaled.
 
-    Members
-    -------
-    bits: stored.
-    draw: E|Q - a|^2, TV in the paper. draw_bound: n / s^2, s intervals: lemma 2 for columns scaled to [-1, 1].
-    gradient: float64 [models], E|g - g_full|^2 of eq. 6 with one order. averaged: with both orders, as in
-        the hardware.
-    full: float64 [models], |g_full|^2.
-    literal: float64 [models], lemma 1 with a factor of 1. bound: the same with the residual, a.x - b, for a.x.
+    Attributes
+    ----------
+    bits : int
+        Stored bits.
+    draw : float
+        E|Q - a|^2, TV in the paper.
+    draw_bound : float
+        n / s^2 for s intervals: lemma 2 for columns scaled to [-1, 1].
+    gradient, averaged : float64 [models]
+        E|g - g_full|^2 of eq. 6 with one order, and with both orders averaged as in the hardware.
+    full : float64 [models]
+        |g_full|^2.
+    literal, bound : float64 [models]
+        Lemma 1 with a factor of 1, as printed, and with the residual a.x - b instead of a.x.
     """
 
     bits: int
@@ -47,8 +53,8 @@ class Variances:
     bound: Floats
 
 
-def measure(size: ZipMLSize, say: Log) -> Claim:
-    """Rows of Synthetic 100, at three models between nothing and the optimum."""
+def measure(size: ZipMLSize, log: Log) -> Claim:
+    """Measure variances on rows of Synthetic 100, at three models between zero and the optimum."""
     data = synthetic_data(min(size.rows, 10_000), 100, 0.1)
     scaling = fit_scaling(data.X, data.y[:, None])
     values, labels = scaling.values(data.X), (data.y - scaling.label_center[0]) / scaling.label_unit[0]
@@ -57,13 +63,13 @@ def measure(size: ZipMLSize, say: Log) -> Claim:
     rows = slice(0, ROWS)
     found = []
     for bits in BITS:
-        say(f"gradient variance: {bits} bits")
+        log(f"gradient variance: {bits} bits")
         found.append(variances(values[rows], labels[rows], models, bits, np.random.default_rng(bits)))
     return judge(found)
 
 
 def variances(values: Floats, labels: Floats, models: Floats, bits: int, rng: np.random.Generator) -> Variances:
-    """Of scaled rows [rows, n] with labels [rows] at models [models, n], from `DRAWS` draws of each row."""
+    """Return the variances for scaled rows [rows, n], labels [rows] and models [models, n], from `DRAWS` draws."""
     precision = Precision(bits)
     width = 2.0 ** (1 - precision.base_bits)
     repeated = np.repeat(values, DRAWS, axis=0)
@@ -94,7 +100,7 @@ def variances(values: Floats, labels: Floats, models: Floats, bits: int, rng: np
 
 
 def judge(found: Sequence[Variances]) -> Claim:
-    """What the draws say."""
+    """Return the verdict on the variances."""
     second = all(each.draw <= SLACK * each.draw_bound for each in found)
     first = all((each.gradient <= SLACK * each.bound).all() for each in found)
     literal = all((each.gradient <= SLACK * each.literal).all() for each in found)
@@ -102,10 +108,10 @@ def judge(found: Sequence[Variances]) -> Claim:
     most = max(float(np.max(each.gradient / each.bound)) for each in found)
     reason = f"The gradient's variance is at most {most:.2f} of lemma 1's expression with the residual a.x - b in it"
     if not literal:
-        reason += "; as printed, with a.x alone, no constant will do: a model of 0 makes it 0, and the variance is not"
-    heads = ["stored bits", "E\\|Q - a\\|²", "n/s²"]
+        reason += "; as printed, with only a.x, no constant suffices, because a model of 0 makes the bound 0"
+    headings = ["stored bits", "E\\|Q - a\\|²", "n/s²"]
     for name in MODELS:
-        heads += [f"{name}: one order", "both orders", "bound"]
+        headings += [f"{name}: one order", "both orders", "bound"]
     rows = []
     for each in found:
         cells = [f"{each.bits}", f"{each.draw:.3g}", f"{each.draw_bound:.3g}"]
@@ -119,19 +125,20 @@ def judge(found: Sequence[Variances]) -> Claim:
         "where TV = E|Q(a) - a|² is at most n/s² for s uniform intervals (lemma 2): a bit more makes it a quarter.",
         measured=f"{ROWS} rows of Synthetic 100, {DRAWS} draws of each, in scaled units; x from nothing to the "
         "least-squares optimum. One order is eq. 6; the hardware averages both, which has less variance. Bound: lemma "
-        "1 with the residual a.x - b where the paper prints a.x, and a factor of 1.\n\n" + markdown_table(heads, rows),
+        "1 with the residual a.x - b where the paper prints a.x, and a factor of 1.\n\n"
+        + markdown_table(headings, rows),
         verdict=verdict,
         reason=reason + ".",
         differs=(
             "Columns are scaled to [-1, 1], not rows to norm 1; lemma 2 is n/s² then, without the row's norm.",
             "One row at a time: a mini-batch divides all of it by its size.",
         ),
-        draw=lambda figure: _draw(figure, found),
+        plot=lambda figure: _plot(figure, found),
     )
 
 
-def _draw(figure: Any, found: Sequence[Variances]) -> None:
-    """Variance over bits, a panel a model."""
+def _plot(figure: Any, found: Sequence[Variances]) -> None:
+    """Plot the variance over bits, with a panel for each model."""
     figure.set_size_inches(9.0, 3.4)
     bits = [each.bits for each in found]
     for k, (axes, name) in enumerate(zip(figure.subplots(1, len(MODELS), sharey=True), MODELS, strict=True)):

@@ -26,11 +26,12 @@ def test_a_line_for_each_run(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"), [(("--density", "0"), "density=0"), (("--steps", "20"), "more than 20")]
+    ("arguments", "message"),
+    [(("--density", "0"), "density must be above 0 and at most 1; got 0"), (("--steps", "20"), "more than 20")],
 )
-def test_options_that_cannot_be(monkeypatch, capsys, arguments, said):
+def test_invalid_options(monkeypatch, capsys, arguments, message):
     try:
         assert command(monkeypatch, *arguments) == 1
     except SystemExit as exit:
         assert exit.code == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -17,13 +17,13 @@ pytestmark = pytest.mark.torch
 def test_figures_of_counts():
     counts = np.array([[200, 0]] * 19 + [[60, 45]] + [[50, 50], [50, 61], [44, 45], [40, 60]] * 5)
     outcome = DensityResult(100, counts, 0, 0.0, 0, 0)
-    assert outcome.settled == 19
-    assert outcome.held == 0.5
+    assert outcome.first_in_band == 19
+    assert outcome.share_in_band == 0.5
     assert outcome.total == pytest.approx((19 * 2 + 1.05 + 5 * 4.0) / 40)
 
 
 def test_nothing_is_ever_within():
-    assert DensityResult(100, np.array([[0, 0]] * 30), 0, 0.0, 0, 0).settled is None
+    assert DensityResult(100, np.array([[0, 0]] * 30), 0, 0.0, 0, 0).first_in_band is None
 
 
 def test_entropy():
@@ -42,9 +42,11 @@ def test_bytes_of_the_authors_format():
 def test_what_the_issue_asks_for(seed, kind):
     """The density in every step, places at most a tenth above their entropy, at most 0.65 of the authors' bytes."""
     outcome = run_density(MiCRO(0.01), SyntheticGradients(kind, 1e-5, 20_000, seed), 4, 40)
-    assert outcome.settled == 0 and outcome.held == outcome.total == 1
+    assert outcome.first_in_band == 0 and outcome.share_in_band == outcome.total == 1
     assert outcome.index_bytes <= 1.1 * outcome.entropy
-    assert outcome.sent - 40 * 12 * (100 + 8) <= 0.65 * outcome.authors  # without tails and lengths: k is small here
+    assert (
+        outcome.sent - 40 * 12 * (100 + 8) <= 0.65 * outcome.authors_bytes
+    )  # without tails and lengths: k is small here
 
 
 def test_counts_are_those_of_the_averages(seed):
@@ -59,5 +61,5 @@ def test_the_published_controller_drifts(seed):
     small, large = (
         run_density(MiCRO(0.01, "published"), SyntheticGradients("normal", s, 5000, seed), 2, 60) for s in (1e-5, 10.0)
     )
-    assert small.settled is None and small.total == 0
-    assert large.settled is None and large.total > 50
+    assert small.first_in_band is None and small.total == 0
+    assert large.first_in_band is None and large.total > 50

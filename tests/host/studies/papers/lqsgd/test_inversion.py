@@ -1,4 +1,4 @@
-"""Gradient inversion for `bitlane reproduce lqsgd`: which images, behind which network, seen through which codec."""
+"""Gradient inversion for `bitlane reproduce lqsgd`: images, networks and codecs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LITTLE = replace(QUICK, attacked=2, attack_steps=30, victim_steps=2)
 
 
 def pictures(count=200, side=12):
-    """A bright spot each, somewhere, with a class that has nothing to do with it."""
+    """Return images with one bright spot each and random classes."""
     rng = np.random.default_rng(0)
     y, x = np.mgrid[:side, :side]
     at = rng.uniform(2, side - 3, (count, 2, 1, 1))
@@ -35,7 +35,7 @@ def little(monkeypatch):
     monkeypatch.setattr(inversion, "CODECS", {"none": None, "EFSign": EFSign(), "TopK": TopK(0.05)})
 
 
-def test_images_of_attack_rehearsal_and_training_are_apart(monkeypatch):
+def test_images_of_attack_tuning_and_training_are_separate(monkeypatch):
     trained_on = []
     forward = torch.nn.Sequential.forward
 
@@ -50,37 +50,37 @@ def test_images_of_attack_rehearsal_and_training_are_apart(monkeypatch):
     assert [len(each) for each in parts] == [2, inversion.REHEARSED, inversion.BATCH, inversion.BATCH]
 
 
-def test_training_changes_the_gradient_that_is_seen():
+def test_training_changes_the_observed_gradient():
     fresh, later = (inversion.target("mnist", steps, LITTLE) for steps in (0, 3))
     assert not torch.allclose(fresh.payloads(None), later.payloads(None), rtol=0.01)
 
 
-def test_every_codec_is_attacked_by_both():
-    said = []
-    found = inversion.attack_all_codecs("mnist", 0, LITTLE, said.append)
-    assert list(found.sent) == list(found.naive) == list(found.knowing) == ["none", "EFSign", "TopK"]
-    assert len(said) == 3 and said[1] == "inversion: MNIST, network trained for 0 steps, EFSign"
+def test_both_attackers_attack_every_codec():
+    messages = []
+    found = inversion.attack_all_codecs("mnist", 0, LITTLE, messages.append)
+    assert list(found.sent) == list(found.codec_agnostic) == list(found.codec_aware) == ["none", "EFSign", "TopK"]
+    assert len(messages) == 3 and messages[1] == "inversion: MNIST, network trained for 0 steps, EFSign"
     assert found.sent["none"] > 10 * found.sent["EFSign"] > 0
-    for attempt in (*found.naive.values(), *found.knowing.values()):
+    for attempt in (*found.codec_agnostic.values(), *found.codec_aware.values()):
         assert attempt.scores.shape == (2,) and attempt.found.shape == (2, 1, 12, 12)
-    assert found.naive["none"].scores.mean() > found.naive["TopK"].scores.mean() + 0.1
+    assert found.codec_agnostic["none"].scores.mean() > found.codec_agnostic["TopK"].scores.mean() + 0.1
 
 
-def test_the_better_way_is_rehearsed():
-    """Signs are worth more to who knows them; without a codec both ways are one."""
+def test_the_better_comparison_is_chosen():
+    """Knowledge of the codec helps against signs; without a codec both comparisons are the same."""
     aim = inversion.target("mnist", 0, LITTLE)
-    assert inversion.rehearsed(aim, EFSign(), Attack(steps=60))[0]
-    way, attack = inversion.rehearsed(aim, None, Attack(steps=40))
-    assert not way and attack.smoothness in inversion.SMOOTHNESS and attack.steps == 40
+    assert inversion.tune_on_rehearsal(aim, EFSign(), Attack(steps=60))[0]
+    aware, attack = inversion.tune_on_rehearsal(aim, None, Attack(steps=40))
+    assert not aware and attack.smoothness in inversion.SMOOTHNESS and attack.steps == 40
 
 
-def test_what_is_sent_again_tells_more():
-    """TopK keeps the rest and sends it later: the mean of many payloads comes near the gradient."""
+def test_repeated_payloads_reveal_more():
+    """TopK sends residuals later, so the mean of many payloads is closer to the gradient."""
     aim = inversion.target("mnist", 0, LITTLE)
     gradient = aim.payloads(None)[:, 0]
     once, often = (aim.payloads(TopK(0.05), steps).mean(1) for steps in (1, 16))
     assert (often - gradient).norm() < 0.5 * (once - gradient).norm()
-    scores = [inversion.repeated(aim, TopK(0.05), steps, LITTLE).scores.mean() for steps in (1, 16)]
+    scores = [inversion.attack_repeated_payloads(aim, TopK(0.05), steps, LITTLE).scores.mean() for steps in (1, 16)]
     assert scores[1] > scores[0] + 0.1
 
 

@@ -1,4 +1,4 @@
-"""The times of `bitlane reproduce lqsgd`: all ranks of factors are timed, and what is said of them."""
+"""The times of `bitlane reproduce lqsgd`: every rank of the factors is timed, and the verdict."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.torch
 
 
 def judged(*lq):
-    """Of LQ-SGD's milliseconds at each rank, where PowerSGD takes 10 and the hook 100."""
+    """Return the claim for LQ-SGD's milliseconds at each rank; PowerSGD takes 10 and the hook 100."""
     names = overhead.NAMES
     found = {
         rank: dict(zip(names, (0.1, 0.01, each / 1e3), strict=True))
@@ -26,11 +26,11 @@ def judged(*lq):
     ("times", "verdict"),
     [((10, 11, 12, 12.5), Verdict.HELD), ((10, 11, 12, 13), Verdict.PARTLY), ((13, 13, 13, 13), Verdict.FAILED)],
 )
-def test_the_verdict_is_that_of_the_limit(times, verdict):
+def test_the_verdict_follows_the_limit(times, verdict):
     assert judged(*times).verdict is verdict
 
 
-def test_the_figures_are_told():
+def test_the_reason_has_the_figures():
     claim = judged(10, 11, 12, 13)
     assert "takes 1.00 to 1.30 of PowerSGD's time; PowerSGD at rank 4 takes 0.10 of" in claim.reason
     assert "| 2 | 100.0 | 10.0 | 11.0 | 1.10 | 0.10 |" in claim.measured

@@ -1,4 +1,4 @@
-"""What of LQ-SGD is measured, and what that takes."""
+"""The claims of LQ-SGD, and the requirements of their measurement."""
 
 import sys
 
@@ -15,7 +15,7 @@ def test_three_claims_of_the_paper():
     assert names == ["tables", "overhead", "privacy"]
 
 
-def test_missing_images_are_told(monkeypatch):
+def test_missing_images_are_reported(monkeypatch):
     def fail(_: str) -> None:
         raise DataError("no images")
 
@@ -24,7 +24,7 @@ def test_missing_images_are_told(monkeypatch):
         paper.PAPER.check_needs()
 
 
-def test_a_missing_scikit_image_is_told(monkeypatch):
+def test_a_missing_scikit_image_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "skimage.metrics", None)
     with pytest.raises(BitlaneError, match="scikit-image"):
         paper.PAPER.check_needs()

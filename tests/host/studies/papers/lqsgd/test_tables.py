@@ -1,4 +1,4 @@
-"""The tables of `bitlane reproduce lqsgd`: what is measured, and what is said of it."""
+"""The tables of `bitlane reproduce lqsgd`: the measurement, and the verdict."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ def runs(accuracy, sent, seconds):
 
 
 def judged(accuracy=0.97, sent=26, seconds=1.2):
-    """Of an LQ-SGD like that, where PowerSGD has 0.97, 100 bytes and a second."""
+    """Return the claim for an LQ-SGD with these results; PowerSGD has an accuracy of 0.97, 100 bytes and 1 second."""
     found = {name: runs(0.97, 100, 1.0) for name in tables.PAPER}
     return tables.judge(found | {"LQ-SGD": runs(accuracy, sent, seconds)}, NetworkTraining(), 1000)
 
@@ -50,19 +50,21 @@ def judged(accuracy=0.97, sent=26, seconds=1.2):
         ({"accuracy": 0.9, "sent": 50, "seconds": 2}, Verdict.FAILED),
     ],
 )
-def test_the_verdict_is_that_of_the_limits(changed, verdict):
+def test_the_verdict_follows_the_limits(changed, verdict):
     assert judged(**changed).verdict is verdict
 
 
 def test_the_reason_has_the_figures():
     claim = judged(accuracy=0.9712, sent=25, seconds=1.25)
-    assert claim.reason.startswith("LQ-SGD ends +0.12 points from PowerSGD with 0.250 of its bytes and 1.25 of")
+    assert claim.reason.startswith(
+        "The accuracy of LQ-SGD differs by +0.12 points from that of PowerSGD, with 0.250 of its bytes and 1.25 of"
+    )
     assert "| PowerSGD | 97 ± 0.1 | 0.00625 | 4.0 | 4.7 | 1 ± 0 |" in claim.measured
 
 
 def test_everything_is_measured_from_the_same_start(monkeypatch):
     monkeypatch.setattr(tables, "load_images", lambda name: pictures())
-    said, seen = [], []
+    messages, seen = [], []
     run = tables.timed_training
 
     def watched(training, compressor, images):
@@ -70,12 +72,12 @@ def test_everything_is_measured_from_the_same_start(monkeypatch):
         return run(training, compressor, images)
 
     monkeypatch.setattr(tables, "timed_training", watched)
-    claim = tables.measure(LITTLE, said.append)
+    claim = tables.measure(LITTLE, messages.append)
     assert seen == [(seed, name, 150) for seed in (0, 1) for name in ("NoneType", "PowerSGD", "TopK", "LQSGD")]
-    assert len(said) == 8 and "150 training images" in claim.measured
+    assert len(messages) == 8 and "150 training images" in claim.measured
 
 
-def test_topk_sends_as_much_as_it_is_told():
+def test_topk_sends_the_requested_bytes():
     training = NetworkTraining(seed=1)
     volume = 0.02
     history = train(training, TopK(tables.density(volume, training.ranks)), pictures(256))

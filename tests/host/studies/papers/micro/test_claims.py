@@ -19,7 +19,7 @@ pytestmark = pytest.mark.torch
 def drawn(claim):
     """The plot is drawn: its axes."""
     figure = pytest.importorskip("matplotlib.figure").Figure()
-    claim.draw(figure)
+    claim.plot(figure)
     return figure.axes
 
 
@@ -75,7 +75,7 @@ def test_traffic(seed):
 def test_what_the_authors_code_counts():
     """Of each rank and step: places, as many as the most, of 8 bytes; all values of 4."""
     counts = np.array([[3, 1], [0, 2]])
-    assert traffic.counted(DensityResult(4, counts, 0, 0.0, 0, 0)) == 2 * (8 * 3 + 4 * 4) + 2 * (8 * 2 + 4 * 2)
+    assert traffic.reported_bytes(DensityResult(4, counts, 0, 0.0, 0, 0)) == 2 * (8 * 3 + 4 * 4) + 2 * (8 * 2 + 4 * 2)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_convergence_is_judged_by_pace():
     fast = [4.0, 2.0, 1.005, 1.0, 1.0]
     rest = [(name, bits, fast) for name in SAMPLINGS for bits in convergence.BITS if (name, bits) != ("double", 6)]
     found = convergence.DatasetCase(TASK, [comparison(("full", 32, fast), *rest, ("double", 6, slow))] * 2)
-    assert found.epochs(1) == [3, 3] and found.epochs(found.place("double", 6)) == [5, 5]
+    assert found.epochs(1) == [3, 3] and found.epochs(found.index_of("double", 6)) == [5, 5]
     assert convergence.judge([found]).verdict is Verdict.FAILED
 
 
@@ -120,8 +120,11 @@ def test_speed_is_judged_by_cycles_to_the_loss():
     claims = [speed.judge([race(GOOD, GOOD)], False), speed.judge([race(never, GOOD)], True)]
     assert [each.verdict for each in claims] == [Verdict.HELD, Verdict.FAILED]
     assert speed.judge([race(GOOD, GOOD), race(never, GOOD)], True).verdict is Verdict.PARTLY
-    assert "predicted, as no RTL" in claims[0].measured
-    assert "run on the RTL" in claims[1].measured and "never" in claims[1].measured
+    assert "are predicted, because the RTL could not be built" in claims[0].measured
+    assert (
+        "one epoch of each precision on the simulated RTL has the same cycles" in claims[1].measured
+        and "never" in claims[1].measured
+    )
 
 
 @pytest.mark.parametrize("wrong", ["cycles", "coef"])
@@ -137,7 +140,9 @@ def test_an_rtl_that_differs_is_told(monkeypatch, wrong):
         return found
 
     monkeypatch.setattr(speed, "train_as", differs)
-    with pytest.raises(DeviceError, match=r"a set, Precision\(bits=32.*the RTL took"):
+    with pytest.raises(
+        DeviceError, match=r"a set, Precision\(bits=32.*cycles or weights of the RTL .* differ from the emulator"
+    ):
         speed.check_on_rtl(TASK, speed.FEW, rtl, emulator)
 
 

@@ -8,7 +8,7 @@ from bitlane.contract.precision import Precision
 from bitlane.evaluation.compare import FULL
 from bitlane.studies.papers.claim import Verdict
 from bitlane.studies.papers.zipml import tomography
-from bitlane.studies.papers.zipml.phantom import ELLIPSES, head, rays
+from bitlane.studies.papers.zipml.phantom import ELLIPSES, rays, shepp_logan
 from bitlane.studies.papers.zipml.sizes import QUICK
 from bitlane.studies.papers.zipml.tomography import SCENES, Scan, judge, reconstruct
 
@@ -34,7 +34,7 @@ def test_rays_are_line_integrals():
 
 
 def test_the_head_has_the_mass_of_its_ellipses():
-    image = head(400)
+    image = shepp_logan(400)
     mass = sum(density * np.pi * a * b for density, a, b, *_ in ELLIPSES)
     assert image.sum() * (2 / 400) ** 2 == pytest.approx(mass, rel=0.01)
     assert image.min() >= -1e-12 and image.max() == 1
@@ -43,7 +43,7 @@ def test_the_head_has_the_mass_of_its_ellipses():
 
 
 def test_few_bits_reconstruct_a_toy_nearly_as_32_do():
-    truth, device = head(QUICK.pixels), emulator(outputs=len(SCENES))
+    truth, device = shepp_logan(QUICK.pixels), emulator(outputs=len(SCENES))
     full, few = (reconstruct(truth, each, QUICK, device, lambda _: None) for each in (FULL, Precision(8)))
     assert full.images.shape == (QUICK.seeds, len(SCENES), QUICK.pixels, QUICK.pixels)
     assert full.images.min() >= 0
