@@ -277,7 +277,7 @@ def test_a_device_that_stands_still_is_given_up(seed):
 
 
 def test_a_slow_device_is_not(seed):
-    """Many times the patience passes, but beats keep being read."""
+    """The timeout passes many times, but beats keep being read."""
     job, _ = random_job(np.random.default_rng(seed))
     polls = iter(range(10**9))
     device = Recorded()
