@@ -123,7 +123,7 @@ def test_a_report_that_cannot_be_written_is_an_error_before_the_test(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--level-slots", "3"], "level_slots=3 must be 0, or a power of two, 16 at least"),
+        (["--level-slots", "3"], "level_slots=3 must be 0 or a power of two of at least 16"),
         (["--outputs", "16"], "outputs=16 must be 1 to 15"),
         (["--device", "nothing"], "device='nothing' is unknown: choose one of "),
     ],

@@ -30,6 +30,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
+    LOG.setLevel(logging.INFO)  # the command takes an hour: its progress is shown without --verbose
     out: Path = arguments.out or default_page(arguments.paper)
     check_file(out)
     if out.suffix != ".md":
