@@ -15,7 +15,7 @@ PAPER ?= zipml
 PYTHONS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check rest slow pynq torch reproduce formal lint bench levels compression soak cov mutate synth netlist toolchain bitstream docs links plots dist clean
+.PHONY: help demo test check slow pynq torch reproduce formal lint bench levels compression soak cov mutate synth netlist toolchain bitstream docs links plots dist clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,9 +29,7 @@ test: $(STAMP) $(firstword $(PYNQ:%=%/installed)) ## the quick tests, at most 8 
 	$(if $(PYNQ),$(firstword $(PYNQ))/bin/pytest -m "pynq and not slow")
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" --hypothesis-profile quick
 
-check: lint test rest ## everything that has to hold: style, types, all tests, proofs, documentation
-
-rest: slow pynq torch formal docs ## what `make check` adds to `make lint test`
+check: lint test slow pynq torch formal docs ## everything that has to hold: style, types, all tests, proofs, documentation
 
 slow: $(STAMP) ## the tests that are long, and the property tests with all of their examples
 	$(BIN)/pytest -n 2 --dist worksteal -m "slow or hypothesis"

@@ -51,7 +51,7 @@ def test_a_table_from_the_command_line(capsys):
         ("--size x", "not a list of sizes"),
         ("--size 1e400", "not a list of sizes"),
         ("--size 99999999", "not enough memory for tensors of 1e+08 MiB"),
-        ("--threads 0", "1 or more"),
+        ("--threads 0", "must be at least 1"),
         ("--repeat no", "invalid"),
     ],
 )
