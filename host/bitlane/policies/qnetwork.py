@@ -39,7 +39,7 @@ class QNetwork:
     def update_value(self, state: Floats, output: int, change: float) -> None:
         """Change the value of one output by about `change`, by a step along its gradient g by the weights.
 
-        The step is change * g / max(1, |g|**2), because a step along a long gradient would overshoot.
+        The step is ``change * g / max(1, |g|**2)``, because a step along a long gradient would overshoot.
         """
         hidden = self._hidden(state)
         inward = self._into_outputs[output] * (hidden > 0)
