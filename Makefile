@@ -31,7 +31,7 @@ test: $(STAMP) $(firstword $(PYNQ:%=%/installed)) ## the quick tests, at most 8 
 
 check: lint test slow pynq torch formal docs ## everything that has to hold: style, types, all tests, proofs, documentation
 
-slow: $(STAMP) ## the tests that are long, and the property tests with all of their examples
+slow: $(STAMP) ## the tests that are long, and the property tests with all of their examples: half an hour or more
 	$(BIN)/pytest -n 2 --dist worksteal -m "slow or hypothesis"
 
 pynq: $(PYNQ:%=%/installed) ## the tests of boards, with both versions of pynq
@@ -73,7 +73,7 @@ compression: $(TORCH)/installed ## every gradient compressor on 2 to 8 processes
 soak: $(STAMP) ## random runs, RTL against numpy reference, for MINUTES (10)
 	$(BIN)/python -m bitlane_sim.equivalence.soak --minutes $(MINUTES)
 
-cov: $(STAMP) ## functional and code coverage of the RTL in random runs: about 10 minutes
+cov: $(STAMP) ## functional and code coverage of the RTL in random runs: 5 to 20 minutes
 	$(BIN)/python -m bitlane_sim.coverage
 
 synth: $(STAMP) ## area and speed by open tools, into the table of docs/results.md
@@ -121,7 +121,7 @@ $(PYNQ:%=%/installed): $(VENV)-%/installed: $(STAMP)
 # torch is large, so that only what needs it has it.
 $(TORCH)/installed: $(STAMP)
 	$(PYTHON) -m venv $(TORCH)
-	$(TORCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,fast,torch,gpu,privacy]' pytest hypothesis
+	$(TORCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,fast,sparse,torch,gpu,privacy]' pytest hypothesis
 	@touch $@
 
 # The generator of the documentation and its forty packages are no business of the tests.
@@ -138,5 +138,5 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
 	    { echo "$(PYTHON) cannot make virtual environments (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,formal,fast,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,formal,fast,sparse,metrics,dev]'
 	@touch $@

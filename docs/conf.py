@@ -39,7 +39,7 @@ myst_heading_anchors = 4
 # --- docstrings
 autodoc_default_options = {"members": True, "undoc-members": True}
 autodoc_member_order = "bysource"
-autodoc_mock_imports = ["llvmlite", "numba", "pynq", "pynqmetadata", "grpc", "torch", "triton"]
+autodoc_mock_imports = ["llvmlite", "numba", "pyarrow", "pynq", "pynqmetadata", "grpc", "scipy", "torch", "triton"]
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 napoleon_google_docstring = False
@@ -63,6 +63,7 @@ public_rooms = [
     "bitlane.evaluation",
     "bitlane.selftest",
     "bitlane.compress",
+    "bitlane.sparse",
 ]
 internal_rooms = [
     "bitlane.cli",

@@ -15,7 +15,7 @@ from bitlane.contract.formats import MASTER
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.modes import ErrorCode
 from bitlane.contract.packing import pack_base
-from bitlane.contract.registers import CONTROL_ABORT, CONTROL_START, REGISTERS
+from bitlane.contract.registers import CONTROL_ABORT, CONTROL_START, REGISTERS, STATUS_DONE
 from bitlane.contract.settings import Settings
 from bitlane.contract.state import ModelState
 from bitlane.devices.emulator import EmulatorDevice
@@ -118,6 +118,47 @@ def test_errors(code, seed):
     with pytest.raises(DeviceError) as raised:
         Driver(Aborting() if code == ErrorCode.ABORTED else device, timeout=5).run(job)
     assert raised.value.code == code
+
+
+def test_irq_and_done_last_until_the_driver_acknowledges(seed):
+    device, most = device_of(NARROW), 20_000
+    device.stalls, status, seen = 0.0, REGISTERS["status"].offset, []
+
+    def wait_for_irq():
+        before = device.cycles
+        device.run(most)
+        seen.extend((device.read(status), device.cycles - before < most))
+
+    Driver(device, timeout=5).run(random_small_job(np.random.default_rng(seed), NARROW), while_running=wait_for_irq)
+    before = device.cycles
+    device.run(100)
+    assert [*seen, device.read(status), device.cycles - before > 100] == [STATUS_DONE, True, 0, True]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("base_digits", "draws", "fits"), [(4, False, True), (3, True, True), (4, True, False)])
+def test_the_longest_row_includes_its_draws(base_digits, draws, fits):
+    """The device refuses a row that its buffer cannot hold, also if the driver does not."""
+    short = replace(NARROW, row_buffer_beats=NARROW.row_buffer_beats - 48)
+    assert short.max_row_words == 16
+
+    class TrustingDriver(Driver):
+        def check_fit(self, job):
+            pass
+
+    geometry = Geometry(features=128, rows=2, base_digits=base_digits, draws=draws, batch=2)
+    draw_regions = [np.zeros(geometry.draw_words, np.uint64)] if draws else []
+    state = ModelState(np.zeros((1, 128), np.int32), Settings(1 << 15, 1 << 15))
+    job = Job(geometry, [np.zeros(geometry.base_words, np.uint64)], draw_regions, state, epochs=1)
+    device = device_of(short)
+    device.stalls = 0.0
+    driver = TrustingDriver(device, timeout=5)
+    if fits:
+        driver.run(job)
+        return
+    with pytest.raises(DeviceError) as raised:
+        driver.run(job)
+    assert raised.value.code == ErrorCode.CONFIGURATION
 
 
 @pytest.mark.parametrize(

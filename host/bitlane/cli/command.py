@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+
+VERBOSE = "log downloads, levels, launches, windows and checks to stderr"
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class Command:
         Text of ``bitlane NAME --help``; the summary when empty.
     suppress_defaults : bool, default=False
         Whether arguments that are not given are left out of the namespace.
+    nested : bool, default=False
+        Whether `add_arguments` adds commands, by `add_commands`, of which one runs instead of this one.
     """
 
     name: str
@@ -33,3 +37,26 @@ class Command:
     run: Callable[[argparse.Namespace], None]
     description: str = ""
     suppress_defaults: bool = False
+    nested: bool = False
+
+
+def add_commands(parser: argparse.ArgumentParser, commands: Iterable[Command]) -> None:
+    """Add commands below a parser. What it parses has the `Command` as `command`.
+
+    Parameters
+    ----------
+    parser : ArgumentParser
+    commands : iterable of Command
+    """
+    names = parser.add_subparsers(dest="name", metavar="COMMAND", required=True)
+    for command in commands:
+        below = names.add_parser(
+            command.name,
+            help=command.summary,
+            description=command.description or f"{command.summary[0].upper()}{command.summary[1:]}.",
+            argument_default=argparse.SUPPRESS if command.suppress_defaults else None,
+        )
+        command.add_arguments(below)
+        below.add_argument("-v", "--verbose", action="store_true", default=argparse.SUPPRESS, help=VERBOSE)
+        if not command.nested:
+            below.set_defaults(command=command)

@@ -10,9 +10,9 @@ from bitlane import __version__
 from bitlane.errors import DataError
 
 from . import advise, compare, datasets, devices, levels, plot, selftest, train, train_ddp
-from .command import Command
+from .command import VERBOSE, Command, add_commands
+from .sparse import command as sparse
 
-VERBOSE = "log downloads, levels, launches and checks to stderr"
 GROUP = "bitlane.commands"  # entry points: a name, and a Command
 BUILT_IN = (
     train.COMMAND,
@@ -20,6 +20,7 @@ BUILT_IN = (
     levels.COMMAND,
     train_ddp.COMMAND,
     advise.COMMAND,
+    sparse.COMMAND,
     plot.COMMAND,
     devices.COMMAND,
     datasets.COMMAND,
@@ -45,15 +46,5 @@ def make_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="bitlane", description="Train linear models on samples stored with few bits.")
     parser.add_argument("--version", action="version", version=f"bitlane {__version__}")
     parser.add_argument("-v", "--verbose", action="store_true", help=VERBOSE)
-    names = parser.add_subparsers(dest="name", metavar="COMMAND", required=True)
-    for command in all_commands():
-        below = names.add_parser(
-            command.name,
-            help=command.summary,
-            description=command.description or f"{command.summary[0].upper()}{command.summary[1:]}.",
-            argument_default=argparse.SUPPRESS if command.suppress_defaults else None,
-        )
-        command.add_arguments(below)
-        below.add_argument("-v", "--verbose", action="store_true", default=argparse.SUPPRESS, help=VERBOSE)
-        below.set_defaults(command=command)
+    add_commands(parser, all_commands())
     return parser

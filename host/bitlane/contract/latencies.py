@@ -1,11 +1,11 @@
-"""Latencies that RTL and cycle model share, in clock cycles."""
+"""Latencies in clock cycles, used by the RTL and by the cycle model."""
 
 from __future__ import annotations
 
-ROW_GAP = 2  # rows' last words come at least (digits + ROW_GAP) cycles after one another
-DRAW_CYCLES = 2  # that a draw word takes table lanes: a product with each of the two levels drawn
-PUBLISH_LATENCY = 3  # of random rounding: of what is published
-SCALED_GRADIENT_LATENCY = 1  # and of the coefficients
+ROW_GAP = 2  # the last words of consecutive groups are at least (digits + ROW_GAP) cycles apart
+DRAW_CYCLES = 2  # a draw word occupies table lanes this long: one product for each of the two drawn levels
+PUBLISH_LATENCY = 3  # of the random rounding of the published model
+SCALED_GRADIENT_LATENCY = 1  # of the random rounding of the scaled gradients
 
 
 def update_latency(rows_per_beat: int, table_lanes: bool = False, random_rounding: bool = False) -> int:
@@ -17,9 +17,14 @@ def update_latency(rows_per_beat: int, table_lanes: bool = False, random_roundin
     ----------
     rows_per_beat : int
     table_lanes : bool, default=False
-        Of table lanes, the words of the first chunk count as its digits, including half digits: 2 or 3 of them.
+        Whether the build has table lanes. Its digits per feature are then the words of the first chunk, half digits
+        included: 2 or 3.
     random_rounding : bool, default=False
-        Whether the build has random rounding, used or not.
+        Whether the build has random rounding. The latency is the same if it is switched off.
+
+    Returns
+    -------
+    int
     """
     return (
         (28 if table_lanes else 20)

@@ -1,9 +1,9 @@
-"""What each rounding adds to the variance of a gradient: `python -m bitlane.studies.gradient_variance DATA`.
+"""Measure how much variance each rounding adds to a gradient: `python -m bitlane.studies.gradient_variance DATA`.
 
-End-to-end low precision (ZipML, eq. 2) rounds samples, model and gradient, all at random and without bias. Here the
-accelerator's arithmetic makes the gradients of the same batches of rows at the same model many times, with each
-rounding alone and with all of them. Variance is E|g - E g|^2, of scaled weights; beside it stands that of the choice of
-the batch.
+End-to-end low precision (ZipML, eq. 2) rounds samples, model and gradient, each stochastically and without bias. This
+study computes the gradients of the same batches at the same model many times in the accelerator's arithmetic, with each
+rounding alone and with all three. The variance is E|g - E g|^2 in units of the scaled weights. The table compares it
+with the variance that comes from the random choice of the batch.
 """
 
 from __future__ import annotations
@@ -41,15 +41,17 @@ class Trial:
     Attributes
     ----------
     bits : int
-        Stored bits of double sampling.
+        Stored bits per feature of double sampling.
     model_bits, gradient_bits : int or None
         Bits of the rounded model and of the rounded scaled gradients; None leaves them unrounded.
     batch : int
-        Rows of a batch.
+        Rows per batch.
     learning_rate : float
-        Sets the unit of the scaled gradients.
-    batches, repeats : int, at least 2
-        Batches, whose variances are averaged, and gradients of each batch.
+        Learning rate; it determines the unit of the scaled gradients.
+    batches : int, at least 2
+        Number of batches; the study averages their variances.
+    repeats : int, at least 2
+        Number of gradients of each batch.
     """
 
     bits: int = 4
@@ -72,11 +74,11 @@ class Terms:
     all : float
         Variance with all three roundings.
     batch : float
-        Variance of the choice of the rows, without rounding.
+        Variance from the random choice of the rows, without rounding.
     gradient : float
-        Squared norm of E g, to compare with.
+        Squared norm of E g, the reference for the variances.
     bias : float
-        Squared distance between the means with and without rounding, minus its expectation by chance.
+        Squared distance between the means with and without rounding, minus the distance expected from noise alone.
     bias_error : float
         Standard error of the bias.
     """
@@ -98,17 +100,24 @@ def gradient_variance(
     trial: Trial,
     seed: int = 0,
 ) -> Terms:
-    """Measure the terms at a model, for squared errors.
+    """Measure the variances at one model, for squared errors.
 
     Parameters
     ----------
-    X : array of shape (rows, n), in user units
-    y : array of shape (rows,), in user units
+    X : array of shape (rows, features)
+        Features in user units.
+    y : array of shape (rows,)
+        Labels in user units.
     weights : float64 array of shape (n,)
-        Scaled weights of the columns that vary.
+        Scaled weights of the n columns that are not constant.
     trial : Trial
-    seed : int
+        Conditions of the measurement.
+    seed : int, default=0
         Seed of the batches and of the roundings.
+
+    Returns
+    -------
+    Terms
     """
     rng = np.random.default_rng(seed)
     scaling = fit_scaling(X, y.reshape(-1, 1))
@@ -157,7 +166,7 @@ def _gradient(
     master: np.ndarray,
     rng: np.random.Generator,
 ) -> Floats:
-    """A batch's mean gradient, as one step of the accelerator has it, with fresh draws and a fresh seed: [n]."""
+    """Return the mean gradient [n] of a batch, from one step of the accelerator with new draws and a new seed."""
     rows, features = values.shape
     geometry = Geometry.of(precision, features, rows, batch=rows)
     settings = replace(settings, seed=int(rng.integers(1 << SEED_BITS)))
@@ -171,29 +180,48 @@ def _gradient(
 
 
 def table(terms: Terms, trial: Trial) -> str:
-    """Return the terms as text."""
+    """Return the variances as a text table.
+
+    Parameters
+    ----------
+    terms : Terms
+    trial : Trial
+        Conditions of the measurement.
+
+    Returns
+    -------
+    str
+    """
     rows = [
-        (f"samples, {trial.bits} bits, two draws", terms.samples),
+        (f"samples, {trial.bits} bits, double sampling", terms.samples),
         (f"model, {trial.model_bits or 24} bits", terms.model),
         (f"gradient, {trial.gradient_bits or 32} bits", terms.scaled_gradient),
-        ("all three", terms.all),
-        ("the choice of the batch", terms.batch),
+        ("all three roundings", terms.all),
+        ("choice of the batch", terms.batch),
     ]
-    cells = [["variance of", "", "over |E g|^2"]]
+    cells = [["source of variance", "variance", "over |E g|^2"]]
     cells += [[name, f"{value:.3g}", f"{value / terms.gradient:.3g}"] for name, value in rows]
     bias, error = terms.bias / terms.gradient, terms.bias_error / terms.gradient
     return "\n".join([align_columns(cells), "", f"bias squared over |E g|^2: {bias:.2g}, standard error {error:.2g}"])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Print the terms of a data set half way to its least squares."""
+    """Print the variances for a data set, at half of its least-squares weights.
+
+    Parameters
+    ----------
+    argv : sequence of str or None
+        Command-line arguments; None reads those of the process.
+    """
     parser = argparse.ArgumentParser(prog="python -m bitlane.studies.gradient_variance", description=__doc__)
-    parser.add_argument("data", help="a data set; see bitlane datasets")
-    parser.add_argument("--bits", type=int, default=4, help="stored bits a feature (%(default)s)")
-    parser.add_argument("--model-bits", type=int, default=8, help="(%(default)s)")
-    parser.add_argument("--gradient-bits", type=int, default=8, help="(%(default)s)")
-    parser.add_argument("--batch-size", type=int, default=16, help="(%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="(%(default)s)")
+    parser.add_argument("data", help="name of a data set; `bitlane datasets` lists them")
+    parser.add_argument("--bits", type=int, default=4, help="stored bits per feature (default: %(default)s)")
+    parser.add_argument("--model-bits", type=int, default=8, help="bits of the rounded model (default: %(default)s)")
+    parser.add_argument(
+        "--gradient-bits", type=int, default=8, help="bits of the rounded scaled gradients (default: %(default)s)"
+    )
+    parser.add_argument("--batch-size", type=int, default=16, help="rows per batch (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of batches and roundings (default: %(default)s)")
     asked = parser.parse_args(argv)
     data = load_dataset(asked.data)
     X, y = np.asarray(data.X), np.asarray(data.y, np.float64)
@@ -203,7 +231,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     rate = suggest_learning_rate(X, asked.batch_size, Precision(asked.bits))
     trial = Trial(asked.bits, asked.model_bits, asked.gradient_bits, asked.batch_size, rate)
     terms = gradient_variance(X, y, best / 2, trial, asked.seed)
-    print(f"{asked.data}: gradients of {asked.batch_size} rows at half of the least-squares weights, scaled units\n")
+    print(f"{asked.data}: gradients of {asked.batch_size} rows at half of the least-squares weights, in scaled units\n")
     print(table(terms, trial))
 
 

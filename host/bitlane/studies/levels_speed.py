@@ -1,8 +1,9 @@
-"""Optimal levels: seconds, memory, and how near the approximate ones are: `python -m bitlane.studies.levels_speed`.
+"""Measure the time, memory and accuracy of `optimal_levels`: `python -m bitlane.studies.levels_speed`.
 
-2^20 values of three distributions, and of gradients of least squares on MNIST (digits as ten columns of 0 and 1,
-pixels from 0 to 1, weights drawn near zero, no intercept): of one sample each, and of batches of 16. Times are the
-best of several runs on one core, of unsorted float32; numba's are warm. Memory is what is taken beside the values.
+The inputs are 2^20 unsorted float32 values: of three distributions, and least-squares gradients on MNIST, of single
+samples and of batches of 16. The MNIST model has ten outputs with 0/1 labels, pixels from 0 to 1, random weights near
+zero and no intercept. A time is the minimum of several runs on one core, after numba has compiled the loops. The memory
+does not include the values themselves.
 """
 
 from __future__ import annotations
@@ -23,13 +24,23 @@ from bitlane.support.text import align_columns
 COUNT = 1 << 20
 INTERVALS = (16, 64, 256)
 REPEATS = 5
-HEAD = ("values", "intervals", "exact, s", "bytes a value", "approximate, ms", "above the optimum", "certified")
+HEAD = ("values", "intervals", "exact, s", "bytes/value", "approximate, ms", "above the optimum", "certified gap")
 
 Values = NDArray[np.float32]
 
 
 def gradients(batch: int) -> Values:
-    """Gradients of least squares on MNIST at a random start, each the mean of `batch` samples': COUNT values."""
+    """Return the first COUNT values of least-squares gradients on MNIST at random weights, averaged over batches.
+
+    Parameters
+    ----------
+    batch : int
+        Samples per gradient.
+
+    Returns
+    -------
+    float32 array of shape (COUNT,)
+    """
     table = load_dataset("mnist")
     rng = np.random.default_rng(0)
     size = table.X.shape[1] * 10
@@ -43,7 +54,7 @@ def gradients(batch: int) -> Values:
 
 
 def samples() -> Iterator[tuple[str, Values]]:
-    """Names and values. MNIST is left out, with a line, where it cannot be had."""
+    """Yield the name and the values of each input. If MNIST is not available, skip it and print the reason."""
     rng = np.random.default_rng(0)
     yield "normal", rng.normal(size=COUNT).astype(np.float32)
     yield "Laplace", rng.laplace(size=COUNT).astype(np.float32)
@@ -52,11 +63,24 @@ def samples() -> Iterator[tuple[str, Values]]:
         yield "MNIST gradients", gradients(1)
         yield "MNIST gradients, batch 16", gradients(16)
     except DataError as error:
-        print(f"MNIST left out: {error}", file=sys.stderr)
+        print(f"MNIST skipped: {error}", file=sys.stderr)
 
 
 def seconds(values: Values, intervals: int, method: str) -> float:
-    """The best of REPEATS runs."""
+    """Return the time of `optimal_levels`, the minimum of REPEATS runs.
+
+    Parameters
+    ----------
+    values : float32 array of shape (count,)
+    intervals : int
+        Number of intervals between levels.
+    method : {"exact", "approximate"}
+
+    Returns
+    -------
+    float
+        Seconds.
+    """
     times = []
     for _ in range(REPEATS):
         begin = time.perf_counter()
@@ -66,7 +90,18 @@ def seconds(values: Values, intervals: int, method: str) -> float:
 
 
 def memory(values: Values, intervals: int) -> float:
-    """Bytes a value that the exact method takes at its peak."""
+    """Return the peak memory of the exact method in bytes per value.
+
+    Parameters
+    ----------
+    values : float32 array of shape (count,)
+    intervals : int
+        Number of intervals between levels.
+
+    Returns
+    -------
+    float
+    """
     tracemalloc.start()
     optimal_levels(values, intervals)
     peak = tracemalloc.get_traced_memory()[1]
@@ -75,7 +110,20 @@ def memory(values: Values, intervals: int) -> float:
 
 
 def row(name: str, values: Values, intervals: int) -> tuple[str, ...]:
-    """A line of the table."""
+    """Measure one input and return its table row, one cell for each column of HEAD.
+
+    Parameters
+    ----------
+    name : str
+        Name of the input.
+    values : float32 array of shape (count,)
+    intervals : int
+        Number of intervals between levels.
+
+    Returns
+    -------
+    tuple of str
+    """
     _, exact = optimal_levels(values, intervals, return_info=True)
     _, near = optimal_levels(values, intervals, "approximate", return_info=True)
     return (
@@ -90,7 +138,7 @@ def row(name: str, values: Values, intervals: int) -> tuple[str, ...]:
 
 
 def main() -> None:
-    """Print the table."""
+    """Measure all inputs and print the table."""
     print(f"{COUNT:,} values, numba {jit.numba().__version__ if jit.numba() else 'not installed'}")
     print(
         align_columns([HEAD, *(row(name, values, intervals) for name, values in samples() for intervals in INTERVALS)])

@@ -1,8 +1,8 @@
-"""What staleness does to convergence: `python -m bitlane.studies.staleness docs/staleness.svg`.
+"""Measure how staleness affects convergence: `python -m bitlane.studies.staleness docs/staleness.svg`.
 
-Trains on 10,000 rows of cadata and of MNIST (0 against the rest) with models that are up to date and with models one
-batch old, at several learning rates and batch sizes; prints the losses and draws them. The emulator trains: its bits
-are the RTL's.
+The study trains on 10,000 rows of cadata and of MNIST (digit 0 against the rest) with staleness 0 and 1, at several
+batch sizes and learning rates. It prints a table of the losses and draws a figure. The trainings run on the emulator,
+whose results equal those of the RTL bit for bit.
 """
 
 from __future__ import annotations
@@ -27,15 +27,31 @@ from bitlane.support.text import align_columns
 PRECISION = Precision(8)
 EPOCHS = 8
 BATCHES = (16, 64, 256)
-TIMES = (0.5, 1.0, 2.0)  # the learning rate that `suggest_learning_rate` gives for the batch
-SHOWN = (1, 2, 4, 8)  # epochs
+TIMES = (0.5, 1.0, 2.0)  # factors on the rate of `suggest_learning_rate` for the batch size
+SHOWN = (1, 2, 4, 8)  # epochs in the table
 ROWS = 10_000
 SIZE = (9.0, 5.2)  # inches
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Losses after each epoch, over that of a constant."""
+    """Losses of one training.
+
+    Attributes
+    ----------
+    name : str
+        Data set.
+    batch : int
+        Rows per batch.
+    times : float
+        Learning rate over the suggested one.
+    rate : float
+        Learning rate.
+    staleness : {0, 1}
+        Age of the model that a batch reads, in batches.
+    losses : sequence of float
+        Loss after each epoch over the loss of a constant model.
+    """
 
     name: str
     batch: int
@@ -46,7 +62,13 @@ class Curve:
 
 
 def data_sets() -> dict[str, ComparisonData]:
-    """Rows in random order. DataError where a data set cannot be had."""
+    """Load both data sets and return up to ROWS rows of each in random order.
+
+    Raises
+    ------
+    DataError
+        If a data set is not available.
+    """
     found = {}
     for name in ("cadata", "mnist"):
         table = load_dataset(name)
@@ -57,7 +79,19 @@ def data_sets() -> dict[str, ComparisonData]:
 
 
 def curves_of(name: str, data: ComparisonData) -> list[Curve]:
-    """Every batch size, learning rate and staleness."""
+    """Train with every batch size, learning rate and staleness.
+
+    Parameters
+    ----------
+    name : str
+        Data set.
+    data : ComparisonData
+
+    Returns
+    -------
+    list of Curve
+        Staleness 0 and 1 alternate.
+    """
     device, curves = EmulatorDevice(), []
     for batch in BATCHES:
         suggested = suggest_learning_rate(data.X, batch, PRECISION)
@@ -71,7 +105,7 @@ def curves_of(name: str, data: ComparisonData) -> list[Curve]:
 
 
 def text(curves: Sequence[Curve]) -> str:
-    """A line for each batch size and learning rate, both values of staleness beside each other."""
+    """Return a table with one line per batch size and learning rate, and a column per epoch and staleness."""
     epochs = [f"epoch {epoch}: {staleness}" for epoch in SHOWN for staleness in (0, 1)]
     cells = [("data", "batch", "learning rate", *epochs)]
     for fresh, stale in zip(curves[::2], curves[1::2], strict=True):
@@ -81,7 +115,14 @@ def text(curves: Sequence[Curve]) -> str:
 
 
 def draw(curves: Sequence[Curve], path: Path) -> None:
-    """One panel for each data set and batch size."""
+    """Draw the losses, one panel per data set and batch size.
+
+    Parameters
+    ----------
+    curves : sequence of Curve
+    path : Path
+        The figure; the function creates missing parent folders.
+    """
     pyplot = require_extra("matplotlib.pyplot", "plotting")
     names = sorted({curve.name for curve in curves})
     figure, axes = pyplot.subplots(len(names), len(BATCHES), figsize=SIZE, sharex=True, layout="constrained")
@@ -97,7 +138,7 @@ def draw(curves: Sequence[Curve], path: Path) -> None:
                         label=f"{curve.times:g} x rate, staleness {curve.staleness}",
                     )
             shown = [loss for line in axis.lines for loss in line.get_ydata() if loss <= 1]
-            axis.set_ylim(0.98 * min(shown), 1.05 * max(shown))  # what diverges leaves the panel
+            axis.set_ylim(0.98 * min(shown), 1.05 * max(shown))  # diverging curves leave the panel
             axis.set_title(f"{name}, batch {batch}", fontsize="small")
             axis.tick_params(labelsize="x-small", which="both")
     figure.supxlabel("epoch", fontsize="small")
@@ -105,22 +146,22 @@ def draw(curves: Sequence[Curve], path: Path) -> None:
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(TIMES), fontsize="x-small")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with pyplot.rc_context({"svg.fonttype": "none", "svg.hashsalt": "bitlane"}):  # small, and the same each time
+    with pyplot.rc_context({"svg.fonttype": "none", "svg.hashsalt": "bitlane"}):  # small and reproducible files
         figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)
 
 
 def main() -> None:
-    """Print the table; draw it where a path is given."""
-    parser = argparse.ArgumentParser(description="What staleness does to convergence.")
-    parser.add_argument("out", type=Path, nargs="?", metavar="FILE.svg", help="the figure")
+    """Print the table; draw the figure if a path is given."""
+    parser = argparse.ArgumentParser(description="Measure how staleness affects convergence.")
+    parser.add_argument("out", type=Path, nargs="?", metavar="FILE.svg", help="write a figure to this file")
     out: Path | None = parser.parse_args().out
     curves: list[Curve] = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # constant columns; trainings that are meant to diverge
+        warnings.simplefilter("ignore", UserWarning)  # constant columns; some rates are meant to diverge
         for name, data in data_sets().items():
             curves += curves_of(name, data)
-    print(f"s={PRECISION.bits}, fresh draws; loss over that of a constant, staleness 0 and 1")
+    print(f"s={PRECISION.bits}, fresh draws; loss over the loss of a constant model, staleness 0 and 1")
     print(text(curves))
     if out is not None:
         draw(curves, out)

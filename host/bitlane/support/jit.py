@@ -21,7 +21,7 @@ def numba() -> Any:
         return None
 
 
-def machine_code(loop: Loop, **options: bool | str) -> Loop:
+def machine_code(loop: Loop, **options: bool | str | set[str]) -> Loop:
     """Return `loop`, which numba compiles in the first call and keeps on disk.
 
     Parameters

@@ -131,7 +131,7 @@ def sample_reference(group: Covergroup, events: Events) -> None:
 
 
 def sample_buses(group: Covergroup, monitor: Monitor, config: AcceleratorConfig) -> None:
-    """Sample all that a device's monitor saw; call it once for each device."""
+    """Sample all that the monitor of a device has seen so far."""
     for beats in range(1, BURST_BEATS + 1):
         group.hit("read burst", beats, times=monitor.read_lengths[beats])
     group.hit("write burst", "chunk", times=monitor.write_lengths[config.chunk_beats])

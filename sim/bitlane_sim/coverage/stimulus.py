@@ -70,7 +70,7 @@ class Stimulus:
             *[self._undisturbed] * 8,
             *[self._aborted] * 3,
             *[self._reset] * 3,
-            *[self._read_error] * 2,
+            *[self._read_error] * 4,
             *[self._write_error] * 2,
             self._refused,
             self._accessed,

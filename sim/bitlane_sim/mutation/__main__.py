@@ -56,9 +56,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         }
         if not found:
             parser.error(f"no module matches {' '.join(patterns)}")
-        print(f"{sum(map(len, found.values()))} mutants of {len(found)} modules; seed {seed}", flush=True)
-        print("running all tests without a mutant ...", flush=True)
-        plan = TrialPlan.measured(sandbox, [*found], lambda name, time: print(f"{time:7.1f} s {name}", flush=True))
+        candidates: Iterable[Candidate]
+        if arguments.again:
+            log = record.logged(LOG)
+            survivors = {result.mutant.key for result in log.results if result.verdict.result == "survived"}
+            survivors -= record.known_equivalents().keys()
+            tried = [mutant for those in found.values() for mutant in those if mutant.key in survivors]
+            candidates = [(mutant, iter(())) for mutant in tried]
+            modules = sorted({mutant.module for mutant in tried})
+            print(f"{len(tried)} survivors of {len(modules)} modules", flush=True)
+        else:
+            candidates, modules = sample_mutants(found, arguments.count, seed), [*found]
+            print(f"{sum(map(len, found.values()))} mutants of {len(found)} modules; seed {seed}", flush=True)
+        print("running the tests without a mutant ...", flush=True)
+        plan = TrialPlan.measured(sandbox, modules, lambda name, time: print(f"{time:7.1f} s {name}", flush=True))
 
         def on_result(result: TrialResult) -> None:
             verdict = result.verdict
@@ -68,23 +79,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
             record.append(LOG, result)
 
-        candidates: Iterable[Candidate]
-        if arguments.again:
-            seed, before = record.logged(LOG)
-            now = {mutant.key: mutant for those in found.values() for mutant in those}
-            survivors = [result.mutant.key for result in before if result.verdict.result == "survived"]
-            candidates = ((now[key], iter(())) for key in survivors if key in now)
-        else:
+        if not arguments.again:
             record.begin(LOG, seed)
-            candidates = sample_mutants(found, arguments.count, seed)
         run_campaign(sandbox, candidates, plan.stages, arguments.processes, on_result)
-    seed, results = record.logged(LOG)
-    summary = record.summarize(seed, results, record.known_equivalents())
+    log = record.logged(LOG)
+    summary = record.summarize(log, record.known_equivalents())
     page = record.markdown(summary, found, date.today())
     if not arguments.modules:
         PAGE.write_text(page)
     print(page)
-    print(f"{sum(result.seconds for result in results) / max(1, len(results)):.0f} s of processor time a trial")
+    print(f"{sum(result.seconds for result in log.results) / max(1, len(log.results)):.0f} s of processor time a trial")
     return 0 if summary.score >= GOAL else 1
 
 

@@ -26,6 +26,7 @@ ZYNQ_TESTS = (
     "tests/sim/equivalence/test_zynq_soak.py::test_random_runs",
     "tests/sim/equivalence/test_zynq_soak.py::test_cycles_on_one_port",
     "tests/sim/equivalence/test_zynq_soak.py::test_cycles_of_a_long_run",
+    "tests/sim/equivalence/test_zynq_soak.py::test_irq_is_high_from_the_end_of_a_run_until_it_is_acknowledged",
     "tests/sim/equivalence/test_zynq_soak.py::test_a_failed_word_ends_the_run",
     "tests/sim/equivalence/test_zynq_soak.py::test_a_failed_write_ends_the_run",
 )

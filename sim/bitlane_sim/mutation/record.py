@@ -30,6 +30,8 @@ class Summary:
         Survivors that no test can kill, and why.
     invalid, identical : int
         Numbers of mutants that were replaced by others.
+    killed_later : int
+        Number of killed mutants that survived their first trial.
     """
 
     seed: int
@@ -37,6 +39,7 @@ class Summary:
     equivalent: list[tuple[TrialResult, str]]
     invalid: int
     identical: int
+    killed_later: int
 
     @property
     def survivors(self) -> list[TrialResult]:
@@ -52,18 +55,38 @@ class Summary:
         return self.killed / len(self.counted) if self.counted else 1.0
 
 
-def summarize(seed: int, results: Iterable[TrialResult], reasons: dict[Key, str]) -> Summary:
-    """Sort results by kind; `reasons` are those of `known_equivalents`."""
-    found = Summary(seed, [], [], 0, 0)
+@dataclass(frozen=True)
+class Log:
+    """The log of a campaign.
+
+    Attributes
+    ----------
+    seed : int
+        Of the sample.
+    results : list of TrialResult
+        The last result of each mutant.
+    killed_later : int
+        Number of killed mutants that survived their first trial.
+    """
+
+    seed: int
+    results: list[TrialResult]
+    killed_later: int
+
+
+def summarize(log: Log, reasons: dict[Key, str]) -> Summary:
+    """Sort the results of a log by kind; `reasons` are those of `known_equivalents`."""
+    counted: list[TrialResult] = []
+    equivalent: list[tuple[TrialResult, str]] = []
     replaced = {"invalid": 0, "identical": 0}
-    for result in results:
+    for result in log.results:
         if result.verdict.result in replaced:
             replaced[result.verdict.result] += 1
         elif result.verdict.result == "survived" and result.mutant.key in reasons:
-            found.equivalent.append((result, reasons[result.mutant.key]))
+            equivalent.append((result, reasons[result.mutant.key]))
         else:
-            found.counted.append(result)
-    return Summary(seed, found.counted, found.equivalent, **replaced)
+            counted.append(result)
+    return Summary(log.seed, counted, equivalent, **replaced, killed_later=log.killed_later)
 
 
 def known_equivalents(path: Path = EQUIVALENT) -> dict[Key, str]:
@@ -84,14 +107,18 @@ def append(path: Path, result: TrialResult) -> None:
         file.write(json.dumps(asdict(result)) + "\n")
 
 
-def logged(path: Path) -> tuple[int, list[TrialResult]]:
-    """Return the seed of a log, and the last result of each mutant."""
+def logged(path: Path) -> Log:
+    """Read a log."""
     first, *lines = path.read_text().splitlines()
-    results = (
-        TrialResult(Mutant(**entry["mutant"]), Verdict(**entry["verdict"]), entry["seconds"])
-        for entry in map(json.loads, lines)
-    )
-    return int(json.loads(first)["seed"]), [*{result.mutant.key: result for result in results}.values()]
+    last: dict[Key, TrialResult] = {}
+    survived: set[Key] = set()
+    for entry in map(json.loads, lines):
+        result = TrialResult(Mutant(**entry["mutant"]), Verdict(**entry["verdict"]), entry["seconds"])
+        last[result.mutant.key] = result
+        if result.verdict.result == "survived":
+            survived.add(result.mutant.key)
+    later = sum(last[key].verdict.result == "killed" for key in survived)
+    return Log(int(json.loads(first)["seed"]), [*last.values()], later)
 
 
 def describe(mutant: Mutant) -> str:
@@ -113,6 +140,7 @@ def markdown(found: Summary, modules: Iterable[str], day: date) -> str:
         f"Not counted: {found.invalid} mutants that Amaranth does not elaborate, {found.identical} that leave the "
         f"Verilog unchanged, {len(found.equivalent)} that change the Verilog but no behaviour.",
         "",
+        *_later(found.killed_later),
         "| module | mutants | killed | survived |",
         "| --- | ---: | ---: | ---: |",
     ]
@@ -125,3 +153,10 @@ def markdown(found: Summary, modules: Iterable[str], day: date) -> str:
     lines += ["", "## Equivalent mutants", ""]
     lines += sorted(f"- {describe(result.mutant)}: {reason}" for result, reason in found.equivalent) or ["None."]
     return "\n".join(lines) + "\n"
+
+
+def _later(count: int) -> list[str]:
+    """Return the lines on mutants that survived at first."""
+    if not count:
+        return []
+    return [f"{count} of the killed mutants survived at first: the tests that kill them were written afterwards.", ""]

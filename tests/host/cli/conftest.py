@@ -1,4 +1,4 @@
-"""An empty folder, small tables, and commands that must fail."""
+"""Fixtures: an empty folder, small data sets, and commands that must fail."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bitlane.cli.main import main
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Every test runs in an empty folder."""
+    """Run every test in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BITLANE_CACHE", str(tmp_path / "cache"))
     return tmp_path
@@ -21,7 +21,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def houses(here: Path) -> Path:
-    """A table of 60 rows: a linear price, and a district in words."""
+    """Write a CSV file of 60 rows with a linear price and a district in words."""
     rng = np.random.default_rng(5)
     rooms, age = rng.integers(1, 9, 60), rng.integers(0, 90, 60)
     price = 1000.0 * rooms - 12.5 * age + rng.normal(0, 50, 60)
@@ -33,7 +33,7 @@ def houses(here: Path) -> Path:
 
 @pytest.fixture
 def prices(houses: Path) -> Path:
-    """The same without the words."""
+    """Write the same CSV file without the district."""
     path = houses.with_name("prices.csv")
     path.write_text("\n".join(line.rpartition(",")[0] for line in houses.read_text().splitlines()) + "\n")
     return path
@@ -41,7 +41,7 @@ def prices(houses: Path) -> Path:
 
 @pytest.fixture
 def fails(here: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Runs a command line that must fail: status 2, one line of error, nothing on stdout, nothing written."""
+    """Run a command line that must fail with status 2, one line of error, an empty stdout and no new files."""
 
     def failing(*arguments: str) -> str:
         before = sorted(here.rglob("*"))

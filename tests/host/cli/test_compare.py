@@ -1,4 +1,4 @@
-"""`bitlane compare`: the table, the run folder, and held-out rows."""
+"""`bitlane compare`: its table, its run folder, and held-out rows."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_compare_losses_and_staleness(loss: str, capsys: pytest.CaptureFixture[s
     assert sorted(os.listdir("c")) == ["loss-bytes.png", "loss.png", "run.jsonl"]
 
 
-def test_compare_tells_of_held_out_rows(here: Path, capsys: pytest.CaptureFixture[str], seed: int) -> None:
+def test_compare_reports_held_out_rows(here: Path, capsys: pytest.CaptureFixture[str], seed: int) -> None:
     X = np.random.default_rng(seed).normal(size=(600, 3))
     y = np.where(X[:, 0] > 0, 1, 0)
     np.savez(here / "t.npz", X_train=X[:400], y_train=y[:400], X_test=X[400:], y_test=1 - y[400:])

@@ -1,4 +1,4 @@
-"""`bitlane levels`: the table, the plot, and bad input."""
+"""`bitlane levels`: its table, its plot, and errors for bad input."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_levels_prints_and_draws(prices: Path, capsys: pytest.CaptureFixture[str
     assert err == ""
     assert "prices.csv: 60 rows, 2 features that vary; double sampling, 6 bits a feature: 17 levels" in printed
     cells = {line.split()[0]: line.split()[1:] for line in printed.splitlines() if line.startswith(("rooms", "age"))}
-    assert cells["rooms"][1:] == ["0", "0"]  # 8 different values
+    assert cells["rooms"][1:] == ["0", "0"]  # 8 distinct values
     uniform, optimal, over = map(float, cells["age"])
     assert 0 < optimal < uniform and over == pytest.approx(optimal / uniform, rel=1e-2)
     before = sorted(os.listdir())
@@ -37,7 +37,9 @@ def test_levels_prints_and_draws(prices: Path, capsys: pytest.CaptureFixture[str
     assert sorted(os.listdir()) == sorted([*before, "l.png"])
 
 
-def test_levels_draws_what_saves_most(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_levels_draws_the_features_with_the_largest_savings(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     drawn: list[Any] = []
     monkeypatch.setattr(levels, "levels_plot", lambda *given: drawn.append(given) or given[2].touch())
     assert main(["levels", "breast_cancer", "--bits", "4", "--out", "l.png"]) == 0
@@ -66,7 +68,7 @@ def test_levels_of_words_missing_values_and_constant_columns(here: Path, capsys:
         assert err == "bitlane: note: 1 column(s) of X are constant: they are not stored\n"
 
 
-def test_levels_need_numpy_alone(here: Path, seed: int) -> None:
+def test_levels_need_only_numpy(here: Path, seed: int) -> None:
     X = np.random.default_rng(seed).lognormal(size=(100, 2))
     np.savez(here / "t.npz", X=X, y=X[:, 0])
     missing = "pandas", "sklearn", "matplotlib", "tqdm", "numba", "pyarrow"

@@ -1,4 +1,4 @@
-"""The command line as a whole: lists, help, notes, and a reader that stops reading."""
+"""The command line: lists, help, notes, and a closed output pipe."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_notes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert sum("constant" in note for note in notes) == 1
 
 
-def test_a_reader_that_stops_reading(here: Path) -> None:
+def test_a_closed_output_pipe_is_not_an_error(here: Path) -> None:
     program = [sys.executable, "-m", "bitlane.cli", "datasets"]
     done = subprocess.run(["sh", "-c", f"{' '.join(program)} | head -c 1"], capture_output=True, text=True, check=True)
     assert done.stderr == ""

@@ -1,4 +1,4 @@
-"""Run folders: whole or not at all, whatever interrupts the command."""
+"""Run folders are written atomically, for any interruption of the command."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def test_foreign_folders_are_refused_before_training(
 
 
 @pytest.mark.parametrize("failing", ["savez", "draw", "save"])
-def test_a_full_disk(prices: Path, fails: Callable[..., str], monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+def test_a_full_disk_is_a_one_line_error(
+    prices: Path, fails: Callable[..., str], monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
@@ -46,8 +48,8 @@ def test_a_full_disk(prices: Path, fails: Callable[..., str], monkeypatch: pytes
     assert "No space left on device" in message
 
 
-def test_a_file_size_limit(prices: Path, here: Path) -> None:
-    """A limit of the operating system, met while the run folder is written."""
+def test_a_file_size_limit_is_a_one_line_error(prices: Path, here: Path) -> None:
+    """The operating system limits the size of files, so the write of the run folder fails."""
     program = (
         "import resource, sys; from bitlane.cli.main import main; import matplotlib.pyplot; "
         "resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000)); sys.exit(main(sys.argv[1:]))"
@@ -61,7 +63,7 @@ def test_a_file_size_limit(prices: Path, here: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["train", "compare"])
-def test_interrupt(
+def test_an_interrupt_during_plotting_leaves_no_files(
     prices: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     def interrupted(*_: Any, **__: Any) -> None:
@@ -73,10 +75,10 @@ def test_interrupt(
     assert sorted(os.listdir()) == ["houses.csv", "prices.csv"]
 
 
-def test_an_interrupt_while_it_trains(
+def test_an_interrupt_during_training_keeps_the_run(
     prices: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After an epoch of a resumed training: what was there stays as it was, and nothing is added."""
+    """The interrupt comes after an epoch of a resumed training; all files stay unchanged and none is added."""
     source = ["train", str(prices), "--device", "emulator"]
     assert main([*source, "--target", "price", "--epochs", "2", "--out", "run"]) == 0
     capsys.readouterr()

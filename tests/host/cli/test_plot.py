@@ -1,4 +1,4 @@
-"""`bitlane plot`: figures of a run folder, and damaged ones."""
+"""`bitlane plot`: figures from a run folder, and errors for damaged folders."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def stale(lines: list[str]) -> list[str]:
         ),
     ],
 )
-def test_damaged_run_folders(
+def test_damaged_run_folders_are_errors(
     prices: Path,
     fails: Callable[..., str],
     capsys: pytest.CaptureFixture[str],
@@ -64,7 +64,7 @@ def test_damaged_run_folders(
     assert part in fails("plot", "run")
 
 
-def test_plot_of_nothing(here: Path, fails: Callable[..., str]) -> None:
+def test_plot_of_a_missing_or_empty_folder(here: Path, fails: Callable[..., str]) -> None:
     assert "no run folder" in fails("plot", "none")
     (here / "empty").mkdir()
     assert "it has no run.jsonl" in fails("plot", "empty")

@@ -22,7 +22,7 @@ SMALL: dict[str, Any] = {"max_features": 128, "row_buffer_beats": 164, "capacity
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, a device with the fewest features, and short measurements."""
+    """Use an empty folder, a device with the minimum of features, and short measurements."""
     monkeypatch.setattr(speed, "LONG_ENOUGH", 0.0)
     monkeypatch.setattr(speed, "GROUPS", 40)
     monkeypatch.setattr(control, "GROUPS", 60)
@@ -32,7 +32,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_it_prints_and_writes_a_report(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_selftest_prints_and_writes_a_report(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["selftest", "--device", "emulator", "--seed", "7", "--out", "report.txt"]) == 0
     out, err = capsys.readouterr()
     assert err == ""

@@ -1,4 +1,4 @@
-"""Data sets and tables from the command line: one line of error for each bad one."""
+"""Data sets and files on the command line: a one-line error for each bad one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ QUICK = ["--device", "emulator", "--epochs", "2"]
         ("a,y\n1.7e308,1\n-1.7e308,2\n1.7e308,3\n", "overflow"),
     ],
 )
-def test_bad_tables(here: Path, fails: Callable[..., str], command: str, text: str | None, part: str) -> None:
+def test_bad_files_are_one_line_errors(
+    here: Path, fails: Callable[..., str], command: str, text: str | None, part: str
+) -> None:
     if text is not None:
         (here / "t.csv").write_text(text)
     assert part in fails(command, "t.csv", "--target", "y", "--task", "regression", *QUICK, "--out", "run")
@@ -48,7 +50,7 @@ def test_unknown_sources_and_commands(fails: Callable[..., str], here: Path) -> 
     assert "COMMAND" in fails()
 
 
-def test_one_class(here: Path, fails: Callable[..., str]) -> None:
+def test_a_comparison_needs_two_classes(here: Path, fails: Callable[..., str]) -> None:
     (here / "t.csv").write_text("a,y\n1,yes\n2,yes\n3,yes\n")
     assert "one class" in fails("train", "t.csv", "--target", "y", *QUICK)
     assert "a comparison needs two classes" in fails("compare", "t.csv", "--target", "y", *QUICK)

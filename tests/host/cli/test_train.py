@@ -52,7 +52,7 @@ def test_train_learns(prices: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert float(line.split()[2]) > 0.9
 
 
-def test_train_words_and_several_classes(houses: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_with_text_labels_and_several_classes(houses: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [line.split(",") for line in houses.read_text().splitlines()]
     Path("d.csv").write_text("\n".join(f"{line[0]},{line[1]},{line[3]}" for line in lines))
     assert main(["train", "d.csv", "--target", "district", *QUICK, "--out", "two"]) == 0
@@ -72,7 +72,7 @@ def test_train_words_and_several_classes(houses: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("loss", ["hinge", "log_loss"])
-def test_train_by_margin(loss: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_with_margin_losses(loss: str, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--loss", loss, "--penalty", "l1", "--alpha", "1e-3", "--class-weight", "balanced", "--staleness", "1"]
     assert main(["train", "breast_cancer", *options, "--device", "emulator", "--bits", "8", "--out", "a"]) == 0
     out = capsys.readouterr().out
@@ -154,7 +154,7 @@ def test_a_resumed_training_is_the_whole_one(
     assert sorted(os.listdir("run")) == sorted(os.listdir("whole"))
 
 
-def test_what_cannot_be_resumed(
+def test_trainings_that_cannot_be_resumed(
     prices: Path, fails: Callable[..., str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = [str(prices), "--target", "price", *QUICK]
@@ -213,7 +213,7 @@ def test_a_note_where_values_are_clipped(capsys: pytest.CaptureFixture[str]) -> 
     assert "clipped" in capsys.readouterr().err
 
 
-def test_words_cannot_be_regressed(houses: Path, fails: Callable[..., str]) -> None:
+def test_a_text_target_needs_classes(houses: Path, fails: Callable[..., str]) -> None:
     message = fails("train", str(houses), "--target", "district", "--task", "regression", *QUICK)
     assert "district" in message
 

@@ -1,4 +1,4 @@
-"""`bitlane train-ddp`: a table, a run folder, a checkpoint to go on from; one line for an error."""
+"""`bitlane train-ddp`: its table, run folder and checkpoints, and one-line errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.torch
 SMALL = ["train-ddp", "--workers", "2", "--network", "perceptron", "--batch-size", "3000", "--compress", "lqsgd:rank=2"]
 
 
-def test_trains_reports_and_goes_on(data_dir, tmp_path, capsys):
+def test_trains_reports_and_resumes(data_dir, tmp_path, capsys):
     run, folder = tmp_path / "run", tmp_path / "checkpoint"
     assert main([*SMALL, "--checkpoint", str(folder), "--every", "4", "--out", str(run)]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -51,13 +51,13 @@ def test_trains_reports_and_goes_on(data_dir, tmp_path, capsys):
         (["--resume", "/nowhere"], "no checkpoint in /nowhere"),
     ],
 )
-def test_bad_input_is_one_line_before_anything_starts(options, message, capsys):
+def test_bad_input_is_a_one_line_error_before_any_process_starts(options, message, capsys):
     assert main(["train-ddp", *options]) == 2
     error = capsys.readouterr().err
     assert error.startswith("bitlane: error: ") and message in error and error.count("\n") == 1
 
 
-def test_a_failing_worker_is_one_line(monkeypatch, tmp_path, capsys):
+def test_a_failing_worker_is_a_one_line_error(monkeypatch, tmp_path, capsys):
     (tmp_path / "cifar-10-batches-bin").mkdir()
     monkeypatch.setenv("BITLANE_DATA", str(tmp_path))
     assert main([*SMALL, "--data", "cifar10", "--out", str(tmp_path / "run")]) == 2

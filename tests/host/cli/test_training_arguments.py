@@ -1,4 +1,4 @@
-"""Options of a training: one line of error for each bad value."""
+"""Options of a training: a one-line error for each bad value."""
 
 from __future__ import annotations
 

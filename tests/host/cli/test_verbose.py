@@ -1,4 +1,4 @@
-"""`-v` shows what the library logs; without it, and in a program of a user, the library prints nothing."""
+"""`-v` prints the log of the library; without it, and in a user's program, the library prints nothing."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ LINES = (
 
 
 @pytest.mark.parametrize("arguments", [["-v", *TRAIN], [*TRAIN, "--verbose"]])
-def test_verbose_shows_what_takes_long(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_verbose_shows_the_slow_steps(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 0
     shown = capsys.readouterr().err.splitlines()
     assert set(LINES) <= set(shown)
 
 
-def test_quiet_without_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_log_without_verbose(capsys: pytest.CaptureFixture[str]) -> None:
     level = logging.getLogger("bitlane").level
     assert main(TRAIN) == 0
     assert "bitlane: " not in capsys.readouterr().err
     assert logging.getLogger("bitlane").level == level and not logging.getLogger("bitlane").handlers
 
 
-def test_a_program_that_uses_the_library_sees_nothing(tmp_path: Path) -> None:
+def test_a_program_that_uses_the_library_prints_nothing(tmp_path: Path) -> None:
     program = (
         "import numpy as np; from bitlane import SGDRegressor; X = np.random.default_rng(0).normal(size=(50, 3));"
         "SGDRegressor(bits=4, levels='optimal', epochs=1, learning_rate=0.1, device='emulator').fit(X, X @ [1, 2, 3])"

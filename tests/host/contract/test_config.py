@@ -1,4 +1,4 @@
-"""The build-time configuration: illegal values are named, legal ones are kept, and sizes follow from them."""
+"""The build-time configuration: errors name illegal values, limits are accepted, and derived sizes are correct."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bitlane.contract.config import AcceleratorConfig
     ],
     ids=str,
 )
-def test_a_refused_value_is_named(bad: dict[str, Any]) -> None:
+def test_errors_name_the_illegal_value(bad: dict[str, Any]) -> None:
     ((name, value),) = bad.items()
     with pytest.raises(ValueError, match=f"{name}={value} must"):
         AcceleratorConfig(**bad)
@@ -60,14 +60,14 @@ def test_derived_sizes() -> None:
 @pytest.mark.parametrize(
     ("width", "rows_per_beat", "chunk_beats", "record_beats"),
     [
-        # a chunk is 16 words; a record is the first power of two above the outputs, but a beat at least
+        # a chunk has 16 words; a record has the first power of two above `outputs` words, and at least one beat
         (64, 1, 16, {1: 2, 2: 4, 3: 4, 4: 8, 7: 8, 8: 16, 15: 16}),
         (128, 2, 8, {1: 1, 2: 2, 3: 2, 4: 4, 15: 8}),
         (256, 4, 4, {1: 1, 3: 1, 4: 2, 15: 4}),
         (512, 8, 2, {1: 1, 7: 1, 8: 2, 15: 2}),
     ],
 )
-def test_a_beat(width: int, rows_per_beat: int, chunk_beats: int, record_beats: dict[int, int]) -> None:
+def test_beat_sizes(width: int, rows_per_beat: int, chunk_beats: int, record_beats: dict[int, int]) -> None:
     for outputs, beats in record_beats.items():
         config = AcceleratorConfig(width=width, outputs=outputs)
         assert config.rows_per_beat == rows_per_beat

@@ -1,6 +1,6 @@
-"""Predicted cycles against a simulation of the schedule, cycle by cycle, and what holds of every prediction.
+"""Predicted cycles against a cycle-by-cycle simulation of the schedule, and properties of all predictions.
 
-That every prediction equals the RTL's count is tested in `tests/sim/test_exact.py`.
+`tests/sim/equivalence/test_exact.py` tests that the predictions equal the counts of the RTL.
 """
 
 from dataclasses import replace
@@ -16,12 +16,12 @@ from bitlane.contract.layout import record_words
 
 
 def loads_of(geometry):
-    """Beats of the models and of the levels."""
+    """Return the number of beats of the models and of the levels."""
     return (geometry.outputs + geometry.levels) * geometry.chunks * 16 // geometry.rows_per_beat
 
 
 def tokens_of(geometry, epochs):
-    """The beats of a run in order: (stream, is a digit, ends its group, its batch, its epoch)."""
+    """Return the beats of a run in order: (stream, is a digit, ends its group, ends its batch, ends its epoch)."""
     tokens = [(0, False, False, False, False)] * loads_of(geometry)
     for _ in range(epochs):
         for group in range(geometry.groups):
@@ -40,9 +40,12 @@ def tokens_of(geometry, epochs):
 
 
 def arrivals(tokens, geometry, begin, latency):
-    """When each beat can be taken: 16 of a stream are asked for when the first of them is walked, one a cycle."""
+    """Return the first cycle in which each beat can be taken.
+
+    A stream requests a burst of 16 beats when the schedule reaches the first of them. Memory sends one beat a cycle.
+    """
     sizes = {0: geometry.base_beats, 1: geometry.draw_beats}
-    left = {0: loads_of(geometry), 1: 0}  # of the region, not yet asked for; models and tables come first
+    left = {0: loads_of(geometry), 1: 0}  # beats of the region not yet requested; models and codebooks come first
     asked_for = {0: [], 1: []}
     bus_free = 0
     times = []
@@ -59,7 +62,7 @@ def arrivals(tokens, geometry, begin, latency):
 
 
 def simulated(geometry, epochs, snapshots, staleness, timing):
-    """Counters of a run whose every cycle is gone through."""
+    """Return the counters of a run, simulated cycle by cycle."""
     chunks, table = geometry.chunks, geometry.codebook
     begin = 1 + max(geometry.base_row_words, chunks).bit_length()
     first_chunk = geometry.half_digit + geometry.base_digits + geometry.draws
@@ -109,7 +112,7 @@ def counted(counts):
 
 
 def random_geometry(rng, most_rows=100, table_bits=0):
-    """Of uniform levels, or with tables and codes of so many bits."""
+    """Return a random geometry, with uniform levels or with codebooks and codes of `table_bits` bits."""
     draws = table_bits > 0 or bool(rng.integers(2))
     rows_per_beat = int(rng.choice([1, 2, 4, 8]))
     rows = int(rng.integers(1, most_rows))
@@ -131,7 +134,7 @@ def random_geometry(rng, most_rows=100, table_bits=0):
 
 
 @pytest.mark.parametrize("table_bits", [0, 1, 2, 3])
-def test_every_cycle_is_that_of_the_schedule(seed, table_bits):
+def test_predictions_equal_the_simulated_schedule(seed, table_bits):
     rng = np.random.default_rng(seed)
     for staleness, _ in product((0, 1), range(60)):
         geometry = random_geometry(rng, table_bits=table_bits)
@@ -146,10 +149,10 @@ def test_every_cycle_is_that_of_the_schedule(seed, table_bits):
     "words",
     [{"base_digits": 1}, {"base_digits": 3}]
     + [{"base_digits": bits // 2, "draws": True, "half_digit": bits % 2 == 1, "codebook": True} for bits in (1, 2, 3)],
-    ids=["2 bits", "6 bits", "table of 1 bit", "table of 2 bits", "table of 3 bits"],
+    ids=["2 bits", "6 bits", "codebook, 1 bit", "codebook, 2 bits", "codebook, 3 bits"],
 )
-def test_many_short_batches(seed, rows_per_beat, words):
-    """Enough batches for their pattern to repeat, whatever the labels' phase."""
+def test_many_short_batches_are_predicted(seed, rows_per_beat, words):
+    """There are enough batches for their pattern to repeat, for every phase of the label beats."""
     rng = np.random.default_rng(seed)
     for batch_groups, features in product((1, 2, 3, 5, 6), (3, 40)):
         batch = batch_groups * rows_per_beat - int(rng.integers(rows_per_beat))
@@ -164,21 +167,21 @@ def test_many_short_batches(seed, rows_per_beat, words):
     ("base_digits", "draws", "cycles"),
     [(0, True, 256_335), (1, True, 506_516), (3, True, 1_006_880), (16, False, 4_009_042)],
 )
-def test_figures(base_digits, draws, cycles):
-    """10,000 rows of 784 features, batch 64, read latency 60 cycles."""
+def test_cycles_of_an_epoch_with_784_features(base_digits, draws, cycles):
+    """The data has 10,000 rows of 784 features; batch 64, read latency 60 cycles."""
     assert predict(Geometry(784, 10_000, base_digits, draws, 64), 1, False).cycles == cycles
 
 
 @pytest.mark.parametrize(("table_bits", "cycles_a_row"), [(1, 50), (2, 50), (3, 63)])
-def test_an_epoch_of_table_lanes(table_bits, cycles_a_row):
-    """25 chunks of 64 bits: with one base bit 13 half words, 25 draw words and a wait before each second of these."""
+def test_cycles_of_an_epoch_on_table_lanes(table_bits, cycles_a_row):
+    """A row has 25 chunks; with one base bit: 13 half-digit words, 25 draw words and a wait before every second one."""
     geometry = Geometry(784, 6400, table_bits // 2, True, 6400, half_digit=table_bits % 2 == 1, codebook=True)
     length = np.diff(predict(geometry, 2, False).epoch_cycles)[0]
     assert 6400 * cycles_a_row + 1600 <= length < 6400 * cycles_a_row + 1600 + 150
     assert geometry.layout_bound == 6400 * {1: 38, 2: 50, 3: 63}[table_bits] + 1600
 
 
-def test_epochs_after_the_first_are_alike(seed):
+def test_all_epochs_after_the_first_take_equal_time(seed):
     rng = np.random.default_rng(seed)
     for _ in range(100):
         geometry = random_geometry(rng)
@@ -189,7 +192,7 @@ def test_epochs_after_the_first_are_alike(seed):
 
 
 def test_a_batch_costs_its_rows_and_one_update(seed):
-    """Halving the batch costs as many updates more, and nothing at all with staleness where an update is shorter."""
+    """Half the batch size adds one update per extra batch with staleness 0, and no cycles with staleness 1."""
     rng = np.random.default_rng(seed)
     compared = 0
     while compared < 50:
@@ -201,13 +204,13 @@ def test_a_batch_costs_its_rows_and_one_update(seed):
         half = replace(geometry, batch=32 * geometry.rows_per_beat)
         one, two = (np.diff(predict(each, 2, False).epoch_cycles)[0] for each in (geometry, half))
         bubble = publish_latency(geometry) - 1
-        assert two - one == bubble - geometry.outputs  # labels are taken meanwhile
+        assert two - one == bubble - geometry.outputs  # the labels are taken during the update
         stale = np.diff(predict(half, 2, False, staleness=1).epoch_cycles)[0]
         assert stale == one
 
 
 def test_staleness_leaves_no_bubble(seed):
-    """From 64 features on an epoch takes its beats, the last update and the record."""
+    """With more than 64 features an epoch takes its beats, the last update and the record."""
     rng = np.random.default_rng(seed)
     for _ in range(50):
         geometry = replace(random_geometry(rng), features=int(rng.integers(65, 1000)))
@@ -216,11 +219,11 @@ def test_staleness_leaves_no_bubble(seed):
         counts = predict(geometry, 3, False, 1)
         drain = update_latency(geometry.rows_per_beat, table_lanes=False) - 1 + geometry.row_words - 1
         record = record_words(geometry.outputs, geometry.rows_per_beat) // geometry.rows_per_beat + 3 + 2 - 1
-        labels = geometry.outputs  # are taken during the drain
+        labels = geometry.outputs  # the labels are taken during the drain
         assert np.diff(counts.epoch_cycles)[0] == geometry.beats - labels + drain + record
 
 
-def test_latency_shows_once(seed):
+def test_memory_latency_is_paid_once_per_run(seed):
     rng = np.random.default_rng(seed)
     geometry, staleness = random_geometry(rng), int(rng.integers(2))
     near, far = (predict(geometry, 4, False, staleness, MemoryTiming(latency, 20)) for latency in (10, 90))
@@ -230,7 +233,7 @@ def test_latency_shows_once(seed):
     assert slow.cycles - near.cycles == 30
 
 
-def test_long_epochs_take_no_time_to_predict():
+def test_long_epochs_are_predicted_quickly():
     geometry = Geometry(30, (1 << 24) - 1, 1, False, 3)
     for staleness in (0, 1):
         counts = predict(geometry, 1000, False, staleness)

@@ -1,4 +1,4 @@
-"""Rounding, saturation, and the format of step and rate."""
+"""Rounding, saturation, and the register format of step and penalty step."""
 
 from fractions import Fraction
 from math import floor
@@ -28,7 +28,7 @@ def test_round_half_up_is_floor_of_x_plus_a_half(seed):
         assert round_half_up(x, n).tolist() == expected
 
 
-def test_round_half_up_takes_a_number_for_each(seed):
+def test_round_half_up_takes_an_array_of_shifts(seed):
     rng = np.random.default_rng(seed)
     x = rng.integers(-(1 << 40), 1 << 40, (50, 3))
     n = rng.integers(0, 36, (50, 3))
@@ -69,12 +69,12 @@ def test_mantissa_exponent_examples(value, fraction, register):
 
 
 @pytest.mark.parametrize("value", [8.0, 7.99999, -0.1, float("nan"), float("inf"), 2.0**-46])
-def test_what_a_register_cannot_hold(value):
+def test_values_outside_the_register_range_are_refused(value):
     with pytest.raises(DataError, match="the step is"):
         encode_float(value, STEP_FRACTION, "the step")
 
 
-def test_decayed_loses_less_than_a_unit(seed):
+def test_decay_truncates_less_than_a_unit(seed):
     rng = np.random.default_rng(seed)
     for _ in range(200):
         register = int(rng.integers(1 << 15, 1 << 16)) | int(rng.integers(0, 31)) << 16
@@ -86,7 +86,7 @@ def test_decayed_loses_less_than_a_unit(seed):
         assert split_float(decayed(register, decay))[0] >= 1 << 15
 
 
-def test_decay_without_effect_and_at_the_end_of_the_exponents():
+def test_decay_of_one_and_at_the_largest_exponent():
     assert decayed(0x8001 | 3 << 16, NO_DECAY) == 0x8001 | 3 << 16
     assert decayed(0x1235 | 31 << 16, NO_DECAY) == 0x1235 | 31 << 16
     assert decayed(0x8001 | 31 << 16, 1 << 15) == 0x4000 | 31 << 16

@@ -1,4 +1,4 @@
-"""Words against a packer of Python integers, and the speed of packing."""
+"""Packed words against a packer with Python integers, and the speed of packing."""
 
 import time
 
@@ -28,9 +28,9 @@ def word(digits):
 
 
 def packed_row(codes, digits, half=False):
-    """Words of a row: for each chunk, each digit of up to 32 codes, the most significant first.
+    """Return the words of a row: for each chunk one word per digit of its 32 codes, the most significant digit first.
 
-    In front of every second chunk a word of the bits that its codes and the next chunk's have above their digits.
+    With half digits, a word with the highest bits of the next 64 codes precedes every second chunk.
     """
     words = []
     for first in range(0, len(codes), 32):
@@ -42,7 +42,7 @@ def packed_row(codes, digits, half=False):
 
 
 def grouped(rows, batch, rows_per_beat):
-    """The rows of each group."""
+    """Return the rows of each group."""
     return [
         list(range(first, min(first + rows_per_beat, start + batch, rows)))
         for start in range(0, rows, batch)
@@ -51,13 +51,13 @@ def grouped(rows, batch, rows_per_beat):
 
 
 def side_by_side(group, rows, rows_per_beat):
-    """Words of a group: beat by beat, a word of each of its rows, 0 where it has no more."""
+    """Return the words of a group: each beat has one word per row, and 0 for missing rows."""
     words = [rows[row] for row in group] + [[0] * len(rows[0])] * (rows_per_beat - len(group))
     return [column[i] for i in range(len(rows[0])) for column in words]
 
 
 def label_beat(groups, labels, rows_per_beat):
-    """A label beat of up to four groups: a word a column, 16 bits a group."""
+    """Return the label beat of up to four groups: one word per row of a group, 16 bits per group."""
     return [
         sum((labels[group[column]] & 0xFFFF) << 16 * i for i, group in enumerate(groups) if column < len(group))
         for column in range(rows_per_beat)
@@ -110,21 +110,21 @@ def check_words(seed, geometry):
 
 @pytest.mark.parametrize(("rows", "n"), SHAPES)
 @pytest.mark.parametrize("digits", [0, 1, 3, 4, 5, 16])
-def test_words_are_those_of_the_layout(seed, rows, n, digits):
+def test_words_follow_the_layout(seed, rows, n, digits):
     check_words(seed, Geometry(n, rows, digits, True, 3))
 
 
 @pytest.mark.parametrize(("rows", "n"), [*SHAPES, (3, 64), (6, 65)])
 @pytest.mark.parametrize("base_bits", [1, 2, 3])
-def test_words_of_codes_for_tables(seed, rows, n, base_bits):
-    """Half digits apart; with two bits the words of uniform levels."""
+def test_words_of_codes_with_codebooks(seed, rows, n, base_bits):
+    """Half digits have words of their own; with two base bits the words equal those of uniform levels."""
     check_words(seed, table_geometry(n, rows, base_bits, 3))
 
 
 @pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize("rows_per_beat", [1, 2, 4, 8])
 @pytest.mark.parametrize("outputs", [1, 2, 15])
-def test_rows_side_by_side(seed, rows_per_beat, outputs, half):
+def test_words_of_rows_in_parallel(seed, rows_per_beat, outputs, half):
     rng = np.random.default_rng(seed)
     for _ in range(30):
         rows, n, digits = int(rng.integers(1, 70)), int(rng.integers(1, 140)), int(rng.integers(2 if half else 4))
@@ -161,8 +161,8 @@ def test_groups_of_a_geometry(seed):
 @pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize("rows_per_beat", [1, 2, 8])
 @pytest.mark.parametrize("batch", [3, 16, 100])
-def test_parts_of_a_region(seed, monkeypatch, rows_per_beat, batch, half):
-    """Blocks join at label words; a part is what the whole has there."""
+def test_parts_of_a_region_equal_the_whole(seed, monkeypatch, rows_per_beat, batch, half):
+    """Blocks join at label words; a part equals the same words of the whole region."""
     geometry = Geometry(40, 290, 1 if half else 3, True, batch, rows_per_beat, 2, half, codebook=half)
     codes, labels, draws = random_data(seed, geometry)
     whole, drawn = pack_base(codes, labels, geometry), pack_draws(draws, geometry)
@@ -205,7 +205,7 @@ def test_model_words(seed):
 @pytest.mark.parametrize(
     ("base_bits", "row_words", "slots"), [(1, (2, 3, 5, 6), 4), (2, (2, 4, 6, 8), 8), (3, (3, 5, 8, 10), 16)]
 )
-def test_sizes_with_tables(base_bits, row_words, slots):
+def test_sizes_with_codebooks(base_bits, row_words, slots):
     for chunks, words in enumerate(row_words, start=1):
         geometry = table_geometry(32 * chunks, 10, base_bits, 4)
         assert geometry.row_words == words and geometry.level_slots == chunks * slots
@@ -221,7 +221,7 @@ def test_record_words(outputs, rows_per_beat, words):
     assert Geometry(3, 1, 1, False, 1, rows_per_beat, outputs).record_words == words
 
 
-def test_weights_are_what_the_dot_product_reads(seed):
+def test_weights_are_rounded_as_the_dot_product_reads_them(seed):
     weights = np.array([0, 1, -8, 7.9999999, 2.0**-20, 100, -100, 2.0**-22])
     master = master_weights(weights)
     assert master.tolist() == [
@@ -258,12 +258,12 @@ def test_weights_are_what_the_dot_product_reads(seed):
         ({"codebook": True, "draws": False}, "invalid precision: base_bits=2, draws=False, codebook=True"),
     ],
 )
-def test_geometries_that_are_none(change, message):
+def test_invalid_geometries_are_refused(change, message):
     with pytest.raises(DataError, match=message):
         Geometry(**{"features": 3, "rows": 3, "base_digits": 1, "draws": True, "batch": 2} | change)
 
 
-def test_arrays_of_another_shape():
+def test_arrays_of_wrong_shape_are_refused():
     geometry = Geometry(3, 5, 1, True, 2)
     codes = np.zeros((5, 4), np.uint32)
     with pytest.raises(DataError, match=r"codes has shape \(5, 4\).*\(5, 3\)"):
@@ -275,7 +275,7 @@ def test_arrays_of_another_shape():
 
 
 def seconds(work):
-    """The processor's seconds for some work, the least of three: other processes change them little."""
+    """Return the minimum CPU time of three runs in seconds, which other processes hardly affect."""
     found = []
     for _ in range(3):
         began = time.process_time()
@@ -285,8 +285,8 @@ def seconds(work):
 
 
 @pytest.mark.parametrize("rows_per_beat", [1, 8])
-def test_encoding_a_table_takes_less_than_three_sorts(seed, rows_per_beat):
-    """In four precisions, beside `numpy.sort` of the same values on the same machine; it takes about one sort."""
+def test_encoding_takes_less_than_three_sorts(seed, rows_per_beat):
+    """Four precisions against `numpy.sort` of the same values in the same process; encoding takes about one sort."""
     values = np.random.default_rng(seed).uniform(-1, 1, (50_000, 90))
     labels = np.zeros((50_000, 1), np.int16)
 

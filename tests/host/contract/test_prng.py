@@ -1,4 +1,4 @@
-"""The random words of random rounding: the textbook's, even, and apart in every direction; and what rounding makes."""
+"""The random words of random rounding equal the textbook, are uniform and uncorrelated; the rounding is unbiased."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from bitlane.contract.fixed_point import round_at_random
 from bitlane.contract.prng import SEED_STEP
 
 BATCHES, PLACES = 8_000, 3
-WORST = 6.5  # standard errors, of some 20,000 numbers each; 5 is the largest that is seen
+WORST = 6.5  # limit in standard errors, for the largest of about 20,000 numbers; the largest observed is 5
 LANES = np.concatenate([randomness.model_lanes(), randomness.scaled_gradient_lanes(8)])
 
 
-def test_every_word_is_the_textbooks(seed):
+def test_words_equal_the_textbook(seed):
     rng = np.random.default_rng(seed)
     for start in (0, (1 << 32) - 1, int(rng.integers(1 << 32))):
         first = int(rng.integers(1 << 24))
@@ -24,13 +24,13 @@ def test_every_word_is_the_textbooks(seed):
         assert words.tolist() == expected
 
 
-def test_the_seed_of_a_later_batch(seed):
+def test_seed_after_some_batches(seed):
     assert randomness.after_batches(seed, 3) == (seed + 3 * SEED_STEP) % 2**32
 
 
 @pytest.mark.parametrize("bits", [1, 4, 12, 27])
-def test_words_are_even_and_apart(seed, bits):
-    """Of the low bits: means, and correlations between lanes, between places, and with the batches before."""
+def test_words_are_uniform_and_uncorrelated(seed, bits):
+    """Checks the low bits: means, and correlations between lanes, places and up to three batches apart."""
     rng = np.random.default_rng(seed)
     start, first = int(rng.integers(1 << 32)), int(rng.integers(1 << 10))
     below = np.uint32((1 << bits) - 1)
@@ -49,7 +49,7 @@ def test_words_are_even_and_apart(seed, bits):
 
 
 def test_rounding_is_unbiased(seed):
-    """Over all the words that there are of so many bits the mean is the number itself; nothing off the grid is left."""
+    """The mean over all random words of a cut is the number itself, and every result is on the grid."""
     rng = np.random.default_rng(seed)
     numbers = rng.integers(-(1 << 31), 1 << 31, 50)
     for cut in (1, 5, 12):

@@ -1,4 +1,4 @@
-"""The table of data sets and of digests."""
+"""The catalog of data sets and their digests."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from bitlane.data.cifar10 import ARCHIVE
 from bitlane.errors import DataError
 
 
-def test_every_file_that_is_downloaded_has_a_digest() -> None:
+def test_every_downloaded_file_has_a_digest() -> None:
     files = [file for entry in list_datasets() for file in entry.files] + [ARCHIVE]
     assert {file.url for file in files} == set(SHA256)
     assert all(len(file.sha256) == 64 and int(file.sha256, 16) for file in files)
     assert len({file.sha256 for file in files}) == len(files)
 
 
-def test_unknown_names_list_the_near_ones() -> None:
+def test_unknown_names_suggest_similar_ones() -> None:
     with pytest.raises(DataError, match="no data set 'mnits'; did you mean mnist"):
         find_dataset("mnits")
     with pytest.raises(DataError, match="no data set 'qqqqqq'; known are digits, wine"):
         find_dataset("qqqqqq")
 
 
-def test_the_digest_of_cadata_is_that_of_scikit_learn() -> None:
+def test_the_digest_of_cadata_equals_that_of_scikit_learn() -> None:
     module = pytest.importorskip("sklearn.datasets._california_housing")
     (file,) = find_dataset("cadata").files
     assert (file.url, file.sha256) == (module.ARCHIVE.url, module.ARCHIVE.checksum)
 
 
 @pytest.mark.parametrize(("name", "part"), [("a9a", "train"), ("a9a.t", "test")])
-def test_the_digest_of_a9a_is_that_of_the_values_in_the_data_folder(name: str, part: str, data_dir: Path) -> None:
-    """LIBSVM's text, written again from the values: a line for each row, a space after each value."""
+def test_the_digest_of_a9a_matches_the_values_in_the_data_folder(name: str, part: str, data_dir: Path) -> None:
+    """The test writes LIBSVM's text from the values: a line for each row, a space after each value."""
     with np.load(data_dir / "a9a.npz") as arrays:
         X, y = arrays[f"X_{part}"], arrays[f"y_{part}"]
     lines = [f"{y:+.0f} " + "".join(f"{j + 1}:1 " for j in np.flatnonzero(x)) for x, y in zip(X, y, strict=True)]
@@ -45,7 +45,7 @@ def test_the_digest_of_a9a_is_that_of_the_values_in_the_data_folder(name: str, p
 
 
 @pytest.mark.parametrize(("name", "part"), [("cod-rna", "train"), ("cod-rna.t", "test")])
-def test_the_digest_of_cod_rna_is_that_of_the_values_in_the_data_folder(name: str, part: str, data_dir: Path) -> None:
+def test_the_digest_of_cod_rna_matches_the_values_in_the_data_folder(name: str, part: str, data_dir: Path) -> None:
     with np.load(data_dir / "cod-rna.npz") as arrays:
         X, y = arrays[f"X_{part}"].tolist(), arrays[f"y_{part}"].tolist()
     lines = [f"{y:g} " + " ".join(f"{j}:{v:g}" for j, v in enumerate(x, 1)) for x, y in zip(X, y, strict=True)]

@@ -1,4 +1,4 @@
-"""CIFAR-10's images: the unpacked public files, the archive, and files that are neither."""
+"""Images of CIFAR-10: the unpacked public files, the archive, and errors for damaged files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bitlane.data.cifar10 import FOLDER, NAMES, load_cifar10
 from bitlane.data.downloads import RemoteFile
 from bitlane.errors import DataError
 
-SHA1 = {  # of the files of the binary version, as Apache MXNet publishes them
+SHA1 = {  # digests of the files of the binary version, published by Apache MXNet
     "data_batch_1.bin": "aadd24acce27caa71bf4b10992e9e7b2d74c2540",
     "data_batch_2.bin": "c0ba65cce70568cd57b4e03e9ac8d2a5367c1795",
     "data_batch_3.bin": "1dd00a74ab1d17a6e7d73e185b69dbf31242f295",
@@ -29,13 +29,13 @@ SHA1 = {  # of the files of the binary version, as Apache MXNet publishes them
 
 @pytest.fixture(autouse=True)
 def small_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two images a file, and no use of the user's cache."""
+    """Use two images per file and an empty cache."""
     monkeypatch.setenv("BITLANE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(cifar10, "ROWS", 2)
 
 
 def pictures(seed: int) -> tuple[np.ndarray, np.ndarray, dict[str, bytes]]:
-    """Ten images, their classes, and the five files: a byte for the class, then red, green and blue, row by row."""
+    """Return ten images, their classes and the five files; an image is a class byte and three planes, row by row."""
     rng = np.random.default_rng(seed)
     images, labels = rng.integers(0, 256, (10, 3, 32, 32), np.uint8), rng.integers(0, 10, 10, np.uint8)
     records = [bytes([label]) + image.tobytes() for image, label in zip(images, labels, strict=True)]
@@ -54,7 +54,7 @@ def packed(contents: dict[str, bytes]) -> bytes:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
-    """A server from which the archive is downloaded."""
+    """Start a server for the archive."""
     monkeypatch.delenv("BITLANE_DATA", raising=False)
     server = FileServer()
     yield server

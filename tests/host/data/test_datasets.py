@@ -1,4 +1,4 @@
-"""Data sets by name: from scikit-learn, from a folder, and downloaded from a server on this machine."""
+"""Data sets by name: from scikit-learn, from a folder, and downloaded from a local server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytest.importorskip("sklearn")
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No test reads or writes the user's cache."""
+    """Give every test a cache of its own instead of the user's."""
     monkeypatch.setenv("BITLANE_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -54,7 +54,7 @@ def test_sets_of_the_data_folder(name: str, data_dir: Path) -> None:
     assert {"regression": classes > 20, "binary": classes == 2, "multiclass": classes == 10}[known.task]
 
 
-def test_a_set_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_set_without_a_public_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BITLANE_DATA", raising=False)
     with pytest.raises(
         DataError, match=r"no public server has data set 'cpu_act': set BITLANE_DATA to a folder with cpu_act\.npz"
@@ -94,7 +94,7 @@ def test_one_libsvm_file_is_split(server: FileServer, monkeypatch: pytest.Monkey
     X = np.concatenate([table.X, table.held_out[0]])
     y = np.concatenate([table.y, table.held_out[1]])
     assert sorted(X[:, 0]) == list(range(10))
-    assert np.array_equal(y, np.where(X[:, 0] % 2 == 0, 1.0, -1.0))  # LIBSVM's class 1 is +1
+    assert np.array_equal(y, np.where(X[:, 0] % 2 == 0, 1.0, -1.0))  # class 1 of LIBSVM becomes +1
     assert datasets.location_of(find_dataset("small")) == "cache"
 
 
@@ -156,7 +156,7 @@ def test_a_table_in_an_archive(server: FileServer, monkeypatch: pytest.MonkeyPat
 def test_cadata_has_the_same_rows_from_its_archive_and_from_the_data_folder(
     server: FileServer, monkeypatch: pytest.MonkeyPatch, data_dir: Path
 ) -> None:
-    """The archive has longitude, latitude, age, rooms, bedrooms, population, households, income and value, in order."""
+    """The archive's columns are longitude, latitude, age, rooms, bedrooms, population, households, income, value."""
     with np.load(data_dir / "cadata.npz") as arrays:
         X = np.concatenate([arrays["X_train"], arrays["X_test"]])
         y = np.concatenate([arrays["y_train"], arrays["y_test"]])

@@ -1,4 +1,4 @@
-"""Downloads over HTTP from a server on this machine."""
+"""Downloads over HTTP from a local server."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_file_is_downloaded_once_and_then_read_without_network(server: FileSer
     assert [each.name for each in path.parent.iterdir()] == ["f.bin"]
 
 
-def test_a_wrong_digest_names_both_and_leaves_nothing(server: FileServer, tmp_path: Path) -> None:
+def test_a_wrong_digest_is_an_error_with_both_digests_and_leaves_no_file(server: FileServer, tmp_path: Path) -> None:
     expected = served(server)
     server.files["f.bin"] = CONTENT + b"!"
     with pytest.raises(DataError) as caught:
@@ -63,7 +63,7 @@ def test_a_damaged_file_in_the_cache_is_downloaded_again(server: FileServer, tmp
     assert server.requests == ["f.bin"] * 2
 
 
-def test_an_interrupted_download_leaves_nothing(server: FileServer, tmp_path: Path) -> None:
+def test_an_interrupted_download_leaves_no_file(server: FileServer, tmp_path: Path) -> None:
     file = served(server)
     server.cut.add("f.bin")
     with pytest.raises(DataError, match=rf"^{file.url} cannot be downloaded: .*; try again, or set BITLANE_DATA"):
@@ -83,7 +83,7 @@ def test_a_damaged_file_stays_until_its_replacement_is_complete(server: FileServ
     assert (tmp_path / "f.bin").read_bytes() == b"old"
 
 
-def test_the_reason_of_a_failure_is_one_line(server: FileServer, tmp_path: Path) -> None:
+def test_a_failed_download_is_a_one_line_error(server: FileServer, tmp_path: Path) -> None:
     missing = RemoteFile(f"{server.url}/none", "0" * 64)
     with pytest.raises(DataError, match="cannot be downloaded: the server answers 404 Not Found; try again"):
         download(missing, tmp_path)
@@ -94,7 +94,7 @@ def test_the_reason_of_a_failure_is_one_line(server: FileServer, tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written_is_no_fault_of_the_server(server: FileServer, tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_not_reported_as_a_download_error(server: FileServer, tmp_path: Path) -> None:
     (tmp_path / "cache").write_bytes(b"a file, not a folder")
     with pytest.raises(NotADirectoryError):
         download(served(server), tmp_path / "cache")
@@ -114,13 +114,13 @@ def test_parallel_downloads_of_one_file(server: FileServer, tmp_path: Path) -> N
 
 
 class Terminal(io.StringIO):
-    """A text file that says it is a terminal."""
+    """A text file that reports to be a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
-def test_a_terminal_shows_a_progress_bar_and_nothing_else_does(
+def test_only_a_terminal_shows_a_progress_bar(
     server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     download(served(server), tmp_path)
@@ -131,7 +131,7 @@ def test_a_terminal_shows_a_progress_bar_and_nothing_else_does(
     assert "100%" in terminal.getvalue()
 
 
-def test_a_download_is_logged_and_a_hit_is_not(
+def test_downloads_are_logged_and_cache_hits_are_not(
     server: FileServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = served(server)

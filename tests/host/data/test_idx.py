@@ -33,7 +33,7 @@ def test_arrays_are_read_back(shape: tuple[int, ...], tmp_path: Path, seed: int)
         (gzip.compress(b"\0\0\x08\x00"), "is not an idx file of bytes"),
     ],
 )
-def test_damaged_files_are_named(content: bytes, says: str, tmp_path: Path) -> None:
+def test_errors_name_the_damaged_file(content: bytes, says: str, tmp_path: Path) -> None:
     (tmp_path / "f.gz").write_bytes(content)
     with pytest.raises(DataError, match=rf"f\.gz {says}.*: delete it to download it again"):
         read_idx(tmp_path / "f.gz")

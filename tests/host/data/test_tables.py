@@ -1,4 +1,4 @@
-"""Tables from files: what is read, and that every bad input is one line that says what was wrong."""
+"""Data sets from files: the supported formats, and a one-line error with the reason for every bad input."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write(tmp_path: Path) -> Callable[[str, str], Path]:
     return written
 
 
-# --- what is read --------------------------------------------------------------------------------
+# --- supported formats ---------------------------------------------------------------------------
 def test_csv(write: Callable[[str, str], Path]) -> None:
     table = read_dataset(write("t.csv", "a,price,b\n1,10,0.5\n2,20,-1e3\n"), "price")
     assert table.feature_names == ("a", "b")
@@ -102,7 +102,7 @@ def test_parquet(tmp_path: Path) -> None:
     assert "bad.parquet is not a parquet file" in refused(tmp_path / "bad.parquet", "b")
 
 
-def test_impute_takes_the_mean_of_the_training_column(write: Callable[[str, str], Path], tmp_path: Path) -> None:
+def test_impute_uses_the_mean_of_the_training_column(write: Callable[[str, str], Path], tmp_path: Path) -> None:
     table = read_dataset(write("t.csv", "a,b,y\n1,,1\n,4,2\n3,inf,3\n"), "y", impute=True)
     assert table.X.tolist() == [[1.0, 4.0], [2.0, 4.0], [3.0, 4.0]]
     nan = np.nan
@@ -112,7 +112,7 @@ def test_impute_takes_the_mean_of_the_training_column(write: Callable[[str, str]
     assert held_out[0].tolist() == [[2.0]]
 
 
-# --- what is refused -----------------------------------------------------------------------------
+# --- refused files -------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("text", "target", "parts"),
     [
@@ -148,7 +148,7 @@ def test_a_column_without_any_value_cannot_be_imputed(write: Callable[[str, str]
     assert "column 'a' has no value at all" in refused(write("t.csv", "a,b\n,1\n,2\n"), "b", impute=True)
 
 
-def test_missing_file_names_its_neighbours(write: Callable[[str, str], Path], tmp_path: Path) -> None:
+def test_a_missing_file_suggests_similar_names(write: Callable[[str, str], Path], tmp_path: Path) -> None:
     write("houses.csv", "a,b\n")
     message = refused(tmp_path / "house.csv", "b")
     assert "no file" in message
@@ -210,7 +210,7 @@ def test_bad_npy_target(tmp_path: Path, target: str) -> None:
     assert "needs a target" in refused(tmp_path / "t.npy")
 
 
-def test_a_target_where_the_format_fixes_it(tmp_path: Path) -> None:
+def test_a_target_for_a_format_that_fixes_it(tmp_path: Path) -> None:
     np.savez(tmp_path / "t.npz", X=np.eye(2), y=np.zeros(2))
     assert "omit the target" in refused(tmp_path / "t.npz", "price")
     assert isinstance(read_dataset(tmp_path / "t.npz", "y"), Dataset)

@@ -1,4 +1,4 @@
-"""The emulator as its bus sees it: registers, memory, checks, and where results are written."""
+"""The emulator on its bus: registers, memory, configuration checks, and addresses of results."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def filled(device, *regions):
 
 
 def prepare(device, job):
-    """Writes a job's registers by hand; the buffers for models and trace."""
+    """Write the registers of a job directly; return the buffers of models and trace."""
     geometry, settings = job.geometry, job.state.settings
     levels = [pack_master(job.levels)] if geometry.codebook else []
     models = device.allocate(job.epochs * geometry.model_bytes)
@@ -92,7 +92,7 @@ def prepare(device, job):
 
 
 def finish(device):
-    """Polls until done; the error code."""
+    """Poll until the run is done; return the error code."""
     while True:
         status = read(device, "status")
         if status & STATUS_DONE:
@@ -118,12 +118,12 @@ def test_identity_and_capabilities():
     [{"width": 96}, {"width": 1024}, {"outputs": 0}, {"outputs": 16}]
     + [{"level_slots": slots} for slots in (1, 8, 24, 4095)],
 )
-def test_hardware_that_nobody_builds(sizes):
+def test_illegal_builds_are_refused(sizes):
     with pytest.raises(DataError, match=f"{next(iter(sizes))}="):
         emulator(**sizes)
 
 
-def test_registers_keep_their_bits_and_nothing_else():
+def test_registers_keep_only_their_bits():
     device = emulator(random_rounding=True)
     for register in REGISTERS.values():
         if register.name in ("control", "status"):
@@ -137,7 +137,7 @@ def test_registers_keep_their_bits_and_nothing_else():
     assert device.read(0xFFC) == 0
 
 
-def test_what_a_build_has_not_reads_as_nothing():
+def test_registers_missing_in_a_build_read_as_zero():
     device = EmulatorDevice()
     for name in (*TABLE_LANE_REGISTERS, *RANDOM_ROUNDING_REGISTERS):
         write(device, name, 0x3FF)
@@ -147,7 +147,7 @@ def test_what_a_build_has_not_reads_as_nothing():
 @pytest.mark.parametrize("draws", [True, False])
 @pytest.mark.parametrize("snapshots", [True, False])
 @pytest.mark.parametrize(("rows_per_beat", "outputs"), [(1, 1), (2, 3), (4, 15), (8, 1)])
-def test_results_lie_where_the_design_says(seed, draws, snapshots, rows_per_beat, outputs):
+def test_results_are_at_the_documented_addresses(seed, draws, snapshots, rows_per_beat, outputs):
     rng = np.random.default_rng(seed)
     batch = int(rng.integers(1, 40))
     job, samples = random_job(
@@ -183,7 +183,7 @@ def test_results_lie_where_the_design_says(seed, draws, snapshots, rows_per_beat
 
 @pytest.mark.parametrize("table_bits", [1, 2, 3])
 @pytest.mark.parametrize(("rows_per_beat", "outputs"), [(1, 1), (2, 3), (8, 1)])
-def test_levels_lie_behind_the_models(seed, table_bits, rows_per_beat, outputs):
+def test_levels_follow_the_models_in_memory(seed, table_bits, rows_per_beat, outputs):
     rng = np.random.default_rng(seed)
     features = int(rng.integers(1, 100))
     job, samples = random_job(
@@ -201,7 +201,7 @@ def test_levels_lie_behind_the_models(seed, table_bits, rows_per_beat, outputs):
     assert (read(device, "cycles"), read(device, "beats")) == (counts.cycles, counts.beats)
 
 
-def test_every_status_read_is_an_epoch(seed):
+def test_every_status_read_completes_an_epoch(seed):
     job, _ = random_job(np.random.default_rng(seed), epochs=3)
     device = EmulatorDevice()
     prepare(device, job)
@@ -213,7 +213,7 @@ def test_every_status_read_is_an_epoch(seed):
         write(device, "control", CONTROL_START)  # ignored while busy
         if status & STATUS_DONE:
             break
-        write(device, "batch_groups", 1)  # not looked at before the next start
+        write(device, "batch_groups", 1)  # has no effect before the next start
     assert seen == [(1, STATUS_BUSY), (2, STATUS_BUSY), (3, STATUS_DONE)]
 
 
@@ -235,7 +235,7 @@ def test_abort(seed):
     job, _ = random_job(np.random.default_rng(seed))
     device = EmulatorDevice()
     prepare(device, job)
-    write(device, "control", CONTROL_ABORT)  # nothing runs
+    write(device, "control", CONTROL_ABORT)  # no run is active
     assert read(device, "status") == 0
     write(device, "control", CONTROL_START)
     read(device, "status")
@@ -265,8 +265,8 @@ def test_abort(seed):
     + [("trace", 0x1000_0010), ("decay", (1 << 15) - 1), ("decay", (1 << 16) + 1)]
     + [(name, 1 << 40) for name in ("base_address", "draw_address", "model_in", "model_out", "trace")],
 )
-def test_configurations_that_the_hardware_refuses(seed, name, value):
-    """A port of two words, records of four; two chunks of four are taken with staleness too."""
+def test_illegal_configurations_are_refused(seed, name, value):
+    """The build has a port of two words and records of four words; two of four chunks are legal with staleness 1."""
     job, _ = random_job(np.random.default_rng(seed), rows_per_beat=2, outputs=3, staleness=1)
     device = emulator(max_features=128, row_buffer_beats=64 + 2 * 5, width=128, outputs=3)
     prepare(device, job)
@@ -281,8 +281,8 @@ def test_configurations_that_the_hardware_refuses(seed, name, value):
 @pytest.mark.parametrize(
     ("name", "value"), [("base_digits", bits) for bits in (0, 3, 4, 16)] + [("draws", 0), ("features", 129)]
 )
-def test_tables_that_the_hardware_refuses(seed, name, value):
-    """Four chunks of 5 levels fill the tables; neither a fifth chunk nor 9 levels would fit, though the memory does."""
+def test_illegal_codebook_configurations_are_refused(seed, name, value):
+    """Four chunks of 5 levels fill the codebook memory; a fifth chunk or 9 levels do not fit."""
     job, _ = random_job(np.random.default_rng(seed), table_bits=2, features=128, staleness=0)
     device = emulator(max_features=256, level_slots=32)
     prepare(device, job)
@@ -294,8 +294,8 @@ def test_tables_that_the_hardware_refuses(seed, name, value):
 
 
 @pytest.mark.parametrize(("table_bits", "words"), [(1, 8), (2, 10), (3, 13)])
-def test_half_words_count_in_a_row(seed, table_bits, words):
-    """Five chunks."""
+def test_half_digit_words_count_in_the_row_buffer(seed, table_bits, words):
+    """A row has five chunks."""
     job, _ = random_job(np.random.default_rng(seed), table_bits=table_bits, features=130)
     for max_row_words, code in ((words - 1, ErrorCode.CONFIGURATION), (words, ErrorCode.NONE)):
         device = emulator(row_buffer_beats=64 + max_row_words, level_slots=128)
@@ -312,8 +312,8 @@ def test_staleness_halves_the_model_memory(seed):
     assert start(device) == ErrorCode.NONE
 
 
-def test_a_last_batch_that_is_longer_than_the_others(seed):
-    """No number of rows makes such registers: the hardware would take them, the emulator does not."""
+def test_a_last_group_longer_than_the_others_is_refused(seed):
+    """No geometry has such register values; the hardware accepts them, but the emulator does not."""
     job, _ = random_job(np.random.default_rng(seed), rows=32, batch=8, rows_per_beat=4)
     device = emulator(width=256)
     prepare(device, job)
@@ -326,7 +326,7 @@ def test_a_last_batch_that_is_longer_than_the_others(seed):
 
 
 @pytest.mark.parametrize("rows_per_beat", [1, 4])
-def test_a_batch_of_more_groups_than_there_are(seed, rows_per_beat):
+def test_a_batch_of_more_groups_than_the_data_has(seed, rows_per_beat):
     job, _ = random_job(np.random.default_rng(seed), rows=32, batch=33, rows_per_beat=rows_per_beat)
     device = emulator(width=64 * rows_per_beat)
     models, _ = prepare(device, job)
@@ -341,18 +341,18 @@ def test_a_batch_of_more_groups_than_there_are(seed, rows_per_beat):
     assert np.array_equal(models.array, expected)
 
 
-def test_no_digits_at_all(seed):
+def test_a_row_needs_a_digit(seed):
     job, _ = random_job(np.random.default_rng(seed), base_digits=0)
     device = EmulatorDevice()
     prepare(device, job)
-    assert start(device) == ErrorCode.NONE  # a draw digit alone is a precision
+    assert start(device) == ErrorCode.NONE  # a draw digit without base digits is a valid precision
     write(device, "draws", 0)
     assert start(device) == ErrorCode.CONFIGURATION
 
 
 @pytest.mark.parametrize("address", [0, 0x1000_0000 + (1 << 20) - 8 * 16, 1 << 39])
 @pytest.mark.parametrize("name", ["base_address", "draw_address", "model_in", "model_out", "trace"])
-def test_addresses_without_memory(seed, name, address):
+def test_addresses_outside_the_memory_are_errors(seed, name, address):
     job, _ = random_job(np.random.default_rng(seed), epochs=10)
     device = emulator(capacity_bytes=1 << 20)
     prepare(device, job)
@@ -361,7 +361,7 @@ def test_addresses_without_memory(seed, name, address):
     assert start(device) == (ErrorCode.WRITE_DECODE if writes else ErrorCode.READ_DECODE)
 
 
-def test_what_is_not_flushed_is_not_there(seed):
+def test_unflushed_writes_are_not_visible(seed):
     device = EmulatorDevice()
     buffer = device.allocate(20)
     assert len(buffer.array) == 3
@@ -375,7 +375,7 @@ def test_what_is_not_flushed_is_not_there(seed):
     assert buffer.array.tolist() == [7, 7, 7]
 
 
-def test_memory_is_given_back():
+def test_freed_memory_is_reused():
     device = emulator(capacity_bytes=3 * 4096)
     first, second, third = (device.allocate(size) for size in (1, 4096, 4000))
     assert [b.device_address % 4096 for b in (first, second, third)] == [0, 0, 0]

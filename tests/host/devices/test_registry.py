@@ -1,4 +1,4 @@
-"""Devices by name."""
+"""Opening devices by name."""
 
 import sys
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ NAMES = ("rtl", "ours")
 
 @pytest.fixture
 def no_simulator(monkeypatch):
-    """As if the simulator's package were not installed."""
+    """Hide the simulator's package, as if it were not installed."""
     monkeypatch.setattr(registry, "entry_points", lambda **_: [])
 
 
@@ -28,14 +28,14 @@ def test_the_emulator_is_a_device():
 
 
 @pytest.mark.parametrize("name", ["emulator", "auto"])
-def test_a_device_has_the_build_asked_for(no_simulator, recwarn, name):
+def test_a_device_has_the_requested_build(no_simulator, recwarn, name):
     device = open_device(name, AcceleratorConfig(width=256, outputs=3, level_slots=64, random_rounding=True))
     registers = ("port_bits", "outputs", "level_slots", "random_rounding")
     assert [device.read(REGISTERS[register].offset) for register in registers] == [256, 3, 64, 1]
 
 
 def test_the_simulator_is_an_entry_point(monkeypatch):
-    """With a stand-in for it, and for another package's device."""
+    """Fake entry points stand for the simulator and for a device of another package."""
     points = {name: SimpleNamespace(name=name, load=lambda name=name: lambda config: (name, config)) for name in NAMES}
     monkeypatch.setattr(registry, "entry_points", lambda group, name=None: [points[name]] if name else points.values())
     config = AcceleratorConfig(width=512, outputs=2)
@@ -46,20 +46,20 @@ def test_the_simulator_is_an_entry_point(monkeypatch):
         open_device("theirs")
 
 
-def test_a_device_is_taken_as_it_is():
+def test_an_open_device_is_returned_unchanged():
     device = EmulatorDevice()
     assert open_device(device) is device
     assert open_device(device, AcceleratorConfig(width=512)) is device
 
 
 @pytest.mark.parametrize("name", ["fpga", "pynq://"])
-def test_unknown_names(name):
+def test_unknown_device_names_are_refused(name):
     with pytest.raises(DataError, match=f"device='{name}' is unknown: choose one of .*emulator.*pynq://HOST, auto"):
         open_device(name)
 
 
 @pytest.mark.parametrize("name", ["pynq", "pynq://board.local"])
-def test_a_board_without_pynq(name, monkeypatch):
+def test_boards_need_pynq(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "pynq", None)
     with pytest.raises(DeviceError, match=r"boards need pynq: pip install 'bitlane\[pynq-z7\]' \(PYNQ-Z1"):
         open_device(name)
@@ -75,7 +75,7 @@ def test_auto_falls_back_with_a_warning(no_simulator):
         assert open_device("auto").name == "emulator"
 
 
-def test_available_devices_say_why_not(no_simulator):
+def test_unavailable_devices_have_a_reason(no_simulator):
     found = {device.name: device for device in available_devices()}
     assert found["emulator"].available and not found["emulator"].reason
     assert not found["rtl"].available and "bitlane[sim]" in found["rtl"].reason

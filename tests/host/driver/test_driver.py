@@ -1,4 +1,4 @@
-"""The driver: what it writes, what it makes of errors, and that it always cleans up."""
+"""The driver: its register writes, its errors, and that it always frees buffers."""
 
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ def expected_epochs(job, samples):
 @pytest.mark.parametrize("draws", [True, False])
 @pytest.mark.parametrize("snapshots", [True, False])
 @pytest.mark.parametrize(("rows_per_beat", "outputs"), [(1, 1), (1, 3), (4, 15), (8, 1)])
-def test_a_run_gives_what_the_reference_gives(seed, draws, snapshots, rows_per_beat, outputs):
+def test_a_run_equals_the_reference(seed, draws, snapshots, rows_per_beat, outputs):
     rng = np.random.default_rng(seed)
     batch = int(rng.integers(1, 50))
     job, samples = random_job(
@@ -59,8 +59,8 @@ def test_a_run_gives_what_the_reference_gives(seed, draws, snapshots, rows_per_b
 
 @pytest.mark.parametrize("table_bits", [1, 2, 3])
 @pytest.mark.parametrize(("rows_per_beat", "outputs"), [(1, 1), (4, 3)])
-def test_a_run_with_tables_gives_what_the_reference_gives(seed, table_bits, rows_per_beat, outputs):
-    """Three chunks: the half digits of the last one are alone in their word."""
+def test_a_run_with_codebooks_equals_the_reference(seed, table_bits, rows_per_beat, outputs):
+    """With three chunks the half digits of the last chunk have a word to themselves."""
     rng = np.random.default_rng(seed)
     job, samples = random_job(rng, features=70, table_bits=table_bits, rows_per_beat=rows_per_beat, outputs=outputs)
     device = emulator(kind=Recorded, width=64 * rows_per_beat, outputs=outputs, level_slots=64)
@@ -72,7 +72,7 @@ def test_a_run_with_tables_gives_what_the_reference_gives(seed, table_bits, rows
     assert device.allocated == 0
 
 
-def test_going_on_is_the_same_as_not_stopping(seed):
+def test_a_resumed_run_equals_an_uninterrupted_run(seed):
     rng = np.random.default_rng(seed)
     job, _ = random_job(rng, sets=2, epochs=4)
     accelerator = Driver(Recorded())
@@ -85,7 +85,7 @@ def test_going_on_is_the_same_as_not_stopping(seed):
     assert outcome.state.settings == whole.state.settings
 
 
-def test_loss_units():
+def test_unit_of_the_loss():
     assert loss_value(3 << 31) == 1.5
 
 
@@ -94,7 +94,7 @@ def test_loss_units():
 )
 @pytest.mark.parametrize("snapshots", [True, False])
 @pytest.mark.parametrize(("rows_per_beat", "outputs"), [(1, 1), (8, 3)])
-def test_job_bytes_is_what_a_job_takes(seed, samples, snapshots, rows_per_beat, outputs):
+def test_job_bytes_equals_the_allocated_bytes(seed, samples, snapshots, rows_per_beat, outputs):
     shape = {"rows_per_beat": rows_per_beat, "outputs": outputs, "batch": samples["rows"]} | samples
     job, _ = random_job(np.random.default_rng(seed), snapshots=snapshots, epochs=300, **shape)
     needed = job_bytes(job.geometry, 300, len(job.base_regions), len(job.draw_regions), snapshots)
@@ -114,16 +114,16 @@ def test_job_bytes_is_what_a_job_takes(seed, samples, snapshots, rows_per_beat, 
         ("version", 1 << 16, r"register map has version 1\.0"),
     ],
 )
-def test_strangers_are_refused(name, value, message):
+def test_unknown_devices_and_versions_are_refused(name, value, message):
     with pytest.raises(DeviceError, match=message):
         Driver(Recorded(answers={name: lambda _: value}))
 
 
-def test_a_newer_minor_version_is_taken():
+def test_a_newer_minor_version_is_accepted():
     Driver(Recorded(answers={"version": lambda version: version + 1}))
 
 
-def test_rows_too_long_for_the_hardware(seed):
+def test_rows_too_long_for_the_hardware_are_refused(seed):
     job, _ = random_job(np.random.default_rng(seed), features=70, base_digits=3, staleness=0)
     with pytest.raises(DataError, match="X has 70 features, but emulator holds 64"):
         Driver(emulator(kind=Recorded, max_features=64)).run(job)
@@ -131,7 +131,7 @@ def test_rows_too_long_for_the_hardware(seed):
         Driver(emulator(kind=Recorded, row_buffer_beats=64 + 7)).run(job)
 
 
-def test_tables_need_table_lanes_and_these_need_tables(seed):
+def test_codebooks_need_table_lanes_and_table_lanes_need_codebooks(seed):
     rng = np.random.default_rng(seed)
     uniform, table = random_job(rng)[0], random_job(rng, table_bits=3)[0]
     device, lanes = Recorded(), emulator(kind=Recorded, level_slots=64)
@@ -143,7 +143,7 @@ def test_tables_need_table_lanes_and_these_need_tables(seed):
     assert not device.written and not lanes.written
 
 
-def test_tables_too_large_for_the_hardware(seed):
+def test_codebooks_too_large_for_the_hardware_are_refused(seed):
     job, _ = random_job(np.random.default_rng(seed), table_bits=3, features=70)
     message = "X has 70 features, but emulator holds codebooks of 9 levels for 64: remove features, .*level_slots=64"
     with pytest.raises(DataError, match=message):
@@ -153,7 +153,7 @@ def test_tables_too_large_for_the_hardware(seed):
         Driver(emulator(kind=Recorded, level_slots=64, row_buffer_beats=64 + 7)).run(job)
 
 
-def test_levels_must_be_those_of_the_geometry(seed):
+def test_levels_must_match_the_geometry(seed):
     rng = np.random.default_rng(seed)
     uniform, table = random_job(rng)[0], random_job(rng, table_bits=2)[0]
     with pytest.raises(DataError, match=r"levels has shape None, but the geometry says \(5, 40\)"):
@@ -180,7 +180,7 @@ def test_staleness_needs_room_for_two_models(seed):
 
 
 @pytest.mark.parametrize("hardware", [{"width": 64}, {"width": 256}, {"width": 128, "outputs": 2}])
-def test_data_for_other_hardware(seed, hardware):
+def test_data_for_other_hardware_is_refused(seed, hardware):
     job, _ = random_job(np.random.default_rng(seed), rows_per_beat=2)
     device = emulator(kind=Recorded, **hardware)
     accelerator = Driver(device)
@@ -193,7 +193,7 @@ def test_data_for_other_hardware(seed, hardware):
 
 
 def test_every_setting_is_written(seed):
-    """Twice, with different settings: no register keeps what a run before left in it."""
+    """Two runs with different settings: no register keeps a value of the previous run."""
     rng = np.random.default_rng(seed)
     device = Recorded()
     for bounds in ((-3, 5), (-(1 << 15), -2)):
@@ -220,10 +220,10 @@ def test_every_setting_is_written(seed):
         ):
             assert written[name] == getattr(job.state.settings, name)
     writable = {register.name for register in REGISTERS.values() if register.writable} - {*RANDOM_ROUNDING_REGISTERS}
-    assert writable == set(written) - {None, *FIELDS}  # None: the high words of long registers
+    assert writable == set(written) - {None, *FIELDS}  # None stands for the high words of long registers
 
 
-def test_random_rounding_is_written_where_there_is_any(seed):
+def test_random_rounding_registers_are_written_if_the_build_has_them(seed):
     job, _ = random_job(np.random.default_rng(seed))
     device = emulator(kind=Recorded, random_rounding=True)
     settings = replace(job.state.settings, model_cut=9, scaled_gradient_cut=3, seed=seed % (1 << 32))
@@ -250,7 +250,7 @@ def test_a_busy_device_is_left_alone(seed):
         ("trace", 8, ErrorCode.CONFIGURATION),
     ],
 )
-def test_errors_of_the_hardware_have_a_code_and_a_sentence(seed, name, value, code):
+def test_hardware_errors_have_a_code_and_a_message(seed, name, value, code):
     job, _ = random_job(np.random.default_rng(seed))
     device = Recorded(twists={name: lambda _: value})
     with pytest.raises(DeviceError, match=f"{code.name}: .*[a-z]") as caught:
@@ -261,7 +261,7 @@ def test_errors_of_the_hardware_have_a_code_and_a_sentence(seed, name, value, co
     Driver(device).run(job)
 
 
-def test_a_device_that_stands_still_is_given_up(seed):
+def test_a_device_without_progress_times_out(seed):
     job, _ = random_job(np.random.default_rng(seed))
     device = Recorded()
     accelerator = Driver(device, timeout=0.02)
@@ -276,8 +276,8 @@ def test_a_device_that_stands_still_is_given_up(seed):
     assert device.allocated == 0
 
 
-def test_a_slow_device_is_not(seed):
-    """The timeout passes many times, but beats keep being read."""
+def test_a_slow_device_does_not_time_out(seed):
+    """The run takes much longer than the timeout, but the count of beats keeps increasing."""
     job, _ = random_job(np.random.default_rng(seed))
     polls = iter(range(10**9))
     device = Recorded()
@@ -291,7 +291,7 @@ def test_a_slow_device_is_not(seed):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
-def test_an_interrupt_stops_the_device_first(seed, error):
+def test_an_exception_aborts_the_run_and_frees_buffers(seed, error):
     job, _ = random_job(np.random.default_rng(seed))
     device = Recorded()
 

@@ -1,4 +1,4 @@
-"""Registers by name, and fields of registers."""
+"""Access to registers and their fields by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver import registers
 
 
-def test_a_field_leaves_the_others_alone() -> None:
+def test_writing_a_field_keeps_the_others() -> None:
     device = emulator(random_rounding=True)
     registers.write(device, "mode", (1 << 21) - 1)
     registers.write(device, "cuts", (1 << 10) - 1)
@@ -31,13 +31,13 @@ def test_both_words_of_a_long_register() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("loss", 4), ("base_digits", -1), ("groups", 1 << 32), ("trace", 1 << 64)])
-def test_what_does_not_fit_is_refused(name: str, value: int) -> None:
+def test_values_that_do_not_fit_are_refused(name: str, value: int) -> None:
     device = EmulatorDevice()
     with pytest.raises(ValueError, match=f"{name}={value} does not fit"):
         registers.write(device, name, value)
     assert registers.read(device, name) == 0
 
 
-def test_unknown_names() -> None:
+def test_unknown_names_are_refused() -> None:
     with pytest.raises(KeyError):
         registers.read(EmulatorDevice(), "speed")

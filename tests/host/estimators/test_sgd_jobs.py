@@ -15,6 +15,6 @@ def test_there_are_forty() -> None:
     assert [name for name, *_ in jobs()] == list(EXPECTED) and len(EXPECTED) == 40
 
 
-@pytest.mark.parametrize(("name", "parameters", "build", "task"), jobs(), ids=lambda value: str(value)[:20])
+@pytest.mark.parametrize(("name", "parameters", "build", "task"), list(jobs()), ids=lambda value: str(value)[:20])
 def test_the_bits_are_those_of_before(name, parameters, build, task) -> None:
     assert train(parameters, build, task) == EXPECTED[name]

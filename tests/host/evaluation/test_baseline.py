@@ -1,4 +1,4 @@
-"""SGD in float64: against the textbook's loops, written over rows."""
+"""SGD in float64 against textbook loops over the rows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from bitlane.evaluation.schedules import Schedule
 
 @pytest.fixture
 def table(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """A noisy linear table [200, 5] in units far from 1."""
+    """Return noisy linear data [200, 5] in units far from 1."""
     rng = np.random.default_rng(seed)
     X = rng.normal([0, 5, -3, 100, 0], [1, 2, 0.1, 50, 1e-3], (200, 5))
     return X, X @ [3, -1, 20, 0.1, 500] + 7 + rng.normal(0, 0.5, 200)
 
 
-def test_squares_row_by_row(table: tuple[np.ndarray, np.ndarray]) -> None:
+def test_squared_error_equals_loops_over_rows(table: tuple[np.ndarray, np.ndarray]) -> None:
     """The last batch is partial."""
     X, y = table
     v = (X - X.mean(0)) / np.abs(X - X.mean(0)).max(0)
@@ -39,7 +39,7 @@ def test_squares_row_by_row(table: tuple[np.ndarray, np.ndarray]) -> None:
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("loss", ["hinge", "log_loss"])
-def test_margins_row_by_row(table: tuple[np.ndarray, np.ndarray], loss: str, fit_intercept: bool) -> None:
+def test_margins_equal_loops_over_rows(table: tuple[np.ndarray, np.ndarray], loss: str, fit_intercept: bool) -> None:
     X, y = table
     y = np.where(y > np.median(y), 1.0, -1.0)
     center = X.mean(0) if fit_intercept else np.zeros(5)
@@ -68,7 +68,7 @@ def test_the_least_loss_is_reached(table: tuple[np.ndarray, np.ndarray]) -> None
     assert losses_of(X, y, *models)[-1] == pytest.approx(least_loss(X, y), rel=0.3)
 
 
-def test_equal_labels_have_no_loss() -> None:
+def test_equal_labels_have_zero_loss() -> None:
     models = float_models(np.eye(3), np.ones(3), Schedule(epochs=2))
     assert losses_of(np.eye(3), np.ones(3), *models).tolist() == [0.0, 0.0]
 

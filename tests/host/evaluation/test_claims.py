@@ -1,4 +1,4 @@
-"""What the project claims of real data."""
+"""The claims of the project about real data."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def cadata(data_dir):
 
 
 def loss(table, order, bits, sampling, seed):
-    """Mean squared residual of the trained model on the unquantized training rows."""
+    """Train; return the mean squared residual of the model on the unquantized training rows."""
     X, y = table.X[order], table.y[order]
     model = SGDRegressor(bits=bits, sampling=sampling, random_state=seed, **SCHEDULE).fit(X, y)
     return np.mean((model.predict(X) - y) ** 2)
 
 
 def test_four_bits_with_fresh_draws_reach_the_loss_of_32(cadata, seed, capsys):
-    """s = 4, 20 epochs, batch 16: within 1 % of s = 32, mean of three seeds; nearest and naive are not."""
+    """With s = 4, 20 epochs and batch 16, only double sampling ends within 1 % of s = 32; mean of three seeds."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(cadata.y))
     seeds = rng.integers(1 << 31, size=3).tolist()
@@ -51,11 +51,11 @@ def test_four_bits_with_fresh_draws_reach_the_loss_of_32(cadata, seed, capsys):
     assert over["naive"] > over["nearest"]
 
 
-def test_optimal_levels_halve_what_draws_cost(cadata, seed, capsys):
-    """s = 4 at a constant rate: what the final loss has above that of s = 32, against uniform levels' excess.
+def test_optimal_levels_halve_the_excess_loss_of_draws(cadata, seed, capsys):
+    """Optimal levels halve the excess of the final loss at s = 4 over that at s = 32, at a constant learning rate.
 
-    5,000 rows, batch 16, 10 epochs, losses on the unquantized rows, means of the last 5 epochs and six samples of the
-    rows: of two, about one run in fourteen has uniform levels that happen to do well.
+    Six samples of 5,000 rows, batch 16, 10 epochs. The loss on the unquantized rows is the mean of the last 5 epochs.
+    With two samples instead of six, uniform levels do well by chance in about one of fourteen runs.
     """
     orders = [np.random.default_rng([seed, each]).permutation(len(cadata.y))[:5_000] for each in range(6)]
 
@@ -79,7 +79,7 @@ def test_optimal_levels_halve_what_draws_cost(cadata, seed, capsys):
 
 
 def test_logistic_regression_at_eight_bits_classifies_as_float64_does(data_dir, seed, capsys):
-    """a9a, s = 8, fresh draws, 20 epochs, batch 16: test accuracy within 0.3 points."""
+    """On a9a with s = 8, fresh draws, 20 epochs and batch 16, the test accuracy is within 0.3 points of float64."""
     table = load_dataset("a9a")
     order = np.random.default_rng(seed).permutation(table.rows)
     held_out = (table.held_out[0], binary_labels(table.held_out[1], "1"))
@@ -94,10 +94,11 @@ def test_logistic_regression_at_eight_bits_classifies_as_float64_does(data_dir, 
 
 
 def test_hinge_at_eight_bits_classifies_as_float64_does(data_dir, seed, capsys):
-    """cod-rna, s = 8, fresh draws: test accuracy within 0.3 points of float64, also of float64 on untouched columns.
+    """On cod-rna with s = 8 and fresh draws, the test accuracy is within 0.3 points of float64.
 
-    Outliers stretch the first column's scale until its weight would pass 8, the largest that the hardware holds:
-    columns are clipped to their 1st and 99th percentile among the training rows.
+    Outliers increase the scale of the first column so much that its weight would exceed 8, the hardware's limit.
+    Therefore columns are clipped to their 1st and 99th percentile in the training rows. The test also compares with
+    float64 on columns that are not clipped.
     """
     table = load_dataset("cod-rna")
     order = np.random.default_rng(seed).permutation(table.rows)
@@ -108,7 +109,7 @@ def test_hinge_at_eight_bits_classifies_as_float64_does(data_dir, seed, capsys):
     rate = suggest_learning_rate(tamed.X, 64, Precision(8), loss="hinge")
     schedule = Schedule(epochs=10, batch_size=64, learning_rate=rate, decay=0.7, loss="hinge", seed=seed)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*values were clipped")  # a few rows still ask for more than 8
+        warnings.filterwarnings("ignore", message=".*values were clipped")  # a few rows still need more than 8
         found = compare(tamed, [Precision(8)], schedule, device=open_device("emulator"))
     accuracy = {result.label: 100 * result.held_out for result in found.results}
     accuracy["float64, untouched"] = (

@@ -1,4 +1,4 @@
-"""Comparisons: their figures, and what they say of real data."""
+"""Comparisons: their figures, their summary, and their results on real data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from bitlane.reporting.summary import comparison_record, comparison_summary, tex
 
 @pytest.fixture
 def table(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """A noisy linear table [200, 5] in units far from 1."""
+    """Return noisy linear data [200, 5] in units far from 1."""
     rng = np.random.default_rng(seed)
     X = rng.normal([0, 5, -3, 100, 0], [1, 2, 0.1, 50, 1e-3], (200, 5))
     y = X @ [3, -1, 20, 0.1, 500] + 7 + rng.normal(0, 0.5, 200)
@@ -62,7 +62,7 @@ def test_full_precision_follows_float64(table: tuple[np.ndarray, np.ndarray], se
     np.testing.assert_allclose(double.losses, reference.losses, rtol=0.2)
     assert epochs == [0, 1, 2, 3] * 2
     assert reference.bytes_per_epoch is None
-    model = 128 / 4  # read once in four epochs
+    model = 128 / 4  # the model is read once in four epochs
     assert full.bytes_per_epoch == 200 * (32 * 32 + 16) / 8 + model
     assert double.bytes_per_epoch == 200 * (32 * 8 + 16) / 8 + model
     assert full.over_layout is not None
@@ -76,7 +76,7 @@ def test_full_precision_follows_float64(table: tuple[np.ndarray, np.ndarray], se
 
 @pytest.mark.parametrize("loss", ["squared_error", "hinge", "log_loss"])
 def test_classification(table: tuple[np.ndarray, np.ndarray], seed: int, loss: str) -> None:
-    """Stale models and fresh ones beside the same float64; accuracy where there are classes, whatever the loss."""
+    """Staleness 0 and 1 are compared with the same float64; classes have an accuracy for every loss."""
     X, y = table
     y = np.where(y > np.median(y), 1.0, -1.0)
     schedule = Schedule(epochs=4, batch_size=16, learning_rate=0.5, decay=0.8, seed=seed, loss=loss)
@@ -115,7 +115,7 @@ def test_an_open_device_stays_open(table: tuple[np.ndarray, np.ndarray]) -> None
     device.close()
 
 
-def test_warnings_say_whose_they_are(table: tuple[np.ndarray, np.ndarray]) -> None:
+def test_warnings_name_their_training(table: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = table
     X = np.c_[X, np.zeros(len(X))]
     with pytest.warns(UserWarning, match="clipped|constant") as heard:
@@ -141,7 +141,7 @@ def test_bad_schedules_are_refused(table: tuple[np.ndarray, np.ndarray]) -> None
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("name", [pytest.param("cadata", marks=pytest.mark.slow), "cpusmall"])
 def test_double_sampling_at_four_bits_on_real_data(name: str, data_dir: Path) -> None:
-    """The claim: within a few percent of full precision, where rounding at equal bits is not."""
+    """Double sampling ends within a few percent of full precision; nearest rounding with equal bits does not."""
     if not (data_dir / f"{name}.npz").exists():
         pytest.skip(f"BITLANE_DATA has no {name}.npz")
     table = datasets.load_dataset(name)
@@ -166,21 +166,21 @@ def test_precisions() -> None:
         precisions_of([4], ["odd"])
 
 
-def test_one_against_rest() -> None:
+def test_one_vs_rest_labels() -> None:
     y, positive = one_vs_rest(np.array([0.0, 1.0, 2.0, 1.0]), None)
     assert (y.tolist(), positive) == ([1, -1, -1, -1], "0")
     y, positive = one_vs_rest(np.array(["a", "b", "a"]), None)
     assert (y.tolist(), positive) == ([-1, 1, -1], "b")
     assert one_vs_rest(np.array([0.0, 1.0, 2.0]), "2")[0].tolist() == [-1, -1, 1]
     assert binary_labels(np.array([1.0, 3.0]), "3").tolist() == [-1, 1]
-    assert binary_labels(np.array([1.0]), "3").tolist() == [-1]  # a held-out part may lack a class
+    assert binary_labels(np.array([1.0]), "3").tolist() == [-1]  # held-out rows may lack a class
     with pytest.raises(DataError, match="no class '7'; the classes are 0, 1"):
         one_vs_rest(np.array([0.0, 1.0]), "7")
     with pytest.raises(DataError, match="all labels are 3: a comparison needs two classes"):
         one_vs_rest(np.array([3.0, 3.0]), None)
 
 
-def test_the_table_shows_units_and_lines_up() -> None:
+def test_the_table_shows_units_and_is_aligned() -> None:
     results = (
         ComparedModel("float64", 64, np.array([2.0, 1.0])),
         ComparedModel("full", 32, np.array([2.0, 1.0]), 0, None, None, 8000.0, 1234.5, 1.1, 1.2, 0),

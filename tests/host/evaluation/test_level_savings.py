@@ -1,4 +1,4 @@
-"""What levels would save: the textbook's variances, those of actual draws, and the scaling of training."""
+"""Savings of optimal levels: variances of the textbook and of actual draws, and the scaling of training."""
 
 import warnings
 
@@ -17,7 +17,7 @@ BITS = (2, 4, 6, 8)
 
 
 def table(rng, rows):
-    """Scaled values [rows, 4]: a heavy tail, a heap at both ends and -1, few different ones, and two."""
+    """Return scaled columns: a heavy tail, repeated values at the ends and at -1, few distinct values, and two."""
     tail = rng.lognormal(size=rows)
     ends = rng.uniform(-1, 1, rows)
     ends[:6] = [1, 1, -1, 0, 0.5, -0.25]
@@ -26,7 +26,7 @@ def table(rng, rows):
     return np.column_stack([(tail - tail.mean()) / np.abs(tail - tail.mean()).max(), ends, few, two])
 
 
-def test_variances_are_the_textbooks(seed, loops):
+def test_variances_equal_the_textbook(seed, loops):
     values = table(np.random.default_rng(seed), 150)
     best = np.array([best_costs(column, 64) for column in values.T]) / 150
     for bits in BITS:
@@ -40,7 +40,7 @@ def test_variances_are_the_textbooks(seed, loops):
 
 
 @pytest.mark.parametrize("bits", BITS)
-def test_uniform_variance_is_that_of_the_draws_of_training(seed, bits):
+def test_uniform_variance_equals_that_of_training_draws(seed, bits):
     rng = np.random.default_rng(seed)
     values, precision = np.repeat(table(rng, 400), 50, axis=0), Precision(bits)
     codes, drawn = base_codes(values, precision).astype(float), draw_codes(values, precision, rng)
@@ -52,11 +52,11 @@ def test_uniform_variance_is_that_of_the_draws_of_training(seed, bits):
 
 
 def test_values_just_below_a_level_have_no_variance():
-    """Training adds 1 to them first, which puts them on the level."""
+    """Training first adds 1 to the values, which rounds them to the level."""
     assert savings(np.array([[-1.0], [-1e-17], [1.0]]), 32).uniform.tolist() == [0.0]
 
 
-def test_levels_are_those_whose_variance_is_told(seed):
+def test_levels_have_the_reported_variance(seed):
     values = table(np.random.default_rng(seed), 500)
     for bits in (2, 6, 32):
         found = savings(values, bits)
@@ -68,7 +68,7 @@ def test_levels_are_those_whose_variance_is_told(seed):
     assert (found.optimal[:, -1] == 0).all() and (found.optimal[2:, 3:] == 0).all()
 
 
-def test_many_values_are_worked_on_approximately(seed, monkeypatch):
+def test_many_values_use_the_approximate_method(seed, monkeypatch):
     values = np.random.default_rng(seed).uniform(-1, 1, (20_000, 1)) ** 3
     exact = savings(values, 12)
     monkeypatch.setattr(module, "EXACT", 10_000)
@@ -77,7 +77,7 @@ def test_many_values_are_worked_on_approximately(seed, monkeypatch):
     assert (near.uniform == exact.uniform).all()
     over = near.optimal / exact.optimal
     assert (over[0, :5] < 1.01).all() and (over >= 1 - 1e-9).all() and (over > 1).any()
-    assert over[0, 5] == 1  # 1,024 intervals: too many for bins
+    assert over[0, 5] == 1  # 1,024 intervals are too many for bins
     with pytest.warns(UserWarning, match="approximate"):
         assert len(feature_levels(values[:, 0], 6)) == 17
 
@@ -108,7 +108,7 @@ def test_columns_are_scaled_as_training_scales_them(seed, loss):
     assert np.abs(values).max(axis=0).tolist() == [1, 1, 1, 1]
 
 
-def test_columns_that_cannot_be_scaled():
+def test_constant_and_overflowing_columns_are_refused():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(DataError, match="every column of X is constant: there are no levels to choose"):
@@ -117,8 +117,8 @@ def test_columns_that_cannot_be_scaled():
             column_scaling(np.array([[1.7e308], [-1.7e308], [1.7e308]]))
 
 
-# --- what it means -------------------------------------------------------------------------------
-def test_features_in_the_order_of_what_they_save():
+# --- the summary ---------------------------------------------------------------------------------
+def test_features_are_sorted_by_savings():
     found = Savings(np.array([3.0, 9.0, 5.0]), np.array([[9.0, 2.5], [9.0, 1.0], [9.0, 4.0]]))
     assert found.order.tolist() == [1, 2, 0]
 

@@ -1,4 +1,4 @@
-"""What models are worth: each figure against its definition."""
+"""Losses and accuracies of models, each against its definition."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bitlane.evaluation.metrics import accuracies_of, constant_loss, least_loss,
 
 @pytest.fixture
 def models(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """X [5000, 3], coefficients [4, 3], intercepts [4]."""
+    """Return X [5000, 3], coefficients [4, 3] and intercepts [4]."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(5000, 3)), rng.normal(size=(4, 3)), rng.normal(size=4)
 
@@ -37,7 +37,7 @@ def test_accuracies(models: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     assert accuracies_of(X, y, np.zeros((1, 3)), np.zeros(1))[0] == np.mean(y < 0)
 
 
-def test_least_loss_is_that_of_lstsq(models: tuple[np.ndarray, np.ndarray, np.ndarray], seed: int) -> None:
+def test_least_loss_equals_lstsq(models: tuple[np.ndarray, np.ndarray, np.ndarray], seed: int) -> None:
     X, coefficients, _ = models
     y = X @ coefficients[0] + 7 + np.random.default_rng(seed).normal(size=5000)
     ones = np.c_[X, np.ones(len(X))]

@@ -1,4 +1,4 @@
-"""Bins: their curve, cost and means against sums over the values."""
+"""Bins: curve, cost and means against sums over the values."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from tests.helpers.levels_oracle import cost_of
 from bitlane.levels.curve import outwards
 
 
-def test_costs_are_those_of_the_values(seed):
+def test_costs_equal_those_of_the_values(seed):
     rng = np.random.default_rng(seed)
     values = rng.lognormal(size=400)
     bins = bins_of(values, np.arange(7, 400, 7))
@@ -23,8 +23,8 @@ def test_costs_are_those_of_the_values(seed):
     assert curve.at(path).least() == pytest.approx(expected, rel=1e-9)
 
 
-def test_means_cost_no_more_wherever_levels_are(seed):
-    """The bound of the approximate method: for levels anywhere, also within bins."""
+def test_means_minus_variances_cost_no_more_for_any_levels(seed):
+    """The bound of the approximate method holds for all levels, including levels inside bins."""
     rng = np.random.default_rng(seed)
     values = np.sort(rng.laplace(size=300))
     bins = bins_of(values, np.arange(11, 300, 11))
@@ -36,10 +36,10 @@ def test_means_cost_no_more_wherever_levels_are(seed):
         levels = np.sort(np.concatenate([values[[0, -1]], inner]))
         assert cost_of(levels, points) - bins.variance() <= cost_of(levels, values) + 1e-9
     ends = values[[0, -1]]
-    assert cost_of(ends, points) - bins.variance() == pytest.approx(cost_of(ends, values))  # none within: the same
+    assert cost_of(ends, points) - bins.variance() == pytest.approx(cost_of(ends, values))  # no level inside a bin
 
 
-def test_sums_go_outwards():
+def test_sums_accumulate_outwards():
     sums = outwards(np.array([1e20, 1.0, 2.0, 3.0, 1e20]), 2)
     assert sums[1:5].tolist() == [-1, 0, 2, 5]
     assert outwards(np.zeros(0), 0).tolist() == [0]

@@ -1,4 +1,4 @@
-"""Tables of levels: the least variance for the values as they are stored, every value inside, and whole units."""
+"""Codebooks: least variance for the stored values, all values inside the range, and integer units."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ TABLES = [Precision(bits, "double", codebook=True) for bits in (3, 4, 5)]
 
 
 def columns(rng, rows):
-    """A heavy tail in large units, images' bytes, a constant, two values, and float32."""
+    """Return columns with a heavy tail in large units, image bytes, a constant and two values, and their scaling."""
     X = np.column_stack(
         [
             1e6 * rng.lognormal(size=rows),
@@ -29,10 +29,10 @@ def columns(rng, rows):
 
 
 @pytest.mark.parametrize("precision", TABLES, ids=str)
-def test_optimal_tables_have_the_least_variance(seed, precision):
+def test_optimal_codebooks_have_the_least_variance(seed, precision):
     X, scaling = columns(np.random.default_rng(seed), 200)
     table, values = fit_codebook(X, scaling, precision, "optimal"), scaling.values(X)
-    assert table.dtype == np.int32 and table.shape == (precision.levels, 5)  # an intercept, and no constant
+    assert table.dtype == np.int32 and table.shape == (precision.levels, 5)  # with the intercept, without the constant
     assert (np.diff(table, axis=0) >= 0).all() and np.abs(table).max() <= 1 << LEVEL.fraction
     assert (table[:, -1] == 1 << LEVEL.fraction).all()
     levels = codebook_values(table)
@@ -44,7 +44,7 @@ def test_optimal_tables_have_the_least_variance(seed, precision):
 
 
 @pytest.mark.parametrize("precision", TABLES, ids=str)
-def test_uniform_tables_are_equal_intervals(seed, precision):
+def test_uniform_codebooks_have_equal_intervals(seed, precision):
     X, scaling = columns(np.random.default_rng(seed), 50)
     table = fit_codebook(X, scaling, precision, "uniform")
     intervals = precision.levels - 1
@@ -52,7 +52,7 @@ def test_uniform_tables_are_equal_intervals(seed, precision):
     assert (table == (2 * np.arange(precision.levels)[:, None] - intervals) * (1 << LEVEL.fraction) // intervals).all()
 
 
-def test_rows_and_their_types_do_not_matter(seed):
+def test_the_order_of_rows_and_the_dtype_do_not_matter(seed):
     X, scaling = columns(np.random.default_rng(seed), 300)
     table = fit_codebook(X, scaling, TABLES[1], "optimal")
     assert np.array_equal(fit_codebook(X[::-1], scaling, TABLES[1], "optimal"), table)
@@ -62,7 +62,7 @@ def test_rows_and_their_types_do_not_matter(seed):
     assert np.array_equal(fit_codebook(whole.astype(np.float64), scaling, TABLES[1], "optimal"), table)
 
 
-def test_many_rows_are_worked_on_approximately(seed, monkeypatch):
+def test_many_rows_use_the_approximate_method(seed, monkeypatch):
     X, scaling = columns(np.random.default_rng(seed), 20_000)
     values = scaling.values(X)
     exact = codebook_values(fit_codebook(X, scaling, TABLES[2], "optimal"))
@@ -86,7 +86,7 @@ def test_many_rows_are_worked_on_approximately(seed, monkeypatch):
         (4, "double", "optimal", True),
     ],
 )
-def test_what_needs_a_table(bits, sampling, levels, table):
+def test_precisions_with_and_without_codebooks(bits, sampling, levels, table):
     assert choose_precision(bits, sampling, levels) == Precision(bits, sampling, table)
 
 
@@ -101,12 +101,12 @@ def test_what_needs_a_table(bits, sampling, levels, table):
         (7, "double", "uniform", "bits=7 cannot be stored"),
     ],
 )
-def test_what_no_training_has(bits, sampling, levels, message):
+def test_unsupported_precisions_are_refused(bits, sampling, levels, message):
     with pytest.raises(DataError, match=message):
         choose_precision(bits, sampling, levels)
 
 
-def test_a_table_only_where_there_is_one():
+def test_a_precision_without_codebooks_has_no_levels():
     X, scaling = columns(np.random.default_rng(0), 20)
     assert fit_codebook(X, scaling, Precision(4), "uniform") is None
     with pytest.raises(DataError, match="levels='optimal' needs a precision with codebooks; got"):

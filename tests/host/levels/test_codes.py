@@ -1,4 +1,4 @@
-"""Codes of levels in a table: right for certain values, unbiased for all, and independent of how rows come in."""
+"""Codes of codebook levels: correct for known values, unbiased for all, independent of the blocks of rows."""
 
 from fractions import Fraction
 
@@ -16,17 +16,17 @@ ONE = 1 << LEVEL.fraction
 
 
 def levels_of(rng, base_bits, features):
-    """Random levels with many that are alike, at the ends and between."""
+    """Return random levels, many of them equal, at the ends and in between."""
     levels = np.sort(rng.integers(-ONE, ONE + 1, ((1 << base_bits) + 1, features)), axis=0)
     some = rng.random(levels.shape) < 0.3
     levels = np.maximum.accumulate(np.where(some, -ONE, levels), axis=0)
-    levels[:, 0] = ONE  # an intercept's
-    levels[1:, 1] = levels[-1, 1]  # of two values
+    levels[:, 0] = ONE  # the intercept feature
+    levels[1:, 1] = levels[-1, 1]  # a feature with two values
     return levels.astype(np.int32)
 
 
 def values_of(rng, levels, rows):
-    """Values inside, many of them levels."""
+    """Return values within the range of the levels, many of them equal to a level."""
     low, high = levels[0] / ONE, levels[-1] / ONE
     values = low + rng.random((rows, levels.shape[1])) * (high - low)
     chosen = rng.integers(0, len(levels), values.shape)
@@ -35,7 +35,7 @@ def values_of(rng, levels, rows):
 
 
 @pytest.mark.parametrize("base_bits", [1, 2, 3])
-def test_codes_are_intervals_that_are_not_empty(seed, base_bits):
+def test_codes_number_nonempty_intervals(seed, base_bits):
     rng = np.random.default_rng(seed)
     levels = levels_of(rng, base_bits, 9)
     values = values_of(rng, levels, 60)
@@ -66,8 +66,8 @@ def test_draws_are_unbiased_and_independent(seed, base_bits):
     assert not error[:, :, variance == 0].any() and (variance == 0).any()
 
 
-def test_four_bits_in_equal_intervals_are_the_codes_without_a_table(seed):
-    """Digit lanes read the same bits of the same values."""
+def test_uniform_levels_at_four_bits_have_the_codes_without_a_codebook(seed):
+    """Digit lanes and table lanes read the same bits for the same values."""
     X = np.random.default_rng(seed).normal(size=(200, 7))
     scaling = fit_scaling(X, np.zeros((200, 1)), margins=True, intercept_value=1.0)
     values, four = scaling.values(X), Precision(4)
@@ -77,7 +77,7 @@ def test_four_bits_in_equal_intervals_are_the_codes_without_a_table(seed):
     assert np.array_equal(draws, draw_codes(values, four, np.random.default_rng(seed)))
 
 
-def test_blocks_of_rows_take_the_same_randomness(seed, monkeypatch):
+def test_blocks_of_rows_use_the_same_random_numbers(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     levels = levels_of(rng, 3, 5)
     values, cut = values_of(rng, levels, 101), int(rng.integers(1, 100))

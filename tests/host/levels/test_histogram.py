@@ -1,4 +1,4 @@
-"""Histograms: each value in one bin, bins in order, sums right; fine where the values are."""
+"""Histograms: each value in one bin, bins in order, correct sums, and small bins where the values are dense."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from bitlane.support import jit
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", DATA)
-def test_bins_hold_what_is_between_their_first_values(seed, name, dtype):
+def test_bins_hold_the_values_between_their_first_values(seed, name, dtype):
     rng = np.random.default_rng(seed)
     values = DATA[name](rng, 5000).astype(dtype)
     weights = rng.exponential(size=len(values))
@@ -18,7 +18,7 @@ def test_bins_hold_what_is_between_their_first_values(seed, name, dtype):
     assert len(bins.first) <= 801
     assert np.isin(bins.first, values).all() and (np.diff(bins.first) > 0).all()
     assert bins.first[0] == values.min() and bins.first[-1] == values.max()
-    # What lies on an empty bin's first value is in the bin before, and as far from it.
+    # A value equal to the first value of an empty bin belongs to the bin before.
     full = np.flatnonzero(bins.weight)
     of = full[np.searchsorted(bins.first[full], values, "right") - 1]
     away = values - bins.first[of]
@@ -29,7 +29,7 @@ def test_bins_hold_what_is_between_their_first_values(seed, name, dtype):
     assert np.abs(bins.offset - np.bincount(of, weights * away, size)).sum() <= bins.error <= 1e-9
 
 
-def test_numba_changes_no_bit(seed, monkeypatch):
+def test_numba_does_not_change_the_result(seed, monkeypatch):
     if jit.numba() is None:
         pytest.skip("numba is not installed")
     values = np.random.default_rng(seed).standard_cauchy(10_000)
@@ -40,7 +40,7 @@ def test_numba_changes_no_bit(seed, monkeypatch):
         assert np.array_equal(getattr(compiled, name), getattr(plain, name))
 
 
-def test_values_in_blocks_are_the_same(seed, monkeypatch):
+def test_blocks_do_not_change_the_result(seed, monkeypatch):
     values = np.random.default_rng(seed).normal(size=1001)
     whole = histogram(values, None, 50)
     monkeypatch.setattr("bitlane.levels.histogram.BLOCK", 100)
@@ -48,8 +48,8 @@ def test_values_in_blocks_are_the_same(seed, monkeypatch):
     assert np.array_equal(whole.first, blocks.first) and np.array_equal(whole.square, blocks.square)
 
 
-def test_a_heap_gets_bins_of_its_own(seed):
-    """Mostly zeros of both signs, as of gradients behind a rectifier: zero is a level to choose."""
+def test_a_repeated_value_gets_a_bin_of_its_own(seed):
+    """Gradients behind a rectifier are mostly zeros of both signs, so zero must be a candidate for a level."""
     rng = np.random.default_rng(seed)
     values = rng.normal(size=100_000) * (rng.random(100_000) < 0.3)
     for each in (values, np.sort(values), -values):
@@ -59,7 +59,7 @@ def test_a_heap_gets_bins_of_its_own(seed):
 
 
 def test_tails_get_bins(seed):
-    """Far values are few, and yet levels lie there: quantiles alone would give them no bin."""
+    """Optimal levels include rare large values, which bins by quantiles alone would not separate."""
     values = np.concatenate([np.random.default_rng(seed).normal(size=100_000), [30.0, 50.0, 90.0]])
     first = histogram(values, None, 500).first
     assert {30.0, 50.0, 90.0} <= set(first.tolist())
@@ -70,7 +70,7 @@ def test_the_last_value_before_a_gap_can_be_a_level(seed):
     assert {58.82, 58.83, 136.0} <= set(histogram(values, None, 500).first.tolist())
 
 
-def test_parts_are_shared_out():
+def test_parts_are_distributed():
     counts = np.zeros(1 << 16)
     counts[[32768 + 10, 32768 + 16000, 32768 + 16001, 32768 + 16100]] = [1, 500, 300, 200]
     base, pieces, bins = _cut(counts, 100)

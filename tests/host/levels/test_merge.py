@@ -1,4 +1,4 @@
-"""Merging: few levels, at most twice the least cost."""
+"""Merging intervals: few levels that cost at most twice the minimum."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from bitlane.levels.search import search
 
 
 @pytest.mark.parametrize("name", DATA)
-def test_four_times_the_intervals_cost_at_most_twice_the_least(seed, name):
+def test_four_times_the_intervals_cost_at_most_twice_the_minimum(seed, name):
     x, counts = np.unique(DATA[name](np.random.default_rng(seed), 700), return_counts=True)
     bins = Bins(x, counts.astype(np.float64))
     curve = bins.curve()
@@ -23,16 +23,16 @@ def test_four_times_the_intervals_cost_at_most_twice_the_least(seed, name):
         assert bins.cost(levels) <= 2 * best[intervals - 1]
 
 
-def test_what_is_flat_is_merged_and_what_is_not_is_kept():
-    """Two heaps far apart: a merge of pairs by their places alone would span the gap."""
+def test_a_gap_between_clusters_is_not_merged():
+    """Two distant clusters: merging pairs by position alone would span the gap."""
     x = np.concatenate([np.arange(1000) * 1e-6, 1 + np.arange(1001) * 1e-6])
     levels = merge(Bins(x, np.ones(len(x))).curve(), 3)
     assert {999, 1000} <= set(levels.tolist())
 
 
 @pytest.mark.parametrize("name", DATA)
-def test_candidates_for_the_exact_programme(seed, name):
-    """ZipML: the best levels among those of a merge to 4k intervals; here they serve to guess the penalty."""
+def test_best_levels_among_merged_candidates(seed, name):
+    """ZipML takes the best levels among those of a merge to 4k intervals; here they give the first penalty."""
     x, counts = np.unique(DATA[name](np.random.default_rng(seed), 700), return_counts=True)
     curve = Bins(x, counts.astype(np.float64)).curve()
     candidates = merge(curve, 10)

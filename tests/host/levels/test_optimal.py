@@ -1,4 +1,4 @@
-"""Levels: as good as the textbook's, for any values; what cannot be used is told."""
+"""Optimal levels: the minimum cost of the textbook for any values, and errors for invalid arguments."""
 
 import tracemalloc
 
@@ -15,10 +15,10 @@ from bitlane.support import jit
 
 
 @pytest.mark.parametrize("name", DATA)
-def test_exact_levels_cost_what_the_textbook_finds(seed, name):
+def test_exact_levels_have_the_minimum_cost(seed, name):
     rng = np.random.default_rng(seed)
     values = DATA[name](rng, 4096)
-    # The textbook's programme is for distinct values as good, and for repeated ones quicker.
+    # The textbook's dynamic program gives the same costs for distinct values with counts, and is faster.
     distinct, counts = np.unique(values, return_counts=True)
     best = best_costs(distinct, 64, counts.astype(float))
     for intervals in (1, 2, 3, 7, 16, 33, 64):
@@ -27,7 +27,7 @@ def test_exact_levels_cost_what_the_textbook_finds(seed, name):
 
 
 @pytest.mark.parametrize("name", DATA)
-def test_weighted_levels_cost_what_the_textbook_finds(seed, name):
+def test_weighted_levels_have_the_minimum_cost(seed, name):
     rng = np.random.default_rng(seed)
     values = DATA[name](rng, 300)
     weights = rng.exponential(size=300) * rng.integers(0, 2, 300) + 1e-6 * rng.random(300)
@@ -37,8 +37,8 @@ def test_weighted_levels_cost_what_the_textbook_finds(seed, name):
         check(levels, info, values, best[intervals - 1], weights)
 
 
-def test_ties_are_no_trouble(seed):
-    """Equal steps: at one penalty many numbers of intervals are lightest, and most numbers at none alone."""
+def test_ties_are_resolved(seed):
+    """With equal steps, many numbers of intervals are optimal at one penalty, and few at a penalty of their own."""
     rng = np.random.default_rng(seed)
     for values in (np.arange(60.0), np.repeat(np.arange(24.0), 3), np.sort(rng.integers(0, 9, 50)).cumsum() * 1.0):
         best = best_costs(values, 40)
@@ -48,7 +48,7 @@ def test_ties_are_no_trouble(seed):
 
 
 def check(levels, info, values, best, weights=None):
-    """Levels are values, and cost what is said, which is the least; the bound holds."""
+    """Assert that the levels are values, their cost is the reported one and the minimum, and the bound holds."""
     assert levels.dtype == np.float64 and (np.diff(levels) >= 0).all()
     assert np.isin(levels, values).all()
     assert (levels[0], levels[-1]) == (values.min(), values.max())
@@ -60,10 +60,10 @@ def check(levels, info, values, best, weights=None):
 
 
 @pytest.mark.parametrize("name", [*DATA, "gradients", "nearly repeated"])
-def test_approximate_levels_are_near_and_their_gap_is_certified(seed, name):
+def test_approximate_levels_are_near_optimal_with_a_certified_gap(seed, name):
     rng = np.random.default_rng(seed)
     count = 1 << 16
-    if name == "gradients":  # mostly zero, and heavy tails
+    if name == "gradients":  # mostly zeros, with heavy tails
         values = rng.normal(size=count) * rng.standard_cauchy(count).clip(-50, 50) * (rng.random(count) < 0.2)
     elif name == "nearly repeated":
         values = rng.integers(0, 100, count) * 1e-3 + rng.integers(0, 2, count) * rng.normal(0, 1e-6, count)
@@ -83,7 +83,7 @@ def test_approximate_levels_are_near_and_their_gap_is_certified(seed, name):
 
 @pytest.mark.parametrize("name", ["normal", "laplace", "lognormal", "uniform"])
 def test_the_bound_holds_in_coarse_bins(seed, name):
-    """Nothing but the bound itself is left where bins are few: the least cost is of levels anywhere."""
+    """With few bins the bound is below the minimum cost over all levels, including levels inside bins."""
     values = DATA[name](np.random.default_rng(seed), 400)
     bins = bins_of(values, np.arange(16, 400, 16))
     curve = bins.curve()
@@ -92,7 +92,7 @@ def test_the_bound_holds_in_coarse_bins(seed, name):
         bound = _bound(bins, search(curve, intervals), intervals)
         assert bound <= best[intervals - 1] * (1 + 1e-9)
         if intervals == 1:
-            assert bound == pytest.approx(best[0])  # no level within a bin: nothing is lost
+            assert bound == pytest.approx(best[0])  # exact, because no level is inside a bin
 
 
 def test_approximate_levels_of_weighted_values(seed):
@@ -109,7 +109,7 @@ def test_few_values_are_all_candidates_of_the_approximate_method(seed):
     assert np.array_equal(optimal_levels(values, 9, method="approximate"), optimal_levels(values, 9))
 
 
-def test_values_are_taken_as_they_are(seed):
+def test_values_of_any_shape_order_and_dtype(seed):
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(20, 30)).astype(np.float32)
     kept = values.copy()
@@ -131,14 +131,14 @@ def test_fewer_values_than_levels(method):
     assert levels.tolist() == [1, 7] and info.cost == 5_000 * 8 == pytest.approx(info.bound)
 
 
-def test_values_of_weight_zero_are_absent():
+def test_values_of_weight_zero_are_ignored():
     assert optimal_levels([5, 1, 2, 9], 1, weights=[1, 0, 2, 0]).tolist() == [2, 5]
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-140, 1e140, 1e300])
 @pytest.mark.parametrize("method", ["exact", "approximate"])
 def test_values_of_any_size(seed, scale, method):
-    """Squares of such values are no float64; the levels are the same."""
+    """The squares of such values overflow or underflow float64; the scaled levels are equal."""
     values = np.round(np.random.default_rng(seed).normal(size=10_000), 3)
     exponent = int(np.log2(scale))
     expected = optimal_levels(values, 8, method=method)
@@ -151,11 +151,11 @@ def test_values_of_any_size(seed, scale, method):
     assert far.tolist() == [-1.7e308, 1.7e308]
 
 
-@pytest.mark.skipif(jit.numba() is None, reason="Python's lists take more")
+@pytest.mark.skipif(jit.numba() is None, reason="Python lists need more memory")
 def test_memory_is_at_most_64_bytes_a_value(seed):
     values = np.random.default_rng(seed).normal(size=1 << 18)
     weights = np.ones(len(values))
-    optimal_levels(values[:100], 5)  # compiles
+    optimal_levels(values[:100], 5)  # compiles the loops
     tracemalloc.start()
     optimal_levels(values, 256, weights=weights)
     peak = tracemalloc.get_traced_memory()[1]
@@ -164,7 +164,7 @@ def test_memory_is_at_most_64_bytes_a_value(seed):
     approximate = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak <= 64 * len(values)
-    assert approximate <= 5e6  # whatever the number of values
+    assert approximate <= 5e6  # for any number of values
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_memory_is_at_most_64_bytes_a_value(seed):
         ({"weights": [1, 2, np.nan]}, "weights holds 1 NaN"),
     ],
 )
-def test_what_cannot_be_used_is_told(change, message):
+def test_invalid_arguments_are_refused(change, message):
     arguments = {"values": [1.0, 2.0, 3.0], "intervals": 1} | change
     with pytest.raises(DataError, match=message):
         optimal_levels(**arguments)

@@ -1,4 +1,4 @@
-"""The lightest path, and the path of so many intervals, against programmes that try every step."""
+"""The lightest path, and the lightest path with a given number of intervals, against exhaustive dynamic programs."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def curve_of(values):
 
 
 def lightest_weight(curve, penalty):
-    """The shortest path from the first candidate to the last, all steps tried."""
+    """Return the weight of the lightest path from the first to the last candidate, trying all steps."""
     weight = [0.0]
     for j in range(1, len(curve.x)):
         weight.append(penalty + min(weight[i] + curve.cost([i, j]) for i in range(j)))
@@ -25,7 +25,7 @@ def lightest_weight(curve, penalty):
 
 
 @pytest.mark.parametrize("name", DATA)
-def test_a_path_is_the_lightest(seed, loops, name):
+def test_lightest_path_is_the_lightest(seed, loops, name):
     rng = np.random.default_rng(seed)
     curve = curve_of(DATA[name](rng, 100))
     for penalty in np.geomspace(1e-9, 1.0, 8) * curve.cost([0, len(curve.x) - 1]):
@@ -36,7 +36,7 @@ def test_a_path_is_the_lightest(seed, loops, name):
 
 
 def test_paths_between_two_penalties_are_spliced(seed, loops, monkeypatch):
-    """On equal steps hardly any number of intervals is lightest alone: the others come from two paths."""
+    """With equal steps few numbers of intervals are optimal at any penalty; the others splice two paths."""
     spliced = []
     splice = searching._between
     monkeypatch.setattr(searching, "_between", lambda *paths: spliced.append(paths[2]) or splice(*paths))
@@ -51,7 +51,7 @@ def test_paths_between_two_penalties_are_spliced(seed, loops, monkeypatch):
     assert len(spliced) > 20
 
 
-def test_any_first_penalty_leads_there(seed, loops):
+def test_the_result_does_not_depend_on_the_first_penalty(seed, loops):
     curve = curve_of(np.random.default_rng(seed).laplace(size=500))
     found = search(curve, 20)
     for penalty in (1e-12, found.penalty / 3, found.penalty, 3 * found.penalty, 1e12):

@@ -53,16 +53,16 @@ def test_initial_values_are_equal(seed):
     assert not network.values(np.random.default_rng(seed).normal(size=5)).any()
     hidden = network.state_dict()["into_hidden"]
     assert abs(hidden).max() <= 1 / np.sqrt(5)
-    assert len(np.unique(hidden)) > 40  # drawn, and not all alike
+    assert len(np.unique(hidden)) > 40  # random, and not all equal
 
 
-def test_seeds_draw_other_weights():
+def test_different_seeds_give_different_weights():
     one, other = (QNetwork(5, 10, 7, seed).state_dict()["into_hidden"] for seed in (1, 2))
     assert (one != other).any()
 
 
 def test_steps_do_not_overshoot(seed):
-    """With a fixed target, from any weights, in states of any allowed size."""
+    """The target is fixed; weights and states are random within their allowed range."""
     rng = np.random.default_rng(seed)
     network = drawn(rng)
     state = rng.uniform(-2, 2, 5)
@@ -71,7 +71,7 @@ def test_steps_do_not_overshoot(seed):
         misses.append(4.0 - network.values(state)[2])
         network.update_value(state, 2, 0.1 * misses[-1])
     assert abs(misses[-1]) < 0.01 * abs(misses[0]) + 1e-9
-    assert max(map(abs, misses)) <= abs(misses[0]) * 1.2  # the gradient turns a little while a step is made
+    assert max(map(abs, misses)) <= abs(misses[0]) * 1.2  # the gradient changes slightly during a step
 
 
 def test_the_state_of_a_network_of_another_shape_is_rejected():

@@ -1,4 +1,4 @@
-"""Codes: right for certain values, unbiased for all, and independent of how rows come in."""
+"""Codes: correct for known values, unbiased for all values, and independent of the division into blocks of rows."""
 
 from fractions import Fraction
 from math import floor
@@ -20,7 +20,7 @@ def values(seed, rows, n, limit=1.0):
 
 
 def read(codes, precision):
-    """What base codes stand for, in [-1, 1]."""
+    """Return the values in [-1, 1] that base codes stand for."""
     return (2.0 * codes + 1 - 2.0**precision.base_bits) / 2.0**precision.base_bits
 
 
@@ -42,12 +42,12 @@ def test_precisions(bits, sampling, base_bits, digits, levels):
 
 
 @pytest.mark.parametrize("bits", [0, 1, 3, 34, 4.0, "4", True, None])
-def test_bits_that_cannot_be_stored(bits):
+def test_unsupported_bits_are_refused(bits):
     with pytest.raises(DataError, match=r"bits=.*even number from 2 to 32"):
         Precision(bits)
 
 
-def test_samplings_that_do_not_exist_or_contradict():
+def test_unknown_and_contradictory_samplings_are_refused():
     with pytest.raises(DataError, match=r"sampling='twice'.*double, nearest, naive, full"):
         Precision(4, "twice")
     with pytest.raises(DataError, match="set bits=32"):
@@ -55,7 +55,7 @@ def test_samplings_that_do_not_exist_or_contradict():
 
 
 @pytest.mark.parametrize("precision", [p for p in EVERY if p.sampling != "naive"], ids=str)
-def test_base_codes_are_intervals(seed, precision):
+def test_base_codes_number_the_intervals(seed, precision):
     v = values(seed, 30, 5)
     v[0] = [-1, -0.5, 0, 0.5, 1]
     codes = base_codes(v, precision)
@@ -66,7 +66,7 @@ def test_base_codes_are_intervals(seed, precision):
 
 
 @pytest.mark.parametrize("sampling", ["nearest", "full"])
-def test_middles_are_near(seed, sampling):
+def test_middles_are_at_most_half_an_interval_away(seed, sampling):
     precision = Precision(32 if sampling == "full" else 6, sampling)
     v = values(seed, 100, 7)
     assert np.abs(read(base_codes(v, precision), precision) - v).max() <= 2.0**-precision.base_bits
@@ -107,7 +107,7 @@ def test_naive_needs_a_generator():
 
 
 @pytest.mark.parametrize("precision", EVERY, ids=str)
-def test_blocks_of_rows_take_the_same_randomness(seed, precision, monkeypatch):
+def test_blocks_of_rows_use_the_same_random_numbers(seed, precision, monkeypatch):
     v = values(seed, 101, 3, precision.limit)
     cut = int(np.random.default_rng(seed).integers(1, 100))
 

@@ -1,4 +1,4 @@
-"""Tables into [-1, 1] and weights back."""
+"""Scaling of data to [-1, 1], and of weights back to user units."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def test_values_fill_the_range(seed, fit_intercept, dtype):
         assert values.mean(axis=0) == pytest.approx(0, abs=1e-5)
 
 
-def test_targets_are_scaled_each_by_itself(seed):
+def test_targets_are_scaled_separately(seed):
     X, y = table(seed)
     both = fit_scaling(X, y)
     for target in range(2):
@@ -38,7 +38,7 @@ def test_targets_are_scaled_each_by_itself(seed):
         assert alone.labels(y[:, target : target + 1])[:, 0].tolist() == both.labels(y)[:, target].tolist()
 
 
-def test_naive_leaves_half_an_interval(seed):
+def test_naive_sampling_reserves_half_an_interval(seed):
     X, y = table(seed)
     limit = Precision(4, "naive").limit
     assert limit == 1 - 1 / 16
@@ -55,7 +55,7 @@ def test_weights_predict_the_same_in_both_units(seed, fit_intercept, limit, marg
     rng = np.random.default_rng(seed)
     weights = rng.normal(size=(2, scaling.stored_features))
     coef, intercept = scaling.coefficients(weights)
-    scaled = scaling.values(X) @ weights.T  # in units of a label of 1.0, of which 32767 / 32768 is the largest
+    scaled = scaling.values(X) @ weights.T  # a scaled label of 1.0 is one unit; the largest label is 32767 / 32768
     unit = 1 if margins else scaling.label_scale * 32768 / 32767
     assert X @ coef.T + intercept == pytest.approx(scaling.label_center + unit * scaled, rel=1e-5, abs=1e-5)
     assert scaling.weights(coef, intercept) == pytest.approx(weights, rel=1e-6, abs=1e-6)
@@ -65,7 +65,7 @@ def test_weights_predict_the_same_in_both_units(seed, fit_intercept, limit, marg
     assert scaling.coefficients(history)[1][1].tolist() == scaling.coefficients(history[1])[1].tolist()
 
 
-def test_margins_have_no_unit(seed):
+def test_labels_of_margins_are_not_scaled(seed):
     X, y = table(seed, targets=1)
     y = np.sign(y - 5)
     scaling = fit_scaling(X, y, margins=True, intercept_value=1.0)
@@ -75,8 +75,8 @@ def test_margins_have_no_unit(seed):
 
 @pytest.mark.parametrize("bits", [2, 4, 8, 30])
 @pytest.mark.parametrize("sampling", ["double", "nearest", "naive", "full"])
-def test_the_intercepts_feature_is_read_as_it_is_stored(seed, bits, sampling):
-    """In every draw of every precision the same code, the outermost, which stands for `one` exactly."""
+def test_the_intercept_feature_is_stored_exactly(seed, bits, sampling):
+    """Every precision and every draw stores the outermost code, which stands for `one` exactly."""
     precision = Precision(32 if sampling == "full" else bits, sampling)
     one = intercept_value(precision)
     X, y = table(seed)
@@ -93,9 +93,9 @@ def test_the_intercepts_feature_is_read_as_it_is_stored(seed, bits, sampling):
     assert (q == one * 2**precision.base_bits).all()
 
 
-def test_constant_columns_have_no_part(seed):
+def test_constant_columns_are_not_stored(seed):
     X, y = table(seed)
-    X[:, 2] = 0.1  # whose mean is not 0.1 in floating point
+    X[:, 2] = 0.1  # the mean of this column is not 0.1 in floating point
     X[:, 5] = 0
     scaling = fit_scaling(X, y)
     assert scaling.active.tolist() == [0, 1, 3, 4, 6] and scaling.stored_features == 5
@@ -104,7 +104,7 @@ def test_constant_columns_have_no_part(seed):
     assert scaling.expand(np.ones((3, 2, 5)))[1, 1].tolist() == [1, 1, 0, 1, 1, 0, 1]
     with_one = fit_scaling(X, y, intercept_value=1.0)
     assert with_one.stored_features == 6 and with_one.expand(np.ones((2, 6))).shape == (2, 7)
-    # Without an intercept a column of ones is one, and stays.
+    # Without an intercept, a constant column other than zero is a feature and stays.
     assert fit_scaling(X, y, fit_intercept=False, intercept_value=1.0).active.tolist() == [0, 1, 2, 3, 4, 6]
 
 
@@ -118,7 +118,7 @@ def test_equal_labels_are_zero(seed):
     assert not weights[0].any() and weights[1].all()
 
 
-def test_some_targets_and_spare_outputs(seed):
+def test_selected_targets_and_unused_outputs(seed):
     X, y = table(seed)
     scaling = fit_scaling(X, y).for_targets(np.array([1]), 3)
     labels = scaling.labels(np.column_stack([y[:, 1], y[:, 0], y[:, 0]]))
@@ -126,6 +126,6 @@ def test_some_targets_and_spare_outputs(seed):
     assert not labels[:, 1:].any()
 
 
-def test_ranges_that_overflow():
+def test_overflowing_ranges_are_refused():
     with pytest.raises(DataError, match="overflows"):
         fit_scaling(np.array([[1.7e308], [1.7e308], [-1.7e308]]), np.zeros((3, 1)))

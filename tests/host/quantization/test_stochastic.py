@@ -1,4 +1,4 @@
-"""End-to-end low precision: the registers, training that stops and goes on, and what it does to gradients."""
+"""End-to-end low precision: the registers, resumed trainings, and the variance of gradients."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def test_cuts():
         ({"gradient_bits": 2, "batch_size": 1, "learning_rate": 7.0}, "gradient_bits=2 is too few for a step of 7"),
     ],
 )
-def test_bits_that_there_are_not(asked, message):
+def test_unsupported_bits_are_refused(asked, message):
     X, y = some_table(0)
     with pytest.raises(DataError, match=message):
         SGDRegressor(device="emulator", **asked).fit(X, y)
 
 
-def test_a_device_without_rounding_says_so():
+def test_a_device_without_random_rounding_is_refused():
     X, y = some_table(0)
     device = EmulatorDevice()
     with pytest.raises(DataError, match="emulator has no random rounding: open a device with random_rounding=True"):
@@ -61,8 +61,8 @@ def test_a_device_without_rounding_says_so():
 
 
 @pytest.mark.parametrize("levels", ["uniform", "optimal"])
-def test_the_same_bits_however_it_is_cut(seed, levels):
-    """In one start, in parts of an epoch, and stopped after an epoch; and other bits with another seed, or none."""
+def test_results_do_not_depend_on_the_division_into_launches(seed, levels):
+    """One launch, parts of an epoch and a resumed run give equal results; another seed or no rounding gives others."""
     X, y = some_table(seed, rows=900)
     slots = 0 if levels == "uniform" else 64
     asked: dict[str, Any] = {"bits": 4, "levels": levels, "epochs": 4, "random_state": seed, **BOTH}
@@ -84,8 +84,8 @@ def test_the_same_bits_however_it_is_cut(seed, levels):
     assert all(bits_of(trained(**other)) != bits_of(whole) for other in others)
 
 
-def test_by_name_the_device_has_rounding(seed):
-    """A classifier of three classes, each with random words of its own pass."""
+def test_a_device_opened_by_name_has_random_rounding(seed):
+    """Each of three classes is trained in a pass of its own, with its own random words."""
     X, y = some_table(seed)
     labels = np.digitize(y, np.quantile(y, [1 / 3, 2 / 3]))
     model = SGDClassifier(device="emulator", loss="log_loss", random_state=seed, epochs=3, **BOTH).fit(X, labels)
@@ -93,10 +93,12 @@ def test_by_name_the_device_has_rounding(seed):
     assert model.run_.settings["model_bits"] == 9
 
 
-def test_variances_are_those_of_the_formulas(seed):
-    """Of the model: sum over k, j of M_kj^2 var X_j, M the mean of a a'; of the coefficients: of |a_i|^2 var s_i / 4.
+def test_variances_equal_the_formulas(seed):
+    """The expected variances are computed in float64, for a single batch of all rows.
 
-    In float64, for a single batch of all rows. Rounding at random has the variance u^2 p (1 - p), u its unit.
+    Random rounding with unit u has the variance u^2 p (1 - p). Rounding the model adds the sum over k, j of
+    M_kj^2 var X_j, where M is the mean of a a'. Rounding the scaled gradients adds the sum over i of
+    |a_i|^2 var s_i / 4.
     """
     rng = np.random.default_rng(seed)
     X, y = some_table(seed, rows=8, n=5)

@@ -1,4 +1,4 @@
-"""The reference at full precision against SGD in float64, and the bias of samplings."""
+"""The reference at full precision against SGD in float64, and the bias of each sampling."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from bitlane.reference.machine import run_epochs
 
 
 def float_sgd(X, y, batch, learning_rate, epochs, slope=lambda z, y: z - y, prox=lambda w: w, staleness=0):
-    """Mini-batch SGD in float64; the slope is the derivative of the loss after z."""
+    """Run mini-batch SGD in float64; the slope is the derivative of the loss with respect to z."""
     w = np.zeros(X.shape[1])
     for _ in range(epochs):
         models = [w] * (1 + staleness)
@@ -29,7 +29,7 @@ def float_sgd(X, y, batch, learning_rate, epochs, slope=lambda z, y: z - y, prox
 
 
 def trained(X, labels, batch, epochs, learning_rate, **settings):
-    """Weights float64 [n] that the reference finds at full precision."""
+    """Train with the reference at full precision; return the weights, float64 [n]."""
     precision = Precision(32, "full")
     geometry = Geometry(X.shape[1], len(X), precision.base_digits, False, batch, rows_per_beat=4)
     step = encode_float(learning_rate / batch, STEP_FRACTION)
@@ -74,7 +74,7 @@ def test_hinge_is_float_sgd(seed, weight):
     found = trained(X, labels, 16, 4, 0.2, loss=Loss.HINGE, step_negative=step)
     expected = float_sgd(X, y, 16, 0.2, 4, lambda z, y: np.where(y * z < 1, -y, 0) * np.where(y > 0, 1, weight))
     assert np.abs(expected).max() > 0.5
-    assert found == pytest.approx(expected, abs=0.05)  # some margin may lie within rounding of 1
+    assert found == pytest.approx(expected, abs=0.05)  # a margin may be within a rounding error of 1
 
 
 @pytest.mark.parametrize("weight", [1.0, 3.0])
@@ -119,24 +119,26 @@ def test_the_threshold_is_l1_and_gives_exact_zeros(seed, unpenalized_intercept):
 
 @pytest.mark.parametrize("unpenalized_intercept", [False, True])
 def test_the_box_is_a_projection(seed, unpenalized_intercept):
-    X, labels, y = regression(seed)
+    X, _, _ = regression(seed, n=6, rows=2000)
+    # Two weights beyond each bound by ten times the noise of a batch, so that every seed ends on the bounds.
+    labels = np.rint(32767 * np.clip(X @ [0.4, -0.4, 0.3, -0.3, 0, 0.1], -1, 1)).astype(np.int16)
     low, high = -0.015625, 0.0078125
     bounds = (int(low * 4096), int(high * 4096))
-    found = trained(X, labels, 16, 5, 0.2, prox=Prox.BOX, bounds=bounds, unpenalized_intercept=unpenalized_intercept)
+    found = trained(X, labels, 200, 5, 0.2, prox=Prox.BOX, bounds=bounds, unpenalized_intercept=unpenalized_intercept)
 
     def project(w):
-        return np.where(np.arange(len(w)) < len(w) - unpenalized_intercept, np.clip(w, low, high), w)
+        return np.where(np.arange(6) < 6 - unpenalized_intercept, np.clip(w, low, high), w)
 
-    assert found == pytest.approx(float_sgd(X, y, 16, 0.2, 5, prox=project), abs=2e-5)
-    inside = found[: len(found) - unpenalized_intercept]
-    assert inside.min() == low and inside.max() == high
+    assert found == pytest.approx(float_sgd(X, labels / 32768, 200, 0.2, 5, prox=project), abs=2e-5)
+    assert found[:4].tolist() == [high, low, high, low]
+    assert (found[5] > high) == unpenalized_intercept
 
 
 def standard_errors(seed, precision, rounds=4000, n=6, batch=8):
-    """By how many standard errors the mean of quantized gradients of one batch misses the exact one.
+    """Return the bias of the quantized gradients of one batch in standard errors, along the weights.
 
-    Of the component along the weights: naive sampling's bias, each feature's variance times its weight (ZipML,
-    section 2.2), adds up there. The codes are fresh each round, the weights far from the optimum.
+    The bias of naive sampling is the variance of each feature times its weight (ZipML, section 2.2), so it adds up in
+    the direction of the weights. Every round draws new codes; the weights are far from the optimum.
     """
     rng = np.random.default_rng(seed)
     X = precision.limit * rng.uniform(-0.9, 0.9, (batch, n))
@@ -163,5 +165,5 @@ def test_double_sampling_is_unbiased(seed, bits):
 
 
 def test_naive_sampling_is_biased(seed):
-    """The same measure sees what double sampling cures."""
+    """The measure detects the bias that double sampling removes."""
     assert standard_errors(seed, Precision(2, "naive")) > 4

@@ -1,4 +1,4 @@
-"""The losses of the reference, over every dot product."""
+"""The losses of the reference for every dot product."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from bitlane.reference.machine import losses
 
 
 def every_dot():
-    """Every z of 24 bits, some at a time, as float64 values and with both labels."""
+    """Yield every z of 24 bits in blocks, as float64 values, with both labels."""
     for start in range(-(1 << 23), 1 << 23, 1 << 20):
         z = np.arange(start, start + (1 << 20))
         for label in (-1, 1):
@@ -28,8 +28,8 @@ def test_hinge_is_exact_everywhere():
         assert np.array_equal(slope, np.where(label * value < 1, -label, 0))
 
 
-def test_the_logistic_table_is_as_near_as_the_contract_says():
-    """2**-10 for the slope and 2**-9 for the loss, and half a unit of the table, over all 2**24 dot products."""
+def test_the_logistic_loss_is_within_the_limits_of_the_contract():
+    """The limits are 2**-10 for the slope and 2**-9 for the loss, plus half a unit of the lookup table."""
     rounding = 2.0**-19
     for z, value, label in every_dot():
         slope, loss = slope_and_loss(Loss.LOGISTIC, z, np.full(len(z), label))
@@ -51,7 +51,7 @@ def test_squares_are_exact_everywhere(seed):
 
 
 @pytest.mark.parametrize("loss", Loss)
-def test_what_is_beyond_is_clipped_to_the_end(loss):
+def test_dot_products_beyond_the_range_are_clipped(loss):
     far = np.array([-(1 << 40), -(1 << 23) - 1, 1 << 23, 1 << 40])
     ends = np.clip(far, -(1 << 23), (1 << 23) - 1)
     labels = np.array([32767, -1, 0, -32768])

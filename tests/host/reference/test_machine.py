@@ -1,4 +1,4 @@
-"""Every bit of the reference is the textbook's, however rows, columns and outputs are cut."""
+"""The reference equals the textbook bit for bit, for any division into rows, rows per beat and outputs."""
 
 from dataclasses import replace
 from itertools import pairwise, product
@@ -18,7 +18,7 @@ from bitlane.reference import machine as reference
 from bitlane.reference.machine import Reference, run_epochs
 
 EPOCHS = 3
-ROUNDS = 5  # of every mode, at most
+ROUNDS = 5  # largest number of runs of every mode
 COLUMNS = (1, 2, 4, 8)
 
 
@@ -30,14 +30,14 @@ def random_rows(rng, geometry):
 
 
 def random_step(rng):
-    """From nothing to far too large."""
+    """Return a random step register, from zero to far too large."""
     exponent = rng.choice([0, rng.integers(0, 6), rng.integers(4, 32)], p=[0.15, 0.25, 0.6])
     return int(rng.integers(0, 1 << 16)) | int(exponent) << 16
 
 
 def random_run(rng, loss=None, prox=None, staleness=None, rows_per_beat=None, table=False):
-    """A configuration from all corners: small shapes, weights at their limits; what is None is random too."""
-    extreme = rng.random() < 0.1  # two copies that differ much, and the largest step: coefficients saturate
+    """Return a random configuration with corner cases: small shapes, weights at their limits. None means random."""
+    extreme = rng.random() < 0.1  # two very different draws and the largest step, so that scaled gradients saturate
     draws = table or extreme or bool(rng.integers(2))
     base_bits = int(rng.integers(1, 4)) if table else 0
     geometry = Geometry(
@@ -78,12 +78,12 @@ def random_run(rng, loss=None, prox=None, staleness=None, rows_per_beat=None, ta
 
 
 def some_cut(rng):
-    """Of random rounding: often none."""
+    """Return a random cut of the random rounding, often 0 (no rounding)."""
     return int(rng.choice([0, 0, rng.integers(1, 28)]))
 
 
 def random_levels(rng, geometry):
-    """Tables, sorted, of levels that lie anywhere, at the ends, or together."""
+    """Return sorted random levels: anywhere, only at the ends, or close together."""
     span = 1 << int(rng.choice([4, 16, 17]))
     levels = rng.integers(-span, span, (geometry.levels, geometry.features))
     if rng.random() < 0.3:
@@ -92,7 +92,7 @@ def random_levels(rng, geometry):
 
 
 def parts(register):
-    """Mantissa and exponent."""
+    """Return the mantissa and the exponent of a register."""
     return register & 0xFFFF, register >> 16
 
 
@@ -101,7 +101,7 @@ def register(parts):
 
 
 def textbooks(geometry, settings, master, levels=None):
-    """One for each output."""
+    """Return one textbook model for each output."""
     return [
         Textbook(
             base_digits=geometry.base_digits,
@@ -129,7 +129,7 @@ def textbooks(geometry, settings, master, levels=None):
 
 
 def check_epoch(epoch, books, rows):
-    """The epoch that the reference made of these rows is the one that the textbooks make."""
+    """Assert that an epoch of the reference equals the epoch of the textbooks on the same rows."""
     codes, draws, labels = (None if part is None else part.tolist() for part in rows)
     of_outputs = zip(*labels, strict=True)
     loss = [
@@ -149,8 +149,8 @@ def check_epoch(epoch, books, rows):
 @pytest.mark.parametrize("rounds", [1, pytest.param(ROUNDS, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("table", [False, True], ids=["digits", "table"])
 @pytest.mark.parametrize("loss", Loss)
-def test_every_bit_is_the_textbooks(seed, monkeypatch, loss, table, rounds):
-    """In `rounds` runs of every mode, and further ones until every event is met."""
+def test_the_reference_equals_the_textbook_bit_for_bit(seed, monkeypatch, loss, table, rounds):
+    """Every mode runs `rounds` times, and further runs follow until every event has occurred."""
     rng = np.random.default_rng(seed)
     values = {"s", "d", "w", "l2", "l1", "box", "rounded"}
     values |= {"z", "r"} if loss == Loss.SQUARES else set()
@@ -169,12 +169,12 @@ def test_every_bit_is_the_textbooks(seed, monkeypatch, loss, table, rounds):
         ):
             check_epoch(epoch, books, rows)
         seen |= set().union(*(book.seen for book in books))
-    assert seen == values, "not everything was met: the test is too weak"
+    assert seen == values, "some events did not occur: the test is too weak"
 
 
 @pytest.mark.parametrize(("base_digits", "draws"), [(16, False), (15, True), (16, True), (8, False), (9, True)])
 def test_the_widest_rows_are_exact(seed, base_digits, draws):
-    """16,384 features at the limits of code and weight, where a dot product takes 70 bits."""
+    """With 16,384 features, codes and weights at their limits a dot product needs 70 bits."""
     rng = np.random.default_rng(seed)
     geometry = Geometry(16384, 4, base_digits, draws, batch=3, rows_per_beat=2)
     rows = random_rows(rng, geometry)
@@ -190,7 +190,7 @@ def test_the_widest_rows_are_exact(seed, base_digits, draws):
 
 
 def test_the_dot_product_of_the_widest_row_is_exact(seed):
-    """Before saturation, which hides most of it."""
+    """The test compares the dot product before saturation, which would hide most errors."""
     rng = np.random.default_rng(seed)
     for base_digits in (8, 9, 16):
         codes = rng.integers(0, 1 << 2 * base_digits, (2, 16384), dtype=np.uint64).astype(np.uint32)
@@ -211,7 +211,7 @@ def test_the_dot_product_of_the_widest_row_is_exact(seed):
 
 
 def test_the_dot_product_of_the_widest_row_of_levels_is_exact(seed):
-    """16,384 features with levels and weights at their ends: more than 2**53, and a unit below what is rounded up."""
+    """With 16,384 features at their limits the sums exceed 2**53; one sum is a unit below a rounding boundary."""
     rng = np.random.default_rng(seed)
     levels = np.tile(np.array([[-(1 << 17)], [0], [(1 << 17) - 1]]), 16384)
     weights = np.full((16384, 1), -(1 << 23))
@@ -229,7 +229,7 @@ def test_the_dot_product_of_the_widest_row_of_levels_is_exact(seed):
         assert found[:, 0].tolist() == [(dot + (1 << 15)) >> 16 for dot in exact]
 
 
-def test_pieces_of_an_epoch_do_not_matter(seed):
+def test_the_division_of_an_epoch_does_not_matter(seed):
     rng = np.random.default_rng(seed)
     for _ in range(30):
         geometry, settings, master = random_run(rng)
@@ -262,8 +262,8 @@ def test_an_epoch_needs_all_its_rows():
         pieces.end_epoch()
 
 
-def test_columns_matter_to_nothing_but_clipping(seed):
-    """Sums over a group are exact: without saturation rows side by side give the bits of rows one by one."""
+def test_rows_per_beat_changes_only_saturation(seed):
+    """Sums over a group are exact: without saturation, rows in parallel and rows in sequence give equal results."""
     rng = np.random.default_rng(seed)
     for _ in range(20):
         geometry, settings, _ = random_run(rng, rows_per_beat=1)
@@ -284,7 +284,7 @@ def test_columns_matter_to_nothing_but_clipping(seed):
         )
 
 
-def test_outputs_are_runs_of_their_own(seed):
+def test_outputs_are_independent_runs(seed):
     rng = np.random.default_rng(seed)
     geometry, settings, _ = random_run(rng)
     geometry = replace(geometry, outputs=5)

@@ -1,4 +1,4 @@
-"""Levels over histograms: what each panel shows."""
+"""The plot of levels over histograms: contents of each panel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNIFORM = np.linspace(-1, 1, 5)
 
 @pytest.fixture
 def figures(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Every figure that was closed."""
+    """Collect every figure that is closed."""
     from matplotlib import pyplot
 
     seen: list[Any] = []
@@ -34,7 +34,7 @@ def panel(rng: np.random.Generator, name: str) -> Panel:
 
 
 def drawn(axes: Any) -> list[list[float]]:
-    """Where the vertical lines are, of each collection of them."""
+    """Return the positions of the vertical lines in each collection."""
     return [[segment[0][0] for segment in lines.get_segments()] for lines in axes.collections]
 
 
@@ -63,7 +63,7 @@ def test_everything_is_labelled(tmp_path: Path, figures: list[Any], seed: int) -
     assert figure.get_supylabel() == "share of the rows (%)"
 
 
-def test_nothing_covers_anything(tmp_path: Path, figures: list[Any], seed: int) -> None:
+def test_nothing_overlaps(tmp_path: Path, figures: list[Any], seed: int) -> None:
     rng = np.random.default_rng(seed)
     for count in (1, 5, 12):
         levels_plot([panel(rng, f"f{j}") for j in range(count)], UNIFORM, tmp_path / "p.png", "the title")
@@ -74,7 +74,7 @@ def test_nothing_covers_anything(tmp_path: Path, figures: list[Any], seed: int) 
         assert not any(a.overlaps(b) for a, b in pairs)
 
 
-def test_names_are_no_formulas_and_long_ones_are_cut(tmp_path: Path, figures: list[Any], seed: int) -> None:
+def test_names_are_not_formulas_and_long_names_are_cut(tmp_path: Path, figures: list[Any], seed: int) -> None:
     rng = np.random.default_rng(seed)
     levels_plot([panel(rng, r"$\no$"), panel(rng, "n" * 40)], UNIFORM, tmp_path / "p.png", r"$\neither$")
     titles = [one.get_title("left").splitlines()[0] for one in figures[0].axes]

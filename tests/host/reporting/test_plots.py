@@ -1,4 +1,4 @@
-"""Plots: what is drawn, what is clipped, and that a record without the numbers is refused."""
+"""Plots of a run: curves, clipping, and an error for a record that lacks numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 @pytest.fixture
 def axes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The axes of every figure that was closed."""
+    """Collect the axes of every figure that is closed."""
     from matplotlib import pyplot
 
     seen: list[Any] = []
@@ -79,7 +79,7 @@ def test_a_legend_names_each_line_and_its_divergence(tmp_path: Path, axes: list[
     draw(comparison(), tmp_path)
     legends = [[text.get_text() for text in one.get_legend().get_texts()] for one in axes]
     drawn = ["full, 32 bits", "double, 4 bits", "nearest, 4 bits", "double, 2 bits, stale (diverges)"]
-    assert legends == [["float64", *drawn], drawn]  # float64 reads no counted bytes
+    assert legends == [["float64", *drawn], drawn]  # float64 has no byte counts
     assert "%" in axes[0].get_ylabel()
     assert "bytes" in axes[1].get_xlabel()
     assert axes[1].get_xscale() == "log"
@@ -99,7 +99,7 @@ def test_stale_trainings_are_fainter(tmp_path: Path, axes: list[Any]) -> None:
     assert [line.get_alpha() for line in lines] == [1.0, 1.0, 1.0, 1.0, 0.5]
 
 
-def test_what_diverges_is_drawn_at_the_top_edge(tmp_path: Path, axes: list[Any]) -> None:
+def test_diverging_curves_are_drawn_at_the_top_edge(tmp_path: Path, axes: list[Any]) -> None:
     curves = [curve("full", 32, [3.0, 1.0, 0.9]), curve("double", 2, [2.0, 70.0, np.nan])]
     loss_plot(curves, tmp_path / "p.png", over="epochs", title="t", ylabel="loss", ceiling=4.0)
     top = axes[0].get_ylim()[1]
@@ -124,7 +124,7 @@ def test_samplings_differ_in_colour_and_marker_and_precisions_in_dashes(tmp_path
 
 
 @pytest.mark.parametrize("missing", ["data", "settings"])
-def test_a_record_that_lacks_numbers(tmp_path: Path, missing: str) -> None:
+def test_a_record_that_lacks_numbers_is_refused(tmp_path: Path, missing: str) -> None:
     whole = run()
     header = {key: value for key, value in whole.header.items() if key != missing}
     with pytest.raises(DataError, match=f"lacks what the plots show .*{missing}"):

@@ -1,4 +1,4 @@
-"""Run folders: whole or not at all, and damage is told in one line."""
+"""Run folders: atomic writes, and one-line errors for damaged folders."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_round_trip(tmp_path: Path, record: Record) -> None:
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["run"]
 
 
-def test_numbers_that_json_has_not(tmp_path: Path) -> None:
+def test_numbers_outside_json(tmp_path: Path) -> None:
     values = {
         "inf": np.inf,
         "nan": float("nan"),
@@ -78,7 +78,7 @@ def test_foreign_folders_are_left_alone(tmp_path: Path, record: Record) -> None:
 
 
 @pytest.mark.parametrize("earlier", [False, True])
-def test_a_full_disk_leaves_no_half_folder(tmp_path: Path, record: Record, earlier: bool) -> None:
+def test_a_full_disk_leaves_no_partial_folder(tmp_path: Path, record: Record, earlier: bool) -> None:
     def full(folder: Path) -> None:
         (folder / "loss.png").write_bytes(b"half a")
         raise OSError(28, "No space left on device")
@@ -95,16 +95,16 @@ def test_a_full_disk_leaves_no_half_folder(tmp_path: Path, record: Record, earli
 
 
 # --- damage --------------------------------------------------------------------------------------
-def test_missing(tmp_path: Path) -> None:
+def test_missing_folder(tmp_path: Path) -> None:
     assert "no run folder" in refused(tmp_path / "none")
     assert "it has no run.jsonl" in refused(tmp_path)
 
 
-def test_every_cut_is_noticed(tmp_path: Path, record: Record) -> None:
+def test_every_truncation_is_detected(tmp_path: Path, record: Record) -> None:
     write_record(tmp_path / "run", record)
     path = tmp_path / "run" / LINES_NAME
     data = path.read_bytes()
-    for length in range(len(data) - 1):  # the last byte is the end of the last line
+    for length in range(len(data) - 1):  # the last byte is the newline of the last line
         path.write_bytes(data[:length])
         assert str(tmp_path / "run") in refused(tmp_path / "run")
 
@@ -122,7 +122,7 @@ def test_damaged_line_and_lost_line(tmp_path: Path, record: Record) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 3, None, "2"])
-def test_other_format(tmp_path: Path, record: Record, version: object) -> None:
+def test_other_format_version(tmp_path: Path, record: Record, version: object) -> None:
     write_record(tmp_path / "run", record)
     path = tmp_path / "run" / LINES_NAME
     first, rest = path.read_text().split("\n", 1)

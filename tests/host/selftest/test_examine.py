@@ -27,7 +27,7 @@ BUILDS = [
     for slots, rounding, width, outputs in product((0, 64), (False, True), (64, 128, 256, 512), (1, 4))
 ]
 
-# Each width twice and both numbers of outputs, with all kinds of lanes and rounding. The others are slow tests.
+# These builds have each width twice, both numbers of outputs, and all kinds of lanes and rounding. The rest is slow.
 FAST = (0, 3, 9, 14, 17, 20, 26, 31)
 
 
@@ -45,7 +45,7 @@ def _short_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def expect_good(report: SelfTestReport, config: AcceleratorConfig) -> None:
-    """All blocks of the build have checks, and all checks passed."""
+    """Assert that all blocks of the build have checks and that all checks passed."""
     assert report.passed, report.text()
     assert report.blocks == blocks_of(config)
     assert {result.block for result in report.results} == {block.name for block in report.blocks}
@@ -126,7 +126,7 @@ def test_every_mode_runs(
         assert max(geometry.level_slots for geometry, _ in seen) == build["level_slots"]
 
 
-def test_the_same_seed_does_the_same() -> None:
+def test_the_same_seed_gives_the_same_report() -> None:
     def figures(seed: int) -> list[tuple[str, object]]:
         of_time = ("apparent MHz", "MB/s")
         report = examine(emulator(**SMALL), seed)
@@ -151,12 +151,12 @@ def test_registers_keep_their_values(random_rounding: bool, seed: int) -> None:
     assert [device.read(word.offset) for word in words] == before
 
 
-def test_the_window_is_that_of_the_hardware() -> None:
+def test_the_register_window_has_the_size_of_the_hardware() -> None:
     hw = pytest.importorskip("bitlane_hw.control.registers")
     assert WINDOW_BYTES == 1 << hw.ADDRESS_BITS
 
 
-def test_a_board_that_names_no_unmapped_address_is_left_alone(seed: int) -> None:
+def test_a_board_without_an_unmapped_address_gets_no_address_errors(seed: int) -> None:
     class Board(EmulatorDevice):
         unmapped_address = None
 
@@ -250,7 +250,7 @@ def test_an_accepted_illegal_value_is_named(
     assert failed.problem.endswith(f"illegal settings were accepted: {message}")
 
 
-def test_another_device_is_an_error() -> None:
+def test_an_unknown_device_is_an_error() -> None:
     class Other(EmulatorDevice):
         def read(self, offset):
             return 0xDEAD_BEEF
@@ -261,7 +261,7 @@ def test_another_device_is_an_error() -> None:
 
 @pytest.mark.parametrize("build", BUILDS[::9], ids=build_name)
 def test_checks_run_in_the_order_of_blocks_that_they_need(build: dict[str, int]) -> None:
-    """The first check of each block follows those of the blocks before it in the table."""
+    """The first check of each block comes after the checks of the blocks before it in the table."""
     driver = Driver(emulator(**SMALL, **build))
     order = list(dict.fromkeys(check.block for check in all_checks(driver)))
     assert order == [*blocks_of(driver.config)]

@@ -1,4 +1,4 @@
-"""The report of a self test: its text, its JSON, and a file that is complete or not there."""
+"""The report of a self test: its text, its JSON, and its atomic file."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_json(tmp_path: Path) -> None:
     assert found["results"][0]["figures"] == GOOD.figures and found["results"][1]["problem"] == BAD.problem
 
 
-def test_a_report_is_complete_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_is_written_atomically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "report.txt"
     path.write_text("the one before")
 

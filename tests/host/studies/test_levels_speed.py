@@ -1,4 +1,4 @@
-"""The table of levels' figures."""
+"""The study of the speed of optimal levels: one row of its table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from bitlane.studies import levels_speed as levels
 
 
-def test_a_row_tells_what_was_measured(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_of_measurements(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(levels, "REPEATS", 1)
     values = np.random.default_rng(seed).normal(size=20_000).astype(np.float32)
     name, intervals, seconds, size, milliseconds, above, certified = levels.row("normal", values, 8)

@@ -1,4 +1,4 @@
-"""The tables of what optimal levels save in training."""
+"""The study of optimal levels in training: losses, learning rate, verdicts and tables."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def data(seed: int) -> ComparisonData:
     return ComparisonData(X, X @ rng.normal(size=4) + rng.normal(size=400))
 
 
-def test_losses_are_those_of_the_last_models(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_losses_are_those_of_the_final_models(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "EPOCHS", 6)
     some = data(seed)
     constant, least = constant_loss(some.y), least_loss(some.X, some.y)
     for method in (FULL, ("uniform", 3), ("optimal", 5)):
         true, estimate = final_losses(some, method, 1e-7, seed)
-        assert true == pytest.approx(constant, rel=1e-3)  # nothing is learnt
+        assert true == pytest.approx(constant, rel=1e-3)  # the model hardly changes
         assert estimate == pytest.approx(constant, rel=0.1)
     assert least <= final_losses(some, FULL, 0.1, seed)[0] < constant
 
 
-def test_the_rate_is_the_best_of_uniform_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_learning_rate_is_the_best_for_uniform_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     some, asked = data(0), []
 
     def losses(_: ComparisonData, method: module.Method, rate: float, seed: int) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""The place of the cache."""
+"""The location of the cache folder."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Random words: as in plain integers, even, and apart from one another."""
+"""Random words equal plain integer arithmetic, are uniform and uncorrelated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bitlane.support.hashing import derive_seed, hash_words, lowbias32
 
 
 def textbook(x):
-    """The mixer, in whole numbers of any size."""
+    """Return the mixed word of x, computed with Python integers."""
     x ^= x >> 16
     x = x * 0x7FEB352D % 2**32
     x ^= x >> 15
@@ -16,7 +16,7 @@ def textbook(x):
     return x ^ x >> 16
 
 
-def test_words_are_those_of_plain_integers(seed):
+def test_words_equal_plain_integer_arithmetic(seed):
     rng = np.random.default_rng(seed)
     places = rng.integers(0, 2**40, 1000)
     own = int(rng.integers(2**32))
@@ -24,24 +24,24 @@ def test_words_are_those_of_plain_integers(seed):
     assert hash_words(own, places).tolist() == expected
 
 
-def test_no_two_words_are_mixed_into_one(seed):
+def test_mixing_is_injective(seed):
     begin = np.random.default_rng(seed).integers(2**31)
     inputs = np.arange(begin, begin + 2**20).astype(np.uint32)
     assert len(np.unique(lowbias32(inputs))) == len(inputs)
 
 
-def test_words_are_even_in_every_bit_and_neighbours_are_apart(seed):
+def test_bits_are_uniform_and_neighbours_are_uncorrelated(seed):
     count = 2**18
     drawn = hash_words(seed, np.arange(count))
     bits = np.unpackbits(drawn.view(np.uint8)).reshape(count, 32)
-    limit = 6 * np.sqrt(0.25 / count)  # six standard deviations of a fair coin's mean
+    limit = 6 * np.sqrt(0.25 / count)  # six standard deviations of the mean of fair bits
     assert np.abs(bits.mean(axis=0) - 0.5).max() < limit
     assert np.abs((bits[1:] ^ bits[:-1]).mean(axis=0) - 0.5).max() < limit
     other = np.unpackbits(hash_words(derive_seed(seed, 1), np.arange(count)).view(np.uint8)).reshape(count, 32)
     assert np.abs((bits ^ other).mean(axis=0) - 0.5).max() < limit
 
 
-def test_seeds_depend_on_every_part_and_its_place():
+def test_seeds_depend_on_every_part_and_its_position():
     seeds = [derive_seed(a, b, c) for a in range(20) for b in range(20) for c in range(20)]
     assert len(set(seeds)) == len(seeds)
     assert derive_seed(1) != derive_seed(1, 0)

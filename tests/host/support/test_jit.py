@@ -7,7 +7,7 @@ from bitlane.support import jit
 
 @jit.compiled
 def _running(values, out, factor):
-    """Running sums times the factor; returns the last."""
+    """Write the running sums times the factor; return the last one."""
     total = 0.0
     for i in range(len(values)):
         total += values[i] * factor
@@ -23,10 +23,10 @@ def test_a_loop_writes_into_its_arrays(seed, loops):
 
 
 def test_a_loop_keeps_its_name():
-    assert _running.__name__ == "_running" and "Running sums" in _running.__doc__
+    assert _running.__name__ == "_running" and "running sums" in _running.__doc__
 
 
-def test_no_folder_for_machine_code_is_no_failure(monkeypatch):
+def test_a_missing_cache_folder_is_not_an_error(monkeypatch):
     class Numba:
         @staticmethod
         def njit(cache=False):

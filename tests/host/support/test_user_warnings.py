@@ -9,8 +9,8 @@ import numpy as np
 from bitlane import SGDRegressor
 
 
-def test_they_name_the_users_line_once() -> None:
-    """Whatever way through the package led there: a constant column warns from deep inside a training."""
+def test_warnings_name_the_users_line_once() -> None:
+    """The warnings come from deep inside the package and still name the line of the user's call."""
     X = np.column_stack([np.arange(20.0), np.ones(20)])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")

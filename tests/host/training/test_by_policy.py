@@ -1,4 +1,4 @@
-"""Bits that a policy chooses for each epoch: every epoch that of a training with its bits, and it is told which."""
+"""A policy chooses the bits of each epoch: every epoch equals a training with these bits, and the result lists them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bitlane.training.by_policy import MQGRAD, joined, policy_of
 
 @dataclass(frozen=True)
 class Listed:
-    """Bits as they are listed, whatever is observed; keeps what that is."""
+    """A policy with a fixed list of bits; its chooser records the observations."""
 
     bits_of_epochs: tuple[int, ...]
     choices: tuple[int, ...] = (2, 4, 6, 8)
@@ -28,7 +28,7 @@ class Listed:
 
 
 class _Chooser:
-    seen: list = []  # noqa: RUF012 - of the last training
+    seen: list = []  # noqa: RUF012 - observations of the last training
 
     def __init__(self, policy):
         self.policy = policy
@@ -51,8 +51,8 @@ def table(seed, rows=300, n=12):
 
 @pytest.mark.parametrize("draws", ["epoch", "once", 2])
 @pytest.mark.parametrize("loss", ["squared_error", "hinge"])
-def test_every_epoch_is_that_of_a_training_with_its_bits(seed, draws, loss):
-    """By hand: an epoch of a fixed-precision training from the very weights, registers and draws that the last left."""
+def test_each_epoch_equals_a_training_with_its_bits(seed, draws, loss):
+    """The expected epochs are trainings at fixed precision that resume from the checkpoint of the previous epoch."""
     X, y = table(seed)
     y = y if loss == "squared_error" else np.where(y > np.median(y), 1.0, -1.0)
     bits = (4, 2, 8, 8, 6, 2)
@@ -84,7 +84,7 @@ def test_every_epoch_is_that_of_a_training_with_its_bits(seed, draws, loss):
     np.testing.assert_array_equal(run.checkpoint().master, checkpoint.master)
 
 
-def test_one_choice_is_a_training_with_fixed_bits(seed):
+def test_a_policy_with_one_choice_equals_fixed_bits(seed):
     X, y = table(seed)
     fixed, chosen = (
         SGDRegressor(bits, epochs=5, device="emulator", random_state=1).fit(X, y, snapshots=True).run_
@@ -93,14 +93,14 @@ def test_one_choice_is_a_training_with_fixed_bits(seed):
     np.testing.assert_array_equal(chosen.snapshots, fixed.snapshots)
     np.testing.assert_array_equal(chosen.loss, fixed.loss)
     np.testing.assert_array_equal(chosen.bits, fixed.bits)
-    model = 8 * (chosen.beats - fixed.beats) // 4  # it starts and loads the model anew for every epoch but the first
+    model = 8 * (chosen.beats - fixed.beats) // 4  # each epoch after the first is a launch that loads the model again
     assert 0 < model < 1000
     assert chosen.bytes_read == fixed.bytes_read + 4 * model
     assert chosen.epoch_bytes.sum() == chosen.bytes_read
     assert chosen.cycles > fixed.cycles
 
 
-def test_fewer_bits_are_fewer_cycles_and_the_policy_sees_them(seed):
+def test_fewer_bits_take_fewer_cycles_and_the_policy_observes_them(seed):
     X, y = table(seed, n=64)
     run = SGDRegressor(Listed((2, 8, 4)), epochs=3, device="emulator", random_state=0).fit(X, y).run_
     cycles = [seconds for _, seconds, _ in _Chooser.seen]
@@ -112,7 +112,7 @@ def test_fewer_bits_are_fewer_cycles_and_the_policy_sees_them(seed):
     assert run.epoch_bytes.sum() == run.bytes_read
 
 
-def test_mqgrad_chooses_among_its_bits_alike_each_time(seed):
+def test_mqgrad_chooses_repeatably_among_its_bits(seed):
     X, y = table(seed)
     runs = [
         SGDRegressor("mqgrad", epochs=12, device="emulator", random_state=seed % 1000).fit(X, y).run_ for _ in range(2)
@@ -143,19 +143,19 @@ def test_runs_are_joined_in_order(seed):
         ({"bits": MQGrad(choices=(2, 3))}, "even"),
     ],
 )
-def test_what_a_policy_cannot_do(parameters, says):
+def test_unsupported_options_of_a_policy_are_refused(parameters, says):
     X, y = table(0)
     with pytest.raises(DataError, match=says):
         SGDRegressor(**parameters, device="emulator").fit(X, y)
 
 
-def test_a_training_of_a_policy_is_not_resumed():
+def test_a_training_with_a_policy_cannot_be_resumed():
     X, y = table(0)
     model = SGDRegressor("mqgrad", epochs=2, device="emulator").fit(X, y)
     with pytest.raises(DataError, match="cannot be resumed"):
         model.fit(X, y, resume=model.run_.checkpoint())
 
 
-def test_numbers_are_no_policy():
+def test_a_number_of_bits_is_not_a_policy():
     assert policy_of(4) is policy_of(np.int64(4)) is None
     assert policy_of("mqgrad") == MQGRAD

@@ -1,4 +1,4 @@
-"""Checkpoints: a training that stops and goes on is the one that never stopped, bit for bit."""
+"""Checkpoints: a resumed training equals an uninterrupted one bit for bit."""
 
 import dataclasses
 import json
@@ -25,7 +25,7 @@ DOUBLE = {"precision": Precision(4), "epochs": 5, "batch_size": 9, "learning_rat
 
 
 def same(resumed, whole, epoch):
-    """A run from `epoch` on, and one from the beginning, both with snapshots."""
+    """Assert that a run resumed at `epoch` equals the uninterrupted run; both have snapshots."""
     assert resumed.first_epoch == epoch
     assert resumed.loss.tolist() == whole.loss[epoch:].tolist()
     assert resumed.snapshots.tolist() == whole.snapshots[epoch:].tolist()
@@ -38,9 +38,9 @@ def same(resumed, whole, epoch):
     ("options", "outputs", "targets"),
     [
         ({}, 1, 1),
-        ({"penalty": "l2", "alpha": 0.0123}, 1, 1),  # the phase of the shrinks goes on
+        ({"penalty": "l2", "alpha": 0.0123}, 1, 1),  # the phase of the shrinks continues
         ({"penalty": "l1", "alpha": 0.001, "staleness": 1}, 1, 1),
-        ({"draws": 2, "bounds": (-0.25, 0.25), "loss": "hinge"}, 2, 3),  # two passes, one output spare
+        ({"draws": 2, "bounds": (-0.25, 0.25), "loss": "hinge"}, 2, 3),  # two passes with one unused output
         ({"draws": 3, "precision": Precision(4, "naive"), "loss": "log_loss", "class_weight": (1, 2.5)}, 3, 3),
         (
             {"loss": "log_loss", "penalty": "l2", "alpha": 0.02, "class_weight": [(1, 1), (1, 3), (1, 1)], "seed": 3},
@@ -68,13 +68,13 @@ def test_stopped_after_each_epoch_and_resumed(seed, tmp_path, options, outputs, 
         assert stopped.loss.tolist() == whole.loss[:epoch].tolist()
         stopped.checkpoint().save(tmp_path / "c.npz")
         same(run(resume=Checkpoint.load(tmp_path / "c.npz")), whole, epoch)
-        same(run(resume=whole.checkpoint(epoch)), whole, epoch)  # the same state, looked up afterwards
+        same(run(resume=whole.checkpoint(epoch)), whole, epoch)  # the checkpoint of an earlier epoch
     again = run(epochs=3, resume=whole.checkpoint(1))
     same(run(resume=again.checkpoint(2)), whole, 2)  # stopped twice
 
 
 def test_resuming_on_another_device(seed):
-    """In parts, of another width, or of more outputs: where nothing is clipped these do not matter."""
+    """Without saturation, memory size, width and outputs do not change the results."""
     X, y = table(seed, n=6, targets=2)
     options = {**DOUBLE, "seed": seed, "snapshots": True}
     whole = trained(X, y, device=EmulatorDevice(), **options)
@@ -83,7 +83,7 @@ def test_resuming_on_another_device(seed):
         same(trained(X, y, device=device, resume=whole.checkpoint(2), **options), whole, 2)
 
 
-def test_which_checkpoints_there_are(seed):
+def test_available_checkpoints(seed):
     X, y = table(seed, n=3)
     kept = trained(X, y, device=EmulatorDevice(), snapshots=True, **DOUBLE)
     assert [kept.checkpoint(epoch).epoch for epoch in range(1, 6)] == [1, 2, 3, 4, 5]
@@ -97,7 +97,7 @@ def test_which_checkpoints_there_are(seed):
         last_alone.checkpoint(3)
 
 
-def test_what_must_stay_as_it_was(seed):
+def test_changed_data_and_options_are_refused(seed):
     X, y = table(seed, rows=50, n=3)
     options = {**DOUBLE, "epochs": 2}
     checkpoint = trained(X, y, device=EmulatorDevice(), **options).checkpoint()
@@ -129,7 +129,7 @@ def test_what_must_stay_as_it_was(seed):
     trained(integers.astype(np.float64), y, device=EmulatorDevice(), **{**options, "epochs": 4, "resume": again})
 
 
-def test_a_file_holds_it_all(seed, tmp_path):
+def test_a_file_restores_the_complete_checkpoint(seed, tmp_path):
     X, y = table(seed, rows=50, n=3, targets=2)
     options = {**DOUBLE, "loss": "hinge", "bounds": (0, None), "class_weight": [(1, 2), (0.1, 1 / 3)]}
     checkpoint = trained(X, signs(y), device=EmulatorDevice(), **options).checkpoint()
@@ -143,8 +143,8 @@ def test_a_file_holds_it_all(seed, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["c.npz"]
 
 
-def test_levels_are_those_of_the_beginning(seed, tmp_path, monkeypatch):
-    """They are taken from the file, in whole units, and not chosen again."""
+def test_levels_of_the_first_run_are_kept(seed, tmp_path, monkeypatch):
+    """They are read from the file as integers and not chosen again."""
     X, y = table(seed, rows=50, n=3)
     options = {**DOUBLE, "precision": Precision(4, codebook=True), "levels": "optimal", "fit_intercept": False}
     whole = trained(X, y, device=emulator(level_slots=64), snapshots=True, **options)
@@ -168,7 +168,7 @@ def saved(seed, tmp_path):
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
-def test_a_file_appears_whole_or_not_at_all(saved, monkeypatch, error):
+def test_a_file_is_written_atomically(saved, monkeypatch, error):
     before, checkpoint = saved.read_bytes(), Checkpoint.load(saved)
 
     def failing(file, **_):
@@ -205,15 +205,15 @@ def rewritten(path, change):
         (lambda path: rewritten(path, lambda _, arrays: arrays.update(master=arrays["master"][:, :2])), "damaged"),
     ],
 )
-def test_damage_is_told_in_one_line(saved, change, message):
+def test_a_damaged_file_is_a_one_line_error(saved, change, message):
     change(saved)
     with pytest.raises(DataError, match=message) as caught:
         Checkpoint.load(saved)
     assert "c.npz" in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_registers_as_the_hardware_advances_them(seed):
-    """`advanced` against what a device answers, for a rate whose phase wraps."""
+def test_registers_advance_as_in_the_hardware(seed):
+    """`advanced` equals the registers of a device, for a penalty step whose phase wraps around."""
     rng = np.random.default_rng(seed)
     settings = Objective(penalty="l2", alpha=0.0311).settings(0.3, 9, 0.77)
     geometry = Geometry(features=3, rows=50, base_digits=2, draws=False, batch=9)
@@ -224,7 +224,7 @@ def test_registers_as_the_hardware_advances_them(seed):
     assert advanced(settings, 4, 6) == advanced(advanced(settings, 1, 6), 3, 6) == outcome.state.settings
 
 
-def test_fingerprints_do_not_look_at_types(seed):
+def test_fingerprints_ignore_dtypes(seed):
     rng = np.random.default_rng(seed)
     X, y = rng.integers(0, 100, (700, 500)), rng.integers(0, 2, (700, 1))
     found = fingerprint(X, y)

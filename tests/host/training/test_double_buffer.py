@@ -1,9 +1,14 @@
-"""The next start's samples are on the device before the present run ends, and nothing stays when something fails."""
+"""The samples of the next launch are loaded during the current one; buffers are freed when something fails."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.helpers.properties import share
 from tests.host.training.test_launches import beginning, plan_of, samples_of, table
 
 from bitlane.contract.precision import Precision
@@ -15,7 +20,7 @@ from bitlane.training.launches import launches
 
 
 class Watched(EmulatorDevice):
-    """Notes what is done to it; breaks at the allocation of a number."""
+    """An emulator that records whether it is busy at each allocation and flush; allocation number `breaks` fails."""
 
     def __init__(self, capacity_bytes=128 << 20, breaks=None):
         super().__init__(capacity_bytes=capacity_bytes)
@@ -46,8 +51,8 @@ def run(seed):
     return plan, samples_of(X, y, precision, seed), state
 
 
-def test_samples_are_loaded_while_the_accelerator_works(run):
-    """Into two pairs of buffers in turn, the second allocated during the first run."""
+def test_samples_are_loaded_during_the_previous_launch(run):
+    """There are two pairs of buffers; the second pair is allocated during the first launch."""
     plan, samples, state = run
     device = Watched(plan.capacity)
     count = launches_run(device, plan, samples, state)
@@ -57,7 +62,7 @@ def test_samples_are_loaded_while_the_accelerator_works(run):
     assert device.allocated == 0
 
 
-def test_without_room_they_are_loaded_afterwards(run):
+def test_without_double_buffering_samples_are_loaded_afterwards(run):
     plan, samples, state = run
     device = Watched()
     with DoubleBuffer(device, launches(plan, samples), doubled=False) as buffer:
@@ -67,8 +72,8 @@ def test_without_room_they_are_loaded_afterwards(run):
     assert device.allocated == 0
 
 
-def test_nothing_stays_when_it_breaks(run):
-    """At whichever buffer."""
+def test_a_failed_allocation_frees_all_buffers(run):
+    """Each allocation fails once."""
     plan, samples, state = run
     for breaks in range(1, 16):
         device = Watched(plan.capacity, breaks)
@@ -78,10 +83,68 @@ def test_nothing_stays_when_it_breaks(run):
         assert not device.read(0x24) & 1
 
 
-def test_a_caller_that_stops_leaves_nothing(run):
+def test_closing_the_generator_frees_all_buffers(run):
     plan, samples, state = run
     device = Watched(plan.capacity)
     running = run_launches(Driver(device), plan, samples, state)
     next(running)
     running.close()
     assert device.allocated == 0
+
+
+@dataclass
+class NumberedLaunch:
+    """Samples whose values are the number of their launch."""
+
+    number: int
+    words: int
+
+    @property
+    def base_regions(self):
+        return [np.full(self.words, self.number, np.uint64)]
+
+    @property
+    def draw_regions(self):
+        return [np.full(self.words, 1000 + self.number, np.uint64)]
+
+
+class LaunchSequence(RuleBasedStateMachine):
+    """Any number of launches, each prefetched or not."""
+
+    @initialize(sizes=st.lists(st.integers(1, 40), max_size=12), doubled=st.booleans())
+    def begin(self, sizes, doubled):
+        self.sizes = [40, *sizes]
+        self.device = Watched()
+        self.number, self.loaded = 0, False
+        numbered = iter([NumberedLaunch(number, size) for number, size in enumerate(self.sizes)])
+        self.buffer = DoubleBuffer(self.device, numbered, doubled)
+        self.buffer.__enter__()
+
+    @precondition(lambda self: not self.loaded and self.number < len(self.sizes))
+    @rule()
+    def prefetch(self):
+        self.buffer.prefetch()
+        self.loaded = True
+
+    @rule()
+    def advance(self):
+        self.buffer.advance()
+        self.number, self.loaded = min(self.number + 1, len(self.sizes)), False
+
+    @invariant()
+    def the_buffers_hold_the_current_launch(self):
+        if self.number == len(self.sizes):
+            assert self.buffer.launch is None
+            return
+        assert self.buffer.launch.number == self.number
+        samples, size = self.buffer.samples, self.sizes[self.number]
+        assert (samples.base.array[:size] == self.number).all()
+        assert (samples.draws.array[:size] == 1000 + self.number).all()
+
+    def teardown(self):
+        self.buffer.__exit__(None, None, None)
+        assert self.device.allocated == 0
+
+
+test_any_order_of_loading = LaunchSequence.TestCase
+test_any_order_of_loading.settings = share(0.2)

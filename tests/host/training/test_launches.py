@@ -1,4 +1,4 @@
-"""Starts: the same bits however memory cuts a run."""
+"""Launches: the results do not depend on how the device memory divides a training."""
 
 from dataclasses import replace
 
@@ -72,7 +72,7 @@ def plan_of(X, y, precision, sets, rows_per_beat=1, batch=9, **changes):
 
 
 class Trained:
-    """What the launches of a plan leave, on a device of its capacity."""
+    """Runs the launches of a plan on a device of its capacity and keeps the results."""
 
     def __init__(self, plan, samples, state):
         geometry = plan.geometry
@@ -116,7 +116,7 @@ def beginning(rng, geometry, **settings):
 @pytest.mark.parametrize(("precision", "sets"), PRECISIONS, ids=str)
 @pytest.mark.parametrize("snapshots", [False, True])
 @pytest.mark.parametrize(("rows_per_beat", "outputs"), [(1, 1), (4, 2)])
-def test_memory_does_not_change_a_bit(seed, precision, sets, snapshots, rows_per_beat, outputs):
+def test_memory_does_not_change_the_results(seed, precision, sets, snapshots, rows_per_beat, outputs):
     X, y = table(seed, outputs=outputs)
     plan = plan_of(X, y, precision, sets, rows_per_beat, snapshots=snapshots)
     samples = samples_of(X, y, precision, seed)
@@ -134,8 +134,8 @@ def test_memory_does_not_change_a_bit(seed, precision, sets, snapshots, rows_per
             assert some.launches == -(-5 // cut.launch_epochs) if cut.launch_epochs else some.launches >= 2 * 5
 
 
-def test_room_for_the_next_start():
-    """All epochs in one start where they fit; else half of the memory a start, if an epoch fits it."""
+def test_double_buffering_needs_room_for_two_launches():
+    """One launch takes all epochs if they fit; otherwise a launch takes half of the memory, if an epoch fits there."""
     X, y = table(0)
     plan = plan_of(X, y, Precision(4, "naive"), 5)
     needed = {epochs: job_bytes(plan.geometry, epochs, epochs, epochs, False) for epochs in range(1, 6)}
@@ -153,7 +153,7 @@ def test_room_for_the_next_start():
 
 @pytest.mark.parametrize(("precision", "sets"), PRECISIONS, ids=str)
 @pytest.mark.parametrize("capacity", [128 << 20, 180 << 10, 52 << 10])
-def test_a_run_that_goes_on_is_the_run_that_did_not_stop(seed, precision, sets, capacity):
+def test_a_continued_run_equals_an_uninterrupted_run(seed, precision, sets, capacity):
     X, y = table(seed)
     plan = plan_of(X, y, precision, sets, capacity=capacity)
     samples = samples_of(X, y, precision, seed)
@@ -166,8 +166,8 @@ def test_a_run_that_goes_on_is_the_run_that_did_not_stop(seed, precision, sets, 
     assert whole.state.master.tolist() == rest.state.master.tolist()
 
 
-def test_staleness_goes_on_too_but_not_in_parts(seed):
-    """An epoch begins with the newest model; a part of one would as well, and must not."""
+def test_staleness_1_allows_launches_of_epochs_but_not_of_parts(seed):
+    """Every launch begins with the newest model, which is correct for an epoch but not for a part of one."""
     X, y = table(seed)
     precision = Precision(4)
     plan = plan_of(X, y, precision, 5)
@@ -185,8 +185,8 @@ def test_staleness_goes_on_too_but_not_in_parts(seed):
 
 
 @pytest.mark.parametrize("precision", [Precision(4), Precision(4, "naive"), Precision(5, codebook=True)], ids=str)
-def test_a_row_gets_the_same_bits_in_every_column(seed, monkeypatch, precision):
-    """Whatever the rows_per_beat, the batch and the pieces in which a table is encoded."""
+def test_the_bits_of_a_row_do_not_depend_on_its_place(seed, monkeypatch, precision):
+    """The bits do not depend on rows_per_beat, the batch size or the size of the encoded blocks."""
     X, y = table(seed, rows=203, outputs=2)
     samples = samples_of(X, y, precision, seed)
     found = []
@@ -201,8 +201,8 @@ def test_a_row_gets_the_same_bits_in_every_column(seed, monkeypatch, precision):
     assert all(each == found[0] for each in found)
 
 
-def test_a_set_is_the_same_whoever_asks(seed):
-    """Epoch k of a long run reads what epoch k of a short one does."""
+def test_a_draw_set_does_not_depend_on_the_number_of_epochs(seed):
+    """Epoch k of a long run reads the same draws as epoch k of a short run."""
     X, y = table(seed)
     precision = Precision(4)
     plan = plan_of(X, y, precision, 4, epochs=4)
@@ -214,7 +214,7 @@ def test_a_set_is_the_same_whoever_asks(seed):
     assert Trained(replace(plan, epochs=2), samples_of(X, y, precision, seed + 1), state).losses != short.losses
 
 
-def test_only_what_ends_an_epoch_decays(seed):
+def test_only_the_last_launch_of_an_epoch_decays(seed):
     X, y = table(seed)
     precision = Precision(8)
     plan = plan_of(X, y, precision, 1, capacity=26 << 10, epochs=1)
@@ -228,15 +228,15 @@ def test_only_what_ends_an_epoch_decays(seed):
 
 
 @pytest.mark.parametrize("rows_per_beat", [1, 8])
-def test_a_batch_that_no_start_can_hold(seed, rows_per_beat):
+def test_a_batch_larger_than_the_memory_is_refused(seed, rows_per_beat):
     X, y = table(seed, rows=5000)
     plan = plan_of(X, y, Precision(8), 1, rows_per_beat, batch=4000, capacity=64 << 10)
     with pytest.raises(DataError, match=r"batch of 4000 rows does not fit the 65536 bytes.*lower batch_size or bits"):
         next(launches(plan, samples_of(X, y, Precision(8), seed)))
 
 
-def test_more_rows_than_a_register_holds(monkeypatch):
-    """Their groups count, not the rows themselves."""
+def test_a_launch_has_at_most_max_rows_groups(monkeypatch):
+    """The limit applies to the number of groups, not to the number of rows."""
     monkeypatch.setattr("bitlane.training.plan.MAX_ROWS", 100)
     X, y = np.zeros((1000, 3)), np.zeros((1000, 1))
     for rows_per_beat, batch, whole, part in (
@@ -252,8 +252,8 @@ def test_more_rows_than_a_register_holds(monkeypatch):
     assert plan_of(X[:800], y[:800], Precision(4), 1, 8, 16).launch_epochs == 5
 
 
-def test_draws_are_not_the_users_numbers(seed):
-    """Data made with the same seed must not be drawn with the numbers that it was made with."""
+def test_draws_are_independent_of_the_users_random_numbers(seed):
+    """Draws are independent of data that the user generated with the same seed."""
     users = np.random.default_rng(seed).random(1000)
     drawn = [generator(seed, purpose).random(1000) for purpose in (0, 1, 1 << 32)]
     assert np.abs(np.corrcoef([users, *drawn]) - np.eye(4)).max() < 0.2

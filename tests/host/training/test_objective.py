@@ -1,4 +1,4 @@
-"""The objective in registers: what each stands for, and what none of them holds."""
+"""The objective as register values, and errors for values that the registers cannot hold."""
 
 import math
 
@@ -11,7 +11,7 @@ from bitlane.errors import DataError
 from bitlane.training.objective import Objective
 
 
-def test_squares_without_more():
+def test_squared_error_without_options():
     found = Objective().settings(0.5, 16, 0.75)
     assert decode_float(found.step, STEP_FRACTION) == 0.5 / 16
     assert found.step_negative == found.step
@@ -26,7 +26,7 @@ def test_squares_without_more():
     assert found.bounds == (BOUND.minimum, BOUND.maximum)
 
 
-def test_losses_class_weights_and_the_rest():
+def test_losses_class_weights_staleness_and_intercept():
     found = Objective("hinge").settings(0.5, 16, 1.0, staleness=1, class_weight=(0.5, 3.0), free=True)
     assert found.loss == Loss.HINGE and found.unpenalized_intercept and found.staleness == 1
     assert decode_float(found.step, STEP_FRACTION) == 3 * 0.5 / 16
@@ -40,12 +40,12 @@ def test_penalties():
     assert ridge.prox == Prox.L2
     assert decode_float(ridge.penalty_step, PENALTY_STEP_FRACTION) / 64 == pytest.approx(
         0.005, rel=1e-4
-    )  # of a weight, each batch
+    )  # relative shrink of a weight per batch
     lasso = Objective(penalty="l1", alpha=0.01).settings(0.5, 16, 1.0)
     assert lasso.prox == Prox.L1
     assert decode_float(lasso.penalty_step, PENALTY_STEP_FRACTION) == pytest.approx(
         0.005, rel=1e-4
-    )  # off a weight, each batch
+    )  # absolute shrink of a weight per batch
     for free in (Objective(penalty="l1"), Objective(alpha=3.0)):
         assert free.settings(0.5, 16, 1.0).prox == Prox.NONE
 
@@ -57,7 +57,7 @@ def test_penalties():
         ((0, math.inf), (0, 32767)),
         ((None, 0.5), (-32768, 2048)),
         ((-math.inf, -8), (-32768, -32768)),
-        ((-0.1, 0.1), (-409, 409)),  # 409.6 of 2**-12, rounded inwards
+        ((-0.1, 0.1), (-409, 409)),  # 409.6 units of 2**-12, rounded towards the inside
         ((1, 1), (4096, 4096)),
         ([-8, 7.9999], (-32768, 32767)),
     ],
@@ -67,7 +67,7 @@ def test_bounds(bounds, register):
     assert found.prox == Prox.BOX and found.bounds == register
 
 
-def test_bounds_that_bound_nothing():
+def test_infinite_bounds_are_no_bounds():
     for bounds in ((None, None), (-math.inf, math.inf)):
         assert Objective(bounds=bounds).settings(0.5, 16, 1.0).prox == Prox.NONE
 
@@ -94,7 +94,7 @@ def test_bounds_that_bound_nothing():
         ({"bounds": (0.0001, 0.0002)}, "no multiple"),
     ],
 )
-def test_objectives_that_there_are_not(parameters, message):
+def test_invalid_objectives_are_refused(parameters, message):
     with pytest.raises(DataError, match=message) as caught:
         Objective(**parameters)
     assert "\n" not in str(caught.value)
@@ -120,11 +120,11 @@ def test_objectives_that_there_are_not(parameters, message):
         (Objective(penalty="l1", alpha=1e-15), {"learning_rate": 1.0}, "alpha . learning_rate is 1e-15"),
     ],
 )
-def test_values_that_no_register_holds(objective, options, message):
+def test_values_outside_the_register_range_are_refused(objective, options, message):
     with pytest.raises(DataError, match=message):
         objective.settings(**{"learning_rate": 0.1, "batch": 16, "decay": 1.0} | options)
 
 
-def test_the_largest_rates_fit():
+def test_the_largest_penalty_steps_fit():
     assert Objective(penalty="l2", alpha=0.0156).settings(1.0, 16, 1.0).penalty_step
     assert Objective(penalty="l1", alpha=0.9999).settings(1.0, 16, 1.0).penalty_step

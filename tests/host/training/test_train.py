@@ -14,12 +14,15 @@ BATCH = 8
 
 
 def textbook(X, y, slope, *, epochs, rate, decay=1.0, prox=lambda w: w, staleness=0):
-    """SGD in float64 on scaled columns and an intercept's feature: weights [n + 1]. slope(score, label), prox(w)."""
+    """Run SGD in float64 on scaled columns and a constant column for the intercept; return weights [n + 1].
+
+    `slope(score, label)` is the derivative of the loss; `prox(w)` applies the penalty after each batch.
+    """
     v = X - X.mean(axis=0)
     v = np.column_stack([v / np.abs(v).max(axis=0), np.ones(len(X))])
     w = np.zeros(v.shape[1])
     for _ in range(epochs):
-        models = [w] * (1 + staleness)  # what the batches of this epoch may read
+        models = [w] * (1 + staleness)  # the models that the batches of this epoch may read
         for start in range(0, len(v), BATCH):
             rows = slice(start, start + BATCH)
             w = w - rate / BATCH * slope(v[rows] @ models[-1 - staleness], y[rows]) @ v[rows]
@@ -105,7 +108,7 @@ def test_class_weights_at_full_precision_follow_the_textbook(seed):
 
 
 def test_class_weights_of_squares_move_the_intercept(seed):
-    """The weighted least squares of labels -1 and 1, whose intercept does not follow from the plain means."""
+    """The model is the weighted least squares of labels -1 and 1; its intercept differs from the unweighted one."""
     X, y = table(seed, n=4)
     y = np.where(y > np.quantile(y, 0.8), 1.0, -1.0)
     options = {"precision": FULL, "device": EmulatorDevice(), "epochs": 60, "learning_rate": 0.2, "decay": 0.93}
@@ -131,25 +134,25 @@ def test_penalties_at_full_precision_follow_the_textbook(seed):
     assert (lasso.coef[zeros & (np.abs(lasso.weights) < 0.005)] == 0).all()
     ridge = trained(X, y, precision=FULL, device=EmulatorDevice(), penalty="l2", **options)
     expected = textbook(X, y, logistic, epochs=5, rate=0.5, prox=lambda w: w * (1 - 0.5 * 0.02))
-    assert scaled(ridge) == pytest.approx(expected, abs=0.02)  # it shrinks now and then, by 1/64
+    assert scaled(ridge) == pytest.approx(expected, abs=0.02)  # the hardware shrinks by 1/64 in some batches
 
 
 @pytest.mark.parametrize("sampling", ["double", "nearest", "naive"])
 def test_l1_gives_exact_zeros(seed, sampling):
-    """Columns that the labels do not depend on get coefficients that are 0 and not nearly so."""
+    """Columns that do not affect the labels get coefficients of exactly 0."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(2000, 20))
     y = 3 * X[:, 0] - 2 * X[:, 1] + rng.normal(0, 0.1, 2000)
     options = {"precision": Precision(8, sampling), "device": EmulatorDevice(), "learning_rate": 0.3, "decay": 0.8}
     run = trained(X, y, penalty="l1", alpha=0.02, epochs=10, **options)
     assert (run.coef[:2] != 0).all() and np.count_nonzero(run.coef[2:] == 0) >= 12
-    assert np.count_nonzero(trained(X, y, epochs=10, **options).coef) >= 18  # by chance one in 3,000 weights is 0
+    assert np.count_nonzero(trained(X, y, epochs=10, **options).coef) >= 18  # by chance 1 of 3,000 is 0
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
 def test_bounds_hold_and_spare_the_intercept(seed, loss):
     X, y = table(seed, n=8)
-    rare = X[:, 0] - X[:, 1] > 3  # so that the intercept is far below 0; and the second weight wants to be
+    rare = X[:, 0] - X[:, 1] > 3  # the best intercept is far below 0, and the best second weight is negative
     y = np.where(rare, 1.0, -1.0) if loss == "log_loss" else y
     run = trained(
         X, y, precision=Precision(8), device=EmulatorDevice(), loss=loss, bounds=(0, 0.25), epochs=5, learning_rate=0.5
@@ -162,7 +165,7 @@ def test_bounds_hold_and_spare_the_intercept(seed, loss):
 
 @pytest.mark.parametrize(("loss", "at_zero"), [("hinge", 1.0), ("log_loss", np.log(2))])
 @pytest.mark.parametrize("bits", [2, 4])
-def test_the_loss_of_margins_has_no_unit(seed, loss, at_zero, bits):
+def test_the_loss_of_margins_is_not_scaled(seed, loss, at_zero, bits):
     X, y = table(seed, n=6)
     run = trained(
         X, signs(y), precision=Precision(bits), device=EmulatorDevice(), loss=loss, learning_rate=1e-4, epochs=2
@@ -171,8 +174,8 @@ def test_the_loss_of_margins_has_no_unit(seed, loss, at_zero, bits):
 
 
 @pytest.mark.parametrize("sampling", ["nearest", "naive", "double"])
-def test_intercepts_that_are_stored_reach_their_place(seed, sampling):
-    """Four coarse bits, nothing but the intercept to learn: it is the log odds in the user's units."""
+def test_stored_intercepts_converge(seed, sampling):
+    """The labels do not depend on the features: at four bits the intercept must reach the log odds in user units."""
     rng = np.random.default_rng(seed)
     X = rng.normal(50, 1, (3000, 3))
     y = np.where(np.arange(3000) % 5 == 0, 1.0, -1.0)
@@ -192,7 +195,7 @@ def test_intercepts_that_are_stored_reach_their_place(seed, sampling):
 
 @pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
 @pytest.mark.parametrize(("outputs", "passes"), [(1, 5), (2, 3), (5, 1), (7, 1)])
-def test_each_target_is_what_it_would_be_alone(seed, loss, outputs, passes):
+def test_each_target_equals_a_training_of_its_own(seed, loss, outputs, passes):
     X, y = table(seed, n=6, targets=5)
     y = signs(y) if loss == "log_loss" else y * [1, 10, 100, 1, 1]
     options = {"precision": Precision(4), "epochs": 3, "learning_rate": 0.05, "snapshots": True, "seed": seed}
@@ -219,19 +222,19 @@ def test_each_target_is_what_it_would_be_alone(seed, loss, outputs, passes):
     assert run.cycles > run.bound.layout > run.bound.raw
 
 
-def test_targets_of_one_class_weight_share_a_pass():
+def test_targets_with_equal_class_weights_share_a_pass():
     found = passes([(1.0, 1.0), (1.0, 2.0), (1.0, 1.0), (1.0, 1.0)], 2)
     assert [targets.tolist() for targets in found] == [[0, 2], [3], [1]]
 
 
-def test_one_column_is_one_target(seed):
+def test_a_single_column_of_labels_is_one_target(seed):
     X, y = table(seed, n=3)
     options = {"precision": Precision(4), "device": EmulatorDevice(), "epochs": 2}
     assert trained(X, y[:, None], **options).coef.tolist() == trained(X, y, **options).coef.tolist()
 
 
 def test_double_sampling_estimates_the_same_loss(seed):
-    """The loss before anything is learnt is the labels' variance, whatever the bits."""
+    """At zero weights the estimated loss is the variance of the labels, for any number of bits."""
     X, y = table(seed, rows=3000, n=6)
     options = {"device": EmulatorDevice(), "epochs": 3, "learning_rate": 1e-6, "batch_size": 64, "seed": seed}
     for bits in (2, 4):

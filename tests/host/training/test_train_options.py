@@ -1,4 +1,4 @@
-"""Training beyond the basics: starts, seeds, levels, ports, warnings, and values that cannot be used."""
+"""Options of training: initial models, seeds, levels, port widths, warnings, and errors for invalid values."""
 
 import warnings
 
@@ -16,7 +16,7 @@ from bitlane.errors import DataError
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
-def test_beginning_with_a_model(seed, loss):
+def test_training_starts_from_an_initial_model(seed, loss):
     X, y = table(seed, n=4, targets=2)
     y = signs(y) if loss == "log_loss" else y
     options = {"precision": Precision(8), "device": emulator(outputs=2), "loss": loss, "learning_rate": 0.3}
@@ -32,7 +32,7 @@ def test_beginning_with_a_model(seed, loss):
         trained(X, y, epochs=1, coef_init=1e4 * np.ones((2, 4)), **options)
 
 
-def test_shuffling_is_the_seeds(seed):
+def test_the_seed_determines_the_shuffled_order(seed):
     X, y = table(seed, n=3)
     options = {"precision": Precision(4), "device": EmulatorDevice(), "epochs": 2, "seed": seed}
     order = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1 << 32,))).permutation(len(X))
@@ -41,7 +41,7 @@ def test_shuffling_is_the_seeds(seed):
     assert shuffled.loss.tolist() != trained(X, y, **options).loss.tolist()
 
 
-def test_what_a_run_reports(seed):
+def test_the_result_reports_the_run(seed):
     X, y = table(seed, n=40)
     run = trained(X, y, precision=Precision(4), device=EmulatorDevice(), epochs=3, learning_rate=0.05, seed=seed)
     assert run.device == "emulator" and run.seconds > 0 and run.launches == 1
@@ -58,8 +58,8 @@ def test_what_a_run_reports(seed):
 
 
 @pytest.mark.parametrize(("bits", "levels"), [(3, "uniform"), (3, "optimal"), (4, "optimal"), (5, "optimal")])
-def test_samples_are_read_as_their_levels(seed, bits, levels):
-    """What lies in memory, decoded with `Run.levels`, is the table but for what draws add, without bias."""
+def test_stored_samples_decode_to_their_levels(seed, bits, levels):
+    """The samples in memory, decoded with the levels of the result, equal the data up to unbiased draws."""
     X, y = table(seed, rows=2000, n=40)
     X[:, 5], X[:, 7] = 3.5, np.round(X[:, 7])
     device, written = emulator(level_slots=64), {}
@@ -84,8 +84,8 @@ def test_samples_are_read_as_their_levels(seed, bits, levels):
     assert (np.abs(((first + second) / 2 - exact).mean(axis=0)) <= 6 * spread / np.sqrt(2000)).all()
 
 
-def test_uniform_levels_in_a_table_give_what_digits_do(seed):
-    """The same samples and draws; the weights differ by how the lanes round."""
+def test_uniform_levels_in_a_codebook_match_digit_lanes(seed):
+    """Samples and draws are equal; the weights differ because the lanes round differently."""
     X, y = table(seed, n=40)
     options = {"epochs": 3, "learning_rate": 0.05, "seed": seed, "shuffle": True}
     digits = trained(X, y, precision=Precision(4), device=EmulatorDevice(), **options)
@@ -109,7 +109,7 @@ def test_wider_ports_give_the_same_bits_in_fewer_cycles(seed, width):
     assert wide.bound.raw == narrow.bound.raw * 64 / width
 
 
-def test_constant_columns_are_left_out_with_a_warning(seed):
+def test_constant_columns_are_omitted_with_a_warning(seed):
     X, y = table(seed, n=6)
     options = {"precision": Precision(6, "nearest"), "device": EmulatorDevice(), "epochs": 2, "seed": seed}
     with_more = np.insert(X, [2, 4], 7.0, axis=1)
@@ -125,8 +125,8 @@ def test_saturated_runs_warn(seed):
         trained(X, y, precision=Precision(2), device=EmulatorDevice(), learning_rate=20, seed=seed)
 
 
-def test_margins_that_want_larger_weights_than_there_are_warn(seed):
-    """A column whose outlier squeezes all others together."""
+def test_margins_that_need_weights_beyond_8_warn(seed):
+    """An outlier scales all other values of its column down."""
     X = np.random.default_rng(seed).normal(size=(701, 1))
     X[0] = 1000
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
@@ -134,8 +134,8 @@ def test_margins_that_want_larger_weights_than_there_are_warn(seed):
         trained(X, y, precision=Precision(16), device=EmulatorDevice(), loss="hinge", learning_rate=4, batch_size=1)
 
 
-def test_clipped_dot_products_of_margins_are_no_reason_to_warn(seed):
-    """Scores beyond 8 are right answers, and cost nothing."""
+def test_clipped_scores_of_margins_do_not_warn(seed):
+    """Scores beyond 8 are correct classifications with zero loss."""
     X = np.random.default_rng(seed).uniform(-1, 1, (701, 20))
     coef = np.full((1, 20), 5.0)
     scores = (X - X.mean(axis=0)) @ coef[0]
@@ -147,7 +147,7 @@ def test_clipped_dot_products_of_margins_are_no_reason_to_warn(seed):
     assert (run.weights > 4).all()
 
 
-def test_quiet_when_all_is_well(seed):
+def test_a_good_training_does_not_warn(seed):
     X, y = table(seed, n=6)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -179,12 +179,12 @@ def test_quiet_when_all_is_well(seed):
         ({"class_weight": [(1.0, 1.0), (1.0, 1.0)]}, "class_weight"),
     ],
 )
-def test_values_that_cannot_be_used(seed, options, message):
+def test_invalid_values_are_refused(seed, options, message):
     X, y = table(seed, rows=30, n=3)
     with pytest.raises(DataError, match=message):
         trained(X, y, precision=Precision(4), device=EmulatorDevice(), **options)
 
 
-def test_a_table_of_constants(seed):
+def test_constant_data_is_refused(seed):
     with pytest.raises(DataError, match="every column"):
         trained(np.ones((5, 3)), np.arange(5.0), precision=Precision(4), device=EmulatorDevice())

@@ -88,12 +88,13 @@ class Lite:
                 queue.popleft()
         address = ctx.get(bus.araddr)
         if self.stable("ar", ctx.get(bus.arvalid), self.ready["ar"], address):
-            word = address // 4 * 4
-            value = int.from_bytes(self.bytes[word : word + 4], "little")
-            self.values.append((value, SLVERR if word in self.bad else 0))
+            assert address % 4 == 0, "the port sends addresses of words"
+            value = int.from_bytes(self.bytes[address : address + 4], "little")
+            self.values.append((value, SLVERR if address in self.bad else 0))
         address = ctx.get(bus.awaddr)
         if self.stable("aw", ctx.get(bus.awvalid), self.ready["aw"], address):
-            self.address = address // 4 * 4
+            assert address % 4 == 0, "the port sends addresses of words"
+            self.address = address
         data = ctx.get(bus.wdata), ctx.get(bus.wstrb)
         if self.stable("w", ctx.get(bus.wvalid), self.ready["w"], data):
             self.data = data

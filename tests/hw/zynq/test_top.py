@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from amaranth.hdl import ClockDomain, Module, UnusedElaboratable
+from amaranth.hdl import ClockDomain, Fragment, Instance, Module, UnusedElaboratable
 from amaranth.lib.wiring import connect
 
 from bitlane.contract.config import AcceleratorConfig
@@ -65,6 +65,17 @@ def test_inputs_are_those_of_the_primitive(primitive: dict[str, tuple[str, int]]
     assert input_bits() == {name: bits for name, (way, bits) in primitive.items() if way == "input"}
 
 
+def test_every_pin_has_its_bits(primitive: dict[str, tuple[str, int]]) -> None:
+    """Yosys fills up a connection that is too narrow, and cuts one that is too wide, without a word."""
+    (found,) = [
+        part
+        for part, *_ in Fragment.get(ProcessingSystem((0, 1, 2, 3)), None).subfragments
+        if isinstance(part, Instance) and part.type == "PS7"
+    ]
+    bits = {name: len(value) for name, (value, _) in found.ports.items()}
+    assert bits == {name: primitive[name][1] for name in bits}
+
+
 def test_no_input_is_open(system: tuple[tuple[int, ...], dict[str, str], str]) -> None:
     _, pins, _ = system
     assert set(input_bits()) <= set(pins)
@@ -89,14 +100,22 @@ def test_clocks_and_ports(system: tuple[tuple[int, ...], dict[str, str], str]) -
     assert not any(pin.endswith("ISSUECAP1EN") for pin in busy)
 
 
+def test_the_reset_is_active_while_fclk_reset0_n_is_low(system: tuple[tuple[int, ...], dict[str, str], str]) -> None:
+    _, pins, text = system
+    low_active = rf"if \(!{pins['FCLKRESETN']}\[0\]\) stage\d <= 1'h1;"
+    assert len(re.findall(low_active, text)) == 2
+
+
 @pytest.mark.slow  # elaborates the accelerator; its ports have tests without it above
 def test_generated(tmp_path: Path) -> None:
-    """The top has no ports and contains the processing system."""
+    """The top has no ports, contains the processing system, and passes it the interrupt of the fabric."""
     config = AcceleratorConfig(max_features=64, row_buffer_beats=128, fifo_beats=64, address_bits=32)
     top.generate_zynq(config, tmp_path / "top.v")
     text = (tmp_path / "top.v").read_text()
     assert f"module {top.TOP}();" in text
     assert len(instance(text, "PS7")) > len(input_bits())
+    sent, taken = (instance(text, rf"\\{top.TOP}\.{part} ")["irq"] for part in ("fabric", "system"))
+    assert sent == taken != "1'h0"
 
 
 def test_an_unsupported_build_writes_no_file(tmp_path: Path) -> None:

@@ -62,6 +62,18 @@ def test_cycles_of_a_long_run(pair: ZynqRig, bits: int) -> None:
     assert got.counters.cycles <= 1.02 * expected
 
 
+def test_irq_is_high_from_the_end_of_a_run_until_it_is_acknowledged(pair: ZynqRig) -> None:
+    levels = []
+
+    def wait_for_irq() -> None:
+        levels.append(pair.rtl.irq)
+        pair.rtl.run(1_000_000)
+        levels.append(pair.rtl.irq)
+
+    Driver(pair.rtl).run(timed_job(100, 4, pair.config, rows=64), while_running=wait_for_irq)
+    assert [*levels, pair.rtl.irq] == [False, True, False]
+
+
 @pytest.mark.parametrize(("error", "code"), [("slave", ErrorCode.READ_SLAVE), ("decode", ErrorCode.READ_DECODE)])
 def test_a_failed_word_ends_the_run(pair: ZynqRig, seed: int, error: str, code: ErrorCode) -> None:
     """A read error at any beat of any port ends the run, and the next run is correct."""

@@ -25,12 +25,13 @@ def test_record(tmp_path: Path) -> None:
     record.append(log, TrialResult(done[0].mutant, Verdict("survived")))  # before it was tried again
     for result in done:
         record.append(log, result)
-    assert record.logged(log) == (7, done)
-    found = record.summarize(7, done, {done[2].mutant.key: "it goes nowhere"})
+    assert record.logged(log) == record.Log(7, done, killed_later=1)
+    found = record.summarize(record.logged(log), {done[2].mutant.key: "it goes nowhere"})
     assert (found.killed, len(found.survivors), found.score) == (1, 1, 0.5)
     page = record.markdown(found, ["block"], date(2026, 1, 2))
     assert (found.invalid, found.identical) == (1, 1)
     assert "2026-01-02, seed 7: 1 of 2 mutants killed (50.0 %)" in page
+    assert "\n1 of the killed mutants survived at first" in page
     assert "| block | 2 | 1 | 1 |" in page
     assert f"- {record.describe(done[1].mutant)}\n" in page
     assert f"- {record.describe(done[2].mutant)}: it goes nowhere\n" in page

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from random import Random
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from tests.sim.conftest import Mischief
 
 from bitlane.contract.cycles import MemoryTiming
 from bitlane.errors import DeviceError
-from bitlane_sim.rtl.allocator import PAGE, FreeList
+from bitlane_sim.rtl.allocator import PAGE
 from bitlane_sim.rtl.device import BASE_ADDRESS, FIRST_POLL, RtlDevice
 from bitlane_sim.rtl.harness import Disturbance, ProtocolError
 
@@ -156,36 +155,3 @@ def test_closed_device(mischief: Mischief) -> None:
     for call in (lambda: device.read(STATUS), lambda: device.run(1), device.reset, lambda: device.irq):
         with pytest.raises(DeviceError, match="closed"):
             call()
-
-
-def test_free_list_against_a_plain_model(seed: int) -> None:
-    chosen = Random(seed)
-    pages = 32
-    free_list, taken = FreeList(PAGE, pages * PAGE), {}
-    for _ in range(500):
-        if taken and chosen.random() < 0.5:
-            address = chosen.choice(list(taken))
-            free_list.give(address)
-            del taken[address]
-            continue
-        size = chosen.randint(1, 8)
-        used = {page for address, count in taken.items() for page in range(address // PAGE, address // PAGE + count)}
-        starts = [p for p in range(1, pages + 2 - size) if not used & set(range(p, p + size))]
-        if starts:
-            address = free_list.take(size * PAGE)
-            assert address == starts[0] * PAGE
-            taken[address] = size
-        else:
-            with pytest.raises(DeviceError):
-                free_list.take(size * PAGE)
-        assert free_list.free_bytes == (pages - sum(taken.values())) * PAGE
-    with pytest.raises(KeyError):
-        free_list.give(0)
-    for address in taken:
-        free_list.give(address)
-    assert free_list.take(pages * PAGE) == PAGE
-
-
-def test_free_list_checks_its_range() -> None:
-    with pytest.raises(ValueError, match="multiples"):
-        FreeList(0, PAGE + 1)

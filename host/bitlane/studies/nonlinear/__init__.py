@@ -1,6 +1,7 @@
-"""A study: losses that are not squared, trained without bias, against plain rounding (ZipML, section 6).
+"""A study of unbiased gradients for the hinge and logistic losses, against plain rounding (ZipML, section 6).
 
-`python -m bitlane.studies.nonlinear` prints it. The arithmetic is float64: the accelerator has no such modes.
+`python -m bitlane.studies.nonlinear` runs the study. It computes in float64, because the accelerator does not support
+these methods.
 """
 
 from .report import table, verdict

@@ -1,7 +1,8 @@
-"""Chebyshev polynomials and refetching against plain rounding: `python -m bitlane.studies.nonlinear --data cod-rna`.
+"""Compare polynomials and refetching with plain rounding: `python -m bitlane.studies.nonlinear --data cod-rna`.
 
-Logistic regression and a linear SVM are trained with each method at each number of stored bits, all with the order, the
-steps and the epochs of full precision. One table for each loss, and what it says of the paper's finding.
+The study trains logistic regression and a linear SVM with each method at each number of stored bits. All trainings use
+the row order, learning rate and epochs of full precision. It prints one table for each loss and whether the table
+confirms the paper's finding.
 """
 
 from __future__ import annotations
@@ -16,11 +17,19 @@ from .tasks import SYNTHETIC
 
 
 def main() -> int:
-    """The command: 0, or 1 and one line on stderr."""
+    """Run the command. Return 0, or print one line on stderr and return 1."""
     parser = argparse.ArgumentParser(prog="python -m bitlane.studies.nonlinear", description=__doc__.split("\n")[0])
-    parser.add_argument("--data", default="cod-rna", help=f"a data set of two classes, or {SYNTHETIC} (cod-rna)")
-    parser.add_argument("--bits", type=int, nargs="+", default=[4, 8, 12], help="stored bits a feature, even (4 8 12)")
-    parser.add_argument("--seeds", type=int, default=3, help="trainings of each method (3)")
+    parser.add_argument(
+        "--data", default="cod-rna", help=f"a data set of two classes, or {SYNTHETIC} (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--bits",
+        type=int,
+        nargs="+",
+        default=[4, 8, 12],
+        help="even numbers of stored bits per feature (default: 4 8 12)",
+    )
+    parser.add_argument("--seeds", type=int, default=3, help="trainings of each method (default: %(default)s)")
     arguments = parser.parse_args()
     try:
         task = load_task(arguments.data)

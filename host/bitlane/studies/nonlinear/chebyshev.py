@@ -1,8 +1,9 @@
-"""The logistic slope as a polynomial, and estimates of a polynomial of a score without bias.
+"""The logistic slope as a polynomial, and unbiased estimates of a polynomial of a score.
 
-A product of independent estimates of a score `a.x` has the expectation `(a.x)**i`; so d draws of a sample give a
-polynomial of degree d of its score without bias, and one draw more, times that, a gradient. ZipML names the idea in
-section 6 and leaves the details to its full version; those here are ours.
+The product of i independent unbiased estimates of a score `a.x` has the expectation `(a.x)**i`. Therefore d draws of a
+sample give an unbiased estimate of a polynomial of degree d of its score. One more independent draw, multiplied by this
+estimate, gives an unbiased gradient. ZipML sketches the idea in section 6 and leaves the details to its full version;
+the details here are our own.
 """
 
 from __future__ import annotations
@@ -15,13 +16,24 @@ from numpy.polynomial.chebyshev import cheb2poly
 
 from bitlane.quantization.scaling import Floats
 
-_NODES = 512  # of the sums that stand for integrals; far more than a sigmoid over hundreds of units needs
+_NODES = 512  # nodes of the quadrature, enough for a sigmoid over hundreds of units
 
 
 def chebyshev_series(function: Callable[[Floats], Floats], degree: int) -> Floats:
-    """The first coefficients float64 [degree + 1] of a function on [-1, 1] by Chebyshev polynomials.
+    """Return the coefficients of a function on [-1, 1] in Chebyshev polynomials.
 
-    `2 / pi` times the integral of `function(cos t) cos(k t)` over t from 0 to pi, half of that for k = 0.
+    Coefficient k is `2 / pi` times the integral of `function(cos t) cos(k t)` over t from 0 to pi. Coefficient 0 is
+    half of this.
+
+    Parameters
+    ----------
+    function : callable
+        Function of a float64 array, elementwise.
+    degree : int
+
+    Returns
+    -------
+    float64 array of shape (degree + 1,)
     """
     angles = np.pi * (np.arange(_NODES) + 0.5) / _NODES
     cosines = np.cos(np.outer(np.arange(degree + 1), angles))
@@ -31,24 +43,44 @@ def chebyshev_series(function: Callable[[Floats], Floats], degree: int) -> Float
 
 
 def sigmoid_polynomial(degree: int, radius: float) -> Floats:
-    """Coefficients float64 [degree + 1] by powers of `score / radius`: a sigmoid on [-radius, radius].
+    """Return the coefficients of a polynomial that approximates the sigmoid on [-radius, radius].
 
-    Beyond the radius the polynomial runs away from the sigmoid as fast as its degree allows.
+    Beyond the radius the polynomial diverges from the sigmoid, the faster the higher its degree.
+
+    Parameters
+    ----------
+    degree : int
+    radius : float
+
+    Returns
+    -------
+    float64 array of shape (degree + 1,)
+        Coefficients of the powers of `score / radius`.
     """
     return np.asarray(cheb2poly(chebyshev_series(lambda t: 1.0 / (1.0 + np.exp(-radius * t)), degree)))
 
 
 def leave_one_out(scores: Floats, coefficients: Floats) -> Floats:
-    """For each of d + 1 draws an estimate of a polynomial of degree d from the d others, float64 [d + 1, rows].
+    """Estimate a polynomial of degree d of the score for each of d + 1 draws, from the d other draws.
 
-    The power i is estimated by the mean of all products of i different scores: of the same draws that is the
-    estimate of least variance. Independent of the draw that was left out, which may be multiplied with it.
+    The estimate of the power i is the mean of all products of i different scores, which has the least variance of all
+    unbiased estimates from these draws. It is independent of the omitted draw, so their product has no bias.
 
-    scores: float64 [d + 1, rows], independent draws of each row's score. coefficients: [d + 1], by powers.
+    Parameters
+    ----------
+    scores : float64 array of shape (d + 1, rows)
+        Independent draws of the score of each row.
+    coefficients : float64 array of shape (d + 1,)
+        Coefficients of the powers of the score.
+
+    Returns
+    -------
+    float64 array of shape (d + 1, rows)
+        Row k is the estimate without draw k.
     """
     degree = len(coefficients) - 1
     others = scores[[[j for j in range(degree + 1) if j != k] for k in range(degree + 1)]]
-    sums = np.zeros((degree + 1, *scores.shape))  # elementary symmetric polynomials of the others
+    sums = np.zeros((degree + 1, *scores.shape))  # elementary symmetric polynomials of the other draws
     sums[0] = 1.0
     for j in range(degree):
         sums[1 : j + 2] += sums[: j + 1] * others[:, j]

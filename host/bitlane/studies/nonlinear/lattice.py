@@ -1,4 +1,4 @@
-"""Uniform levels, and any number of independent draws of a value's neighbours among them."""
+"""Uniform levels, and any number of independent draws between the two levels next to a value."""
 
 from __future__ import annotations
 
@@ -11,31 +11,48 @@ from bitlane.quantization.scaling import Floats
 
 @dataclass(frozen=True)
 class Lattice:
-    """[-1, 1] in `2**base_bits` equal intervals, as `quantize.base_codes` cuts it; an odd number of bits will do too.
+    """The range [-1, 1] divided into `2**base_bits` equal intervals, as in `quantize.base_codes`.
 
-    Stored, a value is the number of its interval, base_bits, and one bit for each draw: which end was drawn.
+    A stored value consists of the number of its interval and one bit per draw, which selects an end of the interval.
+
+    Attributes
+    ----------
+    base_bits : int
+        Bits of the interval number; odd numbers are possible too.
     """
 
     base_bits: int
 
     @property
     def width(self) -> float:
-        """Of an interval."""
+        """Width of an interval."""
         return 2.0 ** (1 - self.base_bits)
 
     def lower(self, values: Floats) -> Floats:
-        """Lower ends of the intervals that hold values float64 [...] in [-1, 1]."""
+        """Return the lower ends of the intervals that contain the values, float64 [...] in [-1, 1]."""
         numbers = np.floor((values + 1.0) / self.width)
         return np.asarray(np.clip(numbers, 0, 2**self.base_bits - 1) * self.width - 1.0)
 
     def middles(self, values: Floats) -> Floats:
-        """Middles of these intervals: off by half a width at most."""
+        """Return the middles of the intervals, at most half a width from the values."""
         return self.lower(values) + self.width / 2
 
     def draws(self, values: Floats, count: int, rng: np.random.Generator) -> Floats:
-        """Independent draws of an end of each interval, float64 [count, ...]; the expectation of each is the value.
+        """Draw an end of each value's interval, `count` times independently. The expectation of a draw is the value.
 
-        Their errors lie in a range of one width. Chances have 24 bits, as those of `quantize.draw_codes`.
+        The errors of the draws of a value lie in a range of one width. Probabilities have 24 bits, as in
+        `quantize.draw_codes`.
+
+        Parameters
+        ----------
+        values : float64 array of shape (...)
+            Values in [-1, 1].
+        count : int
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        float64 array of shape (count, ...)
         """
         lower = self.lower(values)
         chance = ((values - lower) / self.width).astype(np.float32)

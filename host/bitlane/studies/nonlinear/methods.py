@@ -1,7 +1,7 @@
-"""Ways to get the gradient of a loss that is not squared from samples of few bits.
+"""Methods that compute gradients of the hinge and logistic losses from samples with few bits.
 
-Each reads copies of a batch's rows [copies, rows, n], and gives each copy a slope: the gradient is the sum over copies
-and rows of slope times copy. The loss decides on scores, the copies times the weights.
+A method reads copies of the rows of a batch [copies, rows, n] and computes a slope for each copy of each row from the
+scores, the products of the copies with the weights. The gradient is the sum of slope times copy over copies and rows.
 """
 
 from __future__ import annotations
@@ -23,14 +23,22 @@ from bitlane.quantization.scaling import Floats
 from .chebyshev import leave_one_out, sigmoid_polynomial
 from .lattice import Lattice
 
-RADIUS = 2.0 ** (RESIDUAL.bits - 1 - RESIDUAL.fraction)  # where the accelerator's scores saturate
+RADIUS = 2.0 ** (RESIDUAL.bits - 1 - RESIDUAL.fraction)  # the accelerator's scores saturate here
 Kind = Literal["plain", "double", "unbiased"]
 _NAMES = {"nearest": "nearest", "naive": "stochastic, one draw", "full": "full precision"}
-FAILURE = 0.01  # chance that the l2 bound misses an error
+FAILURE = 0.01  # probability that an error exceeds the l2 bound
 
 
 class Method(Protocol):
-    """A name, the stored bits a feature that one pass reads of every row, and how they become a gradient."""
+    """A method to compute gradients from stored bits.
+
+    Attributes
+    ----------
+    name : str
+    bits : int
+        Stored bits per feature that one pass reads of every row.
+    kind : {"plain", "double", "unbiased"}
+    """
 
     @property
     def name(self) -> str: ...
@@ -42,18 +50,40 @@ class Method(Protocol):
     def kind(self) -> Kind: ...
 
     def read(self, values: Floats, rng: np.random.Generator) -> Floats:
-        """Copies float64 [copies, rows, n] of values [rows, n] in [-1, 1]."""
+        """Return the copies that the method reads.
+
+        Parameters
+        ----------
+        values : float64 array of shape (rows, n)
+            Values in [-1, 1].
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        float64 array of shape (copies, rows, n)
+        """
 
     def slopes(self, scores: Floats, labels: Floats, weights: Floats) -> tuple[Floats, int]:
-        """Slopes float64 [copies, rows] for scores [copies, rows], and how many rows were fetched at full precision.
+        """Return the slopes and the number of rows that the method fetches at full precision.
 
-        labels: [rows], -1 and 1. weights: [n], those of the features that are stored.
+        Parameters
+        ----------
+        scores : float64 array of shape (copies, rows)
+        labels : float64 array of shape (rows,)
+            -1 and 1.
+        weights : float64 array of shape (n,)
+            Weights of the stored features.
+
+        Returns
+        -------
+        slopes : float64 array of shape (copies, rows)
+        fetched : int
         """
 
 
 @dataclass(frozen=True)
 class Plain:
-    """One copy: nearest, naive (one stochastic rounding) or full precision, with all its bits as levels."""
+    """One copy that uses all bits for levels: nearest or naive (one stochastic) rounding, or full precision."""
 
     loss: str
     precision: Precision
@@ -78,7 +108,7 @@ class Plain:
 
 @dataclass(frozen=True)
 class Double:
-    """Two draws, each with the slope of the other's score: what the accelerator does, and biased where slopes bend."""
+    """Two draws, each with the slope of the other draw's score, as in the accelerator; biased for nonlinear slopes."""
 
     loss: str
     bits: int
@@ -97,10 +127,10 @@ class Double:
 
 @dataclass(frozen=True)
 class Polynomial:
-    """d + 1 draws for a logistic slope of degree d: without bias for the polynomial, which is not quite the sigmoid.
+    """d + 1 draws for a polynomial slope of degree d: unbiased for the polynomial, which approximates the sigmoid.
 
-    Each score saturates at `RADIUS`, as the accelerator's do: beyond it the polynomial of degree 3 or 7 would push a
-    score further out the larger it is, and training would diverge. A draw that saturates has a bias of its own.
+    Scores saturate at `RADIUS`, as in the accelerator. Without saturation a polynomial of degree 3 or 7 would increase
+    scores beyond the radius further, and the training would diverge. Saturated draws are biased.
     """
 
     degree: int
@@ -124,14 +154,16 @@ class Polynomial:
 
 @dataclass(frozen=True)
 class Refetching:
-    """The hinge's slope from a margin of few bits where that decides, from the row at full precision elsewhere.
+    """The slope of the hinge from the quantized margin where that is certain, otherwise from the fetched row.
 
-    "l1": the margin is that of the intervals' middles, its error at most `width / 2 * |w|_1`; the gradient's row is a
-    draw. No slope is decided wrongly, so the gradient has no bias.
-    "l2": the margin is that of a draw, the gradient's row a second one. The margin's error is a sum of independent ones
-    of mean 0 and ranges `width * |w_j|`: by Hoeffding's inequality it exceeds
-    `width * |w|_2 * sqrt(log(2 / FAILURE) / 2)` with a chance of at most FAILURE.
-    ZipML names the idea in section 4; bounds and formats are ours.
+    "l1": the margin comes from the middles of the intervals, and its error is at most `width / 2 * |w|_1`. The gradient
+    uses a draw. Every slope is correct, so the gradient has no bias.
+
+    "l2": the margin comes from one draw, and the gradient uses a second one. The error of the margin is a sum of
+    independent errors with mean 0 and ranges `width * |w_j|`. By Hoeffding's inequality it exceeds
+    `width * |w|_2 * sqrt(log(2 / FAILURE) / 2)` with a probability of at most FAILURE.
+
+    ZipML sketches the idea in section 4; the bounds and the formats are our own.
     """
 
     bound: str
@@ -147,13 +179,25 @@ class Refetching:
         return Lattice(self.bits - (1 if self.bound == "l1" else 2))
 
     def read(self, values: Floats, rng: np.random.Generator) -> Floats:
-        """For the margin, for the gradient, and the rows themselves."""
+        """Return three copies: for the margin, for the gradient, and the unquantized rows."""
         if self.bound == "l1":
             return np.stack([self.lattice.middles(values), *self.lattice.draws(values, 1, rng), values])
         return np.stack([*self.lattice.draws(values, 2, rng), values])
 
     def undecided(self, scores: Floats, labels: Floats, weights: Floats) -> NDArray[np.bool_]:
-        """Rows [rows] whose margin, by scores [rows], is as close to the hinge as its error may be large."""
+        """Return which rows must be fetched: their margin is closer to the hinge than the bound on its error.
+
+        Parameters
+        ----------
+        scores : float64 array of shape (rows,)
+            Scores of the copy for the margin.
+        labels : float64 array of shape (rows,)
+        weights : float64 array of shape (n,)
+
+        Returns
+        -------
+        bool array of shape (rows,)
+        """
         if self.bound == "l1":
             error = float(np.abs(weights).sum()) / 2
         else:
@@ -168,12 +212,23 @@ class Refetching:
 
 
 FULL = Precision(FULL_BITS, "full")
-DEGREES = (1, 3, 5, 7)  # a sigmoid less 1/2 is odd
-LEAST_BASE = 2  # bits, below which no polynomial is tried
+DEGREES = (1, 3, 5, 7)  # the sigmoid minus 1/2 is an odd function
+LEAST_BASE = 2  # minimum base bits of a polynomial's samples
 
 
 def methods(loss: str, bits: int) -> list[Method]:
-    """All that there is for "hinge" or "log_loss" at so many stored bits: even, 4 or more."""
+    """Return all methods for a loss.
+
+    Parameters
+    ----------
+    loss : {"hinge", "log_loss"}
+    bits : int
+        Stored bits per feature, even and at least 4.
+
+    Returns
+    -------
+    list of Method
+    """
     plain: list[Method] = [Plain(loss, Precision(bits, sampling)) for sampling in ("nearest", "naive")]
     if loss == "hinge":
         return [*plain, Double(loss, bits), Refetching("l1", bits), Refetching("l2", bits)]

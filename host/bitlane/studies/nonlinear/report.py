@@ -1,4 +1,4 @@
-"""A study as a table, and what it says of the paper's finding."""
+"""The table of a study, and the verdict on the paper's finding."""
 
 from __future__ import annotations
 
@@ -13,15 +13,27 @@ from bitlane.support.text import align_columns
 from .study import MethodResult
 from .tasks import Task
 
-ALIKE = 0.001  # of full precision's loss: what is no further below counts as the same
-PLAIN = 8  # bits, of the rounding that the paper found as good
+ALIKE = 0.001  # a smaller difference, relative to the loss at full precision, does not count
+PLAIN = 8  # bits at which the paper found plain rounding to be sufficient
 
 
 def table(task: Task, schedule: Schedule, outcomes: Sequence[MethodResult]) -> str:
-    """One line an outcome, the first that of full precision."""
+    """Return a table with one line per result, the first for full precision.
+
+    Parameters
+    ----------
+    task : Task
+    schedule : Schedule
+    outcomes : sequence of MethodResult
+        Results of `study`.
+
+    Returns
+    -------
+    str
+    """
     full = outcomes[0]
     cells = [
-        ["", "bits", "bytes/row", "final loss", "spread", "over full", "held out", "refetched", "bias", "noise"],
+        ["", "bits", "bytes/row", "final loss", "std", "over full", "held out", "refetched", "bias", "noise"],
         *(_cells(outcome, full, task.rows) for outcome in outcomes),
     ]
     return "\n".join(
@@ -52,30 +64,41 @@ def _cells(outcome: MethodResult, full: MethodResult, rows: int) -> list[str]:
 
 
 def verdict(outcomes: Sequence[MethodResult]) -> str:
-    """Whether plain rounding does as well as the unbiased methods, moving no more bytes; ZipML, section 6, says so.
+    """State whether plain rounding matches the unbiased methods with no more bytes, as ZipML, section 6, finds.
 
-    outcomes: as `study` gives them.
+    Parameters
+    ----------
+    outcomes : sequence of MethodResult
+        Results of `study`.
+
+    Returns
+    -------
+    str
+        A line for each plain rounding at PLAIN bits, and the verdict.
     """
     full, *others = outcomes
     plain = [each for each in others if each.kind == "plain"]
     better = [each for each in others if each.kind == "unbiased" and all(_beats(each, rival, full) for rival in plain)]
     lines = [
-        f"{each.name}, {PLAIN} bits: {each.loss / full.loss:.4f} times full precision's loss"
+        f"{each.name}, {PLAIN} bits: {each.loss / full.loss:.4f} times the loss of full precision"
         for each in plain
         if each.bits == PLAIN
     ]
     if better:
         named = ", ".join(f"{each.name} with {each.bits} bits" for each in better)
-        lines.append(f"the paper's finding does not hold throughout: nothing plain of as few bytes matches {named}")
+        lines.append(
+            f"the paper's finding does not hold throughout: no plain rounding with as few bytes matches {named}"
+        )
     else:
-        lines.append("the paper's finding holds: plain rounding of no more bytes matches every unbiased method")
+        lines.append("the paper's finding holds: plain rounding with no more bytes matches every unbiased method")
     return "\n".join(lines)
 
 
 def _beats(careful: MethodResult, plain: MethodResult, full: MethodResult) -> bool:
-    """Whether the first needs fewer bytes than the second, or ends lower by more than chance and `ALIKE`.
+    """Return whether the first needs fewer bytes than the second, or has a significantly lower final loss.
 
-    What ends below full precision ends there by steps that happen to suit it, and counts as full precision.
+    A loss below that of full precision counts as equal to it: such a training has a better step size by chance. A
+    difference is significant above two standard errors and above `ALIKE`.
     """
     if careful.bytes < plain.bytes:
         return True

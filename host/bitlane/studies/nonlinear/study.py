@@ -1,4 +1,4 @@
-"""Every method on the same rows, in the same order, with the same steps: what it ends with, and what it moved."""
+"""Train every method on the same rows in the same order with the same steps; record the losses and bytes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,27 @@ from .methods import FULL, Kind, Method, Plain, methods
 from .tasks import Task
 from .training import gradient_errors, train
 
-FEWEST = 4  # stored bits
+FEWEST = 4  # minimum of stored bits
 
 
 @dataclass(frozen=True)
 class MethodResult:
-    """What a method was worth.
+    """Results of a method, over all seeds.
 
-    name, bits, kind: the method's. bytes: moved an epoch: stored samples, 16 bits for each label, and fetched rows at
-    32 bits a feature. losses: float64 [seeds], mean on the unquantized rows that were trained on, after the last
-    epoch; inf where training diverged. accuracy: share of the held-out rows that are classified right, mean over seeds.
-    refetched: share of rows. bias, noise: `gradient_errors` at the model that full precision ended with.
+    Attributes
+    ----------
+    name, bits, kind
+        Attributes of the method.
+    bytes : float
+        Bytes per epoch: stored samples, 16 bits per label, and fetched rows at 32 bits per feature.
+    losses : float64 array of shape (seeds,)
+        Mean loss on the unquantized training rows after the last epoch; inf if the training diverged.
+    accuracy : float
+        Share of the held-out rows that the model classifies correctly, mean over seeds.
+    refetched : float
+        Share of rows that were fetched at full precision.
+    bias, noise : float
+        `gradient_errors` at the final model of full precision.
     """
 
     name: str
@@ -43,7 +53,7 @@ class MethodResult:
 
     @property
     def loss(self) -> float:
-        """Mean over seeds."""
+        """Mean loss over the seeds."""
         return float(self.losses.mean())
 
 
@@ -54,20 +64,38 @@ def study(
     seeds: Sequence[int] = (0, 1, 2),
     on_training: Callable[[str], None] | None = None,
 ) -> list[MethodResult]:
-    """An outcome of full precision, and then one of every method at each number of stored bits.
+    """Train at full precision and with every method at each number of stored bits.
 
-    schedule: loss ("hinge" or "log_loss"), epochs, batch_size, learning_rate and decay of all. bits: even, 4 to 30.
-    seeds: of order and draws, a training for each. on_training: called before each with what it is.
-    DataError for other bits or losses, and without seeds.
+    Parameters
+    ----------
+    task : Task
+    schedule : Schedule
+        Loss ("hinge" or "log_loss"), epochs, batch size, learning rate and decay of all trainings.
+    bits : sequence of int
+        Stored bits per feature, even numbers from 4 to 30.
+    seeds : sequence of int
+        Seeds of row order and draws; each method trains once per seed.
+    on_training : callable, optional
+        Called before each training with its description.
+
+    Returns
+    -------
+    list of MethodResult
+        Full precision first.
+
+    Raises
+    ------
+    DataError
+        If the loss or a number of bits is not supported, or if there are no seeds.
     """
     loss = schedule.loss
     if loss not in ("hinge", "log_loss"):
-        raise DataError(f"loss={loss!r}: choose 'hinge' or 'log_loss'; with squared errors double sampling has no bias")
+        raise DataError(f"loss={loss!r}: choose 'hinge' or 'log_loss'; for squared errors double sampling is unbiased")
     few = [stored for stored in bits if not FEWEST <= stored < FULL_BITS]
     if few:
         raise DataError(f"bits={few[0]}: choose even numbers from {FEWEST} to {FULL_BITS - 2}")
     if not len(seeds):
-        raise DataError("no seeds: give one for each training of a method")
+        raise DataError("no seeds: give at least one")
     full = Plain(loss, FULL)
     outcomes: list[MethodResult] = []
     for method in [full, *(method for stored in bits for method in methods(loss, stored))]:
@@ -104,5 +132,18 @@ def _outcome(
 
 
 def moved(rows: int, features: int, bits: int, refetched: float) -> float:
-    """Bytes an epoch: stored samples, labels, and the share of rows that is fetched at full precision on top."""
+    """Return the bytes per epoch: stored samples, labels and rows fetched at full precision.
+
+    Parameters
+    ----------
+    rows, features : int
+    bits : int
+        Stored bits per feature.
+    refetched : float
+        Share of rows that are fetched.
+
+    Returns
+    -------
+    float
+    """
     return rows * (features * (bits + refetched * FULL_BITS) + LABEL.bits) / 8

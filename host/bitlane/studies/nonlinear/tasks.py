@@ -1,4 +1,4 @@
-"""Scaled rows of two classes, to be told apart by hinge or log_loss."""
+"""Classification tasks with two classes, scaled for training with hinge or log_loss."""
 
 from __future__ import annotations
 
@@ -18,10 +18,17 @@ EPOCHS, BATCH = 20, 64
 
 @dataclass(frozen=True)
 class Task:
-    """Rows as training scales them, unquantized.
+    """Scaled, unquantized rows of two classes.
 
-    values: float64 [rows, n + 1] in [-1, 1], the last column 1: the intercept's, which is not stored.
-    labels: float64 [rows], -1 and 1. held_out: values and labels that are not trained on.
+    Attributes
+    ----------
+    name : str
+    values : float64 array of shape (rows, n + 1)
+        Values in [-1, 1]. The last column is 1, for the intercept, and is not stored.
+    labels : float64 array of shape (rows,)
+        -1 and 1.
+    held_out : (values, labels)
+        Rows for the accuracy, not used in training.
     """
 
     name: str
@@ -35,32 +42,69 @@ class Task:
 
     @property
     def features(self) -> int:
-        """Those that are stored, n."""
+        """Number of stored features, n."""
         return int(self.values.shape[1] - 1)
 
 
 def make_task(name: str, X: Floats, y: Floats, held_out: tuple[Floats, Floats]) -> Task:
-    """X [rows, n] in user units and y [rows] scaled. DataError for labels other than -1 and 1."""
+    """Scale a data set.
+
+    Parameters
+    ----------
+    name : str
+    X : float64 array of shape (rows, n)
+        Features in user units.
+    y : float64 array of shape (rows,)
+        Labels -1 and 1.
+    held_out : (X, y)
+        Held-out rows in user units.
+
+    Returns
+    -------
+    Task
+
+    Raises
+    ------
+    DataError
+        If the labels are not -1 and 1.
+    """
     if not np.array_equal(np.unique(y), (-1, 1)):
-        raise DataError(f"{name}: labels must be -1 and 1, with rows of both: hinge and log_loss separate two classes")
+        raise DataError(f"{name}: labels must be -1 and 1, with rows of both: hinge and log_loss need two classes")
     scaling = fit_scaling(X, y[:, None], margins=True, intercept_value=1.0)
     return Task(name, scaling.values(X), y, (scaling.values(held_out[0]), held_out[1]))
 
 
 def load_task(name: str) -> Task:
-    """A data set of two classes with held-out rows by its name, or `synthetic`. DataError where there is none."""
+    """Load a data set with two classes and held-out rows by name, or make `synthetic`.
+
+    Raises
+    ------
+    DataError
+        If there is no such data set, or if it lacks two classes or held-out rows.
+    """
     if name == SYNTHETIC:
         return synthetic()
     if find_dataset(name).task != "binary":
-        raise DataError(f"data set {name!r} does not have two classes: hinge and log_loss separate two")
+        raise DataError(f"data set {name!r} does not have two classes: hinge and log_loss need two")
     table = load_dataset(name)
     if table.held_out is None:
-        raise DataError(f"data set {name!r} has no held-out rows, which the accuracy needs")
+        raise DataError(f"data set {name!r} has no held-out rows; the accuracy needs them")
     return make_task(name, table.X, table.y, table.held_out)
 
 
 def synthetic(rows: int = 20_000, features: int = 32, seed: int = 0) -> Task:
-    """Uniform features, and labels that are 1 with the probability of a logistic model; a quarter is held out."""
+    """Make a task with uniform features and the labels of a logistic model; a quarter of the rows is held out.
+
+    Parameters
+    ----------
+    rows : int, default=20000
+    features : int, default=32
+    seed : int, default=0
+
+    Returns
+    -------
+    Task
+    """
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (rows, features))
     scores = X @ rng.normal(0, 6 / np.sqrt(features), features)
@@ -70,6 +114,16 @@ def synthetic(rows: int = 20_000, features: int = 32, seed: int = 0) -> Task:
 
 
 def schedule_of(task: Task, loss: str) -> Schedule:
-    """What all trainings share: the learning rate suits full precision, and is not tuned to any method."""
+    """Return the schedule of all trainings; its learning rate suits full precision and is not tuned to any method.
+
+    Parameters
+    ----------
+    task : Task
+    loss : {"hinge", "log_loss"}
+
+    Returns
+    -------
+    Schedule
+    """
     rate = suggest_learning_rate(task.values[:, :-1], BATCH, loss=loss)
     return Schedule(epochs=EPOCHS, batch_size=BATCH, learning_rate=rate, decay=DECAY, loss=loss)

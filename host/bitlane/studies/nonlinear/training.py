@@ -1,4 +1,4 @@
-"""Mini-batch SGD in float64 on what a method reads, and how far its gradients are off."""
+"""Mini-batch SGD in float64 on the copies that a method reads, and the errors of its gradients."""
 
 from __future__ import annotations
 
@@ -13,15 +13,29 @@ from bitlane.quantization.scaling import Floats
 from .methods import Method
 from .tasks import Task
 
-BLOCK = 1024  # rows read at a time, about
-READINGS = 4  # of every row, for bias and noise
+BLOCK = 1024  # rows per read, rounded up to complete batches
+READINGS = 4  # reads of every row, to measure bias and noise
 
 
 def train(method: Method, task: Task, schedule: Schedule, seed: int) -> tuple[Floats, float]:
-    """The last model, float64 [n + 1], and the share of rows that were fetched, over all epochs.
+    """Train from zero weights, as `baseline.float_models` does.
 
-    From 0, as `baseline.float_models` does it; `seed` decides the order of the rows, for all methods alike, and the
-    draws, new ones in each epoch. A training that diverges ends with infinities.
+    Every epoch uses new draws. A training that diverges ends with infinite weights.
+
+    Parameters
+    ----------
+    method : Method
+    task : Task
+    schedule : Schedule
+    seed : int
+        Seed of the draws and of the row order, which is the same for all methods.
+
+    Returns
+    -------
+    weights : float64 array of shape (n + 1,)
+        The final model.
+    fetched : float
+        Share of rows that were fetched at full precision, over all epochs.
     """
     order, rng = np.random.default_rng((seed, 0)).permutation(task.rows), np.random.default_rng((seed, 1))
     values, labels = task.values[order], task.labels[order]
@@ -41,10 +55,23 @@ def train(method: Method, task: Task, schedule: Schedule, seed: int) -> tuple[Fl
 def gradient_errors(
     method: Method, exact: Method, task: Task, weights: Floats, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Bias and noise of one row's gradient at a model [n + 1], in units of a gradient's root mean square.
+    """Measure the bias and the noise of the gradient of one row.
 
-    The length of the mean error against the slopes of `exact` on unquantized rows, and the root mean square error.
-    Chance alone makes a bias of about noise / sqrt(`READINGS` * rows).
+    The error is the difference from the gradient of `exact` on the unquantized row. The bias is the norm of the mean
+    error, and the noise is the root mean square error, both divided by the root mean square of the exact gradient. An
+    unbiased method shows a bias of about noise / sqrt(`READINGS` * rows).
+
+    Parameters
+    ----------
+    method, exact : Method
+    task : Task
+    weights : float64 array of shape (n + 1,)
+        The model.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    bias, noise : float
     """
     total, squares, energy = np.zeros(len(weights)), 0.0, 0.0
     for _ in range(READINGS):
@@ -61,7 +88,7 @@ def gradient_errors(
 
 
 def _readings(method: Method, values: Floats, rng: np.random.Generator, rows: int) -> Iterator[tuple[Floats, slice]]:
-    """Copies [copies, rows, n + 1] of so many rows at a time, with the column of 1, and which rows they are."""
+    """Yield the copies [copies, rows, n + 1] of each block of rows, with a last column of 1, and the block's slice."""
     for start in range(0, len(values), rows):
         some = slice(start, start + rows)
         read = method.read(values[some, :-1], rng)

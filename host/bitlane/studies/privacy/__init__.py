@@ -1,1 +1,1 @@
-"""What gradients on the wire tell of the images behind them: gradient inversion, and who knows the codec."""
+"""Gradient inversion: what the gradients that ranks send reveal about the images they were computed from."""

@@ -28,7 +28,9 @@ def test_bytes_and_errors():
     assert found["linear-8 encode"].bytes_per_value == 1 + 4 / 512
     assert found["sign encode"].bytes_per_value == 1 / 8 + 4 / 512
     assert found["select-0.01"].bytes_per_value == pytest.approx(0.12, rel=0.05)
-    assert found["sign encode"].error == pytest.approx(math.sqrt(1 - 2 / math.pi), rel=0.02)  # of a normal's signs
+    assert found["sign encode"].error == pytest.approx(
+        math.sqrt(1 - 2 / math.pi), rel=0.02
+    )  # error of the signs of normal values
     assert found["linear-8 encode"].error < 0.01 < found["linear-2 encode"].error
     assert all(row.seconds > 0 and row.relative_to_copy > 0 for row in rows)
     assert len(speed_table(rows).splitlines()) == 15
@@ -55,7 +57,7 @@ def test_a_table_from_the_command_line(capsys):
         ("--repeat no", "invalid"),
     ],
 )
-def test_an_unusable_option_is_one_line(options, message, capsys):
+def test_an_invalid_option_is_a_one_line_error(options, message, capsys):
     assert main(["bench-compress", *options.split()]) == 2
     out, error = capsys.readouterr()
     assert out == "" and message in error and len(error.splitlines()) == 1

@@ -16,7 +16,7 @@ FINE = WireTrial(10_000_000, 10_010_000, 0.2520, 1.0, "a1")
 
 @pytest.mark.parametrize("ranks", ["2", "3"])
 def test_every_compressor_keeps_its_guarantees(ranks, capsys):
-    """60,000 values in buckets of 1 MB: too small for the guarantees on bytes of some compressors."""
+    """With 60,000 values in buckets of 1 MB the payloads are below the guaranteed minimum of some compressors."""
     assert main(["--ranks", ranks, "--values", "60000", "--steps", "6", "--timeout", "200"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1] for line in lines[2:]] == list(EXAMPLES)

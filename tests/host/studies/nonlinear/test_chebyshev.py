@@ -1,4 +1,4 @@
-"""The sigmoid's polynomial, and its estimates from independent draws."""
+"""The polynomial of the sigmoid, and its estimates from independent draws."""
 
 from itertools import combinations, pairwise
 from math import prod
@@ -19,8 +19,8 @@ def sigmoid(score):
 
 @pytest.mark.parametrize("radius", [1, 4, 8, 16])
 @pytest.mark.parametrize("degree", [1, 3, 5, 7])
-def test_coefficients_are_numpys(degree, radius):
-    """Held against an interpolation of a degree at which nothing is left, cut off."""
+def test_coefficients_equal_those_of_numpy(degree, radius):
+    """The reference is an interpolation of degree 180, whose remainder is negligible, truncated to the degree."""
     grid = np.linspace(-1, 1, 501)
     whole = Chebyshev.interpolate(lambda t: sigmoid(radius * t), 180)
     mine = chebyshev_series(lambda t: sigmoid(radius * t), degree)
@@ -30,15 +30,15 @@ def test_coefficients_are_numpys(degree, radius):
     assert powers[0] == pytest.approx(0.5) and powers[2::2] == pytest.approx(0, abs=1e-12)
 
 
-def test_the_error_falls_with_the_degree():
+def test_the_error_decreases_with_the_degree():
     grid = np.linspace(-1, 1, 501)
     errors = [np.abs(np.polyval(sigmoid_polynomial(d, 8)[::-1], grid) - sigmoid(8 * grid)).max() for d in (1, 3, 5, 7)]
     assert all(later < 0.7 * earlier for earlier, later in pairwise(errors)) and errors[-1] < 0.05
 
 
 @pytest.mark.parametrize("degree", [1, 2, 3, 5])
-def test_means_of_all_products(seed, degree):
-    """Against the products one by one."""
+def test_estimates_are_means_of_all_products(seed, degree):
+    """The reference computes every product separately."""
     rng = np.random.default_rng(seed)
     scores, coefficients = rng.normal(size=(degree + 1, 7)), rng.normal(size=degree + 1)
     found = leave_one_out(scores, coefficients)
@@ -50,15 +50,15 @@ def test_means_of_all_products(seed, degree):
 
 
 @pytest.mark.parametrize("degree", [1, 3, 5])
-def test_the_polynomials_gradient_without_bias(seed, degree):
-    """Each feature of one row's gradient within 4.5 standard errors of float64; one draw for all is far off."""
+def test_the_gradient_of_the_polynomial_is_unbiased(seed, degree):
+    """The mean gradient is within 4.5 standard errors of float64; with one draw for all factors it is not."""
     rng = np.random.default_rng(seed)
     row, weights = rng.uniform(0.3, 0.7, 6), rng.uniform(0.8, 1.2, 6)
     coefficients = rng.uniform(0.5, 1, degree + 1)
     expected = np.polyval(coefficients[::-1], row @ weights) * row
 
     def mean_and_error(copies):
-        """Of gradients of copies [degree + 1, REPEATS, 6], and their standard error."""
+        """Return the mean gradient of copies [degree + 1, REPEATS, 6] and its standard error."""
         slopes = leave_one_out(copies @ weights, coefficients)
         gradients = np.mean(slopes[..., None] * copies, axis=0)
         return gradients.mean(axis=0), gradients.std(axis=0) / np.sqrt(REPEATS)

@@ -1,4 +1,4 @@
-"""Uniform levels, and draws of them."""
+"""Uniform levels, and draws between them."""
 
 import numpy as np
 import pytest
@@ -9,14 +9,14 @@ from bitlane.studies.nonlinear.lattice import Lattice
 
 
 @pytest.mark.parametrize("base_bits", [2, 4, 8])
-def test_intervals_are_those_that_are_stored(seed, base_bits):
+def test_intervals_equal_the_stored_codes(seed, base_bits):
     values = np.append(np.random.default_rng(seed).uniform(-1, 1, (200, 5)), [[-1, 0, 1, 0.5, -0.5]], axis=0)
     codes = base_codes(values, Precision(base_bits + 2)).astype(float)
     assert Lattice(base_bits).lower(values).tolist() == (codes * 2.0 ** (1 - base_bits) - 1).tolist()
 
 
 @pytest.mark.parametrize("base_bits", [1, 3, 7])
-def test_draws_are_ends_and_unbiased(seed, base_bits):
+def test_draws_are_interval_ends_and_unbiased(seed, base_bits):
     rng = np.random.default_rng(seed)
     values, lattice, count = rng.uniform(-1, 1, 50), Lattice(base_bits), 4000
     drawn = lattice.draws(values, count, rng)
@@ -30,6 +30,6 @@ def test_draws_are_ends_and_unbiased(seed, base_bits):
     assert abs(pairs.mean()) < 4 / np.sqrt(50 * count / 2)
 
 
-def test_the_ends_of_the_range_are_themselves(seed):
+def test_the_ends_of_the_range_are_levels(seed):
     values = np.array([-1.0, 1.0])
     assert (Lattice(3).draws(values, 100, np.random.default_rng(seed)) == values).all()

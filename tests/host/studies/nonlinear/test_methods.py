@@ -1,4 +1,4 @@
-"""What each method reads, and the gradients that it makes of that."""
+"""The copies that each method reads, and its gradients."""
 
 from itertools import pairwise
 
@@ -15,12 +15,12 @@ SIXTEENTHS = 1 / 16
 
 
 def dyadic(rng, *shape, unit=2.0**-10):
-    """Numbers in [-1, 1] with which sums of products have no rounding error."""
+    """Return numbers in [-1, 1] whose sums of products have no rounding error."""
     return rng.integers(-(1 / unit), 1 / unit + 1, shape) * unit
 
 
 def hinge(seed, rows=20_000, n=6):
-    """Rows, labels and weights whose margins crowd around the hinge, ties and all."""
+    """Return a generator, rows, labels and weights; many margins are close to the hinge or exactly on it."""
     rng = np.random.default_rng(seed)
     weights = np.round(rng.normal(0, 1, n) / SIXTEENTHS) * SIXTEENTHS
     values = dyadic(rng, rows, n, unit=2.0**-6)
@@ -28,13 +28,13 @@ def hinge(seed, rows=20_000, n=6):
 
 
 @pytest.mark.parametrize("bits", [2, 4, 5, 8])
-def test_l1_decides_nothing_wrongly(seed, bits):
+def test_l1_slopes_are_always_correct(seed, bits):
     rng, values, labels, weights = hinge(seed)
     method = Refetching("l1", bits)
     few, _, full = method.read(values, rng) @ weights
     undecided = method.undecided(few, labels, weights)
     true = labels * full < 1
-    assert ((labels * few < 1) != true).any()  # without refetching
+    assert ((labels * few < 1) != true).any()  # some slopes are wrong without refetching
     assert np.array_equal((labels * few < 1)[~undecided], true[~undecided])
     slopes, fetched = method.slopes(np.stack([few, full, full]), labels, weights)
     assert fetched == undecided.sum()
@@ -42,8 +42,8 @@ def test_l1_decides_nothing_wrongly(seed, bits):
     assert not slopes[0].any() and not slopes[1][undecided].any() and not slopes[2][~undecided].any()
 
 
-def test_the_l1_bound_is_reached():
-    """One feature at its interval's end: half of the bound's error would decide it wrongly."""
+def test_the_l1_bound_is_tight():
+    """One feature at the end of its interval has exactly the error of the bound."""
     values, labels, weights = np.array([[1.0]]), np.ones(1), np.ones(1)
     method = Refetching("l1", 3)
     few = method.read(values, np.random.default_rng(0))[0] @ weights
@@ -51,12 +51,12 @@ def test_the_l1_bound_is_reached():
 
 
 @pytest.mark.parametrize("bits", [4, 6])
-def test_l2_decides_wrongly_as_rarely_as_it_says(seed, bits):
-    """Of a single row drawn often; and were its error four times as small, it would be wrong more often."""
+def test_the_l2_bound_holds_with_its_probability(seed, bits):
+    """Many draws of one row exceed the bound with at most its probability, and a quarter of the bound more often."""
     rng = np.random.default_rng(seed)
     method, count = Refetching("l2", bits), 100_000
     values, weights = rng.uniform(-1, 1, 40), np.ones(40)
-    weights *= (1.0 + 1e-9) / (values @ weights)  # its margin is on the hinge's far side, just
+    weights *= (1.0 + 1e-9) / (values @ weights)  # the margin is just beyond the hinge
     drawn = method.lattice.draws(np.tile(values, (count, 1)), 1, rng)[0] @ weights
     wrong = (drawn < 1) & ~method.undecided(drawn, np.ones(count), weights)
     assert wrong.mean() <= FAILURE
@@ -65,7 +65,7 @@ def test_l2_decides_wrongly_as_rarely_as_it_says(seed, bits):
 
 
 @pytest.mark.parametrize("bound", ["l1", "l2"])
-def test_fewer_rows_are_fetched_the_more_bits_there_are(seed, bound):
+def test_more_bits_fetch_fewer_rows(seed, bound):
     rng, values, labels, weights = hinge(seed)
     shares = []
     for bits in (4, 6, 8, 10):
@@ -75,8 +75,8 @@ def test_fewer_rows_are_fetched_the_more_bits_there_are(seed, bound):
 
 
 @pytest.mark.parametrize("bits", [4, 8])
-def test_refetching_has_no_bias(seed, bits):
-    """The mean gradient of the hinge, read often, within 4.5 standard errors; nearest rounding is not."""
+def test_refetching_is_unbiased(seed, bits):
+    """The mean gradient of the hinge over many reads is within 4.5 standard errors; with nearest rounding it is not."""
     rng, values, labels, weights = hinge(seed, rows=400)
     true = SLOPES["hinge"](values @ weights, labels) @ values
 
@@ -92,8 +92,8 @@ def test_refetching_has_no_bias(seed, bits):
     assert (np.abs(nearest - true) > 4.5 * found.std(axis=0) / np.sqrt(1000) + 1e-9).any()
 
 
-def test_double_sampling_has_no_bias_with_squares_alone(seed):
-    """One row read often: the mean gradient within 4.5 standard errors of float64, and not with the hinge."""
+def test_double_sampling_is_unbiased_only_for_squared_errors(seed):
+    """Over many reads of a row the mean gradient is within 4.5 standard errors of float64, but not for the hinge."""
     rng, count = np.random.default_rng(seed), 40_000
     row, weights, labels = rng.uniform(0.3, 0.7, 6), rng.uniform(0.8, 1.2, 6), np.ones(count)
     weights *= 0.9 / (row @ weights)
@@ -107,7 +107,7 @@ def test_double_sampling_has_no_bias_with_squares_alone(seed):
         assert near.all() if loss == "squared_error" else not near.all()
 
 
-def test_a_single_draw_has_no_bias(seed):
+def test_a_single_draw_is_unbiased(seed):
     rng, count = np.random.default_rng(seed), 20_000
     row = rng.uniform(-1, 1, 8)
     (copy,) = Plain("hinge", Precision(4, "naive")).read(np.tile(row, (count, 1)), rng)
@@ -121,10 +121,10 @@ def test_polynomials_saturate_where_the_accelerator_does(seed):
     far, _ = method.slopes(np.full((4, 3), 50.0), labels, np.ones(1))
     edge, _ = method.slopes(np.full((4, 3), 8.0), labels, np.ones(1))
     assert far.tolist() == edge.tolist()
-    assert far.sum(axis=0) == pytest.approx(0, abs=0.1)  # as the sigmoid's slope there
+    assert far.sum(axis=0) == pytest.approx(0, abs=0.1)  # like the slope of the sigmoid there
 
 
-def test_copies_and_what_they_cost(seed):
+def test_copies_and_their_bits(seed):
     values = np.random.default_rng(seed).uniform(-1, 1, (30, 4))
     rng = np.random.default_rng(seed)
     for method in (*methods("log_loss", 8), *methods("hinge", 8)):

@@ -1,4 +1,4 @@
-"""Trainings, what they moved, and the verdict."""
+"""Trainings of the study, their bytes, and the verdict."""
 
 import sys
 from dataclasses import replace
@@ -40,10 +40,11 @@ def test_full_precision_is_the_baseline(seed, rows, loss):
     assert fetched == 0 and task.values @ weights == pytest.approx(scores, abs=1e-6)
 
 
-def test_refetching_finds_what_full_precision_finds(seed):
-    """With l1 the gradients have no bias: the models agree to 2 %, closer than those of double sampling.
+def test_refetching_matches_full_precision(seed):
+    """The l1 gradients have no bias, so the models agree within 2 %, better than those of double sampling.
 
-    Of a single training the ratio varies from 0.1 to 0.35; of eight together it is 0.14 with a deviation of 0.02.
+    The ratio of the distances varies from 0.1 to 0.35 in single trainings; over eight it is 0.14 with a deviation of
+    0.02.
     """
     schedule = Schedule(epochs=15, batch_size=64, learning_rate=0.3, decay=0.7, loss="hinge")
     distances = {"refetching": 0.0, "double": 0.0}
@@ -62,7 +63,7 @@ def test_refetching_finds_what_full_precision_finds(seed):
 
 
 def test_bias_and_noise(seed):
-    """Noise falls with bits; the bias that a degree has stays."""
+    """The noise decreases with the number of bits; the bias of a polynomial degree does not."""
     task, rng = synthetic(8000, 8, seed), np.random.default_rng(seed)
     weights = np.append(np.random.default_rng(0).normal(0, 2, 8), 0.5)
     full = Plain("log_loss", FULL)
@@ -72,7 +73,7 @@ def test_bias_and_noise(seed):
     assert finer_noise < noise and bias == pytest.approx(finer_bias, rel=0.2) and bias > 10 * noise / np.sqrt(4 * 6000)
 
 
-def test_bytes(seed):
+def test_bytes_per_epoch(seed):
     assert moved(rows=10, features=4, bits=6, refetched=0.0) == 10 * (4 * 6 + 16) / 8
     assert moved(rows=10, features=4, bits=6, refetched=0.5) == 10 * (4 * 6 + 16 + 4 * 32 / 2) / 8
     task = synthetic(600, 5, seed)
@@ -97,13 +98,13 @@ def test_verdict():
     nearest = outcome("nearest", "plain", 8, 25, [0.51, 0.52, 0.51])
     assert "nearest, 8 bits: 1.0267 times" in verdict([full, nearest])
     for kind, size, losses, wins in (
-        ("unbiased", 25, [0.51, 0.52, 0.51], False),  # alike
-        ("unbiased", 25, [0.5096, 0.5196, 0.5096], False),  # within a thousandth
+        ("unbiased", 25, [0.51, 0.52, 0.51], False),  # equal
+        ("unbiased", 25, [0.5096, 0.5196, 0.5096], False),  # lower, but by less than ALIKE
         ("unbiased", 25, [0.50, 0.51, 0.50], True),
         ("unbiased", 25, [0.50, 0.40, 0.50], True),
-        ("unbiased", 25, [0.50, 0.53, 0.50], False),  # by chance
+        ("unbiased", 25, [0.50, 0.53, 0.50], False),  # lower, but not significantly
         ("unbiased", 25, [np.inf, 0.4, 0.4], False),
-        ("unbiased", 24, [0.9, 0.9, 0.9], True),  # nothing plain is as small
+        ("unbiased", 24, [0.9, 0.9, 0.9], True),  # no plain rounding has as few bytes
         ("double", 25, [0.4, 0.4, 0.4], False),
     ):
         said = verdict([full, nearest, outcome("other", kind, 8, size, losses)])
@@ -115,7 +116,7 @@ def test_verdict():
     assert "other with 4 bits" in verdict([full, nearest, coarse, outcome("other", "unbiased", 4, 13, [0.9] * 3)])
 
 
-def test_what_cannot_be_studied(seed):
+def test_invalid_arguments_are_refused(seed):
     task = synthetic(200, 3, seed)
     for bits in (2, 5, 32):
         with pytest.raises(DataError, match=f"bits={bits}"):
@@ -146,7 +147,7 @@ def test_the_command(monkeypatch, capsys):
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 def test_plain_rounding_suffices_on_cod_rna(seed, data_dir, loss):
-    """ZipML, section 6, at 8 bits: nothing without bias does better for its bytes."""
+    """ZipML, section 6: at 8 bits no unbiased method is better with as many bytes."""
     task = load_task("cod-rna")
     schedule = replace(schedule_of(task, loss), epochs=15)
     full, *others = outcomes = study(task, schedule, bits=[8], seeds=[seed])

@@ -1,4 +1,4 @@
-"""The command: missing requirements are reported first, then every claim is measured."""
+"""`bitlane reproduce`: missing requirements are reported first, then every claim is measured."""
 
 from __future__ import annotations
 

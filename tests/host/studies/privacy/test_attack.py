@@ -1,4 +1,4 @@
-"""The attack: its objective is the paper's, its derivative right, and it finds images."""
+"""The attack has the objective of the paper and its gradient, and reconstructs images."""
 
 from dataclasses import replace
 
@@ -19,11 +19,12 @@ SPAN = PIXELS.most - PIXELS.least
 
 
 def dummies(seed):
+    """Return random candidate images."""
     return torch.randn(blobs(seed).shape, generator=torch.Generator().manual_seed(seed))
 
 
 def test_the_objective_is_the_papers(seed):
-    """Equation 4 in float64: the angle between gradients, and the total variation."""
+    """Compare with equation 4 in float64: the cosine of the gradients, and the total variation."""
     attacked, images = victim(seed), dummies(seed)
     seen, mine = (attacked.gradients(each, CLASSES).double().numpy() for each in (blobs(seed), images))
     cosine = (seen * mine).sum(1) / np.linalg.norm(seen, axis=1) / np.linalg.norm(mine, axis=1)
@@ -34,7 +35,7 @@ def test_the_objective_is_the_papers(seed):
 
 
 @pytest.mark.parametrize("smoothness", [0.0, 0.1])
-def test_the_derivative_is_that_of_differences(seed, smoothness):
+def test_the_gradient_of_the_objective_matches_finite_differences(seed, smoothness):
     attacked = Victim(smooth_network(1, PIXELS.side, seed).double())
     compare = codec_agnostic(attacked.gradients(blobs(seed).double(), CLASSES))
     images = dummies(seed).double().requires_grad_()
@@ -56,8 +57,8 @@ def test_total_variation_of_stripes():
     assert total_variation(stripes).tolist() == [0.0, 3.0]
 
 
-def test_images_are_found_behind_gradients(seed):
-    """An uncompressed gradient gives its image away: far above what another image of the kind would score."""
+def test_images_are_reconstructed_from_uncompressed_gradients(seed):
+    """The similarity to the true image is far above that of another image of the same kind."""
     attacked, images = victim(seed), blobs(seed)
     seen = attacked.gradients(images, CLASSES)
     found = invert(attacked, codec_agnostic(seen), CLASSES, PIXELS, Attack(steps=200, seed=seed))
@@ -66,7 +67,7 @@ def test_images_are_found_behind_gradients(seed):
     assert float(found.min()) >= PIXELS.least and float(found.max()) <= PIXELS.most
 
 
-def test_the_best_start_counts(seed):
+def test_the_best_restart_is_kept(seed):
     attacked = victim(seed)
     compare = codec_agnostic(attacked.gradients(blobs(seed), CLASSES))
     few = Attack(steps=10, seed=seed)
@@ -79,7 +80,7 @@ def test_the_best_start_counts(seed):
 
 
 @pytest.mark.parametrize("feedback", [False, True])
-def test_two_bits_hide_little_from_who_knows_them(seed, feedback):
+def test_a_codec_aware_attacker_reconstructs_more_from_two_bits(seed, feedback):
     attacked, images = victim(seed), blobs(seed)
     compressor = QSGD(2, error_feedback=feedback, seed=seed)
     seen = torch.cat([decoded_payloads(compressor, attacked.layout, [g]) for g in attacked.gradients(images, CLASSES)])

@@ -1,4 +1,4 @@
-"""SSIM, by its definition."""
+"""SSIM equals its definition."""
 
 import sys
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.torch
 
 
 def textbook(one, other, span):
-    """The mean over windows of 7 x 7 of Wang et al.'s expression, with sample variances, in float64."""
+    """Return the mean of the expression of Wang et al. over windows of 7 x 7, with sample variances, in float64."""
     c1, c2, found = (0.01 * span) ** 2, (0.03 * span) ** 2, []
     for a, b in zip(one.astype(np.float64), other.astype(np.float64), strict=True):
         for y in range(a.shape[0] - 6):
@@ -25,7 +25,7 @@ def textbook(one, other, span):
     return np.mean(found)
 
 
-def test_it_is_the_definition(seed):
+def test_it_equals_the_definition(seed):
     rng = np.random.default_rng(seed)
     one = rng.uniform(-1, 2, (2, 3, 10, 12)).astype(np.float32)
     other = (one + rng.normal(0, 0.3, one.shape)).astype(np.float32)
@@ -34,7 +34,7 @@ def test_it_is_the_definition(seed):
     assert similarity(torch.from_numpy(one), torch.from_numpy(one), 3.0) == pytest.approx([1.0, 1.0])
 
 
-def test_a_missing_library_is_told(monkeypatch):
+def test_a_missing_library_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "skimage.metrics", None)
     with pytest.raises(BitlaneError, match=r"SSIM needs scikit-image: pip install 'bitlane\[privacy\]'"):
         similarity(torch.zeros(1, 1, 8, 8), torch.zeros(1, 1, 8, 8), 1.0)

@@ -1,4 +1,4 @@
-"""The victim: its gradients are those of backward passes, and what it sends is its payload."""
+"""The victim: its gradients equal those of backward passes, and its payloads those of the codec."""
 
 import numpy as np
 import pytest
@@ -15,19 +15,19 @@ from bitlane.support.hashing import derive_seed
 pytestmark = pytest.mark.torch
 
 
-def test_gradients_are_those_of_one_image_at_a_time(seed):
+def test_gradients_equal_those_of_single_images(seed):
     network, images = smooth_network(1, PIXELS.side, seed), blobs(seed)
     attacked = Victim(network)
     found = attacked.gradients(images, CLASSES)
     for image, label, vector in zip(images, CLASSES, found, strict=True):
         network.zero_grad()
         cross_entropy(network(image[None]), label[None]).backward()
-        for parameter, place in zip(reversed(list(network.parameters())), attacked.layout, strict=True):
-            part = vector[place.begin : place.end].view(place.shape)
+        for parameter, span in zip(reversed(list(network.parameters())), attacked.layout, strict=True):
+            part = vector[span.begin : span.end].view(span.shape)
             assert torch.allclose(part, parameter.grad, rtol=1e-4, atol=1e-6)
 
 
-def test_a_victim_keeps_its_weights_while_the_network_learns_on(seed):
+def test_a_victim_keeps_its_weights_when_the_network_changes(seed):
     network, images = smooth_network(1, PIXELS.side, seed), blobs(seed)
     attacked = Victim(network)
     before = attacked.gradients(images, CLASSES)
@@ -37,7 +37,7 @@ def test_a_victim_keeps_its_weights_while_the_network_learns_on(seed):
     assert torch.equal(attacked.gradients(images, CLASSES), before)
 
 
-def test_what_is_sent_is_the_decoded_payload(seed):
+def test_the_decoded_payload_is_that_of_the_codec(seed):
     attacked = victim(seed)
     vector = attacked.gradients(blobs(seed), CLASSES)[0]
     groups = Groups.of(len(vector))
@@ -49,8 +49,8 @@ def test_what_is_sent_is_the_decoded_payload(seed):
     assert step_bytes(QSGD(4), attacked.layout, [vector] * 2) == len(body)
 
 
-def test_steps_follow_one_another(seed):
-    """With error feedback, what is kept of the first goes with the second: nothing is lost of either."""
+def test_a_residual_changes_the_next_payload(seed):
+    """With error feedback, the payload of the second step includes the residual of the first."""
     attacked = victim(seed)
     first, second, third = attacked.gradients(blobs(seed), CLASSES)
     for compressor in (EFSign(), PowerSGD(1)):
@@ -60,12 +60,12 @@ def test_steps_follow_one_another(seed):
         assert not torch.equal(found[1], alone)
 
 
-def test_bytes_without_a_compressor_are_those_of_a_ring(seed):
+def test_bytes_without_a_compressor_are_those_of_ring_all_reduce(seed):
     vector = torch.zeros(1000)
     assert step_bytes(None, victim(seed).layout, [vector] * 4) == pytest.approx(2 * 3 / 4 * 4000)
 
 
-def test_a_network_leaves_the_global_random_state_alone(seed):
+def test_making_a_network_keeps_the_global_random_state(seed):
     state = torch.random.get_rng_state()
     one, other = smooth_network(3, 16, seed), smooth_network(3, 16, seed)
     assert torch.equal(torch.random.get_rng_state(), state)

@@ -47,14 +47,14 @@ def judge(found: Times, side: int) -> Claim:
     return Claim(
         name="overhead",
         title="Computing time of quantization",
-        paper="Section IV.C: quantization costs O(r (n + m)), and the two products with the matrix O(n m r), so that "
-        'quantization is "practically negligible on modern GPUs".',
+        paper="Section IV.C: quantization costs O(r (n + m)), and the two products with the matrix cost O(n m r). "
+        'Quantization is therefore "practically negligible on modern GPUs".',
         measured=f"Median time of a step on a gradient [{side}, {side}] with one thread and one rank, which sends "
         "nothing. PyTorch's own PowerSGD hook, PowerSGD and LQ-SGD run in turns, all with error feedback and warm "
         "start:\n\n" + markdown_table(headings, rows),
         verdict=Verdict.HELD if all(held) else Verdict.PARTLY if any(held) else Verdict.FAILED,
-        reason=f"At 8 bits LQ-SGD takes {min(more.values()):.2f} to {max(more.values()):.2f} of PowerSGD's time; "
-        f"PowerSGD at rank 4 takes {stock[4]:.2f} of that of PyTorch's hook.",
+        reason=f"At 8 bits LQ-SGD takes {min(more.values()):.2f} to {max(more.values()):.2f} times as long as "
+        f"PowerSGD. At rank 4 PowerSGD takes {stock[4]:.2f} times as long as PyTorch's hook.",
         differs=(
             "We use a CPU instead of a GPU. A step is limited by memory bandwidth, and the product with a thin factor "
             "takes almost no time.",
@@ -72,7 +72,7 @@ def _plot(figure: Any, found: Times) -> None:
     for k, (name, colour) in enumerate(zip(NAMES, ("#999999", "#0072B2", "#009E73"), strict=True)):
         heights = [1e3 * seconds[name] for seconds in found.values()]
         axes.bar(positions + 0.27 * (k - 1), heights, 0.25, color=colour, label=name)
-    axes.set(xlabel="rank", ylabel="ms a step", xticks=positions)
+    axes.set(xlabel="rank", ylabel="ms per step", xticks=positions)
     axes.set_xticklabels([str(rank) for rank in found])
     axes.legend(frameon=False, fontsize=8)
     axes.grid(True, axis="y", color="#E6E6E6", linewidth=0.7)

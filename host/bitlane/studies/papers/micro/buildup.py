@@ -58,7 +58,7 @@ def judge(found: Densities) -> Claim:
         f"steps of a training, mean and standard deviation of {len(found['MiCRO'])} seeds:\n\n"
         + markdown_table(["", *(f"{ranks} ranks" if ranks > 1 else "1 rank" for ranks in RANKS)], rows),
         verdict=verdict,
-        reason=f"With {RANKS[-1]} ranks top-k averages {most:.2f} times the requested values, MiCRO "
+        reason=f"With {RANKS[-1]} ranks top-k averages {most:.2f} times the requested number of values, and MiCRO "
         f"{found['MiCRO'].mean(axis=0)[-1]:.2f} times.",
         differs=(
             f"We train a small convolutional network on MNIST, with a batch of {BATCH} per rank and ranks as threads. "

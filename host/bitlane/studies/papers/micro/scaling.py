@@ -59,8 +59,8 @@ def judge(found: Results) -> Claim:
             [_row(name, result) for name, result in found.items()],
         ),
         verdict=verdict,
-        reason=f"The published scaling holds the density for {sum(published)} of {len(published)} kinds and scales of "
-        f"gradients, quotas for {sum(held['quotas'])}.",
+        reason=f"The published scaling holds the requested density for {sum(published)} of {len(published)} "
+        f"combinations of gradient kind and scale, and quotas for {sum(held['quotas'])}.",
         differs=(
             "The gradients are synthetic, so that their scale and distribution are known. The section on training has "
             "the densities of a real training.",

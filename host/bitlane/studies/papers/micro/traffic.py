@@ -15,7 +15,7 @@ from .sizes import MicroSize
 DENSITIES = (0.001, 0.01, 0.1)
 RANKS = (2, 4, 8)
 STEPS = 5
-LARGER = 50  # times the values of other claims, so that fixed bytes have the weight that they have in a network
+LARGER = 50  # factor on the number of values, so that fixed bytes have the same share as in a real network
 TOLERANCE = 0.1  # relative difference between reported and sent bytes
 
 Results = Mapping[tuple[float, int], DensityResult]  # by density and number of ranks
@@ -53,8 +53,8 @@ def judge(found: Results) -> Claim:
         ),
         verdict=verdict,
         reason=f"The published code reports {_least(found):.2f} to {_most(found):.2f} of the bytes that its format "
-        f"sends. Our format sends {min(ratios):.2f} to {max(ratios):.2f} of them, with indices at {max(index):.3f} "
-        "times their entropy or less.",
+        f"sends. Our format sends {min(ratios):.2f} to {max(ratios):.2f} of them; its indices take at most "
+        f"{max(index):.3f} times their entropy.",
         differs=("The bytes of the authors' format follow from formulas of their collectives, not from a network.",),
         plot=lambda figure: _plot(figure, found),
     )

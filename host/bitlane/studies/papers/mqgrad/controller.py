@@ -52,15 +52,16 @@ def judge(seconds: float, found: Sequence[StepTimes]) -> Claim:
     return Claim(
         name="controller",
         title="Cost of the controller",
-        paper="Section 4.2: the time that the decision process adds is negligible; with quantization it is 4 to 8 % of "
-        "training (table 3).",
+        paper="Section 4.2: the decision process adds negligible time. Together with quantization it takes 4 to 8 % of "
+        "the training time (table 3).",
         measured="CPU time of the controller per step, and the shortest step of each link with "
         f"{RANKS} ranks. The controller smooths losses, computes values and updates its network once in five steps:\n\n"
         + markdown_table(["link", "step, ms", "controller, microseconds", "share"], rows)
-        + "\n\nOnce in five steps it also exchanges 48 bytes with each other rank: one latency of the link.",
+        + "\n\nOnce in five steps it also exchanges 48 bytes with every other rank. This takes one latency of the "
+        "link.",
         verdict=verdict,
         reason=f"The controller takes {summary}.",
-        differs=("Our limit is 0.1 % of a step for only the controller, without quantization.",),
+        differs=("Our limit is 0.1 % of a step for the controller alone, without quantization.",),
         plot=lambda figure: _plot(figure, shares),
     )
 

@@ -1,1 +1,1 @@
-"""ZipML's claims, measured. A module a claim."""
+"""The claims of ZipML, measured; one module for each claim."""

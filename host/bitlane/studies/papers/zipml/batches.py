@@ -21,7 +21,7 @@ from .tasks import WIDTH, Task, comparisons, synthetic
 
 SMALL, LARGE = 16, 256
 FEW = (Precision(4), Precision(6))
-WITHIN = 1.1  # ratio to the least-squares optimum that counts as converged
+WITHIN = 1.1  # largest ratio of the loss to the least-squares optimum that counts as converged
 RATE = 0.1  # near the largest learning rate at which full precision converges in one epoch of the small batch
 
 
@@ -71,16 +71,17 @@ def judge(small: BatchComparison, large: BatchComparison) -> Claim:
         verdict=verdict,
         reason=reason,
         differs=(
-            "The paper gives neither its bits nor its step sizes for the two batches. We use one learning rate for the "
-            "mean gradient of both batches, so that the large batch makes a sixteenth of the steps per epoch.",
-            "Synthetic 100 is our version, as above.",
+            "The paper gives neither the number of bits nor the step sizes for the two batches. We use the same "
+            "learning rate for both, applied to the mean gradient of a batch. The large batch makes a sixteenth of the "
+            "steps per epoch.",
+            "We generate Synthetic 100 ourselves, as above.",
         ),
         plot=lambda figure: _plot(figure, (small, large)),
     )
 
 
 def _sooner(one: BatchComparison, other: BatchComparison, index: int) -> bool:
-    """Return whether one needs fewer epochs, or has a lower final loss if neither converges."""
+    """Return whether `one` needs fewer epochs, or has a lower final loss if neither converges."""
     mine, others = _mean(one.epochs(index)), _mean(other.epochs(index))
     return mine < others or (mine == others and _mean(one.final_losses(index)) < _mean(other.final_losses(index)))
 
@@ -99,13 +100,13 @@ def _table(batches: Sequence[BatchComparison]) -> str:
         rows.append(cells)
     headings = [""]
     for batch in batches:
-        headings += [f"batch {batch.size}: epochs to {WITHIN - 1:.0%}", f"batch {batch.size}: last loss"]
+        headings += [f"batch {batch.size}: epochs to {WITHIN - 1:.0%}", f"batch {batch.size}: final loss"]
     comparison = batches[0].found[0]
     return (
         f"Synthetic 100, {comparison.rows:,} rows of {comparison.features} features, {comparison.schedule.epochs} "
-        f"epochs, learning rate {comparison.schedule.learning_rate:g}; losses over the least-squares optimum, epochs "
-        f"until at most {WITHIN - 1:.0%} above it, mean and standard deviation of {len(batches[0].found)} seeds:\n\n"
-        + markdown_table(headings, rows)
+        f"epochs, learning rate {comparison.schedule.learning_rate:g}. Final loss: relative to the least-squares "
+        f"optimum. Epochs: until the loss is at most {WITHIN - 1:.0%} above the optimum. Mean and standard deviation "
+        f"of {len(batches[0].found)} seeds:\n\n" + markdown_table(headings, rows)
     )
 
 
@@ -118,5 +119,5 @@ def _plot(figure: Any, batches: Sequence[BatchComparison]) -> None:
             result, optimum = batch.found[0].results[index], batch.found[0].optimum or np.nan
             curves.append(Curve(f"batch {batch.size}", look, 32, result.losses / optimum, None))
         title = batches[0].found[0].results[index].label
-        loss_panel(axes, curves, over="epochs", title=title, ylabel="loss over the optimum", ceiling=10.0)
+        loss_panel(axes, curves, over="epochs", title=title, ylabel="loss / optimum", ceiling=10.0)
         axes.legend(frameon=False)

@@ -27,9 +27,9 @@ SHAPES = (
     (10, 2 * CHANNELS),
 )
 BATCH = 100
-RATE, MOMENTUM = 0.03, 0.9  # the rate falls linearly to 0; of 0.01, 0.03 and 0.1 the best at full precision
+RATE, MOMENTUM = 0.03, 0.9  # the rate decreases linearly to 0; the best of 0.01, 0.03 and 0.1 at full precision
 HELD_OUT = 5_000
-POINTS = 5.0  # of accuracy, the paper's
+POINTS = 5.0  # required gain in accuracy, in percentage points, as in the paper
 
 
 @dataclass(frozen=True)
@@ -154,21 +154,21 @@ def judge(found: Mapping[str, Sequence[NetworkResult]], images: int) -> Claim:
         title="A network with five model levels",
         paper="Section 4.3, on Caffe's CIFAR-10 tutorial: \"Optimal5 converges to a significantly lower training loss "
         'compared with XNOR5. Also, Optimal5 achieves >5 points higher testing accuracy over XNOR5."',
-        measured=f"CIFAR-10, {images:,} training images, {epochs} epoch(s) of batch {BATCH}, momentum {MOMENTUM}, rate "
-        f"{RATE} falling linearly to 0; {HELD_OUT:,} of the training images held out; mean and standard deviation of "
-        f"{len(found['full'])} seeds. All weights are on five levels of their layer, nearest, found anew for each "
-        "batch; biases and master weights are float32.\n\n"
+        measured=f"CIFAR-10, {images:,} training images, {epochs} epoch(s) with batch size {BATCH}, momentum "
+        f"{MOMENTUM}, learning rate {RATE} decreasing linearly to 0; {HELD_OUT:,} of the training images are held out; "
+        f"mean and standard deviation of {len(found['full'])} seeds. Each weight is rounded to the nearest of the five "
+        "levels of its layer, which are computed again for each batch; biases and master weights are float32.\n\n"
         + markdown_table(["weights", "training loss, last epoch", "held-out accuracy, %", "of each seed"], rows),
         verdict=verdict,
-        reason=f"Optimal levels end with a training loss of {loss['optimal']:.3f} against {loss['uniform']:.3f}, and "
-        f"with {points:+.1f} points of held-out accuracy (of each seed {each_seed}).",
+        reason=f"The final training loss is {loss['optimal']:.3f} with optimal levels and {loss['uniform']:.3f} with "
+        f"uniform levels. Optimal levels change the held-out accuracy by {points:+.1f} points (by seed: {each_seed}).",
         differs=(
-            f"The shape of Caffe's quick network with half its channels ({CHANNELS}, {CHANNELS}, {2 * CHANNELS}, dense "
-            f"{2 * CHANNELS}), a few epochs, no augmentation, weights begun normal.",
-            f"Accuracy is that of {HELD_OUT:,} images held out from the training set, not of the test set.",
-            f"XNOR-Net's own scheme leaves its first and last layer alone; here all have {LEVELS} levels, from a "
-            "layer's least weight to its largest. Weights go to the nearest level, as XNOR-Net's do, though "
-            "optimal levels are those that stochastic rounding would want.",
+            f"We train Caffe's quick network with half its channels ({CHANNELS}, {CHANNELS}, {2 * CHANNELS}, dense "
+            f"{2 * CHANNELS}) for a few epochs, without augmentation, from normally distributed weights.",
+            f"Accuracy is measured on {HELD_OUT:,} images held out from the training set, not on the test set.",
+            f"XNOR-Net does not quantize its first and last layer. We use {LEVELS} levels in every layer, from its "
+            "smallest to its largest weight. Weights are rounded to the nearest level, as in XNOR-Net, although "
+            "optimal levels are optimal for stochastic rounding.",
         ),
         plot=lambda figure: _plot(figure, found),
     )

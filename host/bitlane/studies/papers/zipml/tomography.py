@@ -26,11 +26,11 @@ from .sizes import ZipMLSize
 
 FEW = (Precision(4), Precision(6), Precision(8))
 BATCH = 16
-NOISE = 0.01  # standard deviation on the rays' integrals, over their mean
+NOISE = 0.01  # standard deviation of the noise, relative to the mean integral of a ray
 SCENES = ("without noise", f"with {NOISE:.0%} noise")
-SAME = 1.01  # image error over that of 32 bits
-FEWER = 2.7  # times the bytes
-CAPACITY = 512 << 20  # of the device's memory: all rays at 32 bits in one start
+SAME = 1.01  # largest ratio of the image error to that of 32 bits
+FEWER = 2.7  # required ratio of the bytes of 32 bits to those of few bits
+CAPACITY = 512 << 20  # bytes of device memory: all rays at 32 bits fit in one launch
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def reconstruct(truth: Floats, precision: Precision, size: ZipMLSize, device: De
 
 
 def judge(truth: Floats, scans: Sequence[Scan], settings: str) -> Claim:
-    """Return the verdict on the images; the first scan is that of 32 bits."""
+    """Return the verdict on the images; the first scan has 32 bits."""
     full, few = scans[0], scans[1:]
     base = full.errors(truth).mean(axis=0)
     good = [[scan for scan in few if _passes(scan, full, truth, scene)] for scene in range(len(SCENES))]
@@ -114,9 +114,9 @@ def judge(truth: Floats, scans: Sequence[Scan], settings: str) -> Claim:
             over = float(errors[:, scene].mean() / base[scene])
             cells += [spread(errors[:, scene].tolist()), f"{over:.4f}", "-" if scan is full else f"{apart.mean():.2g}"]
         rows.append(cells)
-    headings = ["", "MB read", "32 bits over it"]
+    headings = ["", "MB read", "times fewer bytes"]
     for name in SCENES:
-        headings += [f"{name}: image error", "over 32 bits", "distance to 32 bits"]
+        headings += [f"{name}: image error", "error / 32 bits", "distance to 32 bits"]
     found = [
         f"{name}: {max(full.read / scan.read for scan in passing):.2f} times fewer bytes"
         if passing
@@ -134,8 +134,8 @@ def judge(truth: Floats, scans: Sequence[Scan], settings: str) -> Claim:
         f"phantom relative to its norm; mean and standard deviation of {len(full.images)} seeds. Bytes: samples, draws "
         "and labels of all epochs.\n\n" + markdown_table(headings, rows),
         verdict=verdict,
-        reason=f"Fewest bytes with an image error at most {SAME - 1:.0%} above that of 32 bits (asked: {FEWER} times "
-        "fewer): " + "; ".join(found) + ".",
+        reason=f"Fewest bytes with an image error at most {SAME - 1:.0%} above that of 32 bits (the paper has "
+        f"{FEWER} times fewer): " + "; ".join(found) + ".",
         differs=(
             "We reconstruct a phantom of ellipses in two dimensions from parallel rays. The paper has a volume of 128³ "
             "with 128 projections, and does not describe its solver.",

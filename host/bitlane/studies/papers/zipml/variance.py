@@ -20,7 +20,7 @@ BITS = (2, 4, 6, 8, 10, 12)
 DRAWS = 400  # of each row
 ROWS = 100
 MODELS = {"start": 0.0, "half way": 0.5, "optimum": 1.0}  # shares of the least-squares weights
-SLACK = 1.05  # a mean of so many draws may be above what it estimates
+SLACK = 1.05  # factor for the sampling error of a mean over `DRAWS` draws
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,12 @@ def judge(found: Sequence[Variances]) -> Claim:
     literal = all((each.gradient <= SLACK * each.literal).all() for each in found)
     verdict = Verdict.HELD if first and second and literal else Verdict.PARTLY if first and second else Verdict.FAILED
     most = max(float(np.max(each.gradient / each.bound)) for each in found)
-    reason = f"The gradient's variance is at most {most:.2f} of lemma 1's expression with the residual a.x - b in it"
+    reason = f"The gradient's variance is at most {most:.2f} times lemma 1's expression with the residual a.x - b"
     if not literal:
-        reason += "; as printed, with only a.x, no constant suffices, because a model of 0 makes the bound 0"
+        reason += (
+            "; as printed, with only a.x, no constant suffices, because for a model of 0 the bound is 0 and the "
+            "variance is not"
+        )
     headings = ["stored bits", "E\\|Q - a\\|²", "n/s²"]
     for name in MODELS:
         headings += [f"{name}: one order", "both orders", "bound"]
@@ -122,16 +125,17 @@ def judge(found: Sequence[Variances]) -> Claim:
         name="variance",
         title="The gradient's variance and its bound",
         paper="Section 2.3: E|g - g_full|² is at most a constant times TV (TV |x∘x| + |a.x|² + |x∘x| |a|²) (lemma 1), "
-        "where TV = E|Q(a) - a|² is at most n/s² for s uniform intervals (lemma 2): a bit more makes it a quarter.",
-        measured=f"{ROWS} rows of Synthetic 100, {DRAWS} draws of each, in scaled units; x from nothing to the "
-        "least-squares optimum. One order is eq. 6; the hardware averages both, which has less variance. Bound: lemma "
-        "1 with the residual a.x - b where the paper prints a.x, and a factor of 1.\n\n"
-        + markdown_table(headings, rows),
+        "where TV = E|Q(a) - a|² is at most n/s² for s uniform intervals (lemma 2). One more bit reduces this bound to "
+        "a quarter.",
+        measured=f"{ROWS} rows of Synthetic 100, {DRAWS} draws of each row, in scaled units. The models x lie between "
+        "zero (start) and the least-squares optimum. One order: eq. 6. Both orders: their average, which the hardware "
+        "computes and which has less variance. Bound: lemma 1 with a factor of 1, and with the residual a.x - b where "
+        "the paper prints a.x.\n\n" + markdown_table(headings, rows),
         verdict=verdict,
         reason=reason + ".",
         differs=(
-            "Columns are scaled to [-1, 1], not rows to norm 1; lemma 2 is n/s² then, without the row's norm.",
-            "One row at a time: a mini-batch divides all of it by its size.",
+            "We scale columns to [-1, 1] instead of rows to norm 1. Lemma 2 is then n/s², without the norm of the row.",
+            "The variances are those of a single row. A mini-batch divides them by its size.",
         ),
         plot=lambda figure: _plot(figure, found),
     )

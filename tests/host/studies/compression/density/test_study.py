@@ -1,4 +1,4 @@
-"""The study of densities: its figures from counts by hand, and what each controller does."""
+"""The study of densities: figures for hand-made counts, and the results of each controller."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bitlane.studies.compression.density.study import DensityResult, authors_byt
 pytestmark = pytest.mark.torch
 
 
-def test_figures_of_counts():
+def test_figures_follow_from_the_counts():
     counts = np.array([[200, 0]] * 19 + [[60, 45]] + [[50, 50], [50, 61], [44, 45], [40, 60]] * 5)
     outcome = DensityResult(100, counts, 0, 0.0, 0, 0)
     assert outcome.first_in_band == 19
@@ -22,7 +22,7 @@ def test_figures_of_counts():
     assert outcome.total == pytest.approx((19 * 2 + 1.05 + 5 * 4.0) / 40)
 
 
-def test_nothing_is_ever_within():
+def test_no_step_within_the_band():
     assert DensityResult(100, np.array([[0, 0]] * 30), 0, 0.0, 0, 0).first_in_band is None
 
 
@@ -31,7 +31,7 @@ def test_entropy():
 
 
 def test_bytes_of_the_authors_format():
-    """Two steps of three ranks: counts, places padded to the most, a ring for the values."""
+    """Two steps of three ranks send counts, indices padded to the maximum, and values around a ring."""
     counts = np.array([[5, 2, 1], [0, 4, 4]])
     first = 3 * 2 * (8 + 8 * 5) + 2 * 2 * 4 * 8
     second = 3 * 2 * (8 + 8 * 4) + 2 * 2 * 4 * 8
@@ -39,25 +39,25 @@ def test_bytes_of_the_authors_format():
 
 
 @pytest.mark.parametrize("kind", ["normal", "layers"])
-def test_what_the_issue_asks_for(seed, kind):
-    """The density in every step, places at most a tenth above their entropy, at most 0.65 of the authors' bytes."""
+def test_micro_keeps_the_density_with_few_bytes(seed, kind):
+    """MiCRO keeps the density in every step, and its bytes are within the limits for indices and in total."""
     outcome = run_density(MiCRO(0.01), SyntheticGradients(kind, 1e-5, 20_000, seed), 4, 40)
     assert outcome.first_in_band == 0 and outcome.share_in_band == outcome.total == 1
     assert outcome.index_bytes <= 1.1 * outcome.entropy
     assert (
         outcome.sent - 40 * 12 * (100 + 8) <= 0.65 * outcome.authors_bytes
-    )  # without tails and lengths: k is small here
+    )  # without tails and lengths, which matter only because k is small
 
 
-def test_counts_are_those_of_the_averages(seed):
-    """Sent bytes add up to what the counts and the codes say."""
+def test_sent_bytes_follow_from_the_counts(seed):
+    """The sent bytes are the sum of the bytes of values, indices and headers."""
     outcome = run_density(MiCRO(0.02, "published"), SyntheticGradients("normal", 0.05, 3000, seed), 3, 30)
     values = 2 * 2 * 4 * int(outcome.counts.sum())
     assert outcome.sent == values + 2 * outcome.index_bytes + 30 * 6 * 8
 
 
 def test_the_published_controller_drifts(seed):
-    """Its first threshold stands for one scale: gradients a thousand times less or more are far from the density."""
+    """Its initial threshold suits one scale: gradients 1000 times smaller or larger miss the density by far."""
     small, large = (
         run_density(MiCRO(0.01, "published"), SyntheticGradients("normal", s, 5000, seed), 2, 60) for s in (1e-5, 10.0)
     )

@@ -1,4 +1,4 @@
-"""Gradient inversion for `bitlane reproduce lqsgd`: images, networks and codecs."""
+"""Gradient inversion against every codec: images, networks, attackers and tuning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The times of `bitlane reproduce lqsgd`: every rank of the factors is timed, and the verdict."""
+"""The computing time of quantization: every rank of the factors is timed, and the verdict follows the limit."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ def test_the_verdict_follows_the_limit(times, verdict):
 
 def test_the_reason_has_the_figures():
     claim = judged(10, 11, 12, 13)
-    assert "takes 1.00 to 1.30 of PowerSGD's time; PowerSGD at rank 4 takes 0.10 of" in claim.reason
+    assert "takes 1.00 to 1.30 times as long as PowerSGD. At rank 4 PowerSGD takes 0.10 times" in claim.reason
     assert "| 2 | 100.0 | 10.0 | 11.0 | 1.10 | 0.10 |" in claim.measured
 
 

@@ -36,10 +36,10 @@ REPEATED = {"MNIST": [attempt(0.5) for _ in privacy.REPEATED]}
 @pytest.mark.parametrize(
     ("changed", "verdict", "exposed"),
     [
-        ({}, Verdict.HELD, "every set and network: none."),
-        ({"lqsgd": 0.88}, Verdict.PARTLY, "every set and network: LQ-SGD, rank 1."),
-        ({"powersgd": 0.95, "topk": 0.86}, Verdict.PARTLY, "every set and network: PowerSGD, rank 1, TopK, 1 %."),
-        ({"topk": 0.84}, Verdict.HELD, "every set and network: none."),
+        ({}, Verdict.HELD, "one set and network: none."),
+        ({"lqsgd": 0.88}, Verdict.PARTLY, "one set and network: LQ-SGD, rank 1."),
+        ({"powersgd": 0.95, "topk": 0.86}, Verdict.PARTLY, "one set and network: PowerSGD, rank 1; TopK, 1 %."),
+        ({"topk": 0.84}, Verdict.HELD, "one set and network: none."),
         ({"agnostic": 0.89}, Verdict.FAILED, "Not every codec"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The tables of `bitlane reproduce lqsgd`: the measurement, and the verdict."""
+"""Accuracy, bytes and computing time: the measurement and the verdict."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ LITTLE = replace(QUICK, seeds=2, images=150, epochs=1)
 
 
 def pictures(count=200):
-    """Noise: nothing to learn, enough to send."""
+    """Return images of noise with random classes."""
     rng = np.random.default_rng(0)
     pixels = torch.from_numpy(rng.standard_normal((count, 1, 28, 28)).astype(np.float32))
     classes = torch.from_numpy(rng.integers(0, 10, count))
@@ -57,7 +57,8 @@ def test_the_verdict_follows_the_limits(changed, verdict):
 def test_the_reason_has_the_figures():
     claim = judged(accuracy=0.9712, sent=25, seconds=1.25)
     assert claim.reason.startswith(
-        "The accuracy of LQ-SGD differs by +0.12 points from that of PowerSGD, with 0.250 of its bytes and 1.25 of"
+        "The accuracy of LQ-SGD differs by +0.12 points from that of PowerSGD, with 0.250 times its bytes and "
+        "1.25 times its computing time"
     )
     assert "| PowerSGD | 97 ± 0.1 | 0.00625 | 4.0 | 4.7 | 1 ± 0 |" in claim.measured
 

@@ -1,4 +1,4 @@
-"""MiCRO's claims: the verdict follows from what was measured, and the tables have all of it."""
+"""The claims of MiCRO: verdicts follow from the measurements, and the tables are complete."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.torch
 
 
 def drawn(claim):
-    """The plot is drawn: its axes."""
+    """Draw the plot, and return its axes."""
     figure = pytest.importorskip("matplotlib.figure").Figure()
     claim.plot(figure)
     return figure.axes
@@ -40,7 +40,7 @@ def test_build_up(top, micro, verdict):
 
 
 def outcome(ratio):
-    """A run whose every step sends `ratio` times the 100 places asked for."""
+    """Return a result in which every step sends `ratio` times the 100 requested indices."""
     counts = np.full((40, 4), round(25 * ratio))
     return DensityResult(100, counts, 1000, 900.0, 50_000, 100_000)
 
@@ -51,9 +51,9 @@ def outcome(ratio):
 def test_scaling(published, verdict):
     found = {}
     for name in scaling.CONTROLLERS:
-        for place, kind in enumerate(scaling.KINDS):
+        for index, kind in enumerate(scaling.KINDS):
             for scale in scaling.SCALES:
-                found[name, kind, scale] = outcome(1 if name == "quotas" else published[place % 2])
+                found[name, kind, scale] = outcome(1 if name == "quotas" else published[index % 2])
     claim = scaling.judge(found)
     assert claim.verdict is verdict
     assert claim.measured.count("| published |") == claim.measured.count("| quotas |") == 12
@@ -68,12 +68,12 @@ def test_traffic(seed):
         for ranks in traffic.RANKS
     }
     claim = traffic.judge(found)
-    assert claim.verdict is Verdict.PARTLY  # with two ranks alone the count is near
+    assert claim.verdict is Verdict.PARTLY  # the reported bytes are near those sent only with two ranks
     assert len(claim.measured.splitlines()) == 4 + 9 and len(drawn(claim)) == 1
 
 
-def test_what_the_authors_code_counts():
-    """Of each rank and step: places, as many as the most, of 8 bytes; all values of 4."""
+def test_bytes_reported_by_the_authors_code():
+    """Each rank and step counts 8 bytes for each index, padded to the largest count, and 4 for each value."""
     counts = np.array([[3, 1], [0, 2]])
     assert traffic.reported_bytes(DensityResult(4, counts, 0, 0.0, 0, 0)) == 2 * (8 * 3 + 4 * 4) + 2 * (8 * 2 + 4 * 2)
 

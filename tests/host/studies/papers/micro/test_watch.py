@@ -1,4 +1,4 @@
-"""Training under watch: the same training, and the share of values whose average is not 0."""
+"""Recording the density does not change the training, and the density is the share of nonzero averages."""
 
 from __future__ import annotations
 

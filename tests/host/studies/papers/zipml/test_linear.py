@@ -1,4 +1,4 @@
-"""Claims of linear models: what their verdicts rest on, on losses made up and on toy sizes."""
+"""The claims about linear models: verdicts on given losses, and trainings of toy size."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -22,7 +22,7 @@ GOOD = [4.0, 2.0, 1.01, 1.0]
 
 
 def case(judged):
-    """A data set on which `judged` are the losses of double sampling at 6 bits."""
+    """Return a data set with the losses `judged` for double sampling with 6 bits, and good losses otherwise."""
     rest = [(name, bits, GOOD) for name in SAMPLINGS for bits in convergence.BITS if (name, bits) != ("double", 6)]
     return convergence.DatasetCase(TASK, [comparison(("full", 32, GOOD), *rest, ("double", 6, judged))] * 2)
 
@@ -41,7 +41,7 @@ def test_convergence_is_judged_by_loss(judged, verdict):
     assert ("diverges" in claim.measured) == (np.inf in judged[-1])
 
 
-def test_convergence_is_judged_by_pace():
+def test_convergence_is_judged_by_epochs():
     slow = [4.0, 3.0, 2.0, 1.9, 1.0]
     fast = [4.0, 2.0, 1.005, 1.0, 1.0]
     rest = [(name, bits, fast) for name in SAMPLINGS for bits in convergence.BITS if (name, bits) != ("double", 6)]
@@ -51,7 +51,7 @@ def test_convergence_is_judged_by_pace():
 
 
 def curves(**few):
-    """A data set with these losses, the same in two seeds, by kind and bits: u5 are uniform ones at 5 bits."""
+    """Return a data set with these losses in both of two seeds; u5 stands for uniform levels with 5 bits."""
     kinds = {"u": "uniform", "o": "optimal"}
     losses = {(kinds[name[0]], int(name[1:])): np.array([each, each]) for name, each in few.items()}
     missing = {method: np.array([GOOD, GOOD]) for method in fewest.METHODS if method not in losses}
@@ -66,7 +66,7 @@ def test_smooth_is_near_32_bits_and_never_rises():
     assert [found.smooth(("uniform", bits)) for bits in (3, 4, 5)] == [False, False, True]
     assert [found.rise(("uniform", bits)) for bits in (3, 4, 5)] == pytest.approx([1.011, 1.02, 1.009])
     assert found.fewest("uniform") == 5
-    assert found.fewest("optimal") == 5  # 3 bits that happen to be smooth do not count
+    assert found.fewest("optimal") == 5  # 3 bits are smooth, but do not count because 4 are not
     assert curves(o5=BAD).fewest("optimal") is None
     one_seed = curves()
     one_seed.few["uniform", 8][1] = BUMPY
@@ -82,8 +82,8 @@ def test_bits_saved_are_judged():
     assert "more than 8" in fewest.judge([never]).reason
 
 
-def test_optimal_levels_are_trained_with():
-    """Values near 0, exact labels: nine levels of least variance leave less loss than nine equal steps."""
+def test_optimal_levels_are_used_in_training():
+    """With features near 0 and exact labels, nine optimal levels have a lower loss than nine uniform levels."""
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, (800, 4)) ** 5
     task = Task(
@@ -128,7 +128,7 @@ def test_speed_is_judged_by_cycles_to_the_loss():
 
 
 @pytest.mark.parametrize("wrong", ["cycles", "coef"])
-def test_an_rtl_that_differs_is_told(monkeypatch, wrong):
+def test_a_difference_of_the_rtl_is_reported(monkeypatch, wrong):
     emulator, rtl = open_device("emulator"), open_device("emulator")
     assert len(speed.check_on_rtl(TASK, speed.FEW, rtl, emulator)) == 1 + len(speed.FEW)
 
@@ -147,15 +147,15 @@ def test_an_rtl_that_differs_is_told(monkeypatch, wrong):
 
 
 # --- data ----------------------------------------------------------------------------------------
-def test_seeds_are_orders_and_draws_of_the_same_rows():
-    device, said = emulator(width=512), []
-    found = comparisons(synthetic(600, 2), [Precision(4)], 2, device, said.append)
-    assert [each.title for each in found] == ["synthetic 100, noise 0.1"] * 2 and len(said) == 2
+def test_a_seed_changes_the_order_and_draws_of_the_same_rows():
+    device, messages = emulator(width=512), []
+    found = comparisons(synthetic(600, 2), [Precision(4)], 2, device, messages.append)
+    assert [each.title for each in found] == ["synthetic 100, noise 0.1"] * 2 and len(messages) == 2
     assert found[0].optimum == pytest.approx(found[1].optimum, rel=1e-9)
     assert found[0].results[1].loss != found[1].results[1].loss
 
 
-def test_noise_of_the_labels_is_what_is_left():
+def test_the_residual_variance_is_that_of_the_label_noise():
     data = synthetic_data(5_000, 20, 0.5)
     left = np.linalg.lstsq(data.X, data.y, rcond=None)[1][0] / len(data.y)
     assert left / data.y.var() == pytest.approx(0.25 / 1.25, rel=0.1)

@@ -1,4 +1,4 @@
-"""Five levels for weights, and weights on them; no library but numpy."""
+"""The five levels of weights, and rounding to them."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def test_uniform_levels_are_equally_spaced_from_end_to_end(seed):
     assert np.diff(found) == pytest.approx((values.max() - values.min()) / 4, rel=1e-12)
 
 
-def test_optimal_levels_have_the_textbooks_least_variance(seed):
+def test_optimal_levels_have_the_least_variance(seed):
     values = weights(seed, (6, 5, 5))
     found = weight_levels(values, "optimal")
     assert len(found) == LEVELS

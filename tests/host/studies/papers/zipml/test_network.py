@@ -1,4 +1,4 @@
-"""The verdict on five levels, and a missing torch; the training itself is in tests/torch."""
+"""The verdict on five levels, and the error without torch."""
 
 import sys
 
@@ -11,6 +11,7 @@ from bitlane.studies.papers.zipml.network import POINTS, NetworkResult, judge, t
 
 
 def trainings(loss, accuracy):
+    """Return two trainings with this mean final loss and mean accuracy."""
     return [NetworkResult(np.array([2.0, loss + away]), accuracy + away) for away in (-0.001, 0.001)]
 
 
@@ -31,7 +32,7 @@ def test_verdicts(loss, accuracy, verdict):
     assert f"| five optimal (Optimal5) | {loss:.4g} ± 0.001 |" in claim.measured
 
 
-def test_a_missing_torch_is_told(monkeypatch):
+def test_a_missing_torch_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(BitlaneError, match=r"training a network needs torch: pip install 'bitlane\[torch\]'"):
         torch_or_error()

@@ -1,4 +1,4 @@
-"""The network of `bitlane reproduce zipml`: what its layers read, what its weights become, and that it learns."""
+"""The network with five model levels: rounded weights, gradients, learning and repeatability."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.torch
 
 
 def pictures(seed, count):
-    """Images whose class is where they are bright: one of ten bands of rows."""
+    """Return images whose class is the position of a bright band of rows."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 10, count, dtype=np.uint8)
     images = rng.integers(0, 60, (count, 3, 32, 32), dtype=np.uint8)
@@ -48,7 +48,7 @@ def test_every_layer_reads_five_levels_in_training_and_in_test(choice, monkeypat
 
 @pytest.mark.parametrize("choice", ["full", "optimal"])
 def test_it_learns(choice):
-    """In 40 steps, which are too few for uniform levels."""
+    """40 steps suffice with full precision and optimal levels, but not with uniform levels."""
     found = train_network(pictures(3, 1000), pictures(4, 300), choice, 4, 0)
     assert found.losses[-1] < 0.6 * found.losses[0]
     assert found.accuracy > 0.4

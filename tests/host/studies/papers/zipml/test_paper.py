@@ -1,4 +1,4 @@
-"""What of ZipML is measured, and what that takes."""
+"""The claims of ZipML, and the requirements of their measurement."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def test_seven_claims_of_the_paper():
 
 
 @pytest.mark.parametrize("missing", ["load_dataset", "load_cifar10"])
-def test_a_missing_data_set_is_told(monkeypatch, missing):
+def test_a_missing_data_set_is_reported(monkeypatch, missing):
     def fail(*_: str) -> None:
         raise DataError("none of it")
 

@@ -1,4 +1,4 @@
-"""Rays, the head, reconstructions of a toy, and a verdict that can fail."""
+"""Rays, the phantom, reconstructions of toy size, and the verdict."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from bitlane.studies.papers.zipml.tomography import SCENES, Scan, judge, reconst
 
 
 def walked(pixels, angles):
-    """Lengths by walking along each ray in small steps: float64 [angles * pixels, pixels**2]."""
+    """Return the lengths of rays in pixels, computed in small steps: float64 [angles * pixels, pixels**2]."""
     step = 0.002
     middles = np.arange(pixels) - (pixels - 1) / 2
     along = np.arange(-pixels, pixels, step) + step / 2
@@ -33,7 +33,7 @@ def test_rays_are_line_integrals():
     assert rays(5, 7) == pytest.approx(expected[expected.any(axis=1)], abs=0.02)
 
 
-def test_the_head_has_the_mass_of_its_ellipses():
+def test_the_phantom_has_the_mass_of_its_ellipses():
     image = shepp_logan(400)
     mass = sum(density * np.pi * a * b for density, a, b, *_ in ELLIPSES)
     assert image.sum() * (2 / 400) ** 2 == pytest.approx(mass, rel=0.01)
@@ -42,7 +42,7 @@ def test_the_head_has_the_mass_of_its_ellipses():
     assert image[20, 200] == image[-20, 200] == 1  # the skull
 
 
-def test_few_bits_reconstruct_a_toy_nearly_as_32_do():
+def test_eight_bits_reconstruct_nearly_as_well_as_32():
     truth, device = shepp_logan(QUICK.pixels), emulator(outputs=len(SCENES))
     full, few = (reconstruct(truth, each, QUICK, device, lambda _: None) for each in (FULL, Precision(8)))
     assert full.images.shape == (QUICK.seeds, len(SCENES), QUICK.pixels, QUICK.pixels)
@@ -54,7 +54,7 @@ def test_few_bits_reconstruct_a_toy_nearly_as_32_do():
 
 
 def scans(few, read):
-    """Scans that are wrong by 0.1 everywhere at 32 bits and by `few` at 8, of 1000 and `read` bytes."""
+    """Return scans with 32 bits (pixel errors of 0.1, 1000 bytes) and with 8 bits (errors `few`, `read` bytes)."""
     truth = np.ones((4, 4))
     pairs = [(FULL, [0.1, 0.1], 1000), (Precision(8), few, read)]
     made = []

@@ -1,4 +1,4 @@
-"""Variances of the gradient against closed forms, and a verdict that can fail."""
+"""The variances of the gradient equal closed forms; the verdict."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ def measured(seed, bits):
 
 @pytest.mark.parametrize("bits", [2, 6])
 def test_variances_are_those_of_independent_draws(seed, bits):
-    """With e = Q - a of variances V: sum V (r^2 + V.x^2) + |a|^2 V.x^2, mean over rows (section 2.3)."""
+    """With V = Var(Q - a) the variance is sum V (r^2 + V.x^2) + |a|^2 V.x^2, mean over rows (section 2.3)."""
     values, labels, models, found = measured(seed, bits)
     levels = np.linspace(-1, 1, 2 ** (bits - 2) + 1)
     spread = np.array([[cost_of(levels, np.array([v])) for v in row] for row in values])

@@ -1,0 +1,1 @@
+"""`bitlane sparse`: train, evaluate and look at sparse models."""

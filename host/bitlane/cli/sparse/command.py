@@ -1,0 +1,30 @@
+"""`bitlane sparse`: the commands of sparse models."""
+
+from __future__ import annotations
+
+import argparse
+
+from bitlane.cli.command import Command, add_commands
+
+from . import evaluate, generate, inspect, predict, train
+
+COMMANDS = (train.COMMAND, evaluate.COMMAND, predict.COMMAND, inspect.COMMAND, generate.COMMAND)
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_commands(parser, COMMANDS)
+
+
+def _run(_: argparse.Namespace) -> None:
+    raise AssertionError("one of COMMANDS runs")
+
+
+COMMAND = Command(
+    "sparse",
+    "train and use sparse models: LR, FM, FFM and networks over 64-bit keys",
+    _add_arguments,
+    _run,
+    description="Sparse models: logistic regression, factorization machines and networks over features with 64-bit "
+    "keys, such as click logs. Needs pip install 'bitlane[sparse]'; networks need 'bitlane[torch]' too.",
+    nested=True,
+)

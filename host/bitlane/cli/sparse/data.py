@@ -1,0 +1,335 @@
+"""The data of `bitlane sparse`: what the arguments name, as plain settings that a run folder keeps, and its sources."""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from bitlane.cli.argument_types import seed, words
+from bitlane.errors import DataError
+from bitlane.support.optional import require_extra
+from bitlane.support.user_warnings import warn_user
+
+if TYPE_CHECKING:
+    from bitlane.sparse.batches.files import DataFile
+    from bitlane.sparse.batches.options import ReadOptions
+    from bitlane.sparse.batches.source import FileSource
+    from bitlane.sparse.batches.stream import FolderStream
+    from bitlane.sparse.training.learner import EpochSource
+
+EXTRA = "'bitlane[sparse]'"
+LOSS_TASKS = {"log_loss": "classification", "squared_error": "regression"}
+SCANNED_ROWS = 100_000  # to find the number of fields
+TIME = "time"  # a column of this name is the time, and no feature
+DEFAULTS: dict[str, Any] = {
+    "label": None,
+    "time": None,
+    "categorical": [],
+    "numeric": [],
+    "ignore": [],
+    "cross": [],
+    "fields": None,
+    "test": [],
+    "test_fraction": None,
+    "shuffle_rows": 0,
+    "seed": 0,
+    "follow": False,
+}
+
+Settings = Mapping[str, Any]
+
+
+def add_columns_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say what the columns of tables are."""
+    add = parser.add_argument_group("columns of CSV, Parquet and Arrow files").add_argument
+    add("--label", metavar="NAME", help="column of the label (default: label)")
+    add("--time", metavar="NAME", help="column of the time, which is no feature (default: time, if there is one)")
+    add(
+        "--categorical",
+        type=words,
+        metavar="NAMES",
+        help="columns of categories, separated by commas (default: all that are not floating point)",
+    )
+    add("--numeric", type=words, metavar="NAMES", help="columns of numbers (default: those of floating point)")
+    add("--ignore", type=words, metavar="NAMES", help="columns that are no features")
+    add(
+        "--cross",
+        type=words,
+        action="append",
+        metavar="NAMES",
+        help="columns whose combination is a feature too; may be given several times",
+    )
+
+
+def add_test_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of held-out rows."""
+    add = parser.add_argument_group("held-out rows").add_argument
+    add("--test", nargs="+", metavar="DATA", help="evaluate on this data at the end")
+    add(
+        "--test-fraction",
+        type=float,
+        metavar="SHARE",
+        help="leave out this share of the rows, the same rows in each run, and evaluate on them at the end",
+    )
+
+
+def add_order_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the order of the rows."""
+    add = parser.add_argument_group("order of the rows").add_argument
+    add("--shuffle-rows", type=seed, metavar="N", help="shuffle each N rows that follow each other (default: 0, not)")
+    add(
+        "--follow",
+        action="store_true",
+        help="DATA is a folder to which Parquet or Arrow files come: train until Ctrl-C",
+    )
+    add("--seed", type=seed, help="seed of the order and of the first weights (default: 0)")
+
+
+def require_libraries(purpose: str) -> None:
+    """Refuse to begin without the libraries of sparse models."""
+    for module in ("numba", "pyarrow", "xxhash"):
+        require_extra(module, purpose, EXTRA)
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """The sources of a training.
+
+    Attributes
+    ----------
+    train : Source
+    test : Source or None
+    settings : dict
+        What a resumed training needs to open the same: plain JSON.
+    name : str
+        Of the data, for people.
+    rows : int or None
+        Rows of an epoch, as far as they are known before reading.
+    """
+
+    train: EpochSource
+    test: EpochSource | None
+    settings: Settings
+    name: str
+    rows: int | None
+
+
+def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
+    """Return the settings of the data that arguments name. Their files are opened, but not read through."""
+    if arguments.test and arguments.test_fraction is not None:
+        raise DataError("--test and --test-fraction: give one of them")
+    if arguments.follow:
+        _check_follow(arguments)
+    settings: dict[str, Any] = {
+        "paths": [_absolute(path) for path in arguments.data],
+        "test": [_absolute(path) for path in arguments.test],
+        "schema": None,
+        "label": arguments.label,
+        "task": task,
+        "fields": arguments.fields,
+        **{name: getattr(arguments, name) for name in ("test_fraction", "shuffle_rows", "seed", "follow")},
+    }
+    source = open_files(settings, settings["paths"])
+    if source.schema is not None:
+        settings["schema"] = _schema(source, arguments).as_json()
+    elif given := [
+        name for name in ("label", "time", "categorical", "numeric", "ignore", "cross") if _given(arguments, name)
+    ]:
+        raise DataError(f"--{given[0]}: {source.files[0].name} has no columns")
+    return {**settings, "digest": _digest(settings)}
+
+
+def open_training(settings: Settings, place: Mapping[str, Any] | None = None) -> TrainingData:
+    """Open the sources of a training.
+
+    Parameters
+    ----------
+    settings : dict
+        Of `new_settings`.
+    place : dict, optional
+        Where to go on in a folder that is followed: `Progress.source`.
+
+    Raises
+    ------
+    DataError
+        The files are not those that the settings were made for, or cannot be used.
+    """
+    from bitlane.sparse.training.held_out import Part
+
+    if _digest(settings) != settings["digest"]:
+        raise DataError(
+            f"the files of {', '.join(settings['paths'])} are not those that the training began with: "
+            "their names or sizes have changed"
+        )
+    if settings["follow"]:
+        test = open_files(settings, settings["test"]) if settings["test"] else None
+        return TrainingData(_stream(settings, place), test, settings, data_name(settings["paths"]), None)
+    fraction = settings["test_fraction"]
+    order = {name: settings[name] for name in ("shuffle_rows", "seed")}
+    source = open_files(settings, settings["paths"], **({} if fraction else order))
+    rows = source.epoch_rows
+    name = data_name(settings["paths"])
+    if fraction is not None:
+        held_out: EpochSource = Part(source, fraction, held_out=True, options=source.options)
+        train = Part(source, fraction, held_out=False, options=replace(source.options, **order))
+        return TrainingData(train, held_out, settings, name, None if rows is None else round(rows * (1 - fraction)))
+    test = open_files(settings, settings["test"]) if settings["test"] else test_part(settings)
+    return TrainingData(source, test, settings, name, rows)
+
+
+def open_evaluation(paths: Sequence[str], settings: Settings, fraction: float | None, labelled: bool) -> EpochSource:
+    """Open data for a model that was trained with these settings: in the order of the files.
+
+    Parameters
+    ----------
+    paths : sequence of str
+    settings : dict
+    fraction : float or None
+        Of the rows, those that a training with this `test_fraction` left out.
+    labelled : bool
+        False: tables may lack the label.
+    """
+    from bitlane.sparse.training.held_out import Part
+
+    source = open_files(settings, paths, labelled=labelled)
+    if fraction is not None:
+        return Part(source, fraction, held_out=True, options=source.options)
+    return test_part({**settings, "paths": paths}) or source
+
+
+def open_files(settings: Settings, paths: Sequence[str], **options: Any) -> FileSource:
+    """Open files with the settings of a training; they say nothing about the order of the rows."""
+    from bitlane.sparse.batches.source import open_source
+
+    return open_source(list(paths), read_options(settings), **options)
+
+
+def read_options(settings: Settings) -> ReadOptions:
+    """Return how files are read, but for the order of the rows."""
+    from bitlane.sparse.batches.options import ReadOptions
+    from bitlane.sparse.batches.schema import schema_from_json
+    from bitlane.sparse.training.loop import PIECE_ROWS
+
+    schema = settings["schema"]
+    return ReadOptions(
+        schema=None if schema is None else schema_from_json(schema),
+        label=settings["label"] if schema is None else None,
+        task=settings["task"],
+        max_fields=settings["fields"],
+        batch_rows=PIECE_ROWS,
+    )
+
+
+def count_fields(settings: Settings) -> int:
+    """Return the number of fields: of the columns, of all rows of npz files, or of the first rows of other files."""
+    from bitlane.sparse.batches.schema import Schema
+
+    source = open_files(settings, settings["paths"])
+    if isinstance(source.schema, Schema):
+        return len(source.schema.field_names)
+    partly = not all(file.format == "npz" for file in source.files)
+    highest = rows = 0
+    batches = source.batches(0)
+    for batch in batches:
+        highest = max(highest, int(batch.fields.max(initial=0)))
+        rows += batch.rows
+        if partly and rows >= SCANNED_ROWS:
+            warn_user(f"{highest + 1} fields, by the first {rows:,} rows: if there are more, say so by --fields")
+            break
+    batches.close()
+    return highest + 1
+
+
+def data_name(paths: Sequence[str]) -> str:
+    """Return a short name of data, for people."""
+    name = os.path.basename(paths[0].rstrip("/")) or paths[0]
+    return name if len(paths) == 1 else f"{name} and {len(paths) - 1} more"
+
+
+def _schema(source: FileSource, arguments: argparse.Namespace) -> Any:
+    """The schema that a file suggests, with what the arguments say."""
+    from bitlane.sparse.batches.schema import ListSchema, Schema
+
+    schema = source.schema
+    named = {name: list(getattr(arguments, name)) for name in ("categorical", "numeric", "ignore")}
+    moved = [name for names in named.values() for name in names]
+    if isinstance(schema, ListSchema):
+        if arguments.cross or moved:
+            raise DataError(f"{source.files[0].name} has lists of keys: --categorical and the like have no place there")
+        return replace(schema, time=arguments.time)
+    assert isinstance(schema, Schema)
+    columns = [*schema.categorical, *schema.numeric]
+    time = arguments.time or (TIME if TIME in columns and TIME not in moved else None)
+    for name in [*moved, *(name for group in arguments.cross for name in group), *([time] if time else [])]:
+        if name not in columns:
+            raise DataError(f"{source.files[0].name} has no column {name!r}; there are {', '.join(columns)}")
+    away = {time, *moved}
+    return Schema(
+        label=schema.label,
+        categorical=tuple(named["categorical"] or (name for name in schema.categorical if name not in away)),
+        numeric=tuple(named["numeric"] or (name for name in schema.numeric if name not in away)),
+        crosses=tuple(tuple(group) for group in arguments.cross),
+        time=time,
+    )
+
+
+def _check_follow(arguments: argparse.Namespace) -> None:
+    if len(arguments.data) != 1 or ("://" not in arguments.data[0] and not os.path.isdir(arguments.data[0])):
+        raise DataError(f"--follow needs one folder; got {', '.join(arguments.data)}")
+    for name in ("epochs", "test_fraction", "shuffle_rows"):
+        if getattr(arguments, name) not in (None, 0, 1):
+            raise DataError(f"--{name.replace('_', '-')}: a folder that is followed has one epoch, in order; omit it")
+
+
+def _stream(settings: Settings, place: Mapping[str, Any] | None) -> FolderStream:
+    from bitlane.sparse.batches.stream import FolderStream, StreamOffset
+
+    offset = StreamOffset.from_json(place) if place else None
+    return FolderStream(settings["paths"][0], read_options(settings), offset=offset)
+
+
+def _given(arguments: argparse.Namespace, name: str) -> bool:
+    return bool(getattr(arguments, name))
+
+
+def test_part(settings: Settings) -> FileSource | None:
+    """Return the held-out rows of data sets that have such, or None."""
+    files = open_files(settings, settings["paths"]).files
+    if not all(file.format == "npz" and "X_test" in _array_names(file) for file in files):
+        return None
+    return open_files(settings, settings["paths"], part="test")
+
+
+def _array_names(file: DataFile) -> list[str]:
+    """The names of the arrays in an npz file."""
+    import numpy as np
+
+    from bitlane.sparse.batches.files import reading
+
+    try:
+        with reading(file.name), file.open_file() as opened, np.load(opened, allow_pickle=False) as arrays:
+            return list(arrays.files)
+    except (ValueError, AttributeError):
+        raise DataError(f"{file.name}: cannot be read; it may be damaged or no npz file") from None
+
+
+def _absolute(path: str) -> str:
+    """A local path that means the same in any folder; URIs, names of data sets and missing files as they are."""
+    local = "://" not in path and (os.path.exists(path) or glob.has_magic(path))
+    return os.path.abspath(os.path.expanduser(path)) if local else path
+
+
+def _digest(settings: Settings) -> str:
+    """SHA-256 of what the rows depend on: files and their sizes, and how they are read."""
+    from bitlane.sparse.batches.files import find_files
+
+    paths = [*([] if settings["follow"] else settings["paths"]), *settings["test"]]
+    files = [(file.name, file.size) for file in find_files(paths)] if paths else []
+    rest = {name: value for name, value in settings.items() if name not in ("digest", "fields")}
+    return hashlib.sha256(json.dumps([files, rest], sort_keys=True).encode()).hexdigest()

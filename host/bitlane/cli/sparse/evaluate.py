@@ -1,0 +1,38 @@
+"""`bitlane sparse evaluate`: how good a model is on data."""
+
+from __future__ import annotations
+
+import argparse
+
+from bitlane.cli.command import Command
+
+from . import data
+from .models import add_data_arguments, add_model_argument, load_model
+from .progress import row_progress
+from .summary import quality_table
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_model_argument(parser)
+    add_data_arguments(parser)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    data.require_libraries("evaluating a sparse model")
+    from bitlane.sparse.training.evaluation import evaluate
+
+    model, settings = load_model(arguments)
+    source = data.open_evaluation(arguments.data, settings, arguments.test_fraction, labelled=True)
+    with row_progress("evaluating", None) as bar:
+        quality = evaluate(model, source, None if bar is None else bar.on_rows)
+    print(quality_table([(data.data_name(arguments.data), quality)]))
+
+
+COMMAND = Command(
+    "evaluate",
+    "measure AUC, log loss and calibration of a model on data",
+    _add_arguments,
+    _run,
+    description="Measure AUC, log loss and calibration of a model on data. Of data sets with held-out rows, these are "
+    "taken.",
+)

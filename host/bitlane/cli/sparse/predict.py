@@ -1,0 +1,89 @@
+"""`bitlane sparse predict`: predictions for the rows of files."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+from bitlane.cli.command import Command
+from bitlane.cli.output import check_file
+from bitlane.errors import DataError
+from bitlane.support.atomic import atomic_write
+
+from . import data
+from .models import add_data_arguments, add_model_argument, load_model
+from .progress import row_progress
+
+COLUMN = "prediction"
+SUFFIXES = (".csv", ".parquet")
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_model_argument(parser)
+    add_data_arguments(parser)
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="csv or parquet file with the column prediction, a row for each row",
+    )
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    data.require_libraries("predicting by a sparse model")
+    if arguments.out.suffix not in SUFFIXES:
+        raise DataError(f"--out {arguments.out}: give a name that ends with {' or '.join(SUFFIXES)}")
+    check_file(arguments.out)
+    from bitlane.sparse.training.loop import NOTICE
+
+    model, settings = load_model(arguments)
+    source = data.open_evaluation(arguments.data, settings, arguments.test_fraction, labelled=False)
+    rows = 0
+    with ExitStack() as stack:
+        stack.enter_context(NOTICE.watch())
+        part = stack.enter_context(atomic_write(arguments.out))
+        write = stack.enter_context(_Writer(part, arguments.out.suffix))
+        bar = stack.enter_context(row_progress("predicting", None))
+        for batch in stack.enter_context(closing(source.batches(0))):
+            write(model.predict(batch))
+            rows += batch.rows
+            if bar is not None:
+                bar.on_rows(batch.rows)
+    print(f"{rows:,} predictions written to {arguments.out}")
+
+
+COMMAND = Command(
+    "predict",
+    "write the predictions of a model for the rows of files",
+    _add_arguments,
+    _run,
+    description="Write the predictions of a model: probabilities of label 1, or numbers after squared_error. The label "
+    "column may be missing. Of data sets with held-out rows, these are taken.",
+)
+
+
+class _Writer:
+    """Appends predictions to a CSV or Parquet file; a context manager."""
+
+    def __init__(self, path: Path, suffix: str):
+        self._path, self._suffix = path, suffix
+
+    def __enter__(self) -> Callable[[Any], None]:
+        import pyarrow as pa
+        from pyarrow import csv, parquet
+
+        schema = pa.schema([(COLUMN, pa.float32())])
+        if self._suffix == ".csv":
+            self._file: Any = csv.CSVWriter(
+                str(self._path), schema, write_options=csv.WriteOptions(quoting_header="none")
+            )
+        else:
+            self._file = parquet.ParquetWriter(str(self._path), schema)
+        return lambda predictions: self._file.write_table(pa.table({COLUMN: predictions}, schema=schema))
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()

@@ -1,0 +1,93 @@
+"""What `bitlane sparse` prints at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bitlane.support.text import align_columns
+
+if TYPE_CHECKING:
+    from bitlane.sparse.training.loop import TrainingResult
+    from bitlane.sparse.training.run_folder import RunFolder
+    from bitlane.sparse.training.windows import Quality
+
+    from .models import AnyModel
+
+NONE = "-"
+LISTED = 5  # epochs at most
+RATES = ("alpha", "learning_rate")
+USUAL = {"beta": 1.0, "initial_accumulator": 1.0, "decay": 0.0, "l1": 0.0, "l2": 0.0}  # settings of optimizers
+
+
+def quality_table(rows: Sequence[tuple[str, Quality]]) -> str:
+    """Return qualities as a table with a row each."""
+    regression = all(quality.rmse is not None for _, quality in rows)
+    measures = [("RMSE", "rmse", ".4f")] if regression else [("AUC", "auc", ".4f"), ("log loss", "log_loss", ".4f")]
+    measures += [("calibration", "calibration", ".3f")]
+    cells = [["", "rows", *(title for title, _, _ in measures)]]
+    for name, quality in rows:
+        values = [getattr(quality, field) for _, field, _ in measures]
+        shown = [
+            NONE if value is None else format(value, form) for value, (_, _, form) in zip(values, measures, strict=True)
+        ]
+        cells.append([name, f"{quality.rows:,}", *shown])
+    return align_columns(cells)
+
+
+def optimizer_text(spec: Mapping[str, Any]) -> str:
+    """Return the optimizers of a model in JSON as text: name and rate, and what differs from the defaults."""
+    parts = []
+    for block in ("linear", "factors"):
+        found = spec[block]
+        if found is None or (block == "factors" and spec["kind"] == "lr"):
+            continue
+        rate = next(name for name in RATES if name in found)
+        more = [f"{name} {value:g}" for name, value in found.items() if name in USUAL and value != USUAL[name]]
+        parts.append(", ".join([f"{block} by {found['name']} {found[rate]:g}", *more]))
+    return "; ".join(parts)
+
+
+def memory_text(model: AnyModel) -> str:
+    """Return the memory of a model's table as text."""
+    table = model.parameters.table
+    return f"{table.nbytes / 1e6:,.1f} MB, {table.nbytes / max(1, table.data_nbytes):.2f} times the data"
+
+
+def training_summary(
+    settings: Mapping[str, Any],
+    result: TrainingResult,
+    model: AnyModel,
+    test: Quality | None,
+    name: str,
+    run: RunFolder | None,
+) -> str:
+    """Return the summary of a training."""
+    from bitlane.sparse.training.windows import pooled
+
+    spec, table = settings["model"], model.parameters.table
+    epochs = sorted({window.epoch for window in result.windows})[-LISTED:]
+    rows = [
+        (f"epoch {epoch + 1}, before learning", pooled([w.quality for w in result.windows if w.epoch == epoch]))
+        for epoch in epochs
+    ]
+    if result.windows:
+        rows.append(("last window, before learning", result.windows[-1].quality))
+    if test is not None:
+        rows.append(("held-out rows", test))
+    speed = sum(window.quality.rows for window in result.windows) / max(1e-9, _seconds(result))
+    lines = [
+        f"{name}: {spec['kind']}, {result.rows_done:,} rows learned, {optimizer_text(spec)}",
+        *(["", quality_table(rows)] if rows else []),
+        "",
+        f"{len(table):,} keys, {memory_text(model)}; "
+        f"{result.seconds:,.1f} s, {speed:,.0f} rows/s, {result.waiting:.1%} of it waiting for the reader",
+    ]
+    if run is not None:
+        lines += ["", f"written to {run.path}: {', '.join(sorted(path.name for path in run.path.iterdir()))}"]
+    return "\n".join(lines)
+
+
+def _seconds(result: TrainingResult) -> float:
+    """Time of the windows of this training."""
+    return sum(window.quality.rows / window.rows_per_second for window in result.windows)

@@ -1,0 +1,241 @@
+"""`bitlane sparse train`: train a sparse model."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bitlane import __version__
+from bitlane.cli.argument_types import positive, seed
+from bitlane.cli.command import Command
+from bitlane.cli.training_arguments import fill
+from bitlane.errors import DataError
+from bitlane.support.optional import require_extra
+
+from . import data, model_settings
+from .models import open_model
+from .progress import row_progress
+from .summary import training_summary
+
+if TYPE_CHECKING:
+    from bitlane.sparse.training.loop import TrainingResult
+    from bitlane.sparse.training.run_folder import RunFolder
+    from bitlane.sparse.training.windows import Quality
+
+    from .models import AnyModel
+
+TRAINING: dict[str, Any] = {
+    "epochs": 1,
+    "threads": 1,
+    "window_rows": 50_000,
+    "checkpoint_rows": 5_000_000,
+    "expire_after": 0,
+    "drop_zeros": False,
+    "device": "cpu",
+}
+DEFAULTS: dict[str, Any] = {**data.DEFAULTS, **model_settings.DEFAULTS, **TRAINING, "data": [], "out": None}
+CHANGEABLE = ("epochs", "metrics_port", "resume", "verbose")  # with --resume
+INTERRUPTED = 130  # exit status, as of a program that Ctrl-C ended
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "data",
+        nargs="*",
+        metavar="DATA",
+        help="libsvm, libffm, csv, tsv, parquet, arrow or npz files, folders, globs, URIs such as s3://, or a data "
+        "set's name",
+    )
+    add = parser.add_argument_group("run").add_argument
+    add("--epochs", type=positive, metavar="N", help="passes over the data, in total (default: 1)")
+    add(
+        "--threads",
+        type=positive,
+        metavar="N",
+        help="threads that learn; more than 1 give another result in each run (default: 1)",
+    )
+    add("--out", type=Path, metavar="DIR", help="write a run folder: run.jsonl, checkpoints, the model and plots")
+    add(
+        "--resume",
+        type=Path,
+        metavar="DIR",
+        help="go on with the last checkpoint of a run folder; other options stay as they were",
+    )
+    add("--window-rows", type=positive, metavar="N", help="rows between two reports of AUC and loss (default: 50000)")
+    add(
+        "--checkpoint-rows",
+        type=seed,
+        metavar="N",
+        help="rows between two checkpoints; 0: at the end only (default: 5000000)",
+    )
+    add("--expire-after", type=seed, metavar="N", help="remove a key that N rows have not had; 0: never (default: 0)")
+    add("--drop-zeros", action="store_true", help="remove keys whose weights are all 0, as l1 leaves them")
+    add("--metrics-port", metavar="[HOST:]PORT", help="serve live metrics to Prometheus")
+    add("--device", metavar="NAME", help="where torch computes the layers of a network (default: cpu)")
+    model_settings.add_model_arguments(parser)
+    data.add_columns_arguments(parser)
+    data.add_test_arguments(parser)
+    data.add_order_arguments(parser)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    data.require_libraries("training a sparse model")
+    from bitlane.sparse.training.run_folder import RunFolder, check_free
+
+    with ExitStack() as stack:
+        if hasattr(arguments, "resume"):
+            resumed = stack.enter_context(_resumed(arguments))
+            run: RunFolder | None = resumed
+            settings = resumed.settings
+        else:
+            fill(arguments, DEFAULTS)
+            if not arguments.data:
+                raise DataError("no DATA is given (see bitlane sparse train --help)")
+            if arguments.out is not None:
+                check_free(arguments.out)
+                require_extra("matplotlib", "plotting (--out)")
+            settings = _new_settings(arguments)
+            run = stack.enter_context(RunFolder.create(arguments.out, settings)) if arguments.out else None
+        opened = data.open_training(settings["data"], run.progress.source if run is not None else None)
+        model = _model(settings, run)
+        result = _train(arguments, settings, run, model, opened)
+        quality = _evaluate(model, opened) if result.reason != "interrupted" else None
+        if run is not None:
+            _finish(run, settings, quality)
+        print(training_summary(settings, result, model, quality, opened.name, run))
+        _explain_end(result, run)
+
+
+COMMAND = Command(
+    "train",
+    "train a sparse model, and measure each window of rows before it is learned",
+    _add_arguments,
+    _run,
+    description="Train a sparse model. AUC, log loss and calibration of each window of rows are measured before the "
+    "model learns these rows. One thread is deterministic: the same command gives the same bits.",
+    suppress_defaults=True,
+)
+
+
+def _new_settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What a run folder keeps: everything that the training depends on."""
+    settings = data.new_settings(arguments, data.LOSS_TASKS[arguments.loss])
+    fields, limited = 0, model_settings.needs_fields(arguments.model)
+    if limited or arguments.statistics:
+        fields = arguments.fields or data.count_fields(settings)
+        settings["fields"] = fields
+    elif arguments.fields is not None:
+        raise DataError(f"--fields: {arguments.model} has none; omit it, or choose another --model")
+    statistics = model_settings.statistics_settings(arguments, fields)
+    if statistics is not None:
+        fields += len(statistics["fields"]) * len(statistics["kinds"])
+    spec = model_settings.model_spec(arguments, fields if limited else 0)
+    return {
+        "bitlane": __version__,
+        "model": spec.to_json(),
+        "statistics": statistics,
+        "training": {name: getattr(arguments, name) for name in TRAINING},
+        "data": settings,
+    }
+
+
+def _resumed(arguments: argparse.Namespace) -> RunFolder:
+    """The run folder to go on with."""
+    from bitlane.sparse.training.run_folder import RunFolder
+
+    allowed = {*CHANGEABLE, "command", "name"}
+    given = [name for name, value in vars(arguments).items() if name not in allowed and value not in ([], None)]
+    if given:
+        option = "DATA" if given[0] == "data" else "--" + given[0].replace("_", "-")
+        raise DataError(f"{option}: a resumed training keeps its data and options; omit it, or train from the start")
+    run = RunFolder.resume(arguments.resume)
+    run.settings["training"] = {**run.settings["training"], **_changes(arguments)}
+    return run
+
+
+def _changes(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {"epochs": arguments.epochs} if hasattr(arguments, "epochs") else {}
+
+
+def _model(settings: dict[str, Any], run: RunFolder | None) -> AnyModel:
+    """A new model, or that of the last checkpoint."""
+    from bitlane.sparse.models.enriched import EnrichedModel
+    from bitlane.sparse.models.model import SparseModel
+    from bitlane.sparse.models.spec import ModelSpec
+    from bitlane.sparse.parameters.statistics import Statistics, StatisticsSettings
+
+    device = settings["training"]["device"]
+    if run is not None and run.model is not None:
+        return open_model(run.model, device)
+    model = SparseModel(ModelSpec.from_json(settings["model"]), device)
+    if settings["statistics"] is None:
+        return model
+    return EnrichedModel(model, Statistics(StatisticsSettings(**settings["statistics"])))
+
+
+def _train(
+    arguments: argparse.Namespace,
+    settings: dict[str, Any],
+    run: RunFolder | None,
+    model: AnyModel,
+    opened: data.TrainingData,
+) -> TrainingResult:
+    from bitlane.sparse.training.loop import Trainer, TrainingOptions
+    from bitlane.sparse.training.metrics import MetricsServer
+
+    training = settings["training"]
+    options = TrainingOptions(
+        **{name: training[name] for name in ("epochs", "threads", "window_rows", "checkpoint_rows", "drop_zeros")},
+        expire_rows=training["expire_after"],
+    )
+    done = run.progress.rows_done if run is not None else 0
+    total = None if opened.rows is None else opened.rows * options.epochs
+    with ExitStack() as stack:
+        bar = stack.enter_context(row_progress("training", total, done))
+        server = stack.enter_context(MetricsServer(arguments.metrics_port)) if _has(arguments, "metrics_port") else None
+        watchers = [watcher for watcher in (bar, server) if watcher is not None]
+        trainer = Trainer(
+            model,
+            opened.train,
+            options,
+            run=run,
+            on_window=[watcher.on_window for watcher in watchers],
+            on_rows=lambda rows: [watcher.on_rows(rows) for watcher in watchers],
+        )
+        return trainer.run()
+
+
+def _has(arguments: argparse.Namespace, name: str) -> bool:
+    return getattr(arguments, name, None) is not None
+
+
+def _evaluate(model: AnyModel, opened: data.TrainingData) -> Quality | None:
+    from bitlane.sparse.training.evaluation import evaluate
+
+    if opened.test is None:
+        return None
+    with row_progress("evaluating", None) as bar:
+        return evaluate(model, opened.test, None if bar is None else bar.on_rows)
+
+
+def _finish(run: RunFolder, settings: dict[str, Any], quality: Quality | None) -> None:
+    """Add the evaluation and the plots to the run folder."""
+    from bitlane.sparse.training.log import read_log
+    from bitlane.sparse.training.plots import draw
+    from bitlane.sparse.training.windows import quality_fields
+
+    if quality is not None:
+        run.log.append("test", quality_fields(quality))
+    lines = read_log(run.path)
+    if any(line["kind"] == "window" for line in lines):
+        draw(lines, run.path, f"{settings['model']['kind']} on {data.data_name(settings['data']['paths'])}")
+
+
+def _explain_end(result: TrainingResult, run: RunFolder | None) -> None:
+    if result.reason == "interrupted":
+        hint = f"; go on with: bitlane sparse train --resume {run.path}" if run is not None else ""
+        print(f"bitlane: interrupted after {result.rows_done:,} rows{hint}", file=sys.stderr)
+        raise SystemExit(INTERRUPTED)

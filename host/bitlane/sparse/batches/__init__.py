@@ -1,0 +1,1 @@
+"""Rows of sparse features: keys, fields, values and labels, from files, streams and arrays."""

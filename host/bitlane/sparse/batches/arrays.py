@@ -1,0 +1,118 @@
+"""Data sets in npz files, as in the folder of BITLANE_DATA: sparse or dense arrays to a batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.errors import DataError
+from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.batches.checks import LARGEST_FIELD, Place, check_finite, check_labels
+
+PARTS = ("train", "test")
+
+
+def batch_of_arrays(
+    arrays: Mapping[str, Any],
+    *,
+    part: str = "train",
+    task: str = "classification",
+    max_fields: int | None = None,
+    place: Place,
+) -> Batch:
+    """Return the arrays of an npz file as a batch.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+        Sparse: ``keys``, ``offsets``, ``labels`` and, if there are, ``fields``, ``values`` and ``times``. Dense:
+        ``X_train`` and ``y_train``, ``X_test`` and ``y_test``: an entry that is not 0 is a feature whose key is its
+        column, in field 0.
+    part : {"train", "test"}, default="train"
+        Of the dense arrays.
+    task : {"classification", "regression"}, default="classification"
+        Which labels are valid: see `check_labels`.
+    max_fields : int, optional
+        Fields must be below it.
+    place : Place
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    DataError
+        Arrays are missing, or do not fit.
+    """
+    if "keys" in arrays:
+        if part != "train":
+            raise DataError(f"{place.file}: a sparse file has no part {part!r}; split it by rows")
+        return _sparse(arrays, task, max_fields, place)
+    return _dense(arrays, part, task, place)
+
+
+def rows_of_arrays(arrays: Mapping[str, Any], part: str) -> int | None:
+    """Return the rows of an npz file, or None if it has no labels. `arrays` loads an array when it is asked for."""
+    name = "labels" if "keys" in arrays else f"y_{part}"
+    return len(arrays[name]) if name in arrays else None
+
+
+def dataset_path(name: str) -> Path | None:
+    """Return the file of a data set's name in the folder of BITLANE_DATA, or None if there is none."""
+    folder = os.environ.get("BITLANE_DATA")
+    if not folder or not name.replace("-", "").replace("_", "").isalnum():
+        return None
+    path = Path(folder) / f"{name}.npz"
+    return path if path.is_file() else None
+
+
+def _sparse(arrays: Mapping[str, Any], task: str, max_fields: int | None, place: Place) -> Batch:
+    for name in ("offsets", "labels"):
+        if name not in arrays:
+            raise DataError(f"{place.file}: there is no array {name!r} beside 'keys'")
+    keys, offsets = np.asarray(arrays["keys"]), np.asarray(arrays["offsets"]).astype(np.int64)
+    if keys.dtype.kind not in "iu":
+        raise DataError(f"{place.file}: keys are {keys.dtype}; they must be whole numbers")
+    if len(keys) and keys.min() < 0:
+        raise DataError(f"{place.file}: key {keys.min()} is negative")
+    fields = np.asarray(arrays["fields"]) if "fields" in arrays else np.zeros(len(keys), np.uint16)
+    values = np.asarray(arrays["values"]) if "values" in arrays else np.ones(len(keys), np.float32)
+    end = LARGEST_FIELD + 1 if max_fields is None else max_fields
+    if len(fields) and not 0 <= fields.min() <= fields.max() < end:
+        wrong = fields.min() if fields.min() < 0 else fields.max()
+        raise DataError(f"{place.file}: field {wrong} is not from 0 to {end - 1}: give the number of fields")
+    check_finite(values, None, "values", place)
+    labels = check_labels(np.asarray(arrays["labels"], np.float64), task, place)
+    times = np.asarray(arrays["times"]).astype(np.int64) if "times" in arrays else None
+    try:
+        return Batch(
+            keys.astype(np.uint64), fields.astype(np.uint16), values.astype(np.float32), offsets, labels, times
+        )
+    except DataError as error:
+        raise DataError(f"{place.file}: {error}") from error
+
+
+def _dense(arrays: Mapping[str, Any], part: str, task: str, place: Place) -> Batch:
+    found: list[NDArray[Any]] = []
+    for name in (f"X_{part}", f"y_{part}"):
+        if name not in arrays:
+            shown = ", ".join(sorted(arrays))
+            raise DataError(f"{place.file}: there is no array {name!r} and no 'keys'; there are {shown}")
+        found.append(np.asarray(arrays[name]))
+    features, labels = found
+    features = features.reshape(len(features), -1)
+    if len(labels) != len(features):
+        raise DataError(f"{place.file}: {len(features)} rows need as many labels; got {len(labels)}")
+    rows, columns = np.nonzero(features)
+    values = features[rows, columns].astype(np.float32)
+    check_finite(values, rows, "a value", place)
+    offsets = np.searchsorted(rows, np.arange(len(features) + 1)).astype(np.int64)
+    fields = np.zeros(len(values), np.uint16)
+    kept = check_labels(labels.astype(np.float64), task, place)
+    return Batch(columns.astype(np.uint64), fields, values, offsets, kept)

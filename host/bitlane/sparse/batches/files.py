@@ -1,0 +1,244 @@
+"""Paths to files: local ones, and whatever pyarrow reaches by a URI (s3://, gs://, hdfs://)."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from bitlane.errors import BitlaneError, DataError
+from bitlane.sparse.batches.arrays import dataset_path
+from bitlane.sparse.batches.checks import one_line
+
+FORMATS = {
+    ".libsvm": "libsvm",
+    ".svm": "libsvm",
+    ".svmlight": "libsvm",
+    ".ffm": "libffm",
+    ".libffm": "libffm",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".npz": "npz",
+}
+COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+_TEXT = ("libsvm", "libffm", "csv", "tsv")
+_WILD = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One file.
+
+    Attributes
+    ----------
+    filesystem : pyarrow.fs.FileSystem
+    path : str
+        In the file system.
+    name : str
+        For messages.
+    size : int
+        Bytes.
+    format : str
+        One of the values of `FORMATS`.
+    compression : str, optional
+        One of the values of `COMPRESSIONS`.
+    """
+
+    filesystem: Any
+    path: str
+    name: str
+    size: int
+    format: str
+    compression: str | None = None
+
+    def open_stream(self) -> Any:
+        """Open the file to be read from its beginning, uncompressed."""
+        return self.filesystem.open_input_stream(self.path, compression=self.compression)
+
+    def open_file(self) -> Any:
+        """Open the file to be read anywhere."""
+        return self.filesystem.open_input_file(self.path)
+
+
+def format_of(name: str) -> tuple[str | None, str | None]:
+    """Return format and compression by a file name's suffixes; the format is None if it is unknown."""
+    suffixes = [suffix.lower() for suffix in PurePosixPath(name).suffixes]
+    if suffixes and suffixes[-1] in COMPRESSIONS:
+        found = FORMATS.get(suffixes[-2]) if len(suffixes) > 1 else None
+        return (found if found in _TEXT else None), COMPRESSIONS[suffixes[-1]]
+    return (FORMATS.get(suffixes[-1]) if suffixes else None), None
+
+
+def find_files(paths: str | Path | Sequence[str | Path], filesystem: Any = None) -> list[DataFile]:
+    """Return the files of paths.
+
+    Parameters
+    ----------
+    paths : str, Path or sequence of these
+        Each is a file, a folder (all its files, in all folders below), a glob (``day-*/part-*.parquet``, ``**`` for any
+        folders), or the name of a data set in the folder of BITLANE_DATA.
+        ``s3://``, ``gs://`` and ``hdfs://`` name other file systems; there, ``?`` begins options of the URI.
+    filesystem : pyarrow.fs.FileSystem, optional
+        Where the paths are; by default each path says it.
+
+    Returns
+    -------
+    list of DataFile
+        In the order of `paths`; within a folder or glob, in the order of their names. Names that begin with ``.`` or
+        ``_``, files of unknown formats and empty text files are left out there.
+
+    Raises
+    ------
+    DataError
+        A path has no file, or a file of an unknown format.
+    """
+    given = [paths] if isinstance(paths, (str, Path)) else list(paths)
+    if not given:
+        raise DataError("no path is given")
+    return [file for path in given for file in _files_of(str(path), filesystem)]
+
+
+def locate_folder(folder: str, filesystem: Any = None) -> tuple[Any, str]:
+    """Return the file system of a folder and its path there; raise DataError if it is no folder."""
+    system, root = _locate(folder, filesystem)
+    with reading(folder):
+        if system.get_file_info(root).type != fs.FileType.Directory:
+            raise DataError(f"{folder}: there is no such folder")
+    return system, root
+
+
+def segments_below(system: Any, root: str, formats: Sequence[str]) -> list[tuple[str, DataFile]]:
+    """Return the files of some formats in a folder, with their names relative to it, in the order of these."""
+    found = []
+    for info in files_below(system, root):
+        kind, compression = format_of(info.base_name)
+        if kind in formats:
+            file = DataFile(system, info.path, info.path, info.size or 0, str(kind), compression)
+            found.append((info.path[len(root) :].lstrip("/"), file))
+    return sorted(found, key=lambda entry: entry[0])
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Turn the errors of libraries while a file is read into a DataError with the file's name."""
+    try:
+        yield
+    except BitlaneError:
+        raise
+    except (pa.ArrowException, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"{name}: cannot be read; it may be damaged or incomplete: {one_line(error)}") from error
+
+
+def _files_of(path: str, filesystem: Any) -> list[DataFile]:
+    dataset = dataset_path(path) if filesystem is None and not Path(path).exists() else None
+    system, root = _locate(str(dataset or path), filesystem)
+    prefix = path.partition("://")[0] + "://" if "://" in path else ""
+    with reading(path):
+        info = system.get_file_info(root)
+        if info.type == fs.FileType.File:
+            return [_data_file(system, info, prefix)]
+        if info.type == fs.FileType.Directory:
+            infos = files_below(system, root)
+        elif _WILD.search(root):
+            parts = PurePosixPath(root).parts
+            fixed = next(index for index, part in enumerate(parts) if _WILD.search(part))
+            infos = list(_glob(system, str(PurePosixPath(*parts[:fixed])) if fixed else "", parts[fixed:]))
+        else:
+            raise DataError(_nothing(path))
+    found = [info for info in infos if _is_data(info)]
+    if not found:
+        others = (
+            f": of {len(infos)} files, such as {infos[0].base_name}, none has data in a known format" if infos else ""
+        )
+        raise DataError(_nothing(path) + others)
+    return [_data_file(system, info, prefix) for info in sorted(found, key=lambda info: str(info.path))]
+
+
+def _is_data(info: Any) -> bool:
+    """Whether a file has a known format. Text without a byte is left out: it has no rows."""
+    kind = format_of(info.base_name)[0]
+    return kind is not None and not (kind in _TEXT and info.size == 0)
+
+
+def _nothing(path: str) -> str:
+    hint = "" if "/" in path or "." in path else f"; for the data set, set BITLANE_DATA to a folder with {path}.npz"
+    return f"no file matches {path!r}{hint}"
+
+
+def _data_file(system: Any, info: Any, prefix: str) -> DataFile:
+    kind, compression = format_of(info.base_name)
+    name = prefix + info.path
+    if kind is None:
+        known = " ".join(FORMATS)
+        raise DataError(
+            f"{name}: the format is unknown; known suffixes are {known}, and {' '.join(COMPRESSIONS)} of text"
+        )
+    if info.size == 0:
+        raise DataError(f"{name}: the file is empty")
+    return DataFile(system, info.path, name, info.size or 0, kind, compression)
+
+
+def _locate(path: str, filesystem: Any) -> tuple[Any, str]:
+    """Return the file system, and the path in it, with its wild cards."""
+    if filesystem is not None:
+        return filesystem, path
+    if "://" not in path:
+        return fs.LocalFileSystem(), str(Path(path).expanduser().absolute())
+    wild = re.search(r"[*\[]", path)
+    base, rest = path, ""
+    if wild:
+        cut = path.rindex("/", 0, wild.start())
+        base, rest = path[:cut], path[cut:]
+    try:
+        system, root = fs.FileSystem.from_uri(base)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be reached: {one_line(error)}") from error
+    return system, root.rstrip("/") + rest
+
+
+def files_below(system: Any, root: str) -> list[Any]:
+    """Return the files of a folder and of all folders below, apart from names that begin with ``.`` or ``_``."""
+    infos = system.get_file_info(fs.FileSelector(root, recursive=True))
+    skip = len(PurePosixPath(root).parts)
+    return [
+        info
+        for info in infos
+        if info.type == fs.FileType.File and not any(_is_hidden(part) for part in PurePosixPath(info.path).parts[skip:])
+    ]
+
+
+def _glob(system: Any, base: str, parts: Sequence[str]) -> Iterator[Any]:
+    """Yield the files that match a pattern, one folder at a time; a folder that matches gives all its files."""
+    if parts[0] == "**":
+        rest = [part for part in parts if part != "**"] or ["*"]
+        below = len(PurePosixPath(base).parts)
+        for info in files_below(system, base):
+            names = PurePosixPath(info.path).parts[below:]
+            tail = names[-len(rest) :]
+            if len(names) >= len(rest) and all(fnmatchcase(*pair) for pair in zip(tail, rest, strict=True)):
+                yield info
+        return
+    for info in system.get_file_info(fs.FileSelector(base, allow_not_found=True)):
+        if not fnmatchcase(info.base_name, parts[0]) or (_is_hidden(info.base_name) and not _is_hidden(parts[0])):
+            continue
+        if info.type == fs.FileType.Directory:
+            yield from _glob(system, info.path, parts[1:]) if len(parts) > 1 else files_below(system, info.path)
+        elif info.type == fs.FileType.File and len(parts) == 1:
+            yield info
+
+
+def _is_hidden(name: str) -> bool:
+    return name[:1] in (".", "_")

@@ -1,0 +1,81 @@
+"""How files are read: one frozen set of settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from bitlane.errors import DataError
+from bitlane.sparse.batches.arrays import PARTS
+from bitlane.sparse.batches.checks import LARGEST_FIELD, check_task
+from bitlane.sparse.batches.schema import ListSchema, Schema
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Settings of a source.
+
+    Attributes
+    ----------
+    label, time : str, optional
+        Columns; instead of a schema, whose other columns are then chosen by `columns.default_schema`. The label is
+        "label" by default.
+    schema : Schema or ListSchema, optional
+        The columns of CSV, Parquet and Arrow files.
+    task : {"classification", "regression"}, default="classification"
+        Which labels are valid: see `checks.check_labels`.
+    labelled : bool, default=True
+        False: CSV, Parquet and Arrow files may lack the label column; labels are then nan.
+    max_fields : int, optional
+        Fields must be below it.
+    batch_rows : int, default=8192
+        Rows of a batch; the last one of an epoch may have fewer.
+    shuffle_rows : int, default=0
+        Each group of so many consecutive rows is permuted at random; 0 leaves the order as it is.
+    shuffle_files : bool, default=False
+        Permute the files at random in each epoch.
+    seed : int, default=0
+        Of both permutations.
+    threads : int, default=2
+        Threads that parse and hash; one more reads. The result is the same for any number.
+    block_bytes : int, default=4 MiB
+        Bytes of text that a thread parses at a time.
+    column_names : tuple of str, optional
+        The columns of CSV files without a header line.
+    part : {"train", "test"}, default="train"
+        Of npz files with dense arrays.
+    filesystem : pyarrow.fs.FileSystem, optional
+        Where the paths are; by default each path says it.
+    """
+
+    label: str | None = None
+    time: str | None = None
+    schema: Schema | ListSchema | None = None
+    task: str = "classification"
+    labelled: bool = True
+    max_fields: int | None = None
+    batch_rows: int = 8192
+    shuffle_rows: int = 0
+    shuffle_files: bool = False
+    seed: int = 0
+    threads: int = 2
+    block_bytes: int = 4 << 20
+    column_names: tuple[str, ...] | None = None
+    part: str = "train"
+    filesystem: Any = None
+
+    def __post_init__(self) -> None:
+        check_task(self.task)
+        least = {"batch_rows": 1, "shuffle_rows": 0, "seed": 0, "threads": 1, "block_bytes": 1}
+        for name, smallest in least.items():
+            found = getattr(self, name)
+            if not isinstance(found, int) or found < smallest:
+                raise DataError(f"{name}={found!r} must be a whole number from {smallest}")
+        if self.max_fields is not None and not 1 <= self.max_fields <= LARGEST_FIELD + 1:
+            raise DataError(f"max_fields={self.max_fields} must be from 1 to {LARGEST_FIELD + 1}")
+        if self.part not in PARTS:
+            raise DataError(f"part={self.part!r} is unknown; choose 'train' or 'test'")
+        if self.schema is not None and (self.label, self.time) != (None, None):
+            given = (self.label or self.schema.label, self.time or self.schema.time)
+            if given != (self.schema.label, self.schema.time):
+                raise DataError(f"label and time {given} differ from those of the schema: set them there")

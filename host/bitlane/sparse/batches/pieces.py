@@ -1,0 +1,341 @@
+"""Files to pieces: what one thread reads in order and others turn into batches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyarrow import csv, ipc
+
+from bitlane.errors import BitlaneError, DataError
+from bitlane.sparse.batches.arrays import batch_of_arrays, rows_of_arrays
+from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.batches.checks import Place, one_line
+from bitlane.sparse.batches.columns import batch_of_columns
+from bitlane.sparse.batches.files import DataFile, reading
+from bitlane.sparse.batches.lists import batch_of_lists
+from bitlane.sparse.batches.options import ReadOptions
+from bitlane.sparse.batches.schema import ListSchema, Schema, wanted_columns
+from bitlane.sparse.batches.text import count_rows, parse_lines
+
+TABLES = ("csv", "tsv", "parquet", "arrow")
+COUNTED = ("parquet", "arrow", "npz")  # formats whose metadata may tell the rows
+_TABLE_ROWS = 1 << 15  # rows of a piece of a table
+_LONGEST_LINE = 64 << 20
+_CSV_ROW = re.compile(r"Row #(\d+): ")
+_BOM = b"\xef\xbb\xbf"
+_DICTIONARY_TYPES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows that were read and not yet decoded.
+
+    Attributes
+    ----------
+    decode : callable
+        Returns the batch; it holds no lock of the interpreter for long.
+    drop : int, default=0
+        Rows at its beginning that are skipped.
+    rows : int, default=0
+        Its rows, with those that are skipped; 0 for text, whose rows nobody has counted.
+    """
+
+    decode: Callable[[], Batch]
+    drop: int = 0
+    rows: int = 0
+
+    def __call__(self) -> Batch:
+        """Return the batch without what is skipped."""
+        batch = self.decode()
+        return batch.slice(self.drop, batch.rows) if self.drop else batch
+
+
+class Skip:
+    """Counts the rows that are still to be skipped.
+
+    Parameters
+    ----------
+    rows : int
+    """
+
+    def __init__(self, rows: int):
+        self.rows = rows
+
+    def passes(self, rows: int) -> bool:
+        """Whether a piece of so many rows is skipped as a whole; if so, it is counted."""
+        if rows > self.rows:
+            return False
+        self.rows -= rows
+        return True
+
+    def rest(self) -> int:
+        """Return the rows to skip of the piece that is not skipped as a whole."""
+        rest, self.rows = self.rows, 0
+        return rest
+
+
+def pieces_of(
+    file: DataFile,
+    schema: Schema | ListSchema | None,
+    options: ReadOptions,
+    skip: Skip,
+    kept: dict[str, Batch] | None = None,
+) -> Iterator[Piece]:
+    """Yield the pieces of a file.
+
+    Parameters
+    ----------
+    file : DataFile
+    schema : Schema or ListSchema, optional
+        For tables.
+    options : ReadOptions
+    skip : Skip
+        Rows to skip.
+    kept : dict of str to Batch, optional
+        Batches of npz files by path: they are in memory as a whole, and later epochs find them here.
+
+    Raises
+    ------
+    DataError
+        The file is damaged, or has not the columns of the schema.
+    """
+    with reading(file.name):
+        if skip.rows and (rows := known_rows(file, options.part)) is not None and skip.passes(rows):
+            return
+        if file.format in ("libsvm", "libffm"):
+            yield from _text_pieces(file, options, skip)
+        elif file.format == "npz":
+            yield from _array_pieces(file, options, skip, {} if kept is None else kept)
+        elif schema is not None:
+            yield from _table_pieces(file, schema, options, skip)
+
+
+def known_rows(file: DataFile, part: str = "train") -> int | None:
+    """Return the rows of a file without reading them, or None for text. `part` is that of `ReadOptions`."""
+    with reading(file.name):
+        if file.format == "npz":
+            with _open_npz(file) as arrays:
+                return rows_of_arrays(arrays, part)
+        if file.format == "parquet":
+            with file.open_file() as opened:
+                return int(pq.read_metadata(opened).num_rows)
+        if file.format == "arrow" and _is_ipc_file(file):
+            return int(ds.IpcFileFormat().make_fragment(file.path, file.filesystem).count_rows())
+    return None
+
+
+def why_incomplete(file: DataFile) -> str | None:
+    """Return why the footer of a Parquet or Arrow file cannot be read, or None if its writer has finished."""
+    try:
+        with reading(file.name):
+            if file.format == "arrow" and not _is_ipc_file(file):
+                return f"{file.name}: is no Arrow file of random access"
+        known_rows(file)
+    except DataError as error:
+        return str(error)
+    return None
+
+
+def columns_of(file: DataFile, options: ReadOptions) -> Any:
+    """Return the columns of a table and their types: a pyarrow.Schema. CSV: as its first block has them."""
+    with reading(file.name):
+        if file.format == "parquet":
+            with file.open_file() as opened:
+                return pq.read_schema(opened)
+        if file.format == "arrow":
+            with file.open_file() as opened:
+                return _open_ipc(file, opened).schema
+        with file.open_stream() as stream, _csv_errors(file, options.column_names is None):
+            return _open_csv(file, stream, options, None).schema
+
+
+# --- text
+def _text_pieces(file: DataFile, options: ReadOptions, skip: Skip) -> Iterator[Piece]:
+    line = 1
+    for block in _blocks(file, options.block_bytes):
+        lines = block.count(b"\n")
+        if not (skip.rows and skip.passes(count_rows(block))):
+            yield Piece(_text_decoder(block, file, options, line), skip.rest())
+        line += lines
+
+
+def _text_decoder(block: bytes, file: DataFile, options: ReadOptions, line: int) -> Callable[[], Batch]:
+    place = Place(file.name, line, "line")
+    return lambda: parse_lines(block, file.format, task=options.task, max_fields=options.max_fields, place=place)
+
+
+def _blocks(file: DataFile, size: int) -> Generator[bytes, None, None]:
+    """Yield whole lines of about `size` bytes."""
+    rest: list[bytes] = []
+    held, first = 0, True
+    with file.open_stream() as stream:
+        while read := stream.read(size):
+            if first:
+                read, first = read.removeprefix(_BOM), False
+            cut = read.rfind(b"\n") + 1
+            if cut == 0:
+                rest.append(read)
+                held += len(read)
+                if held > _LONGEST_LINE:
+                    raise DataError(f"{file.name}: has a line of more than {_LONGEST_LINE >> 20} MiB; is it text?")
+                continue
+            yield b"".join([*rest, read[:cut]])
+            rest, held = [read[cut:]], len(read) - cut
+    if held:
+        yield b"".join(rest)
+
+
+# --- npz
+def _array_pieces(file: DataFile, options: ReadOptions, skip: Skip, kept: dict[str, Batch]) -> Iterator[Piece]:
+    if file.path not in kept:
+        place, task, most = Place(file.name), options.task, options.max_fields
+        with _open_npz(file) as arrays:
+            kept[file.path] = batch_of_arrays(arrays, part=options.part, task=task, max_fields=most, place=place)
+    batch = kept[file.path]
+    for first in range(skip.rest(), batch.rows, _TABLE_ROWS):
+        yield _decoded(batch.slice(first, first + _TABLE_ROWS))
+
+
+def _decoded(batch: Batch) -> Piece:
+    return Piece(lambda: batch, 0, batch.rows)
+
+
+@contextmanager
+def _open_npz(file: DataFile) -> Iterator[Any]:
+    with file.open_file() as opened:
+        try:
+            with np.load(opened, allow_pickle=False) as arrays:
+                yield arrays
+        except BitlaneError:
+            raise
+        except (ValueError, KeyError) as error:
+            raise DataError(f"{file.name}: cannot be read; it may be damaged: {one_line(error)}") from error
+
+
+# --- tables
+def _table_pieces(file: DataFile, schema: Schema | ListSchema, options: ReadOptions, skip: Skip) -> Iterator[Piece]:
+    readers = {"parquet": _parquet_rows, "arrow": _arrow_rows, "csv": _csv_rows, "tsv": _csv_rows}
+    for first, rows in readers[file.format](file, schema, options, skip):
+        for start in range(0, rows.num_rows, _TABLE_ROWS):
+            part = rows.slice(start, _TABLE_ROWS)
+            if not (skip.rows and skip.passes(part.num_rows)):
+                decode = _table_decoder(part, schema, options, Place(file.name, first + start))
+                yield Piece(decode, skip.rest(), part.num_rows)
+
+
+def _table_decoder(rows: Any, schema: Schema | ListSchema, options: ReadOptions, place: Place) -> Callable[[], Batch]:
+    return lambda: batch_of_rows(rows, schema, options, place)
+
+
+def batch_of_rows(rows: Any, schema: Schema | ListSchema, options: ReadOptions, place: Place) -> Batch:
+    """Return a record batch as a batch, whichever its schema."""
+    task, labelled = options.task, options.labelled
+    if isinstance(schema, ListSchema):
+        most = options.max_fields
+        return batch_of_lists(rows, schema, task=task, max_fields=most, place=place, labelled=labelled)
+    return batch_of_columns(rows, schema, task=task, place=place, labelled=labelled)
+
+
+def _parquet_rows(
+    file: DataFile, schema: Schema | ListSchema, options: ReadOptions, skip: Skip
+) -> Iterator[tuple[int, Any]]:
+    """Yield the number of the first row, and rows."""
+    with file.open_file() as opened:
+        metadata = pq.read_metadata(opened)
+        columns = metadata.schema.to_arrow_schema()
+        wanted = wanted_columns(schema, columns.names, file.name, options.labelled)
+        texts = [name for name in wanted if any(test(columns.field(name).type) for test in _DICTIONARY_TYPES)]
+        parquet = pq.ParquetFile(opened, metadata=metadata, read_dictionary=texts)
+        first = 1
+        for group in range(metadata.num_row_groups):
+            count = metadata.row_group(group).num_rows
+            if not (skip.rows and skip.passes(count)):
+                start = first
+                for rows in parquet.iter_batches(_TABLE_ROWS, row_groups=[group], columns=wanted):
+                    yield start, rows
+                    start += rows.num_rows
+            first += count
+
+
+def _arrow_rows(
+    file: DataFile, schema: Schema | ListSchema, options: ReadOptions, skip: Skip
+) -> Iterator[tuple[int, Any]]:
+    with file.open_file() as opened:
+        names = _open_ipc(file, opened).schema.names
+        wanted = wanted_columns(schema, names, file.name, options.labelled)
+        opened.seek(0)
+        reader = _open_ipc(file, opened, sorted(names.index(name) for name in wanted))
+        first = 1
+        batches = reader if isinstance(reader, ipc.RecordBatchStreamReader) else _file_batches(reader)
+        for rows in batches:
+            rows.validate(full=True)  # an Arrow file has no checksums, and wrong offsets would lead out of the memory
+            yield first, rows
+            first += rows.num_rows
+
+
+def _file_batches(reader: Any) -> Iterator[Any]:
+    for index in range(reader.num_record_batches):
+        yield reader.get_batch(index)
+
+
+def _is_ipc_file(file: DataFile) -> bool:
+    """Whether an Arrow file is one of random access; the other kind is a stream."""
+    with file.open_file() as opened:
+        return bool(opened.read(6) == b"ARROW1")
+
+
+def _open_ipc(file: DataFile, opened: Any, fields: list[int] | None = None) -> Any:
+    options = ipc.IpcReadOptions(included_fields=fields)
+    return (ipc.open_file if _is_ipc_file(file) else ipc.open_stream)(opened, options=options)
+
+
+def _csv_rows(
+    file: DataFile, schema: Schema | ListSchema, options: ReadOptions, skip: Skip
+) -> Iterator[tuple[int, Any]]:
+    if isinstance(schema, ListSchema):
+        raise DataError(f"{file.name}: CSV has no lists; describe its columns by a Schema")
+    names = columns_of(file, options).names
+    wanted = wanted_columns(schema, names, file.name, options.labelled)
+    with file.open_stream() as stream, _csv_errors(file, options.column_names is None):
+        first = 1
+        for rows in _open_csv(file, stream, options, wanted):
+            yield first, rows
+            first += rows.num_rows
+
+
+def _open_csv(file: DataFile, stream: Any, options: ReadOptions, wanted: list[str] | None) -> Any:
+    """Open CSV: with `wanted` columns as bytes, or to see the types of all."""
+    convert = csv.ConvertOptions()
+    if wanted is not None:
+        convert = csv.ConvertOptions(
+            column_types={name: pa.binary() for name in wanted}, include_columns=wanted, strings_can_be_null=False
+        )
+    names = None if options.column_names is None else list(options.column_names)
+    return csv.open_csv(
+        stream,
+        csv.ReadOptions(use_threads=False, block_size=min(options.block_bytes, 1 << 20), column_names=names),
+        csv.ParseOptions(delimiter="\t" if file.format == "tsv" else ","),
+        convert,
+    )
+
+
+@contextmanager
+def _csv_errors(file: DataFile, header: bool) -> Iterator[None]:
+    """Turn an error of the CSV parser into one with the file's name and the row, which it counts with the header."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        reason = one_line(error)
+        if found := _CSV_ROW.search(reason):
+            row = int(found[1]) - header
+            reason = reason[found.end() :]
+            raise DataError(f"{file.name}, row {row}: {reason[0].lower()}{reason[1:]}") from error
+        raise DataError(f"{file.name}: {reason}") from error

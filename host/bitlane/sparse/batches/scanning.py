@@ -1,0 +1,305 @@
+"""Numbers and features in bytes of text: loops of numba that hold no lock of the interpreter.
+
+A text must end with a byte that belongs to no number, such as a newline: no loop looks for the end of the array. numba
+keeps a compiled loop until its own file changes, so loops that call each other are in one file.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bitlane.support.jit import Loop, machine_code
+
+OK, NO_NUMBER, TOO_LARGE = 0, 1, 2
+# Errors of a line.
+BAD_LABEL, NO_CLASS, LABEL_RANGE, BAD_FIELD, FIELD_RANGE, BAD_KEY, KEY_RANGE, BAD_VALUE, VALUE_RANGE = range(1, 10)
+NEWLINE = 10
+_ZERO, _NINE, _PLUS, _MINUS, _POINT, _COLON, _COMMENT = 48, 57, 43, 45, 46, 58, 35
+_OVERFLOW = 2.0**128 - 2.0**103  # the smallest number that float32 rounds to infinity
+_POWERS = np.array([float(f"1e{n}") for n in range(309)])  # exact to 10^22, to half a unit in the last place beyond
+_TEN = np.uint64(10)
+_EXACT = 19  # decimal digits that 64 bits hold
+_LARGEST_TENTH = np.uint64(2**64 // 10)  # 1844674407370955161, followed by a digit up to 5
+_LARGEST_EXPONENT = 9999
+
+
+def inlined(function: Loop) -> Any:
+    """Return a loop that numba compiles into its callers."""
+    return machine_code(function, nogil=True, error_model="numpy", forceinline=True)
+
+
+def kernel(function: Loop) -> Any:
+    """Return a loop that numba compiles, and that runs without the interpreter's lock."""
+    return machine_code(function, nogil=True, error_model="numpy")
+
+
+@inlined
+def digit_at(text: Any, at: int) -> Any:
+    """Return the digit at `at`, or 10 and more where there is none."""
+    return np.uint8(text[at] - _ZERO)
+
+
+@inlined
+def scan_whole(text: Any, at: int) -> Any:
+    """Return the digits from `at` on as an integer, the index behind them, and OK, NO_NUMBER or TOO_LARGE."""
+    begin = at
+    found = np.uint64(0)
+    digit = digit_at(text, at)
+    while digit < 10:
+        found = found * _TEN + np.uint64(digit)
+        at += 1
+        digit = digit_at(text, at)
+    if at - begin > _EXACT:
+        return long_whole(text, begin)
+    return found, at, NO_NUMBER if at == begin else OK
+
+
+@kernel
+def long_whole(text: Any, at: int) -> tuple[Any, int, int]:
+    """Do as `scan_whole` does, with more than 19 digits."""
+    found = np.uint64(0)
+    while digit_at(text, at) < 10:
+        digit = np.uint64(digit_at(text, at))
+        if found > _LARGEST_TENTH or (found == _LARGEST_TENTH and digit > np.uint64(5)):
+            return found, at, TOO_LARGE
+        found = found * _TEN + digit
+        at += 1
+    return found, at, OK
+
+
+@inlined
+def scan_exponent(text: Any, at: int) -> tuple[int, int]:
+    """Return the exponent behind an "e" at `at` and the index behind it; without digits, 0 and `at`."""
+    begin = at
+    at += 1
+    negative = text[at] == _MINUS
+    if negative or text[at] == _PLUS:
+        at += 1
+    first = at
+    exponent = 0
+    while _ZERO <= text[at] <= _NINE:
+        if exponent < _LARGEST_EXPONENT:
+            exponent = exponent * 10 + (text[at] - _ZERO)
+        at += 1
+    if at == first:
+        return 0, begin
+    return -exponent if negative else exponent, at
+
+
+@inlined
+def scan_number(text: Any, at: int) -> tuple[float, int, int]:
+    """Return the decimal number at `at`, the index behind it, and OK or NO_NUMBER.
+
+    Up to 15 digits with an exponent from -22 to 22 it is the float64 nearest to the text, as Python's `float` has it;
+    beyond, it is off by at most two units in the last place of float64, which a float32 hardly ever shows.
+    """
+    negative = text[at] == _MINUS
+    if negative or text[at] == _PLUS:
+        at += 1
+    begin = at
+    mantissa = np.uint64(0)
+    digit = digit_at(text, at)
+    while digit < 10:
+        mantissa = mantissa * _TEN + np.uint64(digit)
+        at += 1
+        digit = digit_at(text, at)
+    digits, exponent = at - begin, 0
+    if text[at] == _POINT:
+        point = at
+        at += 1
+        digit = digit_at(text, at)
+        while digit < 10:
+            mantissa = mantissa * _TEN + np.uint64(digit)
+            at += 1
+            digit = digit_at(text, at)
+        exponent = point + 1 - at
+        digits -= exponent
+    if digits == 0:
+        return 0.0, at, NO_NUMBER
+    if digits > _EXACT:
+        mantissa, exponent = long_mantissa(text, begin, at)
+    if text[at] == 101 or text[at] == 69:  # e, E
+        shift, at = scan_exponent(text, at)
+        exponent += shift
+    number = scale(float(mantissa), exponent)
+    return -number if negative else number, at, OK
+
+
+@kernel
+def long_mantissa(text: Any, at: int, stop: int) -> tuple[Any, int]:
+    """Return the first 19 digits, leading zeros apart, and the exponent that puts the point in its place."""
+    mantissa, digits, exponent, behind = np.uint64(0), 0, 0, False
+    while at < stop:
+        digit = digit_at(text, at)
+        at += 1
+        if digit >= 10:
+            behind = True
+            continue
+        if digits < _EXACT:
+            mantissa = mantissa * _TEN + np.uint64(digit)
+            digits += mantissa != np.uint64(0)
+            exponent -= behind
+        else:
+            exponent += not behind
+    return mantissa, exponent
+
+
+@inlined
+def scale(mantissa: Any, exponent: Any) -> Any:
+    """Return mantissa * 10^exponent; infinity beyond float64."""
+    if exponent == 0 or mantissa == 0.0:
+        return mantissa
+    if exponent > 0:
+        return mantissa * _POWERS[exponent] if exponent <= 308 else np.inf
+    if exponent >= -308:
+        return mantissa / _POWERS[-exponent]
+    return mantissa / _POWERS[308] / _POWERS[min(-exponent - 308, 308)]
+
+
+@inlined
+def is_blank(byte: int) -> bool:
+    """Whether a byte is a space, a tab or a carriage return."""
+    return byte == 32 or byte == 9 or byte == 13
+
+
+@inlined
+def is_missing(text: Any, size: int) -> Any:
+    """Whether a text begins with NA, N/A, null or NULL and ends there."""
+    if size == 2:
+        return text[0] == 78 and text[1] == 65
+    if size == 3:
+        return text[0] == 78 and text[1] == 47 and text[2] == 65
+    lower = text[0] == 110 and text[1] == 117 and text[2] == 108 and text[3] == 108
+    return size == 4 and (lower or (text[0] == 78 and text[1] == 85 and text[2] == 76 and text[3] == 76))
+
+
+@kernel
+def numbers_of_cells(text: Any, offsets: Any, values: Any) -> int:
+    """Read each cell as a number; return the first cell that is none, or -1.
+
+    Parameters
+    ----------
+    text : uint8 [bytes]
+        The cells' bytes one after the other.
+    offsets : int64 [cells + 1]
+        Cell i is ``text[offsets[i]:offsets[i + 1]]``; blanks around the number do not count. An empty cell,
+        and NA, N/A, null and NULL, are nan.
+    values : float64 [cells]
+        The numbers.
+    """
+    longest = 0
+    for cell in range(len(values)):
+        longest = max(longest, offsets[cell + 1] - offsets[cell])
+    padded = np.empty(longest + 4, np.uint8)  # a newline, and what `is_missing` looks at
+    for cell in range(len(values)):
+        start, stop = offsets[cell], offsets[cell + 1]
+        while start < stop and is_blank(text[start]):
+            start += 1
+        while start < stop and is_blank(text[stop - 1]):
+            stop -= 1
+        for byte in range(stop - start):
+            padded[byte] = text[start + byte]
+        padded[stop - start] = NEWLINE
+        if start == stop or is_missing(padded, stop - start):
+            values[cell] = np.nan
+            continue
+        number, at, code = scan_number(padded, 0)
+        if code != OK or at != stop - start:
+            return cell
+        values[cell] = number
+    return -1
+
+
+@inlined
+def _ends(byte: int) -> bool:
+    return is_blank(byte) or byte in (NEWLINE, _COMMENT)
+
+
+@kernel
+def count_lines(text: Any) -> int:
+    """Return how many lines are not blank, and not only a comment. The text ends with a newline."""
+    rows, at, size = 0, 0, len(text)
+    while at < size:
+        while is_blank(text[at]):
+            at += 1
+        if text[at] != NEWLINE and text[at] != _COMMENT:
+            rows += 1
+        while text[at] != NEWLINE:
+            at += 1
+        at += 1
+    return rows
+
+
+@kernel
+def parse_features(text: Any, features: Any, rows: Any, settings: Any) -> tuple[int, int, int, int]:
+    """Read lines of libsvm and libffm: see `text.parse_lines`.
+
+    Parameters
+    ----------
+    text : uint8 [bytes]
+        Ends with a newline.
+    features : uint64 [most], uint16 [most], float32 [most]
+        Keys, fields and values, to be filled.
+    rows : int64 [lines + 1], float32 [lines]
+        Offsets and labels, to be filled; the first offset is 0.
+    settings : bool, bool, int
+        Whether there are fields, whether labels are classes, and the field that no field reaches.
+
+    Returns
+    -------
+    int, int, int, int
+        Rows; OK or the first error; its line and index.
+    """
+    keys, fields, values = features
+    offsets, labels = rows
+    has_fields, classes, fields_end = settings
+    row, nnz, line, at, size = 0, 0, 0, 0, len(text)
+    while at < size:
+        while is_blank(text[at]):
+            at += 1
+        begin = at
+        if text[at] != NEWLINE and text[at] != _COMMENT:
+            label, at, code = scan_number(text, at)
+            if code != OK or not _ends(text[at]):
+                return row, BAD_LABEL, line, begin
+            if classes and label != 0.0 and label != 1.0 and label != -1.0:
+                return row, NO_CLASS, line, begin
+            if abs(label) >= _OVERFLOW:
+                return row, LABEL_RANGE, line, begin
+            labels[row] = 0.0 if classes and label < 0.0 else label
+            while True:
+                while is_blank(text[at]):
+                    at += 1
+                if text[at] == NEWLINE or text[at] == _COMMENT:
+                    break
+                begin = at
+                if has_fields:
+                    number, at, code = scan_whole(text, at)
+                    if code == TOO_LARGE or (code == OK and number >= np.uint64(fields_end)):
+                        return row, FIELD_RANGE, line, begin
+                    if code != OK or text[at] != _COLON:
+                        return row, BAD_FIELD, line, begin
+                    fields[nnz] = number
+                    at += 1
+                number, at, code = scan_whole(text, at)
+                if code == TOO_LARGE:
+                    return row, KEY_RANGE, line, begin
+                if code != OK or text[at] != _COLON:
+                    return row, BAD_KEY, line, begin
+                keys[nnz] = number
+                value, at, code = scan_number(text, at + 1)
+                if code != OK or not _ends(text[at]):
+                    return row, BAD_VALUE, line, begin
+                if abs(value) >= _OVERFLOW:
+                    return row, VALUE_RANGE, line, begin
+                values[nnz] = value
+                nnz += 1
+            row += 1
+            offsets[row] = nnz
+        while text[at] != NEWLINE:
+            at += 1
+        at += 1
+        line += 1
+    return row, OK, line, at

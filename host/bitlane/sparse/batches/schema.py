@@ -1,0 +1,168 @@
+"""Which columns of a data set are features, label and time: part of a saved model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from bitlane.errors import DataError
+from bitlane.sparse.batches.checks import LARGEST_FIELD, near_names
+
+DEFAULT_LABEL = "label"
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Columns of cells.
+
+    Fields are numbered in order: categorical columns, numeric columns, crosses.
+
+    Attributes
+    ----------
+    label : str, default="label"
+    categorical : tuple of str
+        A cell has the key of `hashing.cell_key` and the value 1. A missing cell has the key of the empty text.
+    numeric : tuple of str
+        A cell has the key of its column and the number as value. A missing cell is left out.
+    crosses : tuple of tuples of str
+        Groups of two columns or more, none of them numeric: one feature with the key of `hashing.cross_keys` and the
+        value 1. The columns need not be among `categorical`.
+    time : str, optional
+        Timestamps, dates, or seconds since 1970.
+    """
+
+    label: str = DEFAULT_LABEL
+    categorical: tuple[str, ...] = ()
+    numeric: tuple[str, ...] = ()
+    crosses: tuple[tuple[str, ...], ...] = ()
+    time: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("categorical", "numeric"):
+            object.__setattr__(self, name, _names(getattr(self, name), name))
+        object.__setattr__(self, "crosses", tuple(_names(group, "a cross") for group in self.crosses))
+        used = Counter([*self.categorical, *self.numeric, *(name for name in (self.label, self.time) if name)])
+        for name, times in used.items():
+            if times > 1:
+                raise DataError(f"column {name!r} is used twice in the schema")
+        self._check_crosses()
+        if len(self.field_names) > LARGEST_FIELD + 1:
+            raise DataError(f"the schema has {len(self.field_names)} fields; at most {LARGEST_FIELD + 1} are possible")
+        texts = set(self.hashed)
+        for name in self.columns:  # "a=b" of a column "a" and a column "a=b" would share keys
+            head = name.partition("=")[0]
+            if "=" in name and head in texts:
+                raise DataError(f"columns {head!r} and {name!r} would share keys: rename one of them")
+
+    def _check_crosses(self) -> None:
+        for group in self.crosses:
+            shown = " x ".join(group)
+            if len(group) < 2 or len(set(group)) < len(group):
+                raise DataError(f"cross {shown!r} needs two different columns or more")
+            for name in group:
+                if name in self.numeric or name in (self.label, self.time):
+                    raise DataError(f"cross {shown!r} has column {name!r}, which is not categorical")
+
+    @property
+    def hashed(self) -> tuple[str, ...]:
+        """Columns whose cells are hashed, once each: the categorical ones, and those of crosses alone."""
+        return tuple(dict.fromkeys([*self.categorical, *(name for group in self.crosses for name in group)]))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that are read for the features."""
+        return (*self.hashed, *self.numeric)
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        """The fields' names by number; a cross is ``a&b``."""
+        return (*self.categorical, *self.numeric, *("&".join(group) for group in self.crosses))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the schema as JSON takes it."""
+        return {"kind": "columns", **asdict(self)}
+
+
+@dataclass(frozen=True)
+class ListSchema:
+    """Columns of lists, one list a row.
+
+    Attributes
+    ----------
+    label : str, default="label"
+    keys : str, default="keys"
+        Lists of integers, the features' keys.
+    fields : str, optional
+        Lists of the features' fields, as long as the keys; without it all fields are 0.
+    values : str, optional
+        Lists of numbers, as long as the keys; without it all values are 1.
+    time : str, optional
+        Timestamps, dates, or seconds since 1970.
+    """
+
+    label: str = DEFAULT_LABEL
+    keys: str = "keys"
+    fields: str | None = None
+    values: str | None = None
+    time: str | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that are read for the features."""
+        return tuple(name for name in (self.keys, self.fields, self.values) if name is not None)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the schema as JSON takes it."""
+        return {"kind": "lists", **asdict(self)}
+
+
+def schema_from_json(data: Mapping[str, Any]) -> Schema | ListSchema:
+    """Return the schema whose `as_json` gave `data`."""
+    settings = dict(data)
+    kind = settings.pop("kind", None)
+    if kind not in ("columns", "lists"):
+        raise DataError(f"schema has kind {kind!r}; 'columns' and 'lists' are known")
+    try:
+        return Schema(**settings) if kind == "columns" else ListSchema(**settings)
+    except TypeError as error:
+        raise DataError(f"schema has settings that this version does not know: {error}") from error
+
+
+def wanted_columns(schema: Schema | ListSchema, names: Sequence[str], file: str, labelled: bool = True) -> list[str]:
+    """Return the columns of a file that must be read.
+
+    Parameters
+    ----------
+    schema : Schema or ListSchema
+    names : sequence of str
+        The file's columns.
+    file : str
+    labelled : bool, default=True
+        False: the label may be missing.
+
+    Raises
+    ------
+    DataError
+        One is missing: the message has names that are near.
+    """
+    wanted = list(schema.columns)
+    if labelled or schema.label in names:
+        wanted.append(schema.label)
+    if schema.time is not None:
+        wanted.append(schema.time)
+    there = Counter(names)
+    for name in wanted:
+        if name not in there:
+            what = "label column" if name == schema.label else "column"
+            raise DataError(f"{file}: there is no {what} {name!r}{near_names(name, names)}")
+        if there[name] > 1:
+            raise DataError(f"{file}: column {name!r} is there twice: rename one of them")
+    return list(dict.fromkeys(wanted))
+
+
+def _names(given: object, what: str) -> tuple[str, ...]:
+    if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(each, str) for each in given):
+        raise DataError(f"{what} must be a tuple of column names; got {given!r}")
+    return tuple(given)

@@ -1,0 +1,201 @@
+"""Sources of batches: files and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+from bitlane.errors import DataError
+from bitlane.sparse.batches.arranging import arranged, file_order, split_start
+from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.batches.options import ReadOptions
+from bitlane.sparse.batches.pipeline import ahead, in_order
+from bitlane.sparse.batches.schema import ListSchema, Schema
+from bitlane.support.optional import require_extra
+
+if TYPE_CHECKING:
+    from bitlane.sparse.batches.files import DataFile
+
+_ROWS_AHEAD = 1 << 15
+_OPENERS = 16  # threads that read files' metadata
+
+
+class Source(Protocol):
+    """What a training reads: the same batches for the same epoch, whatever the number of threads."""
+
+    def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """Yield the batches of an epoch, without its first `start` rows.
+
+        The batches that follow are those of an uninterrupted epoch; if `start` is within one, its rest comes first.
+        """
+        ...
+
+
+class MemorySource:
+    """A batch in memory.
+
+    Parameters
+    ----------
+    batch : Batch
+    batch_rows, shuffle_rows, seed : int
+        As in `ReadOptions`.
+    """
+
+    def __init__(self, batch: Batch, *, batch_rows: int = 8192, shuffle_rows: int = 0, seed: int = 0):
+        self.batch = batch
+        self.options = ReadOptions(batch_rows=batch_rows, shuffle_rows=shuffle_rows, seed=seed)
+        self.wait_seconds = 0.0
+        self.rows = 0
+
+    @property
+    def epoch_rows(self) -> int:
+        """Rows of an epoch."""
+        return self.batch.rows
+
+    def batches(self, epoch: int, start: int = 0) -> Generator[Batch, None, None]:
+        """Yield the batches of an epoch, without its first `start` rows."""
+        first, inner = split_start(start, self.options.shuffle_rows)
+        parts = iter([self.batch.slice(first, self.batch.rows)])
+        for batch in arranged(parts, self.options, epoch, (first, inner)):
+            self.rows += batch.rows
+            yield batch
+
+
+class FileSource:
+    """Rows of files: read by one thread in order, parsed and hashed by others, and shuffled within bounded groups.
+
+    Parameters
+    ----------
+    paths : str, Path or sequence of these
+        See `files.find_files`.
+    options : ReadOptions, optional
+
+    Attributes
+    ----------
+    files : list of DataFile
+    schema : Schema, ListSchema or None
+        The columns of tables; None if all files are libsvm, libffm or npz.
+    wait_seconds : float
+        Time that callers waited for a batch.
+    rows : int
+        Rows that callers got.
+
+    Raises
+    ------
+    DataError
+        No file matches, or the first table has not the columns.
+    """
+
+    def __init__(self, paths: str | Path | Sequence[str | Path], options: ReadOptions | None = None):
+        require_extra("numba", "Reading sparse rows", "'bitlane[sparse]'")
+        require_extra("pyarrow", "Reading sparse rows", "'bitlane[sparse]'")
+        from bitlane.sparse.batches.files import find_files
+
+        self.options = ReadOptions() if options is None else options
+        self.files: list[DataFile] = find_files(paths, self.options.filesystem)
+        self.schema = self._find_schema()
+        self.wait_seconds = 0.0
+        self.rows = 0
+        self._epoch_rows: int | None = None
+        self._kept: dict[str, Batch] = {}
+
+    @property
+    def epoch_rows(self) -> int | None:
+        """Rows of an epoch: from the files' metadata, or once an epoch has been read; None if unknown."""
+        if self._epoch_rows is None:
+            self._epoch_rows = self._known_rows()
+        return self._epoch_rows
+
+    def _find_schema(self) -> Schema | ListSchema | None:
+        from bitlane.sparse.batches.columns import default_schema
+        from bitlane.sparse.batches.pieces import TABLES, columns_of
+
+        options = self.options
+        tables = [file for file in self.files if file.format in TABLES]
+        if options.schema is not None or not tables:
+            return options.schema
+        columns, name = columns_of(tables[0], options), tables[0].name
+        return default_schema(columns, name, label=options.label, time=options.time, labelled=options.labelled)
+
+    def _known_rows(self) -> int | None:
+        from bitlane.sparse.batches.pieces import COUNTED, known_rows
+
+        if any(file.format not in COUNTED for file in self.files):
+            return None
+        with ThreadPoolExecutor(_OPENERS) as pool:
+            counts = list(pool.map(lambda file: known_rows(file, self.options.part), self.files))
+        return None if None in counts else sum(count for count in counts if count is not None)
+
+    def batches(self, epoch: int, start: int = 0) -> Generator[Batch, None, None]:
+        """Yield the batches of an epoch, without its first `start` rows.
+
+        Closing the generator ends the threads.
+
+        Raises
+        ------
+        DataError
+            Something in a file cannot be used. Batches of the rows before it come first.
+        """
+        options = self.options
+        first, inner = split_start(start, options.shuffle_rows)
+        parts = in_order(self._pieces(epoch, first), options.threads)
+        batches = ahead(arranged(parts, options, epoch, (first, inner)), max(2, _ROWS_AHEAD // options.batch_rows))
+        count = 0
+        try:
+            while True:
+                begin = perf_counter()
+                batch = next(batches, None)
+                self.wait_seconds += perf_counter() - begin
+                if batch is None:
+                    break
+                count += batch.rows
+                self.rows += batch.rows
+                yield batch
+        finally:
+            batches.close()
+        if start + count == 0:
+            raise DataError(f"{', '.join(file.name for file in self.files[:3])}: there are no rows")
+        if count:
+            self._epoch_rows = start + count
+
+    def _pieces(self, epoch: int, start: int) -> Generator[Callable[[], Batch], None, None]:
+        from bitlane.sparse.batches.pieces import Skip, pieces_of
+
+        skip = Skip(start)
+        for index in file_order(len(self.files), self.options, epoch):
+            yield from pieces_of(self.files[index], self.schema, self.options, skip, self._kept)
+
+
+def open_source(
+    paths: str | Path | Sequence[str | Path], options: ReadOptions | None = None, **settings: Any
+) -> FileSource:
+    """Open files, chosen by their suffixes, or a data set of BITLANE_DATA by its name.
+
+    Parameters
+    ----------
+    paths : str, Path or sequence of these
+        Files, folders, globs, URIs, or names such as ``goodbooks``: see `files.find_files`.
+    options : ReadOptions, optional
+    **settings
+        Attributes of `ReadOptions` that replace those of `options`: ``label="click", shuffle_rows=100_000``.
+
+    Returns
+    -------
+    FileSource
+
+    Raises
+    ------
+    DataError
+        No file matches, or a setting is invalid.
+
+    Examples
+    --------
+    >>> source = open_source("logs/day-*/part-*.parquet", label="click", threads=4)  # doctest: +SKIP
+    >>> for batch in source.batches(epoch=0):  # doctest: +SKIP
+    ...     model.learn(batch)
+    """
+    return FileSource(paths, replace(options or ReadOptions(), **settings))

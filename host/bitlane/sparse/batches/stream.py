@@ -1,0 +1,247 @@
+"""A folder of Arrow or Parquet segments that is followed for ever."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from time import monotonic, perf_counter
+from typing import TYPE_CHECKING, Any
+
+from bitlane.errors import DataError
+from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.batches.options import ReadOptions
+from bitlane.sparse.batches.pipeline import ahead, in_order
+from bitlane.sparse.batches.schema import ListSchema, Schema
+from bitlane.support.optional import require_extra
+
+if TYPE_CHECKING:
+    from bitlane.sparse.batches.files import DataFile
+
+SEGMENTS = ("parquet", "arrow")
+_PAUSE = 0.05  # seconds; so soon a waiting reader sees that it shall end
+_BATCHES_AHEAD = 4
+Part = tuple["StreamOffset", Batch | None]  # rows of a segment and their end; None behind the last ones
+
+
+@dataclass(frozen=True)
+class StreamOffset:
+    """How far a stream has been read.
+
+    Attributes
+    ----------
+    file : str, default=""
+        Name of a segment, relative to the folder. All segments whose names come before it have been read.
+    rows : int, default=0
+        Rows of it that have been read.
+    """
+
+    file: str = ""
+    rows: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the offset as JSON takes it."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> StreamOffset:
+        """Return the offset whose `as_json` gave `data`."""
+        return StreamOffset(str(data["file"]), int(data["rows"]))
+
+
+class FolderStream:
+    """Rows of the segments of a folder, in the order of the segments' names, for ever.
+
+    A new segment needs a name that comes behind all others. Names that begin with ``.`` or ``_`` are left alone, so a
+    writer may use them and rename the file. An incomplete segment is waited for, and those behind it too.
+
+    Parameters
+    ----------
+    folder : str or Path
+        A folder, or a URI such as ``s3://bucket/clicks``.
+    options : ReadOptions, optional
+        Streams are not shuffled.
+    offset : StreamOffset, optional
+        Where to go on; by default at the oldest segment.
+    poll_seconds : float, default=1.0
+        Time between two looks at the folder.
+    incomplete_seconds : float, default=60.0
+        A segment that is incomplete, and has not grown for so long, is an error.
+    stop : threading.Event, optional
+        Setting it ends the stream.
+
+    Attributes
+    ----------
+    offset : StreamOffset
+        The end of the last batch that the caller got. A checkpoint that is written once this batch has been learned
+        holds it; a stream with this offset goes on with the row behind it.
+    schema : Schema, ListSchema or None
+        None before the first segment, unless `options` has one.
+    wait_seconds : float
+        Time that callers waited for a batch.
+    rows : int
+        Rows that callers got.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        options: ReadOptions | None = None,
+        *,
+        offset: StreamOffset | None = None,
+        poll_seconds: float = 1.0,
+        incomplete_seconds: float = 60.0,
+        stop: threading.Event | None = None,
+    ):
+        require_extra("numba", "Reading sparse rows", "'bitlane[sparse]'")
+        require_extra("pyarrow", "Reading sparse rows", "'bitlane[sparse]'")
+        from bitlane.sparse.batches.files import locate_folder
+
+        self.options = ReadOptions() if options is None else options
+        if self.options.shuffle_rows or self.options.shuffle_files:
+            raise DataError("a stream is not shuffled: set shuffle_rows=0 and shuffle_files=False")
+        if poll_seconds <= 0:
+            raise DataError(f"poll_seconds={poll_seconds} must be above 0")
+        self.folder = str(folder)
+        self.offset = StreamOffset() if offset is None else offset
+        self.schema = self.options.schema
+        self.wait_seconds = 0.0
+        self.rows = 0
+        self._system, self._root = locate_folder(self.folder, self.options.filesystem)
+        self._poll_seconds, self._incomplete_seconds = poll_seconds, incomplete_seconds
+        self._stop = threading.Event() if stop is None else stop
+
+    def stop(self) -> None:
+        """End the stream: `batches` returns soon."""
+        self._stop.set()
+
+    def batches(self, epoch: int = 0, start: int = 0) -> Generator[Batch, None, None]:
+        """Yield batches from `offset` on until the stream is stopped.
+
+        A batch ends with its segment, so that rows never wait for the next one.
+
+        Parameters
+        ----------
+        epoch : int, default=0
+            A stream has one epoch.
+        start : int, default=0
+            Rows behind `offset` that are skipped.
+
+        Raises
+        ------
+        DataError
+            A segment cannot be used, or stays incomplete.
+        """
+        del epoch
+        closing = threading.Event()
+        parts = in_order(self._tasks(closing, start), self.options.threads, closing)
+        found = ahead(_cut_segments(parts, self.options.batch_rows), _BATCHES_AHEAD)
+        try:
+            while not self._stop.is_set():
+                begin = perf_counter()
+                item = next(found, None)
+                self.wait_seconds += perf_counter() - begin
+                if item is None:
+                    return
+                self.offset, batch = item
+                self.rows += batch.rows
+                yield batch
+        finally:
+            closing.set()
+            found.close()
+
+    def _tasks(self, closing: threading.Event, start: int) -> Generator[Callable[[], Part], None, None]:
+        from bitlane.sparse.batches.pieces import Skip, known_rows, pieces_of
+
+        offset, beyond = self.offset, start
+        for file, name in self._segments(closing, offset.file):
+            total = known_rows(file) or 0
+            done = offset.rows if name == offset.file else 0
+            skipped = min(beyond, max(total - done, 0))
+            beyond -= skipped
+            row = done + skipped
+            schema = self._schema_of(file)
+            for piece in pieces_of(file, schema, replace(self.options, schema=schema), Skip(row)):
+                yield _named(piece, name, row)
+                row += piece.rows - piece.drop
+            yield _named(None, name, row)
+
+    def _schema_of(self, file: DataFile) -> Schema | ListSchema:
+        from bitlane.sparse.batches.columns import default_schema
+        from bitlane.sparse.batches.pieces import columns_of
+
+        if self.schema is None:
+            options, columns = self.options, columns_of(file, self.options)
+            self.schema = default_schema(
+                columns, file.name, label=options.label, time=options.time, labelled=options.labelled
+            )
+        return self.schema
+
+    def _segments(self, closing: threading.Event, first: str) -> Generator[tuple[DataFile, str], None, None]:
+        """Yield complete segments and their names from `first` on; wait for new ones."""
+        from bitlane.sparse.batches.files import reading, segments_below
+        from bitlane.sparse.batches.pieces import why_incomplete
+
+        last, sizes = "", dict[str, tuple[int, float]]()
+        while not (closing.is_set() or self._stop.is_set()):
+            with reading(self.folder):
+                found = segments_below(self._system, self._root, SEGMENTS)
+            for name, file in found:
+                if name < first or name <= last:
+                    continue
+                if reason := why_incomplete(file):
+                    self._check_growth(file, sizes, reason)
+                    break
+                last = name
+                yield file, name
+                if closing.is_set() or self._stop.is_set():
+                    return
+            self._pause(closing)
+
+    def _check_growth(self, file: DataFile, sizes: dict[str, tuple[int, float]], reason: str) -> None:
+        size, since = sizes.get(file.path, (-1, 0.0))
+        if size != file.size:
+            sizes[file.path] = (file.size, monotonic())
+        elif monotonic() - since > self._incomplete_seconds:
+            raise DataError(f"{reason}; it has not grown for {self._incomplete_seconds:g} s: repair or remove it")
+
+    def _pause(self, closing: threading.Event) -> None:
+        end = monotonic() + self._poll_seconds
+        while not closing.is_set() and (left := end - monotonic()) > 0:
+            if self._stop.wait(min(_PAUSE, left)):
+                return
+
+
+def _named(piece: Any, name: str, row: int) -> Callable[[], Part]:
+    def decode() -> Part:
+        if piece is None:
+            return StreamOffset(name, row), None
+        batch = piece()
+        return StreamOffset(name, row + batch.rows), batch
+
+    return decode
+
+
+def _cut_segments(parts: Generator[Part, None, None], rows: int) -> Generator[tuple[StreamOffset, Batch], None, None]:
+    """Yield batches of `rows` rows, cut where the whole segment would be cut, with the offset behind each."""
+    held: list[Batch] = []
+    count = 0
+    try:
+        for end, part in parts:
+            if part is not None:
+                at, begin = 0, end.rows - part.rows
+                while at < part.rows:
+                    room = rows - (begin + at) % rows
+                    taken = part.slice(at, at + room)
+                    held.append(taken)
+                    at += taken.rows
+                    count = begin + at
+                    if count % rows == 0:
+                        yield StreamOffset(end.file, count), Batch.concatenate(held)
+                        held = []
+            elif held:
+                yield end, Batch.concatenate(held)
+                held = []
+    finally:
+        parts.close()

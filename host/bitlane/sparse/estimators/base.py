@@ -1,0 +1,205 @@
+"""The common part of the estimators of sparse models: parameters, training, scores."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.errors import DataError
+from bitlane.sparse.batches.batch import Batch
+from bitlane.support.optional import require_extra
+from bitlane.support.scalars import as_integer
+from bitlane.support.sklearn_compat import BaseEstimator, not_fitted
+
+from .encoding import Encoder, find_encoder, rows_of
+from .pickling import pack, unpack
+from .validation import as_seed
+
+PIECE_ROWS = 1 << 14  # learned in one call, rounded up to minibatches
+SHARED = ("epochs", "batch_rows", "shuffle", "threads", "sightings")  # checked by `_check`
+
+
+@dataclass(eq=False, repr=False)
+class SparseEstimator(BaseEstimator):
+    """Parameters of all estimators."""
+
+    optimizer: Any = None
+    epochs: int = 5
+    batch_rows: int = 1
+    shuffle: bool = True
+    fields: Any = None
+    fit_intercept: bool = True
+    sightings: int = 1
+    threads: int = 1
+    random_state: int | None = None
+
+    _kind: ClassVar[str] = ""
+    _loss: ClassVar[str] = ""
+    _needs_fields: ClassVar[bool] = False
+    _optimizers: ClassVar[tuple[str, ...]] = ("linear",)  # what `optimizer` is the optimizer of
+    _shape: ClassVar[tuple[str, ...]] = ()  # parameters that the model's description has under the same name
+
+    # Set by fit.
+    model_: Any = field(init=False)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        inherited = getattr(super(), "__getstate__", None)
+        state = dict(inherited() if inherited is not None else self.__dict__)
+        if "model_" in state:
+            state["model_"] = pack(state["model_"])
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "model_" in state:
+            state = {**state, "model_": unpack(state["model_"], state.get("device") or "cpu")}
+        inherited = getattr(super(), "__setstate__", None)
+        if inherited is not None:
+            inherited(state)
+        else:
+            self.__dict__.update(state)
+
+    # --- training
+    def _fit(self, X: Any, y: Any) -> None:
+        self._check()
+        encoder = find_encoder(X, self.fields, self._needs_fields)
+        batch, found = self._encoded(encoder, X, y, None)
+        if batch.rows == 0:
+            raise DataError("X has 0 rows: there is nothing to learn from")
+        seed = as_seed(self.random_state)
+        model = self._new_model(encoder, seed)
+        for epoch in range(self.epochs):
+            order = np.random.default_rng((seed, epoch)).permutation(batch.rows) if self.shuffle else None
+            self._learn(model, batch, order)
+        self._remember(X, encoder, model, found)
+
+    def _partial_fit(self, X: Any, y: Any, classes: Any = None) -> None:
+        self._check()
+        fitted = self.__sklearn_is_fitted__()
+        encoder = self._encoder if fitted else find_encoder(X, self.fields, self._needs_fields)
+        batch, found = self._encoded(encoder, X, y, classes)
+        model = self.model_ if fitted else self._new_model(encoder, as_seed(self.random_state))
+        self._learn(model, batch, None)
+        if not fitted:
+            self._remember(X, encoder, model, found)
+
+    def _encoded(self, encoder: Encoder, X: Any, y: Any, classes: Any) -> tuple[Batch, Any]:
+        """Return X with labels, and what the estimator must remember of them."""
+        if y is None and isinstance(X, Batch):
+            y = X.labels if np.any(X.labels % 1) else X.labels.astype(np.int64)
+        labels, found = self._labels(y, rows_of(X), classes)
+        return encoder.encode(X, type(self).__name__, labels), found
+
+    def _labels(self, y: Any, rows: int, classes: Any) -> tuple[NDArray[np.float32], Any]:
+        """Return the labels for the model, and what the estimator must remember of them."""
+        raise NotImplementedError
+
+    def _new_model(self, encoder: Encoder, seed: int) -> Any:
+        from bitlane.sparse.models.model import SparseModel
+        from bitlane.sparse.models.spec import ModelSpec
+
+        shape = {name: getattr(self, name) for name in self._shape}
+        spec = ModelSpec(
+            self._kind,
+            self._loss,
+            fields=encoder.fields if self._needs_fields else 0,
+            intercept=bool(self.fit_intercept),
+            batch_rows=self.batch_rows,
+            sightings=self.sightings,
+            seed=seed,
+            **shape,
+            **by_part(self.optimizer, self._optimizers, "optimizer"),
+            **self._more(),
+        )
+        device = getattr(self, "device", None)
+        return SparseModel(spec) if device is None else SparseModel(spec, device)
+
+    def _more(self) -> dict[str, Any]:
+        """Return more of the model's description."""
+        return {}
+
+    def _learn(self, model: Any, batch: Batch, order: NDArray[np.int64] | None) -> None:
+        """Let the model learn the rows of a batch once, in their order or in another."""
+        step = -(-PIECE_ROWS // self.batch_rows) * self.batch_rows
+
+        def learn(start: int) -> None:  # a copy of one piece at a time
+            stop = start + step
+            scores = model.learn(batch.slice(start, stop) if order is None else batch.take(order[start:stop]))
+            if not np.isfinite(scores).all():
+                raise DataError("the training diverges: lower the learning rate of the optimizer, or scale X and y")
+
+        starts = range(0, batch.rows, step)
+        if self.threads == 1:
+            for start in starts:
+                learn(start)
+        else:
+            with ThreadPoolExecutor(self.threads, "sparse-fit") as pool:
+                for _ in pool.map(learn, starts):
+                    pass
+
+    def _check(self) -> None:
+        require_extra("numba", type(self).__name__, "'bitlane[sparse]'")
+        for name in SHARED:
+            if name != "shuffle":
+                as_integer(name, getattr(self, name), 1)
+
+    def _remember(self, X: Any, encoder: Encoder, model: Any, found: Any) -> None:
+        """Set the attributes that fit leaves."""
+        self.model_, self._encoder = model, encoder
+        for name, value in (("n_features_in_", encoder.columns), ("feature_names_in_", encoder.names)):
+            if value is not None:
+                setattr(self, name, value)
+            elif hasattr(self, name):
+                delattr(self, name)
+        self._remember_labels(found)
+
+    def _remember_labels(self, found: Any) -> None:
+        """Set the attributes that fit leaves of y."""
+
+    # --- scores
+    def _scores(self, X: Any) -> NDArray[np.float64]:
+        """Return the model's score of each row, float64 [rows]."""
+        if not self.__sklearn_is_fitted__():
+            raise not_fitted(type(self).__name__)
+        batch = self._encoder.encode(X, type(self).__name__)
+        starts = range(0, batch.rows, PIECE_ROWS)
+        parts = [self.model_.scores(batch.slice(start, start + PIECE_ROWS)) for start in starts]
+        return np.concatenate([np.zeros(0), *parts]).astype(np.float64)
+
+
+def by_part(optimizer: Any, parts: tuple[str, ...], name: str) -> dict[str, Any]:
+    """Return the optimizers of the parts of a model that has these.
+
+    Raises
+    ------
+    DataError
+        Neither an optimizer, nor the name of one, nor as many of them as there are parts.
+    """
+    if optimizer is None:
+        return {}
+    from bitlane.sparse.parameters.optimizers import OPTIMIZERS, Optimizer
+
+    given = optimizer if isinstance(optimizer, tuple | list) else (optimizer,) * len(parts)
+    if len(given) != len(parts):
+        raise DataError(f"{name}={optimizer!r}: give one, or {len(parts)}: of {' and of '.join(parts)}")
+    found = {}
+    for part, each in zip(parts, given, strict=True):
+        if isinstance(each, str) and each in OPTIMIZERS:
+            found[part] = OPTIMIZERS[each]()
+        elif isinstance(each, Optimizer):
+            found[part] = each
+        else:
+            names = ", ".join(map(repr, OPTIMIZERS))
+            raise DataError(f"{name}={optimizer!r}: give {names}, or settings such as FTRL(alpha=0.05)")
+    return found

@@ -1,0 +1,251 @@
+"""Classifiers over sparse features: LR, FM, FFM, DNN, Wide & Deep, DeepFM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.errors import DataError
+from bitlane.support.sklearn_compat import ClassifierMixin
+
+from .base import SparseEstimator, by_part
+from .networks import Network
+from .parameters import documented
+from .validation import one_a_row, two_classes
+
+Self = TypeVar("Self", bound="SparseClassifier")
+Floats = NDArray[np.float64]
+
+
+@dataclass(eq=False, repr=False)
+class SparseClassifier(ClassifierMixin, SparseEstimator):
+    """What the classifiers share: two classes, log loss."""
+
+    classes_: NDArray[Any] = field(init=False)
+
+    _loss: ClassVar[str] = "log_loss"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def fit(self: Self, X: Any, y: Any = None) -> Self:
+        """Train on X and y, anew.
+
+        Parameters
+        ----------
+        X : sparse matrix or array-like of shape (rows, columns), table, or Batch
+            See the estimator's notes.
+        y : array-like of shape (rows,)
+            Labels of two classes; optional if X is a `Batch`, whose labels they are then.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            Data or a parameter that cannot be used; it is a ValueError.
+        BitlaneError
+            A library is not installed.
+        """
+        self._fit(X, y)
+        return self
+
+    def partial_fit(self: Self, X: Any, y: Any = None, classes: Any = None) -> Self:
+        """Learn the rows of X once, in their order, on top of what was learned before.
+
+        Learning rows in two calls is the same, to the bit, as learning them in one, if the first has a multiple of
+        `batch_rows` rows.
+
+        Parameters
+        ----------
+        X, y
+            As for `fit`.
+        classes : array-like of two labels
+            Needed in the first call, unless `fit` came before.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError, BitlaneError
+            As for `fit`.
+        """
+        given = None if classes is None else two_classes(np.asarray(classes))
+        known = self.classes_ if self.__sklearn_is_fitted__() else given
+        if known is None:
+            raise DataError("classes must be passed on the first call to partial_fit: both labels, in any order")
+        if given is not None and not np.array_equal(given, known):
+            raise DataError(f"classes={given.tolist()}: the model was fitted with {known.tolist()}")
+        self._partial_fit(X, y, known)
+        return self
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the logit of the second class for each row of X: float64 [rows]."""
+        return self._scores(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the likelier class of each row of X, of the type of the labels."""
+        scores = self._scores(X)
+        return np.asarray(self.classes_[(scores > 0).astype(np.intp)])
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probabilities of both classes for each row of X: float64 [rows, 2]."""
+        scores = self._scores(X)
+        return np.exp(-np.logaddexp(0.0, np.column_stack([scores, -scores])))
+
+    def _labels(self, y: Any, rows: int, classes: Any) -> tuple[NDArray[np.float32], Any]:
+        labels = one_a_row(y, rows)
+        found = two_classes(labels) if classes is None else classes
+        known = np.isin(labels, found)
+        if not known.all():
+            raise DataError(f"y has the label {labels[~known].tolist()[0]!r}, which is not one of {found.tolist()}")
+        return (labels == found[1]).astype(np.float32), found
+
+    def _remember_labels(self, found: Any) -> None:
+        self.classes_ = found
+
+
+@documented
+@dataclass(eq=False, repr=False)
+class LRClassifier(SparseClassifier):
+    """Logistic regression over sparse features, online.
+
+    {parameters}
+
+    {attributes}
+    classes_ : ndarray
+        Both labels, sorted.
+
+    {notes}
+
+    Examples
+    --------
+    >>> import scipy.sparse
+    >>> from bitlane.sparse import LRClassifier
+    >>> X = scipy.sparse.eye(4, format="csr")
+    >>> LRClassifier(random_state=0).fit(X, ["no", "yes", "no", "yes"]).predict(X).tolist()
+    ['no', 'yes', 'no', 'yes']
+    """
+
+    _kind: ClassVar[str] = "lr"
+
+
+@documented
+@dataclass(eq=False, repr=False)
+class FMClassifier(SparseClassifier):
+    """Factorization machine over sparse features, online (Rendle, 2010).
+
+    {parameters}
+
+    {attributes}
+    classes_ : ndarray
+        Both labels, sorted.
+
+    {notes}
+    """
+
+    dim: int = 8
+    initial_scale: float | None = None
+
+    _kind: ClassVar[str] = "fm"
+    _optimizers: ClassVar[tuple[str, ...]] = ("linear", "factors")
+    _shape: ClassVar[tuple[str, ...]] = ("dim", "initial_scale")
+
+
+@documented
+@dataclass(eq=False, repr=False)
+class FFMClassifier(SparseClassifier):
+    """Field-aware factorization machine over sparse features, online (Juan et al., 2016), as in libffm.
+
+    {parameters}
+
+    {attributes}
+    classes_ : ndarray
+        Both labels, sorted.
+
+    {notes}
+    """
+
+    fit_intercept: bool = False
+    dim: int = 4
+    normalise: bool = True
+    initial_scale: float | None = None
+    linear: Any = None
+
+    _kind: ClassVar[str] = "ffm"
+    _needs_fields: ClassVar[bool] = True
+    _optimizers: ClassVar[tuple[str, ...]] = ("factors",)
+    _shape: ClassVar[tuple[str, ...]] = ("dim", "normalise", "initial_scale")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = self.linear is None  # products of two features cannot tell all classes apart
+        return tags
+
+    def _more(self) -> dict[str, Any]:
+        return by_part(self.linear, ("linear",), "linear")
+
+
+@documented
+@dataclass(eq=False, repr=False)
+class DNNClassifier(Network, SparseClassifier):
+    """Embeddings pooled by field, and layers above them. `fit` needs torch.
+
+    {parameters}
+
+    {attributes}
+    classes_ : ndarray
+        Both labels, sorted.
+
+    {notes}
+    """
+
+    _kind: ClassVar[str] = "dnn"
+    _optimizers: ClassVar[tuple[str, ...]] = ("factors",)
+
+
+@documented
+@dataclass(eq=False, repr=False)
+class WideDeepClassifier(Network, SparseClassifier):
+    """Wide & Deep: the sum of logistic regression and a network (Cheng et al., 2016). `fit` needs torch.
+
+    {parameters}
+
+    {attributes}
+    classes_ : ndarray
+        Both labels, sorted.
+
+    {notes}
+    """
+
+    _kind: ClassVar[str] = "widedeep"
+    _optimizers: ClassVar[tuple[str, ...]] = ("linear", "factors")
+
+
+@documented
+@dataclass(eq=False, repr=False)
+class DeepFMClassifier(Network, SparseClassifier):
+    """DeepFM: the sum of a factorization machine and a network that share their factors (Guo et al., 2017).
+
+    `fit` needs torch.
+
+    {parameters}
+
+    {attributes}
+    classes_ : ndarray
+        Both labels, sorted.
+
+    {notes}
+    """
+
+    _kind: ClassVar[str] = "deepfm"
+    _optimizers: ClassVar[tuple[str, ...]] = ("linear", "factors")

@@ -1,0 +1,122 @@
+"""Regressors over sparse features: LR and FM, with squared errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.support.sklearn_compat import RegressorMixin
+
+from .base import SparseEstimator
+from .parameters import documented
+from .validation import as_numbers, one_a_row
+
+Self = TypeVar("Self", bound="SparseRegressor")
+
+
+@dataclass(eq=False, repr=False)
+class SparseRegressor(RegressorMixin, SparseEstimator):
+    """What the regressors share: one target, squared errors."""
+
+    _loss: ClassVar[str] = "squared_error"
+
+    def fit(self: Self, X: Any, y: Any = None) -> Self:
+        """Train on X and y, anew.
+
+        Parameters
+        ----------
+        X : sparse matrix or array-like of shape (rows, columns), table, or Batch
+            See the estimator's notes.
+        y : array-like of shape (rows,)
+            Numbers, best of mean 0 and variance 1; optional if X is a `Batch`, whose labels they are then.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            Data or a parameter that cannot be used, or the training diverges; it is a ValueError.
+        BitlaneError
+            A library is not installed.
+        """
+        self._fit(X, y)
+        return self
+
+    def partial_fit(self: Self, X: Any, y: Any = None) -> Self:
+        """Learn the rows of X once, in their order, on top of what was learned before.
+
+        Learning rows in two calls is the same, to the bit, as learning them in one, if the first has a multiple of
+        `batch_rows` rows.
+
+        Parameters
+        ----------
+        X, y
+            As for `fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError, BitlaneError
+            As for `fit`.
+        """
+        self._partial_fit(X, y)
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Return the prediction for each row of X: float64 [rows]."""
+        return self._scores(X)
+
+    def _labels(self, y: Any, rows: int, classes: Any) -> tuple[NDArray[np.float32], Any]:
+        return as_numbers(one_a_row(y, rows), "y"), None
+
+
+@documented
+@dataclass(eq=False, repr=False)
+class LRRegressor(SparseRegressor):
+    """Linear regression over sparse features, online.
+
+    {parameters}
+
+    {attributes}
+
+    {notes}
+    """
+
+    _kind: ClassVar[str] = "lr"
+
+
+@documented
+@dataclass(eq=False, repr=False)
+class FMRegressor(SparseRegressor):
+    """Factorization machine over sparse features for numbers, online (Rendle, 2010).
+
+    {parameters}
+
+    {attributes}
+
+    {notes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bitlane.sparse import FMRegressor
+    >>> X = np.random.default_rng(0).choice([-1.0, 1.0], (2000, 4))
+    >>> y = X[:, 0] * X[:, 1]
+    >>> bool(FMRegressor(random_state=0).fit(X, y).score(X, y) > 0.9)
+    True
+    """
+
+    dim: int = 8
+    initial_scale: float | None = None
+
+    _kind: ClassVar[str] = "fm"
+    _optimizers: ClassVar[tuple[str, ...]] = ("linear", "factors")
+    _shape: ClassVar[tuple[str, ...]] = ("dim", "initial_scale")

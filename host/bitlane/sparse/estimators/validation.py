@@ -1,0 +1,125 @@
+"""Checks of what the estimators are given. Each error is one line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bitlane.errors import DataError
+from bitlane.support.scalars import as_integer
+from bitlane.support.sklearn_compat import DataConversionWarning
+from bitlane.support.user_warnings import warn_user
+
+
+class WrongTypeError(DataError, TypeError):
+    """A value of a type that cannot be used, such as a dict in an array of numbers."""
+
+
+def column_names(X: Any) -> NDArray[Any] | None:
+    """Return the column names of a table, if all are strings."""
+    columns = getattr(X, "columns", None)
+    if columns is None or len(columns) == 0 or not all(isinstance(name, str) for name in columns):
+        return None
+    return np.asarray(list(columns), dtype=object)
+
+
+def check_names(X: Any, fitted: NDArray[Any] | None) -> None:
+    """Warn if only one of X and the fitted table has column names; raise DataError if the names differ."""
+    names = column_names(X)
+    if names is None or fitted is None:
+        if names is not None:
+            warn_user("X has feature names, but the model was fitted without: their order is trusted")
+        elif fitted is not None:
+            warn_user("X has no valid feature names, but the model was fitted with some")
+        return
+    if np.array_equal(names, fitted):
+        return
+    difference = "they are in another order"
+    for found, what in ((set(names) - set(fitted), "new here"), (set(fitted) - set(names), "missing")):
+        if found:
+            difference = f"{', '.join(sorted(found)[:5])}{' and others' * (len(found) > 5)} are {what}"
+            break
+    raise DataError(f"The feature names should match those that were passed during fit: {difference}")
+
+
+def as_numbers(values: Any, name: str) -> NDArray[np.float32]:
+    """Return an array as finite float32.
+
+    Raises
+    ------
+    DataError
+        It does not hold real numbers, or one is NaN, infinite or beyond float32.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind == "c":
+        raise DataError(f"Complex data not supported: {name} holds {array.dtype} values, and a model has real ones")
+    message = f"{name} holds {array.dtype} values: it must hold numbers; give text in a table with named columns"
+    if array.dtype.kind not in "biufO":
+        raise DataError(message)
+    try:
+        with np.errstate(over="ignore"):
+            found = array.astype(np.float32)
+    except TypeError as error:
+        raise WrongTypeError(f"{message} ({error})") from None
+    except ValueError:
+        raise DataError(message) from None
+    bad = int(found.size - np.count_nonzero(np.isfinite(found)))
+    if bad:
+        raise DataError(f"{name} holds {bad} NaN, infinite or too large value(s): drop or fill them")
+    return found
+
+
+def one_a_row(y: ArrayLike | None, rows: int) -> NDArray[Any]:
+    """Return y as an array [rows].
+
+    Raises
+    ------
+    DataError
+        It is missing, or has another shape.
+    """
+    if y is None:
+        raise DataError("training and scoring requires y to be passed, but the target y is None")
+    found = np.asarray(y)
+    if found.ndim == 2 and found.shape[1] == 1:
+        found = found[:, 0]
+        warn_user("A column-vector y was passed when a 1d array was expected: y.ravel() is one", DataConversionWarning)
+    if found.ndim != 1:
+        raise DataError(f"y has {found.ndim} dimension(s): it must have one value a row")
+    if len(found) != rows:
+        raise DataError(f"X has {rows} rows, but y has {len(found)} values")
+    return found
+
+
+def two_classes(labels: NDArray[Any]) -> NDArray[Any]:
+    """Return the two classes of labels, sorted.
+
+    Raises
+    ------
+    DataError
+        There is one, there are more, or the labels are fractions.
+    """
+    if labels.dtype.kind == "f":
+        as_numbers(labels, "y")
+        if np.any(labels % 1):
+            raise DataError("Unknown label type: continuous; y has values with a fraction: use a regressor for them")
+    try:
+        classes = np.unique(labels)
+    except TypeError:
+        raise DataError("Unknown label type: y mixes values that cannot be sorted, such as numbers and text") from None
+    if len(classes) > 2:
+        raise DataError(
+            f"Only binary classification is supported. The type of the target is multiclass: y has {len(classes)}"
+            " classes; train one model for each against the rest, with sklearn.multiclass.OneVsRestClassifier"
+        )
+    if len(classes) < 2:
+        raise DataError(f"y holds one class only ({', '.join(map(repr, classes.tolist()))}): a classifier needs two")
+    return classes
+
+
+def as_seed(random_state: Any) -> int:
+    """Return random_state as an int, or a fresh seed for None."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint32)[0])
+    return as_integer("random_state", random_state, 0, (1 << 64) - 1)

@@ -1,0 +1,1 @@
+"""Click logs with planted truth, of any size."""

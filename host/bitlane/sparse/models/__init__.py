@@ -1,0 +1,1 @@
+"""LR, FM, FFM and networks: scores and gradients of a batch."""

@@ -1,0 +1,149 @@
+"""Networks over sparse features: DNN, Wide&Deep, DeepFM.
+
+All pool the embeddings of a row's features by field, and put layers on them (`networks.Dense`)::
+
+    dnn       z = layers(pooled)                  Covington et al. (2016)
+    widedeep  z = layers(pooled) + sum w_i x_i    Cheng et al. (2016)
+    deepfm    z = layers(pooled) + sum w_i x_i + sum_{i<j} <v_i, v_j> x_i x_j    Guo et al. (2017)
+
+DeepFM's factors v are its embeddings. The last layer's bias is the intercept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.errors import DataError
+from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.models.pooling import backward, forward
+from bitlane.sparse.models.spec import ModelSpec
+from bitlane.sparse.parameters.dense import Matrix
+from bitlane.support.optional import require_extra
+
+Arrays = Mapping[str, NDArray[Any]]
+
+_CHUNK = 1 << 22  # numbers of pooled embeddings that a call of `scores` holds at once
+
+
+class Network:
+    """The functions of a network. Its weights come from outside with each call.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+        Of the kind ``"dnn"``, ``"widedeep"`` or ``"deepfm"``.
+    device : str, default="cpu"
+        Where torch computes the layers, such as ``"cuda"``.
+
+    Attributes
+    ----------
+    shapes : dict from str to tuple of int
+        The dense weights.
+    """
+
+    def __init__(self, spec: ModelSpec, device: str = "cpu"):
+        require_extra("torch", f"a model of the kind {spec.kind!r}", "'bitlane[sparse,torch]'")
+        from bitlane.sparse.models.networks import Dense
+
+        self.spec = spec
+        self._parts = (spec.linear is not None, spec.kind == "deepfm")
+        try:
+            self._dense = Dense(spec.fields * spec.size, spec.hidden, bool(spec.intercept), device)
+        except RuntimeError as error:
+            raise DataError(f"device {device!r} is unknown to torch: {str(error).splitlines()[0]}") from error
+        self.shapes = self._dense.shapes
+
+    def matrices(self) -> dict[str, Matrix]:
+        """Return new dense parameters by name. Their first weights depend on the seed only."""
+        first = self._dense.initial(self.spec.seed)
+        return {name: Matrix(each.shape, self.spec.dense_optimizer, each) for name, each in first.items()}
+
+    def check(self, batch: Batch) -> None:
+        """Check the fields of a batch.
+
+        Raises
+        ------
+        DataError
+            A field is above the model's last.
+        """
+        largest = int(batch.fields.max()) if batch.nnz else 0
+        if largest >= self.spec.fields:
+            raise DataError(
+                f"field {largest} is above the model's last, {self.spec.fields - 1}; set fields={largest + 1}"
+            )
+
+    def scores(self, batch: Batch, weights: NDArray[Any], index: NDArray[np.int64], dense: Arrays) -> NDArray[Any]:
+        """Return the scores of all rows.
+
+        Parameters
+        ----------
+        batch : Batch
+        weights : float [n, values]
+            Of the features: the linear weight if there is one, then the embedding.
+        index : int64 [nnz]
+            Place of each feature in `weights`; -1 contributes nothing.
+        dense : mapping from name to array
+            With the shapes of `shapes` and the dtype of `weights`.
+
+        Returns
+        -------
+        scores : float [rows]
+            With the dtype of `weights`, as are all results.
+        """
+        self.check(batch)
+        scores = np.empty(batch.rows, weights.dtype)
+        step = max(1, _CHUNK // (self.spec.fields * self.spec.size))
+        for start in range(0, batch.rows, step):
+            part = batch.slice(start, start + step)
+            first = int(batch.offsets[start])
+            pooled, sparse = self._pool(part, weights, index[first : first + part.nnz])
+            scores[start : start + step] = sparse + self._dense.scores(pooled.reshape(part.rows, -1), dense)
+        return scores
+
+    def gradients(
+        self, batch: Batch, weights: NDArray[Any], index: NDArray[np.int64], dense: Arrays
+    ) -> tuple[NDArray[Any], NDArray[Any], dict[str, NDArray[Any]]]:
+        """Return scores and gradients of a minibatch. The parameters are those of `scores`.
+
+        Returns
+        -------
+        scores : float [rows]
+        sparse : float [n, values]
+            Derivative of the sum of all rows' losses.
+        outer : dict from name to array
+            Derivative of the mean of all rows' losses by the dense weights.
+        """
+        self.check(batch)
+        if batch.rows == 0:
+            return (
+                np.empty(0, weights.dtype),
+                np.zeros_like(weights),
+                {name: np.zeros(shape, weights.dtype) for name, shape in self.shapes.items()},
+            )
+        pooled, sparse = self._pool(batch, weights, index)
+        flat = pooled.reshape(batch.rows, -1)
+        scores, slopes, inner, outer = self._dense.gradients(
+            flat, dense, lambda layers: self._slopes(layers + sparse, batch.labels)
+        )
+        gradients = np.zeros_like(weights)
+        features = (batch.fields, batch.values, batch.offsets)
+        backward(weights, index, features, self._parts, slopes, (pooled, inner.reshape(pooled.shape)), gradients)
+        return scores + sparse, gradients, {name: each / weights.dtype.type(batch.rows) for name, each in outer.items()}
+
+    def _pool(self, batch: Batch, weights: NDArray[Any], index: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the pooled embeddings [rows, fields, dim], and the part of the scores [rows] beside the layers."""
+        pooled = np.empty((batch.rows, self.spec.fields, self.spec.size), weights.dtype)
+        scores = np.empty(batch.rows, weights.dtype)
+        forward(weights, index, (batch.fields, batch.values, batch.offsets), self._parts, pooled, scores)
+        return pooled, scores
+
+    def _slopes(self, scores: NDArray[Any], labels: NDArray[np.float32]) -> NDArray[Any]:
+        """Return the derivative of each row's loss by its score."""
+        if self.spec.loss == "log_loss":
+            small = np.exp(-np.abs(scores))
+            return np.asarray(np.where(scores >= 0, 1, small) / (1 + small) - labels, scores.dtype)
+        return scores - labels

@@ -1,0 +1,129 @@
+"""A model whose rows have the statistics of their keys as features."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.errors import DataError
+from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.models import storage
+from bitlane.sparse.models.model import SparseModel
+from bitlane.sparse.models.spec import ModelSpec
+from bitlane.sparse.parameters.counting import WIDTH
+from bitlane.sparse.parameters.sparse import SparseParameters
+from bitlane.sparse.parameters.statistics import Statistics, StatisticsSettings
+
+Floats = NDArray[np.float32]
+FOLDER = "statistics"  # in the folder of a model
+
+
+class EnrichedModel:
+    """A sparse model and statistics, with the methods of `SparseModel`.
+
+    `learn` takes `batch_rows` rows of the statistics' settings at a time, rounded up to minibatches: it adds what is
+    counted so far, lets the model score and learn them, and counts them.
+
+    Parameters
+    ----------
+    model : SparseModel
+        If it has a limit of fields, it must admit those of the statistics.
+    statistics : Statistics
+
+    Raises
+    ------
+    DataError
+        The model admits fewer fields.
+    """
+
+    def __init__(self, model: SparseModel, statistics: Statistics):
+        settings = statistics.settings
+        fields = settings.first_field + settings.added
+        if 0 < model.spec.fields < fields:
+            raise DataError(f"fields={model.spec.fields}: with its statistics the model needs fields={fields}")
+        self.model, self.statistics = model, statistics
+        step = model.spec.batch_rows
+        self._rows = -(-settings.batch_rows // step) * step
+
+    @property
+    def spec(self) -> ModelSpec:
+        """Description of the model."""
+        return self.model.spec
+
+    @property
+    def parameters(self) -> SparseParameters:
+        """The model's, without the statistics."""
+        return self.model.parameters
+
+    @property
+    def rows_seen(self) -> int:
+        """Rows learned so far."""
+        return self.model.rows_seen
+
+    def begin_epoch(self) -> None:
+        """Forget what is counted: another pass over the same rows would find their own labels in it."""
+        self.statistics.reset()
+
+    def scores(self, batch: Batch) -> Floats:
+        """Return the scores of a batch, float32 [rows]; nothing changes."""
+        return self.model.scores(self.statistics.enrich(batch))
+
+    def predict(self, batch: Batch) -> Floats:
+        """Return probabilities of label 1, float32 [rows]."""
+        return self.model.predict(self.statistics.enrich(batch))
+
+    def learn(self, batch: Batch) -> Floats:
+        """Learn a batch, and count it; return the scores before, float32 [rows].
+
+        Raises
+        ------
+        DataError
+            A label is neither 0 nor 1, or the statistics need times. Nothing was learned then.
+        """
+        self.statistics.check(batch)
+        found = [np.zeros(0, np.float32)]
+        for start in range(0, batch.rows, self._rows):
+            part = batch.slice(start, start + self._rows)
+            found.append(self.model.learn(self.statistics.enrich(part)))
+            self.statistics.update(part)
+        return np.concatenate(found)
+
+    def save(self, folder: str | Path) -> None:
+        """Write model and statistics to an existing, empty folder; the latter to ``statistics`` in it."""
+        self.model.save(folder)
+        below, statistics = Path(folder) / FOLDER, self.statistics
+        below.mkdir()
+        with statistics.table.frozen():
+            record = {"settings": statistics.to_json(), "totals": statistics.totals()}
+            storage.write_dense(below, statistics.table.state())
+            storage.write_rows(below, statistics.table.items(storage.CHUNK_ROWS), WIDTH)
+        storage.write_description(below, record)
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str = "cpu") -> EnrichedModel:
+        """Return the model of a folder that `save` wrote, with the same bits; `device` as in `SparseModel`.
+
+        Raises
+        ------
+        DataError
+            A file is missing or damaged.
+        """
+        below = Path(folder) / FOLDER
+        record = storage.read_description(below)
+        try:
+            statistics = Statistics(StatisticsSettings(**record["settings"]))
+            state = storage.read_dense(below)
+            statistics.restore(record["totals"], storage.read_rows(below, WIDTH))
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, DataError):
+                raise
+            raise DataError(f"{below / storage.DESCRIPTION} is damaged: {error}") from error
+        statistics.table.restore(state)
+        return cls(SparseModel.load(folder, device), statistics)
+
+
+def has_statistics(folder: str | Path) -> bool:
+    """Return whether the model of a folder is an `EnrichedModel`."""
+    return (Path(folder) / FOLDER).is_dir()

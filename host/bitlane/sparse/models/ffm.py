@@ -1,0 +1,238 @@
+"""Field-aware factorization machine, as in Juan et al. (2016) and libffm.
+
+``z = r sum_{i<j} <v_{i,f_j}, v_{j,f_i}> x_i x_j``, with ``r = 1 / sum_i x_i^2`` if rows are normalised; beside it
+linear weights and an intercept if the model has any. The cost is quadratic in the number of features of a row.
+
+Each feature has a block of factors for each field. A row of data changes the blocks of the fields that it has.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from bitlane.sparse.models import losses, lr
+from bitlane.sparse.models.losses import slope
+from bitlane.sparse.models.lr import fetch, intercept_of, lead_of, longest_row
+from bitlane.sparse.parameters import kernels as optimizer_kernels
+from bitlane.sparse.parameters import vectors
+from bitlane.sparse.parameters.compiling import inner, kernel
+from bitlane.sparse.parameters.kernels import settings_at, step, weight
+from bitlane.sparse.parameters.optimizers import SGD
+from bitlane.sparse.parameters.vectors import lanes_in, lanes_of, load, store, total, zeros
+
+_PLAIN = SGD.code  # values are the weights themselves
+
+
+@inner
+def norm(values: Any, first: int, last: int, normalise: bool) -> float:
+    """Return 1 / sum x^2 of a row's features, known or not; 1 if rows are not normalised."""
+    squares = 0.0
+    for j in range(first, last):
+        squares += float(values[j]) * values[j]
+    return 1.0 / squares if normalise and squares > 0 else 1.0
+
+
+@inner
+def count_fields(fields: Any, count: int, change: int, crowd: Any) -> bool:
+    """Add `change` to ``crowd[field]`` of `count` features; return whether a field has several features now."""
+    several = False
+    for i in range(count):
+        crowd[fields[i]] += change
+        several = several or crowd[fields[i]] > 1
+    return several
+
+
+@inner
+def factor(view: Any, i: int, field: int, f: int, zero: Any) -> Any:
+    """Return values from `f` on of feature i's factors for `field`.
+
+    A view is a tuple: memory, where each feature's factors begin, floats from block to block, dim, the optimizer's code
+    and settings.
+    """
+    memory, places, stride, dim, code, settings = view
+    return weight(code, memory, places[i] + field * stride + f, dim, zero, settings)
+
+
+@inner
+def pairs(view: Any, x: Any, fields: Any, count: int, zero: Any) -> Any:
+    """Return the sum over pairs of `count` features."""
+    dim = view[3]
+    summed = zero
+    for i in range(count):
+        for j in range(i + 1, count):
+            for f in range(0, dim, lanes_in(zero)):
+                product = factor(view, i, fields[j], f, zero) * factor(view, j, fields[i], f, zero)
+                summed = summed + product * (x[i] * x[j])
+    return total(summed)
+
+
+@inner
+def learn_pairs(view: Any, x: Any, fields: Any, count: int, scale: Any, sums: Any, zero: Any) -> None:
+    """Take a step in all factors that meet one other feature of the row; add up the gradients of those that meet more.
+
+    `scale` is the loss's slope times the norm. `sums` is a tuple: memory, where each feature's gradients begin, the
+    number of features in each field.
+    """
+    memory, places, stride, dim, code, settings = view
+    gradients, starts, crowd = sums
+    for i in range(count):
+        for j in range(i + 1, count):
+            c = scale * (x[i] * x[j])
+            alone = 2 if fields[i] == fields[j] else 1
+            mine, other = fields[j] * stride, fields[i] * stride
+            for f in range(0, dim, lanes_in(zero)):
+                at, to = places[i] + mine + f, places[j] + other + f
+                a = weight(code, memory, at, dim, zero, settings)
+                b = weight(code, memory, to, dim, zero, settings)
+                if crowd[fields[j]] <= alone:
+                    step(code, memory, at, dim, b * c, a, settings)
+                else:
+                    place = starts[i] + fields[j] * dim + f
+                    store(gradients, place, load(gradients, place, zero) + b * c)
+                if crowd[fields[i]] <= alone:
+                    step(code, memory, to, dim, a * c, b, settings)
+                else:
+                    place = starts[j] + fields[i] * dim + f
+                    store(gradients, place, load(gradients, place, zero) + a * c)
+
+
+@inner
+def add_gradients(view: Any, x: Any, fields: Any, count: int, scale: Any, sums: Any, zero: Any) -> None:
+    """Add the gradients of a row's factors to `sums`: memory, where each feature's begin."""
+    dim = view[3]
+    memory, places = sums
+    for i in range(count):
+        for j in range(i + 1, count):
+            c = scale * (x[i] * x[j])
+            for f in range(0, dim, lanes_in(zero)):
+                a, b = factor(view, i, fields[j], f, zero), factor(view, j, fields[i], f, zero)
+                at, other = places[i] + fields[j] * dim + f, places[j] + fields[i] * dim + f
+                store(memory, at, load(memory, at, zero) + b * c)
+                store(memory, other, load(memory, other, zero) + a * c)
+
+
+@inner
+def learn_sums(view: Any, fields: Any, count: int, sums: Any, zero: Any) -> None:
+    """Take a step in all factors whose gradients `learn_pairs` has added up, and set these to 0."""
+    memory, places, stride, dim, code, settings = view
+    gradients, starts, crowd = sums
+    for i in range(count):
+        for j in range(count):
+            if i == j or crowd[fields[j]] <= (2 if fields[i] == fields[j] else 1):
+                continue
+            for f in range(0, dim, lanes_in(zero)):
+                at, place = places[i] + fields[j] * stride + f, starts[i] + fields[j] * dim + f
+                gradient = load(gradients, place, zero)
+                store(gradients, place, zero)
+                step(code, memory, at, dim, gradient, weight(code, memory, at, dim, zero, settings), settings)
+
+
+@cache
+def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
+    """Return the kernels `online` and `minibatch`. Their parameters are those of `lr`, except `codes` and `shape`.
+
+    Parameters
+    ----------
+    dim : int
+    linear, second : int
+        Optimizers of linear weights, -1 if there are none, and factors.
+    """
+    lanes = lanes_of(dim)
+    first_factor = int(linear >= 0)
+
+    @kernel(lr, losses, optimizer_kernels, vectors)
+    def online(
+        rows: Any, slots: Any, batch: Any, bias: Any, settings: Any, codes: Any, rows_seen: int, scores: Any
+    ) -> None:
+        """`codes`: the intercept's optimizer, the loss, fields, whether rows are normalised, place of the factors in a
+        row, floats from block to block.
+        """
+        all_fields, values, offsets, labels = batch
+        dense, loss, blocks, normalise, start, stride = codes
+        memory, width = rows.reshape(rows.size), rows.shape[1]
+        lead = lead_of(width)
+        fetch(memory, width, slots, 0, lead)
+        longest, zero, cast = longest_row(offsets), zeros(rows, lanes), rows.dtype.type
+        x, weights = np.empty(longest, rows.dtype), np.empty(longest, rows.dtype)
+        places, fields = np.empty(longest, np.int64), np.empty(longest, np.int64)
+        crowd, starts = np.zeros(blocks, np.int64), np.arange(longest) * (blocks * dim)
+        gradients = np.zeros(0, rows.dtype)
+        for r in range(len(labels)):
+            fetch(memory, width, slots, offsets[r] + lead, offsets[r + 1] + lead)
+            learned = max(rows_seen, 0) + r
+            linear_settings = settings_at(linear, settings, 0, learned)
+            factor_settings = settings_at(second, settings, first_factor, learned)
+            bias_settings = settings_at(dense, settings, len(settings) - 1, learned)
+            view = (memory, places, stride, dim, second, factor_settings)
+            score, count = 0.0, 0
+            for j in range(offsets[r], offsets[r + 1]):
+                if slots[j] < 0:
+                    continue
+                places[count], x[count], fields[count] = slots[j] * width + start, values[j], all_fields[j]
+                if linear >= 0:
+                    w = weight(linear, memory, slots[j] * width, 1, linear_settings[0], linear_settings)
+                    weights[count] = w
+                    score += w * x[count]
+                count += 1
+            scale = norm(values, offsets[r], offsets[r + 1], normalise)
+            score += pairs(view, x, fields, count, zero) * scale
+            intercept = intercept_of(bias, dense, bias_settings)
+            score += intercept
+            scores[r] = score
+            if rows_seen < 0:
+                continue
+            gradient = cast(slope(loss, score, labels[r]))
+            if len(bias):
+                step(dense, bias, 0, 1, gradient, intercept, bias_settings)
+            if linear >= 0:
+                for i in range(count):
+                    step(linear, memory, places[i] - start, 1, gradient * x[i], weights[i], linear_settings)
+            several = count_fields(fields, count, 1, crowd)
+            if several and len(gradients) == 0:
+                gradients = np.zeros(longest * blocks * dim, rows.dtype)
+            sums = (gradients, starts, crowd)
+            learn_pairs(view, x, fields, count, cast(gradient * scale), sums, zero)
+            if several:
+                learn_sums(view, fields, count, sums, zero)
+            count_fields(fields, count, -1, crowd)
+
+    @kernel(lr, losses, optimizer_kernels, vectors)
+    def minibatch(weights: Any, index: Any, batch: Any, bias: Any, shape: Any, gradients: Any, scores: Any) -> float:
+        """`shape`: the loss or -1, whether rows are normalised."""
+        all_fields, values, offsets, labels = batch
+        loss, normalise = shape
+        memory, width = weights.reshape(weights.size), weights.shape[1]
+        sums = gradients.reshape(gradients.size)
+        longest, zero, cast = longest_row(offsets), zeros(weights, lanes), weights.dtype.type
+        x, places, fields = np.empty(longest, weights.dtype), np.empty(longest, np.int64), np.empty(longest, np.int64)
+        one = cast(1)
+        view = (memory, places, dim, dim, _PLAIN, (one, one, one, one))
+        total_slope = 0.0
+        for r in range(len(labels)):
+            score, count = 0.0, 0
+            for j in range(offsets[r], offsets[r + 1]):
+                if index[j] < 0:
+                    continue
+                places[count], x[count], fields[count] = index[j] * width + first_factor, values[j], all_fields[j]
+                if linear >= 0:
+                    score += memory[index[j] * width] * x[count]
+                count += 1
+            scale = norm(values, offsets[r], offsets[r + 1], normalise)
+            score += pairs(view, x, fields, count, zero) * scale
+            if len(bias):
+                score += bias[0]
+            scores[r] = score
+            if loss < 0:
+                continue
+            gradient = cast(slope(loss, score, labels[r]))
+            total_slope += gradient
+            if linear >= 0:
+                for i in range(count):
+                    sums[places[i] - 1] += gradient * x[i]
+            add_gradients(view, x, fields, count, cast(gradient * scale), (sums, places), zero)
+        return total_slope
+
+    return online, minibatch

@@ -1,0 +1,210 @@
+"""A sparse model: its description, its parameters, scores and learning."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.errors import DataError
+from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.models import storage
+from bitlane.sparse.models.losses import check_labels, predictions
+from bitlane.sparse.models.shallow import Shallow
+from bitlane.sparse.models.spec import NETWORKS, ModelSpec
+from bitlane.sparse.parameters.dense import Matrix
+from bitlane.sparse.parameters.sparse import SparseParameters
+from bitlane.sparse.parameters.unique import unique_keys
+from bitlane.sparse.tables.sketch import Admission
+
+Floats = NDArray[np.float32]
+
+
+class SparseModel:
+    """A model over sparse features: LR, FM, FFM, DNN, Wide & Deep or DeepFM.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    device : str, default="cpu"
+        Where torch computes the layers of a network, such as ``"cuda"``. It is not saved.
+
+    Attributes
+    ----------
+    spec : ModelSpec
+    parameters : SparseParameters
+        By key. `parameters.table` is the table.
+    matrices : dict of Matrix
+        Dense parameters by name.
+    rows_seen : int
+        Rows learned so far.
+
+    Notes
+    -----
+    With ``spec.batch_rows == 1``, `learn` scores and learns row after row in place. Several threads may call it for the
+    same model: Hogwild; they read and write the same rows without locks, so updates may be lost and no run repeats
+    another. One thread is deterministic. Networks learn in one thread at a time.
+    """
+
+    def __init__(self, spec: ModelSpec, device: str = "cpu"):
+        self.spec = spec
+        self.parameters = SparseParameters(spec.blocks(), spec.seed, **_table_options(spec))
+        self._part = _part(spec, device)
+        self._shallow = self._part if isinstance(self._part, Shallow) else None
+        self.matrices: dict[str, Matrix] = self._part.matrices()
+        self.rows_seen = 0
+        self._counting = threading.Lock()
+
+    def scores(self, batch: Batch) -> Floats:
+        """Return the scores of a batch, float32 [rows]: the logit or the prediction.
+
+        Unknown keys contribute nothing. Nothing changes.
+        """
+        table = self.parameters.table
+        if self._shallow is not None:
+            with table.updating():
+                return self._shallow.walk(table.rows, table.find(batch.keys), batch, self.matrices)
+        keys, index = unique_keys(batch.keys)
+        scores: Floats = self._part.scores(batch, self.parameters.pull(keys), index, self.pull_dense())
+        return scores
+
+    def predict(self, batch: Batch) -> Floats:
+        """Return probabilities of label 1 (log loss) or the scores (squared error), float32 [rows]."""
+        return predictions(self.spec.loss, self.scores(batch))
+
+    def learn(self, batch: Batch) -> Floats:
+        """Learn a batch: row after row, or by minibatches of ``spec.batch_rows`` rows.
+
+        Returns
+        -------
+        scores : float32 [rows]
+            Of each row before it, or its minibatch, was learned.
+
+        Raises
+        ------
+        DataError
+            A label that the loss does not take, or a field above the limit. Nothing was learned then.
+        """
+        check_labels(self.spec.loss, batch.labels)
+        self._part.check(batch)
+        size = self.spec.batch_rows
+        if size > 1:
+            parts = [self._learn_minibatch(batch.slice(at, at + size)) for at in range(0, batch.rows, size)]
+            return np.concatenate([np.zeros(0, np.float32), *parts])
+        assert self._shallow is not None
+        table = self.parameters.table
+        with table.pinned(batch.keys) as slots:
+            return self._shallow.walk(table.rows, slots, batch, self.matrices, self._count(batch.rows))
+
+    def gradients(
+        self, batch: Batch, weights: Floats, index: NDArray[np.int64], dense: dict[str, Floats]
+    ) -> tuple[Floats, Floats, dict[str, Floats]]:
+        """Return the scores of a minibatch and its gradients.
+
+        Parameters
+        ----------
+        batch : Batch
+        weights : float32 [n, values]
+            Pulled for the distinct keys.
+        index : int64 [nnz]
+            Place of each feature's key among them (`unique_keys`), or -1: contributes nothing.
+        dense : dict of float32 arrays
+            Of `pull_dense`.
+
+        Returns
+        -------
+        scores : float32 [rows]
+        sparse : float32 [n, values]
+            Sums over the rows.
+        dense : dict of float32 arrays
+            Means over the rows.
+        """
+        found: tuple[Floats, Floats, dict[str, Floats]] = self._part.gradients(batch, weights, index, dense)
+        return found
+
+    def pull_dense(self) -> dict[str, Floats]:
+        """Return the dense weights by name."""
+        return {name: matrix.pull() for name, matrix in self.matrices.items()}
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model to an existing, empty folder: model.json, parameters.arrow, dense.npz.
+
+        Updates wait until all rows are written.
+        """
+        path, table = Path(folder), self.parameters.table
+        with table.frozen():
+            storage.write_rows(path, table.items(storage.CHUNK_ROWS), table.width)
+            storage.write_dense(path, {**self._matrix_rows(), **_prefixed("table/", table.state())})
+            record = {"spec": self.spec.to_json(), "rows_seen": self.rows_seen, "keys": len(table)}
+        storage.write_description(path, record)
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str = "cpu") -> SparseModel:
+        """Return the model of a folder that `save` wrote, with the same bits; `device` as in `SparseModel`.
+
+        Raises
+        ------
+        DataError
+            A file is missing or damaged.
+        """
+        path = Path(folder)
+        record = storage.read_description(path)
+        try:
+            model = cls(ModelSpec.from_json(record["spec"]), device)
+            model.rows_seen = int(record["rows_seen"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{path / storage.DESCRIPTION} is damaged: {error}") from error
+        arrays, table = storage.read_dense(path), model.parameters.table
+        if set(model._matrix_rows()) != {name for name in arrays if name.startswith("matrix/")}:
+            raise DataError(f"{path / storage.DENSE} belongs to another model: it has {', '.join(arrays)}")
+        for name, matrix in model.matrices.items():
+            matrix.restore({"row": arrays[f"matrix/{name}"]})
+        table.load(storage.read_rows(path, table.width))
+        table.restore({name[6:]: each for name, each in arrays.items() if name.startswith("table/")})
+        return model
+
+    def _learn_minibatch(self, batch: Batch) -> Floats:
+        keys, index = unique_keys(batch.keys)
+        if self.spec.sightings > 1:  # `pull` would count a key once a minibatch
+            self.parameters.table.find_or_insert(batch.keys)
+        weights = self.parameters.pull(keys, create=self.spec.sightings == 1)
+        dense = self.pull_dense()
+        scores, sparse_gradients, dense_gradients = self.gradients(batch, weights, index, dense)
+        seen = self._count(batch.rows)
+        self.parameters.push(keys, sparse_gradients, seen)
+        for name, gradient in dense_gradients.items():
+            self.matrices[name].push(gradient, seen)
+        return scores
+
+    def _matrix_rows(self) -> dict[str, Floats]:
+        return {f"matrix/{name}": matrix.row for name, matrix in self.matrices.items()}
+
+    def _count(self, rows: int) -> int:
+        """Add `rows` to the rows seen; return the number before."""
+        with self._counting:
+            before = self.rows_seen
+            self.rows_seen += rows
+        return before
+
+
+def _table_options(spec: ModelSpec) -> dict[str, Any]:
+    admission = None
+    if spec.sightings > 1:
+        admission = Admission(spec.sightings, spec.sketch_cells, spec.halve_every)
+    return {"admission": admission, "track_age": spec.track_age}
+
+
+def _prefixed(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {prefix + name: each for name, each in arrays.items()}
+
+
+def _part(spec: ModelSpec, device: str) -> Any:
+    """Return the functions of the model: a `Shallow`, or a `deep.Network`, which has the same methods except `walk`."""
+    if spec.kind not in NETWORKS:
+        return Shallow(spec)
+    from importlib import import_module
+
+    return import_module("bitlane.sparse.models.deep").Network(spec, device)

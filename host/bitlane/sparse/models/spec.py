@@ -1,0 +1,174 @@
+"""The description of a sparse model: kind, loss, sizes, optimizers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from bitlane.errors import DataError
+from bitlane.sparse.parameters.layout import Block
+from bitlane.sparse.parameters.optimizers import FTRL, SGD, AdaGrad, Optimizer, optimizer_from_json, optimizer_to_json
+from bitlane.support.scalars import as_integer, as_number
+
+KINDS = ("lr", "fm", "ffm", "dnn", "widedeep", "deepfm")
+NETWORKS = ("dnn", "widedeep", "deepfm")
+LOSSES = ("log_loss", "squared_error")
+_OPTIMIZERS = ("linear", "factors", "dense")
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """What defines a model, its training rows apart.
+
+    Parameters
+    ----------
+    kind : {"lr", "fm", "ffm", "dnn", "widedeep", "deepfm"}
+    loss : {"log_loss", "squared_error"}, default="log_loss"
+    dim : int, optional
+        Length of a factor or an embedding. Default: 4 for ``"ffm"``, 8 otherwise.
+    fields : int, default=0
+        Number of fields, for ``"ffm"`` and the networks; a feature's field must be below.
+    linear : FTRL, AdaGrad or SGD, optional
+        Of the linear weights. ``"ffm"`` has linear weights only if this is given; ``"dnn"`` has none. Default:
+        FTRL with alpha 0.3.
+    factors : FTRL, AdaGrad or SGD, optional
+        Of the factors or embeddings. Default: AdaGrad with learning rate 0.1, for ``"ffm"`` libffm's settings, for
+        networks 0.05.
+    dense : FTRL, AdaGrad or SGD, optional
+        Of the intercept and of the networks' layers.
+    hidden : tuple of int, default=()
+        Sizes of the hidden layers of a network.
+    intercept : bool, optional
+        Default: False for ``"ffm"``, True otherwise.
+    normalise : bool, default=True
+        Divide an FFM's sum over pairs by the row's sum of squared values, as libffm does.
+    initial_scale : float, optional
+        Scale of the first factors: the standard deviation of a bell around 0 (default 0.01), or for ``"ffm"`` the end
+        of the uniform interval from 0 (default 1 / sqrt(dim), as in libffm).
+    batch_rows : int, default=1
+        Rows of a minibatch. 1: online; each row updates the model before the next is scored.
+    seed : int, default=0
+    sightings : int, default=1
+        A key enters the table when it is seen for the `sightings`-th time, at most 255.
+    sketch_cells : int, default=4,194,304
+        Bytes of the sketch that counts the keys before; some for each key that waits. Unused with one sighting.
+    halve_every : int, optional
+        Halve the sketch's counts whenever this many sightings have been counted.
+    track_age : bool, default=False
+        Store with each key when it was last seen, for expiry.
+    """
+
+    kind: str
+    loss: str = "log_loss"
+    dim: int | None = None
+    fields: int = 0
+    linear: Optimizer | None = None
+    factors: Optimizer | None = None
+    dense: Optimizer | None = None
+    hidden: tuple[int, ...] = ()
+    intercept: bool | None = None
+    normalise: bool = True
+    initial_scale: float | None = None
+    batch_rows: int = 1
+    seed: int = 0
+    sightings: int = 1
+    sketch_cells: int = 1 << 22
+    halve_every: int | None = None
+    track_age: bool = False
+
+    def __post_init__(self) -> None:
+        _choice("kind", self.kind, KINDS)
+        _choice("loss", self.loss, LOSSES)
+        ffm = self.kind == "ffm"
+        defaults: dict[str, Any] = {
+            "dim": 4 if ffm else 8,
+            "linear": None if self.kind in ("ffm", "dnn") else FTRL(0.3),
+            "factors": AdaGrad(0.2, l2=2e-5) if ffm else AdaGrad(0.1 if self.kind == "fm" else 0.05),
+            "dense": AdaGrad(0.05) if self.kind in NETWORKS else SGD(0.01),
+            "intercept": not ffm,
+        }
+        for name, value in defaults.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+        object.__setattr__(self, "dim", as_integer("dim", self.dim, 1))
+        if self.initial_scale is None:
+            object.__setattr__(self, "initial_scale", 1 / math.sqrt(self.size) if ffm else 0.01)
+        self._check()
+
+    def _check(self) -> None:
+        limits = {
+            "fields": (1 if self.kind == "ffm" or self.kind in NETWORKS else 0, 1 << 16),
+            "batch_rows": (1, None),
+            "seed": (0, (1 << 64) - 1),
+            "sightings": (1, 255),
+            "sketch_cells": (4, (1 << 32) - 1),
+        }
+        for name, (least, most) in limits.items():
+            object.__setattr__(self, name, as_integer(name, getattr(self, name), least, most))
+        if self.kind in NETWORKS and self.batch_rows == 1:
+            raise DataError(f"batch_rows=1: {self.kind} learns by minibatches; take 2 rows or more, for example 256")
+        if self.halve_every is not None:
+            object.__setattr__(self, "halve_every", as_integer("halve_every", self.halve_every, 1))
+        object.__setattr__(self, "hidden", tuple(as_integer("hidden", size, 1) for size in self.hidden))
+        for name in _OPTIMIZERS:
+            if not isinstance(getattr(self, name), Optimizer | None):
+                raise DataError(f"{name} must be FTRL, AdaGrad or SGD; got {getattr(self, name)!r}")
+        scale = as_number("initial_scale", self.initial_scale)
+        if scale < 0:
+            raise DataError(f"initial_scale must be at least 0; got {scale}")
+        object.__setattr__(self, "initial_scale", scale)
+
+    @property
+    def size(self) -> int:
+        """Length of a factor or an embedding, `dim`."""
+        assert self.dim is not None
+        return self.dim
+
+    @property
+    def dense_optimizer(self) -> Optimizer:
+        """Optimizer of the intercept and of the networks' layers, `dense`."""
+        assert self.dense is not None
+        return self.dense
+
+    def blocks(self) -> list[Block]:
+        """Return the layout of a row: the linear weight if there is any, then the factors."""
+        found = [] if self.linear is None else [Block(1, self.linear)]
+        if self.kind != "lr":
+            assert self.factors is not None and self.initial_scale is not None
+            initial = "uniform" if self.kind == "ffm" else "normal"
+            block = Block(self.size, self.factors, self.initial_scale, initial)
+            found += [block] * (self.fields if self.kind == "ffm" else 1)
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the description as a record of plain values."""
+        record = {each.name: getattr(self, each.name) for each in fields(self)}
+        record["hidden"] = list(self.hidden)
+        for name in _OPTIMIZERS:
+            record[name] = None if record[name] is None else optimizer_to_json(record[name])
+        return record
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> ModelSpec:
+        """Return the description of a record of `to_json`.
+
+        Raises
+        ------
+        DataError
+            An unknown name or a bad value.
+        """
+        given = dict(record)
+        unknown = set(given) - {each.name for each in fields(cls)}
+        if unknown or "kind" not in given:
+            raise DataError(f"not the description of a model: {', '.join(sorted(unknown)) or 'no kind'}")
+        for name in _OPTIMIZERS:
+            if given.get(name) is not None:
+                given[name] = optimizer_from_json(given[name])
+        return cls(**given)
+
+
+def _choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise DataError(f"{name} must be one of {', '.join(choices)}; got {value!r}")

@@ -1,0 +1,1 @@
+"""What a model learns: rows by key, matrices, and statistics of keys, each with an optimizer."""

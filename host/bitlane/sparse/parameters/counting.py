@@ -1,0 +1,149 @@
+"""The compiled loops of statistics: which features are counted, what they add to a row, what is counted."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from bitlane.sparse.parameters import rows as rows_module
+from bitlane.sparse.parameters.compiling import kernel
+from bitlane.sparse.parameters.rows import mix
+
+COUNT, CLICKS, WEIGHT, WEIGHTED_CLICKS = range(4)  # columns of a row of the table
+WIDTH = 4
+KINDS = ("rate", "count", "clicks")
+_RATE, _COUNT, _CLICKS = range(3)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@kernel(rows_module)
+def select(arrays: Any, place_of: Any, words: Any, places: Any, rows: Any) -> int:
+    """Find the features of the chosen fields; return their number.
+
+    Parameters
+    ----------
+    arrays : keys, fields, values, offsets of a batch
+    place_of : int32 [65,536]
+        Number of each field among the chosen ones, or -1.
+    words : uint64 [nnz]
+        Set to the key of the statistics: the feature's key, mixed with its field.
+    places, rows : int32 [nnz], int64 [nnz]
+        Set to the number of the field and the row.
+    """
+    keys, fields, values, offsets = arrays
+    found = 0
+    for row in range(len(offsets) - 1):
+        for i in range(offsets[row], offsets[row + 1]):
+            place = place_of[fields[i]]
+            if place >= 0 and values[i] != 0:
+                words[found] = mix(keys[i] ^ mix((np.uint64(fields[i]) + np.uint64(1)) * _GOLDEN))
+                places[found] = place
+                rows[found] = row
+                found += 1
+    return found
+
+
+@kernel()
+def summarise(
+    table: Any, slots: Any, places: Any, rows: Any, fading: Any, prior: Any, kinds: Any, summaries: Any
+) -> None:
+    """Set the statistics of each row and chosen field: the mean over the features of the field in the row.
+
+    Parameters
+    ----------
+    table : float32 [slots, 4]
+    slots : int64 [n]
+        -1: never seen.
+    places, rows : int32 [n], int64 [n]
+        From `select`.
+    fading : float64 [rows]
+        Factor on the table's weights at the time of each row.
+    prior : float64 [2]
+        Rate and weight of the pseudo sightings.
+    kinds : int64 [k]
+        Indices of `KINDS`.
+    summaries : float32 [rows, chosen fields, k + 1]
+        Begins with zeros; set to the values, then the number of features.
+    """
+    rate, weight = prior
+    start = math.log(rate / (1.0 - rate))
+    last = summaries.shape[2] - 1
+    for i in range(len(slots)):
+        place = summaries[rows[i], places[i]]
+        place[last] += np.float32(1)
+        slot = slots[i]
+        if slot < 0:
+            continue
+        for k in range(last):
+            if kinds[k] == _RATE:
+                seen = table[slot, WEIGHT] * fading[rows[i]]
+                clicks = table[slot, WEIGHTED_CLICKS] * fading[rows[i]]
+                rest = max(seen - clicks, 0.0)
+                value = math.log((clicks + rate * weight) / (rest + (1.0 - rate) * weight)) - start
+            elif kinds[k] == _COUNT:
+                value = math.log1p(table[slot, COUNT])
+            else:
+                value = math.log1p(table[slot, CLICKS])
+            place[k] += np.float32(value)
+    for row in range(summaries.shape[0]):
+        for field in range(summaries.shape[1]):
+            count = summaries[row, field, last]
+            if count > 1:
+                for k in range(last):
+                    summaries[row, field, k] /= count
+
+
+@kernel()
+def append(arrays: Any, summaries: Any, keys: Any, fields: Any, out: Any) -> int:
+    """Write a batch's features and behind those of each row its statistics; return the number of features.
+
+    Parameters
+    ----------
+    arrays : keys, fields, values, offsets of a batch
+    summaries : float32 [rows, chosen fields, k + 1]
+    keys, fields : uint64 [chosen fields * k], uint16 [chosen fields * k]
+        Of the statistics.
+    out : keys, fields, values, offsets
+        Large enough.
+    """
+    in_keys, in_fields, in_values, in_offsets = arrays
+    out_keys, out_fields, out_values, out_offsets = out
+    at = 0
+    last = summaries.shape[2] - 1
+    for row in range(len(in_offsets) - 1):
+        for i in range(in_offsets[row], in_offsets[row + 1]):
+            out_keys[at], out_fields[at], out_values[at] = in_keys[i], in_fields[i], in_values[i]
+            at += 1
+        for field in range(summaries.shape[1]):
+            if summaries[row, field, last] > 0:
+                for k in range(last):
+                    which = field * last + k
+                    out_keys[at], out_fields[at] = keys[which], fields[which]
+                    out_values[at] = summaries[row, field, k]
+                    at += 1
+        out_offsets[row + 1] = at
+    return at
+
+
+@kernel()
+def tally(index: Any, rows: Any, labels: Any, weights: Any, sums: Any) -> None:
+    """Add sightings to the sums of their keys.
+
+    Parameters
+    ----------
+    index : int64 [n]
+        Place of each sighting's key in `sums`.
+    rows : int64 [n]
+    labels : float32 [rows]
+    weights : float64 [rows]
+        Of a sighting at the time of each row.
+    sums : float64 [keys, 4]
+    """
+    for i in range(len(index)):
+        label, weight = labels[rows[i]], weights[rows[i]]
+        sums[index[i], COUNT] += 1.0
+        sums[index[i], CLICKS] += label
+        sums[index[i], WEIGHT] += weight
+        sums[index[i], WEIGHTED_CLICKS] += weight * label

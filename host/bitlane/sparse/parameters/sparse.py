@@ -1,0 +1,107 @@
+"""Sparse parameters: rows by 64-bit key in a table, read as weights and updated by gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.errors import DataError
+from bitlane.sparse.parameters.layout import Block, Layout
+from bitlane.sparse.parameters.rows import initialise_rows, read_weights, update_rows
+from bitlane.sparse.tables.table import Table
+
+Keys = NDArray[np.uint64]
+Floats = NDArray[np.float32]
+
+
+class SparseParameters:
+    """Parameters by key: each key has a row of weights and of their optimizers' state.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+        The layout of a row.
+    seed : int, default=0
+        Of the first weights.
+    **options
+        Those of `Table`: admission and expiry.
+
+    Attributes
+    ----------
+    layout : Layout
+    table : Table
+    """
+
+    def __init__(self, blocks: Sequence[Block], seed: int = 0, **options: Any):
+        self.layout = Layout(blocks)
+        self.seed = np.uint64(seed)
+        self._plan, self._settings = self.layout.plan, self.layout.settings()
+        random = any(block.initial_scale or block.optimizer.settings()[-1] for block in self.layout.blocks)
+        self.table = Table(self.layout.width, initial_rows=self.initial_rows if random else None, **options)
+
+    def initial_rows(self, keys: Keys) -> Floats:
+        """Return the first rows of `keys`, float32 [n, width].
+
+        They depend on seed, key and place alone: not on the order of the keys, the threads or the machine.
+        """
+        rows = np.empty((len(keys), self.layout.width), np.float32)
+        initialise_rows(keys, self.seed, self._plan, self._settings, rows)
+        return rows
+
+    def pull(self, keys: Keys, *, create: bool = False) -> Floats:
+        """Return the weights of `keys`.
+
+        Parameters
+        ----------
+        keys : uint64 [n]
+            Distinct.
+        create : bool, default=False
+            Insert absent keys, as training does; each counts as a sighting. Admission may still refuse them.
+
+        Returns
+        -------
+        weights : float32 [n, values]
+            Zeros where a key is absent.
+        """
+        weights = np.empty((len(keys), self.layout.values), np.float32)
+        if create:
+            with self.table.pinned(keys) as slots:
+                read_weights(self.table.rows, slots, self._plan, self._settings, weights)
+        else:
+            with self.table.updating():
+                read_weights(self.table.rows, self.table.find(keys), self._plan, self._settings, weights)
+        return weights
+
+    def push(self, keys: Keys, gradients: Floats, rows_seen: int = 0) -> None:
+        """Take one step of the optimizers for each key; absent keys are left out.
+
+        A weight whose gradient is 0 does not change: not by penalties either.
+
+        Parameters
+        ----------
+        keys : uint64 [n]
+            Distinct.
+        gradients : float32 [n, values]
+        rows_seen : int, default=0
+            Rows that the model has learned before: SGD's rate decays with them.
+        """
+        if gradients.shape != (len(keys), self.layout.values):
+            raise DataError(
+                f"{len(keys)} keys need gradients [{len(keys)}, {self.layout.values}]; got {list(gradients.shape)}"
+            )
+        with self.table.updating():
+            slots = self.table.find(keys)
+            update_rows(self.table.rows, slots, self._plan, self._settings, gradients, rows_seen)
+
+    def weights_of(self, rows: Floats) -> Floats:
+        """Return the weights [n, values] in copies of rows [n, width], as `Table.items` gives them."""
+        weights = np.empty((len(rows), self.layout.values), np.float32)
+        read_weights(rows, np.arange(len(rows)), self._plan, self._settings, weights)
+        return weights
+
+    def has_weight(self, keys: Keys, rows: Floats) -> NDArray[np.bool_]:
+        """Return which rows have a weight other than 0: what `Table.sweep` keeps to drop the zeros of an L1 penalty."""
+        return np.asarray(np.any(self.weights_of(rows) != 0, axis=1))

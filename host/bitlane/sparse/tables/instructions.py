@@ -1,0 +1,47 @@
+"""What compiled loops ask of the processor beyond Python's operations: prefetch and overlapping copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+
+def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+    """Begin to read the cache line of element `index` of a contiguous array, counted over all axes; do not wait.
+
+    An index beyond the array does no harm.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        address = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
+        flag = ir.IntType(32)
+        shape = ir.FunctionType(ir.VoidType(), [address.type, flag, flag, flag])
+        hint = builder.module.declare_intrinsic("llvm.prefetch", [address.type], shape)
+        builder.call(hint, [address, flag(0), flag(3), flag(1)])  # for reading, in all levels, of data
+        return context.get_dummy_value()
+
+    return types.void(array, index), generate
+
+
+def _copy_within(typing_context: Any, array: Any, source: Any, target: Any, count: Any) -> Any:
+    """Copy `count` elements of a contiguous array, counted over all axes, to another place in it; they may overlap."""
+    move: Any = cgutils.raw_memmove
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        places = [builder.gep(data, [argument]) for argument in (arguments[2], arguments[1])]
+        size = context.get_abi_sizeof(context.get_data_type(signature.args[0].dtype))
+        move(builder, *places, arguments[3], size)
+        return context.get_dummy_value()
+
+    if array.layout != "C":
+        raise TypeError("copy_within needs a contiguous array")
+    return types.void(array, types.intp, types.intp, types.intp), generate
+
+
+prefetch: Any = intrinsic(_prefetch)
+copy_within: Any = intrinsic(_copy_within)

@@ -1,0 +1,185 @@
+"""Checkpoints of a training in a run folder: each a folder that appears complete or not at all.
+
+    RUN/checkpoint-0000012/model/          the model, as `SparseModel.save` writes it
+    RUN/checkpoint-0000012/progress.json   what the training has done
+    RUN/checkpoint-0000012/window.npz      scores and labels of the window that has begun
+    RUN/model                              a link to the model of the last checkpoint
+
+A checkpoint is written under a temporary name, forced to the disk and renamed. Earlier ones are removed after that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.errors import BitlaneError, DataError
+from bitlane.reporting.records import plain
+
+MODEL = "model"
+FORMAT = 1
+_NAME = re.compile(r"checkpoint-(\d{7,})")
+PART = ".checkpoint-part"
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile)
+
+
+@dataclass
+class Progress:
+    """What a training has done.
+
+    Attributes
+    ----------
+    epoch : int
+        The current epoch, counted from 0.
+    epoch_rows : int
+        Rows of this epoch that were learned.
+    rows_done : int
+        Rows of all epochs that were learned.
+    seconds : float
+        Time of the training, without checkpoints.
+    window_seconds, window_waiting : float
+        Time of the window that has begun, and how much of it the training waited for the reader.
+    log_bytes : int
+        Size of the log.
+    source : dict
+        Place in a source that has one of its own, such as the offset in a stream: plain JSON.
+    scores, labels : float32 [rows]
+        Of the window that has begun.
+    """
+
+    epoch: int = 0
+    epoch_rows: int = 0
+    rows_done: int = 0
+    seconds: float = 0.0
+    window_seconds: float = 0.0
+    window_waiting: float = 0.0
+    log_bytes: int = 0
+    source: dict[str, Any] = field(default_factory=dict)
+    scores: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+    labels: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+
+
+def latest(run: Path) -> Path | None:
+    """Return the last complete checkpoint of a run folder, or None."""
+    found = _checkpoints(run)
+    return found[-1] if found else None
+
+
+def save(run: Path, progress: Progress, save_model: Callable[[Path], object]) -> Path:
+    """Write the next checkpoint of a run folder, then remove the earlier ones.
+
+    Parameters
+    ----------
+    run : Path
+    progress : Progress
+    save_model : callable
+        Writes the model to the empty folder that it is given.
+
+    Returns
+    -------
+    Path
+        The checkpoint.
+
+    Raises
+    ------
+    BitlaneError
+        The disk is full, or fails. Earlier checkpoints are as they were, and nothing of the new one is left.
+    """
+    earlier = _checkpoints(run)
+    number = 1 + max([int(path.name.partition("-")[2]) for path in earlier], default=0)
+    path, part = run / f"checkpoint-{number:07}", run / PART
+    with _all_or_nothing(path, part, earlier[-1] if earlier else None):
+        shutil.rmtree(part, ignore_errors=True)  # what a killed training has left
+        (part / MODEL).mkdir(parents=True)
+        save_model(part / MODEL)
+        _write_progress(part, progress)
+        _force_to_disk(part)
+        os.rename(part, path)
+        _force_entry(run)
+    _link(run, path)
+    for old in earlier:
+        shutil.rmtree(old, ignore_errors=True)
+    return path
+
+
+def load(path: Path) -> Progress:
+    """Return the progress of a checkpoint.
+
+    Raises
+    ------
+    DataError
+        It is damaged, or has another format.
+    """
+    try:
+        content = json.loads((path / "progress.json").read_text(encoding="utf-8"))
+        version = content.pop("format")
+        if version == FORMAT:
+            with np.load(path / "window.npz", allow_pickle=False) as arrays:
+                return Progress(**content, scores=arrays["scores"], labels=arrays["labels"])
+    except _DAMAGE as error:
+        raise DataError(f"checkpoint {path} is damaged ({type(error).__name__})") from error
+    raise DataError(f"checkpoint {path} has format {version!r}, this bitlane reads {FORMAT}")
+
+
+def _checkpoints(run: Path) -> list[Path]:
+    """The checkpoints, the last one at the end."""
+    named = [(match, path) for path in run.iterdir() if (match := _NAME.fullmatch(path.name))]
+    return [path for _, path in sorted((int(match[1]), path) for match, path in named)]
+
+
+def _write_progress(folder: Path, progress: Progress) -> None:
+    np.savez(folder / "window.npz", scores=progress.scores, labels=progress.labels)
+    content = {name: value for name, value in asdict(progress).items() if name not in ("scores", "labels")}
+    text = json.dumps({"format": FORMAT, **plain(content)}, indent=1, allow_nan=False)
+    (folder / "progress.json").write_text(text + "\n", encoding="utf-8")
+
+
+@contextmanager
+def _all_or_nothing(path: Path, part: Path, last: Path | None) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        shutil.rmtree(part, ignore_errors=True)
+        if not isinstance(error, OSError):
+            raise
+        kept = f"the training can resume from {last}" if last else "there is no earlier checkpoint"
+        raise BitlaneError(f"{path} cannot be written: {error.strerror or error}; {kept}") from error
+
+
+def _force_to_disk(folder: Path) -> None:
+    """Write what the system holds back of all files below `folder`, and of the folders."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with open(os.path.join(place, name), "rb") as file:
+                os.fsync(file.fileno())
+        _force_entry(Path(place))
+
+
+def _force_entry(folder: Path) -> None:
+    entry = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(entry)
+    finally:
+        os.close(entry)
+
+
+def _link(run: Path, checkpoint: Path) -> None:
+    """Let the link RUN/model name the model of a checkpoint; file systems without links do without."""
+    part = run / ".model-part"
+    try:
+        part.unlink(missing_ok=True)
+        part.symlink_to(Path(checkpoint.name) / MODEL)
+        os.replace(part, run / MODEL)
+    except OSError:
+        part.unlink(missing_ok=True)

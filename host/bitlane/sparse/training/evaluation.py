@@ -1,0 +1,40 @@
+"""How good a model is on rows that it does not learn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+
+from bitlane.errors import DataError
+
+from .learner import EpochSource, Learner
+from .loop import NOTICE
+from .windows import Quality, Scores
+
+
+def evaluate(model: Learner, source: EpochSource, on_rows: Callable[[int], object] | None = None) -> Quality:
+    """Return how good a model's scores of all rows of a source are; nothing is learned.
+
+    Eight bytes of memory are needed for each row: the AUC is exact.
+
+    Parameters
+    ----------
+    model : SparseModel
+    source : Source
+    on_rows : callable, optional
+        Called with the number of rows after each batch.
+
+    Raises
+    ------
+    DataError
+        The source has no rows, or a score is not finite.
+    """
+    scores = Scores(model.spec.loss)
+    with NOTICE.watch(), closing(source.batches(0)) as batches:
+        for batch in batches:
+            scores.add(model.scores(batch), batch.labels)
+            if on_rows is not None:
+                on_rows(batch.rows)
+    if scores.rows == 0:
+        raise DataError("there are no rows to evaluate on")
+    return scores.quality()

@@ -1,0 +1,97 @@
+"""A part of the rows that a training does not see, chosen by a hash of the row's number."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import closing
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.errors import DataError
+from bitlane.sparse.batches.arranging import arranged, split_start
+from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.batches.options import ReadOptions
+from bitlane.sparse.batches.pipeline import ahead
+
+from .learner import EpochSource
+
+_SCAN = 1 << 20  # row numbers that are hashed at a time
+_AHEAD = 4
+
+
+def is_held_out(rows: NDArray[np.int64], fraction: float) -> NDArray[np.bool_]:
+    """Return which rows are held out, bool [n]: the same in every run, on every machine.
+
+    A row is held out if the finalizer of SplitMix64 (Steele, Lea, Flood 2014) takes its number below ``fraction``
+    times 2**64.
+
+    Parameters
+    ----------
+    rows : int64 [n]
+        Numbers of rows, from 0.
+    fraction : float
+        Above 0 and below 1.
+    """
+    mixed = rows.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    found: NDArray[np.bool_] = (mixed ^ (mixed >> np.uint64(31))) < np.uint64(fraction * 2.0**64)
+    return found
+
+
+class Part:
+    """The rows of a source that are held out, or all others, as a source of its own.
+
+    Parameters
+    ----------
+    source : Source
+        Its order is the same in every epoch: it does not shuffle.
+    fraction : float
+        Of the rows, held out.
+    held_out : bool
+        Which part this is.
+    options : ReadOptions, optional
+        Its `batch_rows`, `shuffle_rows` and `seed` say how the rows of this part are arranged.
+
+    Raises
+    ------
+    DataError
+        The fraction is not between 0 and 1.
+    """
+
+    def __init__(self, source: EpochSource, fraction: float, *, held_out: bool, options: ReadOptions | None = None):
+        if not 0.0 < fraction < 1.0:
+            raise DataError(f"a test fraction of {fraction:g} is not between 0 and 1, for example 0.1")
+        self.source, self.fraction, self.held_out = source, fraction, held_out
+        self.options = options or ReadOptions()
+
+    def batches(self, epoch: int, start: int = 0) -> Generator[Batch, None, None]:
+        """Yield the batches of an epoch, without its first `start` rows."""
+        first, inner = split_start(start, self.options.shuffle_rows)
+        return ahead(arranged(self._rows(epoch, first), self.options, epoch, (first, inner)), _AHEAD)
+
+    def _rows(self, epoch: int, start: int) -> Iterator[Batch]:
+        """Yield this part's rows, without its first `start`."""
+        place = self._place_of(start)
+        with closing(self.source.batches(epoch, place)) as batches:
+            for batch in batches:
+                mine = self._mine(place, batch.rows)
+                place += batch.rows
+                if len(mine):
+                    yield batch.take(mine)
+
+    def _mine(self, first: int, rows: int) -> NDArray[np.int64]:
+        """Indices of this part's rows among `rows` rows from the row `first` on."""
+        numbers = np.arange(first, first + rows)
+        return np.flatnonzero(is_held_out(numbers, self.fraction) == self.held_out)
+
+    def _place_of(self, start: int) -> int:
+        """Return the number of the row that has `start` rows of this part before it."""
+        place = 0
+        while start > 0:
+            mine = self._mine(place, _SCAN)
+            if start < len(mine):
+                return place + int(mine[start])
+            start, place = start - len(mine), place + _SCAN
+        return place

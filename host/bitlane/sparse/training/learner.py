@@ -1,0 +1,52 @@
+"""What the loop needs of a model and of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.sparse.batches.batch import Batch
+
+Floats = NDArray[np.float32]
+
+
+class Learner(Protocol):
+    """A model, as the loop sees it: `bitlane.sparse.models.model.SparseModel` is one."""
+
+    @property
+    def spec(self) -> Any: ...
+
+    @property
+    def parameters(self) -> Any:
+        """`SparseParameters`, for the size of the table and for expiry."""
+        ...
+
+    def scores(self, batch: Batch) -> Floats:
+        """Return the score of each row; change nothing."""
+        ...
+
+    def learn(self, batch: Batch) -> Floats:
+        """Learn the rows, and return the score that each had before."""
+        ...
+
+    def save(self, folder: Path) -> object:
+        """Write the model to an empty folder."""
+        ...
+
+
+class EpochSource(Protocol):
+    """A source of batches, as the loop sees it."""
+
+    def batches(self, epoch: int, start: int = 0) -> Generator[Batch, None, None]:
+        """Yield the batches of an epoch, without its first `start` rows."""
+        ...
+
+
+def table_size(model: Learner) -> tuple[int, int, int]:
+    """Return keys, bytes of memory and bytes of data of a model's table."""
+    table = model.parameters.table
+    return len(table), table.nbytes, table.data_nbytes

@@ -1,0 +1,344 @@
+"""The training loop: epochs over a source, progressive validation, checkpoints."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.errors import DataError
+from bitlane.sparse.batches.batch import Batch
+from bitlane.support.compile_notice import CompileNotice
+from bitlane.support.user_warnings import warn_user
+
+from .checkpoint import Progress
+from .learner import EpochSource, Learner, table_size
+from .pieces import pieces
+from .run_folder import RunFolder
+from .stopping import Stopping
+from .windows import Scores, Window, fields
+
+LOG = logging.getLogger("bitlane.sparse")
+PIECE_ROWS = 50_000  # learned in one call, rounded up to minibatches: between two calls a training can stop
+CLOCK_ROWS = 1000  # a tick of the table's clock
+
+NOTICE = CompileNotice(
+    LOG, "note: compiling loops with numba: some seconds, once for each machine; later runs use the cache"
+)
+
+Reason = Literal["finished", "stopped", "interrupted"]
+Learned = tuple[
+    NDArray[np.float32], NDArray[np.float32], bool
+]  # scores, labels; whether no other piece is being learned
+Running = tuple[Batch, "Future[NDArray[np.float32]]"]
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How a training runs.
+
+    Parameters
+    ----------
+    epochs : int, default=1
+        Passes over the data, those before a resumption included.
+    threads : int, default=1
+        Threads that learn. One is deterministic; more update one table without waiting for each other (Hogwild, Niu
+        et al. 2011).
+    window_rows : int, default=50_000
+        Rows of a window of progressive validation. A window does not reach over the end of an epoch.
+    checkpoint_rows : int, default=5_000_000
+        Rows from one checkpoint to the next; 0 for one at the end only.
+    expire_rows : int, default=0
+        A key that no row has had for so many rows, rounded to thousands, is removed at the end of a window; 0 keeps
+        all. The model's spec needs `track_age`.
+    drop_zeros : bool, default=False
+        Remove the keys whose weights are all 0 at the end of each window: those that an L1 penalty has left at 0.
+    """
+
+    epochs: int = 1
+    threads: int = 1
+    window_rows: int = 50_000
+    checkpoint_rows: int = 5_000_000
+    expire_rows: int = 0
+    drop_zeros: bool = False
+
+    def __post_init__(self) -> None:
+        limits = {"epochs": 1, "threads": 1, "window_rows": 1, "checkpoint_rows": 0, "expire_rows": 0}
+        for name, least in limits.items():
+            if getattr(self, name) < least:
+                raise DataError(f"{name}={getattr(self, name)}: must be at least {least}")
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """How a training ended.
+
+    Attributes
+    ----------
+    reason : {"finished", "stopped", "interrupted"}
+        "stopped" by `on_window`, "interrupted" by Ctrl-C or SIGTERM.
+    rows_done : int
+        Rows of all epochs, those before a resumption included.
+    seconds : float
+        Time of the training, without checkpoints and callbacks, and that before a resumption included.
+    waiting : float
+        Share of the time in which this training waited for the reader, 0 to 1.
+    windows : tuple of Window
+        Those of this training.
+    """
+
+    reason: Reason
+    rows_done: int
+    seconds: float
+    waiting: float
+    windows: tuple[Window, ...]
+
+
+class Trainer:
+    """Trains a model on a source.
+
+    Parameters
+    ----------
+    model : SparseModel or EnrichedModel
+        The statistics of the latter begin again in each epoch.
+    source : Source
+        Yields the rows of an epoch in an order that depends on the epoch only. Or a stream, which has an `offset`: its
+        batches are not cut, and a resumed training needs a stream that begins with the offset in `progress.source`.
+    options : TrainingOptions
+    run : RunFolder, optional
+        Folder of the log and the checkpoints. If it is resumed, `model` must be the one of its last checkpoint.
+    on_window : callables
+        Each is called with every `Window`, and stops the training by returning True.
+    on_rows : callable, optional
+        Called with the number of rows after each piece of a batch.
+    """
+
+    def __init__(
+        self,
+        model: Learner,
+        source: EpochSource,
+        options: TrainingOptions | None = None,
+        *,
+        run: RunFolder | None = None,
+        on_window: Sequence[Callable[[Window], bool | None]] = (),
+        on_rows: Callable[[int], object] | None = None,
+    ):
+        self.model, self.source, self.run_folder = model, source, run
+        self.options = options or TrainingOptions()
+        self.progress = run.progress if run is not None else Progress()
+        self._on_window, self._on_rows = on_window, on_rows
+        step = int(model.spec.batch_rows)
+        self._window_rows = -(-self.options.window_rows // step) * step
+        self._sizes = (-(-PIECE_ROWS // step) * step, self._window_rows)
+        self._is_stream = hasattr(source, "offset")
+        self._scores = Scores(model.spec.loss)
+        self._scores.add(self.progress.scores, self.progress.labels)
+        self._saved_rows = self.progress.rows_done
+        self._windows: list[Window] = []
+        self._waited = self._worked = 0.0
+        self._pause = self._sweep_due = False
+        self._given = self.progress.rows_done  # rows that were given to threads
+        self._mark = 0.0
+
+    def run(self) -> TrainingResult:
+        """Train to the last epoch, or until something stops the training, and write the last checkpoint.
+
+        Raises
+        ------
+        DataError
+            The data cannot be used, or has no rows.
+        DivergedError
+            Scores are no longer finite: the learning rate is too large.
+        BitlaneError
+            A checkpoint or the log cannot be written.
+        """
+        if self.progress.epoch >= self.options.epochs:
+            raise DataError(
+                f"epochs={self.options.epochs}: the training has done {self.progress.epoch} already; "
+                "give the total, with those"
+            )
+        if self.options.threads > 1:
+            warn_user(
+                f"{self.options.threads} threads update one table without waiting for each other (Hogwild): "
+                "the result differs from run to run; use 1 thread for a repeatable one"
+            )
+        if self.run_folder is not None:
+            self.run_folder.begin()
+        reason: Reason | None = None
+        with Stopping() as stopping, NOTICE.watch():
+            while reason is None and self.progress.epoch < self.options.epochs:
+                reason = self._epoch(stopping)
+        return self._end(reason or "finished")
+
+    def _epoch(self, stopping: Stopping) -> Reason | None:
+        """Train on the rest of the current epoch. Return why the training must stop, or None at the epoch's end."""
+        progress, reason = self.progress, None
+        if progress.epoch_rows == 0 and hasattr(self.model, "begin_epoch"):
+            self.model.begin_epoch()
+        self._mark, self._pause = time.perf_counter(), False
+        start = 0 if self._is_stream else progress.epoch_rows
+        with closing(self.source.batches(progress.epoch, start)) as batches:
+            cut = batches if self._is_stream else pieces(batches, self._sizes, start)
+            for scores, labels, quiet in self._learn(cut, stopping):
+                reason = self._count(scores, labels) or reason
+                if stopping.asked:
+                    reason = "interrupted"
+                due = 0 < self.options.checkpoint_rows <= progress.rows_done - self._saved_rows
+                self._pause = due or reason is not None or self._sweep_due
+                if quiet and self._sweep_due:
+                    self._sweep()
+                if quiet and reason:
+                    return reason
+                if quiet and due:
+                    self._checkpoint()
+        if stopping.asked:
+            return "interrupted"
+        if progress.rows_done == 0:
+            raise DataError("the data has no rows")
+        if self._scores.rows:
+            reason = self._end_window()
+            self._sweep()
+        progress.epoch, progress.epoch_rows = progress.epoch + 1, 0
+        return reason
+
+    def _learn(self, pieces: Iterator[Batch], stopping: Stopping) -> Iterator[Learned]:
+        """Learn the pieces, by threads if there are several. Yield in the order of the pieces."""
+        threads = self.options.threads
+        running: deque[Running] = deque()
+        with ThreadPoolExecutor(threads) as pool:
+            while (piece := self._next(pieces, stopping, running)) is not None:
+                self._tick_table(piece.rows)
+                if threads == 1:
+                    yield self.model.learn(piece), piece.labels, True
+                    continue
+                running.append((piece, pool.submit(self.model.learn, piece)))
+                while len(running) > threads + 1 or (self._pause and running):
+                    yield _first(running)
+            while running:
+                yield _first(running)
+
+    def _tick_table(self, rows: int) -> None:
+        """Set the clock that stamps the keys of the next piece."""
+        if self.options.expire_rows:
+            self.model.parameters.table.tick(self._given // CLOCK_ROWS)
+        self._given += rows
+
+    def _sweep(self) -> None:
+        """Remove the keys that have expired, and those without weight. No piece is being learned."""
+        self._sweep_due = False
+        options = self.options
+        if not (options.expire_rows or options.drop_zeros):
+            return
+        oldest = max(0, self.progress.rows_done - options.expire_rows) // CLOCK_ROWS
+        parameters = self.model.parameters
+        removed = parameters.table.sweep(
+            parameters.has_weight if options.drop_zeros else None, oldest if options.expire_rows else None
+        )
+        LOG.info("%s keys were removed", f"{removed:,}")
+
+    def _next(self, pieces: Iterator[Batch], stopping: Stopping, running: Sequence[Running]) -> Batch | None:
+        """Return the next piece, or None at the end, or when a signal came while the training waited for it."""
+        idle = self.options.threads - sum(not future.done() for _, future in running)
+        start = time.perf_counter()
+        try:
+            with stopping.interruptible():
+                piece = next(pieces, None)
+            if piece is not None and self._is_stream:
+                self.progress.source = self.source.offset.as_json()  # type: ignore[attr-defined]
+            return piece
+        except KeyboardInterrupt:
+            return None
+        finally:
+            share = max(0, idle) / self.options.threads
+            self.progress.window_waiting += share * (time.perf_counter() - start)
+
+    def _count(self, scores: NDArray[np.float32], labels: NDArray[np.float32]) -> Reason | None:
+        """Take account of rows that were learned. Return why the training must stop, if it must."""
+        progress, rows = self.progress, len(scores)
+        self._scores.add(scores, labels)
+        progress.epoch_rows, progress.rows_done = progress.epoch_rows + rows, progress.rows_done + rows
+        if self._on_rows is not None:
+            self._on_rows(rows)
+        return self._end_window() if self._scores.rows >= self._window_rows else None
+
+    def _tick(self) -> None:
+        """Add the time since the last call to the training's."""
+        now = time.perf_counter()
+        self.progress.seconds += now - self._mark
+        self.progress.window_seconds += now - self._mark
+        self._mark = now
+
+    def _end_window(self) -> Reason | None:
+        self._tick()
+        progress = self.progress
+        rows, memory, data = table_size(self.model)
+        window = Window(
+            epoch=progress.epoch,
+            rows_done=progress.rows_done,
+            quality=self._scores.quality(),
+            seconds=progress.seconds,
+            rows_per_second=self._scores.rows / max(progress.window_seconds, 1e-9),
+            waiting=min(1.0, progress.window_waiting / max(progress.window_seconds, 1e-9)),
+            table_rows=rows,
+            table_bytes=memory,
+            memory_over_data=memory / data if data else None,
+        )
+        self._waited += progress.window_waiting
+        self._worked += progress.window_seconds
+        progress.window_seconds = progress.window_waiting = 0.0
+        self._scores.clear()
+        self._sweep_due = True
+        self._windows.append(window)
+        LOG.info("%s", describe(window))
+        if self.run_folder is not None:
+            self.run_folder.log.append("window", fields(window))
+        start = time.perf_counter()
+        stop = [callback(window) for callback in self._on_window]
+        self._mark += time.perf_counter() - start
+        return "stopped" if any(stop) else None
+
+    def _checkpoint(self) -> None:
+        """Write a checkpoint. No piece is being learned."""
+        self._tick()
+        if self.run_folder is not None:
+            self.progress.scores, self.progress.labels = self._scores.arrays()
+            path = self.run_folder.save(self.progress, self.model.save)
+            LOG.info("checkpoint %s after %d rows", path, self.progress.rows_done)
+        self._saved_rows = self.progress.rows_done
+        self._mark = time.perf_counter()
+
+    def _end(self, reason: Reason) -> TrainingResult:
+        self._checkpoint()
+        progress = self.progress
+        worked = self._worked + progress.window_seconds
+        waiting = (self._waited + progress.window_waiting) / max(worked, 1e-9)
+        result = TrainingResult(reason, progress.rows_done, progress.seconds, min(1.0, waiting), tuple(self._windows))
+        if self.run_folder is not None:
+            ending = {"reason": reason, "rows_done": result.rows_done, "seconds": result.seconds}
+            self.run_folder.log.append("end", ending)
+        return result
+
+
+def _first(running: deque[Running]) -> Learned:
+    """Wait for the first piece of those that are being learned."""
+    piece, future = running.popleft()
+    return future.result(), piece.labels, not running
+
+
+def describe(window: Window) -> str:
+    """Return a window as one line for people."""
+    quality = window.quality
+    parts = [f"epoch {window.epoch + 1}, {window.rows_done:,} rows"]
+    for name, value in (("AUC", quality.auc), ("log loss", quality.log_loss), ("RMSE", quality.rmse)):
+        parts += [] if value is None else [f"{name} {value:.4f}"]
+    parts += [] if quality.calibration is None else [f"calibration {quality.calibration:.3f}"]
+    parts += [f"{window.rows_per_second:,.0f} rows/s", f"waiting {window.waiting:.1%}", f"{window.table_rows:,} keys"]
+    return ", ".join(parts)

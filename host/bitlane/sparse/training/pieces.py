@@ -1,0 +1,41 @@
+"""Batches of a source, cut and joined so that they end at the same rows in every run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bitlane.sparse.batches.batch import Batch
+
+
+def pieces(batches: Iterator[Batch], sizes: tuple[int, ...], start: int = 0) -> Iterator[Batch]:
+    """Yield the rows of `batches` in pieces that end at the multiples of each size, and at the last row.
+
+    The pieces depend on the rows alone, not on how a source batches them: a training that resumes at the end of a
+    piece learns the same pieces as one that did not stop.
+
+    Parameters
+    ----------
+    batches : iterator of Batch
+    sizes : tuple of int
+        Rows, at least 1 each.
+    start : int, default=0
+        Rows before the first batch.
+    """
+    parts: list[Batch] = []
+    place = start
+    end = _next_end(place, sizes)
+    for batch in batches:
+        first = 0
+        while first < batch.rows:
+            last = min(batch.rows, first + end - place)
+            parts.append(batch if last - first == batch.rows else batch.slice(first, last))
+            place, first = place + last - first, last
+            if place == end:
+                yield Batch.concatenate(parts)
+                parts, end = [], _next_end(place, sizes)
+    if parts:
+        yield Batch.concatenate(parts)
+
+
+def _next_end(place: int, sizes: tuple[int, ...]) -> int:
+    return min((place // size + 1) * size for size in sizes)

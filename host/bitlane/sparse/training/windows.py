@@ -1,0 +1,211 @@
+"""Progressive validation: how good the scores of a window of rows were before the model learned these rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.errors import DataError
+
+Loss = Literal["log_loss", "squared_error"]
+Floats = NDArray[np.float32]
+
+
+class DivergedError(DataError):
+    """A training whose scores are no longer finite."""
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How good the scores of some rows are.
+
+    Attributes
+    ----------
+    rows : int
+    auc : float or None
+        Area under the ROC curve; ties count half. None for squared error, or if all labels are equal.
+    log_loss : float or None
+        Mean, in nats. None for squared error, or without rows.
+    rmse : float or None
+        Root of the mean squared error. None for log loss, or without rows.
+    mean_label, mean_prediction : float or None
+        None without rows.
+    """
+
+    rows: int
+    auc: float | None = None
+    log_loss: float | None = None
+    rmse: float | None = None
+    mean_label: float | None = None
+    mean_prediction: float | None = None
+
+    @property
+    def calibration(self) -> float | None:
+        """Mean prediction over mean label; 1 is perfect. None if the mean label is 0, or without rows."""
+        return self.mean_prediction / self.mean_label if self.mean_label and self.mean_prediction is not None else None
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window of rows of a training, for the log and for callbacks.
+
+    Attributes
+    ----------
+    epoch : int
+        Counted from 0.
+    rows_done : int
+        Rows of all epochs that were learned when the window ended.
+    quality : Quality
+        Of the scores before each row, or minibatch, was learned.
+    seconds : float
+        Time of the training so far, without checkpoints.
+    rows_per_second : float
+        In this window.
+    waiting : float
+        Share of the window's time in which the training waited for the reader, 0 to 1.
+    table_rows : int
+        Keys that the model has.
+    table_bytes : int
+        Memory of the table.
+    memory_over_data : float or None
+        `table_bytes` over the bytes of the keys and their values. None for an empty table.
+    """
+
+    epoch: int
+    rows_done: int
+    quality: Quality
+    seconds: float
+    rows_per_second: float
+    waiting: float
+    table_rows: int
+    table_bytes: int
+    memory_over_data: float | None
+
+
+def measure(scores: Floats, labels: Floats, loss: Loss) -> Quality:
+    """Return how good scores are.
+
+    Parameters
+    ----------
+    scores : float32 [rows]
+        Log odds for log loss, predictions for squared error.
+    labels : float32 [rows]
+        0 or 1 for log loss.
+    loss : {"log_loss", "squared_error"}
+    """
+    rows = len(scores)
+    if rows == 0:
+        return Quality(0)
+    z, y = scores.astype(np.float64), labels.astype(np.float64)
+    mean_label = float(y.mean())
+    if loss == "squared_error":
+        rmse = math.sqrt(float(np.mean((z - y) ** 2)))
+        return Quality(rows, rmse=rmse, mean_label=mean_label, mean_prediction=float(z.mean()))
+    small = np.exp(-np.abs(z))
+    losses = float(np.maximum(z, 0.0).sum()) + float(np.log1p(small).sum()) - float(np.dot(y, z))
+    log_loss, mean_prediction = losses / rows, float(np.mean(np.where(z >= 0, 1.0, small) / (1.0 + small)))
+    return Quality(rows, auc(scores, labels), log_loss, mean_label=mean_label, mean_prediction=mean_prediction)
+
+
+def auc(scores: Floats, labels: Floats) -> float | None:
+    """Return the exact area under the ROC curve: the share of pairs in which the positive row has the higher score.
+
+    A tie counts half (Mann and Whitney, 1947).
+
+    Parameters
+    ----------
+    scores : float32 [rows]
+        None is NaN.
+    labels : float32 [rows]
+        Positive above 0.
+
+    Returns
+    -------
+    float or None
+        None if a class has no rows.
+    """
+    positive = labels > 0
+    above, below = np.sort(scores[positive]), np.sort(scores[~positive])
+    if len(above) == 0 or len(below) == 0:
+        return None
+    few, many = (above, below) if len(above) < len(below) else (below, above)
+    lower, not_higher = (int(np.searchsorted(many, few, side).sum()) for side in ("left", "right"))
+    share = (lower + not_higher) / 2 / (len(above) * len(below))
+    return share if few is above else 1.0 - share
+
+
+class Scores:
+    """Scores and labels of rows that follow each other, such as those of a window that has begun.
+
+    Parameters
+    ----------
+    loss : {"log_loss", "squared_error"}
+    """
+
+    def __init__(self, loss: Loss):
+        self.loss = loss
+        self.rows = 0
+        self._parts: list[tuple[Floats, Floats]] = []
+
+    def add(self, scores: Floats, labels: Floats) -> None:
+        """Add the scores of the next rows.
+
+        Raises
+        ------
+        DivergedError
+            A score is not finite.
+        """
+        if not np.isfinite(scores).all():
+            raise DivergedError(
+                f"a model's score became {scores[~np.isfinite(scores)][0]}: the training diverges; "
+                "lower the learning rate, or scale the values of the data"
+            )
+        self._parts.append((np.array(scores, np.float32), np.array(labels, np.float32)))
+        self.rows += len(scores)
+
+    def arrays(self) -> tuple[Floats, Floats]:
+        """Return scores and labels, float32 [rows] each."""
+        if not self._parts:
+            return np.zeros(0, np.float32), np.zeros(0, np.float32)
+        scores, labels = (np.concatenate(parts) for parts in zip(*self._parts, strict=True))
+        self._parts = [(scores, labels)]
+        return scores, labels
+
+    def quality(self) -> Quality:
+        """Return how good the scores are."""
+        return measure(*self.arrays(), self.loss)
+
+    def clear(self) -> None:
+        """Begin the next window."""
+        self._parts, self.rows = [], 0
+
+
+def fields(window: Window) -> dict[str, Any]:
+    """Return the window as one flat dictionary: a line of the log."""
+    own = {name: value for name, value in vars(window).items() if name != "quality"}
+    return {**own, **quality_fields(window.quality)}
+
+
+def quality_fields(quality: Quality) -> dict[str, Any]:
+    """Return the quality as a dictionary, with the calibration."""
+    return {**vars(quality), "calibration": quality.calibration}
+
+
+def pooled(parts: Sequence[Quality]) -> Quality:
+    """Return the quality of several windows as one: means weighted by rows.
+
+    Pairs of rows in different windows are not compared: the AUC is the mean of those windows that have one.
+    """
+
+    def mean(name: str, power: int = 1) -> float | None:
+        found = [(part.rows, getattr(part, name)) for part in parts if getattr(part, name) is not None]
+        rows = sum(count for count, _ in found)
+        return float(sum(count * value**power for count, value in found) / rows) ** (1 / power) if rows else None
+
+    rows = sum(part.rows for part in parts)
+    return Quality(rows, mean("auc"), mean("log_loss"), mean("rmse", 2), mean("mean_label"), mean("mean_prediction"))

@@ -1,0 +1,154 @@
+"""Paths, folders, globs and URIs to files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bitlane.errors import DataError
+
+fs = pytest.importorskip("pyarrow.fs")
+
+from bitlane.sparse.batches.files import find_files, format_of  # noqa: E402
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Two days of two parts, with what a writer leaves beside them."""
+    for day in ("day-1", "day-2"):
+        for name in ("part-1.parquet", "part-0.parquet", "_SUCCESS", ".part-9.parquet", "readme.txt", "_old.parquet"):
+            path = tmp_path / "logs" / day / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"x")
+    (tmp_path / "logs" / "_tmp").mkdir()
+    (tmp_path / "logs" / "_tmp" / "part-5.parquet").write_bytes(b"x")
+    (tmp_path / "logs" / "day-2" / "extra.libsvm.gz").write_bytes(b"x")
+    return tmp_path / "logs"
+
+
+def names(paths: object, root: Path) -> list[str]:
+    return [file.name.removeprefix("file://").removeprefix(f"{root}/") for file in find_files(paths)]  # type: ignore[arg-type]
+
+
+ALL = [
+    "day-1/part-0.parquet",
+    "day-1/part-1.parquet",
+    "day-2/extra.libsvm.gz",
+    "day-2/part-0.parquet",
+    "day-2/part-1.parquet",
+]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("", ALL),
+        ("day-2", ALL[2:]),
+        ("day-*/part-*.parquet", [*ALL[:2], *ALL[3:]]),
+        ("day-?/part-0.parquet", [ALL[0], ALL[3]]),
+        ("day-[12]/part-[!0].parquet", [ALL[1], ALL[4]]),
+        ("day-*", ALL),
+        ("**/*.parquet", [*ALL[:2], *ALL[3:]]),
+        ("**", ALL),
+        ("**/day-2/part-*", ALL[3:]),
+        ("*/_old.parquet", ["day-1/_old.parquet", "day-2/_old.parquet"]),
+        ("day-1/_old.parquet", ["day-1/_old.parquet"]),
+    ],
+)
+def test_folders_and_globs(tree: Path, pattern: str, found: list[str]) -> None:
+    assert names(tree / pattern, tree) == found
+    if "?" not in pattern:  # it begins the options of a URI
+        assert names(f"file://{tree}/{pattern}", tree) == found
+
+
+def test_paths_keep_their_order(tree: Path) -> None:
+    given = [tree / "day-2" / "part-1.parquet", tree / "day-1", str(tree / "day-2" / "part-0.parquet")]
+    assert names(given, tree) == [ALL[4], *ALL[:2], ALL[3]]
+
+
+def test_relative_paths_and_home(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tree)
+    monkeypatch.setenv("HOME", str(tree))
+    assert names("day-1/part-*.parquet", tree) == names("~/day-1/part-*.parquet", tree) == ALL[:2]
+
+
+def test_a_name_with_wild_cards_is_a_name_first(tmp_path: Path) -> None:
+    for name in ("a[1].csv", "a1.csv"):
+        (tmp_path / name).write_bytes(b"x")
+    assert names(tmp_path / "a[1].csv", tmp_path) == ["a[1].csv"]
+
+
+def test_other_file_systems(tree: Path) -> None:
+    system = fs.SubTreeFileSystem(str(tree), fs.LocalFileSystem())
+    assert [file.path for file in find_files("day-1/*.parquet", system)] == ALL[:2]
+    assert [file.path for file in find_files("day-1", system)] == ALL[:2]
+    file = find_files("day-1/part-0.parquet", system)[0]
+    with file.open_file() as opened:
+        assert opened.read() == b"x"
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("a.libsvm", ("libsvm", None)),
+        ("a.SVM", ("libsvm", None)),
+        ("a.b.svmlight", ("libsvm", None)),
+        ("a.ffm", ("libffm", None)),
+        ("a.libffm.bz2", ("libffm", "bz2")),
+        ("a.csv.gz", ("csv", "gzip")),
+        ("a.tsv.zst", ("tsv", "zstd")),
+        ("a.parquet", ("parquet", None)),
+        ("a.feather", ("arrow", None)),
+        ("a.ipc", ("arrow", None)),
+        ("a.npz", ("npz", None)),
+        ("a.parquet.gz", (None, "gzip")),
+        ("a.gz", (None, "gzip")),
+        ("a.txt", (None, None)),
+        ("a", (None, None)),
+    ],
+)
+def test_formats_by_suffix(name: str, found: tuple[str | None, str | None]) -> None:
+    assert format_of(name) == found
+
+
+def test_data_sets_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "clicks.npz").write_bytes(b"x")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("BITLANE_DATA", raising=False)
+    with pytest.raises(
+        DataError, match=r"no file matches 'clicks'; for the data set, set BITLANE_DATA to a folder with"
+    ):
+        find_files("clicks")
+    monkeypatch.setenv("BITLANE_DATA", str(tmp_path))
+    assert [file.format for file in find_files("clicks")] == ["npz"]
+    (tmp_path / "clicks").mkdir()  # a folder of that name comes first
+    with pytest.raises(DataError, match=r"no file matches 'clicks'"):
+        find_files("clicks")
+
+
+def test_what_has_no_file_is_refused(tree: Path) -> None:
+    with pytest.raises(DataError, match=r"no path is given"):
+        find_files([])
+    for pattern in ("day-3", "day-3/*.parquet", "day-1/*.csv", "nothing*"):
+        with pytest.raises(DataError, match=r"no file matches '.*'$"):
+            find_files([tree, tree / pattern])
+    with pytest.raises(
+        DataError, match=r"no file matches .*: of 1 files, such as readme.txt, none has data in a known"
+    ):
+        find_files(tree / "day-1" / "*.txt")
+    with pytest.raises(DataError, match=r"readme.txt: the format is unknown; known suffixes are .libsvm"):
+        find_files(tree / "day-1" / "readme.txt")
+    with pytest.raises(DataError, match=r"nosuch://host/x: cannot be reached"):
+        find_files("nosuch://host/x")
+
+
+def test_empty_files(tree: Path) -> None:
+    """Alone they are an error; in a folder, a table without a byte is one, and text is no rows."""
+    (tree / "day-1" / "empty.csv").touch()
+    assert names(tree / "day-1", tree) == ALL[:2]
+    with pytest.raises(DataError, match=r"empty.csv: the file is empty"):
+        find_files(tree / "day-1" / "empty.csv")
+    (tree / "day-1" / "part-3.parquet").touch()
+    with pytest.raises(DataError, match=r"part-3.parquet: the file is empty"):
+        find_files(tree / "day-1")
