@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from bitlane.support.instructions import lowest_set_bit
 from bitlane.support.jit import Loop, machine_code
 
 OK, NO_NUMBER, TOO_LARGE = 0, 1, 2
@@ -23,6 +24,14 @@ _TEN = np.uint64(10)
 _EXACT = 19  # decimal digits that 64 bits hold
 _LARGEST_TENTH = np.uint64(2**64 // 10)  # 1844674407370955161, followed by a digit up to 5
 _LARGEST_EXPONENT = 9999
+# Eight bytes in a word, of which some are digits; the first byte is the lowest.
+_ZEROS, _SIX_MORE = np.uint64(0x3030303030303030), np.uint64(0x7676767676767676)
+_HIGH_BITS = np.uint64(0x8080808080808080)
+_EIGHT, _THREE, _SIXTEEN, _HALF, _WORD = (np.uint64(number) for number in (8, 3, 16, 32, 64))
+_TWOS, _FOURS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
+_JOIN_ONES = np.uint64(10 * 2**8 + 1)
+_JOIN_TWOS = np.uint64(100 * 2**16 + 1)
+_JOIN_FOURS = np.uint64(10_000 * 2**32 + 1)
 
 
 def inlined(function: Loop) -> Any:
@@ -42,8 +51,34 @@ def digit_at(text: Any, at: int) -> Any:
 
 
 @inlined
+def scan_short(text: Any, at: int) -> Any:
+    """Return the digits from `at` on as an integer and their number; 8 if there are eight or more.
+
+    There are eight bytes from `at` on. They are looked at together: a loop over digits would guess its end wrong.
+    """
+    word = np.uint64(0)
+    for byte in range(8):
+        word |= np.uint64(text[at + byte]) << np.uint64(8 * byte)
+    word ^= _ZEROS
+    others = (word + _SIX_MORE | word) & _HIGH_BITS  # the lowest bit is right: no carry comes from digits
+    if others == np.uint64(0):
+        return word, 8
+    count = lowest_set_bit(others) >> _THREE
+    if count == np.uint64(0):
+        return count, 0
+    word <<= _WORD - _EIGHT * count  # zeros before the digits
+    word = (word * _JOIN_ONES >> _EIGHT) & _TWOS
+    word = (word * _JOIN_TWOS >> _SIXTEEN) & _FOURS
+    return word * _JOIN_FOURS >> _HALF, np.int64(count)
+
+
+@inlined
 def scan_whole(text: Any, at: int) -> Any:
     """Return the digits from `at` on as an integer, the index behind them, and OK, NO_NUMBER or TOO_LARGE."""
+    if at + 8 <= len(text):
+        found, count = scan_short(text, at)
+        if count < 8:
+            return found, at + count, NO_NUMBER if count == 0 else OK
     begin = at
     found = np.uint64(0)
     digit = digit_at(text, at)
@@ -289,7 +324,14 @@ def parse_features(text: Any, features: Any, rows: Any, settings: Any) -> tuple[
                 if code != OK or text[at] != _COLON:
                     return row, BAD_KEY, line, begin
                 keys[nnz] = number
-                value, at, code = scan_number(text, at + 1)
+                at += 1
+                digit = digit_at(text, at)
+                if digit < 10 and _ends(text[at + 1]):  # the most frequent values: faster than `scan_number`
+                    values[nnz] = digit
+                    nnz += 1
+                    at += 1
+                    continue
+                value, at, code = scan_number(text, at)
                 if code != OK or not _ends(text[at]):
                     return row, BAD_VALUE, line, begin
                 if abs(value) >= _OVERFLOW:

@@ -13,7 +13,7 @@ from bitlane.sparse.parameters import kernels as optimizer_kernels
 from bitlane.sparse.parameters import vectors
 from bitlane.sparse.parameters.compiling import inner, kernel
 from bitlane.sparse.parameters.kernels import settings_at, step, weight
-from bitlane.sparse.tables.instructions import prefetch
+from bitlane.support.instructions import prefetch
 
 
 @inner

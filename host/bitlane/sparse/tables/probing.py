@@ -29,8 +29,8 @@ from typing import Any
 
 import numpy as np
 
-from bitlane.sparse.tables.instructions import copy_within, prefetch
 from bitlane.sparse.tables.mixing import word_of
+from bitlane.support.instructions import copy_within, prefetch
 from bitlane.support.jit import machine_code
 
 EMPTY = np.uint64(0xFFFF_FFFF_FFFF_FFFF)

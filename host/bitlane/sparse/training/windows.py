@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.errors import DataError
+from bitlane.support.jit import compiled
 
 Loss = Literal["log_loss", "squared_error"]
 Floats = NDArray[np.float32]
@@ -130,13 +131,38 @@ def auc(scores: Floats, labels: Floats) -> float | None:
         None if a class has no rows.
     """
     positive = labels > 0
-    above, below = np.sort(scores[positive]), np.sort(scores[~positive])
-    if len(above) == 0 or len(below) == 0:
+    above = int(np.count_nonzero(positive))
+    below = len(labels) - above
+    if above == 0 or below == 0:
         return None
-    few, many = (above, below) if len(above) < len(below) else (below, above)
-    lower, not_higher = (int(np.searchsorted(many, few, side).sum()) for side in ("left", "right"))
-    share = (lower + not_higher) / 2 / (len(above) * len(below))
-    return share if few is above else 1.0 - share
+    bits = (scores + np.float32(0)).view(np.uint32)  # -0 becomes 0
+    ascending = np.where(bits >> np.uint32(31), ~bits, bits | np.uint32(1 << 31))
+    won = int(_pairs_won(np.sort(ascending.astype(np.uint64) << np.uint64(1) | positive)))
+    return won / (2 * above * below)
+
+
+@compiled
+def _pairs_won(ranked: Any) -> Any:
+    """Return twice the number of pairs in which the positive row is higher; each tie counts one.
+
+    Parameters
+    ----------
+    ranked : uint64 [rows]
+        Ascending: twice a row's score, as an integer in the order of the scores, and 1 if the row is positive.
+    """
+    won = losers = 0  # negative rows with lower scores
+    first = 0
+    while first < len(ranked):
+        score = ranked[first] >> 1
+        last, winners = first, 0
+        while last < len(ranked) and ranked[last] >> 1 == score:
+            winners += int(ranked[last] & 1)
+            last += 1
+        tied = last - first - winners
+        won += winners * (2 * losers + tied)
+        losers += tied
+        first = last
+    return won
 
 
 class Scores:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitlane.sparse.batches.scanning import OK, TOO_LARGE, numbers_of_cells, scan_whole
+from bitlane.sparse.batches.scanning import NO_NUMBER, OK, TOO_LARGE, numbers_of_cells, scan_whole
 
 DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -107,3 +107,15 @@ def test_whole_numbers_have_64_bits(seed: int) -> None:
             assert (int(found), at, code) == (number, len(text), OK)
     for number in (2**64, 2**64 + 10, 10**20, 10**40, 18446744073709551620):
         assert scan(np.frombuffer(str(number).encode() + b"\n", np.uint8))[2] == TOO_LARGE
+
+
+def test_a_whole_number_ends_before_any_other_byte(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scan = numba.njit(lambda text: scan_whole(text, 0))
+    for byte in set(range(256)) - set(b"0123456789"):
+        for digits in range(10):
+            number = b"".join(rng.choice([b"0", b"1", b"8", b"9"], digits))
+            behind = bytes([byte]) + rng.integers(0, 256, 9, np.uint8).tobytes()
+            for text in (number + behind, number + behind[:1]):  # beside eight more bytes, and at the end of the text
+                found, at, code = scan(np.frombuffer(text, np.uint8))
+                assert (int(found), at, code) == (int(number or b"0"), digits, OK if digits else NO_NUMBER), text

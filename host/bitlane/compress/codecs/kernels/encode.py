@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bitlane.support.hashing import FRACTION_BITS, GOLDEN_RATIO, MULTIPLIERS
+from bitlane.support.instructions import prefetch
 
 from ..groups import MIN_SCALE
 from .common import (
@@ -31,7 +32,6 @@ from .common import (
     u32,
     u64,
 )
-from .instructions import prefetch
 
 MAGNITUDE_MASK, INFINITY = u32(0x7FFFFFFF), u32(0x7F800000)
 PREFETCH_DISTANCE = u64(2) * FULL  # values

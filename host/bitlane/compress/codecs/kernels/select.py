@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from bitlane.support.instructions import lowest_set_bit, prefetch
+
 from .common import ONE, TILE, ZERO, Array, inline, kernel, pack_words, u8, u64
-from .instructions import lowest_set_bit, prefetch
 
 CACHE_LINE = u64(16)  # values
 WORD = u64(64)  # values in a word of bits

@@ -1,4 +1,4 @@
-"""What compiled loops ask of the processor beyond Python's operations: prefetch and overlapping copies."""
+"""What loops compiled by numba ask of the processor beyond Python's operations."""
 
 from __future__ import annotations
 
@@ -43,5 +43,15 @@ def _copy_within(typing_context: Any, array: Any, source: Any, target: Any, coun
     return types.void(array, types.intp, types.intp, types.intp), generate
 
 
+def _lowest_set_bit(typing_context: Any, word: Any) -> Any:
+    """Return the index of the lowest bit that is 1; the word must not be 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.IntType(1)(1))
+
+    return word(word), generate
+
+
 prefetch: Any = intrinsic(_prefetch)
 copy_within: Any = intrinsic(_copy_within)
+lowest_set_bit: Any = intrinsic(_lowest_set_bit)
