@@ -17,6 +17,7 @@ from bitlane.errors import DataError
 from bitlane.levels.codebooks import choose_precision
 from bitlane.policies.protocol import BitPolicy
 from bitlane.quantization.scaling import Floats, Matrix
+from bitlane.support.column_names import check_names, column_names
 from bitlane.support.sklearn_compat import BaseEstimator, not_fitted
 from bitlane.training.by_policy import policy_of, train_by_policy
 from bitlane.training.checkpoint import Checkpoint
@@ -25,7 +26,7 @@ from bitlane.training.options import TrainingOptions
 from bitlane.training.result import OnEpoch, TrainingResult
 from bitlane.training.train import InitialModel, train
 
-from .validation import as_coefficients, as_seed, check_names, clipped_batch, column_names
+from .validation import as_coefficients, as_seed, clipped_batch
 
 
 @dataclass(eq=False, repr=False)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from bitlane.sparse.parameters.optimizers import FTRL, SGD, AdaGrad
     from bitlane.sparse.parameters.statistics import Statistics, StatisticsSettings
     from bitlane.sparse.tables.table import Table
+    from bitlane.sparse.training.loop import Trainer, TrainingOptions
 
 __all__ = [
     "FTRL",
@@ -56,6 +57,8 @@ __all__ = [
     "Statistics",
     "StatisticsSettings",
     "Table",
+    "Trainer",
+    "TrainingOptions",
     "WideDeepClassifier",
     "open_source",
     "write_click_log",
@@ -83,6 +86,8 @@ _HOMES = {
     "Statistics": "parameters.statistics",
     "StatisticsSettings": "parameters.statistics",
     "Table": "tables.table",
+    "Trainer": "training.loop",
+    "TrainingOptions": "training.loop",
     "WideDeepClassifier": "estimators",
     "open_source": "batches.source",
     "write_click_log": "generator.write",

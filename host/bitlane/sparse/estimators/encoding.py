@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.schema import Schema
+from bitlane.support.column_names import check_names, column_names
 from bitlane.support.optional import require_extra
 from bitlane.support.scalars import as_integer, is_integer
 
-from .validation import as_numbers, check_names, column_names
+from .validation import as_numbers
 
 MOST_FIELDS = 1 << 16
 OWN_FIELDS = 100  # columns of an array that get a field each, where nobody says which field they are in

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from bitlane.errors import DataError
+from bitlane.sparse.models.recipes import RECIPES
 from bitlane.support.optional import require_extra
 
 from .base import SparseEstimator, by_part
@@ -15,9 +16,9 @@ from .base import SparseEstimator, by_part
 class Network(SparseEstimator):
     """A model with layers: minibatches, embeddings by field, torch."""
 
-    batch_rows: int = 256
-    dim: int = 8
-    hidden: tuple[int, ...] = (64, 32)
+    batch_rows: int = RECIPES["dnn"].batch_rows
+    dim: int = RECIPES["dnn"].dim
+    hidden: tuple[int, ...] = RECIPES["dnn"].hidden
     initial_scale: float | None = None
     dense_optimizer: Any = None
     device: str = "cpu"

@@ -9,8 +9,8 @@ Kind = TypeVar("Kind", bound=type)
 
 PARAMETERS = {
     "optimizer": """optimizer : {"ftrl", "adagrad", "sgd"}, FTRL, AdaGrad or SGD, optional
-    Of all parameters by key. Models with linear weights and factors also take a pair, one of each. Default: FTRL for
-    linear weights, AdaGrad for factors.""",
+    Of all parameters by key. Models with linear weights and factors also take a pair, one of each. Default: that of
+    `bitlane sparse train`, FTRL for logistic regression and AdaGrad for other models.""",
     "epochs": """epochs : int, default={default}
     Passes of `fit` over the data. `partial_fit` makes one.""",
     "batch_rows": """batch_rows : int, default={default}

@@ -17,33 +17,6 @@ class WrongTypeError(DataError, TypeError):
     """A value of a type that cannot be used, such as a dict in an array of numbers."""
 
 
-def column_names(X: Any) -> NDArray[Any] | None:
-    """Return the column names of a table, if all are strings."""
-    columns = getattr(X, "columns", None)
-    if columns is None or len(columns) == 0 or not all(isinstance(name, str) for name in columns):
-        return None
-    return np.asarray(list(columns), dtype=object)
-
-
-def check_names(X: Any, fitted: NDArray[Any] | None) -> None:
-    """Warn if only one of X and the fitted table has column names; raise DataError if the names differ."""
-    names = column_names(X)
-    if names is None or fitted is None:
-        if names is not None:
-            warn_user("X has feature names, but the model was fitted without: their order is trusted")
-        elif fitted is not None:
-            warn_user("X has no valid feature names, but the model was fitted with some")
-        return
-    if np.array_equal(names, fitted):
-        return
-    difference = "they are in another order"
-    for found, what in ((set(names) - set(fitted), "new here"), (set(fitted) - set(names), "missing")):
-        if found:
-            difference = f"{', '.join(sorted(found)[:5])}{' and others' * (len(found) > 5)} are {what}"
-            break
-    raise DataError(f"The feature names should match those that were passed during fit: {difference}")
-
-
 def as_numbers(values: Any, name: str) -> NDArray[np.float32]:
     """Return an array as finite float32.
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from bitlane.errors import DataError
+from bitlane.sparse.models.recipes import RECIPES
 from bitlane.sparse.parameters.layout import Block
-from bitlane.sparse.parameters.optimizers import FTRL, SGD, AdaGrad, Optimizer, optimizer_from_json, optimizer_to_json
+from bitlane.sparse.parameters.optimizers import Optimizer, optimizer_from_json, optimizer_to_json
 from bitlane.support.scalars import as_integer, as_number
 
-KINDS = ("lr", "fm", "ffm", "dnn", "widedeep", "deepfm")
+KINDS = tuple(RECIPES)
 NETWORKS = ("dnn", "widedeep", "deepfm")
 LOSSES = ("log_loss", "squared_error")
 _OPTIMIZERS = ("linear", "factors", "dense")
@@ -20,24 +21,22 @@ _OPTIMIZERS = ("linear", "factors", "dense")
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """What defines a model, its training rows apart.
+    """What defines a model, its training rows apart. Defaults that depend on the kind are in `models.recipes`.
 
     Parameters
     ----------
     kind : {"lr", "fm", "ffm", "dnn", "widedeep", "deepfm"}
     loss : {"log_loss", "squared_error"}, default="log_loss"
     dim : int, optional
-        Length of a factor or an embedding. Default: 4 for ``"ffm"``, 8 otherwise.
+        Length of a factor or an embedding. Default: by kind, 4 or 8.
     fields : int, default=0
         Number of fields, for ``"ffm"`` and the networks; a feature's field must be below.
     linear : FTRL, AdaGrad or SGD, optional
-        Of the linear weights. ``"ffm"`` has linear weights only if this is given; ``"dnn"`` has none. Default:
-        FTRL with alpha 0.3.
+        Of the linear weights. Default: by kind; ``"ffm"`` has linear weights only if this is given, ``"dnn"`` has none.
     factors : FTRL, AdaGrad or SGD, optional
-        Of the factors or embeddings. Default: AdaGrad with learning rate 0.1, for ``"ffm"`` libffm's settings, for
-        networks 0.05.
+        Of the factors or embeddings. Default: by kind.
     dense : FTRL, AdaGrad or SGD, optional
-        Of the intercept and of the networks' layers.
+        Of the intercept and of the networks' layers. Default: by kind.
     hidden : tuple of int, default=()
         Sizes of the hidden layers of a network.
     intercept : bool, optional
@@ -82,16 +81,11 @@ class ModelSpec:
         _choice("kind", self.kind, KINDS)
         _choice("loss", self.loss, LOSSES)
         ffm = self.kind == "ffm"
-        defaults: dict[str, Any] = {
-            "dim": 4 if ffm else 8,
-            "linear": None if self.kind in ("ffm", "dnn") else FTRL(0.3),
-            "factors": AdaGrad(0.2, l2=2e-5) if ffm else AdaGrad(0.1 if self.kind == "fm" else 0.05),
-            "dense": AdaGrad(0.05) if self.kind in NETWORKS else SGD(0.01),
-            "intercept": not ffm,
-        }
-        for name, value in defaults.items():
+        for name in ("dim", *_OPTIMIZERS):
             if getattr(self, name) is None:
-                object.__setattr__(self, name, value)
+                object.__setattr__(self, name, getattr(RECIPES[self.kind], name))
+        if self.intercept is None:
+            object.__setattr__(self, "intercept", not ffm)
         object.__setattr__(self, "dim", as_integer("dim", self.dim, 1))
         if self.initial_scale is None:
             object.__setattr__(self, "initial_scale", 1 / math.sqrt(self.size) if ffm else 0.01)

@@ -1,0 +1,50 @@
+"""What the kinds of model begin with, unless they are told otherwise.
+
+The rates are the best of a grid on goodbooks and census32k, by the log loss of held-out rows after 1 and 3 epochs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from bitlane.sparse.parameters.optimizers import FTRL, SGD, AdaGrad, Optimizer
+
+_LINEAR, _FACTORS, _DENSE = AdaGrad(0.3), AdaGrad(0.1), SGD(0.01)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The defaults of a kind of model.
+
+    Attributes
+    ----------
+    linear, factors : FTRL, AdaGrad or SGD, optional
+        Optimizers of the linear weights, and of the factors or embeddings. None: the kind has none, or none by default.
+    dense : FTRL, AdaGrad or SGD
+        Of the intercept and of the layers.
+    dim : int
+        Length of a factor or an embedding.
+    hidden : tuple of int
+        Sizes of the hidden layers.
+    batch_rows : int
+        Rows of a minibatch.
+    """
+
+    linear: Optimizer | None = None
+    factors: Optimizer | None = None
+    dense: Optimizer = _DENSE
+    dim: int = 8
+    hidden: tuple[int, ...] = ()
+    batch_rows: int = 1
+
+
+_NETWORK = Recipe(None, _FACTORS, AdaGrad(0.05), hidden=(64, 32), batch_rows=256)
+
+RECIPES = {
+    "lr": Recipe(linear=FTRL(0.3)),
+    "fm": Recipe(_LINEAR, _FACTORS),
+    "ffm": Recipe(factors=AdaGrad(0.2), dim=4),
+    "dnn": _NETWORK,
+    "widedeep": replace(_NETWORK, linear=_LINEAR),
+    "deepfm": replace(_NETWORK, linear=_LINEAR),
+}
