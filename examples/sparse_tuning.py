@@ -16,12 +16,17 @@ import argparse
 
 import optuna
 
-from bitlane.sparse import ClickLog, ClickLogSettings, ClickLogSource
-from bitlane.sparse.batches.source import open_source
-from bitlane.sparse.models.model import SparseModel
-from bitlane.sparse.models.spec import ModelSpec
-from bitlane.sparse.parameters.optimizers import AdaGrad
-from bitlane.sparse.training.loop import Trainer, TrainingOptions
+from bitlane.sparse import (
+    AdaGrad,
+    ClickLog,
+    ClickLogSettings,
+    ClickLogSource,
+    ModelSpec,
+    SparseModel,
+    Trainer,
+    TrainingOptions,
+    open_source,
+)
 from bitlane.sparse.training.windows import DivergedError
 
 WINDOWS = 20  # reports of a trial on generated rows

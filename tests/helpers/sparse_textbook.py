@@ -120,18 +120,6 @@ def fm_gradient(rows, fields, x):
     return gradients
 
 
-def ffm_gradient(rows, fields, x, dim, normalise=True):
-    """Derivatives of `ffm_score` by the weights of each row."""
-    scale = 1 / sum(each * each for each in x) if normalise and len(x) else 1.0
-    gradients = [np.zeros(len(row)) for row in rows]
-    for i in range(len(x)):
-        for j in range(len(x)):
-            if i != j:
-                other = rows[j][fields[i] * dim : (fields[i] + 1) * dim]
-                gradients[i][fields[j] * dim : (fields[j] + 1) * dim] += scale * x[i] * x[j] * other
-    return gradients
-
-
 def loss_of(loss: str, score: float, label: float) -> float:
     if loss == "squared_error":
         return (score - label) ** 2 / 2
@@ -185,22 +173,35 @@ class Textbook:
             first = int(self.linear is not None)
             factors = [each[first:] for each in weights]
             score = bias + ffm_score(factors, fields, x, self.dim, self.normalise)
-            gradients = ffm_gradient(factors, fields, x, self.dim, self.normalise)
+            gradients = [[] for _ in x]
             if self.linear is not None:
                 score += sum(each[0] * value for each, value in zip(weights, x, strict=True))
-                gradients = [np.append(value, each) for each, value in zip(gradients, x, strict=True)]
+                gradients = [[value] for value in x]
         elif self.kind == "fm":
             score, gradients = fm_score(bias, weights, fields, x), fm_gradient(weights, fields, x)
         else:
             score, gradients = lr_score(bias, weights, fields, x), [[each] for each in x]
         slope = slope_of(self.loss, score, label)
         for row, gradient in zip(rows, gradients, strict=True):
-            for each, g in zip(row, gradient, strict=True):
+            for each, g in zip(row, gradient, strict=self.kind != "ffm"):
                 each.step(slope * float(g), self.seen)
+        if self.kind == "ffm":
+            self._learn_pairs([row[self.linear is not None :] for row in rows], fields, x, slope)
         if self.bias is not None:
             self.bias.step(slope, self.seen)
         self.seen += 1
         return score
+
+    def _learn_pairs(self, rows, fields, x, slope):
+        """Algorithm 1 of Juan et al. (2016): the two factors of each pair take their steps before the next pair."""
+        scale = slope / sum(each * each for each in x) if self.normalise and len(x) else slope
+        for i in range(len(x)):
+            for j in range(i + 1, len(x)):
+                for d in range(self.dim):
+                    mine, other = rows[i][fields[j] * self.dim + d], rows[j][fields[i] * self.dim + d]
+                    weights = mine.weight, other.weight
+                    mine.step(scale * x[i] * x[j] * weights[1], self.seen)
+                    other.step(scale * x[i] * x[j] * weights[0], self.seen)
 
     def epoch(self, batch) -> float:
         """Learn all rows of a batch; return the mean loss before each row."""

@@ -26,8 +26,8 @@ DEFAULTS: dict[str, Any] = {
     "optimizer": None,
     "learning_rate": None,
     "linear_rate": None,
-    "l1": 0.0,
-    "l2": 0.0,
+    "l1": None,
+    "l2": None,
     "batch_rows": None,
     "admit_after": 1,
     "statistics": False,
@@ -80,7 +80,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help="penalty on the weights by key; ftrl leaves weights at exactly 0 (default: 0)",
     )
-    add("--l2", type=float, metavar="X", help="penalty on the squared weights by key (default: 0)")
+    add("--l2", type=float, metavar="X", help="penalty on the squared weights by key (default: 0; 0.00002 for ffm)")
     add(
         "--batch-rows",
         type=positive,
@@ -161,10 +161,12 @@ def _optimizer(
 
     if default is None:
         return None
-    found: Optimizer = replace(default, l1=arguments.l1, l2=arguments.l2)
+    found = default
     if arguments.optimizer not in (None, default.name):
-        found = optimizers.OPTIMIZERS[arguments.optimizer](l1=arguments.l1, l2=arguments.l2)
+        found = optimizers.OPTIMIZERS[arguments.optimizer]()
         rate = RATES[found.name][place] if rate is None else rate
+    penalties = {name: getattr(arguments, name) for name in ("l1", "l2") if getattr(arguments, name) is not None}
+    found = replace(found, **penalties)
     if rate is None:
         return found
     return replace(found, alpha=rate) if isinstance(found, optimizers.FTRL) else replace(found, learning_rate=rate)

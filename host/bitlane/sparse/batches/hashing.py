@@ -3,6 +3,9 @@
 The key of a cell is xxh64, with seed 0, of the UTF-8 bytes of ``column=value``; an integer is written in decimal, and a
 missing or empty cell is ``column=``. The key of a numeric column is xxh64 of its name. Every language has xxh64: a
 predictor elsewhere finds the same keys. A cross mixes the keys of its cells: see `cross_keys`.
+
+The library xxhash makes one key a call, under the interpreter's lock. The loops here make those of a whole column, and
+hold no lock.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ TABLES = ("csv", "tsv", "parquet", "arrow")
 COUNTED = ("parquet", "arrow", "npz")  # formats whose metadata may tell the rows
 _TABLE_ROWS = 1 << 15  # rows of a piece of a table
 _LONGEST_LINE = 64 << 20
+_FIRST_BLOCK = 1 << 18  # bytes
 _CSV_ROW = re.compile(r"Row #(\d+): ")
 _BOM = b"\xef\xbb\xbf"
 _DICTIONARY_TYPES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
@@ -173,11 +174,13 @@ def _text_decoder(block: bytes, file: DataFile, options: ReadOptions, line: int)
 
 
 def _blocks(file: DataFile, size: int) -> Generator[bytes, None, None]:
-    """Yield whole lines of about `size` bytes."""
+    """Yield whole lines of about `size` bytes; the first blocks are smaller, so that training begins early."""
     rest: list[bytes] = []
     held, first = 0, True
+    now = min(size, _FIRST_BLOCK)
     with file.open_stream() as stream:
-        while read := stream.read(size):
+        while read := stream.read(now):
+            now = min(size, 2 * now)
             if first:
                 read, first = read.removeprefix(_BOM), False
             cut = read.rfind(b"\n") + 1

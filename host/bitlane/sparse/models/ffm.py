@@ -4,6 +4,9 @@
 linear weights and an intercept if the model has any. The cost is quadratic in the number of features of a row.
 
 Each feature has a block of factors for each field. A row of data changes the blocks of the fields that it has.
+
+Online, a row's pairs take their steps one after the other, as in libffm. A minibatch adds a factor's gradients up and
+takes one step. Both are the same, to the bit, for a row with one feature a field.
 """
 
 from __future__ import annotations
@@ -36,16 +39,6 @@ def norm(values: Any, first: int, last: int, normalise: bool) -> float:
 
 
 @inner
-def count_fields(fields: Any, count: int, change: int, crowd: Any) -> bool:
-    """Add `change` to ``crowd[field]`` of `count` features; return whether a field has several features now."""
-    several = False
-    for i in range(count):
-        crowd[fields[i]] += change
-        several = several or crowd[fields[i]] > 1
-    return several
-
-
-@inner
 def factor(view: Any, i: int, field: int, f: int, zero: Any) -> Any:
     """Return values from `f` on of feature i's factors for `field`.
 
@@ -70,33 +63,21 @@ def pairs(view: Any, x: Any, fields: Any, count: int, zero: Any) -> Any:
 
 
 @inner
-def learn_pairs(view: Any, x: Any, fields: Any, count: int, scale: Any, sums: Any, zero: Any) -> None:
-    """Take a step in all factors that meet one other feature of the row; add up the gradients of those that meet more.
+def learn_pairs(view: Any, x: Any, fields: Any, count: int, scale: Any, zero: Any) -> None:
+    """Take a step in both factors of each pair, one pair after the other: algorithm 1 of Juan et al. (2016).
 
-    `scale` is the loss's slope times the norm. `sums` is a tuple: memory, where each feature's gradients begin, the
-    number of features in each field.
+    `scale` is the loss's slope times the norm.
     """
     memory, places, stride, dim, code, settings = view
-    gradients, starts, crowd = sums
     for i in range(count):
         for j in range(i + 1, count):
             c = scale * (x[i] * x[j])
-            alone = 2 if fields[i] == fields[j] else 1
-            mine, other = fields[j] * stride, fields[i] * stride
+            mine, other = places[i] + fields[j] * stride, places[j] + fields[i] * stride
             for f in range(0, dim, lanes_in(zero)):
-                at, to = places[i] + mine + f, places[j] + other + f
-                a = weight(code, memory, at, dim, zero, settings)
-                b = weight(code, memory, to, dim, zero, settings)
-                if crowd[fields[j]] <= alone:
-                    step(code, memory, at, dim, b * c, a, settings)
-                else:
-                    place = starts[i] + fields[j] * dim + f
-                    store(gradients, place, load(gradients, place, zero) + b * c)
-                if crowd[fields[i]] <= alone:
-                    step(code, memory, to, dim, a * c, b, settings)
-                else:
-                    place = starts[j] + fields[i] * dim + f
-                    store(gradients, place, load(gradients, place, zero) + a * c)
+                a = weight(code, memory, mine + f, dim, zero, settings)
+                b = weight(code, memory, other + f, dim, zero, settings)
+                step(code, memory, mine + f, dim, b * c, a, settings)
+                step(code, memory, other + f, dim, a * c, b, settings)
 
 
 @inner
@@ -112,22 +93,6 @@ def add_gradients(view: Any, x: Any, fields: Any, count: int, scale: Any, sums: 
                 at, other = places[i] + fields[j] * dim + f, places[j] + fields[i] * dim + f
                 store(memory, at, load(memory, at, zero) + b * c)
                 store(memory, other, load(memory, other, zero) + a * c)
-
-
-@inner
-def learn_sums(view: Any, fields: Any, count: int, sums: Any, zero: Any) -> None:
-    """Take a step in all factors whose gradients `learn_pairs` has added up, and set these to 0."""
-    memory, places, stride, dim, code, settings = view
-    gradients, starts, crowd = sums
-    for i in range(count):
-        for j in range(count):
-            if i == j or crowd[fields[j]] <= (2 if fields[i] == fields[j] else 1):
-                continue
-            for f in range(0, dim, lanes_in(zero)):
-                at, place = places[i] + fields[j] * stride + f, starts[i] + fields[j] * dim + f
-                gradient = load(gradients, place, zero)
-                store(gradients, place, zero)
-                step(code, memory, at, dim, gradient, weight(code, memory, at, dim, zero, settings), settings)
 
 
 @cache
@@ -147,19 +112,17 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
     def online(
         rows: Any, slots: Any, batch: Any, bias: Any, settings: Any, codes: Any, rows_seen: int, scores: Any
     ) -> None:
-        """`codes`: the intercept's optimizer, the loss, fields, whether rows are normalised, place of the factors in a
-        row, floats from block to block.
+        """`codes`: the intercept's optimizer, the loss, whether rows are normalised, place of the factors in a row,
+        floats from block to block.
         """
         all_fields, values, offsets, labels = batch
-        dense, loss, blocks, normalise, start, stride = codes
+        dense, loss, normalise, start, stride = codes
         memory, width = rows.reshape(rows.size), rows.shape[1]
         lead = lead_of(width)
         fetch(memory, width, slots, 0, lead)
         longest, zero, cast = longest_row(offsets), zeros(rows, lanes), rows.dtype.type
         x, weights = np.empty(longest, rows.dtype), np.empty(longest, rows.dtype)
         places, fields = np.empty(longest, np.int64), np.empty(longest, np.int64)
-        crowd, starts = np.zeros(blocks, np.int64), np.arange(longest) * (blocks * dim)
-        gradients = np.zeros(0, rows.dtype)
         for r in range(len(labels)):
             fetch(memory, width, slots, offsets[r] + lead, offsets[r + 1] + lead)
             learned = max(rows_seen, 0) + r
@@ -190,14 +153,7 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
             if linear >= 0:
                 for i in range(count):
                     step(linear, memory, places[i] - start, 1, gradient * x[i], weights[i], linear_settings)
-            several = count_fields(fields, count, 1, crowd)
-            if several and len(gradients) == 0:
-                gradients = np.zeros(longest * blocks * dim, rows.dtype)
-            sums = (gradients, starts, crowd)
-            learn_pairs(view, x, fields, count, cast(gradient * scale), sums, zero)
-            if several:
-                learn_sums(view, fields, count, sums, zero)
-            count_fields(fields, count, -1, crowd)
+            learn_pairs(view, x, fields, count, cast(gradient * scale), zero)
 
     @kernel(lr, losses, optimizer_kernels, vectors)
     def minibatch(weights: Any, index: Any, batch: Any, bias: Any, shape: Any, gradients: Any, scores: Any) -> float:

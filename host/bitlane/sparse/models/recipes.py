@@ -43,7 +43,7 @@ _NETWORK = Recipe(None, _FACTORS, AdaGrad(0.05), hidden=(64, 32), batch_rows=256
 RECIPES = {
     "lr": Recipe(linear=FTRL(0.3)),
     "fm": Recipe(_LINEAR, _FACTORS),
-    "ffm": Recipe(factors=AdaGrad(0.2), dim=4),
+    "ffm": Recipe(factors=AdaGrad(0.2, l2=2e-5), dim=4),  # libffm's
     "dnn": _NETWORK,
     "widedeep": replace(_NETWORK, linear=_LINEAR),
     "deepfm": replace(_NETWORK, linear=_LINEAR),

@@ -49,7 +49,7 @@ class Shallow:
             has_linear = int(spec.linear is not None)
             self._online, self._minibatch = ffm.kernels(spec.size, codes[0] if has_linear else -1, codes[has_linear])
             start, block = self._layout.starts[has_linear], blocks[has_linear]
-            self._codes = (dense_code, loss, spec.fields, int(spec.normalise), start, block.width)
+            self._codes = (dense_code, loss, int(spec.normalise), start, block.width)
             self._loss, self._score_only = (loss, int(spec.normalise)), (-1, int(spec.normalise))
 
     def matrices(self) -> dict[str, Matrix]:

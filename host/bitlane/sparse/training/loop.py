@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.batches.pipeline import ahead
 from bitlane.support.compile_notice import CompileNotice
 from bitlane.support.user_warnings import warn_user
 
@@ -29,6 +30,7 @@ from .windows import Scores, Window, fields
 LOG = logging.getLogger("bitlane.sparse")
 PIECE_ROWS = 50_000  # learned in one call, rounded up to minibatches: between two calls a training can stop
 CLOCK_ROWS = 1000  # a tick of the table's clock
+_PIECES_AHEAD = 2
 
 NOTICE = CompileNotice(
     LOG, "note: compiling loops with numba: some seconds, once for each machine; later runs use the cache"
@@ -173,32 +175,41 @@ class Trainer:
         if self.run_folder is not None:
             self.run_folder.begin()
         reason: Reason | None = None
-        with Stopping() as stopping, NOTICE.watch():
+        self._mark = time.perf_counter()
+        # A thread cuts the pieces, those of the next epoch too. A stream, whose offset moves as it yields, has its own.
+        feed = self._feed() if self._is_stream else ahead(self._feed(), _PIECES_AHEAD)
+        with Stopping() as stopping, NOTICE.watch(), closing(feed):
             while reason is None and self.progress.epoch < self.options.epochs:
-                reason = self._epoch(stopping)
+                reason = self._epoch(feed, stopping)
         return self._end(reason or "finished")
 
-    def _epoch(self, stopping: Stopping) -> Reason | None:
+    def _feed(self) -> Generator[Batch | None, None, None]:
+        """Yield the pieces of the epochs that are left, and None at the end of each."""
+        start = 0 if self._is_stream else self.progress.epoch_rows
+        for epoch in range(self.progress.epoch, self.options.epochs):
+            with closing(self.source.batches(epoch, start)) as batches:
+                yield from batches if self._is_stream else pieces(batches, self._sizes, start)
+            yield None
+            start = 0
+
+    def _epoch(self, feed: Iterator[Batch | None], stopping: Stopping) -> Reason | None:
         """Train on the rest of the current epoch. Return why the training must stop, or None at the epoch's end."""
         progress, reason = self.progress, None
         if progress.epoch_rows == 0 and hasattr(self.model, "begin_epoch"):
             self.model.begin_epoch()
-        self._mark, self._pause = time.perf_counter(), False
-        start = 0 if self._is_stream else progress.epoch_rows
-        with closing(self.source.batches(progress.epoch, start)) as batches:
-            cut = batches if self._is_stream else pieces(batches, self._sizes, start)
-            for scores, labels, quiet in self._learn(cut, stopping):
-                reason = self._count(scores, labels) or reason
-                if stopping.asked:
-                    reason = "interrupted"
-                due = 0 < self.options.checkpoint_rows <= progress.rows_done - self._saved_rows
-                self._pause = due or reason is not None or self._sweep_due
-                if quiet and self._sweep_due:
-                    self._sweep()
-                if quiet and reason:
-                    return reason
-                if quiet and due:
-                    self._checkpoint()
+        self._pause = False
+        for scores, labels, quiet in self._learn(feed, stopping):
+            reason = self._count(scores, labels) or reason
+            if stopping.asked:
+                reason = "interrupted"
+            due = 0 < self.options.checkpoint_rows <= progress.rows_done - self._saved_rows
+            self._pause = due or reason is not None or self._sweep_due
+            if quiet and self._sweep_due:
+                self._sweep()
+            if quiet and reason:
+                return reason
+            if quiet and due:
+                self._checkpoint()
         if stopping.asked:
             return "interrupted"
         if progress.rows_done == 0:
@@ -209,12 +220,12 @@ class Trainer:
         progress.epoch, progress.epoch_rows = progress.epoch + 1, 0
         return reason
 
-    def _learn(self, pieces: Iterator[Batch], stopping: Stopping) -> Iterator[Learned]:
-        """Learn the pieces, by threads if there are several. Yield in the order of the pieces."""
+    def _learn(self, feed: Iterator[Batch | None], stopping: Stopping) -> Iterator[Learned]:
+        """Learn an epoch's pieces, by threads if there are several. Yield in the order of the pieces."""
         threads = self.options.threads
         running: deque[Running] = deque()
         with ThreadPoolExecutor(threads) as pool:
-            while (piece := self._next(pieces, stopping, running)) is not None:
+            while (piece := self._next(feed, stopping, running)) is not None:
                 self._tick_table(piece.rows)
                 if threads == 1:
                     yield self.model.learn(piece), piece.labels, True
@@ -244,13 +255,13 @@ class Trainer:
         )
         LOG.info("%s keys were removed", f"{removed:,}")
 
-    def _next(self, pieces: Iterator[Batch], stopping: Stopping, running: Sequence[Running]) -> Batch | None:
-        """Return the next piece, or None at the end, or when a signal came while the training waited for it."""
+    def _next(self, feed: Iterator[Batch | None], stopping: Stopping, running: Sequence[Running]) -> Batch | None:
+        """Return the next piece; None at the epoch's end, or when a signal came while the training waited for it."""
         idle = self.options.threads - sum(not future.done() for _, future in running)
         start = time.perf_counter()
         try:
             with stopping.interruptible():
-                piece = next(pieces, None)
+                piece = next(feed, None)
             if piece is not None and self._is_stream:
                 self.progress.source = self.source.offset.as_json()  # type: ignore[attr-defined]
             return piece

@@ -179,7 +179,7 @@ def draw(trainings: Sequence[Training], best: Sequence[float], path: Path) -> No
     above.set(ylabel="table and sketch, MB", ylim=(0, None))
     below.set(xlabel="rows", ylabel="progressive AUC")
     above.legend()
-    below.legend()
+    below.legend(loc="center right")  # below the true probabilities, above the models
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
 

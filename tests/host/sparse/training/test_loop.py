@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.helpers.sparse_training import RowsSource, TinyModel, some_rows
+from tests.helpers.sparse_training import RowsSource, RowsStream, TinyModel, some_rows
 
 from bitlane.errors import DataError
+from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.training.log import read_log
 from bitlane.sparse.training.loop import Trainer, TrainingOptions, describe
 from bitlane.sparse.training.run_folder import RunFolder
@@ -54,6 +55,25 @@ def test_pieces_are_short_enough_to_stop_between_them(seed: int, monkeypatch: py
     model = TinyModel()
     Trainer(model, RowsSource(some_rows(seed, ROWS), 1000)).run()
     assert model.pieces == [50] * 6 + [30]
+
+
+def test_the_next_epoch_is_read_while_the_last_piece_is_learned(seed: int) -> None:
+    reading = threading.Event()
+
+    class Waiting(TinyModel):
+        def learn(self, batch: Batch) -> np.ndarray:
+            assert self.rows_seen < 70 or reading.wait(30)
+            return super().learn(batch)
+
+    epochs: list[int] = []
+
+    def before(first: int) -> None:
+        epochs.append(first)
+        if epochs.count(0) == 2:
+            reading.set()
+
+    Trainer(Waiting(), RowsSource(some_rows(seed, 100), 100, before), TrainingOptions(2, window_rows=70)).run()
+    assert epochs == [0, 0]
 
 
 def test_a_callback_stops(seed: int) -> None:
@@ -131,6 +151,7 @@ def test_a_signal_ends_the_training_after_the_piece(seed: int, number: int, tmp_
         source = RowsSource(some_rows(seed, ROWS))
         result = Trainer(model, source, TrainingOptions(window_rows=100), run=run, on_window=[interrupt]).run()
     assert (result.reason, result.rows_done) == ("interrupted", 200)
+    assert source.open == 0
     assert read_log(tmp_path / "run")[-1]["reason"] == "interrupted"
     assert TinyModel.load(tmp_path / "run/model").weights.tolist() == model.weights.tolist()
     assert signal.getsignal(number) is before
@@ -144,13 +165,12 @@ def test_a_signal_ends_the_wait_for_a_source(seed: int) -> None:
             os.kill(os.getpid(), signal.SIGINT)
             threading.Event().wait(60)
 
-    source = RowsSource(some_rows(seed, ROWS), 70, wait)
+    source = RowsStream(some_rows(seed, ROWS), 70, before=wait)
     model = TinyModel()
     started = time.monotonic()
     result = Trainer(model, source, TrainingOptions(window_rows=70)).run()
     assert time.monotonic() - started < 30
     assert (result.reason, result.rows_done, model.rows_seen) == ("interrupted", 140, 140)
-    assert source.open == 0
 
 
 def test_a_second_signal_ends_at_once(seed: int) -> None:

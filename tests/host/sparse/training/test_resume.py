@@ -89,8 +89,13 @@ def test_an_interrupted_training_resumes_to_the_bit(seed: int, tmp_path: Path, m
     monkeypatch.setattr("bitlane.sparse.training.loop.PIECE_ROWS", 35)
     rows = some_rows(seed, ROWS)
     train(tmp_path / "whole", RowsSource(rows))
-    source = RowsSource(rows, 30, lambda first: os.kill(os.getpid(), signal.SIGINT) if first == 150 else None)
-    train(tmp_path / "run", source)
+    with begin(tmp_path / "run") as run:
+
+        def interrupt(_: int) -> None:
+            if run.progress.rows_done == 140:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        Trainer(TinyModel(), RowsSource(rows), OPTIONS, run=run, on_rows=interrupt).run()
     assert checkpoint.load(checkpoint.latest(tmp_path / "run")).epoch_rows == 140
     assert len(checkpoint.load(checkpoint.latest(tmp_path / "run")).scores) == 40
     train(tmp_path / "run", RowsSource(rows))
