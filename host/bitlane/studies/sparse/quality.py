@@ -9,6 +9,7 @@ held-out rows.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from bitlane.cli.argument_types import positive, seed
 from bitlane.cli.sparse import data, model_settings
 from bitlane.cli.sparse.summary import optimizer_text
 from bitlane.cli.sparse.train import DEFAULTS
+from bitlane.errors import BitlaneError
 from bitlane.sparse.training.windows import Quality, measure
 from bitlane.support.optional import require_extra
 from bitlane.support.text import align_columns
@@ -153,17 +155,22 @@ def report(name: str, epochs: int, found: Sequence[Measured]) -> str:
     return align_columns(cells, left=2)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the study and print a table for each data set."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the study, print a table for each data set, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bitlane.studies.sparse.quality", description=__doc__)
     parser.add_argument("data", nargs="+", metavar="DATA", help="goodbooks, census32k, a9a, or files")
     parser.add_argument("--epochs", type=positive, default=EPOCHS, help=f"passes over the data (default: {EPOCHS})")
     parser.add_argument("--seed", type=seed, default=0, help="seed of the first weights (default: 0)")
     arguments = parser.parse_args(argv)
-    data.require_libraries("this study")
-    for name in arguments.data:
-        print(report(name, arguments.epochs, study(name, arguments.epochs, arguments.seed, print)), end="\n\n")
+    try:
+        data.require_libraries("this study")
+        for name in arguments.data:
+            print(report(name, arguments.epochs, study(name, arguments.epochs, arguments.seed, print)), end="\n\n")
+    except BitlaneError as error:
+        print(f"quality: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

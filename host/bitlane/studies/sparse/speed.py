@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bitlane.errors import BitlaneError, DataError
+from bitlane.errors import BitlaneError
 from bitlane.studies.sparse.duels import Duel, Study, named, quality_of, table
 from bitlane.studies.sparse.ours import Ours
 from bitlane.studies.sparse.rivals import Contender, FastFM, LibFFM, LibFM, Place, ScikitLearn, VowpalWabbit
@@ -165,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             folder = (options.work or Path(temporary)).absolute()
             folder.mkdir(parents=True, exist_ok=True)
             print(run(options, folder))
-    except (BitlaneError, DataError) as error:
+    except BitlaneError as error:
         print(f"speed: {error}", file=sys.stderr)
         return 2
     return 0

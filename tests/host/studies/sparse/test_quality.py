@@ -58,3 +58,9 @@ def test_held_out_rows_are_those_of_the_command_line(data_dir: Path, capsys: pyt
     assert main(["sparse", "train", "census32k", "--model", "lr", "--test-fraction", "0.1"]) == 0
     assert f"{test.rows:,}" in next(line for line in capsys.readouterr().out.splitlines() if "held-out" in line)
     assert [part.rows for part in quality.parts("a9a")] == [32_561, 16_281]
+
+
+def test_a_missing_data_set_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("BITLANE_DATA", raising=False)
+    assert quality.main(["goodbooks"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith("quality: no file matches 'goodbooks'")
