@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Iterable, Iterator
+from functools import cached_property, partial
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.batches.pipeline import in_order
 from bitlane.support.optional import require_extra
 from bitlane.support.scalars import as_integer
 
-from .ahead import made_ahead
 from .settings import ClickLogSettings
 
 if TYPE_CHECKING:
@@ -159,12 +160,12 @@ class ClickLogSource:
         Batches begin at multiples of `batch_rows`, apart from the first.
         """
         start = as_integer("start", start, 0)
-        bounds = [start, *range((start // self.batch_rows + 1) * self.batch_rows, self.rows, self.batch_rows)]
-        parts = zip(bounds, [*bounds[1:], self.rows], strict=True) if start < self.rows else ()
-        return made_ahead(self._part, parts, self.threads)
+        inner = range((start // self.batch_rows + 1) * self.batch_rows, self.rows, self.batch_rows)
+        bounds: Iterable[int] = chain([start], inner, [self.rows]) if start < self.rows else []
+        return in_order((partial(self._part, *part) for part in pairwise(bounds)), self.threads)
 
-    def _part(self, part: tuple[int, int]) -> Batch:
-        return self.log.batch(self.first_row + part[0], part[1] - part[0])
+    def _part(self, first: int, last: int) -> Batch:
+        return self.log.batch(self.first_row + first, last - first)
 
 
 def _sigmoid(logits: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.errors import DataError
+from bitlane.sparse.batches.pipeline import in_order
 from bitlane.support.atomic import atomic_write
 from bitlane.support.scalars import as_integer
 
-from .ahead import made_ahead
 from .ceiling import Ceiling, CeilingCounter
 from .click_log import ClickLog
 from .formats import find_writer
@@ -104,7 +105,8 @@ def write_click_log(
         return Segment(path.name, first, batch.rows, size), batch.labels, probabilities
 
     counter, segments = CeilingCounter(), []
-    for segment, labels, probabilities in made_ahead(write, range(0, rows, segment_rows), threads):
+    tasks = (partial(write, first) for first in range(0, rows, segment_rows))
+    for segment, labels, probabilities in in_order(tasks, threads):
         counter.add(labels, probabilities)
         segments.append(segment)
         if on_segment is not None:

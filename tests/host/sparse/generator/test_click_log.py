@@ -95,9 +95,9 @@ def test_a_source_that_is_left_ends_its_threads(seed: int) -> None:
     source = ClickLogSource(ClickLog(ClickLogSettings(seed=seed)), 10**9, batch_rows=100, threads=2)
     batches = source.batches(0)
     next(batches)
-    assert any(thread.name.startswith("click-log") for thread in threading.enumerate())
+    assert any(thread.name.startswith("bitlane-") for thread in threading.enumerate())
     batches.close()  # type: ignore[attr-defined]
-    assert not any(thread.name.startswith("click-log") for thread in threading.enumerate())
+    assert not any(thread.name.startswith("bitlane-") for thread in threading.enumerate())
 
 
 def test_a_thread_s_error_reaches_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
