@@ -285,8 +285,11 @@ def seconds(work):
 
 
 @pytest.mark.parametrize("rows_per_beat", [1, 8])
-def test_encoding_takes_less_than_three_sorts(seed, rows_per_beat):
-    """Four precisions against `numpy.sort` of the same values in the same process; encoding takes about one sort."""
+def test_encoding_takes_less_than_a_slow_sort_and_a_half(seed, rows_per_beat):
+    """Four precisions against a stable sort of the same values in the same process; encoding takes about half of one.
+
+    numpy's other sort is ten times faster on processors with AVX-512, and says little about them.
+    """
     values = np.random.default_rng(seed).uniform(-1, 1, (50_000, 90))
     labels = np.zeros((50_000, 1), np.int16)
 
@@ -306,4 +309,4 @@ def test_encoding_takes_less_than_three_sorts(seed, rows_per_beat):
             if precision.draws:
                 pack_draws(draw_codes(values, precision, np.random.default_rng(seed)), geometry)
 
-    assert seconds(encode) < 3 * seconds(lambda: np.sort(values, axis=None))
+    assert seconds(encode) < 1.5 * seconds(lambda: np.sort(values, axis=None, kind="stable"))
