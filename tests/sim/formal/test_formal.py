@@ -129,7 +129,9 @@ def uncached(m: Any, block: Any) -> None:
     m.d.comb += block.hp0.arcache.eq(0)
 
 
-@pytest.mark.parametrize("name", ["writer", "gradient", "table_pass", "burst_downsizer"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("writer", marks=pytest.mark.slow), "gradient", "table_pass", "burst_downsizer"]
+)
 def test_a_correct_block_is_proved(tools: Tools, tmp_path: Path, name: str) -> None:
     result = prove(PROOFS[name], tools, tmp_path)
     assert result.verdict is Verdict.PROVED, result.notes
