@@ -18,3 +18,21 @@ def atomic_write(path: Path) -> Iterator[Path]:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def sync_tree(folder: Path) -> None:
+    """Write what the system holds back of all files below `folder`, and of the folders."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with open(os.path.join(place, name), "rb") as file:
+                os.fsync(file.fileno())
+        sync_entries(Path(place))
+
+
+def sync_entries(folder: Path) -> None:
+    """Write what the system holds back of the names in `folder`: files that came, went or were renamed."""
+    entry = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(entry)
+    finally:
+        os.close(entry)

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
-from bitlane.sparse.models import storage
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
+from bitlane.sparse.parameters import storage
 from bitlane.sparse.parameters.counting import WIDTH
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.parameters.statistics import Statistics, StatisticsSettings

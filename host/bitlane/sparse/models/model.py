@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
-from bitlane.sparse.models import storage
 from bitlane.sparse.models.losses import check_labels, predictions
 from bitlane.sparse.models.shallow import Shallow
 from bitlane.sparse.models.spec import NETWORKS, ModelSpec
+from bitlane.sparse.parameters import storage
 from bitlane.sparse.parameters.dense import Matrix
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.parameters.unique import unique_keys

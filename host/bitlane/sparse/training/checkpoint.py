@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.reporting.records import plain
+from bitlane.support.atomic import sync_entries, sync_tree
 
 MODEL = "model"
 FORMAT = 1
@@ -104,9 +105,9 @@ def save(run: Path, progress: Progress, save_model: Callable[[Path], object]) ->
         (part / MODEL).mkdir(parents=True)
         save_model(part / MODEL)
         _write_progress(part, progress)
-        _force_to_disk(part)
+        sync_tree(part)
         os.rename(part, path)
-        _force_entry(run)
+        sync_entries(run)
     _link(run, path)
     for old in earlier:
         shutil.rmtree(old, ignore_errors=True)
@@ -155,23 +156,6 @@ def _all_or_nothing(path: Path, part: Path, last: Path | None) -> Iterator[None]
             raise
         kept = f"the training can resume from {last}" if last else "there is no earlier checkpoint"
         raise BitlaneError(f"{path} cannot be written: {error.strerror or error}; {kept}") from error
-
-
-def _force_to_disk(folder: Path) -> None:
-    """Write what the system holds back of all files below `folder`, and of the folders."""
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with open(os.path.join(place, name), "rb") as file:
-                os.fsync(file.fileno())
-        _force_entry(Path(place))
-
-
-def _force_entry(folder: Path) -> None:
-    entry = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(entry)
-    finally:
-        os.close(entry)
 
 
 def _link(run: Path, checkpoint: Path) -> None:

@@ -1,6 +1,6 @@
-"""A model in a folder: model.json, parameters.arrow and dense.npz.
+"""Parameters in a folder: rows by key in parameters.arrow, arrays in dense.npz, and a description in JSON.
 
-The description in model.json has the size and the XXH3 checksum of the two others.
+The description, model.json for a model, has the size and the XXH3 checksum of the two others.
 """
 
 from __future__ import annotations
@@ -21,25 +21,33 @@ DESCRIPTION, PARAMETERS, DENSE = "model.json", "parameters.arrow", "dense.npz"
 _BLOCK = 1 << 20
 
 
-def write_description(folder: Path, record: Mapping[str, Any]) -> None:
-    """Write model.json: the record, the format, and the fingerprints of the two other files."""
-    files = {name: _fingerprint(folder / name) for name in (PARAMETERS, DENSE)}
-    (folder / DESCRIPTION).write_text(json.dumps({"format": FORMAT, **record, "files": files}, indent=2) + "\n")
+def write_description(folder: Path, record: Mapping[str, Any], name: str = DESCRIPTION) -> None:
+    """Write the description: the record, the format, and the fingerprints of the two other files."""
+    files = {each: _fingerprint(folder / each) for each in (PARAMETERS, DENSE)}
+    (folder / name).write_text(json.dumps({"format": FORMAT, **record, "files": files}, indent=2) + "\n")
 
 
-def read_description(folder: Path) -> dict[str, Any]:
-    """Return model.json, after the two other files have been held against it.
+def read_description(folder: Path, name: str = DESCRIPTION, what: str = "model") -> dict[str, Any]:
+    """Return the description, after the two other files have been held against it.
+
+    Parameters
+    ----------
+    folder : Path
+    name : str, default="model.json"
+        Of the description.
+    what : str, default="model"
+        What the folder holds, for messages.
 
     Raises
     ------
     DataError
         A file is missing, damaged or cut off, or has another format.
     """
-    path = folder / DESCRIPTION
+    path = folder / name
     try:
         record = json.loads(path.read_bytes())
     except FileNotFoundError as error:
-        raise DataError(f"{folder} is no model: it has no {DESCRIPTION}") from error
+        raise DataError(f"{folder} is no {what}: it has no {name}") from error
     except ValueError as error:
         raise DataError(f"{path} is damaged: {error}") from error
     if not isinstance(record, dict) or record.get("format") != FORMAT:
@@ -48,14 +56,14 @@ def read_description(folder: Path) -> dict[str, Any]:
     files = record.get("files")
     if not isinstance(files, dict) or set(files) != {PARAMETERS, DENSE}:
         raise DataError(f"{path} is damaged: files must be {PARAMETERS} and {DENSE}")
-    for name, wanted in files.items():
-        _check(folder / name, wanted)
+    for each, wanted in files.items():
+        _check(folder / each, wanted, what)
     return record
 
 
 def write_rows(folder: Path, chunks: Iterator[tuple[Any, ...]], width: int) -> None:
     """Write parameters.arrow, an IPC stream, from chunks of keys, rows [n, width] and perhaps stamps."""
-    pyarrow = require_extra("pyarrow", "a sparse model's file", "'bitlane[sparse]'")
+    pyarrow = require_extra("pyarrow", "a file of sparse parameters", "'bitlane[sparse]'")
     writer = None
     with pyarrow.OSFile(str(folder / PARAMETERS), "wb") as sink:
         for keys, rows, *stamps in chunks:
@@ -77,7 +85,7 @@ def read_rows(folder: Path, width: int) -> Iterator[tuple[Any, ...]]:
     DataError
         The rows have another width, or the file is no stream of rows.
     """
-    pyarrow = require_extra("pyarrow", "a sparse model's file", "'bitlane[sparse]'")
+    pyarrow = require_extra("pyarrow", "a file of sparse parameters", "'bitlane[sparse]'")
     path = folder / PARAMETERS
     wanted = pyarrow.list_(pyarrow.float32(), width)
     try:
@@ -103,18 +111,18 @@ def read_dense(folder: Path) -> dict[str, Any]:
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:
-    state = require_extra("xxhash", "a sparse model's file", "'bitlane[sparse]'").xxh3_64()
+    state = require_extra("xxhash", "a file of sparse parameters", "'bitlane[sparse]'").xxh3_64()
     with open(path, "rb") as file:
         while block := file.read(_BLOCK):
             state.update(block)
     return {"bytes": path.stat().st_size, "xxh3_64": state.hexdigest()}
 
 
-def _check(path: Path, wanted: Any) -> None:
+def _check(path: Path, wanted: Any, what: str) -> None:
     try:
         found = _fingerprint(path)
     except FileNotFoundError as error:
-        raise DataError(f"{path.parent} is no complete model: it has no {path.name}") from error
+        raise DataError(f"{path.parent} is no complete {what}: it has no {path.name}") from error
     if not isinstance(wanted, dict) or found["bytes"] != wanted.get("bytes"):
         size = wanted.get("bytes") if isinstance(wanted, dict) else None
         raise DataError(f"{path} is damaged: it has {found['bytes']} bytes, not {size}")

@@ -1,0 +1,243 @@
+"""A worker's connection to one server: lanes that stay open, and a watch that ends what takes too long."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from bitlane.errors import BitlaneError
+from bitlane.sparse.servers import wire
+from bitlane.sparse.servers.security import token_headers
+from bitlane.sparse.servers.wire import flight
+
+_WATCH_SECONDS = 0.05
+_GRPC = [
+    ("grpc.use_local_subchannel_pool", 1),  # else a new client inherits the pause after a refused connection
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 500),
+]
+
+Record = dict[str, Any]
+
+
+class ConnectionLost(BitlaneError):
+    """The connection ended, or was not made: the request may or may not have been done."""
+
+
+class DeadlineExceeded(BitlaneError):
+    """The server did not answer in time."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who calls.
+
+    Attributes
+    ----------
+    worker : str
+        Name of the worker.
+    client : str
+        Random: a worker's name may have one client that updates.
+    token : str or None
+    certificates : str or None
+        Of the authorities that signed the servers' certificates, PEM: the connection is by TLS.
+    """
+
+    worker: str
+    client: str
+    token: str | None = field(default=None, repr=False)
+    certificates: str | None = None
+
+
+class Connection:
+    """One connection; one thread at a time may use it.
+
+    Parameters
+    ----------
+    address : str
+        ``host:port``.
+    identity : Identity
+    updates : bool
+        Whether it sends updates.
+    """
+
+    def __init__(self, address: str, identity: Identity, updates: bool):
+        self.address, self._identity, self._updates = address, identity, updates
+        self._client: Any = None
+        self._lanes: dict[str, tuple[Any, Any]] = {}  # writer and reader
+        self._number = 0
+        self.until = math.inf  # when the watch cancels the lanes
+        self._expired = False
+        _watch(self)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether `hello` has gone well, and nothing has failed since."""
+        return self._client is not None
+
+    def hello(self, until: float) -> Record:
+        """Connect, and return what the server says of itself.
+
+        Raises
+        ------
+        ConnectionLost, DeadlineExceeded
+        BitlaneError
+            Wrong token, or another version.
+        """
+        identity = self._identity
+        scheme = "grpc" if identity.certificates is None else "grpc+tls"
+        options: Record = {"generic_options": _GRPC}
+        if identity.certificates is not None:
+            options["tls_root_certs"] = identity.certificates.encode()
+        with self._errors():
+            self._client = flight.FlightClient(f"{scheme}://{self.address}", **options)
+        request = {
+            "protocol": wire.PROTOCOL,
+            "worker": identity.worker,
+            "client": identity.client,
+            "updates": self._updates,
+        }
+        answer = self.action("hello", request, until)
+        if answer["protocol"] != wire.PROTOCOL:
+            self.close()
+            raise BitlaneError(
+                f"server {self.address} speaks protocol {answer['protocol']}, this bitlane {wire.PROTOCOL}: "
+                "install the same version of bitlane"
+            )
+        return answer
+
+    def action(self, name: str, request: Record, until: float) -> Record:
+        """Call an action of the server; errors as `hello`."""
+        with self._errors():
+            left = max(until - time.monotonic(), 0.001)
+            options = flight.FlightCallOptions(timeout=left, headers=token_headers(self._identity.token))
+            found = list(self._client.do_action(flight.Action(name, wire.to_bytes(request)), options))
+        return self._checked(wire.from_bytes(found[0].body))
+
+    def send(self, lane: str, batch: Any, request: Record) -> None:
+        """Send a request; see `receive`.
+
+        Raises
+        ------
+        ConnectionLost, DeadlineExceeded
+        """
+        with self._errors():
+            self._number += 1
+            data = wire.to_bytes({"id": self._number, **request})
+            writer, _ = self._lanes.get(lane) or self._open_lane(lane, batch)
+            if batch is None:
+                writer.write_metadata(data)
+            else:
+                writer.write_with_metadata(batch, data)
+
+    def receive(self, lane: str) -> tuple[Any, Record]:
+        """Return the answer to the request that was sent last: a batch or None, and the record beside it.
+
+        Raises
+        ------
+        ConnectionLost, DeadlineExceeded
+        BitlaneError
+            What the server raised, of a class in `wire.ERRORS`.
+        """
+        with self._errors():
+            chunk = self._lanes[lane][1].read_chunk()
+            answer = wire.from_bytes(chunk.app_metadata)
+            if answer.get("id") != self._number:
+                raise ConnectionLost(f"server {self.address} answered another request")
+        return chunk.data, self._checked(answer)
+
+    def close(self) -> None:
+        """Drop the connection; `hello` makes a new one."""
+        lanes, self._lanes = self._lanes, {}
+        client, self._client = self._client, None
+        for _, reader in lanes.values():
+            with contextlib.suppress(Exception):
+                reader.cancel()
+        if client is not None:
+            with contextlib.suppress(Exception):
+                client.close()
+
+    def cancel_expired(self, now: float) -> None:
+        """Cancel the lanes if the time is over; called by the watch."""
+        if now > self.until:
+            self._expired = True
+            for _, reader in list(self._lanes.values()):
+                with contextlib.suppress(Exception):
+                    reader.cancel()
+
+    def _open_lane(self, lane: str, batch: Any) -> tuple[Any, Any]:
+        opening = {
+            "protocol": wire.PROTOCOL,
+            "lane": lane,
+            "worker": self._identity.worker,
+            "client": self._identity.client,
+        }
+        descriptor = flight.FlightDescriptor.for_command(wire.to_bytes(opening))
+        options = flight.FlightCallOptions(headers=token_headers(self._identity.token))
+        found = self._client.do_exchange(descriptor, options)
+        self._lanes[lane] = found
+        found[0].begin(wire.request_schema(lane, 0) if batch is None else batch.schema)
+        return found[0], found[1]
+
+    def _checked(self, answer: Record) -> Record:
+        if "error" in answer:
+            kind = wire.ERRORS.get(answer["error"], BitlaneError)
+            raise kind(f"server {self.address}: {answer['message']}")
+        return answer
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turn errors of Flight into ours, and drop the connection then."""
+        try:
+            self._expired = False
+            yield
+        except flight.FlightUnauthenticatedError as error:
+            self.close()
+            raise BitlaneError(f"server {self.address}: {wire.short(error)}") from error
+        except flight.FlightTimedOutError as error:
+            self.close()
+            raise DeadlineExceeded(f"server {self.address} did not answer in time") from error
+        except (wire.pyarrow.ArrowException, OSError, StopIteration, KeyError) as error:
+            expired = self._expired
+            self.close()
+            if expired:
+                raise DeadlineExceeded(f"server {self.address} did not answer in time") from error
+            refused = isinstance(error, flight.FlightUnavailableError) and "refused" in str(error).lower()
+            reason = "connection refused" if refused else f"connection lost ({wire.short(error) or 'closed'})"
+            raise ConnectionLost(f"server {self.address}: {reason}") from error
+        except BaseException:
+            self.close()
+            raise
+
+
+_watched: weakref.WeakSet[Connection] = weakref.WeakSet()
+_watching = threading.Lock()
+_thread: threading.Thread | None = None
+
+
+def _watch(connection: Connection) -> None:
+    """Let the watch look after a connection as long as it exists."""
+    global _thread
+    with _watching:
+        _watched.add(connection)
+        if _thread is None or not _thread.is_alive():
+            _thread = threading.Thread(target=_cancel_expired, name="bitlane-deadlines", daemon=True)
+            _thread.start()
+
+
+def _cancel_expired() -> None:
+    while True:
+        time.sleep(_WATCH_SECONDS)
+        now = time.monotonic()
+        with _watching:
+            found = list(_watched)
+        for connection in found:
+            connection.cancel_expired(now)
+        del found

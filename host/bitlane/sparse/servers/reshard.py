@@ -1,0 +1,79 @@
+"""Move the virtual shards of a model to another number of servers, while none of them runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.errors import DataError
+from bitlane.sparse.servers.shard import Shard, write_shard
+
+
+def reshard(sources: Sequence[str | Path], targets: Sequence[str | Path]) -> None:
+    """Write the shards of a model anew for another number of servers; the old ones stay as they are.
+
+    Rows, stamps, matrices and the clock keep their bits. Counts of the admission become the larger ones of the old
+    shards: a key may enter earlier, and never later. Workers begin anew with sequence 1, so each must have had all its
+    updates acknowledged.
+
+    Parameters
+    ----------
+    sources : sequence of str or Path
+        The folders of all shards, in the order of their servers.
+    targets : sequence of str or Path
+        New folders, one for each new server.
+
+    Raises
+    ------
+    DataError
+        The sources are not the shards of one model in order, or a target is in use.
+    """
+    with ExitStack() as stack:
+        shards = []
+        for folder in sources:
+            shards.append(Shard.open(folder))
+            stack.callback(shards[-1].close)
+        _check(shards)
+        for server, target in enumerate(targets):
+            _write(shards, server, len(targets), Path(target))
+
+
+def _check(shards: Sequence[Shard]) -> None:
+    if not shards:
+        raise DataError("give the folder of at least one shard")
+    for server, shard in enumerate(shards):
+        if (shard.spec.server, shard.spec.servers) != (server, len(shards)):
+            raise DataError(
+                f"{shard.folder} is shard {shard.spec.server} of {shard.spec.servers}; "
+                f"it was given as {server} of {len(shards)}"
+            )
+        if not shard.spec.same_model(shards[0].spec):
+            raise DataError(f"{shard.folder} belongs to another model than {shards[0].folder}")
+
+
+def _write(shards: Sequence[Shard], server: int, servers: int, target: Path) -> None:
+    spec = shards[0].spec.placed(server, servers)
+    parameters, matrices = spec.parameters(), spec.own_matrices()
+
+    def chunks() -> Iterator[tuple[Any, ...]]:
+        for shard in shards:
+            for chunk in shard.parameters.table.items():
+                chosen = spec.partition.owners(chunk[0]) == server
+                yield tuple(each[chosen] for each in chunk)
+
+    parameters.table.load(chunks())
+    parameters.table.restore(_merged([shard.parameters.table.state() for shard in shards]))
+    for shard in shards:
+        for name in shard.matrices.keys() & matrices.keys():
+            matrices[name].restore(shard.matrices[name].state())
+    write_shard(target, spec, parameters, matrices)
+
+
+def _merged(states: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    """The larger of all counts: each key was counted by one shard alone."""
+    return {name: np.maximum.reduce([state[name] for state in states]) for name in states[0]}

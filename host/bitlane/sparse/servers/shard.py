@@ -1,0 +1,356 @@
+"""A shard: parameters in memory, updated exactly once, with a log and checkpoints from which they are recovered."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.errors import BitlaneError, DataError
+from bitlane.sparse.servers import checkpoints
+from bitlane.sparse.servers.log import Log, segments
+from bitlane.sparse.servers.spec import ShardSpec
+from bitlane.sparse.servers.updates import CREATE, PUSH, PUSH_DENSE, TICK, Update, join_dense
+from bitlane.support.atomic import sync_tree
+
+SPEC, LOG, LOCK = "shard.json", "log", "lock"
+
+Keys = NDArray[np.uint64]
+Floats = NDArray[np.float32]
+
+
+class ShardStopped(BitlaneError):
+    """The shard takes no more requests: it was closed, or its memory no longer agrees with its log."""
+
+
+class _Request:
+    """An update that waits for its commit."""
+
+    def __init__(self, update: Update):
+        self.update = update
+        self.done = False
+        self.last = 0
+        self.error: Exception | None = None
+
+    def fail(self, error: Exception) -> None:
+        self.done, self.error = True, error
+
+
+class Shard:
+    """One server's part of a model. Make one by `create` and `open`; any thread may call any method.
+
+    Each update carries a worker's name and its sequence: 1, 2, and so on, for each shard. The shard checks it, writes
+    it to the log, applies it, and returns. An update that was applied before returns at once and changes nothing. The
+    updates of threads that wait for each other are written to the log together.
+
+    Attributes
+    ----------
+    folder : Path
+    spec : ShardSpec
+    parameters : SparseParameters
+    matrices : dict of Matrix
+        Those of this server.
+    """
+
+    def __init__(self, folder: Path, spec: ShardSpec, *, sync: bool = False):
+        self.folder, self.spec, self._sync = folder, spec, sync
+        self.parameters, self.matrices = spec.parameters(), spec.own_matrices()
+        self._sequences: dict[str, int] = {}
+        self._stopped = ""
+        self._waiting: list[_Request] = []
+        self._guard = threading.Lock()  # of the list
+        self._lock = threading.Lock()  # held by whoever commits or writes a checkpoint
+        self._held = _lock_folder(folder)
+        try:
+            self._log = self._recover()
+        except BaseException:
+            os.close(self._held)
+            raise
+
+    @classmethod
+    def create(cls, folder: str | Path, spec: ShardSpec, initial: Mapping[str, Floats] | None = None) -> None:
+        """Make the folder of a new shard: description, first checkpoint and log.
+
+        Parameters
+        ----------
+        folder : str or Path
+            Missing, or empty.
+        spec : ShardSpec
+        initial : dict of float32 arrays, optional
+            The first weights of matrices, by name; those of other servers are left out. Default: zeros.
+
+        Raises
+        ------
+        DataError
+            The folder is in use, or first weights have another shape.
+        BitlaneError
+            It cannot be written.
+        """
+        parameters, matrices = spec.parameters(), spec.own_matrices()
+        for name in matrices.keys() & (initial or {}).keys():
+            each = spec.matrices[name]
+            matrices[name] = type(matrices[name])(each.shape, each.optimizer, (initial or {})[name])
+        write_shard(folder, spec, parameters, matrices)
+
+    @classmethod
+    def open(cls, folder: str | Path, *, sync: bool = False) -> Shard:
+        """Recover a shard from its last checkpoint and its log, to the bit.
+
+        Parameters
+        ----------
+        folder : str or Path
+        sync : bool, default=False
+            Acknowledge an update when the disk has it. Otherwise the system has it: that survives the death of the
+            process, but not a loss of power.
+
+        Raises
+        ------
+        DataError
+            The folder has no shard, another process serves it, or a file is damaged.
+        """
+        return cls(Path(folder), ShardSpec.read(Path(folder) / SPEC), sync=sync)
+
+    # --- reading
+    def pull(self, keys: Keys) -> Floats:
+        """Return the weights of distinct keys, float32 [n, values]; zeros where a key is absent."""
+        self._check_running()
+        return self.parameters.pull(keys)
+
+    def pull_dense(self) -> Floats:
+        """Return the weights of all matrices side by side, in the order of their names, float32 [n]."""
+        with self._lock:
+            self._check_running()
+            return join_dense({name: matrix.pull() for name, matrix in self.matrices.items()})
+
+    def last_sequence(self, worker: str) -> int:
+        """Return the sequence of the last update of a worker that was applied, 0 if there is none."""
+        with self._lock:
+            return self._sequences.get(worker, 0)
+
+    # --- updates
+    def create_rows(self, worker: str, sequence: int, keys: Keys) -> int:
+        """Insert absent keys, each as one sighting. If nothing changes, the sequence is not used.
+
+        Parameters
+        ----------
+        worker : str
+        sequence : int
+        keys : uint64 [n]
+            Distinct.
+
+        Returns
+        -------
+        int
+            The worker's last sequence.
+
+        Raises
+        ------
+        DataError
+            A gap before the sequence.
+        BitlaneError
+            The log cannot be written. The update was not applied, and may be sent again.
+        """
+        return self._commit(Update(CREATE, worker, sequence, keys=keys))
+
+    def push(self, worker: str, sequence: int, keys: Keys, gradients: Floats, rows_seen: int = 0) -> int:
+        """Take a step for each key, as `SparseParameters.push`; otherwise as `create_rows`."""
+        return self._commit(Update(PUSH, worker, sequence, rows_seen, keys, gradients))
+
+    def push_dense(self, worker: str, sequence: int, gradients: Floats, rows_seen: int = 0) -> int:
+        """Take a step of all matrices; `gradients` side by side as in `pull_dense`. Otherwise as `create_rows`."""
+        return self._commit(Update(PUSH_DENSE, worker, sequence, rows_seen, gradients=gradients))
+
+    def tick(self, worker: str, sequence: int, clock: int) -> int:
+        """Set the clock of the table; otherwise as `create_rows`."""
+        return self._commit(Update(TICK, worker, sequence, clock))
+
+    # --- care
+    def checkpoint(self) -> Path:
+        """Write a checkpoint, then delete the log that it covers. Updates wait; reading goes on.
+
+        Raises
+        ------
+        BitlaneError
+            The disk is full, or fails. The earlier checkpoint and the log remain.
+        """
+        with self._lock:
+            self._check_running()
+            progress = checkpoints.Progress(self._log.rotate(), self._sequences)
+            path = checkpoints.save(self.folder, progress, self.parameters, self.matrices)
+            self._log.delete_before(progress.segment)
+        return path
+
+    def status(self) -> dict[str, Any]:
+        """Return rows, memory, sequences and sizes, as plain values."""
+        table = self.parameters.table
+        with self._lock:
+            return {
+                "server": self.spec.server,
+                "servers": self.spec.servers,
+                "rows": len(table),
+                "clock": table.clock,
+                "bytes": table.nbytes,
+                "data_bytes": table.data_nbytes,
+                "memory_over_data": table.nbytes / table.data_nbytes if len(table) else None,
+                "sketch_bytes": table.sketch_nbytes,
+                "matrices": sorted(self.matrices),
+                "sequences": dict(self._sequences),
+                "log_bytes": self._log.nbytes,
+                "log_segments": len(segments(self.folder / LOG)),
+                "dropped_bytes": self._log.dropped,
+                "checkpoint": checkpoints.numbers(self.folder)[-1],
+                "stopped": self._stopped,
+            }
+
+    def close(self) -> None:
+        """Take no more requests, and release the folder. A checkpoint is not written."""
+        with self._lock:
+            if not self._stopped:
+                self._stopped = "it is closed"
+            if self._held >= 0:
+                self._log.close()
+                os.close(self._held)
+                self._held = -1
+
+    # --- inside
+    def _recover(self) -> Log:
+        progress = checkpoints.load(self.folder, self.parameters, self.matrices)
+        self._sequences = dict(progress.sequences)
+
+        def replay(record: memoryview) -> None:
+            update = Update.from_record(record, self.parameters.layout.values)
+            last = self._sequences.get(update.worker, 0)
+            if update.sequence != last + 1:
+                raise DataError(f"{self.folder / LOG} is damaged: {update.sequence} follows {last} of {update.worker}")
+            update.apply(self.parameters, self.matrices)
+            self._sequences[update.worker] = update.sequence
+
+        return Log.open(self.folder / LOG, progress.segment, replay)
+
+    def _commit(self, update: Update) -> int:
+        update.check(self.parameters, self.matrices)
+        request = _Request(update)
+        with self._guard:
+            self._waiting.append(request)
+        with self._lock:
+            if not request.done:
+                with self._guard:
+                    group, self._waiting = self._waiting, []
+                self._commit_group(group)
+        if request.error is not None:
+            raise request.error
+        return request.last
+
+    def _commit_group(self, group: list[_Request]) -> None:
+        """Write the updates of all requests to the log, at once, then apply them in order."""
+        updates: list[Update] = []
+        sequences: dict[str, int] = {}
+        for request in group:
+            try:
+                self._check_running()
+                update = self._due(request.update, sequences)
+                request.last = sequences[request.update.worker]
+                updates += [] if update is None else [update]
+            except Exception as error:
+                request.fail(error)
+        try:
+            if updates:
+                self._write(updates)
+                self._apply(updates)
+                self._sequences.update(sequences)
+            for request in group:
+                request.done = True
+        except Exception as error:
+            for request in group:
+                if not request.done:
+                    request.fail(error)
+
+    def _due(self, update: Update, sequences: dict[str, int]) -> Update | None:
+        """Return what is to be logged and applied: None if that was done before, or nothing changes.
+
+        `sequences` is set to the worker's last one after the update.
+        """
+        last = sequences.setdefault(update.worker, self._sequences.get(update.worker, 0))
+        if update.sequence <= last:
+            return None
+        if update.sequence != last + 1:
+            raise DataError(
+                f"gap in the sequences of worker {update.worker!r}: {update.sequence} came, {last + 1} was expected"
+            )
+        if update.kind == CREATE:  # the log has only keys that change something: the first weights follow from them
+            keys = update.keys[self.parameters.table.unmet(update.keys)]
+            if not len(keys):
+                return None
+            update = Update(CREATE, update.worker, update.sequence, keys=keys)
+        sequences[update.worker] = update.sequence
+        return update
+
+    def _write(self, updates: list[Update]) -> None:
+        self._log.append([update.buffers() for update in updates])
+        if self._sync:
+            try:
+                self._log.sync()
+            except BitlaneError as error:  # nobody knows what the disk has
+                self._stopped = f"{error}; start it again"
+                raise ShardStopped(f"the shard in {self.folder} has stopped: {self._stopped}") from error
+
+    def _apply(self, updates: list[Update]) -> None:
+        try:
+            for update in updates:
+                update.apply(self.parameters, self.matrices)
+        except BaseException as error:
+            self._stopped = f"an update failed ({type(error).__name__}: {error}); start it again"
+            raise ShardStopped(f"the shard in {self.folder} has stopped: {self._stopped}") from error
+
+    def _check_running(self) -> None:
+        if self._stopped:
+            raise ShardStopped(f"the shard in {self.folder} has stopped: {self._stopped}")
+
+
+def write_shard(folder: str | Path, spec: ShardSpec, parameters: Any, matrices: Mapping[str, Any]) -> None:
+    """Make the folder of a shard with these parameters; see `Shard.create` for the errors."""
+    folder = Path(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{folder} is in use: choose another folder")
+    part = folder.with_name(f".{folder.name}.part")
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+        (part / LOG).mkdir(parents=True)
+        (part / "checkpoint-0000001").mkdir()
+        (part / SPEC).write_text(json.dumps(spec.to_json(), indent=1) + "\n", encoding="utf-8")
+        checkpoints.write(part / "checkpoint-0000001", checkpoints.Progress(1, {}), parameters, matrices)
+        Log.create(part / LOG).close()
+        sync_tree(part)
+        with suppress(FileNotFoundError):
+            folder.rmdir()
+        os.rename(part, folder)
+    except OSError as error:
+        raise BitlaneError(f"{folder} cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _lock_folder(folder: Path) -> int:
+    """Return a file that is held as long as it is open.
+
+    Raises
+    ------
+    DataError
+        Another process holds it.
+    """
+    held = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(held)
+        raise DataError(f"{folder} is served by another process") from None
+    return held
