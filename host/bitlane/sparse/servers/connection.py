@@ -17,12 +17,7 @@ from bitlane.sparse.servers.security import token_headers
 from bitlane.sparse.servers.wire import flight
 
 _WATCH_SECONDS = 0.05
-_GRPC = [
-    ("grpc.use_local_subchannel_pool", 1),  # else a new client inherits the pause after a refused connection
-    ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
-    ("grpc.max_reconnect_backoff_ms", 500),
-]
+_GRPC = [("grpc.use_local_subchannel_pool", 1)]  # else a new client inherits the pause after a refused connection
 
 Record = dict[str, Any]
 

@@ -144,7 +144,7 @@ def from_bytes(data: Any) -> dict[str, Any]:
 
 def short(error: BaseException) -> str:
     """Return the first line of an error of Flight, without what its library adds."""
-    text = str(error).split(" gRPC client debug context")[0].split(". Detail:")[0]
+    text = str(error).split(" gRPC client debug context")[0].split(". Detail:")[0].rpartition("with message: ")[2]
     return " ".join(text.split("\n")[0].split())
 
 

@@ -1,0 +1,196 @@
+"""Parameters on several servers against local ones, bit for bit; lost connections and deadlines."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.helpers.sparse_servers import addresses_of, make_shards, remote, served, server_processes
+
+from bitlane.errors import BitlaneError, DataError
+from bitlane.sparse.parameters.dense import Matrix
+from bitlane.sparse.parameters.layout import Block
+from bitlane.sparse.parameters.optimizers import FTRL, SGD, AdaGrad
+from bitlane.sparse.parameters.sparse import SparseParameters
+from bitlane.sparse.servers.client import RemoteParameters
+from bitlane.sparse.servers.connection import DeadlineExceeded
+from bitlane.sparse.servers.service import ShardService
+from bitlane.sparse.servers.spec import MatrixSpec, ShardSpec
+
+BLOCKS = (Block(1, FTRL()), Block(4, AdaGrad(0.1), 0.05), Block(2, SGD(0.1, 0.01)))
+LAYER = np.arange(12, dtype=np.float32).reshape(3, 4)
+SPEC = ShardSpec(BLOCKS, 7, matrices={"a": MatrixSpec((3, 4), AdaGrad()), "b": MatrixSpec((5,), FTRL())})
+PLAIN = ShardSpec((Block(1, SGD(1.0)),))
+KEYS = np.arange(50, dtype=np.uint64)
+ONES = np.ones((50, 1), np.float32)
+
+
+@pytest.mark.parametrize("servers", [1, 2, 3])
+def test_servers_are_the_local_parameters_to_the_bit(seed: int, tmp_path: Path, servers: int) -> None:
+    draw = np.random.default_rng(seed)
+    local = SparseParameters(BLOCKS, 7)
+    matrices = {"a": Matrix((3, 4), AdaGrad(), LAYER), "b": Matrix((5,), FTRL())}
+    universe = draw.integers(0, 1 << 64, 300, np.uint64)
+    with remote(make_shards(tmp_path, SPEC, servers, {"a": LAYER})) as parameters:
+        for seen in range(60):
+            keys = draw.permutation(universe)[: draw.integers(0, 120)]
+            create = bool(draw.integers(0, 2))
+            assert np.array_equal(parameters.pull(keys, create=create), local.pull(keys, create=create))
+            gradients = draw.normal(size=(len(keys), 7)).astype(np.float32)
+            parameters.push(keys, gradients, seen)
+            local.push(keys, gradients, seen)
+            if seen % 5 == 0:
+                dense = {name: draw.normal(size=each.shape).astype(np.float32) for name, each in matrices.items()}
+                parameters.push_dense(dense, seen)
+                for name, gradient in dense.items():
+                    matrices[name].push(gradient, seen)
+                found = parameters.pull_dense()
+                assert all(np.array_equal(found[name], each.pull()) for name, each in matrices.items())
+        assert np.array_equal(parameters.pull(universe), local.pull(universe))
+        assert sum(each["rows"] for each in parameters.status()) == len(local.table)
+
+
+def test_one_thread_pulls_while_another_pushes(tmp_path: Path) -> None:
+    with remote(make_shards(tmp_path, PLAIN, 2)) as parameters:
+        parameters.pull(KEYS, create=True)
+
+        def push() -> None:
+            for _ in range(100):
+                parameters.push(KEYS, ONES)
+
+        thread = threading.Thread(target=push)
+        thread.start()
+        seen = np.zeros((50, 1), np.float32)
+        while thread.is_alive():
+            found = parameters.pull(KEYS)
+            assert (found <= seen).all()
+            seen = found
+        thread.join()
+        assert (parameters.pull(KEYS) == -100).all()
+
+
+def test_a_lost_connection_before_the_answer_applies_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server has applied the update; its answer never comes."""
+    answer, lost = ShardService._push, [3]
+
+    def losing(self, batch, request, worker):
+        found = answer(self, batch, request, worker)
+        if lost[0]:
+            lost[0] -= 1
+            return None, {**found[1], "id": -1}
+        return found
+
+    monkeypatch.setattr(ShardService, "_push", losing)
+    with remote(make_shards(tmp_path, PLAIN, 2)) as parameters:
+        parameters.pull(KEYS, create=True)
+        parameters.push(KEYS, ONES)
+        assert lost == [0] and (parameters.pull(KEYS) == -1).all()
+
+
+def test_an_update_that_failed_is_kept_and_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = make_shards(tmp_path, PLAIN, 2)
+    with served(folders) as services, RemoteParameters(addresses_of(services), deadline=5) as parameters:
+        parameters.pull(KEYS, create=True)
+        log = services[1]._shard._log
+
+        def full(payloads):
+            raise BitlaneError("the log cannot be written: No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(log, "append", full)
+            for _ in range(2):
+                with pytest.raises(BitlaneError, match="No space left on device"):
+                    parameters.flush() if parameters._kept else parameters.push(KEYS, ONES)
+            assert -KEYS.size < parameters.pull(KEYS).sum() < 0  # the other server has its part
+        parameters.flush()
+        assert (parameters.pull(KEYS) == -1).all()
+        parameters.push(KEYS, ONES)
+        assert (parameters.pull(KEYS) == -2).all()
+
+
+def test_a_refused_connection_is_an_error_at_once() -> None:
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{place.getsockname()[1]}"
+        begin = time.monotonic()
+        with pytest.raises(BitlaneError, match=rf"^server {address}: connection refused$"):
+            RemoteParameters([address])
+        assert time.monotonic() - begin < 5
+
+
+def test_a_server_that_never_answers_meets_the_deadline() -> None:
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        place.listen()
+        begin = time.monotonic()
+        with pytest.raises(DeadlineExceeded, match="did not answer in time"):
+            RemoteParameters([f"127.0.0.1:{place.getsockname()[1]}"], deadline=0.5)
+        assert time.monotonic() - begin < 3
+
+
+def test_a_server_that_stands_still_meets_the_deadline_and_recovers(tmp_path: Path) -> None:
+    folders = make_shards(tmp_path, PLAIN, 1)
+    with server_processes(folders) as processes, RemoteParameters([processes[0].address], deadline=1) as parameters:
+        parameters.deadline = 30
+        parameters.pull(KEYS, create=True)
+        parameters.push(KEYS, ONES)
+        parameters.deadline = 0.5
+        os.kill(processes[0].process.pid, signal.SIGSTOP)
+        begin = time.monotonic()
+        for call in (lambda: parameters.pull(KEYS), lambda: parameters.push(KEYS, ONES), parameters.flush):
+            with pytest.raises(DeadlineExceeded):
+                call()
+        assert time.monotonic() - begin < 10
+        os.kill(processes[0].process.pid, signal.SIGCONT)
+        parameters.deadline = 30
+        parameters.flush()
+        assert (parameters.pull(KEYS) == -2).all()
+
+
+def test_addresses_of_another_order_or_model_are_refused(tmp_path: Path) -> None:
+    folders = make_shards(tmp_path, PLAIN, 2)
+    other = make_shards(tmp_path / "other", ShardSpec(PLAIN.blocks, 1), 2)
+    with served([*folders, other[1]]) as services:
+        first, second, another = addresses_of(services)
+        with pytest.raises(DataError, match="is server 1 of 2; it was given as server 0 of 2"):
+            RemoteParameters([second, first])
+        with pytest.raises(DataError, match="is server 0 of 2; it was given as server 0 of 1"):
+            RemoteParameters([first])
+        with pytest.raises(DataError, match="serves another model than"):
+            RemoteParameters([first, another])
+        with pytest.raises(DataError, match="at least one"):
+            RemoteParameters([])
+
+
+def test_a_server_that_lost_updates_is_found_out(tmp_path: Path) -> None:
+    folders = make_shards(tmp_path, PLAIN, 1)
+    with served(folders) as services, RemoteParameters(addresses_of(services), worker="w") as parameters:
+        parameters.pull(KEYS, create=True)
+        parameters.push(KEYS, ONES)
+        parameters._updaters[0].close()
+        services[0]._shard._sequences["w"] = 1
+        with pytest.raises(BitlaneError, match="has lost updates of worker 'w': it has 1, and acknowledged 2"):
+            parameters.push(KEYS, ONES)
+
+
+@pytest.mark.parametrize("keys", [[1, 2], np.zeros(2, np.int64), np.zeros((2, 2), np.uint64)])
+def test_bad_keys_are_refused(tmp_path: Path, keys) -> None:
+    with (
+        remote(make_shards(tmp_path, PLAIN, 1)) as parameters,
+        pytest.raises(DataError, match="keys must be a uint64 array of one dimension"),
+    ):
+        parameters.pull(keys)
+
+
+def test_gradients_of_matrices_are_checked(tmp_path: Path) -> None:
+    with remote(make_shards(tmp_path, SPEC, 2)) as parameters:
+        with pytest.raises(DataError, match=r"the model has the matrices \['a', 'b'\]; got \['a'\]"):
+            parameters.push_dense({"a": LAYER})
+        with pytest.raises(DataError, match=r"the gradient of b must have the shape \[5\]"):
+            parameters.push_dense({"a": LAYER, "b": LAYER})
