@@ -21,6 +21,7 @@ from bitlane.sparse.servers.client import RemoteParameters
 from bitlane.sparse.servers.service import ShardService
 from bitlane.sparse.servers.shard import Shard
 from bitlane.sparse.servers.spec import ShardSpec
+from bitlane.sparse.servers.updates import PUSH
 
 READY_SECONDS = 60
 OPTIONS = ("--with-parent",)
@@ -129,14 +130,14 @@ def without_sequences() -> None:
 
 
 def dying_before_answer() -> None:
-    """Die at the 20th commit, before the client hears of it."""
+    """Die at the first push from the 20th commit on, before the client hears of it."""
     commit = Shard._commit
     count = [0]
 
     def dying(self, update):
         last = commit(self, update)
         count[0] += 1
-        if count[0] == 20:
+        if count[0] >= 20 and update.kind == PUSH:
             os.kill(os.getpid(), signal.SIGKILL)
         return last
 

@@ -21,7 +21,7 @@ from bitlane.sparse.servers.spec import ShardSpec
 from bitlane.sparse.servers.updates import join_dense, split_dense
 from bitlane.sparse.servers.wire import ServerBusy, ServerClosing
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.2  # seconds between attempts
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1  # seconds between attempts
 
 Keys = NDArray[np.uint64]
 Floats = NDArray[np.float32]

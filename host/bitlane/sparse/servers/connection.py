@@ -152,9 +152,11 @@ class Connection:
         """Drop the connection; `hello` makes a new one."""
         lanes, self._lanes = self._lanes, {}
         client, self._client = self._client, None
-        for _, reader in lanes.values():
+        for writer, reader in lanes.values():
             with contextlib.suppress(Exception):
                 reader.cancel()
+            with contextlib.suppress(Exception):  # else Arrow complains on the standard error
+                writer.close()
         if client is not None:
             with contextlib.suppress(Exception):
                 client.close()

@@ -15,6 +15,8 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.servers.security import read_secret
 from bitlane.sparse.servers.service import ShardService
@@ -37,12 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _serve(options: argparse.Namespace) -> None:
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     parent = os.getppid()
     if options.spec is not None and not options.folder.exists():
         Shard.create(options.folder, ShardSpec.read(options.spec))
     shard = Shard.open(options.folder, sync=options.sync)
+    _warm_up(shard.spec)
     try:
         service = ShardService(
             shard,
@@ -53,6 +54,8 @@ def _serve(options: argparse.Namespace) -> None:
             limit=options.limit,
             on_stop=stop.set,
         )
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
         print(json.dumps({"port": service.port, "pid": os.getpid(), "server": shard.spec.server}), flush=True)
         while not stop.wait(_POLL_SECONDS):
             if options.with_parent and os.getppid() != parent:
@@ -61,6 +64,14 @@ def _serve(options: argparse.Namespace) -> None:
         shard.checkpoint()
     finally:
         shard.close()
+
+
+def _warm_up(spec: ShardSpec) -> None:
+    """Load or compile the loops before the first request needs them."""
+    parameters, keys = spec.parameters(), np.arange(2, dtype=np.uint64)
+    parameters.table.unmet(keys)
+    parameters.pull(keys, create=True)
+    parameters.push(keys, np.zeros((2, parameters.layout.values), np.float32))
 
 
 def _tls(options: argparse.Namespace) -> tuple[str, str] | None:

@@ -118,9 +118,7 @@ def test_damage_before_the_end_is_an_error_with_file_and_byte(seed: int, tmp_pat
             assert path.stat().st_size == len(content)  # nothing is cut off
 
 
-def test_segments_follow_each_other_and_are_deleted(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_segments_follow_each_other_and_are_deleted(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_module, "SEGMENT_BYTES", 200)
     payloads = payloads_of(seed, 40)
     written(tmp_path / "log", payloads)

@@ -151,9 +151,8 @@ def test_requests_beyond_the_limit_are_refused_and_tried_again(
 
 def test_the_limit_counts_and_forgets() -> None:
     limit = RequestLimit(2)
-    with limit.admitted(), limit.admitted():
-        with pytest.raises(wire.ServerBusy, match="busy: 2 requests wait"), limit.admitted():
-            pass
+    with limit.admitted(), limit.admitted(), pytest.raises(wire.ServerBusy, match="busy: 2 requests wait"):
+        limit.admitted().__enter__()
     with limit.admitted():
         pass
     with pytest.raises(DataError, match="at least 1"):
@@ -172,7 +171,9 @@ def test_off_loopback_a_server_needs_token_and_tls(folders: list[Path], token, t
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate by openssl")
 def test_tls(folders: list[Path], tmp_path: Path) -> None:
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost"
+    command = (
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost"
+    )
     names = ["-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "cert")]
     subprocess.run([*command.split(), *names], check=True, capture_output=True)
     certificate = (tmp_path / "cert").read_text()

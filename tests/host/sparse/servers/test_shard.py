@@ -32,9 +32,7 @@ class Local:
     """What a shard must be equal to: the same updates on local parameters, and each worker's count."""
 
     def __init__(self, spec: ShardSpec, layer: np.ndarray):
-        self.parameters = SparseParameters(
-            spec.blocks, spec.seed, admission=spec.admission, track_age=spec.track_age
-        )
+        self.parameters = SparseParameters(spec.blocks, spec.seed, admission=spec.admission, track_age=spec.track_age)
         self.matrices = {"bias": Matrix((1,), FTRL()), "layer": Matrix((4, 3), AdaGrad(), layer)}
 
     def states(self) -> list[bytes]:
@@ -165,9 +163,7 @@ def test_updates_that_wait_are_written_together(plain: Shard, monkeypatch: pytes
         append(payloads)
 
     monkeypatch.setattr(plain._log, "append", slow)
-    workers = [
-        threading.Thread(target=plain.push, args=(f"w{i}", 1, keys_to(4), ones(4) * 2**i)) for i in range(5)
-    ]
+    workers = [threading.Thread(target=plain.push, args=(f"w{i}", 1, keys_to(4), ones(4) * 2**i)) for i in range(5)]
     workers[0].start()
     assert busy.wait(10)
     for worker in workers[1:]:

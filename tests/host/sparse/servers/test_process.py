@@ -1,0 +1,95 @@
+"""A server in a process: its line, its end with a checkpoint, its errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.helpers.places import ROOT
+from tests.helpers.sparse_servers import make_shards, server_processes
+
+from bitlane.errors import BitlaneError
+from bitlane.sparse.parameters.layout import Block
+from bitlane.sparse.parameters.optimizers import SGD
+from bitlane.sparse.servers import process
+from bitlane.sparse.servers.client import RemoteParameters
+from bitlane.sparse.servers.shard import Shard
+from bitlane.sparse.servers.spec import ShardSpec
+
+SPEC = ShardSpec((Block(1, SGD(1.0)),))
+KEYS = np.arange(4, dtype=np.uint64)
+ONES = np.ones((4, 1), np.float32)
+PROGRAM = [sys.executable, "-m", "bitlane.sparse.servers.process"]
+
+
+def test_sigterm_ends_it_with_a_checkpoint_while_clients_are_connected(tmp_path: Path) -> None:
+    folder = make_shards(tmp_path, SPEC, 1)[0]
+    with server_processes([folder]) as processes, RemoteParameters([processes[0].address]) as parameters:
+        parameters.pull(KEYS, create=True)
+        parameters.push(KEYS, ONES)
+        assert processes[0].terminate() == 0
+        assert [path.name for path in folder.glob("checkpoint-*")] == ["checkpoint-0000002"]
+        log = list((folder / "log").iterdir())
+        assert len(log) == 1 and log[0].stat().st_size == 32
+        processes[0].start()
+        parameters.push(KEYS, ONES)
+        assert parameters.pull(KEYS).ravel().tolist() == [-2.0] * 4
+        parameters.stop_servers()
+        assert processes[0].process.wait(30) == 0
+    shard = Shard.open(folder)
+    assert shard.pull(KEYS).ravel().tolist() == [-2.0] * 4
+    shard.close()
+
+
+def test_it_makes_its_folder_by_a_description_and_ends_with_its_parent(tmp_path: Path) -> None:
+    (tmp_path / "spec.json").write_text(json.dumps(SPEC.to_json()))
+    options = ["--folder", str(tmp_path / "shard"), "--spec", str(tmp_path / "spec.json"), "--with-parent"]
+    program = f"import subprocess, sys; p = subprocess.Popen({[*PROGRAM, *options]!r}); sys.stdin.read()"
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    ready = json.loads(parent.stdout.readline())
+    assert set(ready) == {"port", "pid", "server"} and (tmp_path / "shard/shard.json").exists()
+    parent.kill()
+    parent.wait()
+    for _ in range(200):
+        if not running(ready["pid"]):
+            break
+        time.sleep(0.05)
+    else:
+        os.kill(ready["pid"], signal.SIGKILL)
+        raise AssertionError("the server is an orphan")
+    parent.stdin.close()
+    parent.stdout.close()
+    assert (tmp_path / "shard/checkpoint-0000002").exists()
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_errors_are_one_line(tmp_path: Path) -> None:
+    folder = make_shards(tmp_path, SPEC, 1)[0]
+    command = [*PROGRAM, "--folder", str(tmp_path)]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert found.returncode == 1 and found.stdout == ""
+    assert found.stderr == f"error: {tmp_path} is no folder of a shard: it has no shard.json\n"
+    for options, message in (
+        (["--host", "0.0.0.0"], "needs a token and TLS"),
+        (["--tls-key", folder / "shard.json"], "TLS needs both"),
+        (["--token-file", tmp_path / "none"], "none cannot be read: No such file"),
+        (["--port", "70000"], "cannot listen on"),
+    ):
+        given = process._parser().parse_args(["--folder", str(folder), *map(str, options)])
+        with pytest.raises(BitlaneError, match=message):
+            process._serve(given)
