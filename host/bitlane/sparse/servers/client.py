@@ -48,7 +48,7 @@ class RemoteParameters:
 
     Each update is applied exactly once, if the connection is lost and if servers die and come back too: it is sent
     again with the same sequence. If a method that updates raises an error that is not a `DataError`, the update is
-    kept: `flush` and the next update send it first. Do not push it again.
+    kept: `flush` and the next update send it first. Do not push it again. A `DataError` means that a server refused it.
 
     Parameters
     ----------
@@ -89,12 +89,12 @@ class RemoteParameters:
             raise DataError("give the address of at least one server")
         self.worker = worker or uuid.uuid4().hex
         self.deadline = deadline
-        identity = Identity(self.worker, uuid.uuid4().hex, token, certificates)
+        self._identity = identity = Identity(self.worker, uuid.uuid4().hex, token, certificates)
         self._readers = [Connection(address, identity, False) for address in addresses]
         self._updaters = [Connection(address, identity, True) for address in addresses]
         self._reading, self._updating = threading.Lock(), threading.Lock()
         self._last = [0] * len(addresses)  # updates of this worker that each server has acknowledged
-        self._kept: dict[int, _Call] = {}  # updates that were sent and not acknowledged
+        self._kept: list[list[_Call]] = []  # updates that were not acknowledged, the oldest first
         try:
             specs = [self._greet(server) for server in range(len(addresses))]
         except BaseException:
@@ -233,24 +233,27 @@ class RemoteParameters:
 
     def _update(self, calls: list[_Call]) -> None:
         with self._updating:
-            if self._kept:
-                self._exchange(self._updaters, list(self._kept.values()), self._acknowledge)
-            for call in calls:
-                call.request["sequence"] = self._last[call.server] + 1
-                self._kept[call.server] = call
-            self._exchange(self._updaters, calls, self._acknowledge)
+            self._kept.append(calls)
+            while self._kept:
+                for call in self._kept[
+                    0
+                ]:  # before it is sent for the first time: a row creation may not use its number
+                    call.request.setdefault("sequence", self._last[call.server] + 1)
+                try:
+                    self._exchange(self._updaters, self._kept[0], self._acknowledge)
+                finally:
+                    self._kept[0] = [call for call in self._kept[0] if not call.done]
+                    if not self._kept[0]:
+                        del self._kept[0]
 
-    def _acknowledge(self, call: _Call, answer: Record | None) -> None:
-        """Note the end of an update: None where the server refused it."""
-        del self._kept[call.server]
-        if answer is not None:
-            self._last[call.server] = int(answer["last"])
+    def _acknowledge(self, call: _Call, answer: Record) -> None:
+        self._last[call.server] = int(answer["last"])
 
     def _exchange(
         self,
         connections: Sequence[Connection],
         calls: list[_Call],
-        on_end: Callable[[_Call, Record | None], None] = lambda call, answer: None,
+        on_end: Callable[[_Call, Record], None] = lambda call, answer: None,
     ) -> None:
         """Send all calls, then take their answers; again for those that failed, until the deadline."""
         until, pause = time.monotonic() + self.deadline, _FIRST_PAUSE
@@ -264,9 +267,9 @@ class RemoteParameters:
                     self._attempt(call, lambda call: self._receive(connections, call, on_end))
                 refused = [call for call in left if isinstance(call.error, DataError)]
                 for call in refused:
-                    on_end(call, None)
-                left = [call for call in left if not call.done]
+                    call.done = True
                 final = [call.error for call in left if call.error is not None and not _may_pass(call.error)]
+                left = [call for call in left if not call.done]
                 if final:
                     raise final[0]
                 if not left:
@@ -300,9 +303,7 @@ class RemoteParameters:
                 self._check_last(call.server, int(answer["last"]))
         connection.send(call.lane, call.batch, call.request)
 
-    def _receive(
-        self, connections: Sequence[Connection], call: _Call, on_end: Callable[[_Call, Record | None], None]
-    ) -> None:
+    def _receive(self, connections: Sequence[Connection], call: _Call, on_end: Callable[[_Call, Record], None]) -> None:
         call.answer, answer = connections[call.server].receive(call.lane)
         call.done = True
         on_end(call, answer)
@@ -310,7 +311,8 @@ class RemoteParameters:
     def _check_last(self, server: int, last: int) -> None:
         """Compare the updates that a server has with those it acknowledged, after a new connection."""
         known = self._last[server]
-        if last not in (known, known + (server in self._kept)):
+        sent = any(call.server == server for call in self._kept[0]) if self._kept else False
+        if last not in (known, known + sent):
             self._updaters[server].close()
             what = "has lost updates" if last < known else "has updates of another client"
             raise BitlaneError(
@@ -335,12 +337,16 @@ class RemoteParameters:
         return spec
 
     def _actions(self, name: str) -> list[Record]:
-        with self._updating:
+        found = []
+        for reader in self._readers:
             until = time.monotonic() + self.deadline
-            for connection in self._updaters:
-                if not connection.is_open:
-                    connection.hello(until)
-            return [connection.action(name, {}, until) for connection in self._updaters]
+            connection = Connection(reader.address, self._identity, False)  # a checkpoint holds up no pull
+            try:
+                connection.hello(until)
+                found.append(connection.action(name, {}, until))
+            finally:
+                connection.close()
+        return found
 
 
 def _may_pass(error: BitlaneError) -> bool:
