@@ -145,10 +145,10 @@ def dying_before_answer() -> None:
 
 
 def dying_in_checkpoint() -> None:
-    """Die when a checkpoint has been written and before it has its name."""
-    from bitlane.sparse.servers import checkpoints
+    """Die when a checkpoint has its rows, and not yet its matrices."""
+    from bitlane.sparse.parameters import storage
 
-    checkpoints.sync_tree = lambda folder: os.kill(os.getpid(), signal.SIGKILL)
+    storage.write_dense = lambda folder, arrays: os.kill(os.getpid(), signal.SIGKILL)
 
 
 def dying_after_checkpoint() -> None:
