@@ -23,7 +23,8 @@ from bitlane.sparse.servers.service import ShardService
 from bitlane.sparse.servers.shard import Shard
 from bitlane.sparse.servers.spec import ShardSpec
 
-_POLL_SECONDS = 0.5  # how soon the end of the parent is seen
+CHECKPOINT_BYTES = 1 << 30
+_POLL_SECONDS = 0.5  # how soon a long log, or the end of the parent, is seen
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -57,13 +58,26 @@ def _serve(options: argparse.Namespace) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         print(json.dumps({"port": service.port, "pid": os.getpid(), "server": shard.spec.server}), flush=True)
+        limit = options.checkpoint_bytes
         while not stop.wait(_POLL_SECONDS):
             if options.with_parent and os.getppid() != parent:
                 break
+            if shard.log_bytes > limit:
+                limit = _checkpoint(shard, options.checkpoint_bytes)
         service.refuse()
         shard.checkpoint()
     finally:
         shard.close()
+
+
+def _checkpoint(shard: Shard, log_bytes: int) -> int:
+    """Write a checkpoint; return the bytes of the log at which the next one is due."""
+    try:
+        shard.checkpoint()
+    except BitlaneError as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        return shard.log_bytes + log_bytes
+    return log_bytes
 
 
 def _warm_up(spec: ShardSpec) -> None:
@@ -95,6 +109,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tls-key", type=Path, metavar="PEM")
     parser.add_argument("--sync", action="store_true", help="acknowledge updates when the disk has them")
     parser.add_argument("--limit", type=int, default=64, metavar="N", help="requests that run or wait (default: 64)")
+    parser.add_argument(
+        "--checkpoint-bytes",
+        type=int,
+        default=CHECKPOINT_BYTES,
+        metavar="N",
+        help="write a checkpoint when the log has more bytes (default: 1 GiB)",
+    )
     parser.add_argument("--with-parent", action="store_true", help="end when the parent process ends")
     return parser
 

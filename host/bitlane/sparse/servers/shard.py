@@ -189,6 +189,11 @@ class Shard:
             self._log.delete_before(progress.segment)
         return path
 
+    @property
+    def log_bytes(self) -> int:
+        """Bytes of the log since the last checkpoint."""
+        return self._log.nbytes
+
     def status(self) -> dict[str, Any]:
         """Return rows, memory, sequences and sizes, as plain values."""
         table = self.parameters.table

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -31,11 +33,14 @@ PROGRAM = [sys.executable, "-m", "bitlane.sparse.servers.process"]
 
 def test_sigterm_ends_it_with_a_checkpoint_while_clients_are_connected(tmp_path: Path) -> None:
     folder = make_shards(tmp_path, SPEC, 1)[0]
-    with server_processes([folder]) as processes, RemoteParameters([processes[0].address]) as parameters:
+    options = ("--checkpoint-bytes", "100")
+    with server_processes([folder], *options) as processes, RemoteParameters([processes[0].address]) as parameters:
         parameters.pull(KEYS, create=True)
+        wait_until(lambda: (folder / "checkpoint-0000002").exists())  # the log has become long
         parameters.push(KEYS, ONES)
         assert processes[0].terminate() == 0
-        assert [path.name for path in folder.glob("checkpoint-*")] == ["checkpoint-0000002"]
+        found = [path.name for path in folder.glob("checkpoint-*")]
+        assert len(found) == 1 and found[0] >= "checkpoint-0000003"
         log = list((folder / "log").iterdir())
         assert len(log) == 1 and log[0].stat().st_size == 32
         processes[0].start()
@@ -59,16 +64,21 @@ def test_it_makes_its_folder_by_a_description_and_ends_with_its_parent(tmp_path:
     assert set(ready) == {"port", "pid", "server"} and (tmp_path / "shard/shard.json").exists()
     parent.kill()
     parent.wait()
-    for _ in range(200):
-        if not running(ready["pid"]):
-            break
-        time.sleep(0.05)
-    else:
-        os.kill(ready["pid"], signal.SIGKILL)
-        raise AssertionError("the server is an orphan")
+    try:
+        wait_until(lambda: not running(ready["pid"]))
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(ready["pid"], signal.SIGKILL)
     parent.stdin.close()
     parent.stdout.close()
     assert (tmp_path / "shard/checkpoint-0000002").exists()
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def running(pid: int) -> bool:
@@ -93,3 +103,17 @@ def test_errors_are_one_line(tmp_path: Path) -> None:
         given = process._parser().parse_args(["--folder", str(folder), *map(str, options)])
         with pytest.raises(BitlaneError, match=message):
             process._serve(given)
+
+
+def test_a_long_log_makes_a_checkpoint_and_a_full_disk_does_not_end_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shard = Shard.open(make_shards(tmp_path, SPEC, 1)[0])
+    empty = shard.log_bytes
+    shard.create_rows("w", 1, KEYS)
+    with monkeypatch.context() as patch:
+        patch.setattr(Shard, "checkpoint", lambda self: (_ for _ in ()).throw(BitlaneError("no room")))
+        assert process._checkpoint(shard, 10) == shard.log_bytes + 10
+    assert capfd.readouterr().err == "error: no room\n" and shard.log_bytes > empty
+    assert process._checkpoint(shard, 10) == 10 and shard.log_bytes == empty
+    shard.close()

@@ -25,7 +25,8 @@ def test_slices_and_odd_addresses_are_read_rightly() -> None:
     buffer = wire.pyarrow.py_buffer(memory).slice(3)
     column = wire.pyarrow.Array.from_buffers(wire.pyarrow.uint64(), 5, [None, buffer])
     batch = wire.pyarrow.record_batch([column], names=["key"])
-    assert wire.array_of(batch, 0, np.uint64).tolist() == [0, 1, 2, 3, 4]
+    found = wire.array_of(batch, 0, np.uint64)
+    assert found.tolist() == [0, 1, 2, 3, 4] and found.flags.aligned
     assert wire.array_of(batch.slice(2, 2), 0, np.uint64).tolist() == [2, 3]
     rows = wire.row_batch(np.arange(12, dtype=np.float32).reshape(4, 3))
     assert wire.array_of(rows.slice(1, 2), 0, np.float32).tolist() == [[3, 4, 5], [6, 7, 8]]
