@@ -235,9 +235,7 @@ class RemoteParameters:
         with self._updating:
             self._kept.append(calls)
             while self._kept:
-                for call in self._kept[
-                    0
-                ]:  # before it is sent for the first time: a row creation may not use its number
+                for call in self._kept[0]:  # not before: a creation that changes nothing leaves its number to the next
                     call.request.setdefault("sequence", self._last[call.server] + 1)
                 try:
                     self._exchange(self._updaters, self._kept[0], self._acknowledge)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from bitlane.errors import BitlaneError
+from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.servers import wire
 from bitlane.sparse.servers.security import token_headers
 from bitlane.sparse.servers.wire import flight
@@ -201,7 +201,7 @@ class Connection:
         except flight.FlightTimedOutError as error:
             self.close()
             raise DeadlineExceeded(f"server {self.address} did not answer in time") from error
-        except (wire.pyarrow.ArrowException, OSError, StopIteration, KeyError) as error:
+        except (wire.pyarrow.ArrowException, OSError, StopIteration, KeyError, DataError) as error:
             expired = self._expired
             self.close()
             if expired:

@@ -18,6 +18,7 @@ from bitlane.sparse.parameters.dense import Matrix
 from bitlane.sparse.parameters.layout import Block
 from bitlane.sparse.parameters.optimizers import FTRL, SGD, AdaGrad
 from bitlane.sparse.parameters.sparse import SparseParameters
+from bitlane.sparse.servers import wire
 from bitlane.sparse.servers.client import RemoteParameters
 from bitlane.sparse.servers.connection import DeadlineExceeded
 from bitlane.sparse.servers.service import ShardService
@@ -75,9 +76,15 @@ def test_one_thread_pulls_while_another_pushes(tmp_path: Path) -> None:
         assert (parameters.pull(KEYS) == -100).all()
 
 
-def test_a_lost_connection_before_the_answer_applies_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("answer_is", ["another", "garbage"])
+def test_a_lost_connection_before_the_answer_applies_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer_is: str
+) -> None:
     """The server has applied the update; its answer never comes."""
     answer, lost = ShardService._push, [3]
+    if answer_is == "garbage":
+        to_bytes = wire.to_bytes
+        monkeypatch.setattr(wire, "to_bytes", lambda record: b"{" if record.get("id") == -1 else to_bytes(record))
 
     def losing(self, batch, request, worker):
         found = answer(self, batch, request, worker)
