@@ -104,7 +104,7 @@ def test_bad_data_behind_a_checkpoint_keeps_it(
 
 
 def test_a_disk_that_fills_in_a_checkpoint(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from bitlane.sparse.models import storage
+    from bitlane.sparse.parameters import storage
 
     monkeypatch.setattr("bitlane.sparse.training.loop.PIECE_ROWS", 10_000)
     write("rows.libsvm", LIBSVM * 300)
