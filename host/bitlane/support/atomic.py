@@ -1,8 +1,9 @@
-"""Files that appear complete or not at all."""
+"""Files and folders that appear complete or not at all."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,24 @@ def atomic_write(path: Path) -> Iterator[Path]:
         os.replace(part, path)
     except BaseException:
         part.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def atomic_folder(path: Path, part: Path) -> Iterator[None]:
+    """Make the empty folder `part`. It becomes `path` at the end, forced to the disk, and is removed on failure.
+
+    `path` is missing, or an empty folder; both have the same parent.
+    """
+    try:
+        shutil.rmtree(part, ignore_errors=True)  # what a killed process has left
+        part.mkdir(parents=True)
+        yield
+        sync_tree(part)
+        os.rename(part, path)
+        sync_entries(path.parent)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
         raise
 
 

@@ -64,7 +64,7 @@ def rows_of_arrays(arrays: Mapping[str, Any], part: str) -> int | None:
 
 
 def dataset_path(name: str) -> Path | None:
-    """Return the file of a data set's name in the folder of BITLANE_DATA, or None if there is none."""
+    """Return the path of a data set in the folder of BITLANE_DATA, or None if the folder does not have it."""
     folder = os.environ.get("BITLANE_DATA")
     if not folder or not name.replace("-", "").replace("_", "").isalnum():
         return None

@@ -42,7 +42,7 @@ class Place:
 
 
 def check_task(task: str) -> None:
-    """Raise DataError if `task` is none of `TASKS`."""
+    """Raise DataError if `task` is not one of `TASKS`."""
     if task not in TASKS:
         raise DataError(f"task={task!r} is unknown; choose 'classification' or 'regression'")
 

@@ -179,7 +179,7 @@ def numbers_of(column: Any, what: str, place: Place) -> tuple[Floats, NDArray[np
     Raises
     ------
     DataError
-        A cell is no number.
+        A cell is not a number.
     """
     kind = column.type
     missing = _missing(column)

@@ -50,7 +50,7 @@ class Channel(Generic[T]):
         Raises
         ------
         EndOfChannel
-            There is none.
+            The queue has ended.
         BaseException
             The error of `end`, behind the items that came before it.
         """

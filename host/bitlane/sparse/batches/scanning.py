@@ -46,7 +46,7 @@ def kernel(function: Loop) -> Any:
 
 @inlined
 def digit_at(text: Any, at: int) -> Any:
-    """Return the digit at `at`, or 10 and more where there is none."""
+    """Return the digit at `at`; 10 or more if the byte is not a digit."""
     return np.uint8(text[at] - _ZERO)
 
 
@@ -212,7 +212,7 @@ def is_missing(text: Any, size: int) -> Any:
 
 @kernel
 def numbers_of_cells(text: Any, offsets: Any, values: Any) -> int:
-    """Read each cell as a number; return the first cell that is none, or -1.
+    """Read each cell as a number; return the index of the first cell that is not a number, or -1.
 
     Parameters
     ----------

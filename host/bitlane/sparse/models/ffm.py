@@ -103,7 +103,7 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
     ----------
     dim : int
     linear, second : int
-        Optimizers of linear weights, -1 if there are none, and factors.
+        Optimizers of the linear weights (-1: the model has none) and of the factors.
     """
     lanes = lanes_of(dim)
     first_factor = int(linear >= 0)

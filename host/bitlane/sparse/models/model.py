@@ -136,8 +136,7 @@ class SparseModel:
         """
         path, table = Path(folder), self.parameters.table
         with table.frozen():
-            storage.write_rows(path, table.items(storage.CHUNK_ROWS), table.width)
-            storage.write_dense(path, {**self._matrix_rows(), **_prefixed("table/", table.state())})
+            storage.write_parameters(path, self.parameters, self.matrices)
             record = {"spec": self.spec.to_json(), "rows_seen": self.rows_seen, "keys": len(table)}
         storage.write_description(path, record)
 
@@ -157,13 +156,7 @@ class SparseModel:
             model.rows_seen = int(record["rows_seen"])
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path / storage.DESCRIPTION} is damaged: {error}") from error
-        arrays, table = storage.read_dense(path), model.parameters.table
-        if set(model._matrix_rows()) != {name for name in arrays if name.startswith("matrix/")}:
-            raise DataError(f"{path / storage.DENSE} belongs to another model: it has {', '.join(arrays)}")
-        for name, matrix in model.matrices.items():
-            matrix.restore({"row": arrays[f"matrix/{name}"]})
-        table.load(storage.read_rows(path, table.width))
-        table.restore({name[6:]: each for name, each in arrays.items() if name.startswith("table/")})
+        storage.read_parameters(path, model.parameters, model.matrices, "model")
         return model
 
     def _learn_minibatch(self, batch: Batch) -> Floats:
@@ -179,9 +172,6 @@ class SparseModel:
             self.matrices[name].push(gradient, seen)
         return scores
 
-    def _matrix_rows(self) -> dict[str, Floats]:
-        return {f"matrix/{name}": matrix.row for name, matrix in self.matrices.items()}
-
     def _count(self, rows: int) -> int:
         """Add `rows` to the rows seen; return the number before."""
         with self._counting:
@@ -195,10 +185,6 @@ def _table_options(spec: ModelSpec) -> dict[str, Any]:
     if spec.sightings > 1:
         admission = Admission(spec.sightings, spec.sketch_cells, spec.halve_every)
     return {"admission": admission, "track_age": spec.track_age}
-
-
-def _prefixed(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {prefix + name: each for name, each in arrays.items()}
 
 
 def _part(spec: ModelSpec, device: str) -> Any:

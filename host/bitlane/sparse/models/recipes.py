@@ -1,4 +1,4 @@
-"""What the kinds of model begin with, unless they are told otherwise.
+"""The default settings of each kind of model.
 
 The rates are the best of a grid on goodbooks and census32k, by the log loss of held-out rows after 1 and 3 epochs.
 """

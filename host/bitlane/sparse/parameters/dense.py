@@ -32,7 +32,7 @@ class Matrix:
     shape : tuple of int
     optimizer : FTRL, AdaGrad or SGD
     row : float32 [floats]
-        Values and state as one block (`Block`): all that there is to store. Kernels update it in place.
+        Values and state as one block (`Block`): everything that is stored. Kernels update it in place.
     """
 
     def __init__(self, shape: Sequence[int], optimizer: Optimizer, initial: Floats | None = None):

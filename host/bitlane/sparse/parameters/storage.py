@@ -13,11 +13,14 @@ from typing import Any
 import numpy as np
 
 from bitlane.errors import DataError
+from bitlane.sparse.parameters.dense import Matrix
+from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.support.optional import require_extra
 
 FORMAT = 1
 CHUNK_ROWS = 1 << 16  # of a record batch: bounds the memory of saving and loading
 DESCRIPTION, PARAMETERS, DENSE = "model.json", "parameters.arrow", "dense.npz"
+_MATRIX, _TABLE = "matrix/", "table/"  # what the names in dense.npz begin with
 _BLOCK = 1 << 20
 
 
@@ -59,6 +62,32 @@ def read_description(folder: Path, name: str = DESCRIPTION, what: str = "model")
     for each, wanted in files.items():
         _check(folder / each, wanted, what)
     return record
+
+
+def write_parameters(folder: Path, parameters: SparseParameters, matrices: Mapping[str, Matrix]) -> None:
+    """Write both files of rows, matrices, and the state of the table. Nothing may change meanwhile."""
+    table = parameters.table
+    arrays = {_MATRIX + name: matrix.row for name, matrix in matrices.items()}
+    arrays.update({_TABLE + name: each for name, each in table.state().items()})
+    write_rows(folder, table.items(CHUNK_ROWS), table.width)
+    write_dense(folder, arrays)
+
+
+def read_parameters(folder: Path, parameters: SparseParameters, matrices: Mapping[str, Matrix], what: str) -> None:
+    """Set empty parameters, and matrices, to what `write_parameters` wrote; `what` they are of, for messages.
+
+    Raises
+    ------
+    DataError
+        The matrices have other names, or a file is damaged.
+    """
+    arrays, table = read_dense(folder), parameters.table
+    if {name for name in arrays if name.startswith(_MATRIX)} != {_MATRIX + name for name in matrices}:
+        raise DataError(f"{folder / DENSE} belongs to another {what}: it has {', '.join(arrays)}")
+    for name, matrix in matrices.items():
+        matrix.restore({"row": arrays[_MATRIX + name]})
+    table.load(read_rows(folder, table.width))
+    table.restore({name.removeprefix(_TABLE): each for name, each in arrays.items() if name.startswith(_TABLE)})
 
 
 def write_rows(folder: Path, chunks: Iterator[tuple[Any, ...]], width: int) -> None:

@@ -195,7 +195,7 @@ class ShardService(flight.FlightServerBase):
 
 
 def _check_port(host: str, port: int) -> None:
-    """Raise a clear error where `host` and `port` cannot be had."""
+    """Raise BitlaneError if the server cannot listen on `host` and `port`."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as trial:

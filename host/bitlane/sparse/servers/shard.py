@@ -5,10 +5,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 import threading
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,8 @@ from bitlane.sparse.servers import checkpoints
 from bitlane.sparse.servers.log import Log, segments
 from bitlane.sparse.servers.spec import ShardSpec
 from bitlane.sparse.servers.updates import CREATE, PUSH, PUSH_DENSE, TICK, Update, join_dense
-from bitlane.support.atomic import sync_tree
+from bitlane.support.atomic import atomic_folder
+from bitlane.support.checkpoint_folders import checkpoint_after, checkpoints_of, number_of
 
 SPEC, LOG, LOCK = "shard.json", "log", "lock"
 
@@ -132,7 +131,7 @@ class Shard:
             return join_dense({name: matrix.pull() for name, matrix in self.matrices.items()})
 
     def last_sequence(self, worker: str) -> int:
-        """Return the sequence of the last update of a worker that was applied, 0 if there is none."""
+        """Return the sequence of a worker's last applied update, 0 before the first."""
         with self._lock:
             return self._sequences.get(worker, 0)
 
@@ -212,7 +211,7 @@ class Shard:
                 "log_bytes": self._log.nbytes,
                 "log_segments": len(segments(self.folder / LOG)),
                 "dropped_bytes": self._log.dropped,
-                "checkpoint": checkpoints.numbers(self.folder)[-1],
+                "checkpoint": number_of(checkpoints_of(self.folder)[-1]),
                 "stopped": self._stopped,
             }
 
@@ -328,20 +327,15 @@ def write_shard(folder: str | Path, spec: ShardSpec, parameters: Any, matrices: 
         raise DataError(f"{folder} is in use: choose another folder")
     part = folder.with_name(f".{folder.name}.part")
     try:
-        shutil.rmtree(part, ignore_errors=True)
-        (part / LOG).mkdir(parents=True)
-        (part / "checkpoint-0000001").mkdir()
-        (part / SPEC).write_text(json.dumps(spec.to_json(), indent=1) + "\n", encoding="utf-8")
-        checkpoints.write(part / "checkpoint-0000001", checkpoints.Progress(1, {}), parameters, matrices)
-        Log.create(part / LOG).close()
-        sync_tree(part)
-        with suppress(FileNotFoundError):
-            folder.rmdir()
-        os.rename(part, folder)
+        with atomic_folder(folder, part):
+            (part / LOG).mkdir()
+            (part / SPEC).write_text(json.dumps(spec.to_json(), indent=1) + "\n", encoding="utf-8")
+            first = checkpoint_after(part, [])
+            first.mkdir()
+            checkpoints.write(first, checkpoints.Progress(1, {}), parameters, matrices)
+            Log.create(part / LOG).close()
     except OSError as error:
         raise BitlaneError(f"{folder} cannot be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def _lock_folder(folder: Path) -> int:

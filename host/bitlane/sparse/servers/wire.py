@@ -134,7 +134,7 @@ def from_bytes(data: Any) -> dict[str, Any]:
     Raises
     ------
     DataError
-        It is none.
+        The data is not such a record.
     """
     try:
         return dict(json.loads(bytes(data)))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator
@@ -26,12 +25,11 @@ from numpy.typing import NDArray
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.reporting.records import plain
-from bitlane.support.atomic import sync_entries, sync_tree
+from bitlane.support.atomic import atomic_folder
+from bitlane.support.checkpoint_folders import PART, checkpoint_after, checkpoints_of
 
 MODEL = "model"
 FORMAT = 1
-_NAME = re.compile(r"checkpoint-(\d{7,})")
-PART = ".checkpoint-part"
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile)
 
 
@@ -73,7 +71,7 @@ class Progress:
 
 def latest(run: Path) -> Path | None:
     """Return the last complete checkpoint of a run folder, or None."""
-    found = _checkpoints(run)
+    found = checkpoints_of(run)
     return found[-1] if found else None
 
 
@@ -97,17 +95,12 @@ def save(run: Path, progress: Progress, save_model: Callable[[Path], object]) ->
     BitlaneError
         The disk is full, or fails. Earlier checkpoints are as they were, and nothing of the new one is left.
     """
-    earlier = _checkpoints(run)
-    number = 1 + max([int(path.name.partition("-")[2]) for path in earlier], default=0)
-    path, part = run / f"checkpoint-{number:07}", run / PART
-    with _all_or_nothing(path, part, earlier[-1] if earlier else None):
-        shutil.rmtree(part, ignore_errors=True)  # what a killed training has left
-        (part / MODEL).mkdir(parents=True)
+    earlier = checkpoints_of(run)
+    path, part = checkpoint_after(run, earlier), run / PART
+    with _clear_errors(path, earlier[-1] if earlier else None), atomic_folder(path, part):
+        (part / MODEL).mkdir()
         save_model(part / MODEL)
         _write_progress(part, progress)
-        sync_tree(part)
-        os.rename(part, path)
-        sync_entries(run)
     _link(run, path)
     for old in earlier:
         shutil.rmtree(old, ignore_errors=True)
@@ -133,12 +126,6 @@ def load(path: Path) -> Progress:
     raise DataError(f"checkpoint {path} has format {version!r}, this bitlane reads {FORMAT}")
 
 
-def _checkpoints(run: Path) -> list[Path]:
-    """The checkpoints, the last one at the end."""
-    named = [(match, path) for path in run.iterdir() if (match := _NAME.fullmatch(path.name))]
-    return [path for _, path in sorted((int(match[1]), path) for match, path in named)]
-
-
 def _write_progress(folder: Path, progress: Progress) -> None:
     np.savez(folder / "window.npz", scores=progress.scores, labels=progress.labels)
     content = {name: value for name, value in asdict(progress).items() if name not in ("scores", "labels")}
@@ -147,13 +134,10 @@ def _write_progress(folder: Path, progress: Progress) -> None:
 
 
 @contextmanager
-def _all_or_nothing(path: Path, part: Path, last: Path | None) -> Iterator[None]:
+def _clear_errors(path: Path, last: Path | None) -> Iterator[None]:
     try:
         yield
-    except BaseException as error:
-        shutil.rmtree(part, ignore_errors=True)
-        if not isinstance(error, OSError):
-            raise
+    except OSError as error:
         kept = f"the training can resume from {last}" if last else "there is no earlier checkpoint"
         raise BitlaneError(f"{path} cannot be written: {error.strerror or error}; {kept}") from error
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.reporting.records import plain
+from bitlane.support.checkpoint_folders import PART
 
 from . import checkpoint
 from .checkpoint import MODEL, Progress
@@ -188,6 +189,6 @@ def read_settings(model: Path) -> dict[str, Any] | None:
 def _remove(made: list[Path]) -> None:
     """Remove a folder that was made, and the parents that were made for it, as long as they are empty."""
     for folder in made:
-        shutil.rmtree(folder / checkpoint.PART, ignore_errors=True)
+        shutil.rmtree(folder / PART, ignore_errors=True)
         with contextlib.suppress(OSError):
             folder.rmdir()

@@ -21,6 +21,7 @@ from bitlane.sparse.servers.segment import AppendFile
 from bitlane.sparse.servers.shard import Shard, ShardStopped
 from bitlane.sparse.servers.spec import MatrixSpec, ShardSpec
 from bitlane.sparse.tables.sketch import Admission
+from bitlane.support import atomic
 
 BLOCKS = (Block(1, FTRL()), Block(3, AdaGrad(0.1), 0.05))
 MATRICES = {"bias": MatrixSpec((1,), FTRL()), "layer": MatrixSpec((4, 3), AdaGrad())}
@@ -223,7 +224,7 @@ def test_a_checkpoint_on_a_full_disk_keeps_the_log(plain: Shard, monkeypatch: py
 
     plain.push("w", 2, keys_to(4), ones(4))
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints, "sync_tree", full)
+        patch.setattr(atomic, "sync_tree", full)
         with pytest.raises(BitlaneError, match=r"checkpoint-0000002 cannot be written: No space left on device"):
             plain.checkpoint()
     assert not (plain.folder / checkpoints.PART).exists()
