@@ -44,6 +44,9 @@ class ReadOptions:
         The columns of CSV files without a header line.
     part : {"train", "test"}, default="train"
         Of npz files with dense arrays.
+    share : tuple of int, default=(0, 1)
+        (i, n): part i of n parts of the rows. Pieces are dealt out in turn: some thousand rows of a table, or some
+        hundred thousand bytes of text; of a stream whole segments, by their names. No row is in two parts.
     filesystem : pyarrow.fs.FileSystem, optional
         Where the paths are; by default each path says it.
     """
@@ -62,6 +65,7 @@ class ReadOptions:
     block_bytes: int = 4 << 20
     column_names: tuple[str, ...] | None = None
     part: str = "train"
+    share: tuple[int, int] = (0, 1)
     filesystem: Any = None
 
     def __post_init__(self) -> None:
@@ -73,6 +77,8 @@ class ReadOptions:
                 raise DataError(f"{name}={found!r} must be a whole number from {smallest}")
         if self.max_fields is not None and not 1 <= self.max_fields <= LARGEST_FIELD + 1:
             raise DataError(f"max_fields={self.max_fields} must be from 1 to {LARGEST_FIELD + 1}")
+        if not 0 <= self.share[0] < self.share[1]:
+            raise DataError(f"share={self.share} must be a number of a part, from 0, and the number of parts")
         if self.part not in PARTS:
             raise DataError(f"part={self.part!r} is unknown; choose 'train' or 'test'")
         if self.schema is not None and (self.label, self.time) != (None, None):

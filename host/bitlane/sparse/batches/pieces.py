@@ -28,6 +28,7 @@ from bitlane.sparse.batches.text import count_rows, parse_lines
 TABLES = ("csv", "tsv", "parquet", "arrow")
 COUNTED = ("parquet", "arrow", "npz")  # formats whose metadata may tell the rows
 _TABLE_ROWS = 1 << 15  # rows of a piece of a table
+_SHARED_ROWS = 1 << 12  # the same, if several workers share the pieces
 _LONGEST_LINE = 64 << 20
 _FIRST_BLOCK = 1 << 18  # bytes
 _CSV_ROW = re.compile(r"Row #(\d+): ")
@@ -203,8 +204,13 @@ def _array_pieces(file: DataFile, options: ReadOptions, skip: Skip, kept: dict[s
         with _open_npz(file) as arrays:
             kept[file.path] = batch_of_arrays(arrays, part=options.part, task=task, max_fields=most, place=place)
     batch = kept[file.path]
-    for first in range(skip.rest(), batch.rows, _TABLE_ROWS):
-        yield _decoded(batch.slice(first, first + _TABLE_ROWS))
+    size = _piece_rows(options)
+    for first in range(skip.rest(), batch.rows, size):
+        yield _decoded(batch.slice(first, first + size))
+
+
+def _piece_rows(options: ReadOptions) -> int:
+    return _TABLE_ROWS if options.share[1] == 1 else _SHARED_ROWS
 
 
 def _decoded(batch: Batch) -> Piece:
@@ -225,10 +231,11 @@ def _open_npz(file: DataFile) -> Iterator[Any]:
 
 # --- tables
 def _table_pieces(file: DataFile, schema: Schema | ListSchema, options: ReadOptions, skip: Skip) -> Iterator[Piece]:
+    size = _piece_rows(options)
     readers = {"parquet": _parquet_rows, "arrow": _arrow_rows, "csv": _csv_rows, "tsv": _csv_rows}
     for first, rows in readers[file.format](file, schema, options, skip):
-        for start in range(0, rows.num_rows, _TABLE_ROWS):
-            part = rows.slice(start, _TABLE_ROWS)
+        for start in range(0, rows.num_rows, size):
+            part = rows.slice(start, size)
             if not (skip.rows and skip.passes(part.num_rows)):
                 decode = _table_decoder(part, schema, options, Place(file.name, first + start))
                 yield Piece(decode, skip.rest(), part.num_rows)

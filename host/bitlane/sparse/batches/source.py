@@ -157,17 +157,20 @@ class FileSource:
                 yield batch
         finally:
             batches.close()
-        if start + count == 0:
+        if start + count == 0 and options.share[1] == 1:
             raise DataError(f"{', '.join(file.name for file in self.files[:3])}: there are no rows")
         if count:
             self._epoch_rows = start + count
 
     def _pieces(self, epoch: int, start: int) -> Generator[Callable[[], Batch], None, None]:
         from bitlane.sparse.batches.pieces import Skip, pieces_of
+        from bitlane.sparse.batches.shares import shared
 
-        skip = Skip(start)
-        for index in file_order(len(self.files), self.options, epoch):
-            yield from pieces_of(self.files[index], self.schema, self.options, skip, self._kept)
+        share = self.options.share
+        skip = Skip(start if share[1] == 1 else 0)
+        files = [self.files[index] for index in file_order(len(self.files), self.options, epoch)]
+        found = (piece for file in files for piece in pieces_of(file, self.schema, self.options, skip, self._kept))
+        yield from found if share[1] == 1 else shared(found, share, start)
 
 
 def open_source(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import zlib
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -188,7 +189,7 @@ class FolderStream:
             with reading(self.folder):
                 found = segments_below(self._system, self._root, SEGMENTS)
             for name, file in found:
-                if name < first or name <= last:
+                if name < first or name <= last or not self._is_mine(name):
                     continue
                 if reason := why_incomplete(file):
                     self._check_growth(file, sizes, reason)
@@ -198,6 +199,11 @@ class FolderStream:
                 if closing.is_set() or self._stop.is_set():
                     return
             self._pause(closing)
+
+    def _is_mine(self, name: str) -> bool:
+        """Whether a segment belongs to this part of the stream: parts have whole segments, by their names."""
+        part, parts = self.options.share
+        return zlib.crc32(name.encode()) % parts == part
 
     def _check_growth(self, file: DataFile, sizes: dict[str, tuple[int, float]], reason: str) -> None:
         size, since = sizes.get(file.path, (-1, 0.0))

@@ -40,6 +40,7 @@ class SparseParameters:
         self.seed = np.uint64(seed)
         self._plan, self._settings = self.layout.plan, self.layout.settings()
         random = any(block.initial_scale or block.optimizer.settings()[-1] for block in self.layout.blocks)
+        self._admits_all = options.get("admission") is None
         self.table = Table(self.layout.width, initial_rows=self.initial_rows if random else None, **options)
 
     def initial_rows(self, keys: Keys) -> Floats:
@@ -75,8 +76,21 @@ class SparseParameters:
                 read_weights(self.table.rows, self.table.find(keys), self._plan, self._settings, weights)
         return weights
 
-    def push(self, keys: Keys, gradients: Floats, rows_seen: int = 0) -> None:
-        """Take one step of the optimizers for each key; absent keys are left out.
+    def peek(self, keys: Keys) -> Floats:
+        """Return the rows of `keys`, float32 [n, width]; absent keys have the rows with which they would be inserted.
+
+        With admission, absent keys have zeros. Nothing changes.
+        """
+        with self.table.updating():
+            slots = self.table.find(keys)
+            rows = self.table.rows[slots] if len(self.table) else np.zeros((len(keys), self.layout.width), np.float32)
+        missing = slots < 0
+        if missing.any():
+            rows[missing] = self.initial_rows(keys[missing]) if self._admits_all else 0
+        return rows
+
+    def push(self, keys: Keys, gradients: Floats, rows_seen: int = 0, *, create: bool = False) -> None:
+        """Take one step of the optimizers for each key.
 
         A weight whose gradient is 0 does not change: not by penalties either.
 
@@ -87,14 +101,33 @@ class SparseParameters:
         gradients : float32 [n, values]
         rows_seen : int, default=0
             Rows that the model has learned before: SGD's rate decays with them.
+        create : bool, default=False
+            Insert absent keys before; each counts as a sighting. Otherwise, or if admission refuses them, they are left
+            out.
         """
         if gradients.shape != (len(keys), self.layout.values):
             raise DataError(
                 f"{len(keys)} keys need gradients [{len(keys)}, {self.layout.values}]; got {list(gradients.shape)}"
             )
+        if create:
+            with self.table.pinned(keys) as slots:
+                self.step_rows(self.table.rows, slots, gradients, rows_seen)
+            return
         with self.table.updating():
-            slots = self.table.find(keys)
-            update_rows(self.table.rows, slots, self._plan, self._settings, gradients, rows_seen)
+            self.step_rows(self.table.rows, self.table.find(keys), gradients, rows_seen)
+
+    def step_rows(self, rows: Floats, slots: NDArray[np.int64], gradients: Floats, rows_seen: int) -> None:
+        """Take a step in rows of any array.
+
+        Parameters
+        ----------
+        rows : float32 [m, width]
+        slots : int64 [n]
+            Distinct; the gradient of -1 is left out.
+        gradients : float32 [n, values]
+        rows_seen : int
+        """
+        update_rows(rows, slots, self._plan, self._settings, gradients, rows_seen)
 
     def weights_of(self, rows: Floats) -> Floats:
         """Return the weights [n, values] in copies of rows [n, width], as `Table.items` gives them."""

@@ -1,6 +1,7 @@
 """Checkpoints of a shard: each a folder that appears complete or not at all.
 
-SHARD/checkpoint-0000012/shard-state.json   segment of the log to go on with, last sequence of each worker
+SHARD/checkpoint-0000012/shard-state.json   segment of the log to go on with, last sequence of each worker, clocks
+SHARD/checkpoint-0000012/held-steps         steps that wait for other workers, if there are any
 SHARD/checkpoint-0000012/parameters.arrow   the rows
 SHARD/checkpoint-0000012/dense.npz          matrices, clock, and counts of the admission
 """
@@ -8,19 +9,24 @@ SHARD/checkpoint-0000012/dense.npz          matrices, clock, and counts of the a
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.parameters import storage
 from bitlane.sparse.parameters.dense import Matrix
 from bitlane.sparse.parameters.sparse import SparseParameters
+from bitlane.sparse.servers.rounds import Rounds
+from bitlane.sparse.servers.steps import Step
 from bitlane.support.atomic import atomic_folder
 from bitlane.support.checkpoint_folders import PART, checkpoint_after, checkpoints_of
 
-STATE = "shard-state.json"
+STATE, HELD = "shard-state.json", "held-steps"
 
 
 @dataclass(frozen=True)
@@ -33,10 +39,12 @@ class Progress:
         First segment of the log that is not covered.
     sequences : dict from str to int
         The last update of each worker.
+    rounds : Rounds
     """
 
-    segment: int
-    sequences: Mapping[str, int]
+    segment: int = 1
+    sequences: Mapping[str, int] = field(default_factory=dict)
+    rounds: Rounds = field(default_factory=Rounds)
 
 
 def save(folder: Path, progress: Progress, parameters: SparseParameters, matrices: Mapping[str, Matrix]) -> Path:
@@ -62,7 +70,18 @@ def save(folder: Path, progress: Progress, parameters: SparseParameters, matrice
 def write(folder: Path, progress: Progress, parameters: SparseParameters, matrices: Mapping[str, Matrix]) -> None:
     """Write the files of a checkpoint to an empty folder."""
     storage.write_parameters(folder, parameters, matrices)
-    record = {"segment": progress.segment, "sequences": dict(progress.sequences), "keys": len(parameters.table)}
+    rounds = progress.rounds
+    record = {
+        "segment": progress.segment,
+        "sequences": dict(progress.sequences),
+        "keys": len(parameters.table),
+        "rounds": rounds.state(),
+    }
+    with (folder / HELD).open("wb") as file:
+        for at in sorted(rounds.held):
+            for _, step in sorted(rounds.held[at].items()):
+                data = step.to_bytes()
+                file.write(struct.pack("<Q", len(data)) + data.tobytes())
     storage.write_description(folder, record, STATE)
 
 
@@ -91,8 +110,26 @@ def load(folder: Path, parameters: SparseParameters, matrices: Mapping[str, Matr
 
 
 def _progress(path: Path, record: Mapping[str, Any]) -> Progress:
+    rounds = Rounds()
     try:
         sequences = {str(worker): int(last) for worker, last in record["sequences"].items()}
-        return Progress(int(record["segment"]), sequences)
+        rounds.restore(record["rounds"])
+        for step in _held_steps(path / HELD):
+            rounds.held.setdefault(step.clock, {})[step.worker] = step
+        return Progress(int(record["segment"]), sequences, rounds)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"{path / STATE} is damaged: {error}") from error
+
+
+def _held_steps(path: Path) -> Iterator[Step]:
+    try:
+        data = np.frombuffer(path.read_bytes(), np.uint8)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+    at = 0
+    while at < len(data):
+        size = int.from_bytes(data[at : at + 8].tobytes(), "little")
+        at += 8 + size
+        if at > len(data):
+            raise DataError(f"{path} is damaged: it ends within a step")
+        yield Step.from_bytes(data[at - size : at])

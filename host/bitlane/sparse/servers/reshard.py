@@ -11,7 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.errors import DataError
-from bitlane.sparse.servers.shard import Shard, write_shard
+from bitlane.sparse.servers.checkpoints import Progress
+from bitlane.sparse.servers.rounds import worker_name
+from bitlane.sparse.servers.shard import Shard
+from bitlane.sparse.servers.shard_folder import write_shard
 
 
 def reshard(sources: Sequence[str | Path], targets: Sequence[str | Path]) -> None:
@@ -31,16 +34,27 @@ def reshard(sources: Sequence[str | Path], targets: Sequence[str | Path]) -> Non
     Raises
     ------
     DataError
-        The sources are not the shards of one model in order, or a target is in use.
+        The sources are not the shards of one model in order, a target is in use, or a training ended within a step.
     """
     with ExitStack() as stack:
-        shards = []
-        for folder in sources:
-            shards.append(Shard.open(folder))
-            stack.callback(shards[-1].close)
-        _check(shards)
+        shards = open_shards(sources, stack)
         for server, target in enumerate(targets):
             _write(shards, server, len(targets), Path(target))
+
+
+def open_shards(folders: Sequence[str | Path], stack: ExitStack) -> list[Shard]:
+    """Open all shards of a model, until the stack ends; errors as of `reshard`."""
+    shards = []
+    for folder in folders:
+        shards.append(Shard.open(folder))
+        stack.callback(shards[-1].close)
+    _check(shards)
+    return shards
+
+
+def merged_state(states: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    """Return the larger of all counts of tables' states: each key was counted by one shard alone."""
+    return {name: np.maximum.reduce([state[name] for state in states]) for name in states[0]}
 
 
 def _check(shards: Sequence[Shard]) -> None:
@@ -67,13 +81,18 @@ def _write(shards: Sequence[Shard], server: int, servers: int, target: Path) -> 
                 yield tuple(each[chosen] for each in chunk)
 
     parameters.table.load(chunks())
-    parameters.table.restore(_merged([shard.parameters.table.state() for shard in shards]))
+    parameters.table.restore(merged_state([shard.parameters.table.state() for shard in shards]))
     for shard in shards:
         for name in shard.matrices.keys() & matrices.keys():
             matrices[name].restore(shard.matrices[name].state())
-    write_shard(target, spec, parameters, matrices)
+    write_shard(target, spec, parameters, matrices, _progress(shards))
 
 
-def _merged(states: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
-    """The larger of all counts: each key was counted by one shard alone."""
-    return {name: np.maximum.reduce([state[name] for state in states]) for name in states[0]}
+def _progress(shards: Sequence[Shard]) -> Progress:
+    """What the workers of a training have done; each must have sent its last step to all servers."""
+    found = [shard.progress() for shard in shards]
+    sequences = {name: last for name, last in found[0].sequences.items() if name.startswith(worker_name(""))}
+    for shard, each in zip(shards, found, strict=True):
+        if each.rounds.held or any(each.sequences.get(name) != last for name, last in sequences.items()):
+            raise DataError(f"a training ended within a step ({shard.folder}): let it go on with the old servers first")
+    return Progress(1, sequences, found[0].rounds)

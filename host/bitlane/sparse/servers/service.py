@@ -12,10 +12,14 @@ import numpy as np
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.servers import wire
+from bitlane.sparse.servers.key_codec import decode_keys
+from bitlane.sparse.servers.row_codecs import encode_rows
 from bitlane.sparse.servers.security import TokenCheck, check_exposure
 from bitlane.sparse.servers.shard import Shard
 from bitlane.sparse.servers.updates import join_dense
 from bitlane.sparse.servers.wire import ServerBusy, ServerClosing, flight
+
+_PATIENCE = 0.5  # seconds that a read waits for other workers before it is sent again
 
 Record = dict[str, Any]
 
@@ -119,6 +123,8 @@ class ShardService(flight.FlightServerBase):
                 return
             request = wire.from_bytes(chunk.app_metadata)
             try:
+                if lane == "read":  # whoever waits for other workers does not count as a request that waits
+                    self._shard.wait_for(request["clock"], _PATIENCE)
                 with self._limit.admitted():
                     self._check_open(request, opening)
                     if chunk.data is not None and not chunk.data.schema.equals(wire.request_schema(lane, values)):
@@ -160,10 +166,22 @@ class ShardService(flight.FlightServerBase):
     def _dense(self, batch: Any, request: Record, worker: str) -> tuple[Any, Record]:
         if "clock" in request:
             return None, {"last": self._shard.tick(worker, request["sequence"], request["clock"])}
+        if "begin" in request:
+            return None, {"last": self._shard.begin(worker, request["sequence"], **request["begin"])}
         if "sequence" not in request:
             return wire.dense_batch(self._shard.pull_dense()), {}
         gradients = join_dense({}) if batch is None else wire.array_of(batch, 0, np.float32)
         return None, {"last": self._shard.push_dense(worker, request["sequence"], gradients, request["rows_seen"])}
+
+    def _read(self, batch: Any, request: Record, worker: str) -> tuple[Any, Record]:
+        keys = decode_keys(wire.array_of(batch, 0, np.uint8), request["keys"])
+        found = self._shard.read(keys, worker, request["clock"], whole=request["whole"])
+        rows = encode_rows(found.rows, request["codec"], seed=request["clock"])
+        data = np.concatenate([rows, found.dense.view(np.uint8)])
+        return wire.byte_batch(data), {"clock": found.clock, "own": found.own, "dense": len(found.dense)}
+
+    def _step(self, batch: Any, request: Record, worker: str) -> tuple[Any, Record]:
+        return None, {"last": self._shard.step(worker, request["sequence"], wire.array_of(batch, 0, np.uint8).copy())}
 
     # --- actions
     def _hello(self, request: Record) -> Record:
@@ -173,7 +191,9 @@ class ShardService(flight.FlightServerBase):
         if request.get("updates"):
             self._clients[worker] = request["client"]
         last = self._shard.last_sequence(worker)
-        return {"protocol": wire.PROTOCOL, "spec": self._shard.spec.to_json(), "last": last}
+        clock, place = self._shard.place_of(worker)
+        spec = self._shard.spec.to_json()
+        return {"protocol": wire.PROTOCOL, "spec": spec, "last": last, "clock": clock, "place": place}
 
     def _status(self, request: Record) -> Record:
         return self._shard.status()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
 import threading
 from collections.abc import Mapping
@@ -16,12 +14,23 @@ from numpy.typing import NDArray
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.servers import checkpoints
 from bitlane.sparse.servers.log import Log, segments
+from bitlane.sparse.servers.reads import Read, ReadTooEarly
+from bitlane.sparse.servers.rounds import Rounds
+from bitlane.sparse.servers.shard_folder import LOG, SPEC, lock_folder, write_shard
 from bitlane.sparse.servers.spec import ShardSpec
-from bitlane.sparse.servers.updates import CREATE, PUSH, PUSH_DENSE, TICK, Update, join_dense
-from bitlane.support.atomic import atomic_folder
-from bitlane.support.checkpoint_folders import checkpoint_after, checkpoints_of, number_of
-
-SPEC, LOG, LOCK = "shard.json", "log", "lock"
+from bitlane.sparse.servers.updates import (
+    BEGIN,
+    CREATE,
+    PUSH,
+    PUSH_DENSE,
+    STEP,
+    TICK,
+    Update,
+    apply_steps,
+    begin_payload,
+    join_dense,
+)
+from bitlane.support.checkpoint_folders import checkpoints_of, number_of
 
 Keys = NDArray[np.uint64]
 Floats = NDArray[np.float32]
@@ -35,9 +44,7 @@ class _Request:
     """An update that waits for its commit."""
 
     def __init__(self, update: Update):
-        self.update = update
-        self.done = False
-        self.last = 0
+        self.update, self.done, self.last = update, False, 0
         self.error: Exception | None = None
 
     def fail(self, error: Exception) -> None:
@@ -63,12 +70,14 @@ class Shard:
     def __init__(self, folder: Path, spec: ShardSpec, *, sync: bool = False):
         self.folder, self.spec, self._sync = folder, spec, sync
         self.parameters, self.matrices = spec.parameters(), spec.own_matrices()
+        self._rounds = Rounds()
         self._sequences: dict[str, int] = {}
         self._stopped = ""
         self._waiting: list[_Request] = []
         self._guard = threading.Lock()  # of the list
         self._lock = threading.Lock()  # held by whoever commits or writes a checkpoint
-        self._held = _lock_folder(folder)
+        self._stepped = threading.Condition(self._lock)
+        self._held = lock_folder(folder)
         try:
             self._log = self._recover()
         except BaseException:
@@ -130,10 +139,61 @@ class Shard:
             self._check_running()
             return join_dense({name: matrix.pull() for name, matrix in self.matrices.items()})
 
+    def wait_for(self, clock: int, patience: float) -> None:
+        """Wait until a worker at `clock` may read, `patience` seconds at most.
+
+        Raises
+        ------
+        ReadTooEarly
+            Other workers are still too far behind.
+        """
+        with self._stepped:
+            self._stepped.wait_for(lambda: self._stopped or self._rounds.may_read(clock), patience)
+            self._check_clock(clock)
+
+    def read(self, keys: Keys, worker: str, clock: int, *, whole: bool) -> Read:
+        """Return rows and matrices for a worker of a training at `clock`.
+
+        They have all steps that `Rounds` promises, and each step wholly or not at all.
+
+        Parameters
+        ----------
+        keys : uint64 [n]
+            Distinct. An absent key has the row that its first step will find.
+        worker : str
+        clock : int
+        whole : bool
+            With the optimizers' state: rows as they are stored. Otherwise weights alone.
+
+        Raises
+        ------
+        ReadTooEarly
+            Other workers are too far behind.
+        """
+        with self._lock:
+            self._check_clock(clock)
+            rows = self.parameters.peek(keys)
+            dense = {name: each.row if whole else each.pull() for name, each in self.matrices.items()}
+            return Read(
+                rows if whole else self.parameters.weights_of(rows),
+                join_dense(dense),
+                self._rounds.oldest,
+                self._sequences.get(worker, 0),
+            )
+
     def last_sequence(self, worker: str) -> int:
         """Return the sequence of a worker's last applied update, 0 before the first."""
         with self._lock:
             return self._sequences.get(worker, 0)
+
+    def progress(self) -> checkpoints.Progress:
+        """Return what the shard has done. Nothing may change as long as it is used."""
+        return checkpoints.Progress(1, self._sequences, self._rounds)
+
+    def place_of(self, worker: str) -> tuple[int, dict[str, Any]]:
+        """Return the clock of a worker, the newest clock for others, and where the worker goes on reading."""
+        with self._lock:
+            return self._rounds.clock_of(worker), self._rounds.place_of(worker)
 
     # --- updates
     def create_rows(self, worker: str, sequence: int, keys: Keys) -> int:
@@ -172,6 +232,14 @@ class Shard:
         """Set the clock of the table; otherwise as `create_rows`."""
         return self._commit(Update(TICK, worker, sequence, clock))
 
+    def begin(self, worker: str, sequence: int, workers: int, staleness: int, clock: int) -> int:
+        """Begin a training, or go on with one: see `Rounds.begin`. Otherwise as `create_rows`."""
+        return self._commit(Update(BEGIN, worker, sequence, payload=begin_payload(workers, staleness, clock)))
+
+    def step(self, worker: str, sequence: int, payload: NDArray[np.uint8]) -> int:
+        """Take a worker's step (`Step.to_bytes`), or hold it until its clock is due. Otherwise as `create_rows`."""
+        return self._commit(Update(STEP, worker, sequence, payload=payload))
+
     # --- care
     def checkpoint(self) -> Path:
         """Write a checkpoint, then delete the log that it covers. Updates wait; reading goes on.
@@ -183,7 +251,7 @@ class Shard:
         """
         with self._lock:
             self._check_running()
-            progress = checkpoints.Progress(self._log.rotate(), self._sequences)
+            progress = checkpoints.Progress(self._log.rotate(), self._sequences, self._rounds)
             path = checkpoints.save(self.folder, progress, self.parameters, self.matrices)
             self._log.delete_before(progress.segment)
         return path
@@ -208,6 +276,7 @@ class Shard:
                 "sketch_bytes": table.sketch_nbytes,
                 "matrices": sorted(self.matrices),
                 "sequences": dict(self._sequences),
+                "training": {**self._rounds.state(), "held": sum(map(len, self._rounds.held.values()))},
                 "log_bytes": self._log.nbytes,
                 "log_segments": len(segments(self.folder / LOG)),
                 "dropped_bytes": self._log.dropped,
@@ -220,6 +289,7 @@ class Shard:
         with self._lock:
             if not self._stopped:
                 self._stopped = "it is closed"
+            self._stepped.notify_all()
             if self._held >= 0:
                 self._log.close()
                 os.close(self._held)
@@ -228,20 +298,20 @@ class Shard:
     # --- inside
     def _recover(self) -> Log:
         progress = checkpoints.load(self.folder, self.parameters, self.matrices)
-        self._sequences = dict(progress.sequences)
+        self._sequences, self._rounds = dict(progress.sequences), progress.rounds
 
         def replay(record: memoryview) -> None:
             update = Update.from_record(record, self.parameters.layout.values)
             last = self._sequences.get(update.worker, 0)
             if update.sequence != last + 1:
                 raise DataError(f"{self.folder / LOG} is damaged: {update.sequence} follows {last} of {update.worker}")
-            update.apply(self.parameters, self.matrices)
+            update.apply(self.parameters, self.matrices, self._rounds)
             self._sequences[update.worker] = update.sequence
 
         return Log.open(self.folder / LOG, progress.segment, replay)
 
     def _commit(self, update: Update) -> int:
-        update.check(self.parameters, self.matrices)
+        update.check(self.parameters, self.matrices, self._rounds)
         request = _Request(update)
         with self._guard:
             self._waiting.append(request)
@@ -273,6 +343,7 @@ class Shard:
                 self._sequences.update(sequences)
             for request in group:
                 request.done = True
+            self._stepped.notify_all()
         except Exception as error:
             for request in group:
                 if not request.done:
@@ -285,6 +356,9 @@ class Shard:
         """
         last = sequences.setdefault(update.worker, self._sequences.get(update.worker, 0))
         if update.sequence <= last:
+            if update.kind == STEP:
+                self._rounds.advance(update.step)
+                apply_steps(self._rounds.release(), self.parameters, self.matrices)
             return None
         if update.sequence != last + 1:
             raise DataError(
@@ -310,46 +384,17 @@ class Shard:
     def _apply(self, updates: list[Update]) -> None:
         try:
             for update in updates:
-                update.apply(self.parameters, self.matrices)
+                update.apply(self.parameters, self.matrices, self._rounds)
         except BaseException as error:
             self._stopped = f"an update failed ({type(error).__name__}: {error}); start it again"
             raise ShardStopped(f"the shard in {self.folder} has stopped: {self._stopped}") from error
 
+    def _check_clock(self, clock: int) -> None:
+        self._check_running()
+        if not self._rounds.may_read(clock):
+            behind = ", ".join(map(str, self._rounds.behind(clock)))
+            raise ReadTooEarly(f"at clock {clock} a worker waits for worker {behind}")
+
     def _check_running(self) -> None:
         if self._stopped:
             raise ShardStopped(f"the shard in {self.folder} has stopped: {self._stopped}")
-
-
-def write_shard(folder: str | Path, spec: ShardSpec, parameters: Any, matrices: Mapping[str, Any]) -> None:
-    """Make the folder of a shard with these parameters; see `Shard.create` for the errors."""
-    folder = Path(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError(f"{folder} is in use: choose another folder")
-    part = folder.with_name(f".{folder.name}.part")
-    try:
-        with atomic_folder(folder, part):
-            (part / LOG).mkdir()
-            (part / SPEC).write_text(json.dumps(spec.to_json(), indent=1) + "\n", encoding="utf-8")
-            first = checkpoint_after(part, [])
-            first.mkdir()
-            checkpoints.write(first, checkpoints.Progress(1, {}), parameters, matrices)
-            Log.create(part / LOG).close()
-    except OSError as error:
-        raise BitlaneError(f"{folder} cannot be written: {error.strerror or error}") from error
-
-
-def _lock_folder(folder: Path) -> int:
-    """Return a file that is held as long as it is open.
-
-    Raises
-    ------
-    DataError
-        Another process holds it.
-    """
-    held = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(held)
-        raise DataError(f"{folder} is served by another process") from None
-    return held

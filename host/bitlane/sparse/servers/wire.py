@@ -5,9 +5,12 @@
 | `pull` | `key`: uint64 | `row`: the weights |
 | `push` | `key`: uint64, `gradient`: as `row` | none |
 | `dense` | `value`: float32, of all matrices side by side, or none | `value`, or none |
+| `read` | `byte`: keys | `byte`: rows, then matrices |
+| `step` | `byte`: a step (`steps.Step`) | none |
 
 A lane is one `DoExchange` that stays open for many requests. The record beside a request has the number of the request
-and, for updates, the sequence; the one beside an answer has the number and the worker's last sequence, or an error.
+and, for updates, the sequence; that of a read has the clock and the codec. The record beside an answer has the number
+and the worker's last sequence, or an error.
 """
 
 from __future__ import annotations
@@ -21,10 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.errors import BitlaneError, DataError
+from bitlane.sparse.servers.reads import ReadTooEarly
 from bitlane.support.optional import require_extra
 
-PROTOCOL = 1
-LANES = ("pull", "push", "dense")
+PROTOCOL = 2
+LANES = ("pull", "push", "dense", "read", "step")
 
 pyarrow = require_extra("pyarrow", "a parameter server", "'bitlane[sparse]'")
 flight = require_extra("pyarrow.flight", "a parameter server", "'bitlane[sparse]'")
@@ -45,6 +49,7 @@ class ServerClosing(BitlaneError):
 ERRORS: dict[str, type[BitlaneError]] = {
     "busy": ServerBusy,
     "closing": ServerClosing,
+    "early": ReadTooEarly,
     "data": DataError,
     "server": BitlaneError,
 }
@@ -71,12 +76,14 @@ def request_schema(lane: str, values: int) -> Any:
         return pyarrow.schema([key])
     if lane == "push":
         return pyarrow.schema([key, _rows_field("gradient", values)])
-    return _DENSE
+    return _DENSE if lane == "dense" else _BYTES
 
 
 def answer_schema(lane: str, values: int) -> Any:
     """Return the schema of a lane's answers."""
-    return _DENSE if lane == "dense" else pyarrow.schema([_rows_field("row", values)])
+    if lane in ("pull", "push"):
+        return pyarrow.schema([_rows_field("row", values)])
+    return _DENSE if lane == "dense" else _BYTES
 
 
 def key_batch(keys: Keys) -> Any:
@@ -100,6 +107,11 @@ def row_batch(weights: Floats) -> Any:
 def dense_batch(values: Floats) -> Any:
     """Return a batch with the values of matrices [n]; it shares their memory."""
     return pyarrow.record_batch([_flat(values, pyarrow.float32())], schema=_DENSE)
+
+
+def byte_batch(data: NDArray[np.uint8]) -> Any:
+    """Return a batch with bytes [n]; it shares their memory."""
+    return pyarrow.record_batch([_flat(data, pyarrow.uint8())], schema=_BYTES)
 
 
 def array_of(batch: Any, column: int, dtype: Any) -> NDArray[Any]:
@@ -154,6 +166,7 @@ def _rows_field(name: str, values: int) -> Any:
 
 
 _DENSE = pyarrow.schema([pyarrow.field("value", pyarrow.float32(), nullable=False)])
+_BYTES = pyarrow.schema([pyarrow.field("byte", pyarrow.uint8(), nullable=False)])
 
 
 def _flat(array: NDArray[Any], kind: Any) -> Any:

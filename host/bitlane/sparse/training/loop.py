@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.batches.cuts import cut
 from bitlane.sparse.batches.pipeline import ahead
 from bitlane.support.compile_notice import CompileNotice
 from bitlane.support.user_warnings import warn_user
 
 from .checkpoint import Progress
 from .learner import EpochSource, Learner, table_size
-from .pieces import pieces
 from .run_folder import RunFolder
 from .stopping import Stopping
 from .windows import Scores, Window, fields
@@ -188,7 +188,7 @@ class Trainer:
         start = 0 if self._is_stream else self.progress.epoch_rows
         for epoch in range(self.progress.epoch, self.options.epochs):
             with closing(self.source.batches(epoch, start)) as batches:
-                yield from batches if self._is_stream else pieces(batches, self._sizes, start)
+                yield from batches if self._is_stream else cut(batches, self._sizes, start)
             yield None
             start = 0
 

@@ -68,11 +68,11 @@ def test_gradients_of_another_width_are_refused(address: str) -> None:
     with RemoteParameters([address]) as parameters:
         with pytest.raises(DataError, match=r"^4 keys need gradients \[4, 1\]; got \[4, 2\]$"):
             parameters.push(KEYS, np.ones((4, 2), np.float32))
-        parameters._layout.values = 2
+        parameters.layout.values = 2
         with pytest.raises(DataError) as error:
             parameters.push(KEYS, np.ones((4, 2), np.float32))
         assert "this server has 1 weights a row; the request has key: uint64, gradient: " in one_line(error)
-        parameters._layout.values = 1
+        parameters.layout.values = 1
         parameters.push(KEYS, ONES)  # the lane and the sequence go on
         assert parameters.status()[0]["sequences"] == {parameters.worker: 1}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from bitlane.sparse.batches.batch import Batch
 
 
-def pieces(batches: Iterator[Batch], sizes: tuple[int, ...], start: int = 0) -> Iterator[Batch]:
+def cut(batches: Iterator[Batch], sizes: tuple[int, ...], start: int = 0) -> Iterator[Batch]:
     """Yield the rows of `batches` in pieces that end at the multiples of each size, and at the last row.
 
     The pieces depend on the rows alone, not on how a source batches them: a training that resumes at the end of a

@@ -1,0 +1,1 @@
+"""Engines: who runs the servers and the workers of a training."""

@@ -1,0 +1,307 @@
+"""Rows in few bytes: what a server answers to a pull, and the parts of a worker's push.
+
+| codec | a row of v values | bytes |
+| --- | --- | --- |
+| `float32` | as it is | 4 v |
+| `float16` | rounded at random, right on average; sizes above 65,504 become 65,504 | 2 v |
+| `int8` | multiples of the largest size / 127, rounded at random, right on average | 4 + v |
+| `ternary` | -1, 0 or 1 times a scale, in base 3; the scale is a multiple of `UNIT` of 4 bits | 1 + v / 5 |
+| `fixed` | multiples of `UNIT`, int32, with as many bits as the row needs | up to 4 v + 1 |
+
+Rows of `ternary` and `fixed` are integers in units of `UNIT`, which can be added and subtracted without an error.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.errors import DataError
+from bitlane.sparse.servers.key_codec import decode_keys, encode_keys
+from bitlane.sparse.servers.row_kernels import (
+    SYMBOLS,
+    pack_rows,
+    pack_symbols,
+    to_half,
+    to_int8,
+    unpack_rows,
+    unpack_symbols,
+)
+
+FRACTION_BITS = 20
+UNIT = 2.0**-FRACTION_BITS
+ROW_CODECS = ("float32", "float16", "int8")
+# The codecs of a part, in the order of their numbers on the wire, and what the rows are stored as.
+PART_DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "ternary": np.int8, "fixed": np.int32}
+_PARTS = struct.Struct("<B")
+_PART = struct.Struct("<BBIII")  # codec, whether keys are packed, keys, bytes of the keys, bytes of the rows
+_SCALE_OF = np.array([code if code < 16 else (8 + code % 8) << (code // 8 - 1) for code in range(256)], np.int64)
+
+Keys = NDArray[np.uint64]
+Floats = NDArray[np.float32]
+Bytes = NDArray[np.uint8]
+
+
+def scales_of(codes: Bytes) -> NDArray[np.int64]:
+    """Return the scales that have these codes (`row_kernels.round_up`), int64, in units of `UNIT`."""
+    return _SCALE_OF[codes]
+
+
+def round_to_half(rows: Floats, seed: int) -> NDArray[np.float16]:
+    """Return rows as float16, each value rounded up or down at random so that its mean is right.
+
+    Sizes above 65,504, infinity too, become 65,504. NaN stays.
+
+    Parameters
+    ----------
+    rows : float32 [n, values]
+    seed : int
+        0 to 2^64 - 1. The same seed gives the same draws.
+    """
+    out = np.empty(rows.size, np.uint16)
+    to_half(_writeable(rows, np.float32).reshape(-1), np.uint64(seed), out)
+    return out.view(np.float16).reshape(rows.shape)
+
+
+def encode_rows(rows: Floats, codec: str, seed: int) -> Bytes:
+    """Return rows as bytes.
+
+    Parameters
+    ----------
+    rows : float32 [n, values]
+    codec : {"float32", "float16", "int8"}
+    seed : int
+        Of the random rounding, 0 to 2^64 - 1.
+
+    Returns
+    -------
+    uint8 [bytes]
+
+    Raises
+    ------
+    DataError
+        An unknown codec, or a value that is not finite for ``"int8"``.
+    """
+    _check_codec(codec, ROW_CODECS)
+    if codec == "float32":
+        return _bytes_of(np.asarray(rows, "<f4"))
+    if codec == "float16":
+        return _bytes_of(round_to_half(rows, seed))
+    if not np.isfinite(rows).all():
+        place = int(np.argmin(np.isfinite(rows).all(axis=1)))
+        raise DataError(f"codec 'int8' needs finite values; row {place} has others: the training has diverged")
+    scales, numbers = np.empty(len(rows), np.float32), np.empty(rows.shape, np.int8)
+    to_int8(_writeable(rows, np.float32), np.uint64(seed), scales, numbers)
+    return np.concatenate([_bytes_of(scales), _bytes_of(numbers)])
+
+
+def decode_rows(data: Bytes, n: int, values: int, codec: str) -> Floats:
+    """Return the rows of `encode_rows`.
+
+    Parameters
+    ----------
+    data : uint8 [bytes]
+    n, values : int
+    codec : {"float32", "float16", "int8"}
+
+    Returns
+    -------
+    float32 [n, values]
+
+    Raises
+    ------
+    DataError
+        An unknown codec, or not the bytes of n rows.
+    """
+    _check_codec(codec, ROW_CODECS)
+    size = {"float32": 4 * values, "float16": 2 * values, "int8": 4 + values}[codec]
+    _check_bytes(data, n * size, n, codec)
+    if codec == "int8":
+        scales, numbers = data[: 4 * n].view("<f4"), data[4 * n :].view(np.int8)
+        return np.asarray(scales[:, None] * numbers.reshape(n, values), np.float32)
+    dtype = "<f4" if codec == "float32" else "<f2"
+    return np.array(np.ascontiguousarray(data).view(dtype), np.float32).reshape(n, values)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows of gradients that are sent with one codec.
+
+    Parameters
+    ----------
+    codec : {"float32", "float16", "ternary", "fixed"}
+    keys : uint64 [n]
+        Distinct.
+    rows : float32, float16, int8 (-1, 0 or 1) or int32 [n, values], by codec
+    scales : uint8 [n]
+        Of ``"ternary"``: codes of `scales_of`. Empty otherwise.
+
+    Raises
+    ------
+    DataError
+        An unknown codec, or shapes and dtypes that do not fit it.
+    """
+
+    codec: str
+    keys: Keys
+    rows: NDArray[Any]
+    scales: Bytes = field(default_factory=lambda: np.zeros(0, np.uint8))
+
+    def __post_init__(self) -> None:
+        _check_codec(self.codec, tuple(PART_DTYPES))
+        n = len(self.keys)
+        if self.rows.ndim != 2 or len(self.rows) != n or self.rows.dtype != PART_DTYPES[self.codec]:
+            wanted = f"{np.dtype(PART_DTYPES[self.codec])} [{n}, values]"
+            raise DataError(f"codec {self.codec!r} needs rows {wanted}; got {self.rows.dtype} {list(self.rows.shape)}")
+        if len(self.scales) != (n if self.codec == "ternary" else 0):
+            raise DataError(f"codec {self.codec!r} with {n} keys; got {len(self.scales)} scales")
+
+    def take(self, places: NDArray[np.int64]) -> Part:
+        """Return the rows at `places`, int64 [m], as a part."""
+        return Part(
+            self.codec, self.keys[places], self.rows[places], self.scales[places] if len(self.scales) else self.scales
+        )
+
+    def units(self) -> NDArray[np.int64]:
+        """Return the rows of ``"ternary"`` or ``"fixed"`` in units of `UNIT`, int64 [n, values]."""
+        rows = self.rows.astype(np.int64)
+        return rows * scales_of(self.scales)[:, None] if self.codec == "ternary" else rows
+
+    def gradients(self) -> Floats:
+        """Return the gradients that a server applies, float32 [n, values].
+
+        Those of ``"ternary"`` are exact multiples of `UNIT`; of ``"fixed"`` too, up to a size of 16.
+        """
+        if self.codec in ("ternary", "fixed"):
+            return (self.units() * UNIT).astype(np.float32)
+        return self.rows.astype(np.float32)
+
+
+def encode_parts(parts: Sequence[Part], *, pack_keys: bool) -> Bytes:
+    """Return parts as bytes.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+        At most 255.
+    pack_keys : bool
+        Sort the rows of each part by key and write `encode_keys`, in place of 8 bytes a key.
+
+    Returns
+    -------
+    uint8 [bytes]
+    """
+    pieces = [np.frombuffer(_PARTS.pack(len(parts)), np.uint8)]
+    for part in parts:
+        if pack_keys:
+            part = part.take(np.argsort(part.keys))
+        keys = encode_keys(part.keys) if pack_keys else _bytes_of(part.keys)
+        rows = _pack_rows(part)
+        number = list(PART_DTYPES).index(part.codec)
+        head = _PART.pack(number, int(pack_keys), len(part.keys), len(keys), len(rows))
+        pieces += [np.frombuffer(head, np.uint8), keys, rows]
+    return np.concatenate(pieces)
+
+
+def decode_parts(data: Bytes, values: int) -> tuple[Keys, Floats]:
+    """Return keys and gradients of `encode_parts`, part after part.
+
+    Parameters
+    ----------
+    data : uint8 [bytes]
+    values : int
+        Of a row.
+
+    Returns
+    -------
+    keys : uint64 [n]
+    gradients : float32 [n, values]
+
+    Raises
+    ------
+    DataError
+        The data is damaged, too short or too long. Nothing is read beyond its end.
+    """
+    data = _writeable(data, np.uint8)
+    keys: list[Keys] = [np.zeros(0, np.uint64)]
+    gradients: list[Floats] = [np.zeros((0, values), np.float32)]
+    if len(data) < _PARTS.size:
+        raise DataError("a push without a byte: the message is damaged")
+    at = _PARTS.size
+    for _ in range(data[0]):
+        if at + _PART.size > len(data):
+            raise DataError(f"a push of {len(data)} bytes ends within a part: the message is damaged")
+        number, packed, count, key_bytes, row_bytes = _PART.unpack_from(data.data, at)
+        at += _PART.size
+        if number >= len(PART_DTYPES) or packed > 1 or at + key_bytes + row_bytes > len(data):
+            raise DataError(f"byte {at - _PART.size} of a push does not begin a part: the message is damaged")
+        found = data[at : at + key_bytes]
+        if packed:
+            keys.append(decode_keys(found, count))
+        else:
+            _check_bytes(found, 8 * count, count, "keys")
+            keys.append(found.copy().view("<u8"))
+        at += key_bytes
+        part = _unpack_rows(list(PART_DTYPES)[number], keys[-1], data[at : at + row_bytes], values)
+        gradients.append(part.gradients())
+        at += row_bytes
+    if at != len(data):
+        raise DataError(f"a push has {len(data) - at} bytes behind its last part: the message is damaged")
+    return np.concatenate(keys), np.concatenate(gradients)
+
+
+def _pack_rows(part: Part) -> Bytes:
+    if part.codec == "ternary":
+        symbols = np.zeros(-(-part.rows.size // SYMBOLS), np.uint8)
+        pack_symbols(_writeable(part.rows, np.int8).reshape(-1), symbols)
+        return np.concatenate([_bytes_of(part.scales), symbols])
+    if part.codec == "fixed":
+        rows = _writeable(part.rows, np.int32)
+        data = np.zeros(-(-pack_rows(rows, np.zeros(0, np.uint8), False) // 8), np.uint8)
+        pack_rows(rows, data, True)
+        return data
+    return _bytes_of(part.rows)
+
+
+def _unpack_rows(codec: str, keys: Keys, data: Bytes, values: int) -> Part:
+    n = len(keys)
+    if codec == "ternary":
+        _check_bytes(data, n + -(-n * values // SYMBOLS), n, codec)
+        scales, symbols = data[:n], np.empty(n * values, np.int8)
+        if np.any(data[n:] >= 3**SYMBOLS):
+            raise DataError("a byte of ternary rows is above 242: the message is damaged")
+        unpack_symbols(data[n:], symbols)
+        return Part(codec, keys, symbols.reshape(n, values), scales)
+    if codec == "fixed":
+        numbers = np.empty((n, values), np.int32)
+        bits = unpack_rows(data, numbers)
+        if bits < 0 or -(-bits // 8) != len(data):
+            raise DataError(f"{len(data)} bytes do not hold {n} rows of codec 'fixed': the message is damaged")
+        return Part(codec, keys, numbers)
+    dtype = np.dtype(PART_DTYPES[codec])
+    _check_bytes(data, n * values * dtype.itemsize, n, codec)
+    return Part(codec, keys, data.copy().view(dtype).reshape(n, values))
+
+
+def _check_codec(codec: str, known: Sequence[str]) -> None:
+    if codec not in known:
+        raise DataError(f"codec must be one of {', '.join(known)}; got {codec!r}")
+
+
+def _check_bytes(data: Bytes, wanted: int, n: int, what: str) -> None:
+    if len(data) != wanted:
+        raise DataError(f"{n} rows of {what!r} need {wanted} bytes; got {len(data)}: the message is damaged")
+
+
+def _bytes_of(array: NDArray[Any]) -> Bytes:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _writeable(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """Return the array or a copy that can be written: numba compiles a loop again for others."""
+    return np.require(array, dtype, ("C", "ALIGNED", "WRITEABLE"))

@@ -1,0 +1,48 @@
+"""The minibatches of a worker, each with the place behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import closing
+from typing import Any, Protocol
+
+from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.batches.cuts import cut
+
+
+class Source(Protocol):
+    """Rows of files by epoch, or a stream, which has an `offset`."""
+
+    def batches(self, epoch: int, start: int = 0) -> Generator[Batch, None, None]:
+        """Yield the batches of an epoch, without its first `start` rows."""
+        ...
+
+
+def minibatches(
+    source: Source, rows: int, epochs: int, place: Mapping[str, Any]
+) -> Generator[tuple[Batch, dict[str, Any]], None, None]:
+    """Yield minibatches and the places behind them.
+
+    Parameters
+    ----------
+    source : FileSource or FolderStream
+        A stream goes on with its own offset, and its batches are not cut.
+    rows : int
+        Of a minibatch; the last one of an epoch may have fewer.
+    epochs : int
+    place : dict
+        Where to go on: empty, or a place that was yielded.
+    """
+    if hasattr(source, "offset"):
+        with closing(source.batches(0)) as batches:
+            for batch in batches:
+                yield batch, source.offset.as_json()
+        return
+    epoch, start = int(place.get("epoch", 0)), int(place.get("rows", 0))
+    while epoch < epochs:
+        with closing(source.batches(epoch, start)) as batches:
+            done = start
+            for batch in cut(batches, (rows,), start):
+                done += batch.rows
+                yield batch, {"epoch": epoch, "rows": done}
+        epoch, start = epoch + 1, 0

@@ -1,0 +1,54 @@
+"""A model as shards: their descriptions, their first weights, and the model that shards hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from bitlane.sparse.models.model import SparseModel
+from bitlane.sparse.models.spec import ModelSpec
+from bitlane.sparse.servers.reshard import merged_state, open_shards
+from bitlane.sparse.servers.shard import Shard
+from bitlane.sparse.servers.spec import MatrixSpec, ShardSpec
+from bitlane.sparse.tables.sketch import Admission
+
+
+def shard_spec(spec: ModelSpec, server: int, servers: int) -> ShardSpec:
+    """Return the description of one of the shards of a model."""
+    model = SparseModel(spec)
+    admission = None
+    if spec.sightings > 1:
+        admission = Admission(spec.sightings, spec.sketch_cells, spec.halve_every)
+    matrices = {name: MatrixSpec(each.shape, each.optimizer) for name, each in model.matrices.items()}
+    return ShardSpec(tuple(spec.blocks()), spec.seed, admission, spec.track_age, matrices, server, servers)
+
+
+def create_shard(folder: str | Path, spec: ModelSpec, server: int, servers: int) -> None:
+    """Make the folder of one shard of a new model; errors as of `Shard.create`."""
+    Shard.create(folder, shard_spec(spec, server, servers), SparseModel(spec).pull_dense())
+
+
+def model_of(spec: ModelSpec, folders: Sequence[str | Path]) -> SparseModel:
+    """Return the model that the folders of all shards hold; no server may run.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    folders : sequence of str or Path
+        In the order of the servers.
+
+    Raises
+    ------
+    DataError
+        They are not the shards of one model in order, or a server runs.
+    """
+    model = SparseModel(spec)
+    with ExitStack() as stack:
+        shards = open_shards(folders, stack)
+        for shard in shards:
+            model.parameters.table.load(shard.parameters.table.items())
+            for name, matrix in shard.matrices.items():
+                model.matrices[name].restore(matrix.state())
+        model.parameters.table.restore(merged_state([shard.parameters.table.state() for shard in shards]))
+    return model

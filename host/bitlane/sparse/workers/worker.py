@@ -1,0 +1,310 @@
+"""A worker: it learns the minibatches of its part of the rows, clock after clock."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import TimeoutError as NotYet
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.errors import DataError
+from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.batches.pipeline import ahead
+from bitlane.sparse.models.losses import check_labels
+from bitlane.sparse.models.model import SparseModel
+from bitlane.sparse.parameters.unique import unique_keys
+from bitlane.sparse.servers.row_codecs import ROW_CODECS, Part
+from bitlane.sparse.servers.steps import Step
+from bitlane.sparse.servers.training import RemoteRead, TrainingServers
+from bitlane.sparse.workers.minibatches import Source, minibatches
+from bitlane.sparse.workers.pushing import Pusher, PushSettings
+from bitlane.sparse.workers.view import OwnStep, Request, View
+
+_STAMP_ROWS = 1000  # rows of a tick of the tables' clocks
+_IDLE_SECONDS = 0.05  # a worker whose stream has nothing new lets the others go on
+
+Keys = NDArray[np.uint64]
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """How workers train.
+
+    Parameters
+    ----------
+    workers : int
+    staleness : int, default=0
+        By how many minibatches a worker may be ahead of another. 0: bulk-synchronous, each run with the same bits.
+    epochs : int, default=1
+    cache_rows : int, default=131,072
+        Rows that a worker keeps, with a staleness above 0.
+    push : PushSettings, optional
+        How gradients are sent.
+    pull : {"float32", "float16", "int8"}, default="float32"
+        How rows are read. ``"int8"`` needs staleness 0.
+    pack_keys : bool, default=True
+        Send the differences of sorted keys.
+    expire_rows : int, default=0
+        A key that no row has had for about so many rows is removed; 0 keeps all.
+    drop_zeros : bool, default=False
+        Remove keys whose weights are all 0.
+    sweep_rows : int, default=50,000
+        Rows of all workers between two removals.
+    """
+
+    workers: int
+    staleness: int = 0
+    epochs: int = 1
+    cache_rows: int = 1 << 17
+    push: PushSettings = field(default_factory=PushSettings)
+    pull: str = "float32"
+    pack_keys: bool = True
+    expire_rows: int = 0
+    drop_zeros: bool = False
+    sweep_rows: int = 50_000
+
+    def __post_init__(self) -> None:
+        least = {"workers": 1, "staleness": 0, "epochs": 1, "cache_rows": 0, "expire_rows": 0, "sweep_rows": 1}
+        for name, smallest in least.items():
+            if getattr(self, name) < smallest:
+                raise DataError(f"{name}={getattr(self, name)}: must be at least {smallest}")
+        if self.pull not in ROW_CODECS:
+            raise DataError(f"pull={self.pull!r}: choose one of {', '.join(ROW_CODECS)}")
+        if self.pull == "int8" and self.staleness:
+            raise DataError("pull='int8' needs staleness=0: a cache has the optimizers' state, too fine for 8 bits")
+
+
+@dataclass
+class Counts:
+    """What a worker has done so far.
+
+    Attributes
+    ----------
+    rows, steps : int
+    hits, misses : int
+        Keys that the cache had, and had not.
+    read_bytes, step_bytes : int
+        Of rows that were read, and of steps that were sent, without what the transport adds.
+    residual_rows : int
+        Rows whose gradients wait.
+    reading, waiting : float
+        Seconds in which the worker waited for its rows, and for the servers.
+    """
+
+    rows: int = 0
+    steps: int = 0
+    hits: int = 0
+    misses: int = 0
+    read_bytes: int = 0
+    step_bytes: int = 0
+    residual_rows: int = 0
+    reading: float = 0.0
+    waiting: float = 0.0
+
+
+@dataclass(frozen=True)
+class Minibatch:
+    """Rows to learn, their distinct keys in ascending order, and the place behind them."""
+
+    batch: Batch
+    keys: Keys
+    index: NDArray[np.int64]
+    place: Mapping[str, Any]
+
+
+Reading = tuple[Minibatch, Request]
+
+
+class Worker:
+    """Learns its part of the rows with the parameters of servers.
+
+    Reads, computation and steps overlap: while a minibatch is learned, the rows of the next one are read and the step
+    before is sent.
+
+    Parameters
+    ----------
+    index : int
+        Of this worker, from 0.
+    model : SparseModel
+        Computes the gradients; its own parameters stay empty.
+    servers : TrainingServers
+        With the name `rounds.worker_name(index)`.
+    source : FileSource or FolderStream
+        This worker's part of the rows, in minibatches of ``model.spec.batch_rows`` rows.
+    options : WorkerOptions
+    on_scores : callable
+        Called with the scores of each minibatch before it was learned, and its labels.
+
+    Attributes
+    ----------
+    counts : Counts
+    """
+
+    def __init__(
+        self,
+        index: int,
+        model: SparseModel,
+        servers: TrainingServers,
+        source: Source,
+        options: WorkerOptions,
+        on_scores: Callable[[Floats, Floats], object],
+    ):
+        self.index, self.options, self.counts = index, options, Counts()
+        self._model, self._servers, self._source, self._on_scores = model, servers, source, on_scores
+        self._pool = ThreadPoolExecutor(3, "bitlane-worker")
+        self._view = View(model, options.staleness, options.cache_rows, self._read)
+        self._pusher = Pusher(options.push, model.parameters.layout.values, model.spec.seed + index)
+        self._sent: Future[int] | None = None
+        self._number = self._clock = self._swept = 0
+
+    def run(self, stop: threading.Event) -> None:
+        """Learn until the rows end or `stop` is set; then send all gradients that wait.
+
+        A worker that is called again, in another process too, goes on behind its last step.
+
+        Raises
+        ------
+        DataError
+            A row cannot be used.
+        BitlaneError
+            Servers did not answer in time.
+        """
+        start = self._servers.resumption()
+        self._number, self._clock, place = start.number, start.clock, start.place
+        feed = ahead(self._prepared(start.place), 2)
+        with self._pool, closing(feed):
+            taken = self._pool.submit(next, feed, None)
+            following: Reading | None = None
+            try:
+                while not stop.is_set():
+                    current = following or self._next(taken, place, stop)
+                    if current is None:
+                        break
+                    minibatch, weights, dense = self._wait(*current)
+                    taken, following = self._look_ahead(feed, taken if following else None)
+                    self._learn(minibatch, weights, dense)
+                    place = minibatch.place
+                self._send(self._pusher.flush(), {}, place, last=True)
+                self._acknowledge()
+            finally:
+                if hasattr(self._source, "stop"):
+                    self._source.stop()
+                wait([taken])  # nobody may close what runs
+
+    def close(self) -> None:
+        """Give up what waits for servers; `run` ends with an error then."""
+        self._servers.close()
+
+    # --- inside
+    def _prepared(self, place: Mapping[str, Any]) -> Generator[Minibatch, None, None]:
+        with closing(minibatches(self._source, self._model.spec.batch_rows, self.options.epochs, place)) as found:
+            for batch, behind in found:
+                check_labels(self._model.spec.loss, batch.labels)
+                keys, index = unique_keys(batch.keys)
+                order = np.argsort(keys)
+                rank = np.empty_like(order)
+                rank[order] = np.arange(len(order))
+                yield Minibatch(batch, keys[order], rank[index], behind)
+
+    def _next(self, taken: Future[Minibatch | None], place: Mapping[str, Any], stop: threading.Event) -> Reading | None:
+        """Wait for a minibatch and begin its read; None at the end.
+
+        A stream may have nothing for long: empty steps let the other workers go on. Rows of files come soon, and which
+        minibatches have the same clock must not depend on the time.
+        """
+        begin = time.perf_counter()
+        while True:
+            try:
+                minibatch = taken.result(_IDLE_SECONDS)
+                break
+            except NotYet:
+                if stop.is_set():
+                    return None
+                if hasattr(self._source, "offset"):
+                    self._send([], {}, place)
+        self.counts.reading += time.perf_counter() - begin
+        return None if minibatch is None else (minibatch, self._begin(minibatch, self._clock))
+
+    def _look_ahead(
+        self, feed: Generator[Minibatch, None, None], taken: Future[Minibatch | None] | None
+    ) -> tuple[Future[Minibatch | None], Reading | None]:
+        """Begin the read of the minibatch behind the current one, if it is there; return the one behind that."""
+        taken = taken or self._pool.submit(next, feed, None)
+        if not taken.done() or (minibatch := taken.result()) is None:
+            return taken, None
+        return self._pool.submit(next, feed, None), (minibatch, self._begin(minibatch, self._clock + 1))
+
+    def _begin(self, minibatch: Minibatch, clock: int) -> Request:
+        return self._view.request(minibatch.keys, clock)
+
+    def _read(self, keys: Keys, clock: int) -> Future[RemoteRead]:
+        whole, codec = self.options.staleness > 0, self.options.pull
+        return self._pool.submit(self._servers.read, keys, clock, whole=whole, codec=codec)
+
+    def _wait(self, minibatch: Minibatch, request: Request) -> tuple[Minibatch, Floats, dict[str, Floats]]:
+        """Wait for the weights of a minibatch."""
+        begin = time.perf_counter()
+        weights, dense = self._view.take(request)
+        self.counts.waiting += time.perf_counter() - begin
+        return minibatch, weights, dense
+
+    def _learn(self, minibatch: Minibatch, weights: Floats, dense: dict[str, Floats]) -> None:
+        counts = self.counts
+        scores, gradients, dense = self._model.gradients(minibatch.batch, weights, minibatch.index, dense)
+        self._on_scores(scores, minibatch.batch.labels)
+        self._send(self._pusher.choose(minibatch.keys, gradients), dense, minibatch.place)
+        counts.rows += minibatch.batch.rows
+        counts.hits, counts.misses = self._view.hits, self._view.misses
+        counts.residual_rows = self._pusher.residual_rows
+
+    def _send(
+        self, parts: Sequence[Part], dense: dict[str, Floats], place: Mapping[str, Any], *, last: bool = False
+    ) -> None:
+        """Send a step, once the one before has arrived, and go on to the next clock."""
+        options = self.options
+        seen = (self._number - 1) * options.workers * self._model.spec.batch_rows
+        step = Step(
+            self.index,
+            self._clock,
+            rows_seen=seen,
+            stamp=seen // _STAMP_ROWS if options.expire_rows else 0,
+            last=last,
+            place=place,
+            **self._removal(seen),
+        )
+        self._view.note(OwnStep(self._number, *_joined(parts, self._model.parameters.layout.values), dense, seen))
+        self._acknowledge()
+        self._sent = self._pool.submit(self._servers.step, self._number, step, parts, dense, pack=options.pack_keys)
+        self._number, self._clock = self._number + 1, self._clock + 1
+
+    def _removal(self, seen: int) -> dict[str, Any]:
+        """What the first worker has the servers remove from time to time."""
+        options = self.options
+        if self.index or seen < self._swept + options.sweep_rows:
+            return {}
+        self._swept = seen
+        oldest = max(0, seen - options.expire_rows) // _STAMP_ROWS if options.expire_rows else 0
+        return {"oldest": oldest, "drop_zeros": options.drop_zeros}
+
+    def _acknowledge(self) -> None:
+        """Wait for the last step that was sent."""
+        if self._sent is not None:
+            self.counts.step_bytes += self._sent.result()
+            self.counts.steps += 1
+            self._sent = None
+
+
+def _joined(parts: Sequence[Part], values: int) -> tuple[Keys, Floats]:
+    """Return the keys of all parts in ascending order, and their gradients as the servers apply them."""
+    keys = np.concatenate([np.zeros(0, np.uint64), *(part.keys for part in parts)])
+    gradients = np.concatenate([np.zeros((0, values), np.float32), *(part.gradients() for part in parts)])
+    order = np.argsort(keys)
+    return keys[order], gradients[order]

@@ -1,0 +1,85 @@
+"""Workers with servers: staleness 0 is bulk-synchronous to the bit; stopped trainings go on; the cache counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.helpers.sparse_models import planted_rows
+from tests.helpers.sparse_workers import make_model_shards, same_bits, train, train_alone
+
+from bitlane.errors import DataError
+from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.models.spec import ModelSpec
+from bitlane.sparse.parameters.optimizers import SGD
+from bitlane.sparse.workers.worker import WorkerOptions
+
+KINDS = ("lr", "fm", "ffm")
+
+
+def shares_of(batch: Batch, workers: int) -> list[Batch]:
+    """Parts of different lengths."""
+    ends = np.cumsum(np.arange(1, workers + 1) + 3)
+    ends = ends * batch.rows // ends[-1]
+    return [batch.slice(int(first), int(last)) for first, last in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_staleness_the_bits_are_those_of_one_machine(kind: str, seed: int, tmp_path: Path) -> None:
+    """Models and scores, with shares of different lengths and epochs that end within a minibatch."""
+    spec = ModelSpec(kind, fields=4, batch_rows=16, seed=seed % 1000, dense=SGD(0.05, decay=1e-3))
+    shares = shares_of(planted_rows(seed, 700), 4)
+    folders = make_model_shards(tmp_path, spec, 2)
+    model, _, scored = train(folders, spec, shares, WorkerOptions(4, epochs=2))
+    expected, expected_scores = train_alone(spec, shares, 2)
+    assert same_bits(model, expected)
+    for found, wanted in zip(scored, expected_scores, strict=True):
+        assert np.array_equal(np.concatenate(found.scores), np.concatenate(wanted.scores))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_stale_worker_reads_its_own_steps(kind: str, seed: int, tmp_path: Path) -> None:
+    """It equals the reference to the bit, by cache, rows under way and its own steps; nobody else writes."""
+    spec = ModelSpec(kind, fields=4, batch_rows=8, seed=seed % 1000)
+    shares = [planted_rows(seed, 400)]
+    folders = make_model_shards(tmp_path, spec, 2)
+    model, (worker,), _ = train(folders, spec, shares, WorkerOptions(1, staleness=3, cache_rows=64))
+    assert same_bits(model, train_alone(spec, shares, 1)[0])
+    assert worker.counts.hits > 0
+    assert worker.counts.misses > 0
+
+
+def test_a_training_that_is_stopped_goes_on_with_the_same_bits(seed: int, tmp_path: Path) -> None:
+    """All workers stop at some row, at different clocks; each goes on behind its last step."""
+    spec = ModelSpec("fm", batch_rows=16, seed=seed % 1000)
+    shares = [planted_rows(seed, 500)]
+    folders = make_model_shards(tmp_path, spec, 2)
+    options = WorkerOptions(1, epochs=2)
+    _, (first,), _ = train(folders, spec, shares, options, stop_after=lambda rows: rows >= 300)
+    assert 300 <= first.counts.rows < 400
+    model, (second,), _ = train(folders, spec, shares, options)
+    assert first.counts.rows + second.counts.rows == 1000
+    expected = train_alone(spec, shares, 2)[0]
+    assert len(model.parameters.table) == len(expected.parameters.table)
+    assert same_bits(model, expected)
+
+
+def test_workers_that_are_stopped_learn_each_row_once(seed: int, tmp_path: Path) -> None:
+    spec = ModelSpec("fm", batch_rows=16, seed=seed % 1000)
+    shares = shares_of(planted_rows(seed, 900), 3)
+    folders = make_model_shards(tmp_path, spec, 2)
+    options = WorkerOptions(3, staleness=2)
+    _, first, _ = train(folders, spec, shares, options, stop_after=lambda rows: rows >= 100)
+    _, second, _ = train(folders, spec, shares, options)
+    learned = [one.counts.rows + two.counts.rows for one, two in zip(first, second, strict=True)]
+    assert learned == [share.rows for share in shares]
+
+
+def test_wrong_options_are_refused() -> None:
+    with pytest.raises(DataError, match=r"^workers=0: must be at least 1$"):
+        WorkerOptions(0)
+    with pytest.raises(DataError, match=r"^pull='int4': choose one of float32, float16, int8$"):
+        WorkerOptions(1, pull="int4")
+    with pytest.raises(DataError, match=r"needs staleness=0"):
+        WorkerOptions(1, staleness=1, pull="int8")
