@@ -5,20 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.helpers.sparse_servers import addresses_of, served
 
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.parameters.unique import unique_keys
 from bitlane.sparse.servers.rounds import worker_name
-from bitlane.sparse.servers.service import ShardService
-from bitlane.sparse.servers.shard import Shard
 from bitlane.sparse.servers.training import TrainingServers
 from bitlane.sparse.workers.shards import create_shard, model_of
 from bitlane.sparse.workers.worker import Worker, WorkerOptions
@@ -46,21 +45,6 @@ class Scored:
         self.labels.append(labels)
 
 
-@contextmanager
-def services(folders: Sequence[Path]) -> Iterator[list[str]]:
-    """Serve the shards in threads of this process; yield their addresses."""
-    with ExitStack() as stack:
-        addresses = []
-        for folder in folders:
-            shard = Shard.open(folder)
-            stack.callback(shard.close)
-            service = ShardService(shard)
-            stack.callback(service.shutdown)
-            stack.callback(service.refuse)
-            addresses.append(f"127.0.0.1:{service.port}")
-        yield addresses
-
-
 def make_model_shards(folder: Path, spec: ModelSpec, servers: int) -> list[Path]:
     folders = [folder / f"shard-{server}" for server in range(servers)]
     for server, each in enumerate(folders):
@@ -76,7 +60,8 @@ def train(
     stop_after: Callable[[int], bool] = lambda rows: False,
 ) -> tuple[SparseModel, list[Worker], list[Scored]]:
     """Train with a worker for each share; return the model that the servers have then."""
-    with services(folders) as addresses:
+    with served(folders) as found:
+        addresses = addresses_of(found)
         with TrainingServers(addresses, worker="driver") as driver:
             driver.begin(len(shares), options.staleness)
         stop, workers, scored = threading.Event(), [], [Scored() for _ in shares]
