@@ -6,7 +6,7 @@
 | `float16` | rounded at random, right on average; sizes above 65,504 become 65,504 | 2 v |
 | `int8` | multiples of the largest size / 127, rounded at random, right on average | 4 + v |
 | `ternary` | -1, 0 or 1 times a scale, in base 3; the scale is a multiple of `UNIT` of 4 bits | 1 + v / 5 |
-| `fixed` | multiples of `UNIT`, int32, with as many bits as the row needs | up to 4 v + 1 |
+| `fixed` | multiples of `UNIT`, int32, in as many bits as the row's numbers need (`pack_rows`) | 1 to 4 v + 2 |
 
 Rows of `ternary` and `fixed` are integers in units of `UNIT`, which can be added and subtracted without an error.
 """
@@ -27,6 +27,7 @@ from bitlane.sparse.servers.row_kernels import (
     SYMBOLS,
     pack_rows,
     pack_symbols,
+    size_of_rows,
     to_half,
     to_int8,
     unpack_rows,
@@ -262,8 +263,8 @@ def _pack_rows(part: Part) -> Bytes:
         return np.concatenate([_bytes_of(part.scales), symbols])
     if part.codec == "fixed":
         rows = _writeable(part.rows, np.int32)
-        data = np.zeros(-(-pack_rows(rows, np.zeros(0, np.uint8), False) // 8), np.uint8)
-        pack_rows(rows, data, True)
+        data = np.zeros(-(-size_of_rows(rows) // 8), np.uint8)
+        pack_rows(rows, data)
         return data
     return _bytes_of(part.rows)
 

@@ -15,7 +15,7 @@ from bitlane.sparse.servers.bit_streams import get, put
 
 SYMBOLS = 5  # of a byte: 3^5 = 243
 HALF_LARGEST = 65504.0
-WIDTH_BITS = 6  # that tell a row's bits a value
+_ROW_HEAD = 10  # bits: shift and order
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _UNIFORM = 1.0 / (1 << 53)
 
@@ -101,28 +101,75 @@ def unpack_symbols(data: Any, symbols: Any) -> None:
             number //= 3
 
 
-@kernel(bit_streams)
-def pack_rows(rows: Any, data: Any, write: bool) -> int:
-    """Write int32 rows with as many bits a value as each row needs, and that number before it; return the bits.
+@inner
+def folded(number: Any, shift: int) -> Any:
+    """Return ``number >> shift``, int64, as one that is not negative: 0, -1, 1, -2, ... become 0, 1, 2, 3, ..."""
+    low = number >> shift
+    return (low << 1) ^ (low >> 63)
 
-    With ``write=False``, `data` is not touched.
+
+@inner
+def length_of(number: Any) -> int:
+    """Return how many bits a number has, int64 >= 0."""
+    length = 0
+    while number > 0:
+        number >>= 1
+        length += 1
+    return length
+
+
+@inner
+def shift_of(row: Any) -> int:
+    """Return how many low bits are 0 in all numbers of a row, at most 31."""
+    union = np.int64(1 << 31)
+    for number in row:
+        union |= np.int64(number)
+    shift = 0
+    while (union >> shift) & 1 == 0:
+        shift += 1
+    return shift
+
+
+@inner
+def order_of(row: Any, shift: int) -> Any:
+    """Return the order, 0 to 31, that writes a row with the fewest bits, and the bits."""
+    best, order = -1, 0
+    for candidate in range(32):
+        bits = 0
+        for number in row:
+            bits += 2 * length_of(folded(np.int64(number), shift) + (1 << candidate)) - 1 - candidate
+        if 0 <= best < bits:
+            break
+        best, order = bits, candidate
+    return order, best
+
+
+@kernel(bit_streams)
+def size_of_rows(rows: Any) -> int:
+    """Return the bits that `pack_rows` writes."""
+    bits = 0
+    for row in rows:
+        bits += _ROW_HEAD + order_of(row, shift_of(row))[1]
+    return bits
+
+
+@kernel(bit_streams)
+def pack_rows(rows: Any, data: Any) -> None:
+    """Write int32 rows to zeros: common low zeros are left out, the rest in exponential Golomb codes (Teuhola, 1978).
+
+    A row begins with 5 bits each for the shift s and the order k. A number x is folded to z >= 0 after the shift;
+    ``z + 2^k`` has n bits. They are written as n - 1 - k ones, a zero, and the low n - 1 bits.
     """
     at = 0
-    for i in range(rows.shape[0]):
-        folded, width = np.uint64(0), 0
-        for j in range(rows.shape[1]):
-            folded |= np.uint64((np.int64(rows[i, j]) << 1) ^ (np.int64(rows[i, j]) >> 63))
-        while folded != 0:
-            folded >>= np.uint64(1)
-            width += 1
-        if write:
-            at = put(data, at, np.uint64(width), WIDTH_BITS)
-            for j in range(rows.shape[1]):
-                number = np.int64(rows[i, j])
-                at = put(data, at, np.uint64((number << 1) ^ (number >> 63)), width)
-        else:
-            at += WIDTH_BITS + rows.shape[1] * width
-    return at
+    for row in rows:
+        shift = shift_of(row)
+        order, _ = order_of(row, shift)
+        at = put(data, at, np.uint64(shift | order << 5), _ROW_HEAD)
+        for number in row:
+            shown = folded(np.int64(number), shift) + (1 << order)
+            length = length_of(shown) - 1
+            at = put(data, at, np.uint64((1 << (length - order)) - 1), length - order + 1)
+            at = put(data, at, np.uint64(shown), length)
 
 
 @kernel(bit_streams)
@@ -131,14 +178,19 @@ def unpack_rows(data: Any, rows: Any) -> int:
     end = 8 * len(data)
     at = 0
     for i in range(rows.shape[0]):
-        if at + WIDTH_BITS > end:
+        if at + _ROW_HEAD > end:
             return -1
-        width = np.int64(get(data, at, WIDTH_BITS))
-        at += WIDTH_BITS
-        if width > 32 or at + width * rows.shape[1] > end:
-            return -1
+        shift, order = np.int64(get(data, at, 5)), np.int64(get(data, at + 5, 5))
+        at += _ROW_HEAD
         for j in range(rows.shape[1]):
-            number = get(data, at, width)
-            rows[i, j] = np.int32(np.int64(number >> np.uint64(1)) ^ -np.int64(number & np.uint64(1)))
-            at += width
+            length = order
+            while at < end and get(data, at, 1) == 1:
+                length += 1
+                at += 1
+            at += 1
+            if length > 32 or at + length > end:
+                return -1
+            number = np.int64(get(data, at, length)) + (1 << length) - (1 << order)
+            rows[i, j] = np.int32((number >> 1 ^ -(number & 1)) << shift)
+            at += length
     return at

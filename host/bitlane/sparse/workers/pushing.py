@@ -1,34 +1,179 @@
-"""How a worker sends its gradients."""
+"""What a worker sends of its gradients: all of them, fewer bits of them, or the largest rows with error feedback."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bitlane.sparse.servers.row_codecs import Part
+from bitlane.errors import DataError
+from bitlane.sparse.servers.row_codecs import UNIT, Part, round_to_half
+from bitlane.sparse.tables.mixing import words_of
+from bitlane.sparse.workers.error_feedback import ErrorFeedback, ternary_part
+from bitlane.sparse.workers.rounding import LIMIT, to_units
+from bitlane.support.scalars import as_integer, as_number
+
+KINDS = ("full", "float16", "ternary", "topk")
+VALUES = ("ternary", "fixed")
+_FINE = 16  # bits that a gradient is rounded to before it becomes a ternary one
+
+Keys = NDArray[np.uint64]
+Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class PushSettings:
-    """How gradients are sent: as they are."""
+    """How a worker compresses its pushes.
+
+    Parameters
+    ----------
+    kind : {"full", "float16", "ternary", "topk"}, default="full"
+        ``"full"``: float32, unchanged. ``"float16"`` and ``"ternary"``: rounded at random, right on average, without
+        memory. ``"topk"``: the largest rows, with error feedback.
+    share : float, default=0.1
+        Of a minibatch's rows that ``"topk"`` sends because they are large, above 0, at most 1.
+    residual_rows : int, default=0
+        Rows that ``"topk"`` keeps at most. Each takes 4 bytes for each value and 16 to 24 more, from the start on.
+    values : {"ternary", "fixed"}, default="ternary"
+        What ``"topk"`` sends of the largest rows: ternary values, or all of their bits.
+    entry_bits : int, optional
+        Bits, beside the sign, that ``"topk"`` leaves of a row's largest gradient when it comes in, 1 to 16; rounded at
+        random, right on average. What is sent at full precision is then short. Default: gradients are rounded to the
+        nearest multiple of 2^-20.
+    pack_keys : bool, default=True
+        Write keys in few bytes (`bitlane.sparse.servers.key_codec`).
+    debug : bool, default=False
+        Check the sums of ``"topk"`` at each push, slowly.
+
+    Raises
+    ------
+    DataError
+    """
 
     kind: str = "full"
+    share: float = 0.1
+    residual_rows: int = 0
+    values: str = "ternary"
+    entry_bits: int | None = None
+    pack_keys: bool = True
+    debug: bool = False
+
+    def __post_init__(self) -> None:
+        for name, choices in (("kind", KINDS), ("values", VALUES)):
+            if getattr(self, name) not in choices:
+                raise DataError(f"{name} of a push must be one of {', '.join(choices)}; got {getattr(self, name)!r}")
+        share = as_number("share of a push", self.share)
+        if not 0 < share <= 1:
+            raise DataError(f"share of a push must be above 0 and at most 1; got {share}")
+        object.__setattr__(self, "share", share)
+        rows = as_integer("residual_rows of a push", self.residual_rows, 0, 1 << 30)
+        object.__setattr__(self, "residual_rows", rows)
+        if self.entry_bits is not None:
+            object.__setattr__(self, "entry_bits", as_integer("entry_bits of a push", self.entry_bits, 1, 16))
 
 
 class Pusher:
-    """Turns the gradients of a minibatch into parts of a step."""
+    """Chooses what a worker sends. One thread at a time.
 
-    residual_rows = 0
+    Parameters
+    ----------
+    settings : PushSettings
+    values : int
+        Of a row of gradients.
+    seed : int
+        Of the random rounding, 0 to 2^64 - 1. Workers need different ones.
+
+    Attributes
+    ----------
+    settings : PushSettings
+    rows_received : int
+        Rows of all minibatches.
+    rows_sent : int
+        Rows of all parts.
+    """
 
     def __init__(self, settings: PushSettings, values: int, seed: int):
         self.settings = settings
+        self.rows_received = self.rows_sent = 0
+        rows = settings.residual_rows if settings.kind == "topk" else 0
+        self._feedback = ErrorFeedback(rows, values, settings.share, settings.values == "ternary", settings.debug)
+        self._seed = seed
 
-    def choose(self, keys: NDArray[np.uint64], gradients: NDArray[np.float32]) -> list[Part]:
-        """Return what is sent now."""
-        return [Part("float32", keys, gradients)]
+    @property
+    def residual_rows(self) -> int:
+        """Rows that are kept now."""
+        return self._feedback.table.count
+
+    @property
+    def residual_bytes(self) -> int:
+        """Memory for residuals."""
+        return self._feedback.table.nbytes
+
+    @property
+    def rows_evicted(self) -> int:
+        """Rows sent at full precision because the table was full."""
+        return self._feedback.evicted
+
+    def choose(self, keys: Keys, gradients: Floats) -> list[Part]:
+        """Return what is sent of a minibatch.
+
+        Parameters
+        ----------
+        keys : uint64 [n]
+            Distinct.
+        gradients : float32 [n, values]
+
+        Returns
+        -------
+        list of Part
+            No key is twice among them. Rows of zeros are left out, except for ``"full"`` and ``"float16"``.
+
+        Raises
+        ------
+        DataError
+            For ``"ternary"`` and ``"topk"``: a gradient, or the sum of gradients that were kept, is 2,048 or more.
+        """
+        kind = self.settings.kind
+        keys = np.require(keys, np.uint64, ("C", "ALIGNED", "WRITEABLE"))
+        gradients = np.require(gradients, np.float32, ("C", "ALIGNED", "WRITEABLE"))
+        if kind == "full":
+            parts = [Part("float32", keys, gradients)]
+        elif kind == "float16":
+            parts = [Part("float16", keys, round_to_half(gradients, self._next_seed()))]
+        elif kind == "ternary":
+            part = ternary_part(keys, self._units(keys, gradients, _FINE), self._next_seed())
+            parts = [part.take(np.flatnonzero(part.rows.any(axis=1)))]
+        else:
+            units = self._units(keys, gradients, self.settings.entry_bits or 0)
+            row = self._feedback.add(keys, units)
+            if row >= 0:
+                self._refuse("the sum of gradients", keys[row], gradients[row])
+            parts = self._feedback.choose(keys, units, self._next_seed())
+        self.rows_received += len(keys)
+        self.rows_sent += sum(len(part.keys) for part in parts)
+        return parts
 
     def flush(self) -> list[Part]:
-        """Return what still waits."""
-        return []
+        """Return all residuals at full precision, for the end of a training, and keep none."""
+        parts = self._feedback.flush()
+        self.rows_sent += sum(len(part.keys) for part in parts)
+        return parts
+
+    def _next_seed(self) -> Any:
+        self._seed = (self._seed + 0x9E3779B97F4A7C15) % (1 << 64)
+        return words_of(np.array([self._seed], np.uint64))[0]
+
+    def _units(self, keys: Keys, gradients: Floats, bits: int) -> NDArray[np.int64]:
+        units = np.empty(gradients.shape, np.int64)
+        row = to_units(gradients, bits, self._next_seed(), units)
+        if row >= 0:
+            self._refuse("the gradient", keys[row], gradients[row])
+        return units
+
+    def _refuse(self, what: str, key: Any, row: NDArray[Any]) -> None:
+        raise DataError(
+            f"a push of kind {self.settings.kind!r} takes sizes below {(LIMIT + 128) * UNIT:,.0f}; {what} of key {key} "
+            f"is larger or not finite, its last gradient {row.tolist()}; take fewer rows a minibatch, or kind 'full'"
+        )

@@ -50,8 +50,6 @@ class WorkerOptions:
         How gradients are sent.
     pull : {"float32", "float16", "int8"}, default="float32"
         How rows are read. ``"int8"`` needs staleness 0.
-    pack_keys : bool, default=True
-        Send the differences of sorted keys.
     expire_rows : int, default=0
         A key that no row has had for about so many rows is removed; 0 keeps all.
     drop_zeros : bool, default=False
@@ -66,7 +64,6 @@ class WorkerOptions:
     cache_rows: int = 1 << 17
     push: PushSettings = field(default_factory=PushSettings)
     pull: str = "float32"
-    pack_keys: bool = True
     expire_rows: int = 0
     drop_zeros: bool = False
     sweep_rows: int = 50_000
@@ -282,7 +279,7 @@ class Worker:
         )
         self._view.note(OwnStep(self._number, *_joined(parts, self._model.parameters.layout.values), dense, seen))
         self._acknowledge()
-        self._sent = self._pool.submit(self._servers.step, self._number, step, parts, dense, pack=options.pack_keys)
+        self._sent = self._pool.submit(self._servers.step, self._number, step, parts, dense, pack=options.push.pack_keys)
         self._number, self._clock = self._number + 1, self._clock + 1
 
     def _removal(self, seen: int) -> dict[str, Any]:

@@ -1,0 +1,145 @@
+"""Error feedback with a limit: the largest rows are sent, the others kept, and what finds no room is sent unchanged.
+
+A row of gradients g is added to what was kept back of its key, r: ``a = r + g``. Of the rows of a minibatch, those with
+the largest ``|a|^2`` are sent as q(a), and ``r = a - q(a)``; of the others, r = a. The residuals lie in a table with a
+limit. If they are too many, the smallest leave: they are sent at full precision in the same message. All numbers are
+integers in units of 2^-20, so that for each key, and to the bit,
+
+    sum of what was sent + r = sum of what came in.
+
+Sources: Stich et al., Sparsified SGD with memory (2018); ternary values as in Wen et al., TernGrad (2017).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.sparse.servers.row_codecs import Part
+from bitlane.sparse.workers.ledger import Ledger
+from bitlane.sparse.workers.residuals import ResidualTable
+from bitlane.sparse.workers.rounding import EXACT, add_rows, to_ternary
+
+Keys = NDArray[np.uint64]
+Units = NDArray[np.int64]
+
+
+class ErrorFeedback:
+    """Residuals, and the choice of rows.
+
+    Parameters
+    ----------
+    capacity : int
+        Residual rows at most.
+    values : int
+        Of a row.
+    share : float
+        Of the minibatch's rows that are sent because they are large.
+    ternary : bool
+        Send these as ternary values, or else with all their bits.
+    debug : bool
+        Check the sums of each key after each minibatch.
+
+    Attributes
+    ----------
+    table : ResidualTable
+    evicted : int
+        Rows that have left for want of room.
+    """
+
+    def __init__(self, capacity: int, values: int, share: float, ternary: bool, debug: bool):
+        self.table, self.evicted = ResidualTable(capacity, values), 0
+        self._share, self._ternary = share, ternary
+        self._ledger = Ledger() if debug else None
+
+    def add(self, keys: Keys, units: Units) -> int:
+        """Add the residuals of a minibatch to its gradients, in place, and take them out of the table.
+
+        Parameters
+        ----------
+        keys : uint64 [n]
+            Distinct.
+        units : int64 [n, values]
+            Sizes above 2^24 become those of a float32.
+
+        Returns
+        -------
+        int
+            The first row that is too large, or -1. If there is one, the table is unchanged.
+        """
+        places = self.table.find(keys)
+        if self._ledger is not None:
+            self._ledger.receive(keys, units)
+        row = int(add_rows(self.table.rows, places, units))
+        if row < 0:
+            self.table.remove(places[places >= 0])
+        return row
+
+    def choose(self, keys: Keys, units: Units, seed: Any) -> list[Part]:
+        """Return what is sent of the sums of `add`; the rest is kept. `seed` is that of the ternary rounding."""
+        table = self.table
+        top = np.zeros(len(keys), np.bool_)
+        top[largest_of(_sizes(units), max(1, round(self._share * len(keys))))] = True
+        exact = top & (np.abs(units).max(axis=1, initial=0) > EXACT) if self._ternary else top
+        coded = np.flatnonzero(top & ~exact)
+        ternary = ternary_part(keys[coded], units[coded], seed)
+        kept = units.copy()
+        kept[coded] -= ternary.units()
+        kept[exact] = 0
+        staying = np.flatnonzero(kept.any(axis=1))
+        leaving, gone = self._without_room(kept[staying])
+        exact[staying[leaving]] = True
+        part = Part(
+            "fixed",
+            np.concatenate([keys[exact], table.keys[gone]]),
+            np.concatenate([units[exact].astype(np.int32), table.rows[gone]]),
+        )
+        table.remove(gone)
+        staying = staying[~leaving]
+        table.insert(keys[staying], kept[staying].astype(np.int32))
+        return self._checked([ternary.take(np.flatnonzero(ternary.rows.any(axis=1) & ~exact[coded])), part])
+
+    def flush(self) -> list[Part]:
+        """Return all residuals at full precision, and keep none."""
+        table = self.table
+        kept = np.arange(table.count)
+        part = Part("fixed", table.keys[kept], table.rows[kept])
+        table.remove(kept)
+        return self._checked([part])
+
+    def _without_room(self, new: Units) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Return which of the `new` rows leave, bool [n], and the places of those in the table that do."""
+        table = self.table
+        excess = max(len(new) + table.count - table.capacity, 0)
+        sizes = np.concatenate([_sizes(new), _sizes(table.rows[: table.count])])
+        leaving = np.zeros(len(sizes), np.bool_)
+        leaving[largest_of(-sizes, excess)] = True
+        self.evicted += excess
+        return leaving[: len(new)], np.flatnonzero(leaving[len(new) :])
+
+    def _checked(self, parts: list[Part]) -> list[Part]:
+        if self._ledger is not None:
+            self._ledger.send(parts)
+            self._ledger.check(self.table)
+        return parts
+
+
+def ternary_part(keys: Keys, units: Units, seed: Any) -> Part:
+    """Return rows, int64 [n, values], of sizes up to 2^31 - 128, rounded to ternary values (`to_ternary`)."""
+    symbols, scales = np.empty(units.shape, np.int8), np.empty(len(keys), np.uint8)
+    to_ternary(units, seed, symbols, scales)
+    return Part("ternary", keys, symbols, scales)
+
+
+def largest_of(sizes: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    """Return the places of the `count` largest of some sizes, or of all if there are fewer."""
+    count = min(count, len(sizes))
+    return np.argpartition(-sizes, count - 1)[:count] if count else np.zeros(0, np.int64)
+
+
+def _sizes(rows: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the sum of squares of each row."""
+    wide = rows.astype(np.float64)
+    return np.asarray(np.einsum("ij,ij->i", wide, wide))
