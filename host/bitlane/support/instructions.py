@@ -8,6 +8,8 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+WORDS = 16  # elements that `equal_words` compares
+
 
 def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     """Begin to read the cache line of element `index` of a contiguous array, counted over all axes; do not wait.
@@ -52,6 +54,25 @@ def _lowest_set_bit(typing_context: Any, word: Any) -> Any:
     return word(word), generate
 
 
+def _equal_words(typing_context: Any, array: Any, start: Any, word: Any) -> Any:
+    """Return 16 bits, uint64: bit i says whether element `start` + i of a contiguous array of uint64 equals `word`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        lanes = ir.VectorType(ir.IntType(64), WORDS)
+        found = builder.load(builder.bitcast(builder.gep(data, [arguments[1]]), lanes.as_pointer()))
+        found.align = 8
+        first = builder.insert_element(ir.Constant(lanes, ir.Undefined), arguments[2], ir.IntType(32)(0))
+        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), WORDS), [0] * WORDS)
+        equal = builder.icmp_unsigned("==", found, builder.shuffle_vector(first, first, everywhere))
+        return builder.zext(builder.bitcast(equal, ir.IntType(WORDS)), ir.IntType(64))
+
+    if array.layout != "C" or array.dtype != types.uint64:
+        raise TypeError("equal_words needs a contiguous array of uint64")
+    return types.uint64(array, types.intp, types.uint64), generate
+
+
 prefetch: Any = intrinsic(_prefetch)
 copy_within: Any = intrinsic(_copy_within)
 lowest_set_bit: Any = intrinsic(_lowest_set_bit)
+equal_words: Any = intrinsic(_equal_words)

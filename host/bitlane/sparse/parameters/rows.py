@@ -9,7 +9,9 @@ import numpy as np
 from bitlane.sparse.parameters import kernels, vectors
 from bitlane.sparse.parameters.compiling import inner, kernel
 from bitlane.sparse.parameters.kernels import encode, settings_at, step, weight
+from bitlane.support.instructions import prefetch
 
+_AHEAD = 16  # rows that are on their way
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _UNIFORM = 1.0 / (1 << 24)
 _BELL = 1.0 / 37837.22717  # the sum of four 16-bit draws has this standard deviation: sqrt(4 * (2^32 - 1) / 12)
@@ -66,9 +68,19 @@ def encode_row(row: Any, weights: Any, plan: Any, table: Any) -> None:
 def read_weights(rows: Any, slots: Any, plan: Any, table: Any, weights: Any) -> None:
     """Write the weights of `slots` to `weights` [n, values]; zeros where a slot is -1."""
     memory, width = rows.reshape(rows.size), rows.shape[1]
+    alone, (_, _, all_values, only, _) = len(plan) == 1, plan[0]
+    fixed = settings_at(only, table, 0, 0)
     for i in range(len(slots)):
+        if i + _AHEAD < len(slots):
+            prefetch(rows, slots[i + _AHEAD] * width)
+            prefetch(rows, slots[i + _AHEAD] * width + width - 1)
         if slots[i] < 0:
             weights[i, :] = 0
+            continue
+        if alone:  # two to three times as fast as the loop over blocks
+            at = slots[i] * width
+            for each in range(all_values):
+                weights[i, each] = weight(only, memory, at + each, all_values, weights[i, 0], fixed)
             continue
         for block in range(len(plan)):
             start, first, size, code, _ = plan[block]
@@ -82,8 +94,20 @@ def read_weights(rows: Any, slots: Any, plan: Any, table: Any, weights: Any) -> 
 def update_rows(rows: Any, slots: Any, plan: Any, table: Any, gradients: Any, rows_seen: int) -> None:
     """Take one step in each of `slots`, which are distinct, with `gradients` [n, values]; -1 is left out."""
     memory, width = rows.reshape(rows.size), rows.shape[1]
+    alone, (_, _, all_values, only, _) = len(plan) == 1, plan[0]
+    fixed = settings_at(only, table, 0, rows_seen)
     for i in range(len(slots)):
+        if i + _AHEAD < len(slots):
+            prefetch(rows, slots[i + _AHEAD] * width)
+            prefetch(rows, slots[i + _AHEAD] * width + width - 1)
         if slots[i] < 0:
+            continue
+        if alone:  # as in `read_weights`
+            at = slots[i] * width
+            for each in range(all_values):
+                gradient = gradients[i, each]
+                current = weight(only, memory, at + each, all_values, gradient, fixed)
+                step(only, memory, at + each, all_values, gradient, current, fixed)
             continue
         for block in range(len(plan)):
             start, first, size, code, _ = plan[block]

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from bitlane.sparse.tables.mixing import word_of
-from bitlane.support.instructions import copy_within, prefetch
+from bitlane.support.instructions import WORDS, copy_within, equal_words, lowest_set_bit, prefetch
 from bitlane.support.jit import machine_code
 
 EMPTY = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
@@ -38,7 +38,9 @@ PRESENT = np.uint64(0)  # what slot 0 holds when its row is in use
 LOWER, UPPER, FRONTIER = 0, 1, 2
 LINE = 8
 GUARD = 8
-_AHEAD = 16  # keys whose lines are on their way
+_AHEAD = 16  # rows or keys whose lines are on their way
+_TILE = 32  # keys whose lines are on their way in `find`
+_BEHIND = np.uint64(1 << WORDS)  # a bit for none of the words
 _STEPS = 8  # lines of a walk, before it leaps
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFF_FFFF)
@@ -116,32 +118,38 @@ move_run = machine_code(_move_run, nogil=True)
 
 
 def _find(words: Any, layout: Any, keys: Any, slots: Any) -> Any:
-    """Write the slot of each key, or -1; return the number of -1."""
+    """Write the slot of each key, or -1; return the number of -1.
+
+    Keys go in tiles: while one is looked up, the lines of the next are on their way.
+    """
     lower, upper, frontier = layout[0], layout[1], layout[2]
-    wanted = np.empty(_AHEAD, np.uint64)
-    homes = np.empty(_AHEAD, np.int64)
+    wanted = np.empty((2, _TILE), np.uint64)
+    homes = np.empty((2, _TILE), np.int64)
     missing = 0
-    for coming in range(len(keys) + _AHEAD):
-        place = coming % _AHEAD
-        index = coming - _AHEAD
-        if index >= 0:
-            word = wanted[place]
-            if word == EMPTY:
-                slot = 0 if words[0] != EMPTY else -1
-            else:
-                near = smaller(words, homes[place], word) + smaller(words, homes[place] + LINE, word)
-                slot = homes[place] + near
-                if near == 2 * LINE:
-                    slot = slot_from(words, slot, word)
-                if words[slot] != word:
-                    slot = -1
-            slots[index] = slot
+    for begin in range(-_TILE, len(keys), _TILE):
+        now = (begin // _TILE) & 1
+        after = begin + _TILE
+        for j in range(min(_TILE, len(keys) - after)):
+            word = word_of(keys[np.uint64(after + j)])  # an unsigned index needs no test below 0
+            wanted[1 - now, j] = word
+            homes[1 - now, j] = home_of(word, lower, upper, frontier)
+        for j in range(min(_TILE, len(keys) - after)):
+            prefetch(words, homes[1 - now, j])
+            prefetch(words, homes[1 - now, j] + LINE)
+        for j in range(min(_TILE, len(keys) - begin) if begin >= 0 else 0):
+            word, home = wanted[now, j], homes[now, j]
+            equal = equal_words(words, home, word)  # nearly all words lie in the two lines from the home on
+            absent = equal == 0
+            slot = -1 if absent else home + np.int64(lowest_set_bit(equal | _BEHIND))
+            if (word == EMPTY) | (absent & (words[np.uint64(home + WORDS - 1)] < word)):
+                if word == EMPTY:
+                    slot = 0 if words[0] != EMPTY else -1
+                else:
+                    slot = slot_from(words, home + WORDS, word)
+                    if words[slot] != word:
+                        slot = -1
+            slots[np.uint64(begin + j)] = slot
             missing += slot < 0
-        if coming < len(keys):
-            wanted[place] = word_of(keys[coming])
-            homes[place] = home_of(wanted[place], lower, upper, frontier)
-            prefetch(words, homes[place])
-            prefetch(words, homes[place] + LINE)
     return missing
 
 
