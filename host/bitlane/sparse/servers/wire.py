@@ -18,6 +18,7 @@ from __future__ import annotations
 import ctypes
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,7 @@ def error_record(error: BaseException) -> dict[str, Any]:
     return {"error": error_name(error), "message": text}
 
 
+@cache
 def request_schema(lane: str, values: int) -> Any:
     """Return the schema of a lane's requests; `values` is the number of weights of a row."""
     key = pyarrow.field("key", pyarrow.uint64(), nullable=False)
@@ -79,6 +81,7 @@ def request_schema(lane: str, values: int) -> Any:
     return _DENSE if lane == "dense" else _BYTES
 
 
+@cache
 def answer_schema(lane: str, values: int) -> Any:
     """Return the schema of a lane's answers."""
     if lane in ("pull", "push"):
