@@ -3,7 +3,8 @@
 A server runs in a process of its own, with a log. A client pulls and pushes batches of distinct random keys out of
 those that the server has. The time of a call is what passes in the client from keys to weights, or to the
 acknowledgement. Beside it are the same calls on local parameters, and numpy's gather of as many floats from an array by
-row number, without keys. The ways take turns, so that a busy machine is unkind to all.
+row number, without keys; with ``--others``, the same pull from a Ray actor and by torch RPC. The ways take turns, so
+that a busy machine is unkind to all.
 """
 
 from __future__ import annotations
@@ -22,12 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.errors import BitlaneError
-from bitlane.sparse.parameters.layout import Block
-from bitlane.sparse.parameters.optimizers import SGD
-from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers.client import RemoteParameters
 from bitlane.sparse.servers.shard import Shard
 from bitlane.sparse.servers.spec import ShardSpec
+from bitlane.studies.sparse import other_transports
+from bitlane.studies.sparse.other_transports import Keys, Pull, block_of, create_rows, filled_parameters
 from bitlane.support.text import align_columns
 
 BATCHES = 16  # different batches of keys, which take turns
@@ -62,26 +62,46 @@ def measure(ways: dict[str, Way], rounds: int) -> dict[str, NDArray[np.float64]]
 
 
 def ways_of(
-    servers: dict[str, RemoteParameters], keys: NDArray[np.uint64], values: int, batch: int, seed: int
+    servers: dict[str, RemoteParameters], others: dict[str, Pull], keys: Keys, values: int, batch: int, seed: int
 ) -> dict[str, Way]:
-    """Return what is measured, by name, for `batch` of the `keys` and `values` weights each."""
+    """Return what is measured, by name, for `batch` of the `keys` and `values` weights each.
+
+    Raises
+    ------
+    BitlaneError
+        Two ways pull different weights.
+    """
     draw = np.random.default_rng(seed)
     places = [draw.permutation(len(keys))[:batch] for _ in range(BATCHES)]
     batches = [keys[each] for each in places]
     gradients = np.full((batch, values), 1e-3, np.float32)
-    local = SparseParameters((Block(values, SGD()),))
+    local = filled_parameters(values, keys)
+    for remote in servers.values():
+        create_rows(remote.pull, keys)
     array = np.zeros((len(keys), values), np.float32)
-    everywhere: list[SparseParameters | RemoteParameters] = [local, *servers.values()]
-    for parameters in everywhere:
-        for at in range(0, len(keys), 1 << 16):
-            parameters.pull(keys[at : at + (1 << 16)], create=True)
+    pulls = {"pull": next(iter(servers.values())).pull, **others}
+    for name, pull in pulls.items():
+        if not np.array_equal(pull(batches[0]), local.pull(batches[0])):
+            raise BitlaneError(f"{name}: its weights are not those of local parameters")
     ways: dict[str, Way] = {"numpy gather": lambda i: array[places[i]]}
     ways["pull, local"] = lambda i: local.pull(batches[i])
-    ways["pull"] = lambda i: next(iter(servers.values())).pull(batches[i])
+    for name, pull in pulls.items():
+        ways[name] = lambda i, pull=pull: pull(batches[i])  # type: ignore[misc]
     ways["push, local"] = lambda i: local.push(batches[i], gradients)
     for name, remote in servers.items():
         ways[name] = lambda i, remote=remote: remote.push(batches[i], gradients)  # type: ignore[misc]
     return ways
+
+
+def start_others(values: int, keys: Keys, stack: ExitStack) -> dict[str, Pull]:
+    """Start the other transports, which end with the stack; print one line for each that is not installed."""
+    found = {}
+    for name, start in other_transports.TRANSPORTS.items():
+        try:
+            found[name] = stack.enter_context(start(values, keys))
+        except BitlaneError as error:
+            print(f"{name}: {error}")
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -92,11 +112,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--values", type=int, default=1, metavar="N", help="weights of a key (default: 1)")
     parser.add_argument("--rounds", type=int, default=1000, metavar="N", help="calls of each kind (default: 1,000)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the keys that are drawn (default: 0)")
+    parser.add_argument("--others", action="store_true", help="pull from a Ray actor and by torch RPC too")
     options = parser.parse_args(arguments)
     if not 1 <= options.batch <= options.keys or options.values < 1 or options.rounds < 1:
         parser.error("--batch must be 1 to --keys, --values and --rounds at least 1")
     keys = np.arange(options.keys, dtype=np.uint64) * _STEP
-    spec = ShardSpec((Block(options.values, SGD()),))
+    spec = ShardSpec((block_of(options.values),))
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         servers = {}
@@ -104,7 +125,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             Shard.create(folder / name, spec)
             address = start_server(folder / name, sync, stack)
             servers[name] = stack.enter_context(RemoteParameters([address]))
-        times = measure(ways_of(servers, keys, options.values, options.batch, options.seed), options.rounds)
+        others = start_others(options.values, keys, stack) if options.others else {}
+        ways = ways_of(servers, others, keys, options.values, options.batch, options.seed)
+        times = measure(ways, options.rounds)
     cells: list[tuple[str, ...]] = [
         (f"{options.batch:,} of {options.keys:,} keys, {options.values} float32 each", "p50, ms", "p99, ms")
     ]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
+from bitlane.errors import BitlaneError
+from bitlane.studies.sparse import other_transports
 from bitlane.studies.sparse import servers as study
 
 pytest.importorskip("pyarrow.flight")
@@ -26,6 +29,36 @@ def test_the_command_prints_its_table(capsys: pytest.CaptureFixture[str]) -> Non
         "push, logged and on the disk",
     ]
     assert all(0 < float(line.split()[-2]) <= float(line.split()[-1]) for line in lines[2:])
+
+
+@contextmanager
+def _pull_of(values, keys):
+    yield other_transports.filled_parameters(values, keys).pull
+
+
+@contextmanager
+def _missing(values, keys):
+    raise BitlaneError("the row needs a library")
+    yield
+
+
+@contextmanager
+def _zeros(values, keys):
+    yield lambda keys: np.zeros((len(keys), values), np.float32)
+
+
+def test_other_transports_have_rows_or_say_what_they_need(monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(other_transports, "TRANSPORTS", {"pull, one": _pull_of, "pull, two": _missing})
+    study.main(["--keys", "2000", "--batch", "500", "--rounds", "5", "--others"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "pull, two: the row needs a library"
+    assert [line.split("  ")[0] for line in lines[4:7]] == ["pull, local", "pull", "pull, one"]
+
+
+def test_other_weights_are_an_error(monkeypatch) -> None:
+    monkeypatch.setattr(other_transports, "TRANSPORTS", {"pull, one": _zeros})
+    with pytest.raises(BitlaneError, match="pull, one: its weights are not those of local parameters"):
+        study.main(["--keys", "2000", "--batch", "500", "--rounds", "5", "--others"])
 
 
 def test_rounds_to_warm_up_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
