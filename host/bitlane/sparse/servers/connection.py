@@ -39,7 +39,7 @@ class Identity:
     worker : str
         Name of the worker.
     client : str
-        Random: a worker's name may have one client that updates.
+        Random: the server takes updates of a worker from the client, and of it the connection, that came last.
     token : str or None
     certificates : str or None
         Of the authorities that signed the servers' certificates, PEM: the connection is by TLS.
@@ -68,6 +68,7 @@ class Connection:
         self._client: Any = None
         self._lanes: dict[str, tuple[Any, Any]] = {}  # writer and reader
         self._number = 0
+        self._greetings = 0  # by which the server knows late requests of a lost connection
         self.until = math.inf  # when the watch cancels the lanes
         self._expired = False
         _watch(self)
@@ -93,10 +94,11 @@ class Connection:
             options["tls_root_certs"] = identity.certificates.encode()
         with self._errors():
             self._client = flight.FlightClient(f"{scheme}://{self.address}", **options)
+        self._greetings += 1
         request = {
             "protocol": wire.PROTOCOL,
             "worker": identity.worker,
-            "client": identity.client,
+            "client": self._client_name,
             "updates": self._updates,
         }
         answer = self.action("hello", request, until)
@@ -169,12 +171,16 @@ class Connection:
                 with contextlib.suppress(Exception):
                     reader.cancel()
 
+    @property
+    def _client_name(self) -> str:
+        return f"{self._identity.client}/{self._greetings}"
+
     def _open_lane(self, lane: str, batch: Any) -> tuple[Any, Any]:
         opening = {
             "protocol": wire.PROTOCOL,
             "lane": lane,
             "worker": self._identity.worker,
-            "client": self._identity.client,
+            "client": self._client_name,
         }
         descriptor = flight.FlightDescriptor.for_command(wire.to_bytes(opening))
         options = flight.FlightCallOptions(headers=token_headers(self._identity.token))

@@ -91,7 +91,8 @@ class ShardService(flight.FlightServerBase):
         check_exposure(host, token, tls)
         # Requests may come as soon as the base class is made.
         self._shard, self._limit, self._on_stop = shard, RequestLimit(limit), on_stop
-        self._clients: dict[str, str] = {}  # the client that may update, of each worker
+        self._clients: dict[str, str] = {}  # the connection that may update, of each worker
+        self._turns: dict[str, threading.Lock] = {}  # of each worker: one update or one new connection at a time
         self._closing = False
         _check_port(host, port)
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -125,7 +126,7 @@ class ShardService(flight.FlightServerBase):
             try:
                 if lane == "read":  # whoever waits for other workers does not count as a request that waits
                     self._shard.wait_for(request["clock"], _PATIENCE)
-                with self._limit.admitted():
+                with self._limit.admitted(), self._turn("sequence" in request, opening["worker"]):
                     self._check_open(request, opening)
                     if chunk.data is not None and not chunk.data.schema.equals(wire.request_schema(lane, values)):
                         found = ", ".join(f"{each.name}: {each.type}" for each in chunk.data.schema)
@@ -188,10 +189,11 @@ class ShardService(flight.FlightServerBase):
         worker = str(request.get("worker"))
         if request.get("protocol") != wire.PROTOCOL:
             return {"protocol": wire.PROTOCOL}
-        if request.get("updates"):
-            self._clients[worker] = request["client"]
-        last = self._shard.last_sequence(worker)
-        clock, place = self._shard.place_of(worker)
+        with self._turn(bool(request.get("updates")), worker):
+            if request.get("updates"):
+                self._clients[worker] = request["client"]
+            last = self._shard.last_sequence(worker)
+            clock, place = self._shard.place_of(worker)
         spec = self._shard.spec.to_json()
         return {"protocol": wire.PROTOCOL, "spec": spec, "last": last, "clock": clock, "place": place}
 
@@ -206,6 +208,15 @@ class ShardService(flight.FlightServerBase):
             raise BitlaneError("this server does not end by request")
         self._on_stop()
         return {}
+
+    @contextlib.contextmanager
+    def _turn(self, updates: bool, worker: str) -> Iterator[None]:
+        """A section for an update of a worker, in which no other connection takes over its name; others need none."""
+        if not updates:
+            yield
+            return
+        with self._turns.setdefault(worker, threading.Lock()):
+            yield
 
     def _check_open(self, request: Record, opening: Record) -> None:
         if self._closing:
