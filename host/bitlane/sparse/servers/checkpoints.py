@@ -21,6 +21,7 @@ from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.parameters import storage
 from bitlane.sparse.parameters.dense import Matrix
 from bitlane.sparse.parameters.sparse import SparseParameters
+from bitlane.sparse.servers.failures import disk_reason
 from bitlane.sparse.servers.rounds import Rounds
 from bitlane.sparse.servers.steps import Step
 from bitlane.support.atomic import atomic_folder
@@ -61,7 +62,7 @@ def save(folder: Path, progress: Progress, parameters: SparseParameters, matrice
         with atomic_folder(path, part):
             write(part, progress, parameters, matrices)
     except OSError as error:
-        raise BitlaneError(f"{path} cannot be written: {error.strerror or error}; the log is kept") from error
+        raise BitlaneError(f"{path} cannot be written: {disk_reason(error)}; the log is kept") from error
     for old in earlier:
         shutil.rmtree(old, ignore_errors=True)
     return path

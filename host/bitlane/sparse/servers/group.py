@@ -151,6 +151,10 @@ class ServerGroup:
                     call.request.setdefault("sequence", self._last[call.server] + 1)
                 try:
                     self._exchange(self._updaters, self._kept[0], self._acknowledge)
+                except DataError:
+                    raise
+                except BitlaneError as error:
+                    raise type(error)(f"{error}; the update is kept: `flush` sends it again") from error
                 finally:
                     self._kept[0] = [call for call in self._kept[0] if not call.done]
                     if not self._kept[0]:
