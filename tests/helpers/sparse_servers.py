@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests.helpers.places import ROOT
 
+from bitlane.sparse.servers import wire
 from bitlane.sparse.servers.client import RemoteParameters
 from bitlane.sparse.servers.service import ShardService
 from bitlane.sparse.servers.shard import Shard
@@ -127,6 +128,21 @@ def without_sequences() -> None:
         return shard_due(self, replace(update, sequence=last + 1), sequences)
 
     Shard._due = due
+
+
+def without_memory() -> None:
+    """No memory for an array of 256 KiB or more."""
+    from bitlane.sparse.tables import memory
+
+    def refuse(size):
+        raise MemoryError(f"Unable to map {size:,} bytes")
+
+    memory._new_mapping = refuse
+
+
+def of_another_version() -> None:
+    """Speak another protocol."""
+    wire.PROTOCOL = 9
 
 
 def dying_before_answer() -> None:

@@ -123,6 +123,8 @@ def read_rows(folder: Path, width: int) -> Iterator[tuple[Any, ...]]:
                 raise DataError(f"{path} has rows of {stream.schema.field('row').type}; the model has {wanted}")
             for record in stream:
                 yield _arrays(record, width)
+    except pyarrow.ArrowMemoryError:
+        raise
     except (pyarrow.ArrowException, KeyError) as error:
         raise DataError(f"{path} is damaged: {' '.join(str(error).split())}") from error
 

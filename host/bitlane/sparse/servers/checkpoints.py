@@ -21,7 +21,7 @@ from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.parameters import storage
 from bitlane.sparse.parameters.dense import Matrix
 from bitlane.sparse.parameters.sparse import SparseParameters
-from bitlane.sparse.servers.failures import disk_reason
+from bitlane.sparse.servers.failures import reason_of
 from bitlane.sparse.servers.rounds import Rounds
 from bitlane.sparse.servers.steps import Step
 from bitlane.support.atomic import atomic_folder
@@ -54,15 +54,15 @@ def save(folder: Path, progress: Progress, parameters: SparseParameters, matrice
     Raises
     ------
     BitlaneError
-        The disk is full, or fails. Earlier checkpoints are as they were.
+        The disk is full or fails, or no memory is left. Earlier checkpoints are as they were.
     """
     earlier = checkpoints_of(folder)
     path, part = checkpoint_after(folder, earlier), folder / PART
     try:
         with atomic_folder(path, part):
             write(part, progress, parameters, matrices)
-    except OSError as error:
-        raise BitlaneError(f"{path} cannot be written: {disk_reason(error)}; the log is kept") from error
+    except (OSError, MemoryError) as error:
+        raise BitlaneError(f"{path} cannot be written: {reason_of(error)}; the log is kept") from error
     for old in earlier:
         shutil.rmtree(old, ignore_errors=True)
     return path

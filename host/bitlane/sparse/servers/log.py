@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bitlane.errors import BitlaneError, DataError
-from bitlane.sparse.servers.failures import disk_reason
+from bitlane.sparse.servers.failures import reason_of
 from bitlane.sparse.servers.segment import (
     SEGMENT_HEADER,
     AppendFile,
@@ -248,4 +248,4 @@ def _clear_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise BitlaneError(f"{path} cannot be written: {disk_reason(error)}") from error
+        raise BitlaneError(f"{path} cannot be written: {reason_of(error)}") from error

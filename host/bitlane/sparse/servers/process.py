@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from bitlane.errors import BitlaneError, DataError
+from bitlane.sparse.servers.failures import reason_of
 from bitlane.sparse.servers.security import read_secret
 from bitlane.sparse.servers.service import ShardService
 from bitlane.sparse.servers.shard import Shard
@@ -28,12 +29,15 @@ _POLL_SECONDS = 0.5  # how soon a long log, or the end of the parent, is seen
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve a shard until a signal comes. The process ends here, with 0, or 1 after a line with an error."""
+    """Serve a shard until a signal comes or it fails. The process ends here: with 0, or 1 after a line of error."""
     options = _parser().parse_args(arguments)
     try:
         _serve(options)
     except BitlaneError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
+        os._exit(1)
+    except MemoryError as error:
+        print(f"error: {options.folder}: {reason_of(error)}", file=sys.stderr, flush=True)
         os._exit(1)
     os._exit(0)  # lanes that clients keep open would hold up the end of Flight's threads
 
@@ -61,6 +65,10 @@ def _serve(options: argparse.Namespace) -> None:
         limit = options.checkpoint_bytes
         while not stop.wait(_POLL_SECONDS):
             if options.with_parent and os.getppid() != parent:
+                break
+            if shard.stopped:
+                service.refuse()
+                stop.wait(_POLL_SECONDS)  # for the answers that say so
                 break
             if shard.log_bytes > limit:
                 limit = _checkpoint(shard, options.checkpoint_bytes)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.servers import checkpoints
+from bitlane.sparse.servers.failures import reason_of
 from bitlane.sparse.servers.log import Log, segments
 from bitlane.sparse.servers.reads import Read, ReadTooEarly
 from bitlane.sparse.servers.rounds import Rounds
@@ -257,6 +258,11 @@ class Shard:
         return path
 
     @property
+    def stopped(self) -> str:
+        """Why the shard takes no more requests; empty as long as it does."""
+        return self._stopped
+
+    @property
     def log_bytes(self) -> int:
         """Bytes of the log since the last checkpoint."""
         return self._log.nbytes
@@ -386,7 +392,7 @@ class Shard:
             for update in updates:
                 update.apply(self.parameters, self.matrices, self._rounds)
         except BaseException as error:
-            self._stopped = f"an update failed ({type(error).__name__}: {error}); start it again"
+            self._stopped = f"an update failed: {reason_of(error)}; start it again"
             raise ShardStopped(f"the shard in {self.folder} has stopped: {self._stopped}") from error
 
     def _check_clock(self, clock: int) -> None:

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.errors import BitlaneError, DataError
+from bitlane.sparse.servers.failures import reason_of
 from bitlane.sparse.servers.reads import ReadTooEarly
 from bitlane.support.optional import require_extra
 
@@ -66,7 +67,7 @@ def error_name(error: BaseException) -> str:
 
 def error_record(error: BaseException) -> dict[str, Any]:
     """Return the record that tells the client of an error."""
-    text = " ".join(str(error).split()) if isinstance(error, BitlaneError) else f"{type(error).__name__}: {error}"
+    text = " ".join(str(error).split()) if isinstance(error, BitlaneError) else reason_of(error)
     return {"error": error_name(error), "message": text}
 
 

@@ -57,7 +57,7 @@ class ResizableArray:
         return self.array.nbytes if self._mapping is None else len(self._mapping)
 
     def resize(self, length: int) -> None:
-        """Change the length; the elements that both lengths have keep their values."""
+        """Change the length; the elements that both lengths have keep their values. MemoryError: nothing changes."""
         size = length * self._row_bytes + self._offset
         kept = min(length, len(self.array))
         if size < MAPPED_BYTES or not CAN_MAP:
@@ -94,7 +94,10 @@ class ResizableArray:
 
 def _new_mapping(size: int) -> mmap.mmap:
     """A private mapping of zeros, in huge pages where the system has them, for fewer misses of the address cache."""
-    mapping = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        mapping = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"Unable to map {size:,} bytes") from error
     with suppress(OSError):  # a kernel without huge pages
         mapping.madvise(mmap.MADV_HUGEPAGE)
     return mapping

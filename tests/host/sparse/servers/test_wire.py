@@ -40,7 +40,7 @@ def test_errors_have_names(name: str) -> None:
 
 
 def test_other_errors_are_the_servers() -> None:
-    assert wire.error_record(MemoryError("none")) == {"error": "server", "message": "MemoryError: none"}
+    assert wire.error_record(ValueError("two\nlines")) == {"error": "server", "message": "ValueError: two lines"}
     with pytest.raises(DataError, match="not a message of bitlane"):
         wire.from_bytes(b"{")
     assert issubclass(wire.ServerBusy, BitlaneError)

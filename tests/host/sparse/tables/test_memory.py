@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 
 import numpy as np
@@ -68,6 +69,23 @@ def test_a_mapping_that_cannot_be_resized(seed, monkeypatch):
     array.resize(4 * LARGE)
     np.testing.assert_array_equal(array.array[: 2 * LARGE], values)
     assert not array.array[2 * LARGE :].any()
+
+
+def test_without_memory_nothing_changes(seed, monkeypatch):
+    array = ResizableArray(np.float32, (), 2 * LARGE)
+    array.array[:] = values = np.random.default_rng(seed).random(2 * LARGE, np.float32)
+    held = array.array  # no resizing in place
+
+    def refuse(*_, **__):
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mmap, "mmap", refuse)
+        with pytest.raises(MemoryError, match=r"^Unable to map [\d,]+ bytes$"):
+            array.resize(4 * LARGE)
+    np.testing.assert_array_equal(array.array, values)
+    array.resize(4 * LARGE)
+    np.testing.assert_array_equal(array.array[: len(held)], held)
 
 
 def test_other_systems_copy(seed, monkeypatch):
