@@ -53,7 +53,7 @@ class Servers:
 
     def begin(self, workers: int, staleness: int) -> int:
         """Begin a training; return its first clock."""
-        clock = max(shard.place_of("driver")[0] for shard in self.shards)
+        clock = max(shard.standing("driver")[1] for shard in self.shards)
         self.begun += 1
         for shard in self.shards:
             shard.begin("driver", self.begun, workers, staleness, clock)

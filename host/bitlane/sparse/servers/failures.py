@@ -5,7 +5,13 @@ from __future__ import annotations
 import errno
 import os
 
+from bitlane.errors import BitlaneError
+
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class ShardStopped(BitlaneError):
+    """The shard takes no more requests: it was closed, or its memory no longer agrees with its log."""
 
 
 def reason_of(error: BaseException) -> str:

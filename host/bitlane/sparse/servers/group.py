@@ -91,7 +91,7 @@ class ServerGroup:
         if not addresses:
             raise DataError("give the address of at least one server")
         self.worker = worker or uuid.uuid4().hex
-        self.deadline, self._find = deadline, find
+        self.deadline, self._find, self._closed = deadline, find, False
         self._identity = identity = Identity(self.worker, uuid.uuid4().hex, token, certificates)
         self._readers = [Connection(address, identity, False) for address in addresses]
         self._updaters = [Connection(address, identity, True) for address in addresses]
@@ -130,7 +130,8 @@ class ServerGroup:
         self._actions("stop")
 
     def close(self) -> None:
-        """End the connections. Updates that are kept are lost."""
+        """End the connections, from any thread. Updates that are kept are lost."""
+        self._closed = True
         for connection in (*self._readers, *self._updaters):
             connection.close()
 
@@ -188,6 +189,8 @@ class ServerGroup:
                     raise final[0]
                 if not left:
                     return
+                if self._closed:
+                    raise left[0].error or BitlaneError("the connections were closed")
                 if all(isinstance(call.error, ReadTooEarly) for call in left):
                     pause = 0.0  # the servers have waited
                 if time.monotonic() + pause > until:
@@ -238,10 +241,22 @@ class ServerGroup:
                 f"it has {last}, and acknowledged {known}"
             )
 
+    def _hello(self, connection: Connection, server: int, until: float) -> Record:
+        """Connect. If servers can be found again, wait for one that is away."""
+        while self._find is not None:
+            connection.address = self._find(server)
+            try:
+                return connection.hello(until)
+            except (ConnectionLost, ServerClosing):
+                if time.monotonic() + _LONGEST_PAUSE > until:
+                    raise
+                time.sleep(_LONGEST_PAUSE)
+        return connection.hello(until)
+
     def _greet(self, server: int) -> ShardSpec:
         until = time.monotonic() + self.deadline
-        self._readers[server].hello(until)
-        answer = self._updaters[server].hello(until)
+        self._hello(self._readers[server], server, until)
+        answer = self._hello(self._updaters[server], server, until)
         self._last[server] = int(answer["last"])
         self._greetings.append(answer)
         spec = ShardSpec.from_json(answer["spec"])

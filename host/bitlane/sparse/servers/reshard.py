@@ -90,7 +90,7 @@ def _write(shards: Sequence[Shard], server: int, servers: int, target: Path) -> 
 
 def _progress(shards: Sequence[Shard]) -> Progress:
     """What the workers of a training have done; each must have sent its last step to all servers."""
-    found = [shard.progress() for shard in shards]
+    found = [shard.progress for shard in shards]
     sequences = {name: last for name, last in found[0].sequences.items() if name.startswith(worker_name(""))}
     for shard, each in zip(shards, found, strict=True):
         if each.rounds.held or any(each.sequences.get(name) != last for name, last in sequences.items()):

@@ -192,8 +192,7 @@ class ShardService(flight.FlightServerBase):
         with self._turn(bool(request.get("updates")), worker):
             if request.get("updates"):
                 self._clients[worker] = request["client"]
-            last = self._shard.last_sequence(worker)
-            clock, place = self._shard.place_of(worker)
+            last, clock, place = self._shard.standing(worker)
         spec = self._shard.spec.to_json()
         return {"protocol": wire.PROTOCOL, "spec": spec, "last": last, "clock": clock, "place": place}
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.servers import checkpoints
-from bitlane.sparse.servers.failures import reason_of
+from bitlane.sparse.servers.failures import ShardStopped, reason_of
 from bitlane.sparse.servers.log import Log, segments
 from bitlane.sparse.servers.reads import Read, ReadTooEarly
 from bitlane.sparse.servers.rounds import Rounds
@@ -35,10 +35,6 @@ from bitlane.support.checkpoint_folders import checkpoints_of, number_of
 
 Keys = NDArray[np.uint64]
 Floats = NDArray[np.float32]
-
-
-class ShardStopped(BitlaneError):
-    """The shard takes no more requests: it was closed, or its memory no longer agrees with its log."""
 
 
 class _Request:
@@ -182,19 +178,15 @@ class Shard:
                 self._sequences.get(worker, 0),
             )
 
-    def last_sequence(self, worker: str) -> int:
-        """Return the sequence of a worker's last applied update, 0 before the first."""
+    def standing(self, worker: str) -> tuple[int, int, dict[str, Any]]:
+        """Return a worker's last sequence (0 before the first), its clock (else the newest), and its place."""
         with self._lock:
-            return self._sequences.get(worker, 0)
+            return self._sequences.get(worker, 0), self._rounds.clock_of(worker), self._rounds.place_of(worker)
 
+    @property
     def progress(self) -> checkpoints.Progress:
-        """Return what the shard has done. Nothing may change as long as it is used."""
+        """What the shard has done. Nothing may change as long as it is used."""
         return checkpoints.Progress(1, self._sequences, self._rounds)
-
-    def place_of(self, worker: str) -> tuple[int, dict[str, Any]]:
-        """Return the clock of a worker, the newest clock for others, and where the worker goes on reading."""
-        with self._lock:
-            return self._rounds.clock_of(worker), self._rounds.place_of(worker)
 
     # --- updates
     def create_rows(self, worker: str, sequence: int, keys: Keys) -> int:

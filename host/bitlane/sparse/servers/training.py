@@ -56,6 +56,8 @@ class RemoteRead:
         As `own`, for each matrix.
     clock : int
         All steps stamped below it are contained.
+    nbytes : int
+        Of the requests and the answers.
     """
 
     rows: Floats
@@ -63,6 +65,7 @@ class RemoteRead:
     dense: dict[str, Floats]
     dense_own: dict[str, int]
     clock: int
+    nbytes: int = 0
 
 
 class TrainingServers(ServerGroup):
@@ -112,11 +115,13 @@ class TrainingServers(ServerGroup):
         """
         places, bounds = self._partition.split(keys)
         grouped = keys[places]
-        calls = []
+        calls, count = [], 0
         for server in range(len(self._readers)):
             part = grouped[bounds[server] : bounds[server + 1]]
             request = {"clock": clock, "keys": len(part), "whole": whole, "codec": codec}
-            calls.append(Call(server, "read", wire.byte_batch(encode_keys(part)), request))
+            data = encode_keys(part)
+            count += len(data)
+            calls.append(Call(server, "read", wire.byte_batch(data), request))
         with self._reading:
             self._exchange(self._readers, calls)
         width = self.layout.width if whole else self.layout.values
@@ -126,12 +131,13 @@ class TrainingServers(ServerGroup):
         for server, call in enumerate(calls):
             at = places[bounds[server] : bounds[server + 1]]
             data = wire.array_of(call.answer, 0, np.uint8)
+            count += len(data)
             end = len(data) - 4 * call.found["dense"]
             rows[at] = decode_rows(data[:end], len(at), width, codec)
             own[at] = call.found["own"]
             dense.update(self._split_dense(server, data[end:].copy().view(np.float32), whole))
             dense_own.update(dict.fromkeys(self._matrices[server], int(call.found["own"])))
-        return RemoteRead(rows, own, dense, dense_own, min(int(call.found["clock"]) for call in calls))
+        return RemoteRead(rows, own, dense, dense_own, min(int(call.found["clock"]) for call in calls), count)
 
     def step(self, number: int, step: Step, parts: Sequence[Part], dense: Mapping[str, Floats], *, pack: bool) -> int:
         """Send a step to all servers, each its own part; return the bytes of the messages.

@@ -73,6 +73,8 @@ class View:
     ----------
     hits, misses : int
         Keys that the cache had, and had not.
+    nbytes : int
+        Of all reads.
     """
 
     def __init__(self, model: SparseModel, staleness: int, cache_rows: int, read: Reader):
@@ -81,7 +83,7 @@ class View:
         self._cache = RowCache(cache_rows if self._whole else 0, model.parameters.layout.width)
         self._steps: deque[OwnStep] = deque()
         self._number = 0  # of the last own step
-        self.hits = self.misses = 0
+        self.hits = self.misses = self.nbytes = 0
 
     def request(self, keys: Keys, clock: int) -> Request:
         """Begin to read the rows of `keys`, uint64 [n], distinct and ascending."""
@@ -97,6 +99,7 @@ class View:
     def take(self, request: Request) -> tuple[Floats, dict[str, Floats]]:
         """Wait for a read; return the weights of its keys, float32 [n, values], and those of the matrices by name."""
         found = request.answer.result()
+        self.nbytes += found.nbytes
         if not self._whole:
             shapes = {name: self._model.matrices[name].shape for name in found.dense}
             return found.rows, {name: each.reshape(shapes[name]) for name, each in found.dense.items()}

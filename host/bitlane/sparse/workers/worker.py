@@ -259,7 +259,7 @@ class Worker:
         self._on_scores(scores, minibatch.batch.labels)
         self._send(self._pusher.choose(minibatch.keys, gradients), dense, minibatch.place)
         counts.rows += minibatch.batch.rows
-        counts.hits, counts.misses = self._view.hits, self._view.misses
+        counts.hits, counts.misses, counts.read_bytes = self._view.hits, self._view.misses, self._view.nbytes
         counts.residual_rows = self._pusher.residual_rows
 
     def _send(
@@ -279,7 +279,9 @@ class Worker:
         )
         self._view.note(OwnStep(self._number, *_joined(parts, self._model.parameters.layout.values), dense, seen))
         self._acknowledge()
-        self._sent = self._pool.submit(self._servers.step, self._number, step, parts, dense, pack=options.push.pack_keys)
+        self._sent = self._pool.submit(
+            self._servers.step, self._number, step, parts, dense, pack=options.push.pack_keys
+        )
         self._number, self._clock = self._number + 1, self._clock + 1
 
     def _removal(self, seen: int) -> dict[str, Any]:

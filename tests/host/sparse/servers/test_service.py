@@ -114,7 +114,7 @@ def test_another_version_is_refused(address: str, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(BitlaneError) as error:
         connection.hello(float("inf"))
     assert one_line(error) == (
-        f"server {address} speaks protocol 9, this bitlane 1: install the same version of bitlane"
+        f"server {address} speaks protocol 9, this bitlane {wire.PROTOCOL}: install the same version of bitlane"
     )
 
 

@@ -107,7 +107,7 @@ def test_recovery_is_to_the_bit(seed: int, tmp_path: Path, checkpoint_share: flo
             shard = reopened(shard)
     shard = reopened(shard)
     assert states(shard.parameters, shard.matrices) == local.states()
-    assert {worker: shard.last_sequence(worker) for worker in sequences} == sequences
+    assert {worker: shard.standing(worker)[0] for worker in sequences} == sequences
     assert len(shard.parameters.table) > 100
     shard.close()
 
@@ -150,7 +150,7 @@ def test_updates_of_another_shape_are_refused(plain: Shard) -> None:
         plain.tick("w", 2, -1)
     with pytest.raises(DataError, match="1 to 255 bytes"):
         plain.create_rows("", 1, keys_to(2))
-    assert plain.last_sequence("w") == 1
+    assert plain.standing("w")[0] == 1
 
 
 def test_updates_that_wait_are_written_together(plain: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +210,7 @@ def test_a_full_disk_stops_updates_until_there_is_room(plain: Shard) -> None:
     for _ in range(2):
         with pytest.raises(BitlaneError, match="cannot be written: No space left on device"):
             plain.push("w", 2, keys_to(4), ones(4))
-    assert not plain.pull(keys_to(4)).any() and plain.last_sequence("w") == 1
+    assert not plain.pull(keys_to(4)).any() and plain.standing("w")[0] == 1
     disk.room = float("inf")
     assert plain.push("w", 2, keys_to(4), ones(4)) == 2
     again = reopened(plain)

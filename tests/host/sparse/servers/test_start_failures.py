@@ -16,6 +16,7 @@ from tests.helpers.sparse_servers import addresses_of, make_shards, served, serv
 from bitlane.errors import BitlaneError
 from bitlane.sparse.parameters.layout import Block
 from bitlane.sparse.parameters.optimizers import SGD
+from bitlane.sparse.servers import wire
 from bitlane.sparse.servers.client import RemoteParameters
 from bitlane.sparse.servers.spec import ShardSpec
 
@@ -73,14 +74,15 @@ def test_a_wrong_token_is_one_line_before_and_after_the_start(tmp_path: Path) ->
             assert refusal(lambda: parameters.push(KEYS, ONES)) == f"server {address}: wrong token; {kept}"
         with served(folders, token="secret", port=port) as (service,):
             parameters.flush()
-            assert service._shard.last_sequence(parameters.worker) == 1
+            assert service._shard.standing(parameters.worker)[0] == 1
             parameters.close()
 
 
 def test_another_version_is_one_line_before_and_after_the_start(tmp_path: Path) -> None:
     folders = make_shards(tmp_path, SPEC, 1)
     with server_processes(folders) as (process,):
-        message = f"server {process.address} speaks protocol 9, this bitlane 1: install the same version of bitlane"
+        versions = f"protocol 9, this bitlane {wire.PROTOCOL}"
+        message = f"server {process.address} speaks {versions}: install the same version of bitlane"
         with RemoteParameters([process.address]) as parameters:
             parameters.pull(KEYS, create=True)
             process.kill()
