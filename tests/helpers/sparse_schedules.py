@@ -169,7 +169,7 @@ class Schedule:
                 if len(read.dense):
                     dense["bias"], dense_own["bias"] = read.dense, read.own
             clock = min(read.clock for _, read in reading.found.values())
-            reading.answer.set_result(RemoteRead(rows, own, dense, dense_own, clock))
+            reading.answer.set_result(RemoteRead(rows, own, dense, dense_own, clock, rows.nbytes))
             worker.reads.popleft()
 
     def _take(self, worker: Scheduled) -> None:

@@ -69,7 +69,7 @@ def train(
             for index, share in enumerate(shares):
                 servers = stack.enter_context(TrainingServers(addresses, worker=worker_name(index)))
 
-                def take(scores: Any, labels: Any, index: int = index) -> None:
+                def take(scores: Any, labels: Any, place: Any, index: int = index) -> None:
                     scored[index].add(scores, labels)
                     if stop_after(sum(map(len, scored[index].labels))):
                         stop.set()

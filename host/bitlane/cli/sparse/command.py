@@ -6,9 +6,9 @@ import argparse
 
 from bitlane.cli.command import Command, add_commands
 
-from . import evaluate, generate, inspect, predict, train
+from . import evaluate, generate, inspect, predict, status, train
 
-COMMANDS = (train.COMMAND, evaluate.COMMAND, predict.COMMAND, inspect.COMMAND, generate.COMMAND)
+COMMANDS = (train.COMMAND, evaluate.COMMAND, predict.COMMAND, inspect.COMMAND, status.COMMAND, generate.COMMAND)
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

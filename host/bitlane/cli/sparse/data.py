@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 EXTRA = "'bitlane[sparse]'"
 LOSS_TASKS = {"log_loss": "classification", "squared_error": "regression"}
 SCANNED_ROWS = 100_000  # to find the number of fields
+SHARED_BYTES = 128 << 10  # of a piece of text: the parts of several workers are about even
 TIME = "time"  # a column of this name is the time, and no feature
 DEFAULTS: dict[str, Any] = {
     "label": None,
@@ -169,7 +170,9 @@ def open_training(settings: Settings, place: Mapping[str, Any] | None = None) ->
         )
     if settings["follow"]:
         test = open_files(settings, settings["test"]) if settings["test"] else None
-        return TrainingData(_stream(settings, place), test, settings, data_name(settings["paths"]), None)
+        return TrainingData(
+            _stream(settings, place, read_options(settings)), test, settings, data_name(settings["paths"]), None
+        )
     fraction = settings["test_fraction"]
     order = {name: settings[name] for name in ("shuffle_rows", "seed")}
     source = open_files(settings, settings["paths"], **({} if fraction else order))
@@ -181,6 +184,33 @@ def open_training(settings: Settings, place: Mapping[str, Any] | None = None) ->
         return TrainingData(train, held_out, settings, name, None if rows is None else round(rows * (1 - fraction)))
     test = open_files(settings, settings["test"]) if settings["test"] else test_part(settings)
     return TrainingData(source, test, settings, name, rows)
+
+
+def open_share(
+    settings: Settings, batch_rows: int, workers: int, index: int, place: Mapping[str, Any]
+) -> FileSource | FolderStream:
+    """Open one worker's part of the rows of a training.
+
+    Parameters
+    ----------
+    settings : dict
+        Of `new_settings`.
+    batch_rows : int
+        Rows of a minibatch.
+    workers : int
+    index : int
+        Of the worker.
+    place : dict
+        Where to go on; empty at the beginning.
+    """
+    options = replace(read_options(settings), share=(index, workers))
+    if settings["follow"]:
+        return _stream(settings, place, replace(options, batch_rows=batch_rows))
+    from bitlane.sparse.batches.source import open_source
+
+    shared = {"block_bytes": SHARED_BYTES, "threads": 1} if workers > 1 else {}
+    order = {name: settings[name] for name in ("shuffle_rows", "seed")}
+    return open_source(settings["paths"], options, **order, **shared)
 
 
 def open_evaluation(paths: Sequence[str], settings: Settings, fraction: float | None, labelled: bool) -> EpochSource:
@@ -287,11 +317,11 @@ def _check_follow(arguments: argparse.Namespace) -> None:
             raise DataError(f"--{name.replace('_', '-')}: a folder that is followed has one epoch, in order; omit it")
 
 
-def _stream(settings: Settings, place: Mapping[str, Any] | None) -> FolderStream:
+def _stream(settings: Settings, place: Mapping[str, Any] | None, options: ReadOptions) -> FolderStream:
     from bitlane.sparse.batches.stream import FolderStream, StreamOffset
 
     offset = StreamOffset.from_json(place) if place else None
-    return FolderStream(settings["paths"][0], read_options(settings), offset=offset)
+    return FolderStream(settings["paths"][0], options, offset=offset)
 
 
 def _given(arguments: argparse.Namespace, name: str) -> bool:

@@ -85,7 +85,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         "--batch-rows",
         type=positive,
         metavar="B",
-        help="rows of a minibatch; 1 learns row after row (default: 1; 256 for networks)",
+        help="rows of a minibatch; 1 learns row after row (default: 1; 256 for networks and --engine ray)",
     )
 
 

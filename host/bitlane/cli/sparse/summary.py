@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bitlane.support.text import align_columns
 
 if TYPE_CHECKING:
+    from bitlane.sparse.engines.engine import RayResult
     from bitlane.sparse.training.loop import TrainingResult
     from bitlane.sparse.training.run_folder import RunFolder
     from bitlane.sparse.training.windows import Quality
@@ -61,8 +62,9 @@ def training_summary(
     test: Quality | None,
     name: str,
     run: RunFolder | None,
+    workers: str = "",
 ) -> str:
-    """Return the summary of a training."""
+    """Return the summary of a training; `workers` is a line about its workers."""
     from bitlane.sparse.training.windows import pooled
 
     spec, table = settings["model"], model.parameters.table
@@ -82,10 +84,22 @@ def training_summary(
         "",
         f"{len(table):,} keys, {memory_text(model)}; "
         f"{result.seconds:,.1f} s, {speed:,.0f} rows/s, {result.waiting:.1%} of it waiting for the reader",
+        *([workers] if workers else []),
     ]
     if run is not None:
         lines += ["", f"written to {run.path}: {', '.join(sorted(path.name for path in run.path.iterdir()))}"]
     return "\n".join(lines)
+
+
+def workers_text(found: RayResult) -> str:
+    """Return what the workers of a training did, as a line."""
+    counts = found.counts
+    keys = max(1, counts.hits + counts.misses)
+    return (
+        f"servers: {found.servers}; workers: {counts.hits / keys:.1%} of the keys in their caches, "
+        f"{counts.read_bytes / 1e6:,.1f} MB read, {counts.step_bytes / 1e6:,.1f} MB of steps, "
+        f"{counts.waiting:,.1f} s waiting for servers"
+    )
 
 
 def _seconds(result: TrainingResult) -> float:

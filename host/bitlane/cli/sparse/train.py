@@ -15,10 +15,10 @@ from bitlane.cli.training_arguments import fill
 from bitlane.errors import DataError
 from bitlane.support.optional import require_extra
 
-from . import data, model_settings
+from . import data, engine, model_settings
 from .models import open_model
 from .progress import row_progress
-from .summary import training_summary
+from .summary import training_summary, workers_text
 
 if TYPE_CHECKING:
     from bitlane.sparse.training.loop import TrainingResult
@@ -36,7 +36,14 @@ TRAINING: dict[str, Any] = {
     "drop_zeros": False,
     "device": "cpu",
 }
-DEFAULTS: dict[str, Any] = {**data.DEFAULTS, **model_settings.DEFAULTS, **TRAINING, "data": [], "out": None}
+DEFAULTS: dict[str, Any] = {
+    **data.DEFAULTS,
+    **model_settings.DEFAULTS,
+    **engine.DEFAULTS,
+    **TRAINING,
+    "data": [],
+    "out": None,
+}
 CHANGEABLE = ("epochs", "metrics_port", "resume", "verbose")  # with --resume
 INTERRUPTED = 130  # exit status, as of a program that Ctrl-C ended
 
@@ -69,13 +76,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--checkpoint-rows",
         type=seed,
         metavar="N",
-        help="rows between two checkpoints; 0: at the end only (default: 5000000)",
+        help="rows between two checkpoints, of the servers with --engine ray; 0: at the end only (default: 5000000)",
     )
     add("--expire-after", type=seed, metavar="N", help="remove a key that N rows have not had; 0: never (default: 0)")
     add("--drop-zeros", action="store_true", help="remove keys whose weights are all 0, as l1 leaves them")
     add("--metrics-port", metavar="[HOST:]PORT", help="serve live metrics to Prometheus")
     add("--device", metavar="NAME", help="where torch computes the layers of a network (default: cpu)")
     model_settings.add_model_arguments(parser)
+    engine.add_engine_arguments(parser)
     data.add_columns_arguments(parser)
     data.add_test_arguments(parser)
     data.add_order_arguments(parser)
@@ -100,12 +108,11 @@ def _run(arguments: argparse.Namespace) -> None:
             settings = _new_settings(arguments)
             run = stack.enter_context(RunFolder.create(arguments.out, settings)) if arguments.out else None
         opened = data.open_training(settings["data"], run.progress.source if run is not None else None)
-        model = _model(settings, run)
-        result = _train(arguments, settings, run, model, opened)
+        result, model, workers = _train(arguments, settings, run, opened)
         quality = _evaluate(model, opened) if result.reason != "interrupted" else None
         if run is not None:
             _finish(run, settings, quality)
-        print(training_summary(settings, result, model, quality, opened.name, run))
+        print(training_summary(settings, result, model, quality, opened.name, run, workers))
         _explain_end(result, run)
 
 
@@ -122,6 +129,7 @@ COMMAND = Command(
 
 def _new_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     """What a run folder keeps: everything that the training depends on."""
+    engine_settings = engine.engine_settings(arguments)
     settings = data.new_settings(arguments, data.LOSS_TASKS[arguments.loss])
     fields, limited = 0, model_settings.needs_fields(arguments.model)
     if limited or arguments.statistics:
@@ -132,12 +140,15 @@ def _new_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     statistics = model_settings.statistics_settings(arguments, fields)
     if statistics is not None:
         fields += len(statistics["fields"]) * len(statistics["kinds"])
+    if engine_settings is not None and arguments.batch_rows is None:
+        arguments.batch_rows = engine.worker_batch_rows(arguments.model)
     spec = model_settings.model_spec(arguments, fields if limited else 0)
     return {
         "bitlane": __version__,
         "model": spec.to_json(),
         "statistics": statistics,
         "training": {name: getattr(arguments, name) for name in TRAINING},
+        "engine": engine_settings,
         "data": settings,
     }
 
@@ -146,12 +157,16 @@ def _resumed(arguments: argparse.Namespace) -> RunFolder:
     """The run folder to go on with."""
     from bitlane.sparse.training.run_folder import RunFolder
 
-    allowed = {*CHANGEABLE, "command", "name"}
+    allowed = {*CHANGEABLE, *engine.CHANGEABLE, "command", "name"}
     given = [name for name, value in vars(arguments).items() if name not in allowed and value not in ([], None)]
     if given:
         option = "DATA" if given[0] == "data" else "--" + given[0].replace("_", "-")
         raise DataError(f"{option}: a resumed training keeps its data and options; omit it, or train from the start")
     run = RunFolder.resume(arguments.resume)
+    given = [name for name in engine.CHANGEABLE if hasattr(arguments, name)]
+    if given and not run.settings.get("engine"):
+        run.log.close()
+        raise DataError(f"--{given[0].replace('_', '-')}: {run.path} has no servers; omit it")
     run.settings["training"] = {**run.settings["training"], **_changes(arguments)}
     return run
 
@@ -180,9 +195,9 @@ def _train(
     arguments: argparse.Namespace,
     settings: dict[str, Any],
     run: RunFolder | None,
-    model: AnyModel,
     opened: data.TrainingData,
-) -> TrainingResult:
+) -> tuple[TrainingResult, AnyModel, str]:
+    """Train; return the result, the model, and a line about the workers if there are any."""
     from bitlane.sparse.training.loop import Trainer, TrainingOptions
     from bitlane.sparse.training.metrics import MetricsServer
 
@@ -197,15 +212,18 @@ def _train(
         bar = stack.enter_context(row_progress("training", total, done))
         server = stack.enter_context(MetricsServer(arguments.metrics_port)) if _has(arguments, "metrics_port") else None
         watchers = [watcher for watcher in (bar, server) if watcher is not None]
-        trainer = Trainer(
-            model,
-            opened.train,
-            options,
-            run=run,
-            on_window=[watcher.on_window for watcher in watchers],
-            on_rows=lambda rows: [watcher.on_rows(rows) for watcher in watchers],
-        )
-        return trainer.run()
+        on_window = [watcher.on_window for watcher in watchers]
+
+        def on_rows(rows: int) -> None:
+            for watcher in watchers:
+                watcher.on_rows(rows)
+
+        if settings.get("engine"):
+            found = engine.train_on_ray(arguments, settings, run, on_window, on_rows)
+            return found.training, found.model, workers_text(found)
+        model = _model(settings, run)
+        trainer = Trainer(model, opened.train, options, run=run, on_window=on_window, on_rows=on_rows)
+        return trainer.run(), model, ""
 
 
 def _has(arguments: argparse.Namespace, name: str) -> bool:

@@ -15,17 +15,13 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.servers.failures import reason_of
 from bitlane.sparse.servers.security import read_secret
 from bitlane.sparse.servers.service import ShardService
 from bitlane.sparse.servers.shard import Shard
 from bitlane.sparse.servers.spec import ShardSpec
-
-CHECKPOINT_BYTES = 1 << 30
-_POLL_SECONDS = 0.5  # how soon a long log, or the end of the parent, is seen
+from bitlane.sparse.servers.upkeep import CHECKPOINT_BYTES, keep_log_short, warm_up
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -48,7 +44,7 @@ def _serve(options: argparse.Namespace) -> None:
     if options.spec is not None and not options.folder.exists():
         Shard.create(options.folder, ShardSpec.read(options.spec))
     shard = Shard.open(options.folder, sync=options.sync)
-    _warm_up(shard.spec)
+    warm_up(shard.spec)
     try:
         service = ShardService(
             shard,
@@ -62,38 +58,11 @@ def _serve(options: argparse.Namespace) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         print(json.dumps({"port": service.port, "pid": os.getpid(), "server": shard.spec.server}), flush=True)
-        limit = options.checkpoint_bytes
-        while not stop.wait(_POLL_SECONDS):
-            if options.with_parent and os.getppid() != parent:
-                break
-            if shard.stopped:
-                service.refuse()
-                stop.wait(_POLL_SECONDS)  # for the answers that say so
-                break
-            if shard.log_bytes > limit:
-                limit = _checkpoint(shard, options.checkpoint_bytes)
+        keep_log_short(shard, stop, options.checkpoint_bytes, lambda: options.with_parent and os.getppid() != parent)
         service.refuse()
         shard.checkpoint()
     finally:
         shard.close()
-
-
-def _checkpoint(shard: Shard, log_bytes: int) -> int:
-    """Write a checkpoint; return the bytes of the log at which the next one is due."""
-    try:
-        shard.checkpoint()
-    except BitlaneError as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
-        return shard.log_bytes + log_bytes
-    return log_bytes
-
-
-def _warm_up(spec: ShardSpec) -> None:
-    """Load or compile the loops before the first request needs them."""
-    parameters, keys = spec.parameters(), np.arange(2, dtype=np.uint64)
-    parameters.table.unmet(keys)
-    parameters.pull(keys, create=True)
-    parameters.push(keys, np.zeros((2, parameters.layout.values), np.float32))
 
 
 def _tls(options: argparse.Namespace) -> tuple[str, str] | None:

@@ -16,6 +16,7 @@ from bitlane.sparse.servers.key_codec import decode_keys
 from bitlane.sparse.servers.row_codecs import encode_rows
 from bitlane.sparse.servers.security import TokenCheck, check_exposure
 from bitlane.sparse.servers.shard import Shard
+from bitlane.sparse.servers.traffic import Traffic
 from bitlane.sparse.servers.updates import join_dense
 from bitlane.sparse.servers.wire import ServerBusy, ServerClosing, flight
 
@@ -91,6 +92,7 @@ class ShardService(flight.FlightServerBase):
         check_exposure(host, token, tls)
         # Requests may come as soon as the base class is made.
         self._shard, self._limit, self._on_stop = shard, RequestLimit(limit), on_stop
+        self._traffic = Traffic(wire.LANES)
         self._clients: dict[str, str] = {}  # the connection that may update, of each worker
         self._turns: dict[str, threading.Lock] = {}  # of each worker: one update or one new connection at a time
         self._closing = False
@@ -135,6 +137,7 @@ class ShardService(flight.FlightServerBase):
             except Exception as error:  # the lane stays open
                 batch, answer = None, wire.error_record(error)
             data = wire.to_bytes({"id": request.get("id"), **answer})
+            self._traffic.add(lane, _size_of(chunk.data, chunk.app_metadata), _size_of(batch, data))
             if batch is None:
                 writer.write_metadata(data)
             else:
@@ -197,7 +200,7 @@ class ShardService(flight.FlightServerBase):
         return {"protocol": wire.PROTOCOL, "spec": spec, "last": last, "clock": clock, "place": place}
 
     def _status(self, request: Record) -> Record:
-        return self._shard.status()
+        return {**self._shard.status(), "traffic": self._traffic.state()}
 
     def _checkpoint(self, request: Record) -> Record:
         return {"path": str(self._shard.checkpoint())}
@@ -222,6 +225,11 @@ class ShardService(flight.FlightServerBase):
             raise ServerClosing("the server is about to end")
         if "sequence" in request and self._clients.get(opening["worker"]) != opening["client"]:
             raise DataError(f"another client has the name of worker {opening['worker']!r}: names must differ")
+
+
+def _size_of(batch: Any, record: Any) -> int:
+    """Return the bytes of a message: of its batch, which may be None, and of the record beside it."""
+    return len(record) + (0 if batch is None else int(batch.nbytes))
 
 
 def _check_port(host: str, port: int) -> None:

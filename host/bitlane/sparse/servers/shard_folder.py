@@ -21,6 +21,10 @@ SPEC, LOG = "shard.json", "log"
 _LOCK = "lock"
 
 
+class FolderServed(DataError):
+    """Another process serves the folder."""
+
+
 def write_shard(
     folder: str | Path,
     spec: ShardSpec,
@@ -58,13 +62,12 @@ def lock_folder(folder: Path) -> int:
 
     Raises
     ------
-    DataError
-        Another process holds it.
+    FolderServed
     """
     held = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(held)
-        raise DataError(f"{folder} is served by another process") from None
+        raise FolderServed(f"{folder} is served by another process") from None
     return held

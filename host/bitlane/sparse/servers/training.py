@@ -65,7 +65,7 @@ class RemoteRead:
     dense: dict[str, Floats]
     dense_own: dict[str, int]
     clock: int
-    nbytes: int = 0
+    nbytes: int
 
 
 class TrainingServers(ServerGroup):

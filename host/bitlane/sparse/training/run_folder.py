@@ -107,6 +107,10 @@ class RunFolder:
             self.log.cut(self.progress.log_bytes)
             self.log.append("resumed", {"rows_done": self.progress.rows_done})
 
+    def keep(self) -> None:
+        """Let the folder stay if the training fails before its first checkpoint: something else can be resumed."""
+        self._made = None
+
     def save(self, progress: Progress, save_model: Callable[[Path], object]) -> Path:
         """Write a checkpoint; see `bitlane.sparse.training.checkpoint.save`. The settings go beside the model."""
 

@@ -31,18 +31,25 @@ def minibatches(
         Of a minibatch; the last one of an epoch may have fewer.
     epochs : int
     place : dict
-        Where to go on: empty, or a place that was yielded.
+        Where to go on: empty, or a place that was yielded. Its ``"learned"`` counts the rows of all epochs before it.
     """
+    learned = learned_before(place)
     if hasattr(source, "offset"):
         with closing(source.batches(0)) as batches:
             for batch in batches:
-                yield batch, source.offset.as_json()
+                learned += batch.rows
+                yield batch, {**source.offset.as_json(), "learned": learned}
         return
     epoch, start = int(place.get("epoch", 0)), int(place.get("rows", 0))
     while epoch < epochs:
         with closing(source.batches(epoch, start)) as batches:
             done = start
             for batch in cut(batches, (rows,), start):
-                done += batch.rows
-                yield batch, {"epoch": epoch, "rows": done}
+                done, learned = done + batch.rows, learned + batch.rows
+                yield batch, {"epoch": epoch, "rows": done, "learned": learned}
         epoch, start = epoch + 1, 0
+
+
+def learned_before(place: Mapping[str, Any]) -> int:
+    """Return how many rows a worker has learned before a place, those of earlier epochs and runs included."""
+    return int(place.get("learned", 0))

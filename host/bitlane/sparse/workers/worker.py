@@ -138,7 +138,7 @@ class Worker:
         This worker's part of the rows, in minibatches of ``model.spec.batch_rows`` rows.
     options : WorkerOptions
     on_scores : callable
-        Called with the scores of each minibatch before it was learned, and its labels.
+        Called with the scores of each minibatch before it was learned, its labels, and the place behind it.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ class Worker:
         servers: TrainingServers,
         source: Source,
         options: WorkerOptions,
-        on_scores: Callable[[Floats, Floats], object],
+        on_scores: Callable[[Floats, Floats, Mapping[str, Any]], object],
     ):
         self.index, self.options, self.counts = index, options, Counts()
         self._model, self._servers, self._source, self._on_scores = model, servers, source, on_scores
@@ -251,12 +251,13 @@ class Worker:
         begin = time.perf_counter()
         weights, dense = self._view.take(request)
         self.counts.waiting += time.perf_counter() - begin
+        self.counts.read_bytes += request.answer.result().nbytes
         return minibatch, weights, dense
 
     def _learn(self, minibatch: Minibatch, weights: Floats, dense: dict[str, Floats]) -> None:
         counts = self.counts
         scores, gradients, dense = self._model.gradients(minibatch.batch, weights, minibatch.index, dense)
-        self._on_scores(scores, minibatch.batch.labels)
+        self._on_scores(scores, minibatch.batch.labels, minibatch.place)
         self._send(self._pusher.choose(minibatch.keys, gradients), dense, minibatch.place)
         counts.rows += minibatch.batch.rows
         counts.hits, counts.misses, counts.read_bytes = self._view.hits, self._view.misses, self._view.nbytes

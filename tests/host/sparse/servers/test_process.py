@@ -103,17 +103,3 @@ def test_errors_are_one_line(tmp_path: Path) -> None:
         given = process._parser().parse_args(["--folder", str(folder), *map(str, options)])
         with pytest.raises(BitlaneError, match=message):
             process._serve(given)
-
-
-def test_a_long_log_makes_a_checkpoint_and_a_full_disk_does_not_end_the_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    shard = Shard.open(make_shards(tmp_path, SPEC, 1)[0])
-    empty = shard.log_bytes
-    shard.create_rows("w", 1, KEYS)
-    with monkeypatch.context() as patch:
-        patch.setattr(Shard, "checkpoint", lambda self: (_ for _ in ()).throw(BitlaneError("no room")))
-        assert process._checkpoint(shard, 10) == shard.log_bytes + 10
-    assert capfd.readouterr().err == "error: no room\n" and shard.log_bytes > empty
-    assert process._checkpoint(shard, 10) == 10 and shard.log_bytes == empty
-    shard.close()

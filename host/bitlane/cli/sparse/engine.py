@@ -1,0 +1,149 @@
+"""`bitlane sparse train --engine ray`: its arguments, and the training."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bitlane.cli.argument_types import positive, seed
+from bitlane.errors import DataError
+from bitlane.support.optional import require_extra
+
+from . import data
+
+if TYPE_CHECKING:
+    from bitlane.sparse.engines.engine import RayResult
+    from bitlane.sparse.training.run_folder import RunFolder
+    from bitlane.sparse.training.windows import Window
+
+ENGINES = ("local", "ray")
+PUSHES = ("full", "float16", "ternary", "topk")
+PULLS = ("float32", "float16", "int8")
+BATCH_ROWS = 256  # where a model would learn row after row
+# Arguments of --engine ray, and their values where they are not given.
+WORKERS: dict[str, Any] = {"workers": 2, "staleness": 0, "pull": "float32", "cache_rows": 1 << 17}
+PUSH = {"push": "kind", "push_share": "share", "residual_rows": "residual_rows"}  # and their names in PushSettings
+CLUSTER = ("ray_address", "tls_certificate", "tls_key", "tls_ca")
+CHANGEABLE = ("servers", *CLUSTER)  # with --resume
+NAMES = ("servers", *WORKERS, *PUSH, *CLUSTER)
+DEFAULTS: dict[str, Any] = {"engine": "local", **dict.fromkeys(NAMES)}
+_TOPK = ("push_share", "residual_rows")
+
+
+def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of parameter servers and workers."""
+    add = parser.add_argument_group("engine").add_argument
+    add(
+        "--engine",
+        choices=ENGINES,
+        help="local: in this process; ray: workers in processes of their own, whose parameters lie on servers "
+        "(default: local)",
+    )
+    add("--servers", type=positive, metavar="N", help="servers, each with a part of the model (default: 1)")
+    add("--workers", type=positive, metavar="N", help="workers, each with a part of the rows (default: 2)")
+    add(
+        "--staleness",
+        type=seed,
+        metavar="N",
+        help="minibatches by which a worker may be ahead of another; 0: the same bits in each run (default: 0)",
+    )
+    add("--push", choices=PUSHES, help="how gradients are sent (default: full)")
+    add("--push-share", type=float, metavar="SHARE", help="of a minibatch's rows that --push topk sends at once")
+    add("--residual-rows", type=seed, metavar="N", help="rows whose gradients a worker keeps back, with --push topk")
+    add("--pull", choices=PULLS, help="how rows are read; int8 needs --staleness 0 (default: float32)")
+    add("--cache-rows", type=seed, metavar="N", help="rows that a worker keeps, with --staleness (default: 131072)")
+    add("--ray-address", metavar="HOST:PORT", help="a Ray cluster (default: Ray on this machine alone)")
+    for name, what in (("certificate", "certificate of the servers"), ("key", "its key"), ("ca", "who signed it")):
+        add(f"--tls-{name}", type=Path, metavar="PEM", help=f"with --ray-address: {what}")
+
+
+def engine_settings(arguments: argparse.Namespace) -> dict[str, Any] | None:
+    """Return the settings of the workers that a run folder keeps: plain JSON; None for the local engine.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        With all defaults.
+
+    Raises
+    ------
+    DataError
+        Arguments that do not go together.
+    BitlaneError
+        Ray is not installed.
+    """
+    given = [name for name in NAMES if getattr(arguments, name) is not None]
+    if arguments.engine == "local":
+        if given:
+            raise DataError(f"{_option(given[0])}: needs --engine ray")
+        return None
+    _check(arguments)
+    require_extra("ray", "--engine ray", "'bitlane[ray]'")
+    settings = {
+        name: value if getattr(arguments, name) is None else getattr(arguments, name) for name, value in WORKERS.items()
+    }
+    push = {field: getattr(arguments, name) for name, field in PUSH.items() if getattr(arguments, name) is not None}
+    return {**settings, "push": push}
+
+
+def worker_batch_rows(kind: str) -> int:
+    """Return the rows of a worker's minibatch: those of the model's recipe, or 256 if it learns row after row."""
+    from bitlane.sparse.models.recipes import RECIPES
+
+    found = RECIPES[kind].batch_rows
+    return BATCH_ROWS if found == 1 else found
+
+
+def train_on_ray(
+    arguments: argparse.Namespace,
+    settings: Mapping[str, Any],
+    run: RunFolder | None,
+    on_window: Sequence[Callable[[Window], bool | None]],
+    on_rows: Callable[[int], object],
+) -> RayResult:
+    """Train with servers and workers; parameters as of `RayTrainer`."""
+    from bitlane.sparse.engines.engine import RayOptions, RayTrainer
+    from bitlane.sparse.models.spec import ModelSpec
+    from bitlane.sparse.workers.pushing import PushSettings
+    from bitlane.sparse.workers.worker import WorkerOptions
+
+    spec, training, engine = ModelSpec.from_json(settings["model"]), settings["training"], dict(settings["engine"])
+    worker = WorkerOptions(
+        **{**engine, "push": PushSettings(**engine["push"])},
+        epochs=training["epochs"],
+        expire_rows=training["expire_after"],
+        drop_zeros=training["drop_zeros"],
+        sweep_rows=training["window_rows"],
+    )
+    options = RayOptions(
+        worker,
+        getattr(arguments, "servers", None),
+        window_rows=training["window_rows"],
+        checkpoint_rows=training["checkpoint_rows"],
+        address=getattr(arguments, "ray_address", None),
+        tls={name: getattr(arguments, name, None) for name in CLUSTER[1:]},
+    )
+    source = partial(data.open_share, settings["data"], spec.batch_rows, worker.workers)
+    return RayTrainer(spec, source, options, run=run, on_window=on_window, on_rows=on_rows).run()
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Refuse what workers cannot do."""
+    if arguments.threads > 1:
+        raise DataError(f"--threads {arguments.threads}: a worker learns with one thread; give more --workers")
+    if arguments.statistics:
+        raise DataError("--statistics: workers have none; omit it, or --engine ray")
+    if arguments.test_fraction is not None:
+        raise DataError("--test-fraction: workers do not know the numbers of their rows; give other files by --test")
+    if arguments.device != "cpu":
+        raise DataError(f"--device {arguments.device}: workers compute on the CPU; omit it, or --engine ray")
+    for name in _TOPK:
+        if getattr(arguments, name) is not None and arguments.push != "topk":
+            raise DataError(f"{_option(name)}: needs --push topk")
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")

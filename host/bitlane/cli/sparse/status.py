@@ -1,0 +1,106 @@
+"""`bitlane sparse status`: the servers of a training."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bitlane.cli.command import Command
+from bitlane.errors import DataError
+from bitlane.support.optional import require_extra
+from bitlane.support.text import align_columns
+
+from . import data
+from .summary import NONE
+
+if TYPE_CHECKING:
+    from bitlane.sparse.engines.serving import ServerStatus
+
+MIB = 1 << 20
+HEADER = (
+    "server",
+    "address",
+    "rows",
+    "memory MiB",
+    "/ data",
+    "log MiB",
+    "clocks",
+    "lag",
+    "updates",
+    "in MiB",
+    "out MiB",
+)
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("servers", nargs="+", metavar="RUN|HOST:PORT", help="a run folder, or the addresses of all servers in order")
+    add("--token-file", type=Path, metavar="FILE", help="with the token of servers that are given by address")
+    add("--tls-ca", type=Path, metavar="PEM", help="who signed the certificates of servers given by address")
+    add("--json", action="store_true", help="print all that the servers report, as JSON")
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    data.require_libraries("the status of servers")
+    require_extra("pyarrow.flight", "the status of servers", data.EXTRA)
+    found = _status(arguments)
+    if arguments.json:
+        print(json.dumps({"running": found.running, "servers": found.servers}, indent=1))
+        return
+    print(_table(found.servers))
+    if not found.running:
+        print("\nnot running; rows and clocks are those of the last checkpoints")
+
+
+COMMAND = Command(
+    "status",
+    "show rows, memory, clocks and bytes of the servers of a training",
+    _add_arguments,
+    _run,
+    description="Show the parameter servers of a training: rows, memory, clocks of the workers (the oldest and the "
+    "newest, and their difference, the lag), updates, and bytes received and sent since the server has started.",
+)
+
+
+def _status(arguments: argparse.Namespace) -> ServerStatus:
+    from bitlane.sparse.engines.serving import status_at, status_of_run
+    from bitlane.sparse.servers.security import read_secret
+
+    files = {"token": arguments.token_file, "certificates": arguments.tls_ca}
+    client = {name: None if path is None else read_secret(path) for name, path in files.items()}
+    first = arguments.servers[0]
+    if len(arguments.servers) == 1 and Path(first).is_dir():
+        return status_of_run(Path(first))
+    for each in arguments.servers:
+        if not each.rpartition(":")[2].isdecimal():
+            raise DataError(f"{each} is neither a run folder nor HOST:PORT")
+    return status_at(arguments.servers, **client)
+
+
+def _table(servers: Sequence[Mapping[str, Any]]) -> str:
+    return align_columns([HEADER, *(_row(each) for each in servers)], left=2)
+
+
+def _row(server: Mapping[str, Any]) -> list[str]:
+    clocks = server["training"].get("clocks") or []
+    traffic = server.get("traffic", {}).values()
+    ratio = server.get("memory_over_data")
+    return [
+        str(server["server"]),
+        server.get("address", NONE),
+        f"{server['rows']:,}",
+        _mib(server.get("bytes")),
+        NONE if ratio is None else f"{ratio:.2f}",
+        _mib(server.get("log_bytes")),
+        f"{min(clocks)}..{max(clocks)}" if clocks else NONE,
+        str(max(clocks) - min(clocks)) if clocks else NONE,
+        f"{sum(server['sequences'].values()):,}",
+        *(_mib(sum(lane[name] for lane in traffic) if traffic else None) for name in ("received", "sent")),
+    ]
+
+
+def _mib(value: int | None) -> str:
+    return NONE if value is None else f"{value / MIB:,.1f}"

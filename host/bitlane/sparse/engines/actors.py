@@ -1,0 +1,287 @@
+"""The actors of a training: a server for each shard, and workers. Each has a process of its own.
+
+Ray starts a server anew when its process dies: it comes back from its checkpoint and its log, at another port, and the
+workers ask it for that. A worker is made again by the driver, and goes on behind its last step.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane import __version__
+from bitlane.errors import BitlaneError
+from bitlane.sparse.engines.access import Access
+from bitlane.sparse.engines.cluster import first_line
+from bitlane.sparse.models.model import SparseModel
+from bitlane.sparse.models.spec import ModelSpec
+from bitlane.sparse.servers.connection import ConnectionLost, DeadlineExceeded
+from bitlane.sparse.servers.rounds import worker_name
+from bitlane.sparse.servers.service import ShardService
+from bitlane.sparse.servers.shard import Shard
+from bitlane.sparse.servers.shard_folder import FolderServed
+from bitlane.sparse.servers.training import TrainingServers
+from bitlane.sparse.servers.upkeep import CHECKPOINT_BYTES, keep_log_short, warm_up
+from bitlane.sparse.workers.minibatches import Source, learned_before
+from bitlane.sparse.workers.worker import Worker, WorkerOptions
+from bitlane.support.optional import require_extra
+
+DEADLINE = 120.0  # seconds that a request may take: as long as a process that died needs to come back
+_ADDRESS_SECONDS = 5.0
+_LOCKED_SECONDS, _PAUSE = 30.0, 0.1
+
+Floats = NDArray[np.float32]
+OpenSource = Callable[[int, Mapping[str, Any]], Source]
+Record = dict[str, Any]
+
+
+class ShardActor:
+    """Serves one shard.
+
+    Parameters
+    ----------
+    folder : str
+        Of the shard.
+    access : Access
+    version : str
+        Of the driver's bitlane.
+    """
+
+    def __init__(self, folder: str, access: Access, version: str):
+        self._folder, self._access, self._version = folder, access, version
+        self._lock, self._stop = threading.Lock(), threading.Event()
+        self._shard: Shard | None = None
+        self._service: ShardService | None = None
+
+    def report(self) -> Record:
+        """Return address, process, and rows and bytes of the table; the first call opens the shard.
+
+        Raises
+        ------
+        BitlaneError
+            Another version of bitlane, a damaged folder, or one that another process serves for long.
+        """
+        with self._lock:
+            if self._shard is None:
+                check_version(self._version)
+                self._open()
+            assert self._shard is not None and self._service is not None
+            table = self._shard.parameters.table
+            return {
+                "address": f"{self._host()}:{self._service.port}",
+                "pid": os.getpid(),
+                "rows": len(table),
+                "bytes": table.nbytes,
+                "data_bytes": table.data_nbytes,
+            }
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint."""
+        if self._shard is not None:
+            self._shard.checkpoint()
+
+    def stop(self) -> None:
+        """Write a checkpoint, take no more requests, and release the folder."""
+        self.report()  # a server that has just come back has to read its log first
+        assert self._shard is not None and self._service is not None
+        self._stop.set()
+        self._service.refuse()
+        self._shard.checkpoint()
+        self._shard.close()
+
+    def _open(self) -> None:
+        shard = _open_shard(Path(self._folder))
+        try:
+            warm_up(shard.spec)
+            self._service = ShardService(shard, self._host(), token=self._access.token, tls=self._access.tls)
+        except BaseException:
+            shard.close()
+            raise
+        self._shard = shard
+        threading.Thread(target=self._keep, args=(shard,), name="bitlane-log", daemon=True).start()
+
+    def _keep(self, shard: Shard) -> None:
+        keep_log_short(shard, self._stop, CHECKPOINT_BYTES)
+        if shard.stopped and not self._stop.is_set():  # out of memory, for example: Ray starts another process
+            os._exit(1)
+
+    def _host(self) -> str:
+        if self._access.host is not None:
+            return self._access.host
+        return str(require_extra("ray", "a server", "'bitlane[ray]'").util.get_node_ip_address())
+
+
+def _open_shard(folder: Path) -> Shard:
+    """Open a shard; the process that served it before may just be dying."""
+    until = time.monotonic() + _LOCKED_SECONDS
+    while True:
+        try:
+            return Shard.open(folder)
+        except FolderServed:
+            if time.monotonic() > until:
+                raise
+            time.sleep(_PAUSE)
+
+
+@dataclass(frozen=True)
+class WorkerTask:
+    """What a worker must know.
+
+    Attributes
+    ----------
+    spec : ModelSpec
+    options : WorkerOptions
+    open_source : callable
+        From the index of a worker and the place to go on with, to its part of the rows.
+    access : Access
+    version : str
+        Of the driver's bitlane.
+    """
+
+    spec: ModelSpec
+    options: WorkerOptions
+    open_source: OpenSource
+    access: Access
+    version: str = __version__
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The scores of a minibatch before it was learned.
+
+    Attributes
+    ----------
+    epoch : int
+    behind : int
+        Rows that the worker has learned with it, those of earlier epochs and runs included.
+    scores, labels : float32 [rows]
+    """
+
+    epoch: int
+    behind: int
+    scores: Floats
+    labels: Floats
+
+
+class WorkerActor:
+    """Learns one part of the rows.
+
+    Parameters
+    ----------
+    index : int
+        Of the worker.
+    task : WorkerTask
+    shards : sequence of actors
+        The `ShardActor` of each server, in their order.
+    """
+
+    def __init__(self, index: int, task: WorkerTask, shards: Sequence[Any]):
+        self._index, self._task, self._shards = index, task, shards
+        self._stop, self._lock = threading.Event(), threading.Lock()
+        self._learned: list[Learned] = []
+        self._worker: Worker | None = None
+
+    def run(self) -> None:
+        """Learn until the rows end or `stop` is called; see `Worker.run`.
+
+        Raises
+        ------
+        BitlaneError
+            As of `Worker.run`, or another version of bitlane.
+        """
+        task = self._task
+        check_version(task.version)
+        with connected(self._shards, worker_name(self._index), task.access) as servers:
+            model = SparseModel(task.spec)
+            source = task.open_source(self._index, servers.resumption().place)
+            self._worker = Worker(self._index, model, servers, source, task.options, self._add)
+            self._worker.run(self._stop)
+
+    def take(self) -> tuple[list[Learned], Record]:
+        """Return what was learned since the last call, and the counts of this process; see `Counts`."""
+        with self._lock:
+            learned, self._learned = self._learned, []
+        counts = {} if self._worker is None else asdict(self._worker.counts)
+        return learned, {"pid": os.getpid(), "counts": counts}
+
+    def stop(self) -> None:
+        """Let `run` end behind the current minibatch."""
+        self._stop.set()
+
+    def _add(self, scores: Floats, labels: Floats, place: Mapping[str, Any]) -> None:
+        with self._lock:
+            self._learned.append(Learned(int(place.get("epoch", 0)), learned_before(place), scores, labels))
+
+
+def connected(shards: Sequence[Any], worker: str, access: Access) -> TrainingServers:
+    """Connect to the servers; one that is dying is waited for, as long as a request may take.
+
+    Parameters
+    ----------
+    shards : sequence of actors
+        `ShardActor`.
+    worker : str
+        Name of the client.
+    access : Access
+
+    Raises
+    ------
+    BitlaneError
+        As of `TrainingServers`.
+    """
+
+    def find(server: int) -> str:
+        return address_of(shards[server], server)
+
+    until = time.monotonic() + DEADLINE
+    while True:
+        try:
+            addresses = [find(server) for server in range(len(shards))]
+            return TrainingServers(addresses, worker=worker, deadline=DEADLINE, find=find, **access.client)
+        except (ConnectionLost, DeadlineExceeded):
+            if time.monotonic() > until:
+                raise
+            time.sleep(_PAUSE)
+
+
+def address_of(shard: Any, server: int) -> str:
+    """Ask a `ShardActor` for its address now.
+
+    Raises
+    ------
+    ConnectionLost
+        It is away; it may come back.
+    BitlaneError
+        It cannot serve its shard.
+    """
+    ray = require_extra("ray", "a worker", "'bitlane[ray]'")
+    try:
+        return str(ray.get(shard.report.remote(), timeout=_ADDRESS_SECONDS)["address"])
+    except ray.exceptions.GetTimeoutError as error:
+        raise ConnectionLost(f"server {server} has not started yet") from error
+    except ray.exceptions.RayError as error:
+        raise error_of(error, f"server {server}") from error
+
+
+def check_version(driver: str) -> None:
+    """Raise BitlaneError unless the driver has the version of bitlane that this process has."""
+    if driver != __version__:
+        raise BitlaneError(
+            f"a node of the Ray cluster has bitlane {__version__}, the driver {driver}: install the same version"
+        )
+
+
+def error_of(error: BaseException, who: str) -> BitlaneError:
+    """Return an error of an actor as ours: what it raised, or one line."""
+    cause = getattr(error, "cause", None) or error
+    if isinstance(cause, BitlaneError):
+        return type(cause)(str(cause))
+    return BitlaneError(f"{who}: {type(cause).__name__}: {first_line(cause)}")

@@ -1,0 +1,278 @@
+"""The driver of a training on Ray: servers and workers come and go, windows are measured, a model is left."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bitlane.errors import DataError
+from bitlane.sparse.engines.access import Access, new_access
+from bitlane.sparse.engines.actors import OpenSource, WorkerTask, connected
+from bitlane.sparse.engines.cluster import Cluster, cluster
+from bitlane.sparse.engines.fleets import Servers, Workers
+from bitlane.sparse.engines.merging import ScoreMerger
+from bitlane.sparse.engines.serving import ServingFile
+from bitlane.sparse.engines.shard_folders import prepare_shards, shard_folders
+from bitlane.sparse.models.model import SparseModel
+from bitlane.sparse.models.spec import ModelSpec
+from bitlane.sparse.training.checkpoint import Progress
+from bitlane.sparse.training.log import read_log
+from bitlane.sparse.training.loop import Reason, TrainingResult, describe
+from bitlane.sparse.training.run_folder import RunFolder
+from bitlane.sparse.training.stopping import Stopping
+from bitlane.sparse.training.windows import Scores, Window, fields
+from bitlane.sparse.workers.minibatches import learned_before
+from bitlane.sparse.workers.shards import model_of
+from bitlane.sparse.workers.worker import Counts, WorkerOptions
+
+LOG = logging.getLogger("bitlane.sparse")
+_POLL_SECONDS = 0.2
+_DRIVER = "driver"
+
+
+@dataclass(frozen=True)
+class RayOptions:
+    """How a training runs on Ray.
+
+    Parameters
+    ----------
+    worker : WorkerOptions
+    servers : int, optional
+        Default: as many as a training had that is resumed, otherwise 1.
+    window_rows : int, default=50_000
+        Rows of a window of progressive validation; it has a few more.
+    checkpoint_rows : int, default=5_000_000
+        Rows from one checkpoint of the servers to the next; 0: when their logs are long, and at the end.
+    address : str, optional
+        Of a Ray cluster. Default: Ray on this machine alone.
+    tls : dict, optional
+        The PEM files of `access.TLS_FILES`, for a cluster.
+    """
+
+    worker: WorkerOptions
+    servers: int | None = None
+    window_rows: int = 50_000
+    checkpoint_rows: int = 5_000_000
+    address: str | None = None
+    tls: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RayResult:
+    """How a training on Ray ended.
+
+    Attributes
+    ----------
+    training : TrainingResult
+        `waiting` is the mean of the workers.
+    model : SparseModel
+        All shards together.
+    counts : Counts
+        Sums over the workers of this run.
+    servers : int
+    """
+
+    training: TrainingResult
+    model: SparseModel
+    counts: Counts
+    servers: int
+
+
+class RayTrainer:
+    """Trains a model with servers and workers on Ray.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    open_source : callable
+        From the index of a worker and the place to go on with, to the worker's part of the rows. It is sent to the
+        workers' processes, so it must be possible to pickle it.
+    options : RayOptions
+    run : RunFolder, optional
+        Folder of the log, the shards and the model. A training that is resumed goes on with the shards. Default: a
+        temporary one.
+    on_window : callables
+        As of `bitlane.sparse.training.loop.Trainer`.
+    on_rows : callable, optional
+    """
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        open_source: OpenSource,
+        options: RayOptions,
+        *,
+        run: RunFolder | None = None,
+        on_window: Sequence[Callable[[Window], bool | None]] = (),
+        on_rows: Callable[[int], object] = lambda rows: None,
+    ):
+        self.spec, self.options, self.run_folder = spec, options, run
+        self._open_source, self._on_window, self._on_rows = open_source, on_window, on_rows
+        self._progress = run.progress if run is not None else Progress()
+        self._windows: list[Window] = []
+        self._reason: Reason | None = None
+        self._mark = self._window_mark = self._reading = self._saved_rows = 0.0
+
+    def run(self) -> RayResult:
+        """Train until the rows end, or something stops the training, and leave the model of all shards.
+
+        Raises
+        ------
+        DataError
+            The data or the options cannot be used.
+        DivergedError
+            Scores are no longer finite.
+        BitlaneError
+            Ray is missing or does not start, or servers or workers fail again and again.
+        """
+        options = self.options
+        if self._progress.epoch >= options.worker.epochs:
+            raise DataError(
+                f"epochs={options.worker.epochs}: the training has done {self._progress.epoch} already; "
+                "give the total, with those"
+            )
+        access = new_access(options.tls, options.address is None)
+        with ExitStack() as stack:
+            run = self.run_folder
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()) if run is None else run.path)
+            servers = options.servers or len(shard_folders(folder)) or 1
+            folders = prepare_shards(folder, self.spec, servers)
+            if run is not None:
+                run.keep()
+            with cluster(options.address) as ray, Stopping() as stopping, ServingFile(folder, access) as serving:
+                counts = self._train(ray, folders, access, stopping, serving)
+            model = model_of(self.spec, folders)
+            model.rows_seen = self._progress.rows_done
+            return self._end(model, counts, servers)
+
+    def _train(
+        self, ray: Cluster, folders: Sequence[Path], access: Access, stopping: Stopping, serving: ServingFile
+    ) -> Counts:
+        """Start the servers and the workers, and look after them until the last worker has ended."""
+        options, progress = self.options.worker, self._progress
+        share = ray.share(len(folders) + options.workers)
+        servers = Servers(ray, folders, access, share)
+        servers.wait()
+        with connected(servers.actors, _DRIVER, access) as group:
+            group.begin(options.workers, options.staleness)
+            places = _places(group.status(), options.workers)
+        merger = ScoreMerger(self.spec.loss, self.options.window_rows, places)  # type: ignore[arg-type]
+        self._resume(merger)
+        self._saved_rows = merger.rows
+        task = WorkerTask(self.spec, options, self._open_source, access)
+        workers = Workers(ray, task, servers, merger, share)
+        self._mark = self._window_mark = time.perf_counter()
+        while workers.running:
+            if (stopping.asked or self._reason) and not workers.stopping:
+                workers.stop()
+            workers.poll(_POLL_SECONDS)
+            servers.poll(merger.rows)
+            serving.update(_serving(servers, workers))
+            self._count(merger, merger.epoch, servers, workers)
+        self._reason = "interrupted" if stopping.asked else self._reason
+        with connected(servers.actors, _DRIVER, access) as group:
+            places = _places(group.status(), options.workers)
+        servers.stop()
+        progress.rows_done = sum(rows for _, rows in places)
+        if not progress.rows_done and self._reason is None:
+            raise DataError("the data has no rows")
+        self._count(merger, merger.newest + (self._reason is None), servers, workers)
+        progress.epoch = options.epochs if self._reason is None else merger.epoch
+        progress.scores, progress.labels = merger.begun()
+        self._tick()
+        return workers.counts
+
+    def _resume(self, merger: ScoreMerger) -> None:
+        """Go on with the window and the log of an earlier run; they may be behind the servers, which forget nothing."""
+        run, progress = self.run_folder, self._progress
+        logged = [line for line in read_log(run.path) if line["kind"] == "window"] if run is not None else []
+        if logged and logged[-1]["rows_done"] > progress.rows_done:  # the driver was killed
+            progress.seconds = logged[-1]["seconds"]
+        else:
+            merger.restore(progress.scores, progress.labels)
+        progress.rows_done = merger.rows
+        if run is not None and progress.log_bytes:
+            text = (run.path / run.log.path.name).read_bytes()
+            progress.log_bytes = text.rfind(b"\n") + 1
+            run.begin()
+
+    def _count(self, merger: ScoreMerger, before: int, servers: Servers, workers: Workers) -> None:
+        """Take account of the rows that were learned: progress, windows, checkpoints that are due."""
+        new = merger.rows - self._progress.rows_done
+        if new > 0:
+            self._progress.rows_done = merger.rows
+            self._on_rows(new)
+        for epoch, scores in merger.windows(before):
+            self._window(epoch, scores, servers.table(), workers)
+        if 0 < self.options.checkpoint_rows <= merger.rows - self._saved_rows:
+            servers.checkpoint()
+            self._saved_rows = merger.rows
+
+    def _window(self, epoch: int, scores: Scores, table: tuple[int, int, int], workers: Workers) -> None:
+        self._tick()
+        now = time.perf_counter()
+        seconds, reading = max(now - self._window_mark, 1e-9), workers.counts.reading
+        waiting = (reading - self._reading) / seconds / self.options.worker.workers
+        self._window_mark, self._reading = now, reading
+        keys, memory, data = table
+        window = Window(
+            epoch=epoch,
+            rows_done=self._progress.rows_done,
+            quality=scores.quality(),
+            seconds=self._progress.seconds,
+            rows_per_second=scores.rows / seconds,
+            waiting=min(1.0, max(0.0, waiting)),
+            table_rows=keys,
+            table_bytes=memory,
+            memory_over_data=memory / data if data else None,
+        )
+        self._windows.append(window)
+        LOG.info("%s", describe(window))
+        if self.run_folder is not None:
+            self.run_folder.log.append("window", fields(window))
+        if any([callback(window) for callback in self._on_window]):
+            self._reason = self._reason or "stopped"
+
+    def _tick(self) -> None:
+        """Add the time since the last call to the training's."""
+        now = time.perf_counter()
+        self._progress.seconds += now - self._mark
+        self._mark = now
+
+    def _end(self, model: SparseModel, counts: Counts, servers: int) -> RayResult:
+        progress, reason = self._progress, self._reason or "finished"
+        worked = max(1e-9, progress.seconds * self.options.worker.workers)
+        waiting = min(1.0, counts.reading / worked)
+        result = TrainingResult(reason, progress.rows_done, progress.seconds, waiting, tuple(self._windows))
+        if self.run_folder is not None:
+            self.run_folder.save(progress, model.save)
+            ending = {"reason": reason, "rows_done": result.rows_done, "seconds": result.seconds}
+            self.run_folder.log.append("end", ending)
+        return RayResult(result, model, counts, servers)
+
+
+def _places(status: Sequence[Mapping[str, Any]], workers: int) -> list[tuple[int, int]]:
+    """Return the epoch of each worker and the rows that it has learned, as all servers have them."""
+    found = []
+    for worker in range(workers):
+        places = [each["training"]["places"].get(str(worker), {}) for each in status]
+        first = min(places, key=learned_before)
+        found.append((int(first.get("epoch", 0)), learned_before(first)))
+    return found
+
+
+def _serving(servers: Servers, workers: Workers) -> dict[str, Any]:
+    """What `serving.json` has."""
+    return {
+        "host": os.uname().nodename,
+        "driver": os.getpid(),
+        "servers": [{"address": each["address"], "pid": each["pid"]} for each in servers.reports],
+        "workers": [{"pid": process} for process in workers.processes],
+    }

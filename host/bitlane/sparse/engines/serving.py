@@ -1,0 +1,163 @@
+"""RUN/servers/serving.json: where the servers of a training listen, as long as it runs; and the token beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bitlane.errors import DataError
+from bitlane.sparse.engines.access import Access
+from bitlane.sparse.engines.shard_folders import SERVERS, shard_folders
+from bitlane.sparse.parameters import storage
+from bitlane.sparse.servers.checkpoints import STATE
+from bitlane.sparse.servers.connection import ConnectionLost, DeadlineExceeded
+from bitlane.sparse.servers.group import ServerGroup
+from bitlane.support.atomic import atomic_write
+from bitlane.support.checkpoint_folders import checkpoints_of
+
+_FILE, _TOKEN, _AUTHORITIES = "serving.json", "token", "authorities.pem"
+_DEADLINE = 5.0
+
+Record = dict[str, Any]
+
+
+class ServingFile:
+    """The file of one training; a context manager that removes it at the end.
+
+    Parameters
+    ----------
+    run : Path
+        The folder of the training.
+    access : Access
+    """
+
+    def __init__(self, run: Path, access: Access):
+        self._folder, self._access = run / SERVERS, access
+        self._written: Record = {}
+
+    def update(self, record: Record) -> None:
+        """Write the addresses and processes, if they have changed."""
+        if record != self._written:
+            with atomic_write(self._folder / _FILE) as part:
+                part.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+            self._written = record
+
+    def __enter__(self) -> ServingFile:
+        self._remove()
+        _write_secret(self._folder / _TOKEN, self._access.token)
+        if self._access.authorities is not None:
+            (self._folder / _AUTHORITIES).write_text(self._access.authorities + "\n", encoding="utf-8")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._remove()
+
+    def _remove(self) -> None:
+        for name in (_FILE, _TOKEN, _AUTHORITIES):
+            with contextlib.suppress(OSError):
+                (self._folder / name).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class ServerStatus:
+    """The servers of a training.
+
+    Attributes
+    ----------
+    running : bool
+    servers : list of dict
+        Of each: its ``address``, and the status of `Shard.status` with the ``traffic``. If the training does not run:
+        ``server``, ``rows``, ``sequences`` and ``training`` of its last checkpoint.
+    """
+
+    running: bool
+    servers: list[Record] = field(default_factory=list)
+
+
+def status_of_run(run: Path) -> ServerStatus:
+    """Return the status of the servers of a training.
+
+    Parameters
+    ----------
+    run : Path
+        Its folder.
+
+    Raises
+    ------
+    DataError
+        The training has no servers.
+    BitlaneError
+        The servers run, and do not answer.
+    """
+    folders = shard_folders(run)
+    if not folders:
+        raise DataError(f"{run} has no servers: give the run folder of a training with --engine ray, or HOST:PORT")
+    try:
+        serving = json.loads((run / SERVERS / _FILE).read_text(encoding="utf-8"))
+        addresses = [str(each["address"]) for each in serving["servers"]]
+    except FileNotFoundError:
+        return ServerStatus(False, [_last_checkpoint(folder) for folder in folders])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{run / SERVERS / _FILE} is damaged ({type(error).__name__})") from error
+    try:
+        return status_at(addresses, token=_text(run, _TOKEN), certificates=_text(run, _AUTHORITIES))
+    except (ConnectionLost, DeadlineExceeded):
+        if _is_alive(serving):
+            raise
+        return ServerStatus(False, [_last_checkpoint(folder) for folder in folders])
+
+
+def status_at(addresses: list[str], **client: str | None) -> ServerStatus:
+    """Return the status of servers.
+
+    Parameters
+    ----------
+    addresses : list of str
+        ``host:port`` of all servers of a model, in their order.
+    **client
+        `token` and `certificates` of `ServerGroup`.
+
+    Raises
+    ------
+    BitlaneError
+        As of `ServerGroup`.
+    """
+    arguments: Mapping[str, Any] = client
+    with ServerGroup(addresses, deadline=_DEADLINE, **arguments) as servers:
+        found = servers.status()
+    return ServerStatus(True, [{"address": at, **each} for at, each in zip(addresses, found, strict=True)])
+
+
+def _last_checkpoint(folder: Path) -> Record:
+    found = checkpoints_of(folder)
+    if not found:
+        raise DataError(f"{folder} is no folder of a shard: it has no checkpoint")
+    record = storage.read_description(found[-1], STATE, "checkpoint of a shard")
+    return {
+        "server": int(folder.name.partition("-")[2]),
+        "rows": record.get("keys"),
+        "sequences": record.get("sequences", {}),
+        "training": record.get("rounds", {}),
+    }
+
+
+def _is_alive(serving: Record) -> bool:
+    """Whether the driver that wrote the file runs on this machine."""
+    return serving.get("host") == os.uname().nodename and Path(f"/proc/{serving.get('driver')}").exists()
+
+
+def _write_secret(path: Path, text: str) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text + "\n")
+
+
+def _text(run: Path, name: str) -> str | None:
+    try:
+        return (run / SERVERS / name).read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return None

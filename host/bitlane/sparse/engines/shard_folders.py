@@ -1,0 +1,88 @@
+"""The shards in the folder of a training: RUN/servers/shard-0, shard-1, ...; all of a number of servers, or none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from bitlane.errors import BitlaneError
+from bitlane.sparse.models.spec import ModelSpec
+from bitlane.sparse.servers.reshard import reshard
+from bitlane.sparse.workers.shards import create_shard
+from bitlane.support.atomic import sync_entries
+
+SERVERS = "servers"
+_NEW, _OLD = ".servers-new", ".servers-old"
+
+
+def shard_folders(run: Path) -> list[Path]:
+    """Return the folders of the shards of a training, in the order of the servers; empty before there are any."""
+    _mend(run)
+    found = [path for path in (run / SERVERS).glob("shard-*") if path.name.partition("-")[2].isdecimal()]
+    return sorted(found, key=lambda path: int(path.name.partition("-")[2]))
+
+
+def prepare_shards(run: Path, spec: ModelSpec, servers: int) -> list[Path]:
+    """Return the folders of the shards for a number of servers.
+
+    They are made for a new training. Those of another number of servers are moved, see `reshard`: the new folders
+    replace the old ones at once, or not at all.
+
+    Parameters
+    ----------
+    run : Path
+        The folder of the training.
+    spec : ModelSpec
+    servers : int
+
+    Raises
+    ------
+    DataError
+        As of `reshard`.
+    BitlaneError
+        They cannot be written.
+    """
+    found = shard_folders(run)
+    if len(found) == servers:
+        return found
+    if found:
+        _replace(run, lambda new: reshard(found, _names(new, servers)))
+    else:
+        _replace(run, lambda new: _create(_names(new, servers), spec))
+    return shard_folders(run)
+
+
+def _names(folder: Path, servers: int) -> list[Path]:
+    return [folder / f"shard-{server}" for server in range(servers)]
+
+
+def _create(folders: list[Path], spec: ModelSpec) -> None:
+    for server, folder in enumerate(folders):
+        create_shard(folder, spec, server, len(folders))
+
+
+def _replace(run: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a new folder, which then takes the place of RUN/servers."""
+    new, old, place = run / _NEW, run / _OLD, run / SERVERS
+    try:
+        shutil.rmtree(new, ignore_errors=True)  # what a killed process has left
+        new.mkdir()
+        write(new)
+        if place.exists():
+            os.rename(place, old)
+        os.rename(new, place)
+        sync_entries(run)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        raise BitlaneError(f"{place} cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _mend(run: Path) -> None:
+    """Undo a replacement that a kill has cut in two."""
+    if (run / _OLD).exists() and not (run / SERVERS).exists():
+        os.rename(run / _OLD, run / SERVERS)
+    shutil.rmtree(run / _OLD, ignore_errors=True)
