@@ -6,6 +6,7 @@ workers ask it for that. A worker is made again by the driver, and goes on behin
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import time
@@ -106,7 +107,14 @@ class ShardActor:
             shard.close()
             raise
         self._shard = shard
+        atexit.register(self._leave)
         threading.Thread(target=self._keep, args=(shard,), name="bitlane-log", daemon=True).start()
+
+    def _leave(self) -> None:
+        """End the process when Python ends, by SIGTERM: workers' open lanes would hold up the end of Flight's threads."""
+        assert self._shard is not None
+        self._shard.close()
+        os._exit(1)
 
     def _keep(self, shard: Shard) -> None:
         keep_log_short(shard, self._stop, CHECKPOINT_BYTES)

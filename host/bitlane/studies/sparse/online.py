@@ -101,7 +101,8 @@ class Training:
             "--batch-rows": BATCH_ROWS, "--window-rows": window_rows, "--expire-after": expire_rows, "--out": run,
         }  # fmt: skip
         options = [str(each) for pair in settings.items() for each in pair]
-        command = [sys.executable, "-m", "bitlane.cli.main", "sparse", "train", str(stream), "--follow", *options]
+        program = "import sys; from bitlane.cli.main import main; sys.exit(main())"
+        command = [sys.executable, "-c", program, "sparse", "train", str(stream), "--follow", *options]
         self.run = run
         self._log = (run.parent / "training.log").open("w")
         self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log)
