@@ -37,6 +37,11 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)  # keys are multiples of it: all different
 Way = Callable[[int], object]
 
 
+def keys_of(count: int) -> Keys:
+    """Return different keys, uint64 [count]."""
+    return np.arange(count, dtype=np.uint64) * _STEP
+
+
 def start_server(folder: Path, sync: bool, stack: ExitStack) -> str:
     """Start the server of a shard, which ends with the stack; return its address."""
     command = [sys.executable, "-m", "bitlane.sparse.servers.process", "--folder", str(folder), "--with-parent"]
@@ -116,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if not 1 <= options.batch <= options.keys or options.values < 1 or options.rounds < 1:
         parser.error("--batch must be 1 to --keys, --values and --rounds at least 1")
-    keys = np.arange(options.keys, dtype=np.uint64) * _STEP
+    keys = keys_of(options.keys)
     spec = ShardSpec((block_of(options.values),))
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
