@@ -39,7 +39,7 @@ Way = Callable[[int], object]
 
 def keys_of(count: int) -> Keys:
     """Return different keys, uint64 [count]."""
-    return np.arange(count, dtype=np.uint64) * _STEP
+    return np.asarray(np.arange(count, dtype=np.uint64) * _STEP)
 
 
 def start_server(folder: Path, sync: bool, stack: ExitStack) -> str:
