@@ -65,7 +65,8 @@ class Log:
         self._open_file = open_file
         self._older = 0  # bytes of the older segments
         self._whole = False  # the file may have more than `size` bytes
-        self._file = open_file(path_of(folder, segment))
+        self._path = path_of(folder, segment)
+        self._file = open_file(self._path)
 
     @classmethod
     def create(
@@ -164,7 +165,7 @@ class Log:
         """
         numbered = list(enumerate(payloads, self._next))
         buffers = [each for number, payload in numbered for each in (record_header(number, payload), *payload)]
-        with _clear_errors(path_of(self.folder, self.segment)):
+        with _clear_errors(self._path):
             self._cut()
             if self._size >= SEGMENT_BYTES:
                 self._begin_segment()
@@ -181,12 +182,12 @@ class Log:
 
     def sync(self) -> None:
         """Return when all records are on the disk."""
-        with _clear_errors(path_of(self.folder, self.segment)):
+        with _clear_errors(self._path):
             self._file.sync()
 
     def rotate(self) -> int:
         """Begin a new segment; return its number. A checkpoint of this moment covers all segments before it."""
-        with _clear_errors(path_of(self.folder, self.segment)):
+        with _clear_errors(self._path):
             self._cut()
             self._begin_segment()
         return self.segment
@@ -220,7 +221,7 @@ class Log:
             raise
         self._file.close()
         self._older += self._size
-        self._file, self._size, self.segment = file, SEGMENT_HEADER, self.segment + 1
+        self._file, self._path, self._size, self.segment = file, path, SEGMENT_HEADER, self.segment + 1
 
 
 def path_of(folder: Path, segment: int) -> Path:

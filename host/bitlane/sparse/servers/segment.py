@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -120,8 +121,13 @@ def _end_of_record(data: bytes, at: int, number: int) -> int | None:
     return int(end) if sound else None
 
 
+@cache
+def _xxhash() -> Any:
+    return require_extra("xxhash", "the log of a parameter server", "'bitlane[sparse]'")
+
+
 def _checksum(*parts: Any) -> int:
-    state = require_extra("xxhash", "the log of a parameter server", "'bitlane[sparse]'").xxh3_64()
+    state = _xxhash().xxh3_64()
     for part in parts:
         state.update(part)
     return int(state.intdigest())

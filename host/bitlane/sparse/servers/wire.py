@@ -35,6 +35,8 @@ LANES = ("pull", "push", "dense", "read", "step")
 pyarrow = require_extra("pyarrow", "a parameter server", "'bitlane[sparse]'")
 flight = require_extra("pyarrow.flight", "a parameter server", "'bitlane[sparse]'")
 
+_encoder, _decoder = json.JSONEncoder(separators=(",", ":")), json.JSONDecoder()
+
 Keys = NDArray[np.uint64]
 Floats = NDArray[np.float32]
 
@@ -124,24 +126,26 @@ def array_of(batch: Any, column: int, dtype: Any) -> NDArray[Any]:
     Numba compiles a loop again for arrays that cannot be written, so the array can be; nobody else has its memory.
     """
     found = batch.column(column)
-    rows, values = len(found), found.type.list_size if pyarrow.types.is_fixed_size_list(found.type) else None
-    flat = found if values is None else found.flatten()
-    size, item = len(flat), np.dtype(dtype).itemsize
+    values = found.type.list_size if found.type.num_fields else None
+    flat = found if values is None else found.values  # with the items before and after a slice
+    size, start, item = len(found), found.offset, np.dtype(dtype).itemsize
+    if values is not None:
+        size, start = size * values, start * values + flat.offset
     buffer = flat.buffers()[1]
     if size == 0:
         array = np.zeros(0, dtype)
-    elif (buffer.address + item * flat.offset) % item:
-        array = flat.to_numpy().copy()
+    elif (buffer.address + item * start) % item:
+        array = np.frombuffer(buffer, dtype, size, item * start).copy()
     else:
-        memory = (ctypes.c_char * (item * size)).from_address(buffer.address + item * flat.offset)
+        memory = (ctypes.c_char * (item * size)).from_address(buffer.address + item * start)
         memory.owner = buffer  # lives as long as the array
         array = np.frombuffer(memory, dtype)
-    return array if values is None else array.reshape(rows, values)
+    return array if values is None else array.reshape(len(found), values)
 
 
 def to_bytes(record: Mapping[str, Any]) -> bytes:
     """Return a record in JSON."""
-    return json.dumps(record, separators=(",", ":")).encode()
+    return _encoder.encode(record).encode()
 
 
 def from_bytes(data: Any) -> dict[str, Any]:
@@ -153,7 +157,7 @@ def from_bytes(data: Any) -> dict[str, Any]:
         The data is not such a record.
     """
     try:
-        return dict(json.loads(bytes(data)))
+        return dict(_decoder.decode(str(data, "utf-8")))
     except (ValueError, TypeError) as error:
         raise DataError(f"not a message of bitlane: {error}") from error
 

@@ -31,6 +31,10 @@ def test_slices_and_odd_addresses_are_read_rightly() -> None:
     rows = wire.row_batch(np.arange(12, dtype=np.float32).reshape(4, 3))
     assert wire.array_of(rows.slice(1, 2), 0, np.float32).tolist() == [[3, 4, 5], [6, 7, 8]]
     assert wire.array_of(rows.slice(1, 0), 0, np.float32).shape == (0, 3)
+    items = wire.pyarrow.array(np.arange(13, dtype=np.float32)).slice(1)
+    lists = wire.pyarrow.FixedSizeListArray.from_arrays(items, 3)
+    batch = wire.pyarrow.record_batch([lists], names=["row"])
+    assert wire.array_of(batch.slice(2, 1), 0, np.float32).tolist() == [[7, 8, 9]]
 
 
 @pytest.mark.parametrize("name", wire.ERRORS)
