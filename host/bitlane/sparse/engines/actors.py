@@ -111,7 +111,7 @@ class ShardActor:
         threading.Thread(target=self._keep, args=(shard,), name="bitlane-log", daemon=True).start()
 
     def _leave(self) -> None:
-        """End the process when Python ends, by SIGTERM: workers' open lanes would hold up the end of Flight's threads."""
+        """End the process when Python ends, by SIGTERM; lanes that workers keep open would hold up its end."""
         assert self._shard is not None
         self._shard.close()
         os._exit(1)
