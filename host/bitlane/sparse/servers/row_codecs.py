@@ -5,10 +5,11 @@
 | `float32` | as it is | 4 v |
 | `float16` | rounded at random, right on average; sizes above 65,504 become 65,504 | 2 v |
 | `int8` | multiples of the largest size / 127, rounded at random, right on average | 4 + v |
-| `ternary` | -1, 0 or 1 times a scale, in base 3; the scale is a multiple of `UNIT` of 4 bits | 1 + v / 5 |
+| `ternary` | -1, 0 or 1, in base 3, times a scale of 4 bits for each group of values | 1 for each group + v / 5 |
 | `fixed` | multiples of `UNIT`, int32, in as many bits as the row's numbers need (`pack_rows`) | 1 to 4 v + 2 |
 
-Rows of `ternary` and `fixed` are integers in units of `UNIT`, which can be added and subtracted without an error.
+Groups are neighbours in a row, such as the linear weight and the factors of an FM. Rows of `ternary` and `fixed` are
+integers in units of `UNIT`, which can be added and subtracted without an error.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from bitlane.sparse.servers.row_kernels import (
     SYMBOLS,
     pack_rows,
     pack_symbols,
+    scale,
     size_of_rows,
     to_half,
     to_int8,
@@ -41,7 +43,7 @@ ROW_CODECS = ("float32", "float16", "int8")
 PART_DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "ternary": np.int8, "fixed": np.int32}
 _PARTS = struct.Struct("<B")
 _PART = struct.Struct("<BBIII")  # codec, whether keys are packed, keys, bytes of the keys, bytes of the rows
-_SCALE_OF = np.array([code if code < 16 else (8 + code % 8) << (code // 8 - 1) for code in range(256)], np.int64)
+_SCALES = np.array([scale(code) for code in range(256)], np.int64)
 
 Keys = NDArray[np.uint64]
 Floats = NDArray[np.float32]
@@ -50,7 +52,7 @@ Bytes = NDArray[np.uint8]
 
 def scales_of(codes: Bytes) -> NDArray[np.int64]:
     """Return the scales that have these codes (`row_kernels.round_up`), int64, in units of `UNIT`."""
-    return _SCALE_OF[codes]
+    return _SCALES[codes]
 
 
 def round_to_half(rows: Floats, seed: int) -> NDArray[np.float16]:
@@ -139,8 +141,10 @@ class Part:
     keys : uint64 [n]
         Distinct.
     rows : float32, float16, int8 (-1, 0 or 1) or int32 [n, values], by codec
-    scales : uint8 [n]
+    scales : uint8 [n, groups]
         Of ``"ternary"``: codes of `scales_of`. Empty otherwise.
+    groups : tuple of int
+        Of ``"ternary"``: the sizes of the groups of a row; together all values. Empty otherwise.
 
     Raises
     ------
@@ -152,6 +156,7 @@ class Part:
     keys: Keys
     rows: NDArray[Any]
     scales: Bytes = field(default_factory=lambda: np.zeros(0, np.uint8))
+    groups: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         _check_codec(self.codec, tuple(PART_DTYPES))
@@ -159,19 +164,22 @@ class Part:
         if self.rows.ndim != 2 or len(self.rows) != n or self.rows.dtype != PART_DTYPES[self.codec]:
             wanted = f"{np.dtype(PART_DTYPES[self.codec])} [{n}, values]"
             raise DataError(f"codec {self.codec!r} needs rows {wanted}; got {self.rows.dtype} {list(self.rows.shape)}")
-        if len(self.scales) != (n if self.codec == "ternary" else 0):
-            raise DataError(f"codec {self.codec!r} with {n} keys; got {len(self.scales)} scales")
+        values = self.rows.shape[1]
+        if self.codec == "ternary" and (sum(self.groups) != values or self.scales.shape != (n, len(self.groups))):
+            raise DataError(
+                f"codec 'ternary' needs groups of {values} values in all and scales [{n}, groups]; got groups "
+                f"{self.groups} and scales {list(self.scales.shape)}"
+            )
 
     def take(self, places: NDArray[np.int64]) -> Part:
         """Return the rows at `places`, int64 [m], as a part."""
-        return Part(
-            self.codec, self.keys[places], self.rows[places], self.scales[places] if len(self.scales) else self.scales
-        )
+        scales = self.scales[places] if self.codec == "ternary" else self.scales
+        return Part(self.codec, self.keys[places], self.rows[places], scales, self.groups)
 
     def units(self) -> NDArray[np.int64]:
         """Return the rows of ``"ternary"`` or ``"fixed"`` in units of `UNIT`, int64 [n, values]."""
         rows = self.rows.astype(np.int64)
-        return rows * scales_of(self.scales)[:, None] if self.codec == "ternary" else rows
+        return rows * np.repeat(scales_of(self.scales), self.groups, axis=1) if self.codec == "ternary" else rows
 
     def gradients(self) -> Floats:
         """Return the gradients that a server applies, float32 [n, values].
@@ -260,7 +268,8 @@ def _pack_rows(part: Part) -> Bytes:
     if part.codec == "ternary":
         symbols = np.zeros(-(-part.rows.size // SYMBOLS), np.uint8)
         pack_symbols(_writeable(part.rows, np.int8).reshape(-1), symbols)
-        return np.concatenate([_bytes_of(part.scales), symbols])
+        head = struct.pack(f"<B{len(part.groups)}H", len(part.groups), *part.groups)
+        return np.concatenate([np.frombuffer(head, np.uint8), _bytes_of(part.scales), symbols])
     if part.codec == "fixed":
         rows = _writeable(part.rows, np.int32)
         data = np.zeros(-(-size_of_rows(rows) // 8), np.uint8)
@@ -272,12 +281,7 @@ def _pack_rows(part: Part) -> Bytes:
 def _unpack_rows(codec: str, keys: Keys, data: Bytes, values: int) -> Part:
     n = len(keys)
     if codec == "ternary":
-        _check_bytes(data, n + -(-n * values // SYMBOLS), n, codec)
-        scales, symbols = data[:n], np.empty(n * values, np.int8)
-        if np.any(data[n:] >= 3**SYMBOLS):
-            raise DataError("a byte of ternary rows is above 242: the message is damaged")
-        unpack_symbols(data[n:], symbols)
-        return Part(codec, keys, symbols.reshape(n, values), scales)
+        return _unpack_ternary(keys, data, values)
     if codec == "fixed":
         numbers = np.empty((n, values), np.int32)
         bits = unpack_rows(data, numbers)
@@ -287,6 +291,21 @@ def _unpack_rows(codec: str, keys: Keys, data: Bytes, values: int) -> Part:
     dtype = np.dtype(PART_DTYPES[codec])
     _check_bytes(data, n * values * dtype.itemsize, n, codec)
     return Part(codec, keys, data.copy().view(dtype).reshape(n, values))
+
+
+def _unpack_ternary(keys: Keys, data: Bytes, values: int) -> Part:
+    n, count = len(keys), int(data[0]) if len(data) else 0
+    at = 1 + 2 * count
+    groups = tuple(data[1:at].copy().view("<u2").tolist()) if at <= len(data) else ()
+    if sum(groups) != values:
+        raise DataError(f"ternary rows of {values} values need groups of as many; got {groups}: the message is damaged")
+    end = at + n * count
+    _check_bytes(data, end + -(-n * values // SYMBOLS), n, "ternary")
+    if np.any(data[end:] >= 3**SYMBOLS):
+        raise DataError("a byte of ternary rows is above 242: the message is damaged")
+    symbols = np.empty(n * values, np.int8)
+    unpack_symbols(data[end:], symbols)
+    return Part("ternary", keys, symbols.reshape(n, values), data[at:end].reshape(n, count), groups)
 
 
 def _check_codec(codec: str, known: Sequence[str]) -> None:

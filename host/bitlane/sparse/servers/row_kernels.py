@@ -42,6 +42,14 @@ def round_up(number: Any) -> Any:
     return np.int64(8 * shift + top)
 
 
+def scale(code: Any) -> Any:
+    """Return the scale of a code of `round_up`, int64."""
+    return np.int64(code) if code < 16 else np.int64(8 + code % 8) << np.int64(code // 8 - 1)
+
+
+scale_of = inner(scale)  # for kernels
+
+
 @kernel(parameter_rows)
 def to_half(values: Any, seed: Any, out: Any) -> None:
     """Round float32 [n] to the bits of float16, uint16 [n]: up or down at random, right on average."""

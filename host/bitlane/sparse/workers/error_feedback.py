@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from bitlane.sparse.servers.row_codecs import Part
 from bitlane.sparse.workers.ledger import Ledger
 from bitlane.sparse.workers.residuals import ResidualTable
-from bitlane.sparse.workers.rounding import EXACT, add_rows, to_ternary
+from bitlane.sparse.workers.rounding import EXACT, add_rows, to_nearest_ternary
 
 Keys = NDArray[np.uint64]
 Units = NDArray[np.int64]
@@ -33,8 +33,8 @@ class ErrorFeedback:
     ----------
     capacity : int
         Residual rows at most.
-    values : int
-        Of a row.
+    groups : tuple of int
+        Sizes of the groups of a row's values that have a scale each; together all values.
     share : float
         Of the minibatch's rows that are sent because they are large.
     ternary : bool
@@ -49,8 +49,9 @@ class ErrorFeedback:
         Rows that have left for want of room.
     """
 
-    def __init__(self, capacity: int, values: int, share: float, ternary: bool, debug: bool):
-        self.table, self.evicted = ResidualTable(capacity, values), 0
+    def __init__(self, capacity: int, groups: tuple[int, ...], share: float, ternary: bool, debug: bool):
+        self.table, self.evicted = ResidualTable(capacity, sum(groups)), 0
+        self._groups = groups
         self._share, self._ternary = share, ternary
         self._ledger = Ledger() if debug else None
 
@@ -77,14 +78,14 @@ class ErrorFeedback:
             self.table.remove(places[places >= 0])
         return row
 
-    def choose(self, keys: Keys, units: Units, seed: Any) -> list[Part]:
-        """Return what is sent of the sums of `add`; the rest is kept. `seed` is that of the ternary rounding."""
+    def choose(self, keys: Keys, units: Units) -> list[Part]:
+        """Return what is sent of the sums of `add`; the rest is kept."""
         table = self.table
         top = np.zeros(len(keys), np.bool_)
         top[largest_of(_sizes(units), max(1, round(self._share * len(keys))))] = True
         exact = top & (np.abs(units).max(axis=1, initial=0) > EXACT) if self._ternary else top
         coded = np.flatnonzero(top & ~exact)
-        ternary = ternary_part(keys[coded], units[coded], seed)
+        ternary = self._nearest_ternary(keys[coded], units[coded])
         kept = units.copy()
         kept[coded] -= ternary.units()
         kept[exact] = 0
@@ -109,6 +110,11 @@ class ErrorFeedback:
         table.remove(kept)
         return self._checked([part])
 
+    def _nearest_ternary(self, keys: Keys, units: Units) -> Part:
+        symbols, scales = np.empty(units.shape, np.int8), np.empty((len(keys), len(self._groups)), np.uint8)
+        to_nearest_ternary(units, np.array(self._groups), symbols, scales)
+        return Part("ternary", keys, symbols, scales, self._groups)
+
     def _without_room(self, new: Units) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Return which of the `new` rows leave, bool [n], and the places of those in the table that do."""
         table = self.table
@@ -124,13 +130,6 @@ class ErrorFeedback:
             self._ledger.send(parts)
             self._ledger.check(self.table)
         return parts
-
-
-def ternary_part(keys: Keys, units: Units, seed: Any) -> Part:
-    """Return rows, int64 [n, values], of sizes up to 2^31 - 128, rounded to ternary values (`to_ternary`)."""
-    symbols, scales = np.empty(units.shape, np.int8), np.empty(len(keys), np.uint8)
-    to_ternary(units, seed, symbols, scales)
-    return Part("ternary", keys, symbols, scales)
 
 
 def largest_of(sizes: NDArray[np.float64], count: int) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +12,8 @@ from numpy.typing import NDArray
 from bitlane.errors import DataError
 from bitlane.sparse.servers.row_codecs import UNIT, Part, round_to_half
 from bitlane.sparse.tables.mixing import words_of
-from bitlane.sparse.workers.error_feedback import ErrorFeedback, ternary_part
-from bitlane.sparse.workers.rounding import LIMIT, to_units
+from bitlane.sparse.workers.error_feedback import ErrorFeedback
+from bitlane.sparse.workers.rounding import LIMIT, to_ternary, to_units
 from bitlane.support.scalars import as_integer, as_number
 
 KINDS = ("full", "float16", "ternary", "topk")
@@ -84,6 +85,14 @@ class Pusher:
         Of a row of gradients.
     seed : int
         Of the random rounding, 0 to 2^64 - 1. Workers need different ones.
+    groups : sequence of int, optional
+        Sizes of the groups of neighbours in a row that differ in size, such as an FM's linear weight and factors: each
+        is rounded on its own. Default: one group.
+
+    Raises
+    ------
+    DataError
+        The groups do not make up a row.
 
     Attributes
     ----------
@@ -94,11 +103,14 @@ class Pusher:
         Rows of all parts.
     """
 
-    def __init__(self, settings: PushSettings, values: int, seed: int):
+    def __init__(self, settings: PushSettings, values: int, seed: int, groups: Sequence[int] | None = None):
         self.settings = settings
         self.rows_received = self.rows_sent = 0
+        self._groups = (values,) if groups is None else tuple(groups)
+        if sum(self._groups) != values or min(self._groups, default=0) < 1:
+            raise DataError(f"groups of a push must have {values} values in all; got {self._groups}")
         rows = settings.residual_rows if settings.kind == "topk" else 0
-        self._feedback = ErrorFeedback(rows, values, settings.share, settings.values == "ternary", settings.debug)
+        self._feedback = ErrorFeedback(rows, self._groups, settings.share, settings.values == "ternary", settings.debug)
         self._seed = seed
 
     @property
@@ -143,14 +155,13 @@ class Pusher:
         elif kind == "float16":
             parts = [Part("float16", keys, round_to_half(gradients, self._next_seed()))]
         elif kind == "ternary":
-            part = ternary_part(keys, self._units(keys, gradients, _FINE), self._next_seed())
-            parts = [part.take(np.flatnonzero(part.rows.any(axis=1)))]
+            parts = [self._ternary(keys, gradients)]
         else:
             units = self._units(keys, gradients, self.settings.entry_bits or 0)
             row = self._feedback.add(keys, units)
             if row >= 0:
                 self._refuse("the sum of gradients", keys[row], gradients[row])
-            parts = self._feedback.choose(keys, units, self._next_seed())
+            parts = self._feedback.choose(keys, units)
         self.rows_received += len(keys)
         self.rows_sent += sum(len(part.keys) for part in parts)
         return parts
@@ -167,10 +178,16 @@ class Pusher:
 
     def _units(self, keys: Keys, gradients: Floats, bits: int) -> NDArray[np.int64]:
         units = np.empty(gradients.shape, np.int64)
-        row = to_units(gradients, bits, self._next_seed(), units)
+        row = to_units(gradients, np.array(self._groups), bits, self._next_seed(), units)
         if row >= 0:
             self._refuse("the gradient", keys[row], gradients[row])
         return units
+
+    def _ternary(self, keys: Keys, gradients: Floats) -> Part:
+        units = self._units(keys, gradients, _FINE)
+        symbols, scales = np.empty(units.shape, np.int8), np.empty((len(keys), len(self._groups)), np.uint8)
+        to_ternary(units, np.array(self._groups), self._next_seed(), symbols, scales)
+        return Part("ternary", keys, symbols, scales, self._groups).take(np.flatnonzero(symbols.any(axis=1)))
 
     def _refuse(self, what: str, key: Any, row: NDArray[Any]) -> None:
         raise DataError(

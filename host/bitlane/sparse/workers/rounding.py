@@ -15,7 +15,7 @@ from bitlane.sparse.parameters import rows as parameter_rows
 from bitlane.sparse.parameters.compiling import kernel
 from bitlane.sparse.servers import row_kernels
 from bitlane.sparse.servers.row_codecs import FRACTION_BITS
-from bitlane.sparse.servers.row_kernels import round_up, uniform
+from bitlane.sparse.servers.row_kernels import round_up, scale_of, uniform
 
 EXACT = 1 << 24  # float32 has all integers up to it
 LIMIT = (1 << 31) - (1 << 7)  # the largest size, in units; the largest float32 below 2^31
@@ -23,30 +23,34 @@ _ONE = float(1 << FRACTION_BITS)
 
 
 @kernel(parameter_rows, row_kernels)
-def to_units(gradients: Any, bits: int, seed: Any, out: Any) -> int:
+def to_units(gradients: Any, groups: Any, bits: int, seed: Any, out: Any) -> int:
     """Round gradients [n, values] to int64 in units of `UNIT`; return the first row that is too large, or -1.
 
-    With ``bits=0`` to the nearest. Else up or down at random, right on average, to multiples of a power of two: each
-    row's smallest with which sizes are below ``2^bits``.
+    With ``bits=0`` to the nearest. Else up or down at random, right on average, to multiples of a power of two: in each
+    of the `groups`, int64, of a row's neighbours the smallest with which sizes are below ``2^bits``.
     """
     for i in range(gradients.shape[0]):
-        largest = 0.0
-        for j in range(gradients.shape[1]):
-            size = abs(np.float64(gradients[i, j])) * _ONE
-            if not size <= LIMIT:
-                return i
-            largest = max(largest, size)
-        step = 1.0
-        while bits > 0 and largest > step * ((1 << bits) - 1):
-            step *= 2.0
-        for j in range(gradients.shape[1]):
-            scaled = np.float64(gradients[i, j]) * _ONE / step
-            if bits == 0:
-                out[i, j] = np.int64(np.rint(scaled))
-            else:
-                low = math.floor(scaled)
-                draw = uniform(seed, i * gradients.shape[1] + j)
-                out[i, j] = np.int64((low + (1.0 if draw < scaled - low else 0.0)) * step)
+        start = 0
+        for group in range(len(groups)):
+            stop = start + groups[group]
+            largest = 0.0
+            for j in range(start, stop):
+                size = abs(np.float64(gradients[i, j])) * _ONE
+                if not size <= LIMIT:
+                    return i
+                largest = max(largest, size)
+            step = 1.0
+            while bits > 0 and largest > step * ((1 << bits) - 1):
+                step *= 2.0
+            for j in range(start, stop):
+                scaled = np.float64(gradients[i, j]) * _ONE / step
+                if bits == 0:
+                    out[i, j] = np.int64(np.rint(scaled))
+                else:
+                    low = math.floor(scaled)
+                    draw = uniform(seed, i * gradients.shape[1] + j)
+                    out[i, j] = np.int64((low + (1.0 if draw < scaled - low else 0.0)) * step)
+            start = stop
     return -1
 
 
@@ -69,19 +73,57 @@ def add_rows(rows: Any, places: Any, totals: Any) -> int:
 
 
 @kernel(parameter_rows, row_kernels)
-def to_ternary(rows: Any, seed: Any, symbols: Any, scales: Any) -> None:
-    """Round integers [n, values] to symbols -1, 0, 1, int8, times a scale, at random and right on average.
+def to_ternary(rows: Any, groups: Any, seed: Any, symbols: Any, scales: Any) -> None:
+    """Round integers [n, values] to symbols -1, 0, 1, int8, times scales, at random and right on average.
 
-    The scale is the row's largest size, rounded up to a code of `scales_of` (Wen et al., TernGrad, 2017, equation 1).
+    A scale is the largest size of a row in one of the `groups`, int64, of neighbours, rounded up to a code of
+    `scales_of` (Wen et al., TernGrad, 2017, equation 1).
     """
     for i in range(rows.shape[0]):
-        largest = np.int64(0)
-        for j in range(rows.shape[1]):
-            largest = max(largest, abs(np.int64(rows[i, j])))
-        code = round_up(largest)
-        scales[i] = code
-        scale = largest if code < 16 else (8 + code % 8) << (code // 8 - 1)
-        for j in range(rows.shape[1]):
-            number = np.int64(rows[i, j])
-            draw = uniform(seed, i * rows.shape[1] + j) * scale
-            symbols[i, j] = 0 if draw >= abs(number) else (1 if number > 0 else -1)
+        start = 0
+        for group in range(len(groups)):
+            stop = start + groups[group]
+            largest = np.int64(0)
+            for j in range(start, stop):
+                largest = max(largest, abs(np.int64(rows[i, j])))
+            code = round_up(largest)
+            scales[i, group] = code
+            scale = scale_of(code)
+            for j in range(start, stop):
+                number = np.int64(rows[i, j])
+                draw = uniform(seed, i * rows.shape[1] + j) * scale
+                symbols[i, j] = 0 if draw >= abs(number) else (1 if number > 0 else -1)
+            start = stop
+
+
+@kernel(row_kernels)
+def to_nearest_ternary(rows: Any, groups: Any, symbols: Any, scales: Any) -> None:
+    """Write the ternary rows that are nearest to integers [n, values]: symbols -1, 0, 1, int8, times scales.
+
+    If the j largest sizes of a group are not 0, the nearest scale is their mean, and it leaves
+    ``|a|^2 - (their sum)^2 / j``; the best j counts (Li et al., Ternary weight networks, 2016, equations 5 and 6). The
+    scale is rounded up to a code of `scales_of`; values above half of it become 1 or -1.
+    """
+    sizes = np.empty(rows.shape[1], np.int64)
+    for i in range(rows.shape[0]):
+        start = 0
+        for group in range(len(groups)):
+            count = groups[group]
+            for j in range(count):
+                size, place = abs(np.int64(rows[i, start + j])), j
+                while place > 0 and sizes[place - 1] < size:
+                    sizes[place] = sizes[place - 1]
+                    place -= 1
+                sizes[place] = size
+            best, total, mean = -1.0, np.int64(0), np.int64(0)
+            for j in range(count):
+                total += sizes[j]
+                if float(total) * total > best * (j + 1):
+                    best, mean = float(total) * total / (j + 1), (total + j) // (j + 1)
+            code = round_up(mean)
+            scales[i, group] = code
+            scale = scale_of(code)
+            for j in range(start, start + count):
+                number = np.int64(rows[i, j])
+                symbols[i, j] = 0 if 2 * abs(number) <= scale else (1 if number > 0 else -1)
+            start += count

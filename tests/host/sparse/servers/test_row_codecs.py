@@ -32,7 +32,8 @@ def some_part(draw: np.random.Generator, codec: str, n: int, values: int) -> Par
     keys = draw.permutation(np.unique(draw.integers(0, 1 << 64, 2 * n + 8, np.uint64)))[:n]
     if codec == "ternary":
         symbols = draw.integers(-1, 2, (n, values)).astype(np.int8)
-        return Part(codec, keys, symbols, draw.integers(0, 256, n).astype(np.uint8))
+        groups = (values,) if values == 1 or draw.random() < 0.5 else (1, values - 1)
+        return Part(codec, keys, symbols, draw.integers(0, 256, (n, len(groups))).astype(np.uint8), groups)
     if codec == "fixed":
         size = draw.integers(0, 32, (n, 1))
         numbers = draw.integers(-(1 << 31), 1 << 31, (n, values)) >> size
@@ -139,20 +140,24 @@ def test_parts_come_back(pack_keys: bool, values: int, seed: int) -> None:
 
 def test_gradients_are_what_the_rows_mean() -> None:
     keys = np.array([5, 3], np.uint64)
-    ternary = Part("ternary", keys, np.array([[-1, 1], [0, 1]], np.int8), np.array([13, 16], np.uint8))
+    symbols, scales = np.array([[-1, 1], [0, 1]], np.int8), np.array([[13], [16]], np.uint8)
+    ternary = Part("ternary", keys, symbols, scales, (2,))
     assert ternary.gradients().tolist() == [[-13 * UNIT, 13 * UNIT], [0, 16 * UNIT]]
+    grouped = Part("ternary", keys, symbols, np.array([[13, 5], [16, 0]], np.uint8), (1, 1))
+    assert grouped.gradients().tolist() == [[-13 * UNIT, 5 * UNIT], [0, 0]]
     fixed = Part("fixed", keys, np.array([[-3, 0], [1 << 24, 7]], np.int32))
     assert fixed.gradients().tolist() == [[-3 * UNIT, 0], [16, 7 * UNIT]]
     assert fixed.take(np.array([1])).keys.tolist() == [3]
-    assert ternary.take(np.array([1])).scales.tolist() == [16]
+    assert ternary.take(np.array([1])).scales.tolist() == [[16]]
 
 
 def test_sizes(seed: int) -> None:
     draw = np.random.default_rng(seed)
     bytes_of = {}
     for codec in PART_DTYPES:
-        empty, full = (len(encode_parts([some_part(draw, codec, n, 9)], pack_keys=False)) for n in (0, 1000))
-        bytes_of[codec] = (full - empty) / 1000 - 8
+        part = some_part(draw, codec, 1000, 9)
+        none, all_rows = (len(encode_parts([part.take(np.arange(n))], pack_keys=False)) for n in (0, 1000))
+        bytes_of[codec] = (all_rows - none) / 1000 - 8 - max(len(part.groups) - 1, 0)
     assert bytes_of["float32"] == 36 and bytes_of["float16"] == 18
     assert bytes_of["ternary"] == pytest.approx(1 + 9 / 5)
     assert bytes_of["fixed"] <= 4 * 9 + 2
@@ -169,8 +174,9 @@ def test_parts_check_their_arrays() -> None:
     ):
         with pytest.raises(DataError, match=codec):
             Part(codec, keys, rows)
-    with pytest.raises(DataError, match="got 0 scales"):
-        Part("ternary", keys, np.zeros((2, 3), np.int8))
+    for groups in ((), (2,), (1, 1)):
+        with pytest.raises(DataError, match="needs groups of 3 values in all"):
+            Part("ternary", keys, np.zeros((2, 3), np.int8), np.zeros((2, len(groups)), np.uint8), groups)
 
 
 @pytest.mark.parametrize("codec", PART_DTYPES)

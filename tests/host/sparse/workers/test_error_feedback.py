@@ -52,48 +52,48 @@ def test_what_came_in_was_sent_or_is_kept(values: str, rows: int, largest: float
 
 
 def test_the_largest_are_sent_and_the_smallest_give_way() -> None:
-    feedback = ErrorFeedback(2, 1, 0.2, False, True)
+    feedback = ErrorFeedback(2, (1,), 0.2, False, True)
     keys = np.arange(10, 15, dtype=np.uint64)
     units = np.array([[50], [-900], [3], [-40], [7]])
     assert feedback.add(keys, units) == -1
-    _, fixed = feedback.choose(keys, units, 1)
+    _, fixed = feedback.choose(keys, units)
     assert dict(zip(fixed.keys.tolist(), fixed.rows[:, 0].tolist(), strict=True)) == {11: -900, 12: 3, 14: 7}
     assert sorted(feedback.table.keys.tolist()) == [10, 13] and feedback.evicted == 2
     again, units = np.array([13, 20], np.uint64), np.array([[-20], [55]])
     assert feedback.add(again, units) == -1 and units.tolist() == [[-60], [55]]
-    _, fixed = feedback.choose(again, units, 2)
+    _, fixed = feedback.choose(again, units)
     assert dict(zip(fixed.keys.tolist(), fixed.rows[:, 0].tolist(), strict=True)) == {13: -60}
     assert sorted(feedback.table.keys.tolist()) == [10, 20]
 
 
 def test_a_row_that_is_ternary_and_finds_no_room_is_sent_once() -> None:
-    feedback = ErrorFeedback(0, 2, 1.0, True, True)
+    feedback = ErrorFeedback(0, (2,), 1.0, True, True)
     units = np.array([[17, 3], [16, 0]])  # 17 is no scale, so a rest stays; 16 is one
     feedback.add(np.array([1, 2], np.uint64), units)
-    ternary, fixed = feedback.choose(np.array([1, 2], np.uint64), units, 5)
+    ternary, fixed = feedback.choose(np.array([1, 2], np.uint64), units)
     assert fixed.keys.tolist() == [1] and fixed.rows.tolist() == [[17, 3]]
     assert ternary.keys.tolist() == [2] and ternary.units().tolist() == [[16, 0]]
 
 
 def test_rows_above_2_24_units_are_sent_with_all_bits() -> None:
-    feedback = ErrorFeedback(5, 1, 1.0, True, True)
+    feedback = ErrorFeedback(5, (1,), 1.0, True, True)
     units = np.array([[(1 << 25) + 3], [1 << 24]])
     feedback.add(np.array([1, 2], np.uint64), units)
-    ternary, fixed = feedback.choose(np.array([1, 2], np.uint64), units, 5)
+    ternary, fixed = feedback.choose(np.array([1, 2], np.uint64), units)
     assert ternary.keys.tolist() == [2] and fixed.keys.tolist() == [1]
     assert fixed.gradients()[0, 0] == ((1 << 25) + 4) * UNIT  # the float32 next to 2^25 + 3
 
 
 def test_debug_finds_a_lost_row(seed: int) -> None:
-    feedback = ErrorFeedback(100, VALUES, 0.1, True, True)
+    feedback = ErrorFeedback(100, (1, VALUES - 1), 0.1, True, True)
     for number, (keys, gradients) in enumerate(minibatches(seed, 2, 1e-3)):
         units = np.rint(gradients / UNIT).astype(np.int64)
         feedback.add(keys, units)
         if number == 0:
-            feedback.choose(keys, units, 1)
+            feedback.choose(keys, units)
             feedback.table.rows[feedback.table.count - 1, 0] += 1
     with pytest.raises(BitlaneError, match="lost gradients"):
-        feedback.choose(keys, units, 2)
+        feedback.choose(keys, units)
 
 
 def test_largest_of(seed: int) -> None:

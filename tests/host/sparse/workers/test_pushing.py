@@ -42,7 +42,7 @@ def test_rounding_is_right_on_average(kind: str, error: float, seed: int) -> Non
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_seed_gives_the_pushes(kind: str, seed: int) -> None:
     def sent(start: int) -> list[list[Part]]:
-        pusher = Pusher(PushSettings(kind, 0.3, 50), 9, start)
+        pusher = Pusher(PushSettings(kind, 0.3, 50, entry_bits=4), 9, start)
         return [pusher.choose(*minibatch(seed + i)) for i in range(3)]
 
     def as_bytes(pushes: list[list[Part]]) -> list[bytes]:
@@ -66,8 +66,14 @@ def test_counts(seed: int) -> None:
         keys, gradients = minibatch(seed + i)
         received, sent = received + len(keys), sent + sum(len(p.keys) for p in pusher.choose(keys, gradients))
     assert (pusher.rows_received, pusher.rows_sent, pusher.residual_rows) == (received, sent, 60)
-    assert 0 < pusher.rows_evicted < sent and pusher.residual_bytes > 60 * 44
+    assert 0 < pusher.rows_evicted <= sent and pusher.residual_bytes > 60 * 44
     assert sum(len(part.keys) for part in pusher.flush()) == 60 and pusher.rows_sent == sent + 60
+
+
+@pytest.mark.parametrize("groups", [(), (3,), (5, 0), (2, 3)])
+def test_groups_make_up_a_row(groups: tuple[int, ...]) -> None:
+    with pytest.raises(DataError, match="groups of a push must have 4 values in all"):
+        Pusher(PushSettings("topk"), 4, 0, groups)
 
 
 @pytest.mark.parametrize("kind", KINDS)
