@@ -2,12 +2,13 @@
 
 A row of gradients g is added to what was kept back of its key, r: ``a = r + g``. Of the rows of a minibatch, those with
 the largest ``|a|^2`` are sent as q(a), and ``r = a - q(a)``; of the others, r = a. The residuals lie in a table with a
-limit. If they are too many, the smallest leave: they are sent at full precision in the same message. All numbers are
-integers in units of 2^-20, so that for each key, and to the bit,
+limit. If they are too many, those whose keys come least often leave, the smallest first: they are sent at full
+precision in the same message. All numbers are integers in units of 2^-20, so that for each key, and to the bit,
 
     sum of what was sent + r = sum of what came in.
 
-Sources: Stich et al., Sparsified SGD with memory (2018); ternary values as in Wen et al., TernGrad (2017).
+Rows of popular keys stay because only rows that come again save bytes. Sources: Stich et al., Sparsified SGD with memory
+(2018); ternary values as in Li et al., Ternary weight networks (2016).
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from numpy.typing import NDArray
 
 from bitlane.sparse.servers.row_codecs import Part
 from bitlane.sparse.workers.ledger import Ledger
+from bitlane.sparse.workers.popularity import Popularity
 from bitlane.sparse.workers.residuals import ResidualTable
 from bitlane.sparse.workers.rounding import EXACT, add_rows, to_nearest_ternary
+
+_CELLS = 8  # bytes that count keys, for each residual row
 
 Keys = NDArray[np.uint64]
 Units = NDArray[np.int64]
@@ -51,9 +55,14 @@ class ErrorFeedback:
 
     def __init__(self, capacity: int, groups: tuple[int, ...], share: float, ternary: bool, debug: bool):
         self.table, self.evicted = ResidualTable(capacity, sum(groups)), 0
-        self._groups = groups
+        self._groups, self._popularity = groups, Popularity(_CELLS * capacity)
         self._share, self._ternary = share, ternary
         self._ledger = Ledger() if debug else None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory for residuals and counts."""
+        return self.table.nbytes + self._popularity.nbytes
 
     def add(self, keys: Keys, units: Units) -> int:
         """Add the residuals of a minibatch to its gradients, in place, and take them out of the table.
@@ -70,6 +79,7 @@ class ErrorFeedback:
         int
             The first row that is too large, or -1. If there is one, the table is unchanged.
         """
+        self._popularity.add(keys)
         places = self.table.find(keys)
         if self._ledger is not None:
             self._ledger.receive(keys, units)
@@ -90,7 +100,7 @@ class ErrorFeedback:
         kept[coded] -= ternary.units()
         kept[exact] = 0
         staying = np.flatnonzero(kept.any(axis=1))
-        leaving, gone = self._without_room(kept[staying])
+        leaving, gone = self._without_room(keys[staying], kept[staying])
         exact[staying[leaving]] = True
         part = Part(
             "fixed",
@@ -115,13 +125,15 @@ class ErrorFeedback:
         to_nearest_ternary(units, np.array(self._groups), symbols, scales)
         return Part("ternary", keys, symbols, scales, self._groups)
 
-    def _without_room(self, new: Units) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Return which of the `new` rows leave, bool [n], and the places of those in the table that do."""
+    def _without_room(self, keys: Keys, new: Units) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Return which of the `new` rows of `keys` leave, bool [n], and the places of those in the table that do."""
         table = self.table
         excess = max(len(new) + table.count - table.capacity, 0)
         sizes = np.concatenate([_sizes(new), _sizes(table.rows[: table.count])])
-        leaving = np.zeros(len(sizes), np.bool_)
-        leaving[largest_of(-sizes, excess)] = True
+        counts = self._popularity.counts(np.concatenate([keys, table.keys[: table.count]]))
+        worth = counts + sizes / (1.001 * sizes.max(initial=1))  # sizes decide between equal counts
+        leaving = np.zeros(len(worth), np.bool_)
+        leaving[largest_of(-worth, excess)] = True
         self.evicted += excess
         return leaving[: len(new)], np.flatnonzero(leaving[len(new) :])
 

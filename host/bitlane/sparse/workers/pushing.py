@@ -36,7 +36,7 @@ class PushSettings:
     share : float, default=0.1
         Of a minibatch's rows that ``"topk"`` sends because they are large, above 0, at most 1.
     residual_rows : int, default=0
-        Rows that ``"topk"`` keeps at most. Each takes 4 bytes for each value and 16 to 24 more, from the start on.
+        Rows that ``"topk"`` keeps at most. Each takes 4 bytes for each value and 24 to 40 more, from the start on.
     values : {"ternary", "fixed"}, default="ternary"
         What ``"topk"`` sends of the largest rows: ternary values, or all of their bits.
     entry_bits : int, optional
@@ -120,8 +120,8 @@ class Pusher:
 
     @property
     def residual_bytes(self) -> int:
-        """Memory for residuals."""
-        return self._feedback.table.nbytes
+        """Memory for residuals, the same from the start on."""
+        return self._feedback.nbytes
 
     @property
     def rows_evicted(self) -> int:

@@ -66,6 +66,18 @@ def test_the_largest_are_sent_and_the_smallest_give_way() -> None:
     assert sorted(feedback.table.keys.tolist()) == [10, 20]
 
 
+def test_rows_of_popular_keys_stay() -> None:
+    feedback = ErrorFeedback(3, (1,), 0.01, False, True)
+    for clock in range(
+        20
+    ):  # key 1 always comes, with small gradients; the others once, with large ones; at first all are as popular
+        keys = np.array([1, *range(100 + 10 * clock, 110 + 10 * clock)], np.uint64)
+        units = np.array([[1], *([[1000 + i] for i in range(10)])])
+        feedback.add(keys, units)
+        feedback.choose(keys, units)
+    assert 1 in feedback.table.keys.tolist() and feedback.table.rows[feedback.table.keys == 1].tolist() == [[19]]
+
+
 def test_a_row_that_is_ternary_and_finds_no_room_is_sent_once() -> None:
     feedback = ErrorFeedback(0, (2,), 1.0, True, True)
     units = np.array([[17, 3], [16, 0]])  # 17 is no scale, so a rest stays; 16 is one
