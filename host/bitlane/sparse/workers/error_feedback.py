@@ -7,8 +7,8 @@ precision in the same message. All numbers are integers in units of 2^-20, so th
 
     sum of what was sent + r = sum of what came in.
 
-Rows of popular keys stay because only rows that come again save bytes. Sources: Stich et al., Sparsified SGD with memory
-(2018); ternary values as in Li et al., Ternary weight networks (2016).
+Rows of popular keys stay because only rows that come again save bytes. Sources: Stich et al., Sparsified SGD with
+memory (2018); ternary values as in Li et al., Ternary weight networks (2016).
 """
 
 from __future__ import annotations
