@@ -71,7 +71,7 @@ def test_tuning_ends_where_both_neighbours_are_worse(monkeypatch: pytest.MonkeyP
         return Trajectory((Point(1.0, size, 0.9),), 10, 0, 0.0, 1.0)
 
     monkeypatch.setattr(study, "train", train)
-    found = study.tune(study.Way("any", FULL, lr=0.1), "lr", (clicks(0), clicks(1)), 1, 0.9, lambda line: None)
+    found = study.tune(study.Way("any", FULL, lr=0.1), "lr", (clicks(0), clicks(1)), 1, 0.9, lambda line: None, {})
     assert 1 / study.STEP**0.5 <= found.rate <= study.STEP**0.5
 
 
