@@ -119,11 +119,12 @@ def folded(number: Any, shift: int) -> Any:
 @inner
 def length_of(number: Any) -> int:
     """Return how many bits a number has, int64 >= 0."""
-    length = 0
-    while number > 0:
-        number >>= 1
-        length += 1
-    return length
+    length, rest = 0, number
+    for half in (32, 16, 8, 4, 2, 1):
+        if rest >> half > 0:
+            rest >>= half
+            length += half
+    return length + rest
 
 
 @inner
