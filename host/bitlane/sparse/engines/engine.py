@@ -159,6 +159,7 @@ class RayTrainer:
         options, progress = self.options.worker, self._progress
         share = ray.share(len(folders) + options.workers)
         servers = Servers(ray, folders, access, share)
+        workers = Workers(ray, WorkerTask(self.spec, options, self._open_source, access), servers, share)
         servers.wait()
         with connected(servers.actors, _DRIVER, access) as group:
             group.begin(options.workers, options.staleness)
@@ -166,8 +167,7 @@ class RayTrainer:
         merger = ScoreMerger(self.spec.loss, self.options.window_rows, places)  # type: ignore[arg-type]
         self._resume(merger)
         self._saved_rows = merger.rows
-        task = WorkerTask(self.spec, options, self._open_source, access)
-        workers = Workers(ray, task, servers, merger, share)
+        workers.begin(merger)
         self._mark = self._window_mark = time.perf_counter()
         while workers.running:
             if (stopping.asked or self._reason) and not workers.stopping:

@@ -143,8 +143,6 @@ class Workers:
     cluster : Cluster
     task : WorkerTask
     servers : Servers
-    merger : ScoreMerger
-        Gets their scores.
     share : float
         Of a processor, for each.
 
@@ -156,17 +154,22 @@ class Workers:
         Whether `stop` was called.
     """
 
-    def __init__(self, cluster: Cluster, task: WorkerTask, servers: Servers, merger: ScoreMerger, share: float):
-        self._cluster, self._task, self._servers, self._merger, self._share = cluster, task, servers, merger, share
+    def __init__(self, cluster: Cluster, task: WorkerTask, servers: Servers, share: float):
+        self._cluster, self._task, self._servers, self._share = cluster, task, servers, share
         self._ray, self.stopping = cluster.ray, False
         count = task.options.workers
         self.processes: list[int | None] = [None] * count
         self._counts: list[list[Record]] = [[{}] for _ in range(count)]  # of each process that a worker had
         self._deaths = [Deaths(f"worker {index}") for index in range(count)]
-        self._actors: list[Any] = [None] * count
+        self._actors = [self._actor(index) for index in range(count)]
+        self._merger: ScoreMerger | None = None
         self._runs: dict[int, Any] = {}
         self._takes: dict[int, Any] = {}
-        for index in range(count):
+
+    def begin(self, merger: ScoreMerger) -> None:
+        """Let the workers learn, once the training has begun on the servers; `merger` gets their scores."""
+        self._merger = merger
+        for index in range(len(self._actors)):
             self._start(index)
 
     @property
@@ -205,11 +208,14 @@ class Workers:
         for index in ended:
             self._end(index)
 
+    def _actor(self, index: int) -> Any:
+        return self._cluster.actor(WorkerActor, self._share, index, self._task, self._servers.actors)
+
     def _start(self, index: int) -> None:
-        actor = self._cluster.actor(WorkerActor, self._share, index, self._task, self._servers.actors)
+        actor = self._actors[index]
         if self.stopping:
             actor.stop.remote()
-        self._actors[index], self._runs[index], self._takes[index] = actor, actor.run.remote(), actor.take.remote()
+        self._runs[index], self._takes[index] = actor.run.remote(), actor.take.remote()
 
     def _take(self, index: int) -> None:
         """Take the scores and the counts of a worker; a dead one has none."""
@@ -217,12 +223,14 @@ class Workers:
             learned, report = self._ray.get(self._takes[index])
         except self._ray.exceptions.RayError:
             return
+        assert self._merger is not None
         self._merger.add(index, learned)
         self.processes[index], self._counts[index][-1] = report["pid"], report["counts"]
         self._takes[index] = self._actors[index].take.remote()
 
     def _end(self, index: int) -> None:
         run = self._runs.pop(index)
+        assert self._merger is not None
         try:
             self._ray.get(run)
         except self._ray.exceptions.RayTaskError as error:
@@ -230,6 +238,7 @@ class Workers:
         except self._ray.exceptions.RayError:
             self._deaths[index].add(self._merger.behind(index))
             self._counts[index].append({})
+            self._actors[index] = self._actor(index)
             self._start(index)
             return
         for _ in range(2):  # what was asked before the end, and the rest

@@ -1,0 +1,140 @@
+"""`bitlane sparse train --engine ray` and `bitlane sparse status`: Ctrl-C, kills, resumption, what is refused."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.helpers.ray_trainings import TrainingProcess, serving, windows, write_rows
+
+from bitlane.cli.main import main
+from bitlane.sparse.models.model import SparseModel
+
+RAY = ["--engine", "ray", "--servers", "2", "--workers", "2", "--staleness", "1", "--batch-rows", "8"]
+ROWS = 6000
+EPOCHS = 50  # more than the process will do
+
+
+@pytest.fixture
+def training(here: Path, seed: int) -> Iterator[TrainingProcess]:
+    """A training that runs, and has written a window."""
+    pytest.importorskip("ray")
+    rows = write_rows(here / "rows.ffm", seed, ROWS)
+    found = TrainingProcess(rows, *RAY, "--epochs", EPOCHS, "--window-rows", 1000, "--out", here / "run")
+    try:
+        found.wait_for(lambda: windows(here / "run") > 0 and bool(serving(here / "run")))
+        yield found
+    finally:
+        found.close()
+
+
+def resumed_model(run: Path, done: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Go on to the end of the epoch that has begun, and hold the rows against that."""
+    epochs = done // ROWS + 1
+    assert main(["sparse", "train", "--resume", str(run), "--epochs", str(epochs)]) == 0
+    assert f"{epochs * ROWS:,} rows learned" in capsys.readouterr().out
+    assert SparseModel.load(run / "model").rows_seen == epochs * ROWS
+
+
+def test_status_ctrl_c_and_resumption(
+    training: TrainingProcess, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C ends in a model; each row is learned exactly once."""
+    run = here / "run"
+    assert main(["sparse", "status", str(run), "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)
+    assert status["running"] and len(status["servers"]) == 2
+    assert all(each["traffic"]["step"]["received"] > 0 for each in status["servers"])
+    assert main(["sparse", "status", str(run)]) == 0
+    header, _, *lines = capsys.readouterr().out.splitlines()
+    assert header.split()[:3] == ["server", "address", "rows"] and len(lines) == 2
+    assert lines[1].split()[:2] == ["1", serving(run)["servers"][1]["address"]]
+
+    code, out, err = training.end(signal.SIGINT)
+    assert code == 130
+    assert err.splitlines()[-1].endswith(f"go on with: bitlane sparse train --resume {run}")
+    assert "servers: 2; workers: " in out
+    assert training.family() == []
+    model = SparseModel.load(run / "model")
+    assert model.rows_seen > 0 and f"{model.rows_seen:,} rows learned" in out
+    assert main(["sparse", "status", str(run)]) == 0
+    assert "not running" in capsys.readouterr().out
+    assert main(["sparse", "evaluate", str(run), str(here / "rows.ffm")]) == 0
+    capsys.readouterr()
+    resumed_model(run, model.rows_seen, capsys)
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_killed_leaves_no_process_and_can_be_resumed(
+    training: TrainingProcess, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = here / "run"
+    assert len(training.family()) > 5
+    assert training.end(signal.SIGKILL)[0] == -signal.SIGKILL
+    until = time.monotonic() + 30
+    while found := training.family():
+        assert time.monotonic() < until, found
+        time.sleep(0.2)
+    assert main(["sparse", "status", str(run), "--json"]) == 0
+    assert not json.loads(capsys.readouterr().out)["running"]
+    logged = windows(run)
+    resumed_model(run, 2 * ROWS, capsys)
+    assert windows(run) > logged
+
+
+def refusal(arguments: list[object], capsys: pytest.CaptureFixture[str]) -> str:
+    """The line with which a command is refused."""
+    assert main(["sparse", *map(str, arguments)]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1
+    return err.removeprefix("bitlane: error: ").rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--servers", "2"], "--servers: needs --engine ray"),
+        (["--push", "topk"], "--push: needs --engine ray"),
+        (["--engine", "ray", "--threads", "2"], "--threads 2: a worker learns with one thread; give more --workers"),
+        (["--engine", "ray", "--statistics"], "--statistics: workers have none; omit it, or --engine ray"),
+        (["--engine", "ray", "--test-fraction", "0.1"], "--test-fraction: workers do not know the numbers"),
+        (["--engine", "ray", "--device", "cuda"], "--device cuda: workers compute on the CPU"),
+        (["--engine", "ray", "--push-share", "0.1"], "--push-share: needs --push topk"),
+        (["--engine", "ray", "--tls-key", "k.pem"], "--tls-key is for a cluster: without --ray-address"),
+        (
+            ["--engine", "ray", "--ray-address", "127.0.0.1:9"],
+            "servers of a cluster can be reached from other machines",
+        ),
+        (["--engine", "ray", "--pull", "int8", "--staleness", "1"], "pull='int8' needs staleness=0"),
+    ],
+)
+def test_what_cannot_work_is_refused_in_one_line(
+    options: list[str], message: str, clicks: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ray")
+    assert refusal(["train", clicks, "--label", "click", *options, "--out", "run"], capsys).startswith(message)
+    assert not Path("run").exists()
+
+
+def test_without_ray_one_line_says_how_to_install_it(
+    clicks: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    line = refusal(["train", clicks, "--label", "click", "--engine", "ray"], capsys)
+    assert line == "--engine ray needs ray: pip install 'bitlane[ray]'"
+
+
+def test_the_servers_of_another_training_are_refused(
+    clicks: Path, trains: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    trains(clicks, "--label", "click", "--out", "run")
+    assert refusal(["train", "--resume", "run", "--servers", "2"], capsys) == "--servers: run has no servers; omit it"
+    assert refusal(["status", "run"], capsys).startswith("run has no servers: give the run folder of a training")
+    assert refusal(["train", "--resume", "run", "--workers", "3"], capsys).startswith("--workers: a resumed training")
+    assert refusal(["status", "nowhere"], capsys) == "nowhere is neither a run folder nor HOST:PORT"
+    assert refusal(["status", "127.0.0.1:9"], capsys).startswith("server 127.0.0.1:9: connection refused")

@@ -1,0 +1,101 @@
+"""Trainings on Ray: the bits of one machine, with kills of servers and workers too; the run folder; resumption."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.helpers.ray_trainings import Shares, serving, write_rows
+from tests.helpers.sparse_workers import same_bits, train_alone
+
+from bitlane.errors import DataError
+
+pytest.importorskip("ray")
+
+from bitlane.sparse.engines.engine import RayOptions, RayResult, RayTrainer
+from bitlane.sparse.engines.serving import status_of_run
+from bitlane.sparse.models.model import SparseModel
+from bitlane.sparse.models.spec import ModelSpec
+from bitlane.sparse.parameters.optimizers import SGD
+from bitlane.sparse.training.log import read_log
+from bitlane.sparse.training.run_folder import RunFolder
+from bitlane.sparse.workers.worker import WorkerOptions
+
+WORKERS = 2
+
+
+def spec_of(seed: int, batch_rows: int = 16) -> ModelSpec:
+    return ModelSpec("fm", batch_rows=batch_rows, seed=seed % 1000, dense=SGD(0.05, decay=1e-3))
+
+
+def train(run: RunFolder, spec: ModelSpec, shares: Shares, epochs: int, servers: int | None = None) -> RayResult:
+    options = RayOptions(WorkerOptions(shares.workers, epochs=epochs), servers, window_rows=200)
+    with run:
+        return RayTrainer(spec, shares, options, run=run).run()
+
+
+def test_the_bits_are_those_of_one_machine_and_a_resumed_training_goes_on(seed: int, tmp_path: Path) -> None:
+    """A second epoch goes on with more servers; model, log and status are right."""
+    rows, spec = 700, spec_of(seed)
+    shares = Shares(str(write_rows(tmp_path / "rows.ffm", seed, rows)), WORKERS)
+    path = tmp_path / "run"
+    first = train(RunFolder.create(path, {}), spec, shares, 1, servers=2)
+    assert same_bits(first.model, train_alone(spec, shares.batches(), 1)[0])
+    assert (first.training.reason, first.training.rows_done, first.model.rows_seen) == ("finished", rows, rows)
+    assert sum(window.quality.rows for window in first.training.windows) == rows
+    assert first.counts.rows == rows and first.counts.read_bytes > 0
+
+    found = status_of_run(path)
+    assert not found.running and len(found.servers) == 2
+    assert sum(each["rows"] for each in found.servers) == len(first.model.parameters.table)
+
+    second = train(RunFolder.resume(path), spec, shares, 2, servers=3)
+    assert (second.servers, second.training.rows_done, second.counts.rows) == (3, 2 * rows, rows)
+    loaded = SparseModel.load(path / "model")
+    assert same_bits(loaded, second.model) and loaded.rows_seen == 2 * rows
+    lines = [line for line in read_log(path) if line["kind"] == "window"]
+    assert sum(line["rows"] for line in lines) == 2 * rows
+    assert {line["epoch"] for line in lines} == {0, 1}
+    assert sorted(path.glob("servers/*")) == [path / "servers" / f"shard-{server}" for server in range(3)]
+    with pytest.raises(DataError, match=r"^epochs=2: the training has done 2 already"):
+        train(RunFolder.resume(path), spec, shares, 2)
+
+
+@pytest.mark.slow
+def test_kills_of_servers_and_workers_change_no_bit(seed: int, tmp_path: Path) -> None:
+    rows, spec = 6000, spec_of(seed, batch_rows=4)
+    shares = Shares(str(write_rows(tmp_path / "rows.ffm", seed, rows)), WORKERS)
+    killed: list[int] = []
+    killer = threading.Thread(target=kill_some, args=(tmp_path / "run", np.random.default_rng(seed), killed))
+    killer.start()
+    result = train(RunFolder.create(tmp_path / "run", {}), spec, shares, 4, servers=2)
+    killer.join()
+    assert len(killed) == 4, "the training was over before the kills"
+    assert result.training.rows_done == result.model.rows_seen == 4 * rows
+    assert same_bits(result.model, train_alone(spec, shares.batches(), 4)[0])
+
+
+def kill_some(run: Path, draw: np.random.Generator, killed: list[int]) -> None:
+    """Kill each server and each worker once, at random moments of the training."""
+    for kind, index in draw.permutation([("servers", 0), ("servers", 1), ("workers", 0), ("workers", 1)]):
+        for process in new_processes(run, str(kind), int(index), killed):
+            time.sleep(float(draw.uniform(0, 0.5)))
+            os.kill(process, signal.SIGKILL)
+            killed.append(process)
+
+
+def new_processes(run: Path, kind: str, index: int, killed: list[int]) -> Iterator[int]:
+    """Wait for the process of a server or a worker while it is known, and yield it."""
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        found = serving(run).get(kind)
+        if found and found[index]["pid"] not in (None, *killed):
+            yield int(found[index]["pid"])
+            return
+        time.sleep(0.05)
