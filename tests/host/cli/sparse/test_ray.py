@@ -41,6 +41,7 @@ def resumed_model(run: Path, done: int, capsys: pytest.CaptureFixture[str]) -> N
     assert SparseModel.load(run / "model").rows_seen == epochs * ROWS
 
 
+@pytest.mark.slow
 def test_status_ctrl_c_and_resumption(
     training: TrainingProcess, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
