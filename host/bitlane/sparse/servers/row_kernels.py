@@ -124,7 +124,7 @@ def length_of(number: Any) -> int:
         if rest >> half > 0:
             rest >>= half
             length += half
-    return length + rest
+    return int(length + rest)
 
 
 @inner
