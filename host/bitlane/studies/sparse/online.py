@@ -73,12 +73,14 @@ class Writer(threading.Thread):
     ----------
     rows : int
         Written so far.
+    begun : Event
+        Set when there is a segment.
     """
 
     def __init__(self, log: ClickLog, folder: Path, rate: int):
         super().__init__(name="writer", daemon=True)
         self._log, self._folder, self._rate = log, folder, rate
-        self.rows, self.stop = 0, threading.Event()
+        self.rows, self.begun, self.stop = 0, threading.Event(), threading.Event()
 
     def run(self) -> None:
         """Write."""
@@ -89,6 +91,7 @@ class Writer(threading.Thread):
             write_parquet(self._log.batch(self.rows, size), self._log.settings.field_names, part)
             part.rename(self._folder / f"{number:08}.parquet")
             self.rows, number = self.rows + size, number + 1
+            self.begun.set()
             self.stop.wait(max(0.0, begin + number * SEGMENT_SECONDS - time.monotonic()))
 
 
@@ -289,6 +292,7 @@ def measure(arguments: argparse.Namespace, log: ClickLog) -> None:
         stream.mkdir()
         writer = Writer(log, stream, arguments.rate)
         writer.start()
+        writer.begun.wait()
         training = Training(stream, Path(folder, "run"), arguments.window_rows, arguments.expire_after)
         try:
             measured = follow(training, 60 * arguments.minutes)
