@@ -13,11 +13,8 @@ from the end of a server to its first answer; the rows that were learned against
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -38,14 +35,14 @@ from bitlane.sparse.generator.settings import ClickLogSettings
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.training.windows import auc
+from bitlane.studies.sparse.ray_training import RayTraining, pairs
 from bitlane.support.optional import require_extra
 from bitlane.support.text import align_columns
 
 SEGMENT_SECONDS, SAMPLE_SECONDS, POLL_SECONDS = 2.0, 5.0, 0.2
 RESTARTS = (0.4, 0.7)  # of the time
 FROZEN = 0.2  # of the rows
-STARTED, ENDED = 180.0, 180.0  # seconds that a start or an end may take
-INTERRUPTED = 130
+STARTED = 180.0  # seconds that a start may take
 MEGABYTE = 1e6
 DIM, BATCH_ROWS = 8, 256
 
@@ -95,58 +92,9 @@ class Writer(threading.Thread):
             self.stop.wait(max(0.0, begin + number * SEGMENT_SECONDS - time.monotonic()))
 
 
-class Training:
-    """The command that trains, in a process of its own."""
-
-    def __init__(self, stream: Path, run: Path, window_rows: int, expire_rows: int):
-        settings = {
-            "--engine": "ray", "--servers": 2, "--workers": 2, "--staleness": 2, "--model": "fm", "--dim": DIM,
-            "--batch-rows": BATCH_ROWS, "--window-rows": window_rows, "--expire-after": expire_rows, "--out": run,
-        }  # fmt: skip
-        options = [str(each) for pair in settings.items() for each in pair]
-        program = "import sys; from bitlane.cli.main import main; sys.exit(main())"
-        command = [sys.executable, "-c", program, "sparse", "train", str(stream), "--follow", *options]
-        self.run = run
-        self._log = (run.parent / "training.log").open("w")
-        self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log)
-
-    def check(self) -> None:
-        """Raise BitlaneError if the training has ended."""
-        if self._process.poll() is not None:
-            self._log.flush()
-            text = (self.run.parent / "training.log").read_text().strip().splitlines()
-            raise BitlaneError(f"the training ended with status {self._process.returncode}: {text[-1] if text else ''}")
-
-    def windows(self) -> list[dict[str, Any]]:
-        """Return the windows of progressive validation so far."""
-        path = self.run / "run.jsonl"
-        lines = path.read_text().splitlines() if path.exists() else []
-        return [line for line in map(json.loads, lines) if line["kind"] == "window"]
-
-    def processes(self, kind: str) -> list[int]:
-        """Return the processes of the servers or the workers."""
-        try:
-            serving = json.loads((self.run / "servers" / "serving.json").read_text())
-        except FileNotFoundError:
-            return []
-        return [int(each["pid"]) for each in serving[kind] if each["pid"]]
-
-    def memory(self) -> float:
-        """Return the bytes that servers and workers have in memory."""
-        return sum(resident(process) for process in self.processes("servers") + self.processes("workers"))
-
-    def end(self) -> None:
-        """Press Ctrl-C, and wait for the checkpoint."""
-        self._process.send_signal(signal.SIGINT)
-        if self._process.wait(ENDED) != INTERRUPTED:
-            self.check()
-
-    def kill(self) -> None:
-        """End what is left."""
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
-        self._log.close()
+def memory_of(training: RayTraining) -> float:
+    """Return the bytes that servers and workers have in memory."""
+    return sum(resident(process) for process in training.processes("servers") + training.processes("workers"))
 
 
 def resident(process: int) -> float:
@@ -157,13 +105,13 @@ def resident(process: int) -> float:
         return 0.0
 
 
-def restart(training: Training, place: int) -> float:
+def restart(training: RayTraining, place: int) -> float:
     """End a server; return the seconds until its successor answers."""
     old = training.processes("servers")[place]
     begin = time.monotonic()
     os.kill(old, signal.SIGTERM)
     while time.monotonic() < begin + STARTED:
-        training.check()
+        _check(training)
         found = training.processes("servers")
         if len(found) > place and found[place] != old:
             return time.monotonic() - begin
@@ -171,24 +119,29 @@ def restart(training: Training, place: int) -> float:
     raise BitlaneError(f"server {place} did not come back within {STARTED:g} s")
 
 
-def follow(training: Training, seconds: float) -> Measured:
+def follow(training: RayTraining, seconds: float) -> Measured:
     """Sample the memory, and restart the servers, for `seconds` from the first window on."""
     measured, until = Measured(), time.monotonic() + STARTED
     while not training.windows():
-        training.check()
+        _check(training)
         if time.monotonic() > until:
             raise BitlaneError(f"the training had no window within {STARTED:g} s")
         time.sleep(POLL_SECONDS)
     begin, due = time.monotonic(), [share * seconds for share in RESTARTS]
     while (now := time.monotonic() - begin) < seconds:
-        training.check()
-        measured.memory.append((now, training.memory()))
+        _check(training)
+        measured.memory.append((now, memory_of(training)))
         if due and now > due[0]:
             due.pop(0)
             for place in range(len(training.processes("servers"))):
                 measured.restarts.append((time.monotonic() - begin, restart(training, place)))
         time.sleep(SAMPLE_SECONDS)
     return measured
+
+
+def _check(training: RayTraining) -> None:
+    if training.has_ended:
+        raise BitlaneError("the training ended before its time")
 
 
 def slope(memory: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -293,16 +246,20 @@ def measure(arguments: argparse.Namespace, log: ClickLog) -> None:
         writer = Writer(log, stream, arguments.rate)
         writer.start()
         writer.begun.wait()
-        training = Training(stream, Path(folder, "run"), arguments.window_rows, arguments.expire_after)
+        options = {
+            "--servers": 2, "--workers": 2, "--staleness": 2, "--model": "fm", "--dim": DIM, "--batch-rows": BATCH_ROWS,
+            "--window-rows": arguments.window_rows, "--expire-after": arguments.expire_after,
+        }  # fmt: skip
+        training = RayTraining(Path(folder, "run"), [str(stream), "--follow", *pairs(options)])
         try:
             measured = follow(training, 60 * arguments.minutes)
             writer.stop.set()
             writer.join()
-            training.end()
+            training.interrupt()
             windows = training.windows()
         finally:
             writer.stop.set()
-            training.kill()
+            training.close()
         spec = ModelSpec("fm", dim=DIM, batch_rows=BATCH_ROWS)
         frozen = frozen_aucs(stream, spec, round(FROZEN * windows[-1]["rows_done"]), windows)
     print(report(measured, windows, frozen, writer.rows))
