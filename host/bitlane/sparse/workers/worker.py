@@ -261,7 +261,6 @@ class Worker:
         self._send(self._pusher.choose(minibatch.keys, gradients), dense, minibatch.place)
         counts.rows += minibatch.batch.rows
         counts.hits, counts.misses, counts.read_bytes = self._view.hits, self._view.misses, self._view.nbytes
-        counts.residual_rows = self._pusher.residual_rows
 
     def _send(
         self, parts: Sequence[Part], dense: dict[str, Floats], place: Mapping[str, Any], *, last: bool = False
@@ -284,6 +283,7 @@ class Worker:
             self._servers.step, self._number, step, parts, dense, pack=options.push.pack_keys
         )
         self._number, self._clock = self._number + 1, self._clock + 1
+        self.counts.residual_rows = self._pusher.residual_rows
 
     def _removal(self, seen: int) -> dict[str, Any]:
         """What the first worker has the servers remove from time to time."""

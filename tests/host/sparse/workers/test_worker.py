@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.helpers import counting_worker
 from tests.helpers.sparse_models import planted_rows
-from tests.helpers.sparse_workers import make_model_shards, same_bits, train, train_alone
+from tests.helpers.sparse_servers import addresses_of, make_shards, served
+from tests.helpers.sparse_workers import Rows, make_model_shards, same_bits, train, train_alone
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.parameters.optimizers import SGD
-from bitlane.sparse.workers.worker import WorkerOptions
+from bitlane.sparse.servers.client import RemoteParameters
+from bitlane.sparse.servers.rounds import worker_name
+from bitlane.sparse.servers.training import TrainingServers
+from bitlane.sparse.workers.pushing import PushSettings
+from bitlane.sparse.workers.worker import Worker, WorkerOptions
 
 KINDS = ("lr", "fm", "ffm")
 
@@ -74,6 +83,41 @@ def test_workers_that_are_stopped_learn_each_row_once(seed: int, tmp_path: Path)
     _, second, _ = train(folders, spec, shares, options)
     learned = [one.counts.rows + two.counts.rows for one, two in zip(first, second, strict=True)]
     assert learned == [share.rows for share in shares]
+
+
+@pytest.mark.parametrize("staleness", [0, 2])
+def test_gradients_that_were_kept_back_arrive_at_the_end(staleness: int, tmp_path: Path) -> None:
+    """Each row counts once for each of its keys, though a push has a tenth of the rows, and ternary ones."""
+    folders = make_shards(tmp_path, counting_worker.SPEC, 2)
+    push = PushSettings("topk", share=0.1, residual_rows=100, debug=True)
+    options = WorkerOptions(2, staleness, epochs=2, push=push)
+    with served(folders) as services, ExitStack() as stack, ThreadPoolExecutor(2) as pool:
+        addresses = addresses_of(services)
+        driver = stack.enter_context(TrainingServers(addresses, worker="driver"))
+        driver.begin(2, staleness)
+        workers = []
+        for index in range(2):
+            servers = stack.enter_context(TrainingServers(addresses, worker=worker_name(index)))
+            model, rows = counting_worker.Counting(), Rows(counting_worker.rows_of(index))
+            workers.append(Worker(index, model, servers, rows, options, lambda *_: None))
+        for running in [pool.submit(worker.run, threading.Event()) for worker in workers]:
+            running.result()
+        counts, _ = counting_worker.counts_of([{"epoch": 2}] * 2)
+        keys = np.array(sorted(counts), np.uint64)
+        found = stack.enter_context(RemoteParameters(addresses)).pull(keys)[:, 0]
+    assert np.allclose(found, [counts[int(key)] for key in keys], rtol=0, atol=1e-3)
+    assert all(worker.counts.residual_rows == 0 for worker in workers)
+
+
+@pytest.mark.parametrize("options", [{"pull": "float16"}, {"pull": "int8"}, {"push": PushSettings("float16")}])
+def test_rounded_pulls_and_pushes_learn_nearly_the_same(options: dict, seed: int, tmp_path: Path) -> None:
+    spec = ModelSpec("lr", batch_rows=16, linear=SGD(0.1))
+    shares = shares_of(planted_rows(seed, 800), 2)
+    model, _, _ = train(make_model_shards(tmp_path, spec, 2), spec, shares, WorkerOptions(2, epochs=3, **options))
+    expected, _ = train_alone(spec, shares, 3)
+    scores, wanted = (each.scores(shares[0]) for each in (model, expected))
+    assert not np.array_equal(scores, wanted)
+    assert np.sqrt(np.mean((scores - wanted) ** 2)) < 0.1 * np.std(wanted)
 
 
 def test_wrong_options_are_refused() -> None:
