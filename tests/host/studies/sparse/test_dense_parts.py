@@ -16,7 +16,7 @@ pytestmark = pytest.mark.torch
 pytest.importorskip("pyarrow.flight")
 
 CLOCKS = 30
-TIMEOUT = 60.0
+TIMEOUT = 120.0
 
 
 def _plan(seed: int, *ways: str):
@@ -76,7 +76,7 @@ def test_a_worker_that_dies_is_replaced_and_each_step_is_taken_once(seed):
     np.testing.assert_allclose(expected_weights(plan, CLOCKS), _textbook(plan, CLOCKS, False), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(("number", "timeout"), [(signal.SIGKILL, TIMEOUT), (signal.SIGSTOP, 3.0)])
+@pytest.mark.parametrize(("number", "timeout"), [(signal.SIGKILL, 30.0), (signal.SIGSTOP, 3.0)])
 def test_all_reduce_fails_when_a_worker_dies(seed, number, timeout):
     from bitlane.studies.sparse.dense_parts import die, started
 
