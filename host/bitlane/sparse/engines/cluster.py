@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,14 +15,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bitlane.errors import BitlaneError
+from bitlane.errors import BitlaneError, DataError
 from bitlane.support.optional import require_extra
 
 _STORE_BYTES = 80 << 20  # of Ray's store, which actors here do not use; Ray takes no less
 _QUIET = {"log_to_driver": False, "logging_level": "ERROR"}
 _ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")}
 _FOLDERS = "/tmp"  # the paths of Ray's sockets must be short
-_READY_SECONDS = 20.0
+_CONNECT_SECONDS, _END_SECONDS = 5.0, 20.0
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def cluster(address: str | None) -> Iterator[Cluster]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when Ray is imported
     ray = require_extra("ray", "--engine ray", "'bitlane[ray]'")
     with contextlib.ExitStack() as stack:
-        options = {"address": address} if address is not None else _local_options(stack)
+        options = _local_options(stack) if address is None else {"address": _answering(address)}
         stack.enter_context(_own_sigterm())
         stack.callback(ray.shutdown)
         try:
@@ -100,6 +101,18 @@ def first_line(error: BaseException) -> str:
     """Return the first line of an error that says something."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
+
+
+def _answering(address: str) -> str:
+    """Return the address, if somebody listens there: Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise DataError(f"{address!r} is no HOST:PORT of a Ray cluster, for example 10.0.0.1:6379")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
+    except OSError as error:
+        raise BitlaneError(f"no Ray cluster answers at {address}: {error.strerror or error}") from error
+    return address
 
 
 @contextlib.contextmanager
@@ -136,4 +149,4 @@ def _release(watchdog: subprocess.Popen[bytes]) -> None:
     assert watchdog.stdin is not None
     watchdog.stdin.close()
     with contextlib.suppress(subprocess.TimeoutExpired):
-        watchdog.wait(_READY_SECONDS)
+        watchdog.wait(_END_SECONDS)

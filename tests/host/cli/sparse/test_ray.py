@@ -9,6 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 from tests.helpers.ray_trainings import TrainingProcess, serving, windows, write_rows
 
@@ -86,6 +89,44 @@ def test_a_driver_that_is_killed_leaves_no_process_and_can_be_resumed(
     logged = windows(run)
     resumed_model(run, 2 * ROWS, capsys)
     assert windows(run) > logged
+
+
+@pytest.mark.slow
+def test_a_folder_is_followed_until_ctrl_c(here: Path, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows of segments that come while it runs, and of those that come between two runs, count once."""
+    pytest.importorskip("ray")
+    draw, folder, run = np.random.default_rng(seed), here / "live", here / "run"
+    folder.mkdir()
+    for number in range(6):
+        write_segment(folder, number, draw)
+    first = TrainingProcess(folder, "--label", "click", *RAY, "--follow", "--window-rows", 400, "--out", run)
+    second = None
+    try:
+        first.wait_for(lambda: windows(run) > 0)
+        for number in range(6, 9):
+            write_segment(folder, number, draw)
+        first.wait_for(lambda: windows(run) > 1)
+        assert first.end(signal.SIGINT)[0] == 130
+        done = SparseModel.load(run / "model").rows_seen
+        for number in range(9, 14):
+            write_segment(folder, number, draw)
+        second = TrainingProcess("--resume", run)
+        second.wait_for(lambda: windows(run) > 2)
+        assert second.end(signal.SIGINT)[0] == 130
+    finally:
+        for each in (first, second):
+            if each is not None:
+                each.close()
+    assert 800 <= done <= 900
+    assert done + 400 <= SparseModel.load(run / "model").rows_seen <= 1400
+
+
+def write_segment(folder: Path, number: int, draw: np.random.Generator) -> None:
+    """Write 100 rows as the next segment."""
+    columns = {"click": draw.integers(0, 2, 100), "user": draw.integers(0, 20, 100)}
+    part = folder / f".{number}"
+    pyarrow.parquet.write_table(pyarrow.table(columns), part)
+    part.rename(folder / f"{number:03}.parquet")
 
 
 def refusal(arguments: list[object], capsys: pytest.CaptureFixture[str]) -> str:
