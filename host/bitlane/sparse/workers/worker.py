@@ -158,7 +158,9 @@ class Worker:
         self._model, self._servers, self._source, self._on_scores = model, servers, source, on_scores
         self._pool = ThreadPoolExecutor(3, "bitlane-worker")
         self._view = View(model, options.staleness, options.cache_rows, self._read)
-        self._pusher = Pusher(options.push, model.parameters.layout.values, model.spec.seed + index)
+        layout = model.parameters.layout
+        groups = [block.size for block in layout.blocks]
+        self._pusher = Pusher(options.push, layout.values, model.spec.seed + index, groups)
         self._sent: Future[int] | None = None
         self._number = self._clock = self._swept = 0
 

@@ -1,4 +1,4 @@
-"""Trainings on Ray: the bits of one machine, with kills of servers and workers too; the run folder; resumption."""
+"""Trainings on Ray: the bits of one machine, with kills of servers too; the run folder; resumption."""
 
 from __future__ import annotations
 
@@ -72,22 +72,28 @@ def test_a_resumed_training_goes_on_with_more_servers(seed: int, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_kills_of_servers_and_workers_change_no_bit(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kinds", [("servers",), ("servers", "workers")])
+def test_kills_lose_no_row_and_those_of_servers_change_no_bit(
+    kinds: tuple[str, ...], seed: int, tmp_path: Path
+) -> None:
+    """A worker that dies when some servers have its step and others not computes it again from newer rows."""
     rows, spec = 6000, spec_of(seed, batch_rows=4)
     shares = Shares(str(write_rows(tmp_path / "rows.ffm", seed, rows)), WORKERS)
     killed: list[int] = []
-    killer = threading.Thread(target=kill_some, args=(tmp_path / "run", np.random.default_rng(seed), killed))
+    draw = np.random.default_rng(seed)
+    killer = threading.Thread(target=kill_some, args=(tmp_path / "run", draw, killed, kinds))
     killer.start()
     result = train(RunFolder.create(tmp_path / "run", {}), spec, shares, 4, servers=2)
     killer.join()
-    assert len(killed) == 4, "the training was over before the kills"
+    assert len(killed) == 2 * len(kinds), "the training was over before the kills"
     assert result.training.rows_done == result.model.rows_seen == 4 * rows
-    assert same_bits(result.model, train_alone(spec, shares.batches(), 4)[0])
+    if kinds == ("servers",):
+        assert same_bits(result.model, train_alone(spec, shares.batches(), 4)[0])
 
 
-def kill_some(run: Path, draw: np.random.Generator, killed: list[int]) -> None:
-    """Kill each server and each worker once, at random moments of the training."""
-    for kind, index in draw.permutation([("servers", 0), ("servers", 1), ("workers", 0), ("workers", 1)]):
+def kill_some(run: Path, draw: np.random.Generator, killed: list[int], kinds: tuple[str, ...]) -> None:
+    """Kill each process of some kinds once, at random moments of the training."""
+    for kind, index in draw.permutation([(kind, index) for kind in kinds for index in range(2)]):
         for process in new_processes(run, str(kind), int(index), killed):
             time.sleep(float(draw.uniform(0, 0.5)))
             os.kill(process, signal.SIGKILL)
