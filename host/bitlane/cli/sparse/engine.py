@@ -20,12 +20,17 @@ if TYPE_CHECKING:
     from bitlane.sparse.training.windows import Window
 
 ENGINES = ("local", "ray")
-PUSHES = ("full", "float16", "ternary", "topk")
+PUSHES = ("full", "float16", "ternary", "few", "topk")
 PULLS = ("float32", "float16", "int8")
 BATCH_ROWS = 256  # where a model would learn row after row
 # Arguments of --engine ray, and their values where they are not given.
 WORKERS: dict[str, Any] = {"workers": 2, "staleness": 0, "pull": "float32", "cache_rows": 1 << 17}
-PUSH = {"push": "kind", "push_share": "share", "residual_rows": "residual_rows"}  # and their names in PushSettings
+PUSH = {
+    "push": "kind",
+    "push_share": "share",
+    "residual_rows": "residual_rows",
+    "push_bits": "entry_bits",
+}  # and their names in PushSettings
 CLUSTER = ("ray_address", "tls_certificate", "tls_key", "tls_ca")
 CHANGEABLE = ("servers", *CLUSTER)  # with --resume
 NAMES = ("servers", *WORKERS, *PUSH, *CLUSTER)
@@ -53,6 +58,7 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
     add("--push", choices=PUSHES, help="how gradients are sent (default: full)")
     add("--push-share", type=float, metavar="SHARE", help="of a minibatch's rows that --push topk sends at once")
     add("--residual-rows", type=seed, metavar="N", help="rows whose gradients a worker keeps back, with --push topk")
+    add("--push-bits", type=positive, metavar="B", help="bits of a gradient, with --push few (default: 3) or topk")
     add("--pull", choices=PULLS, help="how rows are read; int8 needs --staleness 0 (default: float32)")
     add("--cache-rows", type=seed, metavar="N", help="rows that a worker keeps, with --staleness (default: 131072)")
     add("--ray-address", metavar="HOST:PORT", help="a Ray cluster (default: Ray on this machine alone)")
@@ -143,6 +149,8 @@ def _check(arguments: argparse.Namespace) -> None:
     for name in _TOPK:
         if getattr(arguments, name) is not None and arguments.push != "topk":
             raise DataError(f"{_option(name)}: needs --push topk")
+    if arguments.push_bits is not None and arguments.push not in ("few", "topk"):
+        raise DataError("--push-bits: needs --push few or topk")
 
 
 def _option(name: str) -> str:

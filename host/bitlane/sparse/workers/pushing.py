@@ -16,8 +16,9 @@ from bitlane.sparse.workers.error_feedback import ErrorFeedback
 from bitlane.sparse.workers.rounding import LIMIT, to_ternary, to_units
 from bitlane.support.scalars import as_integer, as_number
 
-KINDS = ("full", "float16", "ternary", "topk")
+KINDS = ("full", "float16", "ternary", "few", "topk")
 VALUES = ("ternary", "fixed")
+FEW_BITS = 3  # of "few", where nothing else is said
 _FINE = 16  # bits that a gradient is rounded to before it becomes a ternary one
 
 Keys = NDArray[np.uint64]
@@ -30,9 +31,9 @@ class PushSettings:
 
     Parameters
     ----------
-    kind : {"full", "float16", "ternary", "topk"}, default="full"
-        ``"full"``: float32, unchanged. ``"float16"`` and ``"ternary"``: rounded at random, right on average, without
-        memory. ``"topk"``: the largest rows, with error feedback.
+    kind : {"full", "float16", "ternary", "few", "topk"}, default="full"
+        ``"full"``: float32, unchanged. ``"float16"``, ``"ternary"`` and ``"few"``, which has `entry_bits` bits: rounded
+        at random, right on average, without memory. ``"topk"``: the largest rows, with error feedback.
     share : float, default=0.1
         Of a minibatch's rows that ``"topk"`` sends because they are large, above 0, at most 1.
     residual_rows : int, default=0
@@ -40,9 +41,9 @@ class PushSettings:
     values : {"ternary", "fixed"}, default="ternary"
         What ``"topk"`` sends of the largest rows: ternary values, or all of their bits.
     entry_bits : int, optional
-        Bits, beside the sign, that ``"topk"`` leaves of a row's largest gradient when it comes in, 1 to 16; rounded at
-        random, right on average. What is sent at full precision is then short. Default: gradients are rounded to the
-        nearest multiple of 2^-20.
+        Bits, beside the sign, that ``"few"`` and ``"topk"`` leave of a row's largest gradient when it comes in, 1 to
+        16; rounded at random, right on average. What is sent at full precision is then short. Default: 3 for
+        ``"few"``; with ``"topk"``, gradients are rounded to the nearest multiple of 2^-20.
     pack_keys : bool, default=True
         Write keys in few bytes (`bitlane.sparse.servers.key_codec`).
     debug : bool, default=False
@@ -109,8 +110,12 @@ class Pusher:
         self._groups = (values,) if groups is None else tuple(groups)
         if sum(self._groups) != values or min(self._groups, default=0) < 1:
             raise DataError(f"groups of a push must have {values} values in all; got {self._groups}")
-        rows = settings.residual_rows if settings.kind == "topk" else 0
-        self._feedback = ErrorFeedback(rows, self._groups, settings.share, settings.values == "ternary", settings.debug)
+        chooses = settings.kind == "topk"
+        rows, share = (settings.residual_rows, settings.share) if chooses else (0, 1.0)
+        self._bits = settings.entry_bits or (FEW_BITS if settings.kind == "few" else 0)
+        self._feedback = ErrorFeedback(
+            rows, self._groups, share, chooses and settings.values == "ternary", settings.debug
+        )
         self._seed = seed
 
     @property
@@ -157,7 +162,7 @@ class Pusher:
         elif kind == "ternary":
             parts = [self._ternary(keys, gradients)]
         else:
-            units = self._units(keys, gradients, self.settings.entry_bits or 0)
+            units = self._units(keys, gradients, self._bits)
             row = self._feedback.add(keys, units)
             if row >= 0:
                 self._refuse("the sum of gradients", keys[row], gradients[row])

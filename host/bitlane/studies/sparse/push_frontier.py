@@ -76,14 +76,14 @@ class Tuned:
     trajectory: Trajectory
 
 
-_FEW = PushSettings("topk", 1.0, values="fixed", entry_bits=3)
+_FEW = PushSettings("topk", 0.1, values="fixed", entry_bits=3)
 WAYS = (
     Way("full, 8-byte keys", PushSettings("full", pack_keys=False)),
     Way("float16", PushSettings("float16")),
     Way("ternary", PushSettings("ternary")),
-    Way("3 bits", _FEW, grouped=False),
-    Way("3 bits, top 10 %, rest kept: 10 %", replace(_FEW, share=0.1), 0.1, grouped=False),
-    Way("3 bits, top 10 %, rest kept: 2 %", replace(_FEW, share=0.1), 0.02, grouped=False),
+    Way("3 bits", PushSettings("few"), grouped=False),
+    Way("3 bits, top 10 %, rest kept: 10 %", _FEW, 0.1, grouped=False),
+    Way("3 bits, top 10 %, rest kept: 2 %", _FEW, 0.02, grouped=False),
     Way("ternary, top 20 %, rest kept: all", PushSettings("topk", 0.2), NO_LIMIT, 0.07, 0.3, 6.0),
     Way("ternary, top 10 %, rest kept: all", PushSettings("topk", 0.1), NO_LIMIT, 0.05, 0.3, 10.0),
     Way("ternary, top 3 %, rest kept: all", PushSettings("topk", 0.03), NO_LIMIT, 0.05, 0.3, 10.0),

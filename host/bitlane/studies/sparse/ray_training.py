@@ -14,7 +14,6 @@ from bitlane.errors import BitlaneError
 
 ENDED = 180.0  # seconds that the end may take
 _INTERRUPTED = 130
-_PROGRAM = "import sys; from bitlane.cli.main import main; sys.exit(main())"
 
 
 def pairs(options: Mapping[str, object]) -> list[str]:
@@ -39,7 +38,7 @@ class RayTraining:
         self._start([*arguments, "--engine", "ray", "--out", str(run)])
 
     def _start(self, arguments: Sequence[str]) -> None:
-        command = [sys.executable, "-c", _PROGRAM, "sparse", "train", *arguments]
+        command = [sys.executable, "-m", "bitlane.cli", "sparse", "train", *arguments]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
 

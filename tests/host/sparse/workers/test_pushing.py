@@ -99,7 +99,7 @@ def test_too_large_gradients_are_refused() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"kind": "top"}, "kind of a push must be one of full, float16, ternary, topk; got 'top'"),
+        ({"kind": "top"}, "kind of a push must be one of full, float16, ternary, few, topk; got 'top'"),
         ({"values": "float"}, "values of a push must be one of ternary, fixed; got 'float'"),
         ({"share": 0}, "share of a push must be above 0 and at most 1; got 0"),
         ({"share": 1.1}, "got 1.1"),
@@ -110,3 +110,16 @@ def test_too_large_gradients_are_refused() -> None:
 def test_bad_settings_are_refused(given: dict, message: str) -> None:
     with pytest.raises(DataError, match=message):
         PushSettings(**given)
+
+
+def test_few_bits_are_right_on_average_and_keep_nothing(seed: int) -> None:
+    """Each row is sent at once; 3 bits and a sign; the mean over many pushes is the gradient."""
+    keys, gradients = np.arange(4, dtype=np.uint64), np.array([[1.0, -0.3], [0.01, 0.02], [3.0, 0.0], [-7.0, 7.0]])
+    gradients = gradients.astype(np.float32)
+    pusher = Pusher(PushSettings("few"), 2, seed)
+    total = np.zeros((4, 2))
+    for _ in range(3000):
+        for part in pusher.choose(keys, gradients):
+            total[np.searchsorted(keys, part.keys)] += part.gradients()
+    assert pusher.residual_rows == 0 and pusher.flush() == []
+    assert np.allclose(total / 3000, gradients, atol=0.02 * np.abs(gradients).max(axis=1, keepdims=True))
