@@ -62,14 +62,14 @@ class TrainingProcess:
             command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
-    def wait_for(self, what: Callable[[], bool], seconds: float = 120) -> None:
+    def wait_for(self, what: Callable[[], bool], seconds: float = 300) -> None:
         until = time.monotonic() + seconds
         while not what():
             assert self.process.poll() is None, self.process.communicate()
             assert time.monotonic() < until
             time.sleep(0.05)
 
-    def end(self, number: int, seconds: float = 120) -> tuple[int, str, str]:
+    def end(self, number: int, seconds: float = 300) -> tuple[int, str, str]:
         """Send a signal; return the exit status, and what it printed."""
         self.process.send_signal(number)
         out, err = self.process.communicate(timeout=seconds)

@@ -24,7 +24,7 @@ from bitlane.sparse.engines.access import Access
 from bitlane.sparse.engines.cluster import first_line
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
-from bitlane.sparse.servers.connection import ConnectionLost, DeadlineExceeded
+from bitlane.sparse.servers.connection import ConnectionLost
 from bitlane.sparse.servers.rounds import worker_name
 from bitlane.sparse.servers.service import ShardService
 from bitlane.sparse.servers.shard import Shard
@@ -36,7 +36,7 @@ from bitlane.sparse.workers.worker import Worker, WorkerOptions
 from bitlane.support.optional import require_extra
 
 DEADLINE = 120.0  # seconds that a request may take: as long as a process that died needs to come back
-_ADDRESS_SECONDS = 5.0
+_ADDRESS_SECONDS = 60.0  # for a server that comes back: a new process, the checkpoint and the log
 _LOCKED_SECONDS, _PAUSE = 30.0, 0.1
 
 Floats = NDArray[np.float32]
@@ -230,7 +230,7 @@ class WorkerActor:
 
 
 def connected(shards: Sequence[Any], worker: str, access: Access) -> TrainingServers:
-    """Connect to the servers; one that is dying is waited for, as long as a request may take.
+    """Connect to the servers; one that is away is waited for.
 
     Parameters
     ----------
@@ -249,15 +249,8 @@ def connected(shards: Sequence[Any], worker: str, access: Access) -> TrainingSer
     def find(server: int) -> str:
         return address_of(shards[server], server)
 
-    until = time.monotonic() + DEADLINE
-    while True:
-        try:
-            addresses = [find(server) for server in range(len(shards))]
-            return TrainingServers(addresses, worker=worker, deadline=DEADLINE, find=find, **access.client)
-        except (ConnectionLost, DeadlineExceeded):
-            if time.monotonic() > until:
-                raise
-            time.sleep(_PAUSE)
+    addresses = [find(server) for server in range(len(shards))]
+    return TrainingServers(addresses, worker=worker, deadline=DEADLINE, find=find, **access.client)
 
 
 def address_of(shard: Any, server: int) -> str:

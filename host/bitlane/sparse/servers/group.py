@@ -244,8 +244,8 @@ class ServerGroup:
     def _hello(self, connection: Connection, server: int, until: float) -> Record:
         """Connect. If servers can be found again, wait for one that is away."""
         while self._find is not None:
-            connection.address = self._find(server)
             try:
+                connection.address = self._find(server)
                 return connection.hello(until)
             except (ConnectionLost, ServerClosing):
                 if time.monotonic() + _LONGEST_PAUSE > until:

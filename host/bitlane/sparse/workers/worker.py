@@ -253,7 +253,6 @@ class Worker:
         begin = time.perf_counter()
         weights, dense = self._view.take(request)
         self.counts.waiting += time.perf_counter() - begin
-        self.counts.read_bytes += request.answer.result().nbytes
         return minibatch, weights, dense
 
     def _learn(self, minibatch: Minibatch, weights: Floats, dense: dict[str, Floats]) -> None:
