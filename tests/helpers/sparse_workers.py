@@ -96,9 +96,9 @@ def train_alone(spec: ModelSpec, shares: Sequence[Batch], epochs: int) -> tuple[
             weights = model.parameters.weights_of(model.parameters.peek(keys))
             scores, sparse, dense = model.gradients(each[clock], weights, index, model.pull_dense())
             scored[worker].add(scores, each[clock].labels)
-            steps.append((keys, sparse, dense))
-        seen = clock * len(shares) * size
-        for keys, sparse, dense in steps:
+            seen = sum(before.rows for before in each[:clock]) * len(shares)
+            steps.append((keys, sparse, dense, seen))
+        for keys, sparse, dense, seen in steps:
             model.parameters.push(keys, sparse, seen, create=True)
             for name, gradient in dense.items():
                 model.matrices[name].push(gradient, seen)

@@ -23,7 +23,7 @@ from bitlane.sparse.parameters.unique import unique_keys
 from bitlane.sparse.servers.row_codecs import ROW_CODECS, Part
 from bitlane.sparse.servers.steps import Step
 from bitlane.sparse.servers.training import RemoteRead, TrainingServers
-from bitlane.sparse.workers.minibatches import Source, minibatches
+from bitlane.sparse.workers.minibatches import Source, learned_before, minibatches
 from bitlane.sparse.workers.pushing import Pusher, PushSettings
 from bitlane.sparse.workers.view import OwnStep, Request, View
 
@@ -162,7 +162,8 @@ class Worker:
         groups = [block.size for block in layout.blocks]
         self._pusher = Pusher(options.push, layout.values, model.spec.seed + index, groups)
         self._sent: Future[int] | None = None
-        self._number = self._clock = self._swept = 0
+        self._number = self._clock = 0
+        self._learned = self._swept = 0  # rows of this worker that were learned; of all workers, at the last removal
 
     def run(self, stop: threading.Event) -> None:
         """Learn until the rows end or `stop` is set; then send all gradients that wait.
@@ -178,6 +179,7 @@ class Worker:
         """
         start = self._servers.resumption()
         self._number, self._clock, place = start.number, start.clock, start.place
+        self._learned = learned_before(place)
         feed = ahead(self._prepared(start.place), 2)
         with self._pool, closing(feed):
             taken = self._pool.submit(next, feed, None)
@@ -187,8 +189,10 @@ class Worker:
                     current = following or self._next(taken, place, stop)
                     if current is None:
                         break
+                    taken = taken if following else self._pool.submit(next, feed, None)
                     minibatch, weights, dense = self._wait(*current)
-                    taken, following = self._look_ahead(feed, taken if following else None)
+                    following = self._look_ahead(taken)
+                    taken = self._pool.submit(next, feed, None) if following else taken
                     self._learn(minibatch, weights, dense)
                     place = minibatch.place
                 self._send(self._pusher.flush(), {}, place, last=True)
@@ -232,14 +236,11 @@ class Worker:
         self.counts.reading += time.perf_counter() - begin
         return None if minibatch is None else (minibatch, self._begin(minibatch, self._clock))
 
-    def _look_ahead(
-        self, feed: Generator[Minibatch, None, None], taken: Future[Minibatch | None] | None
-    ) -> tuple[Future[Minibatch | None], Reading | None]:
-        """Begin the read of the minibatch behind the current one, if it is there; return the one behind that."""
-        taken = taken or self._pool.submit(next, feed, None)
+    def _look_ahead(self, taken: Future[Minibatch | None]) -> Reading | None:
+        """Begin the read of the minibatch behind the current one, if it is there."""
         if not taken.done() or (minibatch := taken.result()) is None:
-            return taken, None
-        return self._pool.submit(next, feed, None), (minibatch, self._begin(minibatch, self._clock + 1))
+            return None
+        return minibatch, self._begin(minibatch, self._clock + 1)
 
     def _begin(self, minibatch: Minibatch, clock: int) -> Request:
         return self._view.request(minibatch.keys, clock)
@@ -260,6 +261,7 @@ class Worker:
         scores, gradients, dense = self._model.gradients(minibatch.batch, weights, minibatch.index, dense)
         self._on_scores(scores, minibatch.batch.labels, minibatch.place)
         self._send(self._pusher.choose(minibatch.keys, gradients), dense, minibatch.place)
+        self._learned += minibatch.batch.rows
         counts.rows += minibatch.batch.rows
         counts.hits, counts.misses, counts.read_bytes = self._view.hits, self._view.misses, self._view.nbytes
 
@@ -268,7 +270,7 @@ class Worker:
     ) -> None:
         """Send a step, once the one before has arrived, and go on to the next clock."""
         options = self.options
-        seen = (self._number - 1) * options.workers * self._model.spec.batch_rows
+        seen = self._learned * options.workers
         step = Step(
             self.index,
             self._clock,

@@ -33,7 +33,7 @@ from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.parameters.unique import unique_keys
 from bitlane.sparse.training.windows import auc
-from bitlane.sparse.workers.minibatches import minibatches
+from bitlane.sparse.workers.minibatches import learned_before, minibatches
 from bitlane.sparse.workers.worker import WorkerOptions
 from bitlane.studies.sparse.quality import parts
 from bitlane.support.text import align_columns
@@ -76,20 +76,19 @@ def on_ray(spec: ModelSpec, path: str, epochs: int, staleness: int) -> Trained:
 
 def in_order(spec: ModelSpec, path: str, epochs: int) -> Trained:
     """Train in this process, clock after clock, as bulk-synchronous workers do."""
-    begin, model, clock = time.perf_counter(), SparseModel(spec), 0
+    begin, model = time.perf_counter(), SparseModel(spec)
     shares = [minibatches(share_of(path, index, {}), spec.batch_rows, epochs, {}) for index in range(WORKERS)]
-    while batches := [found[0] for share in shares if (found := next(share, None)) is not None]:
+    while found := [each for share in shares if (each := next(share, None)) is not None]:
         steps = []
-        for batch in batches:
+        for batch, place in found:
             keys, index = unique_keys(batch.keys)
             weights = model.parameters.weights_of(model.parameters.peek(keys))
-            steps.append((keys, *model.gradients(batch, weights, index, model.pull_dense())[1:]))
-        seen = clock * WORKERS * spec.batch_rows
-        for keys, sparse, dense in steps:
+            _, sparse, dense = model.gradients(batch, weights, index, model.pull_dense())
+            steps.append((keys, sparse, dense, (learned_before(place) - batch.rows) * WORKERS))
+        for keys, sparse, dense, seen in steps:
             model.parameters.push(keys, sparse, seen, create=True)
             for name, gradient in dense.items():
                 model.matrices[name].push(gradient, seen)
-        clock += 1
     return Trained(model, time.perf_counter() - begin)
 
 

@@ -16,12 +16,14 @@ from tests.helpers.sparse_workers import Rows, make_model_shards, same_bits, tra
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.parameters.optimizers import SGD
 from bitlane.sparse.servers.client import RemoteParameters
 from bitlane.sparse.servers.rounds import worker_name
 from bitlane.sparse.servers.training import TrainingServers
 from bitlane.sparse.workers.pushing import PushSettings
+from bitlane.sparse.workers.view import View
 from bitlane.sparse.workers.worker import Worker, WorkerOptions
 
 KINDS = ("lr", "fm", "ffm")
@@ -57,6 +59,29 @@ def test_one_stale_worker_reads_its_own_steps(kind: str, seed: int, tmp_path: Pa
     assert same_bits(model, train_alone(spec, shares, 1)[0])
     assert worker.counts.hits > 0
     assert worker.counts.misses > 0
+
+
+def test_rows_are_read_while_the_minibatch_before_is_learned(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most reads of a clock begin before the gradients of the clock before."""
+    spec, events = ModelSpec("lr", batch_rows=10), []
+    request, gradients = View.request, SparseModel.gradients
+
+    def noted_request(self, keys, clock):
+        events.append(clock)
+        return request(self, keys, clock)
+
+    def noted_gradients(self, *arguments):
+        events.append("learn")
+        return gradients(self, *arguments)
+
+    monkeypatch.setattr(View, "request", noted_request)
+    monkeypatch.setattr(SparseModel, "gradients", noted_gradients)
+    train(make_model_shards(tmp_path, spec, 2), spec, [planted_rows(seed, 600)], WorkerOptions(1, staleness=1))
+    learned_at = [at for at, event in enumerate(events) if event == "learn"]
+    early = sum(clock in events[: learned_at[clock - 1]] for clock in range(1, 60))
+    assert early > 40
 
 
 def test_a_training_that_is_stopped_goes_on_with_the_same_bits(seed: int, tmp_path: Path) -> None:
