@@ -111,10 +111,10 @@ clean: ## remove the environment and everything made, but the cache of built sim
 	rm -rf $(VENV) $(TORCH) $(DOCS) $(PYNQ) docs/reference/api build dist runs .pytest_cache .mypy_cache .ruff_cache
 	find host hw sim tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# pynq wants older versions of numpy and setuptools than the rest, so that it gets environments of its own.
+# pynq wants older versions of numpy, protobuf and setuptools than the rest, so that it gets environments of its own.
 $(PYNQ:%=%/installed): $(VENV)-%/installed: $(STAMP)
 	$(PYTHON) -m venv $(@D)
-	grep -v ^numpy constraints.txt > $(@D)/constraints.txt
+	grep -v -e ^numpy -e ^protobuf constraints.txt > $(@D)/constraints.txt
 	$(@D)/bin/pip install --quiet --disable-pip-version-check -c $(@D)/constraints.txt -e '.[sim,$*]' pytest matplotlib
 	@touch $@
 
