@@ -10,4 +10,6 @@ import numpy as np
 
 def idx_file(array: np.ndarray) -> bytes:
     """The format by its definition, packed with gzip."""
-    return gzip.compress(bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes())
+    return gzip.compress(
+        bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes(), mtime=0
+    )
