@@ -88,4 +88,4 @@ def test_a_codec_aware_attacker_reconstructs_more_from_two_bits(seed, feedback):
         similarity(images, invert(attacked, compare, CLASSES, PIXELS, Attack(steps=200, seed=seed)), SPAN).mean()
         for compare in (codec_agnostic(seen), codec_aware(compressor, attacked.layout, seen[:, None]))
     ]
-    assert scores[1] > scores[0] + 0.1
+    assert scores[1] > scores[0] + min(0.1, (1 - scores[0]) / 2)  # 1 is the image itself
