@@ -8,6 +8,7 @@ DOCS := $(VENV)-docs
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 OUT ?= runs/demo
+SPARSE_OUT ?= runs/sparse-demo
 MINUTES ?= 10
 MUTANTS ?= 600
 BOARD ?= pynq-z2
@@ -15,14 +16,17 @@ PAPER ?= zipml
 PYTHONS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check slow pynq torch reproduce formal lint bench levels compression soak cov mutate synth netlist toolchain bitstream docs links plots dist clean
+.PHONY: help demo sparse-demo test check slow pynq torch reproduce formal lint bench levels compression soak cov mutate synth netlist toolchain bitstream docs links plots dist clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMP) ## train on handwritten digits at several precisions, on the simulated hardware: a table and a figure
 	$(BIN)/bitlane compare digits --bits 2,4,8,32 --sampling double,nearest,naive --learning-rate 0.05 \
 	    --device rtl --out $(OUT)
+
+sparse-demo: $(STAMP) ## a click log that drifts: train, publish, validate, serve at once; a table and a picture in SPARSE_OUT (runs/sparse-demo)
+	$(BIN)/python -m bitlane.studies.sparse.loop --out $(SPARSE_OUT)
 
 test: $(STAMP) $(firstword $(PYNQ:%=%/installed)) ## the quick tests, at most 8 minutes on two cores; ends with what it left for `make check`
 	@[ -n "$(PYNQ)" ] || echo "tests of boards left out: pynq runs on Python 3.10 to 3.12 (make test PYTHON=python3.12)"
@@ -52,13 +56,14 @@ lint: $(STAMP) ## style, types, and who may import whom
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP) ## cycles against the bounds, time to the loss of 32 bits, staleness, simulated cycles a second, levels
+bench: $(STAMP) ## cycles against the bounds, time to the loss of 32 bits, staleness, simulated cycles a second, levels, encoding
 	@date -u +'measured %Y-%m-%d'
 	$(BIN)/python -m bitlane_sim.benchmarks.throughput --wide
 	$(BIN)/python -m bitlane_sim.benchmarks.time_to_loss
 	$(BIN)/python -m bitlane.studies.staleness docs/staleness.svg
 	$(BIN)/python -m bitlane_sim.benchmarks.sim_speed
 	$(BIN)/python -m bitlane.studies.levels_speed
+	$(BIN)/python -m bitlane.studies.encode_speed
 
 levels: $(STAMP) ## what optimal levels save in training, on nine data sets: about half an hour
 	$(BIN)/python -m bitlane.studies.levels_training
@@ -138,5 +143,5 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
 	    { echo "$(PYTHON) cannot make virtual environments (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,formal,fast,sparse,metrics,ray,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,formal,fast,sparse,metrics,serve,ray,dev]'
 	@touch $@

@@ -69,6 +69,7 @@ internal_rooms = [
     "bitlane.cli",
     "bitlane.errors",
     "bitlane.estimators",
+    "bitlane.machine",
     "bitlane.overlays",
     "bitlane.reporting",
     "bitlane.studies",

@@ -12,7 +12,8 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.modes import ErrorCode, Loss, Prox
 from bitlane.contract.registers import CONTROL_START, REGISTERS
 from bitlane.devices import emulator as emulator_module
-from bitlane.devices.emulator import MEMORY_BASE, EmulatorDevice
+from bitlane.devices.emulator import EmulatorDevice
+from bitlane.devices.software import MEMORY_BASE
 from bitlane.reference.machine import Reference
 from bitlane.selftest import Block, speed
 from bitlane.selftest import blocks as names
@@ -150,8 +151,8 @@ class Narrow(EmulatorDevice):
 class OneSet(EmulatorDevice):
     """Every epoch reads the first set."""
 
-    def _feed(self, reference, geometry, at, number):
-        super()._feed(reference, geometry, at, 0)
+    def _feed(self, engine, geometry, at, number):
+        super()._feed(engine, geometry, at, 0)
 
 
 class NoAbort(EmulatorDevice):
@@ -171,29 +172,29 @@ class NoBusError(EmulatorDevice):
 class Unlocked(EmulatorDevice):
     """Registers written during a run change it."""
 
-    def _feed(self, reference, geometry, at, number):
+    def _feed(self, engine, geometry, at, number):
         if self._values["step"] != at["step"]:
-            reference._settings = replace(reference._settings, step=self._values["step"])
-        super()._feed(reference, geometry, at, number)
+            engine.reference._settings = replace(engine.reference._settings, step=self._values["step"])
+        super()._feed(engine, geometry, at, number)
 
 
 class FailsInManyRows(EmulatorDevice):
     """An exception of another library in long runs."""
 
-    def _feed(self, reference, geometry, at, number):
+    def _feed(self, engine, geometry, at, number):
         if geometry.rows == 300 and at["step"]:
             raise OSError("the cable is out")
-        super()._feed(reference, geometry, at, number)
+        super()._feed(engine, geometry, at, number)
 
 
 class FailsInMeasurements(EmulatorDevice):
     """An exception in the runs that measure the throughput."""
 
-    def _feed(self, reference, geometry, at, number):
+    def _feed(self, engine, geometry, at, number):
         rows = speed.GROUPS * geometry.rows_per_beat
         if geometry.features >= 64 and geometry.batch == geometry.rows == rows:
             raise OSError("the cable is out")
-        super()._feed(reference, geometry, at, number)
+        super()._feed(engine, geometry, at, number)
 
 
 # --- references

@@ -1,8 +1,8 @@
 """Forty seeded trainings over every mode of the accelerator, as digests of their bits.
 
 `python tests/helpers/sgd_jobs.py > tests/golden/sgd_jobs.json` writes the golden file. It was written before the
-package was divided into rooms, so `test_sgd_jobs.py` shows that no bit has changed since. The script uses the public
-estimators and runs on both commits.
+package was divided into rooms, and the bits were the same afterwards. It was written again when draws became functions
+of a counter. The script uses the public estimators.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ PENALTIES: list[dict[str, Any]] = [
 TASKS = ("regression", "targets", "squared_error", "hinge", "log_loss", "classes")
 
 
-def open_build(**build: Any) -> Any:
-    """An emulator of this build. Before the rooms its options were keyword arguments, one with another name."""
+def open_build(device: str = "emulator", **build: Any) -> Any:
+    """A device of this build. Before the rooms its options were keyword arguments, one with another name."""
     try:
         from bitlane.contract.config import AcceleratorConfig
     except ImportError:
         random = build.pop("random_rounding", False)
         return open_device("emulator", **build, random=random)
-    return open_device("emulator", AcceleratorConfig(**build))
+    return open_device(device, AcceleratorConfig(**build))
 
 
 def jobs() -> Iterator[tuple[str, dict[str, Any], dict[str, Any], str]]:
@@ -92,10 +92,10 @@ def samples(task: str, seed: int) -> tuple[Any, Any]:
     return X, (scores[:, 0] > 0).astype(np.int64)
 
 
-def train(parameters: dict[str, Any], build: dict[str, Any], task: str) -> dict[str, Any]:
+def train(parameters: dict[str, Any], build: dict[str, Any], task: str, name: str = "emulator") -> dict[str, Any]:
     """One training, and one that stops after two epochs and goes on: the digests of its bits."""
     X, y = samples(task, parameters["random_state"])
-    device = open_build(**build)
+    device = open_build(name, **build)
     kind = SGDRegressor if task in ("regression", "targets") else SGDClassifier
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from tests.helpers.places import ROOT
 
 from bitlane.sparse.servers import wire
@@ -109,6 +110,23 @@ def remote(folders: Sequence[Path], **options) -> Iterator[RemoteParameters]:
     """Serve shards by threads, and connect to them."""
     with served(folders) as services, RemoteParameters(addresses_of(services), **options) as parameters:
         yield parameters
+
+
+def work_on_both(draw, universe, parameters, local, matrices, seen: int) -> None:
+    """Pull, push and now and then push matrices, at random, on servers and on local parameters, which must agree."""
+    keys = draw.permutation(universe)[: draw.integers(0, 120)]
+    create = bool(draw.integers(0, 2))
+    assert np.array_equal(parameters.pull(keys, create=create), local.pull(keys, create=create))
+    gradients = draw.normal(size=(len(keys), local.layout.values)).astype(np.float32)
+    parameters.push(keys, gradients, seen)
+    local.push(keys, gradients, seen)
+    if seen % 5 == 0:
+        dense = {name: draw.normal(size=each.shape).astype(np.float32) for name, each in matrices.items()}
+        parameters.push_dense(dense, seen)
+        for name, gradient in dense.items():
+            matrices[name].push(gradient, seen)
+        found = parameters.pull_dense()
+        assert all(np.array_equal(found[name], each.pull()) for name, each in matrices.items())
 
 
 # --- faults

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from tests.helpers.sparse_servers import addresses_of, served
 
 from bitlane.sparse.batches.batch import Batch
@@ -104,17 +103,3 @@ def train_alone(spec: ModelSpec, shares: Sequence[Batch], epochs: int) -> tuple[
                 model.matrices[name].push(gradient, seen)
         clock += 1
     return model, scored
-
-
-def same_bits(one: SparseModel, other: SparseModel) -> bool:
-    """Whether two models have the same keys, rows and matrices."""
-
-    def rows(model: SparseModel) -> tuple[Any, Any]:
-        chunks = list(model.parameters.table.items())
-        keys, found = (np.concatenate([chunk[place] for chunk in chunks]) for place in (0, 1))
-        order = np.argsort(keys)
-        return keys[order], found[order]
-
-    pairs = [*zip(rows(one), rows(other), strict=True)]
-    pairs += [(one.matrices[name].row, other.matrices[name].row) for name in one.matrices]
-    return all(np.array_equal(left.view(np.uint8), right.view(np.uint8)) for left, right in pairs)

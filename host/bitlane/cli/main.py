@@ -28,7 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         with _notes():
-            arguments = make_parser().parse_args(argv)
+            given = sys.argv[1:] if argv is None else argv
+            arguments = make_parser(given).parse_args(given)
             if arguments.verbose:
                 logging.getLogger("bitlane").setLevel(logging.INFO)
             arguments.command.run(arguments)

@@ -63,7 +63,7 @@ def add_training_arguments(parser: argparse.ArgumentParser) -> None:
 def add_device_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that choose a device."""
     add = parser.add_argument
-    add("--device", help="rtl, emulator, auto, pynq, pynq://HOST; see bitlane devices (default: rtl)")
+    add("--device", help="rtl, cpu, emulator, auto, pynq, pynq://HOST; see bitlane devices (default: rtl)")
     add("--width", type=int, choices=PORT_WIDTHS, help="bits of the device's memory port (default: 64)")
 
 

@@ -61,15 +61,8 @@ def pack_base(
     groups = range(geometry.groups) if groups is None else groups
     slots = geometry.slots(groups)
     _check_shape(codes, (len(slots), geometry.features), "codes")
-    _check_shape(labels, (len(slots), geometry.outputs), "labels")
     columns, outputs, row_words = geometry.rows_per_beat, geometry.outputs, geometry.base_row_words
-    fours = -(-len(groups) // LABELS_PER_WORD)
-    beats = np.zeros((fours, outputs + LABELS_PER_WORD * row_words, columns), np.uint64)
-
-    padded = np.zeros((fours * LABELS_PER_WORD * columns, outputs), np.int16)
-    padded[slots] = labels
-    fields = padded.reshape(fours, LABELS_PER_WORD, columns, outputs).transpose(0, 3, 2, 1)
-    beats[:, :outputs] = np.ascontiguousarray(fields).view(np.uint64)[..., 0]
+    beats = _label_beats(labels, geometry, groups)
     if row_words:
         step = BLOCK_ROWS // columns
         for first in range(0, len(groups), step):
@@ -79,6 +72,27 @@ def pack_base(
             some[:] = turned.reshape(-1, LABELS_PER_WORD * row_words, columns)[: len(some)]
     span = geometry.base_span(groups)
     return beats.reshape(-1)[: span.stop - span.start]
+
+
+def pack_labels(labels: NDArray[np.int16], geometry: Geometry) -> Words:
+    """Return the base region of labels, int16 [rows, outputs], whose digits are all 0."""
+    groups = range(geometry.groups)
+    return _label_beats(labels, geometry, groups).reshape(-1)[: geometry.base_words]
+
+
+def base_places(geometry: Geometry) -> NDArray[np.intp]:
+    """Return where the digits of each row begin in a base region: int [rows]. A row has every P-th word from there."""
+    group, column = np.divmod(geometry.slots(range(geometry.groups)), geometry.rows_per_beat)
+    beat = (group // LABELS_PER_WORD + 1) * geometry.outputs + group * geometry.base_row_words
+    places: NDArray[np.intp] = beat * geometry.rows_per_beat + column
+    return places
+
+
+def draw_places(geometry: Geometry) -> NDArray[np.intp]:
+    """Return where the draw words of each row begin in a draw region: int [rows]. A row has every P-th word."""
+    group, column = np.divmod(geometry.slots(range(geometry.groups)), geometry.rows_per_beat)
+    places: NDArray[np.intp] = group * geometry.chunks * geometry.rows_per_beat + column
+    return places
 
 
 def unpack_base(
@@ -179,6 +193,20 @@ def unpack_master(words: Words, features: int) -> NDArray[np.int32]:
     chunks = -(-features // CHUNK)
     models: NDArray[np.int32] = np.array(words).view(np.int32).reshape(-1, chunks * CHUNK)
     return models[:, :features]
+
+
+def _label_beats(labels: NDArray[np.int16], geometry: Geometry, groups: range) -> Words:
+    """Return complete fours of groups, [fours, beats, columns], with labels and without digits."""
+    slots = geometry.slots(groups)
+    _check_shape(labels, (len(slots), geometry.outputs), "labels")
+    columns, outputs = geometry.rows_per_beat, geometry.outputs
+    fours = -(-len(groups) // LABELS_PER_WORD)
+    beats = np.zeros((fours, outputs + LABELS_PER_WORD * geometry.base_row_words, columns), np.uint64)
+    padded = np.zeros((fours * LABELS_PER_WORD * columns, outputs), np.int16)
+    padded[slots] = labels
+    fields = padded.reshape(fours, LABELS_PER_WORD, columns, outputs).transpose(0, 3, 2, 1)
+    beats[:, :outputs] = np.ascontiguousarray(fields).view(np.uint64)[..., 0]
+    return beats
 
 
 def _pack_rows(codes: NDArray[np.uint32], slots: NDArray[np.intp], some: range, geometry: Geometry) -> Words:

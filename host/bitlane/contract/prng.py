@@ -47,11 +47,15 @@ def random_words(seed: int, places: range, lanes: Words) -> Words:
     uint32 array [places, lanes]
     """
     counted = np.arange(places.start, places.stop, dtype=np.uint32) * np.uint32(PLACE_STEP) + np.uint32(seed)
-    mixed = counted[:, None] ^ lanes
-    high, low = mixed >> np.uint32(16), mixed & np.uint32(0xFFFF)
-    for key in ROUND_KEYS:
-        high, low = low ^ (_rotated(high, 1) & _rotated(high, 8)) ^ _rotated(high, 2) ^ np.uint32(key), high
-    made: Words = high << np.uint32(16) | low
+    return mixed(counted[:, None] ^ lanes)
+
+
+def mixed(words: Words, rounds: int = RANDOM_ROUNDS) -> Words:
+    """Return words, uint32 of any shape, after some rounds of the network, at most `RANDOM_ROUNDS`: a bijection."""
+    high, low = (words >> np.uint32(16)).astype(np.uint16), words.astype(np.uint16)
+    for key in ROUND_KEYS[:rounds]:
+        high, low = low ^ (_rotated(high, 1) & _rotated(high, 8)) ^ _rotated(high, 2) ^ np.uint16(key), high
+    made: Words = high.astype(np.uint32) << np.uint32(16) | low
     return made
 
 
@@ -70,6 +74,6 @@ def scaled_gradient_lanes(rows_per_beat: int) -> Words:
     return np.array([lane_offset(CHUNK + lane) for lane in range(2 * rows_per_beat)], np.uint32)
 
 
-def _rotated(half: Words, left: int) -> Words:
-    turned: Words = (half << np.uint32(left) | half >> np.uint32(16 - left)) & np.uint32(0xFFFF)
+def _rotated(half: NDArray[np.uint16], left: int) -> NDArray[np.uint16]:
+    turned: NDArray[np.uint16] = half << np.uint16(left) | half >> np.uint16(16 - left)
     return turned

@@ -1,4 +1,4 @@
-"""Devices that the driver can run: the emulator, the simulated RTL and PYNQ boards."""
+"""Devices that the driver can run: machine code, the emulator, the simulated RTL and PYNQ boards."""
 
 from bitlane.devices.protocol import Buffer, Device
 from bitlane.devices.registry import Availability, available_devices, open_device

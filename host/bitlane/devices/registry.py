@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.devices.protocol import Device
 from bitlane.errors import DataError, DeviceError
+from bitlane.support.jit import numba
 from bitlane.support.user_warnings import warn_user
 
 Opener = Callable[[AcceleratorConfig], Device]
@@ -24,13 +25,25 @@ def _open_emulator(config: AcceleratorConfig) -> Device:
     return EmulatorDevice(config)
 
 
+def _open_cpu(config: AcceleratorConfig) -> Device:
+    if numba() is None:
+        raise DeviceError("device='cpu' needs numba: pip install 'bitlane[fast]'")
+    module = import_module("bitlane.devices.cpu")
+    device: Device = module.CpuDevice(config)
+    return device
+
+
 def _open_board(address: str) -> Device:
     board = import_module("bitlane.devices.pynq.board")
     device: Device = board.open_board(address)
     return device
 
 
-_BUILT_IN: dict[str, Opener] = {"emulator": _open_emulator, "pynq": lambda config: _open_board("")}
+_BUILT_IN: dict[str, Opener] = {
+    "cpu": _open_cpu,
+    "emulator": _open_emulator,
+    "pynq": lambda config: _open_board(""),
+}
 RTL = "rtl"  # an entry point of this distribution, whose package needs the extra `sim`
 
 
@@ -38,6 +51,19 @@ def _names() -> list[str]:
     """Names of the built-in devices, of the simulated RTL, and of other entry points."""
     plugins = sorted({point.name for point in entry_points(group=GROUP)} - {RTL})
     return [*_BUILT_IN, RTL, *plugins]
+
+
+def _open_best(config: AcceleratorConfig) -> Device:
+    """Open the fastest device of this machine."""
+    reasons = []
+    for name in ("pynq", "cpu"):
+        try:
+            return _BUILT_IN[name](config)
+        except DeviceError as error:
+            reasons.append(str(error))
+    missing = "; ".join(reasons)
+    warn_user(f"using the emulator, which gives the same results: {missing}")
+    return _open_emulator(config)
 
 
 def _open_plugin(name: str, config: AcceleratorConfig) -> Device:
@@ -74,9 +100,11 @@ def open_device(spec: str | Device, config: AcceleratorConfig | None = None) -> 
     Parameters
     ----------
     spec : str or Device
+        - ``"cpu"``: the bits of the reference in machine code (extra ``fast``);
         - ``"emulator"``: the numpy reference;
         - ``"rtl"``: the simulated hardware (extra ``sim`` and a C++ compiler);
-        - ``"auto"``: ``"rtl"`` if it can be opened, otherwise ``"emulator"`` and a warning;
+        - ``"auto"``: ``"pynq"`` if this machine is a board, otherwise ``"cpu"``; without numba ``"emulator"`` and a
+          warning;
         - ``"pynq"``: the PYNQ board that this program runs on;
         - ``"pynq://HOST"`` or ``"pynq://HOST:PORT"``: a board on the network.
     config : AcceleratorConfig, optional
@@ -101,11 +129,7 @@ def open_device(spec: str | Device, config: AcceleratorConfig | None = None) -> 
         return spec
     config = config or AcceleratorConfig()
     if spec == "auto":
-        try:
-            return _open_plugin(RTL, config)
-        except DeviceError as error:
-            warn_user(f"using the emulator, which gives the same results: {error}")
-            return _open_emulator(config)
+        return _open_best(config)
     if spec.startswith(REMOTE) and spec != REMOTE:
         return _open_board(spec.removeprefix(REMOTE))
     if spec in _BUILT_IN:

@@ -56,8 +56,8 @@ shuffle : bool, default=True
 warm_start : bool, default=False
     Whether fit begins with the coefficients of the last fit, as in scikit-learn.
 device : str or Device, default="rtl"
-    "rtl", "emulator", "auto", "pynq" or "pynq://HOST" (see `bitlane.devices.open_device`), or an open device. A device
-    with several outputs trains as many targets at a time.
+    "rtl", "cpu", "emulator", "auto", "pynq" or "pynq://HOST" (see `bitlane.devices.open_device`), or an open device. A
+    device with several outputs trains as many targets at a time.
 random_state : int, optional
     Seed of the row order and the draws, 0 or more; a fresh one when None."""
 

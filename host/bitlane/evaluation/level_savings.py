@@ -13,6 +13,7 @@ from bitlane.data.arrays import as_matrix
 from bitlane.errors import DataError
 from bitlane.levels.curve import Floats
 from bitlane.levels.optimal import optimal_levels
+from bitlane.quantization.positions import value_positions
 from bitlane.quantization.quantize import base_codes
 from bitlane.quantization.scaling import Scaling, fit_scaling
 from bitlane.support.user_warnings import warn_user
@@ -106,8 +107,7 @@ def feature_levels(column: Floats, bits: int) -> Floats:
 def _uniform_variance(distinct: Floats, counts: NDArray[np.int64], precision: Precision) -> float:
     """Return the mean of ``(b - x)(x - a)``, where a and b are the ends of the interval of x."""
     width = 2.0 ** (1 - precision.base_bits)
-    below = distinct - (base_codes(distinct[:, None], precision)[:, 0] * width - 1.0)
-    np.clip(below, 0.0, width, out=below)  # a value just below a level may be stored above it
+    below = distinct - (base_codes(value_positions(distinct[:, None], precision), precision)[:, 0] * width - 1.0)
     return float(np.average(below * (width - below), weights=counts))
 
 

@@ -1,15 +1,14 @@
-"""From scaled values to codes if each feature has separate levels: the interval, and draws of its two ends.
-
-As with uniform levels, blocks of rows passed in sequence with one generator give the bits of a single call.
-"""
+"""From scaled values to codes if each feature has separate levels: the interval, and draws of its two ends."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bitlane.contract.draws import DRAW_BITS
 from bitlane.contract.formats import LEVEL
-from bitlane.quantization.quantize import blocks, draw_ends
+from bitlane.contract.prng import Words
+from bitlane.quantization.quantize import draw_ends
 from bitlane.quantization.scaling import Floats
 
 from .codebooks import Codebook
@@ -30,40 +29,34 @@ def codebook_codes(values: Floats, levels: Codebook) -> NDArray[np.uint32]:
     uint32 array [rows, s]
         0 to ``2**b - 1``: the number i of the interval from level i to level i + 1.
     """
-    codes = np.empty(values.shape, np.uint32)
-    inner = _inner(levels)
-    for rows in blocks(values.shape):
-        codes[rows] = _intervals(_units(values[rows]), inner)
-    return codes
+    return _intervals(_units(values), _inner(levels)).astype(np.uint32)
 
 
-def codebook_draws(values: Floats, levels: Codebook, rng: np.random.Generator) -> NDArray[np.uint8]:
+def codebook_draws(values: Floats, levels: Codebook, words: Words) -> NDArray[np.uint8]:
     """Return two independent, unbiased draws of an end of the interval of each value (ZipML, section 2.2, eq. 6).
 
     Parameters
     ----------
     values, levels
         As for `codebook_codes`.
-    rng : numpy.random.Generator
-        Gives 2 s numbers for each row.
+    words : uint32 array [rows, s]
+        Random words, as for uniform levels.
 
     Returns
     -------
     uint8 array [rows, s]
-        ``2 * u1 + u2``. Each is 1, the upper end, with probability ``(v - l_i) / (l_{i+1} - l_i)``, to 24 bits.
+        ``2 * u1 + u2``. Each is 1, the upper end, with probability ``(v - l_i) / (l_{i+1} - l_i)``, to 16 bits.
     """
-    codes = np.empty(values.shape, np.uint8)
-    inner, ends, columns = _inner(levels), levels.astype(np.float64).ravel(), levels.shape[1]
-    for rows in blocks(values.shape):
-        units = _units(values[rows])
-        low = _intervals(units, inner).astype(np.intp) * columns + np.arange(columns)
-        below = ends[low]
-        units -= below
-        width = ends[low + columns]
-        width -= below
-        units /= np.maximum(width, 1.0, out=width)  # in an empty interval a value is on both ends
-        codes[rows] = draw_ends(units, rng)
-    return codes
+    ends, columns = levels.astype(np.float64).ravel(), levels.shape[1]
+    units = _units(values)
+    low = _intervals(units, _inner(levels)).astype(np.intp) * columns + np.arange(columns)
+    below = ends[low]
+    units -= below
+    width = ends[low + columns]
+    width -= below
+    units /= np.maximum(width, 1.0, out=width)  # in an empty interval a value is on both ends
+    thresholds = np.floor(np.ldexp(units, DRAW_BITS) + 0.5)
+    return draw_ends(np.clip(thresholds, 0, 1 << DRAW_BITS).astype(np.int64), words)
 
 
 def _units(values: Floats) -> Floats:

@@ -1,128 +1,113 @@
-"""From scaled values to stored integers: base codes and draw codes.
+"""From positions to stored integers: base codes and draw codes.
 
 [-1, 1] is divided into ``2**base_bits`` equal intervals. A base code is the number of an interval; a draw bit selects
-one of its two ends. The random generator is used row by row: blocks of rows passed in sequence with one generator give
-the same bits as a single call.
+one of its two ends. Random words come from `bitlane.contract.draws`. `quantization.encode` makes the same bits in
+machine code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
+from bitlane.contract.draws import DRAW_BITS
 from bitlane.contract.precision import Precision
+from bitlane.contract.prng import Words
 from bitlane.errors import DataError
 
-BLOCK = 1 << 15  # values worked on at a time: what a cache holds
+from .positions import POSITION_FRACTION
+from .scaling import Floats
+
+HALF_INTERVAL = 1 << POSITION_FRACTION - 1
+CUT = POSITION_FRACTION - DRAW_BITS  # bits of a position that a draw does not use
 
 
-def base_codes(
-    values: NDArray[np.floating], precision: Precision, rng: np.random.Generator | None = None
-) -> NDArray[np.uint32]:
+def base_codes(positions: Floats, precision: Precision, words: Words | None = None) -> NDArray[np.uint32]:
     """Return the interval of each value.
 
     Parameters
     ----------
-    values : float array [rows, n]
-        Scaled to ``[-precision.limit, precision.limit]``. Values outside are clipped.
+    positions : float64 array [rows, s]
+        See `bitlane.quantization.positions`.
     precision : Precision
         `sampling` and `base_bits` are used.
-    rng : numpy.random.Generator, optional
-        Needed for naive sampling only, which draws one of the two middles around the value.
+    words : uint32 array [rows, s], optional
+        Random words, of which naive sampling uses the high halves: it draws one of the two middles around the value.
 
     Returns
     -------
-    uint32 array [rows, n]
+    uint32 array [rows, s]
         0 to ``2**base_bits - 1``.
 
     Raises
     ------
     DataError
-        Naive sampling without a generator.
+        Naive sampling without random words.
     """
-    codes = np.empty(values.shape, np.uint32)
+    if precision.sampling != "naive":
+        return _intervals(positions, precision).astype(np.uint32)
+    if words is None:
+        raise DataError("naive sampling needs random numbers: pass words")
     last = (1 << precision.base_bits) - 1
-    naive = precision.sampling == "naive"
-    for rows in blocks(values.shape):
-        position = _position(values[rows], precision)
-        if naive:
-            if rng is None:
-                raise DataError("naive sampling needs a random generator: pass rng")
-            position -= 0.5
-            np.clip(position, 0, last, out=position)
-            low = np.floor(position)
-            low += rng.random(position.shape, dtype=np.float32) < position - low
-            codes[rows] = low
-        else:
-            codes[rows] = np.clip(position, 0, last, out=position)  # the cast cuts
-    return codes
+    from_middle = np.clip(positions - HALF_INTERVAL, 0, last << POSITION_FRACTION)
+    codes = _intervals(from_middle, precision)
+    upper = words >> np.uint32(DRAW_BITS) < _thresholds(from_middle, codes)
+    codes += upper
+    return codes.astype(np.uint32)
 
 
-def draw_codes(values: NDArray[np.floating], precision: Precision, rng: np.random.Generator) -> NDArray[np.uint8]:
+def draw_codes(positions: Floats, precision: Precision, words: Words) -> NDArray[np.uint8]:
     """Return two independent draws of an end of the interval of each value (ZipML, section 2.2, eq. 6).
 
     A draw is 1, the upper end, with the probability that makes its expectation equal to the value: the position of the
-    value in the interval, to 24 bits.
+    value in the interval, to 16 bits.
 
     Parameters
     ----------
-    values : float array [rows, n]
-        Scaled to [-1, 1].
+    positions : float64 array [rows, s]
+        See `bitlane.quantization.positions`.
     precision : Precision
         `base_bits` is used.
-    rng : numpy.random.Generator
-        Gives 2 n numbers for each row.
+    words : uint32 array [rows, s]
+        Random words.
 
     Returns
     -------
-    uint8 array [rows, n]
+    uint8 array [rows, s]
         ``2 * u1 + u2``.
     """
-    codes = np.empty(values.shape, np.uint8)
-    last = (1 << precision.base_bits) - 1
-    for rows in blocks(values.shape):
-        position = _position(values[rows], precision)
-        position -= np.clip(np.floor(position), 0, last)
-        codes[rows] = draw_ends(position, rng)
-    return codes
+    return draw_ends(_thresholds(positions, _intervals(positions, precision)), words)
 
 
-def draw_ends(position: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Return two independent draws for each position inside an interval.
+def draw_ends(thresholds: NDArray[np.integer], words: Words) -> NDArray[np.uint8]:
+    """Return two independent draws for each threshold.
 
     Parameters
     ----------
-    position : float64 array [rows, n]
-        Probability of a 1, from 0 to 1, used to 24 bits.
-    rng : numpy.random.Generator
-        Gives 2 n numbers for each row.
+    thresholds : int array [rows, s]
+        Probability of a 1 in units of ``2**-16``, from 0 to ``2**16``.
+    words : uint32 array [rows, s]
+        Random words: a draw is 1 if its half is below the threshold.
 
     Returns
     -------
-    uint8 array [rows, n]
+    uint8 array [rows, s]
         ``2 * u1 + u2``.
     """
-    upper = position.astype(np.float32)
-    uniform = rng.random((*position.shape, 2), dtype=np.float32)
-    u1, u2 = uniform[..., 0] < upper, uniform[..., 1] < upper
-    codes = u1.astype(np.uint8)
-    codes <<= np.uint8(1)
-    codes |= u2.view(np.uint8)
+    first = words >> np.uint32(DRAW_BITS) < thresholds
+    second = words & np.uint32((1 << DRAW_BITS) - 1) < thresholds
+    codes: NDArray[np.uint8] = first.astype(np.uint8) << np.uint8(1) | second.view(np.uint8)
     return codes
 
 
-def _position(values: NDArray[np.floating], precision: Precision) -> NDArray[np.float64]:
-    """Return the positions of values in intervals: 0 for -1, ``2**base_bits`` for 1."""
-    position: NDArray[np.float64] = values + np.float64(1)
-    position *= 0.5 * (1 << precision.base_bits)
-    return position
+def _intervals(positions: Floats, precision: Precision) -> NDArray[np.int64]:
+    intervals: NDArray[np.int64] = positions.astype(np.int64) >> POSITION_FRACTION
+    return np.minimum(intervals, (1 << precision.base_bits) - 1, out=intervals)
 
 
-def blocks(shape: tuple[int, ...]) -> Iterator[slice]:
-    """Yield slices of rows with about `BLOCK` values each."""
-    rows, n = shape
-    step = max(1, BLOCK // max(1, n))
-    for start in range(0, rows, step):
-        yield slice(start, start + step)
+def _thresholds(positions: Floats, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the positions inside the intervals, rounded to ``2**-16`` of an interval."""
+    inside: NDArray[np.int64] = positions.astype(np.int64) - (codes << POSITION_FRACTION)
+    inside += 1 << CUT - 1
+    inside >>= CUT
+    return inside

@@ -15,6 +15,9 @@ from bitlane.errors import DataError
 Floats = NDArray[np.float64]
 Matrix = NDArray[Any]  # of any integer or float type: images need not be copied into floats
 
+RECIPROCAL_BITS = 24  # significant bits of 1 / scale: times a float32 it is exact in float64
+LEAST_SCALE = 2.0**-900  # below it, 1 / scale times any precision may overflow
+
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
@@ -29,7 +32,7 @@ class Scaling:
     center : float64 array [n]
         User units: the column means if an intercept is fitted, otherwise 0.
     scale : float64 array [n]
-        User units of one scaled unit; 0 for a constant column.
+        User units of one scaled unit, the reciprocal of a number with 24 significant bits; 0 for a constant column.
     label_center, label_scale : float64 arrays [targets]
         The same for the labels of each target; `label_scale` is 0 if all labels are equal.
     fit_intercept : bool
@@ -174,22 +177,39 @@ def fit_scaling(
     Raises
     ------
     DataError
-        The range of some values is not finite.
+        The range of some values is not finite, or too small.
     """
     low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
     center = np.zeros(X.shape[1])
     label_center, label_scale = np.zeros(y.shape[1]), np.ones(y.shape[1])
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if fit_intercept:
             center = np.clip(X.mean(axis=0, dtype=np.float64), low, high)
-        scale = np.maximum(high - center, center - low) / limit
+        scale = _short_scale(np.maximum(high - center, center - low) / limit)
         if not margins:
             label_center, label_scale = _label_scaling(y, fit_intercept)
     if not (np.isfinite(scale).all() and np.isfinite(label_scale).all()):
         raise DataError("X or y holds values so large that their range overflows: divide them by a constant")
+    if (small := scale[(scale != 0) & (scale < LEAST_SCALE)]).size:
+        raise DataError(f"a column of X has a range of {small[0]:g}, which is too small: multiply X by a constant")
     return Scaling(
         center, scale, label_center, label_scale, fit_intercept, margins, intercept_value if fit_intercept else 0.0
     )
+
+
+def reciprocal(scale: Floats) -> Floats:
+    """Return 1 / scale with 24 significant bits, float64 [m], for scales [m] of a `Scaling` that are not 0."""
+    mantissa, exponent = np.frexp(1.0 / scale)
+    rounded: Floats = np.ldexp(np.rint(np.ldexp(mantissa, RECIPROCAL_BITS)), exponent - RECIPROCAL_BITS)
+    return rounded
+
+
+def _short_scale(scale: Floats) -> Floats:
+    """Return the next scales [n] upwards whose reciprocals have 24 significant bits; 0 and tiny ones as they are."""
+    usable = scale >= LEAST_SCALE
+    mantissa, exponent = np.frexp(1.0 / np.where(usable, scale, 1.0))
+    cut = np.ldexp(np.floor(np.ldexp(mantissa, RECIPROCAL_BITS)), exponent - RECIPROCAL_BITS)
+    return np.where(usable, 1.0 / cut, scale)
 
 
 def _label_scaling(y: Matrix, fit_intercept: bool) -> tuple[Floats, Floats]:

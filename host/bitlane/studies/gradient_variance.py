@@ -24,6 +24,7 @@ from bitlane.contract.settings import Settings
 from bitlane.contract.state import ModelState
 from bitlane.data.datasets import load_dataset
 from bitlane.evaluation.schedules import suggest_learning_rate
+from bitlane.quantization.positions import value_positions
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.quantization.scaling import Floats, Matrix, fit_scaling
 from bitlane.quantization.stochastic import model_cut, scaled_gradient_cut
@@ -171,8 +172,10 @@ def _gradient(
     geometry = Geometry.of(precision, features, rows, batch=rows)
     settings = replace(settings, seed=int(rng.integers(1 << SEED_BITS)))
     reference = Reference(geometry, ModelState(master, settings))
-    draws = draw_codes(values, precision, rng) if precision.draws else None
-    reference.feed(base_codes(values, precision), draws, labels)
+    positions = value_positions(values, precision)
+    words = rng.integers(1 << 32, size=values.shape, dtype=np.uint32)
+    draws = draw_codes(positions, precision, words) if precision.draws else None
+    reference.feed(base_codes(positions, precision), draws, labels)
     change = master.astype(np.int64) - reference.end_epoch().state.master
     rate = decode_float(settings.step, STEP_FRACTION) * rows
     gradient: Floats = np.ldexp(change[0].astype(np.float64), -MASTER.fraction) / rate

@@ -26,3 +26,8 @@ def align_columns(cells: Sequence[Sequence[str]], header: int = 1, left: int = 1
     ]
     lines.insert(header, "-" * max(len(line) for line in lines))
     return "\n".join(lines)
+
+
+def option_of(name: str) -> str:
+    """Return the option of the command line that sets an argument: ``--batch-rows`` of ``batch_rows``."""
+    return "--" + name.replace("_", "-")

@@ -23,7 +23,7 @@ from bitlane.support.atomic import atomic_write
 
 from .options import TrainingOptions
 
-FORMAT = 3
+FORMAT = 4
 PHASE_BITS = 32
 
 _DAMAGE = (KeyError, TypeError, ValueError, EOFError, OSError, AttributeError, zipfile.BadZipFile)
@@ -65,7 +65,9 @@ class Checkpoint:
             if name != "epochs" and asked[name] != was[name]:
                 raise DataError(f"{name}={asked[name]!r}, but the checkpoint is of a training with {was[name]!r}")
         if data != self.fingerprint:
-            raise DataError("X or y differ from the data that the checkpoint was trained on: resume with the same")
+            raise DataError(
+                "X or y differ from the data that the checkpoint was trained on: resume with the same values and types"
+            )
         if options.epochs <= self.epoch:
             raise DataError(
                 f"epochs={options.epochs}: the checkpoint has {self.epoch} already; give the total, with those"

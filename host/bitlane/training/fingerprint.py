@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from bitlane.quantization.scaling import Matrix
 
-HASHED = 1 << 18  # values hashed at a time
+HASHED = 1 << 20  # bytes of a piece
+DIGITS = 32  # hexadecimal digits that are kept
 
 
-def fingerprint(X: Matrix, y: Matrix) -> str:
-    """Return a hash of X [rows, n] and y [rows, targets], converted to float64, in hexadecimal digits."""
-    digest = hashlib.blake2b(f"{X.shape} {y.shape}".encode(), digest_size=16)
-    step = max(1, HASHED // X.shape[1])
-    for start in range(0, len(X), step):
-        rows = slice(start, start + step)
-        for part in (X[rows], y[rows]):
-            digest.update(np.ascontiguousarray(part, np.dtype("<f8")))  # type: ignore[arg-type]
-    return digest.hexdigest()
+def fingerprint(X: Matrix, y: Matrix, threads: int | None = None) -> str:
+    """Return a hash of X [rows, n] and y [rows, targets], in hexadecimal digits.
+
+    Types and shapes are part of it; the order in memory is not. It is the SHA-256 of the hashes of pieces of rows.
+
+    Parameters
+    ----------
+    X, y : arrays
+    threads : int, optional
+        Threads that hash pieces; as many as the machine has by default.
+    """
+    whole = hashlib.sha256()
+    with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+        for table in (X, y):
+            whole.update(f"{table.dtype.str} {table.shape} ".encode())
+            step = max(1, HASHED // max(1, table[:1].nbytes))
+            for digest in pool.map(_digest, (table[start : start + step] for start in range(0, len(table), step))):
+                whole.update(digest)
+    return whole.hexdigest()[:DIGITS]
+
+
+def _digest(rows: Matrix) -> bytes:
+    return hashlib.sha256(np.ascontiguousarray(rows)).digest()  # type: ignore[arg-type]

@@ -83,22 +83,22 @@ def launches(plan: ExecutionPlan, encoder: SampleEncoder) -> Iterator[Launch]:
 
 def _launches_of_epochs(plan: ExecutionPlan, encoder: SampleEncoder) -> Iterator[Launch]:
     geometry = plan.geometry
-    shared = [encoder.base(geometry, 0, None)] if plan.shared_base else None
+    shared = [encoder.base(geometry, 0)] if plan.shared_base else None
     for first in range(plan.first_epoch, plan.epochs, plan.launch_epochs):
         epochs = min(plan.launch_epochs, plan.epochs - first)
         sets = [(first + i) % plan.draw_sets for i in range(min(plan.draw_sets, epochs))]
-        base = shared or [encoder.base(geometry, 0, encoder.set_generator(k)) for k in sets]
-        draws = [encoder.draws(geometry, 0, encoder.set_generator(k)) for k in sets] if geometry.draws else []
+        base = shared or [encoder.base(geometry, 0, k) for k in sets]
+        draws = [encoder.draws(geometry, 0, k) for k in sets] if geometry.draws else []
         yield Launch(geometry, base, draws, epochs, covers_all_rows=True, ends_epoch=True, levels=encoder.levels)
 
 
 def _launches_of_rows(plan: ExecutionPlan, encoder: SampleEncoder) -> Iterator[Launch]:
     rows = plan.geometry.rows
     for epoch in range(plan.first_epoch, plan.epochs):
-        rng = encoder.set_generator(epoch % plan.draw_sets)
+        number = epoch % plan.draw_sets
         for first in range(0, rows, plan.part_rows):
             geometry = replace(plan.geometry, rows=min(plan.part_rows, rows - first))
-            draws = [encoder.draws(geometry, first, rng)] if geometry.draws else []
-            base = [encoder.base(geometry, first, rng)]
+            draws = [encoder.draws(geometry, first, number)] if geometry.draws else []
+            base = [encoder.base(geometry, first, number)]
             ends = first + geometry.rows == rows
             yield Launch(geometry, base, draws, 1, covers_all_rows=False, ends_epoch=ends, levels=encoder.levels)

@@ -7,21 +7,31 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from bitlane.contract.draws import draw_words, row_words
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import LABELS_PER_WORD
-from bitlane.contract.packing import Words, pack_base, pack_draws
+from bitlane.contract.packing import Words, base_places, draw_places, pack_base, pack_draws, pack_labels
 from bitlane.contract.precision import Precision
+from bitlane.contract.prng import Words as RandomWords
 from bitlane.levels.codebooks import Codebook
 from bitlane.levels.codes import codebook_codes, codebook_draws
+from bitlane.quantization.positions import position_map
 from bitlane.quantization.quantize import base_codes, draw_codes
-from bitlane.quantization.scaling import Floats, Matrix, Scaling
-from bitlane.support.rng import generator
+from bitlane.quantization.scaling import Matrix, Scaling
+from bitlane.support.jit import numba
+from bitlane.support.rng import seed_word
 
-ENCODE_VALUES = 1 << 18  # values scaled and quantized at a time
+ENCODE_VALUES = 1 << 15  # values that numpy encodes at a time: what a cache holds
+SMALL = 1 << 18  # values that numpy encodes before numba is imported
 
 
 class SampleEncoder:
-    """Encodes rows of a data set as words.
+    """Encodes rows of a data set as words: large ones in machine code if numba is installed, otherwise in numpy.
+
+    Both give the same bits.
+
+    The draws of a row depend on the seed, the set and the number of the row. So they do not depend on the launches and
+    the order in which rows are encoded.
 
     Parameters
     ----------
@@ -30,13 +40,15 @@ class SampleEncoder:
     y : array, shape (rows, outputs)
         Targets, in user units.
     scaling : Scaling
-        Scaling of both. `Scaling.values` returns as many columns as the geometry has features.
+        Scaling of both.
     precision : Precision
         Precision of the stored samples.
     seed : int
         Seed of the draws.
     levels : ndarray of int32, optional
-        Codebook of each feature, if the precision has codebooks.
+        Codebook of each feature, if the precision has codebooks. These are encoded in numpy.
+    threads : int, optional
+        Threads of machine code; as many as the machine has by default.
     """
 
     def __init__(
@@ -47,6 +59,7 @@ class SampleEncoder:
         precision: Precision,
         seed: int,
         levels: Codebook | None = None,
+        threads: int | None = None,
     ):
         self.levels = levels
         self._X = X
@@ -54,42 +67,74 @@ class SampleEncoder:
         self._scaling = scaling
         self._precision = precision
         self._seed = seed
+        self._threads = threads
+        self._mapped = position_map(scaling, precision)
+        self._compiled = levels is None and X.size >= SMALL and numba() is not None
 
-    def set_generator(self, number: int) -> np.random.Generator:
-        """Return the random numbers of a set, which do not depend on other sets."""
-        return generator(self._seed, number)
+    def base(self, geometry: Geometry, first: int, number: int = 0) -> Words:
+        """Return the base region of this geometry, with the rows from `first` on, of draw set `number`.
 
-    def base(self, geometry: Geometry, first: int, rng: np.random.Generator | None) -> Words:
-        """Return the base region of this geometry, with the rows from `first` on. Only naive sampling needs `rng`."""
+        Only with naive sampling do the sets have different base regions.
+        """
+        rows = slice(first, first + geometry.rows)
+        random = self._random(number, rows) if self._precision.sampling == "naive" else None
+        if not self._compiled:
+            return self._numpy_base(geometry, rows, random)
+        from bitlane.quantization.encode import RowsInRegion, encode_base
+
+        words = pack_labels(self._scaling.labels(self._y[rows]), geometry)
+        if geometry.base_row_words:
+            target = RowsInRegion(words, base_places(geometry), geometry.rows_per_beat)
+            encode_base(self._X[rows], self._mapped, random, target, self._threads)
+        return words
+
+    def draws(self, geometry: Geometry, first: int, number: int) -> Words:
+        """Return the draw region of this geometry, with the rows from `first` on, of draw set `number`."""
+        rows = slice(first, first + geometry.rows)
+        random = self._random(number, rows)
+        if not self._compiled:
+            return self._numpy_draws(geometry, rows, random)
+        from bitlane.quantization.encode import RowsInRegion, encode_draws
+
+        words = np.zeros(geometry.draw_words, np.uint64)
+        target = RowsInRegion(words, draw_places(geometry), geometry.rows_per_beat)
+        encode_draws(self._X[rows], self._mapped, random, target, self._threads)
+        return words
+
+    def _random(self, number: int, rows: slice) -> RandomWords:
+        """Return the random words of rows in a draw set: uint32 [rows]."""
+        return row_words(seed_word(self._seed, number), range(rows.start, rows.stop))
+
+    def _numpy_base(self, geometry: Geometry, rows: slice, random: RandomWords | None) -> Words:
+        X, labels = self._X[rows], self._scaling.labels(self._y[rows])
         pieces = []
-        for groups, rows in self._pieces(geometry, first):
-            codes = self._base_codes(self._scaling.values(self._X[rows]), rng)
-            pieces.append(pack_base(codes, self._scaling.labels(self._y[rows]), geometry, groups))
+        for groups, some in _pieces(geometry):
+            words = None if random is None else draw_words(random[some], geometry.features)
+            pieces.append(pack_base(self._base_codes(X[some], words), labels[some], geometry, groups))
         return np.concatenate(pieces)
 
-    def draws(self, geometry: Geometry, first: int, rng: np.random.Generator) -> Words:
-        """Return the draw region of this geometry, with the rows from `first` on."""
-        pieces = []
-        for groups, rows in self._pieces(geometry, first):
-            codes = self._draw_codes(self._scaling.values(self._X[rows]), rng)
+    def _numpy_draws(self, geometry: Geometry, rows: slice, random: RandomWords) -> Words:
+        X, pieces = self._X[rows], []
+        for groups, some in _pieces(geometry):
+            codes = self._draw_codes(X[some], draw_words(random[some], geometry.features))
             pieces.append(pack_draws(codes, geometry, groups))
         return np.concatenate(pieces)
 
-    def _base_codes(self, values: Floats, rng: np.random.Generator | None) -> NDArray[np.uint32]:
+    def _base_codes(self, X: Matrix, words: RandomWords | None) -> NDArray[np.uint32]:
         if self.levels is not None:
-            return codebook_codes(values, self.levels)
-        return base_codes(values, self._precision, rng)
+            return codebook_codes(self._scaling.values(X), self.levels)
+        return base_codes(self._mapped.positions(X), self._precision, words)
 
-    def _draw_codes(self, values: Floats, rng: np.random.Generator) -> NDArray[np.uint8]:
+    def _draw_codes(self, X: Matrix, words: RandomWords) -> NDArray[np.uint8]:
         if self.levels is not None:
-            return codebook_draws(values, self.levels, rng)
-        return draw_codes(values, self._precision, rng)
+            return codebook_draws(self._scaling.values(X), self.levels, words)
+        return draw_codes(self._mapped.positions(X), self._precision, words)
 
-    def _pieces(self, geometry: Geometry, first: int) -> Iterator[tuple[range, slice]]:
-        """Yield groups that begin at label words and hold about `ENCODE_VALUES` values, and their rows."""
-        values = self._X.shape[1] * geometry.rows_per_beat
-        step = max(1, ENCODE_VALUES // values // LABELS_PER_WORD) * LABELS_PER_WORD
-        for start in range(0, geometry.groups, step):
-            groups = range(start, min(start + step, geometry.groups))
-            rows = geometry.rows_of(groups)
-            yield groups, slice(first + rows.start, first + rows.stop)
+
+def _pieces(geometry: Geometry) -> Iterator[tuple[range, slice]]:
+    """Yield groups that begin at label words and hold about `ENCODE_VALUES` values, and their rows."""
+    values = geometry.features * geometry.rows_per_beat
+    step = max(1, ENCODE_VALUES // values // LABELS_PER_WORD) * LABELS_PER_WORD
+    for start in range(0, geometry.groups, step):
+        groups = range(start, min(start + step, geometry.groups))
+        yield groups, geometry.rows_of(groups)

@@ -13,6 +13,7 @@ from enum import Enum
 from pathlib import Path
 
 from bitlane.errors import DeviceError
+from bitlane_sim.rtl.yowasp import environment_of
 
 from .proof import Proof
 
@@ -57,7 +58,7 @@ class Tools:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "PATH": self.path}
+        return {**environment_of(self.yosys), "PATH": self.path}
 
 
 @dataclass

@@ -29,6 +29,7 @@ from bitlane.support.text import align_columns
 from bitlane_hw.export.pins import TOP, generate_pins
 from bitlane_hw.export.verilog import TOP as CORE
 from bitlane_hw.export.verilog import generate
+from bitlane_sim.rtl.yowasp import environment_of
 
 ADDRESS_BITS = 32  # of the Zynq-7000
 CONFIGS = {
@@ -168,9 +169,10 @@ def run_tool(*command: str, folder: Path) -> str:
     found = str(program) if program.exists() else shutil.which(command[0])
     if found is None:
         raise BitlaneError(f"{command[0]} is not installed: pip install 'bitlane[synth]'")
-    done = subprocess.run([found, *command[1:]], cwd=folder, capture_output=True, text=True)
+    done = subprocess.run([found, *command[1:]], cwd=folder, env=environment_of(found), capture_output=True, text=True)
     if done.returncode:
-        raise BitlaneError(f"{command[0]} failed: {done.stderr.strip().splitlines()[-1:]}")
+        last = (done.stderr.strip() or "it wrote no message").splitlines()[-1]
+        raise BitlaneError(f"{command[0]} ended with status {done.returncode}: {last}")
     return done.stdout + done.stderr
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bitlane.errors import DeviceError
 
-WITHOUT = 'device="emulator" and "auto" run without it and give the same results'
+WITHOUT = 'device="cpu", "emulator" and "auto" run without it and give the same results'
 
 
 def not_installed(package: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 import bitlane
 from bitlane.cli import devices
 from bitlane.cli.main import main
+from bitlane.cli.parser import BUILT_IN, all_commands
 
 pytest.importorskip("pandas")
 pytest.importorskip("sklearn")
@@ -33,6 +34,13 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"bitlane {bitlane.__version__}\n"
     assert main(["train", "--help"]) == 0
     assert "--learning-rate" in capsys.readouterr().out
+
+
+def test_a_command_imports_nothing_of_the_others() -> None:
+    assert [command.name for command in all_commands()][: len(BUILT_IN)] == list(BUILT_IN)
+    program = "import sys; from bitlane.cli.parser import make_parser; make_parser(['-v', 'sparse', 'rollback'])"
+    check = "assert not {'sklearn', 'pandas', 'pyarrow', 'numba'} & set(sys.modules), set(sys.modules)"
+    subprocess.run([sys.executable, "-c", f"{program}; {check}"], check=True)
 
 
 def test_notes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

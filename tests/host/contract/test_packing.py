@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 
+from bitlane.contract.draws import draw_words, row_words
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.packing import (
     master_weights,
@@ -18,6 +19,7 @@ from bitlane.contract.packing import (
 )
 from bitlane.contract.precision import Precision
 from bitlane.errors import DataError
+from bitlane.quantization.positions import value_positions
 from bitlane.quantization.quantize import base_codes, draw_codes
 
 SHAPES = [(1, 1), (3, 31), (4, 32), (5, 33), (9, 100)]
@@ -286,7 +288,7 @@ def seconds(work):
 
 @pytest.mark.parametrize("rows_per_beat", [1, 8])
 def test_encoding_takes_less_than_a_slow_sort_and_a_half(seed, rows_per_beat):
-    """Four precisions against a stable sort of the same values in the same process; encoding takes about half of one.
+    """Four precisions against a stable sort of the same values in the same process; encoding takes as long as one.
 
     numpy's other sort is ten times faster on processors with AVX-512, and says little about them.
     """
@@ -305,8 +307,14 @@ def test_encoding_takes_less_than_a_slow_sort_and_a_half(seed, rows_per_beat):
                 half_digit=precision.half_digit,
                 codebook=precision.codebook,
             )
-            pack_base(base_codes(values, precision), labels, geometry)
-            if precision.draws:
-                pack_draws(draw_codes(values, precision, np.random.default_rng(seed)), geometry)
+            of_rows, step = row_words(seed % 2**32, range(len(values))), 384 // rows_per_beat
+            for start in range(0, geometry.groups, step):  # what a cache holds, as in training
+                groups = range(start, min(start + step, geometry.groups))
+                rows = geometry.rows_of(groups)
+                positions = value_positions(values[rows], precision)
+                pack_base(base_codes(positions, precision), labels[rows], geometry, groups)
+                if precision.draws:
+                    words = draw_words(of_rows[rows], geometry.features)
+                    pack_draws(draw_codes(positions, precision, words), geometry, groups)
 
     assert seconds(encode) < 1.5 * seconds(lambda: np.sort(values, axis=None, kind="stable"))

@@ -8,6 +8,7 @@ import pytest
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.registers import REGISTERS
 from bitlane.devices import available_devices, open_device, registry
+from bitlane.devices.cpu import CpuDevice
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.devices.protocol import Buffer, Device
 from bitlane.errors import DataError, DeviceError
@@ -27,7 +28,21 @@ def test_the_emulator_is_a_device():
     assert isinstance(device.allocate(8), Buffer)
 
 
-@pytest.mark.parametrize("name", ["emulator", "auto"])
+def test_the_cpu_is_a_device():
+    device = open_device("cpu")
+    assert isinstance(device, CpuDevice) and isinstance(device, Device) and device.name == "cpu"
+    assert isinstance(device.allocate(8), Buffer)
+
+
+def test_the_cpu_needs_numba(monkeypatch):
+    monkeypatch.setattr(registry, "numba", lambda: None)
+    with pytest.raises(DeviceError, match=r"^device='cpu' needs numba: pip install 'bitlane\[fast\]'$"):
+        open_device("cpu")
+    found = {device.name: device for device in available_devices()}
+    assert not found["cpu"].available and "bitlane[fast]" in found["cpu"].reason
+
+
+@pytest.mark.parametrize("name", ["cpu", "emulator", "auto"])
 def test_a_device_has_the_requested_build(no_simulator, recwarn, name):
     device = open_device(name, AcceleratorConfig(width=256, outputs=3, level_slots=64, random_rounding=True))
     registers = ("port_bits", "outputs", "level_slots", "random_rounding")
@@ -40,9 +55,8 @@ def test_the_simulator_is_an_entry_point(monkeypatch):
     monkeypatch.setattr(registry, "entry_points", lambda group, name=None: [points[name]] if name else points.values())
     config = AcceleratorConfig(width=512, outputs=2)
     assert open_device("rtl", config) == ("rtl", config)
-    assert open_device("auto") == ("rtl", AcceleratorConfig())
     assert open_device("ours", config) == ("ours", config)
-    with pytest.raises(DataError, match="choose one of emulator, pynq, rtl, ours, pynq://HOST, auto"):
+    with pytest.raises(DataError, match="choose one of cpu, emulator, pynq, rtl, ours, pynq://HOST, auto"):
         open_device("theirs")
 
 
@@ -70,8 +84,21 @@ def test_a_missing_simulator_names_its_extra(no_simulator):
         open_device("rtl")
 
 
-def test_auto_falls_back_with_a_warning(no_simulator):
-    with pytest.warns(UserWarning, match=r"emulator.*bitlane\[sim\]"):
+def test_auto_is_the_board_that_runs_the_program(monkeypatch):
+    monkeypatch.setitem(registry._BUILT_IN, "pynq", lambda config: ("pynq", config))
+    assert open_device("auto") == ("pynq", AcceleratorConfig())
+
+
+def test_auto_is_the_cpu_elsewhere(monkeypatch, recwarn):
+    monkeypatch.setitem(sys.modules, "pynq", None)
+    assert open_device("auto").name == "cpu"
+    assert not recwarn
+
+
+def test_auto_is_the_emulator_without_numba(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynq", None)
+    monkeypatch.setattr(registry, "numba", lambda: None)
+    with pytest.warns(UserWarning, match=r"using the emulator.*boards need pynq.*bitlane\[fast\]"):
         assert open_device("auto").name == "emulator"
 
 

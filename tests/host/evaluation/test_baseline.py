@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.helpers.encode_textbook import scale_of
 
 from bitlane.evaluation.baseline import float_models
 from bitlane.evaluation.metrics import least_loss, losses_of
@@ -21,7 +22,7 @@ def table(seed: int) -> tuple[np.ndarray, np.ndarray]:
 def test_squared_error_equals_loops_over_rows(table: tuple[np.ndarray, np.ndarray]) -> None:
     """The last batch is partial."""
     X, y = table
-    v = (X - X.mean(0)) / np.abs(X - X.mean(0)).max(0)
+    v = (X - X.mean(0)) / scale_of(np.abs(X - X.mean(0)).max(0))
     scale = np.abs(y - y.mean()).max()
     labels = (y - y.mean()) / scale
     weights, rate, expected = np.zeros(5), 0.3, []
@@ -43,7 +44,7 @@ def test_margins_equal_loops_over_rows(table: tuple[np.ndarray, np.ndarray], los
     X, y = table
     y = np.where(y > np.median(y), 1.0, -1.0)
     center = X.mean(0) if fit_intercept else np.zeros(5)
-    scale = np.abs(X - center).max(0)
+    scale = scale_of(np.abs(X - center).max(0))
     weights, intercept, rate, expected = np.zeros(5), 0.0, 0.3, []
     for _ in range(3):
         for start in range(0, 200, 7):

@@ -1,4 +1,4 @@
-"""Codes of codebook levels: correct for known values, unbiased for all, independent of the blocks of rows."""
+"""Codes of codebook levels: correct for known values, unbiased for all."""
 
 from fractions import Fraction
 
@@ -9,10 +9,15 @@ from bitlane.contract.formats import LEVEL
 from bitlane.contract.precision import Precision
 from bitlane.levels.codebooks import fit_codebook
 from bitlane.levels.codes import codebook_codes, codebook_draws
+from bitlane.quantization.positions import value_positions
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.quantization.scaling import fit_scaling
 
 ONE = 1 << LEVEL.fraction
+
+
+def words_for(values, seed):
+    return np.random.default_rng(seed + 1).integers(1 << 32, size=values.shape, dtype=np.uint32)
 
 
 def levels_of(rng, base_bits, features):
@@ -54,7 +59,7 @@ def test_draws_are_unbiased_and_independent(seed, base_bits):
     levels = levels_of(rng, base_bits, 8)
     row = values_of(rng, levels, 1)
     values = np.repeat(row, count, axis=0)
-    codes, draws = codebook_codes(row, levels)[0], codebook_draws(values, levels, rng)
+    codes, draws = codebook_codes(row, levels)[0], codebook_draws(values, levels, words_for(values, seed))
     assert draws.dtype == np.uint8 and draws.max() <= 3
     read = levels[codes + np.stack([draws >> 1, draws & 1]), np.arange(8)] / ONE
     low, high = (levels[codes + k, np.arange(8)] / ONE for k in (0, 1))
@@ -72,27 +77,13 @@ def test_uniform_levels_at_four_bits_have_the_codes_without_a_codebook(seed):
     scaling = fit_scaling(X, np.zeros((200, 1)), margins=True, intercept_value=1.0)
     values, four = scaling.values(X), Precision(4)
     levels = fit_codebook(X, scaling, Precision(4, codebook=True), "uniform")
-    assert np.array_equal(codebook_codes(values, levels), base_codes(values, four))
-    draws = codebook_draws(values, levels, np.random.default_rng(seed))
-    assert np.array_equal(draws, draw_codes(values, four, np.random.default_rng(seed)))
-
-
-def test_blocks_of_rows_use_the_same_random_numbers(seed, monkeypatch):
-    rng = np.random.default_rng(seed)
-    levels = levels_of(rng, 3, 5)
-    values, cut = values_of(rng, levels, 101), int(rng.integers(1, 100))
-
-    def codes(rows, rng):
-        return np.stack([codebook_codes(rows, levels), codebook_draws(rows, levels, rng)])
-
-    whole = codes(values, np.random.default_rng(seed))
-    monkeypatch.setattr("bitlane.quantization.quantize.BLOCK", 20)
-    rng = np.random.default_rng(seed)
-    assert np.array_equal(np.concatenate([codes(values[:cut], rng), codes(values[cut:], rng)], axis=1), whole)
+    positions, words = value_positions(values, four), words_for(values, seed)
+    assert np.array_equal(codebook_codes(values, levels), base_codes(positions, four))
+    assert np.array_equal(codebook_draws(values, levels, words), draw_codes(positions, four, words))
 
 
 def test_values_out_of_range_are_clipped():
     levels = np.array([[-ONE // 2, ONE], [0, ONE], [ONE // 2, ONE]], np.int32)
     values = np.array([[-1.5, 0.0], [1.5, 2.0]])
     assert codebook_codes(values, levels).tolist() == [[0, 0], [1, 0]]
-    assert codebook_draws(values, levels, np.random.default_rng(0))[:, 0].tolist() == [0, 3]
+    assert codebook_draws(values, levels, words_for(values, 0))[:, 0].tolist() == [0, 3]

@@ -1,4 +1,4 @@
-"""Codes: correct for known values, unbiased for all values, and independent of the division into blocks of rows."""
+"""Codes: correct for known values, and unbiased for all values."""
 
 from fractions import Fraction
 from math import floor
@@ -8,6 +8,7 @@ import pytest
 
 from bitlane.contract.precision import Precision
 from bitlane.errors import DataError
+from bitlane.quantization.positions import value_positions
 from bitlane.quantization.quantize import base_codes, draw_codes
 
 EVERY = [Precision(bits, "double") for bits in (2, 4, 8, 30)]
@@ -17,6 +18,10 @@ EVERY += [Precision(bits, "naive") for bits in (2, 4, 20)] + [Precision(32, "ful
 
 def values(seed, rows, n, limit=1.0):
     return np.random.default_rng(seed).uniform(-limit, limit, (rows, n))
+
+
+def words_for(values, seed):
+    return np.random.default_rng(seed + 1).integers(1 << 32, size=values.shape, dtype=np.uint32)
 
 
 def read(codes, precision):
@@ -58,7 +63,7 @@ def test_unknown_and_contradictory_samplings_are_refused():
 def test_base_codes_number_the_intervals(seed, precision):
     v = values(seed, 30, 5)
     v[0] = [-1, -0.5, 0, 0.5, 1]
-    codes = base_codes(v, precision)
+    codes = base_codes(value_positions(v, precision), precision)
     assert codes.dtype == np.uint32
     intervals = 1 << precision.base_bits
     for x, code in zip(v.ravel(), codes.ravel().tolist(), strict=True):
@@ -69,7 +74,8 @@ def test_base_codes_number_the_intervals(seed, precision):
 def test_middles_are_at_most_half_an_interval_away(seed, sampling):
     precision = Precision(32 if sampling == "full" else 6, sampling)
     v = values(seed, 100, 7)
-    assert np.abs(read(base_codes(v, precision), precision) - v).max() <= 2.0**-precision.base_bits
+    middles = read(base_codes(value_positions(v, precision), precision), precision)
+    assert np.abs(middles - v).max() <= 2.0**-precision.base_bits
 
 
 @pytest.mark.parametrize("precision", [p for p in EVERY if p.draws], ids=str)
@@ -77,8 +83,8 @@ def test_draws_are_unbiased_and_independent(seed, precision):
     count = 40_000
     v = np.repeat(values(seed, 1, 6), count, axis=0)
     v[:, 0], v[:, 1], v[:, 2] = -1, 1, 0
-    base = base_codes(v[:1], precision)
-    draws = draw_codes(v, precision, np.random.default_rng(seed + 1))
+    base = base_codes(value_positions(v[:1], precision), precision)
+    draws = draw_codes(value_positions(v, precision), precision, words_for(v, seed))
     assert draws.dtype == np.uint8 and draws.max() <= 3
     signs = np.stack([draws >> 1, draws & 1]) * 2.0 - 1
     read_as = read(base, precision) + signs * 2.0**-precision.base_bits
@@ -94,36 +100,42 @@ def test_naive_codes_are_unbiased_neighbours(seed, precision):
     count = 40_000
     v = np.repeat(values(seed, 1, 5, precision.limit), count, axis=0)
     v[:, 0], v[:, 1] = -precision.limit, precision.limit
-    error = read(base_codes(v, precision, np.random.default_rng(seed + 1)), precision) - v
+    error = read(base_codes(value_positions(v, precision), precision, words_for(v, seed)), precision) - v
     step = 2.0 * 2.0**-precision.base_bits
     assert np.abs(error).max() <= step * (1 + 1e-9)
     assert np.abs(error.mean(axis=0)).max() < 5 * step / 2 / np.sqrt(count) + 1e-15
     assert np.abs(error[:, :2]).max() < 1e-12
 
 
-def test_naive_needs_a_generator():
-    with pytest.raises(DataError, match="generator"):
+@pytest.mark.parametrize("precision", [p for p in EVERY if p.draws or p.sampling == "naive"], ids=str)
+def test_draws_change_exactly_at_the_threshold(seed, precision):
+    """A draw is 1 for all uniform numbers below the position in the interval, rounded half up to 16 bits."""
+    rng, base_bits = np.random.default_rng(seed), precision.base_bits
+    naive = precision.sampling == "naive"
+    for place in [0, 1 << base_bits + 20, *rng.integers(0, (1 << base_bits + 20) + 1, 200).tolist()]:
+        last, moved = (1 << base_bits) - 1, place - (1 << 19 if naive else 0)
+        moved = min(max(moved, 0), last << 20) if naive else moved
+        code = min(moved >> 20, last)
+        threshold = floor(Fraction(moved - (code << 20), 16) + Fraction(1, 2))
+        for uniform in {max(threshold - 1, 0), min(threshold, 65535)}:
+            positions, words = np.array([[float(place)]]), np.array([[uniform << 16 | uniform]], np.uint32)
+            upper = uniform < threshold
+            if naive:
+                assert base_codes(positions, precision, words)[0, 0] == code + upper
+            else:
+                assert base_codes(positions, precision)[0, 0] == code
+                assert draw_codes(positions, precision, words)[0, 0] == 3 * upper
+
+
+def test_naive_needs_random_words():
+    with pytest.raises(DataError, match="random numbers"):
         base_codes(np.zeros((1, 1)), Precision(4, "naive"))
-
-
-@pytest.mark.parametrize("precision", EVERY, ids=str)
-def test_blocks_of_rows_use_the_same_random_numbers(seed, precision, monkeypatch):
-    v = values(seed, 101, 3, precision.limit)
-    cut = int(np.random.default_rng(seed).integers(1, 100))
-
-    def codes(rng, rows):
-        draws = draw_codes(rows, precision, rng) if precision.draws else np.zeros(rows.shape)
-        return np.stack([base_codes(rows, precision, None if precision.draws else rng), draws])
-
-    whole = codes(np.random.default_rng(seed), v)
-    monkeypatch.setattr("bitlane.quantization.quantize.BLOCK", 20)
-    rng = np.random.default_rng(seed)
-    parts = [codes(rng, v[:cut]), codes(rng, v[cut:])]
-    assert np.array_equal(np.concatenate(parts, axis=1), whole)
 
 
 def test_values_out_of_range_are_clipped():
     v = np.array([[-1.5, 1.5]])
-    assert base_codes(v, Precision(4)).tolist() == [[0, 3]]
-    assert draw_codes(v, Precision(4), np.random.default_rng(0)).tolist() == [[0, 3]]
-    assert base_codes(v, Precision(4, "naive"), np.random.default_rng(0)).tolist() == [[0, 15]]
+    positions, words = value_positions(v, Precision(4)), words_for(v, 0)
+    assert base_codes(positions, Precision(4)).tolist() == [[0, 3]]
+    assert draw_codes(positions, Precision(4), words).tolist() == [[0, 3]]
+    naive = Precision(4, "naive")
+    assert base_codes(value_positions(v, naive), naive, words).tolist() == [[0, 15]]

@@ -11,6 +11,7 @@ from bitlane.contract.packing import master_weights, weight_values
 from bitlane.contract.precision import Precision
 from bitlane.contract.settings import Settings
 from bitlane.contract.state import ModelState
+from bitlane.quantization.positions import value_positions
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.reference.machine import run_epochs
 
@@ -33,7 +34,7 @@ def trained(X, labels, batch, epochs, learning_rate, **settings):
     precision = Precision(32, "full")
     geometry = Geometry(X.shape[1], len(X), precision.base_digits, False, batch, rows_per_beat=4)
     step = encode_float(learning_rate / batch, STEP_FRACTION)
-    samples = [(base_codes(X, precision), None, labels[:, None])] * epochs
+    samples = [(base_codes(value_positions(X, precision), precision), None, labels[:, None])] * epochs
     start = master_weights(np.zeros((1, X.shape[1])))
     *_, last = run_epochs(
         samples, geometry, ModelState(start, Settings(**{"step": step, "step_negative": step} | settings))
@@ -150,8 +151,9 @@ def standard_errors(seed, precision, rounds=4000, n=6, batch=8):
     start = master_weights(weights[None])
     found = np.empty(rounds)
     for i in range(rounds):
-        codes = base_codes(X, precision, rng)
-        draws = draw_codes(X, precision, rng) if precision.draws else None
+        positions, words = value_positions(X, precision), rng.integers(1 << 32, size=X.shape, dtype=np.uint32)
+        codes = base_codes(positions, precision, words)
+        draws = draw_codes(positions, precision, words) if precision.draws else None
         (epoch,) = run_epochs([(codes, draws, labels[:, None])], geometry, ModelState(start, settings))
         assert epoch.saturations == 0
         found[i] = weights @ (start.astype(np.float64) - epoch.state.master)[0] / 2.0**28 / step

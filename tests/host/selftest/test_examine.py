@@ -12,6 +12,7 @@ from tests.helpers.faulty_devices import FAULTS, EmulatedFault
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.modes import Loss, Prox
 from bitlane.devices import emulator as emulator_module
+from bitlane.devices import software
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver.driver import Driver
 from bitlane.errors import DeviceError
@@ -234,7 +235,7 @@ def test_the_first_difference_is_named(name: str, message: str, seed: int, monke
 def test_an_accepted_illegal_value_is_named(
     build: dict[str, int], name: str, value, legal, message: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checked = emulator_module._checked
+    checked = software.check_registers
 
     def lenient(at):
         if name == "trace":
@@ -243,7 +244,7 @@ def test_an_accepted_illegal_value_is_named(
             at[name] = legal
         return checked(at)
 
-    monkeypatch.setattr(emulator_module, "_checked", lenient)
+    monkeypatch.setattr(software, "check_registers", lenient)
     report = examine(emulator(**SMALL, **build), seed)
     assert report.failed_blocks == ["configuration checks"]
     (failed,) = (result for result in report.results if not result.passed)

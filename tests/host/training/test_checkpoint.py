@@ -124,9 +124,8 @@ def test_changed_data_and_options_are_refused(seed):
     assert "staleness=1" in refused(staleness=1)
     assert "draws='once'" in refused(draws="once")
     assert "epochs=2: the checkpoint has 2 already" in refused(epochs=2)
-    integers = X.astype(np.float32)
-    again = trained(integers, y, device=EmulatorDevice(), **options).checkpoint()
-    trained(integers.astype(np.float64), y, device=EmulatorDevice(), **{**options, "epochs": 4, "resume": again})
+    assert "differ from the data" in refused(X=X.astype(np.float32).astype(np.float64))
+    assert "differ from the data" in refused(y=y.astype(np.longdouble))
 
 
 def test_a_file_restores_the_complete_checkpoint(seed, tmp_path):
@@ -197,7 +196,7 @@ def rewritten(path, change):
         (lambda path: path.write_bytes(path.read_bytes()[:-30]), "damaged"),
         (lambda path: path.write_bytes(b"PK\3\4" + bytes(99)), "damaged"),
         (lambda path: np.savez(path, coef=np.ones(3)), "no checkpoint"),
-        (lambda path: rewritten(path, lambda header, _: header.update(format=9)), "has format 9, this bitlane reads 3"),
+        (lambda path: rewritten(path, lambda header, _: header.update(format=9)), "has format 9, this bitlane reads 4"),
         (lambda path: rewritten(path, lambda header, _: header.pop("options")), "damaged"),
         (lambda path: rewritten(path, lambda header, _: header["options"].update(bytes=1)), "damaged"),
         (lambda path: rewritten(path, lambda header, _: header["settings"][0].update(loss=7)), "damaged"),
@@ -224,11 +223,17 @@ def test_registers_advance_as_in_the_hardware(seed):
     assert advanced(settings, 4, 6) == advanced(advanced(settings, 1, 6), 3, 6) == outcome.state.settings
 
 
-def test_fingerprints_ignore_dtypes(seed):
+def test_fingerprints_see_every_value_the_type_and_the_shape(seed):
     rng = np.random.default_rng(seed)
     X, y = rng.integers(0, 100, (700, 500)), rng.integers(0, 2, (700, 1))
-    found = fingerprint(X, y)
-    assert found == fingerprint(np.asfortranarray(X.astype(np.float32)), y.astype(np.int8))
+    found = fingerprint(X, y, threads=1)
+    assert found == fingerprint(np.asfortranarray(X), y, threads=2)
+    assert found != fingerprint(X.view(np.uint64), y)
+    assert found != fingerprint(X, y.astype(np.int8))
+    for row in rng.integers(700, size=20):
+        changed = X.copy()
+        changed[row, rng.integers(500)] ^= 1 << int(rng.integers(60))
+        assert found != fingerprint(changed, y)
     assert found != fingerprint(X[:-1], y[:-1])
     assert found != fingerprint(X.reshape(1400, 250), y)
     X[-1, -1] += 1

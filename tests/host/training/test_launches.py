@@ -193,10 +193,10 @@ def test_the_bits_of_a_row_do_not_depend_on_its_place(seed, monkeypatch, precisi
     for rows_per_beat, batch, values in ((1, 8, 1 << 18), (4, 8, 1 << 18), (8, 7, 4000), (2, 500, 1)):
         monkeypatch.setattr("bitlane.training.samples.ENCODE_VALUES", values)
         geometry = plan_of(X, y, precision, 1, rows_per_beat, batch).geometry
-        codes, labels = unpack_base(samples.base(geometry, 0, samples.set_generator(3)), geometry)
+        codes, labels = unpack_base(samples.base(geometry, 0, 3), geometry)
         drawn = codes
         if precision.draws:
-            drawn = unpack_draws(samples.draws(geometry, 0, samples.set_generator(3)), geometry)
+            drawn = unpack_draws(samples.draws(geometry, 0, 3), geometry)
         found.append((codes.tolist(), labels.tolist(), drawn.tolist()))
     assert all(each == found[0] for each in found)
 

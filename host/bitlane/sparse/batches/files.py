@@ -18,6 +18,7 @@ from pyarrow import fs
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.batches.arrays import dataset_path
 from bitlane.sparse.batches.checks import one_line
+from bitlane.support.stores import locate
 
 FORMATS = {
     ".libsvm": "libsvm",
@@ -193,20 +194,10 @@ def _data_file(system: Any, info: Any, prefix: str) -> DataFile:
 
 def _locate(path: str, filesystem: Any) -> tuple[Any, str]:
     """Return the file system, and the path in it, with its wild cards."""
-    if filesystem is not None:
-        return filesystem, path
-    if "://" not in path:
-        return fs.LocalFileSystem(), str(Path(path).expanduser().absolute())
-    wild = re.search(r"[*\[]", path)
-    base, rest = path, ""
-    if wild:
-        cut = path.rindex("/", 0, wild.start())
-        base, rest = path[:cut], path[cut:]
-    try:
-        system, root = fs.FileSystem.from_uri(base)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError(f"{path}: cannot be reached: {one_line(error)}") from error
-    return system, root.rstrip("/") + rest
+    wild = re.search(r"[*\[]", path) if filesystem is None and "://" in path else None
+    cut = path.rindex("/", 0, wild.start()) if wild else len(path)
+    system, root = locate(path[:cut], filesystem)
+    return system, root + path[cut:]
 
 
 def files_below(system: Any, root: str) -> list[Any]:

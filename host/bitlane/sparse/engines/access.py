@@ -10,6 +10,7 @@ from typing import Any
 
 from bitlane.errors import DataError
 from bitlane.sparse.servers.security import read_secret
+from bitlane.support.text import option_of
 
 TLS_FILES = ("tls_certificate", "tls_key", "tls_ca")
 
@@ -66,14 +67,12 @@ def new_access(files: Mapping[str, Path | str | None], local: bool) -> Access:
     token = secrets.token_hex(16)
     if local:
         if given:
-            raise DataError(f"{_option(given[0])} is for a cluster: without --ray-address no other machine is reached")
+            raise DataError(
+                f"{option_of(given[0])} is for a cluster: without --ray-address no other machine is reached"
+            )
         return Access("127.0.0.1", token)
     if len(given) < len(TLS_FILES):
-        missing = ", ".join(_option(name) for name in TLS_FILES if name not in given)
+        missing = ", ".join(option_of(name) for name in TLS_FILES if name not in given)
         raise DataError(f"servers of a cluster can be reached from other machines, and need TLS: give {missing}")
     certificate, key, authorities = (read_secret(Path(str(files[name]))) for name in TLS_FILES)
     return Access(None, token, certificate, key, authorities)
-
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")

@@ -77,7 +77,7 @@ class ShardActor:
             assert self._shard is not None and self._service is not None
             table = self._shard.parameters.table
             return {
-                "address": f"{self._host()}:{self._service.port}",
+                "address": f"{host_of(self._access)}:{self._service.port}",
                 "pid": os.getpid(),
                 "rows": len(table),
                 "bytes": table.nbytes,
@@ -102,7 +102,7 @@ class ShardActor:
         shard = _open_shard(Path(self._folder))
         try:
             warm_up(shard.spec)
-            self._service = ShardService(shard, self._host(), token=self._access.token, tls=self._access.tls)
+            self._service = ShardService(shard, host_of(self._access), token=self._access.token, tls=self._access.tls)
         except BaseException:
             shard.close()
             raise
@@ -121,10 +121,12 @@ class ShardActor:
         if shard.stopped and not self._stop.is_set():  # out of memory, for example: Ray starts another process
             os._exit(1)
 
-    def _host(self) -> str:
-        if self._access.host is not None:
-            return self._access.host
-        return str(require_extra("ray", "a server", "'bitlane[ray]'").util.get_node_ip_address())
+
+def host_of(access: Access) -> str:
+    """Return where a server on this node listens."""
+    if access.host is not None:
+        return access.host
+    return str(require_extra("ray", "a server", "'bitlane[ray]'").util.get_node_ip_address())
 
 
 def _open_shard(folder: Path) -> Shard:

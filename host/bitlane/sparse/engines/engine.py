@@ -6,8 +6,8 @@ import logging
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,9 @@ from bitlane.sparse.engines.serving import ServingFile
 from bitlane.sparse.engines.shard_folders import prepare_shards, shard_folders
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
+from bitlane.sparse.registry.publisher import PeriodicPublisher
+from bitlane.sparse.registry.registry import ModelRegistry
+from bitlane.sparse.registry.server_publisher import ServerPublisher
 from bitlane.sparse.training.checkpoint import Progress
 from bitlane.sparse.training.log import read_log
 from bitlane.sparse.training.loop import Reason, TrainingResult, describe
@@ -34,7 +37,26 @@ from bitlane.sparse.workers.worker import Counts, WorkerOptions
 
 LOG = logging.getLogger("bitlane.sparse")
 _POLL_SECONDS = 0.2
-_DRIVER = "driver"
+_DRIVER, _PUBLISHER = "driver", "publisher"
+
+
+@dataclass(frozen=True)
+class PublishOptions:
+    """Where versions of a model are published.
+
+    Attributes
+    ----------
+    registry : str
+        Folder or URI, of the same address on all nodes.
+    seconds : float or None
+        From one version to the next; None: at the end only.
+    data : dict
+        See `bitlane.sparse.registry.manifest.Description`.
+    """
+
+    registry: str
+    seconds: float | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -54,6 +76,8 @@ class RayOptions:
         Of a Ray cluster. Default: Ray on this machine alone.
     tls : dict, optional
         The PEM files of `access.TLS_FILES`, for a cluster.
+    publish : PublishOptions, optional
+        Where versions are published while the training goes on, and at its end.
     """
 
     worker: WorkerOptions
@@ -62,6 +86,7 @@ class RayOptions:
     checkpoint_rows: int = 5_000_000
     address: str | None = None
     tls: Mapping[str, Any] = field(default_factory=dict)
+    publish: PublishOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -169,13 +194,14 @@ class RayTrainer:
         self._saved_rows = merger.rows
         workers.begin(merger)
         self._mark = self._window_mark = time.perf_counter()
-        while workers.running:
-            if (stopping.asked or self._reason) and not workers.stopping:
-                workers.stop()
-            workers.poll(_POLL_SECONDS)
-            servers.poll(merger.rows)
-            serving.update(_serving(servers, workers))
-            self._count(merger, merger.epoch, servers, workers)
+        with self._published(servers, access, merger):
+            while workers.running:
+                if (stopping.asked or self._reason) and not workers.stopping:
+                    workers.stop()
+                workers.poll(_POLL_SECONDS)
+                servers.poll(merger.rows)
+                serving.update(_serving(servers, workers))
+                self._count(merger, merger.epoch, servers, workers)
         self._reason = "interrupted" if stopping.asked else self._reason
         with connected(servers.actors, _DRIVER, access) as group:
             places = _places(group.status(), options.workers)
@@ -188,6 +214,24 @@ class RayTrainer:
         progress.scores, progress.labels = merger.begun()
         self._tick()
         return workers.counts
+
+    @contextmanager
+    def _published(self, servers: Servers, access: Access, merger: ScoreMerger) -> Iterator[None]:
+        """Publish versions from the servers, if that is asked for: in this section, and at its end."""
+        options = self.options.publish
+        if options is None:
+            yield
+            return
+        publisher = ServerPublisher(
+            ModelRegistry(options.registry),
+            lambda: connected(servers.actors, _PUBLISHER, access),
+            self.spec,
+            options.data,
+            rows_seen=lambda: merger.rows,
+        )
+        with PeriodicPublisher(publisher, options.seconds) as periodic:
+            self._on_window = [*self._on_window, periodic.on_window]
+            yield
 
     def _resume(self, merger: ScoreMerger) -> None:
         """Go on with the window and the log of an earlier run; they may be behind the servers, which forget nothing."""

@@ -34,7 +34,8 @@ def norm(values: Any, first: int, last: int, normalise: bool) -> float:
     """Return 1 / sum x^2 of a row's features, known or not; 1 if rows are not normalised."""
     squares = 0.0
     for j in range(first, last):
-        squares += float(values[j]) * values[j]
+        x = np.float64(values[j])  # float() of a float32 stays a float32 in numba
+        squares += x * x
     return 1.0 / squares if normalise and squares > 0 else 1.0
 
 

@@ -18,7 +18,6 @@ from bitlane.sparse.parameters import storage
 from bitlane.sparse.parameters.dense import Matrix
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.parameters.unique import unique_keys
-from bitlane.sparse.tables.sketch import Admission
 
 Floats = NDArray[np.float32]
 
@@ -51,8 +50,8 @@ class SparseModel:
 
     def __init__(self, spec: ModelSpec, device: str = "cpu"):
         self.spec = spec
-        self.parameters = SparseParameters(spec.blocks(), spec.seed, **_table_options(spec))
-        self._part = _part(spec, device)
+        self.parameters = SparseParameters(spec.blocks(), spec.seed, admission=spec.admission, track_age=spec.track_age)
+        self._part = score_functions(spec, device)
         self._shallow = self._part if isinstance(self._part, Shallow) else None
         self.matrices: dict[str, Matrix] = self._part.matrices()
         self.rows_seen = 0
@@ -180,14 +179,7 @@ class SparseModel:
         return before
 
 
-def _table_options(spec: ModelSpec) -> dict[str, Any]:
-    admission = None
-    if spec.sightings > 1:
-        admission = Admission(spec.sightings, spec.sketch_cells, spec.halve_every)
-    return {"admission": admission, "track_age": spec.track_age}
-
-
-def _part(spec: ModelSpec, device: str) -> Any:
+def score_functions(spec: ModelSpec, device: str) -> Any:
     """Return the functions of the model: a `Shallow`, or a `deep.Network`, which has the same methods except `walk`."""
     if spec.kind not in NETWORKS:
         return Shallow(spec)

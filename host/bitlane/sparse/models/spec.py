@@ -11,6 +11,7 @@ from bitlane.errors import DataError
 from bitlane.sparse.models.recipes import RECIPES
 from bitlane.sparse.parameters.layout import Block
 from bitlane.sparse.parameters.optimizers import Optimizer, optimizer_from_json, optimizer_to_json
+from bitlane.sparse.tables.sketch import Admission
 from bitlane.support.scalars import as_integer, as_number
 
 KINDS = tuple(RECIPES)
@@ -135,6 +136,11 @@ class ModelSpec:
             block = Block(self.size, self.factors, self.initial_scale, initial)
             found += [block] * (self.fields if self.kind == "ffm" else 1)
         return found
+
+    @property
+    def admission(self) -> Admission | None:
+        """How keys enter the table; None: at their first sighting."""
+        return Admission(self.sightings, self.sketch_cells, self.halve_every) if self.sightings > 1 else None
 
     def to_json(self) -> dict[str, Any]:
         """Return the description as a record of plain values."""

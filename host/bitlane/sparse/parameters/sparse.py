@@ -114,6 +114,7 @@ class SparseParameters:
                 self.step_rows(self.table.rows, slots, gradients, rows_seen)
             return
         with self.table.updating():
+            self.table.changes.add(keys)
             self.step_rows(self.table.rows, self.table.find(keys), gradients, rows_seen)
 
     def step_rows(self, rows: Floats, slots: NDArray[np.int64], gradients: Floats, rows_seen: int) -> None:
@@ -134,6 +135,28 @@ class SparseParameters:
         weights = np.empty((len(rows), self.layout.values), np.float32)
         read_weights(rows, np.arange(len(rows)), self._plan, self._settings, weights)
         return weights
+
+    def weights_at(self, slots: NDArray[np.int64]) -> Floats:
+        """Return the weights [n, values] of slots of the table, in a section in which slots stay valid."""
+        weights = np.empty((len(slots), self.layout.values), np.float32)
+        read_weights(self.table.rows, slots, self._plan, self._settings, weights)
+        return weights
+
+    def squared_gradients(self, rows: Floats) -> Floats:
+        """Return the sum of the squared gradients of each weight [n, values] in copies of rows [n, width].
+
+        It tells how much a change of the weight costs: half the square of the change times this sum is about the growth
+        of the loss over all rows learned (the diagonal of the empirical Fisher matrix). 1 where the optimizer keeps no
+        such sum.
+        """
+        sums = np.ones((len(rows), self.layout.values), np.float32)
+        for start, (_, first, size, *_), block in zip(
+            self.layout.starts, self.layout.plan, self.layout.blocks, strict=True
+        ):
+            if block.optimizer.floats == 2:
+                state = rows[:, start + size : start + 2 * size]
+                sums[:, first : first + size] = state - np.float32(block.optimizer.settings()[-1])
+        return np.maximum(sums, 0)
 
     def has_weight(self, keys: Keys, rows: Floats) -> NDArray[np.bool_]:
         """Return which rows have a weight other than 0: what `Table.sweep` keeps to drop the zeros of an L1 penalty."""

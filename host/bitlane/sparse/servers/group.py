@@ -7,6 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, TypeVar
@@ -91,7 +92,7 @@ class ServerGroup:
         if not addresses:
             raise DataError("give the address of at least one server")
         self.worker = worker or uuid.uuid4().hex
-        self.deadline, self._find, self._closed = deadline, find, False
+        self.deadline, self._find = deadline, find
         self._identity = identity = Identity(self.worker, uuid.uuid4().hex, token, certificates)
         self._readers = [Connection(address, identity, False) for address in addresses]
         self._updaters = [Connection(address, identity, True) for address in addresses]
@@ -125,13 +126,32 @@ class ServerGroup:
         """Let each server write a checkpoint, one after the other; return their folders."""
         return [str(answer["path"]) for answer in self._actions("checkpoint")]
 
+    def publish(self, requests: Sequence[Record], seconds: float) -> list[Record]:
+        """Let all servers write their files of a version at once; see `ShardPublisher.publish`.
+
+        Parameters
+        ----------
+        requests : sequence of dict
+            To each server.
+        seconds : float
+            That it may take.
+
+        Raises
+        ------
+        BitlaneError
+            A server cannot be reached, or cannot write.
+        """
+        until = time.monotonic() + seconds
+        with ThreadPoolExecutor(len(requests)) as pool:
+            found = [pool.submit(self._action, server, "publish", each, until) for server, each in enumerate(requests)]
+        return [each.result() for each in found]
+
     def stop_servers(self) -> None:
         """Let each server write a checkpoint and end."""
         self._actions("stop")
 
     def close(self) -> None:
-        """End the connections, from any thread. Updates that are kept are lost."""
-        self._closed = True
+        """End the connections. Updates that are kept are lost."""
         for connection in (*self._readers, *self._updaters):
             connection.close()
 
@@ -189,8 +209,6 @@ class ServerGroup:
                     raise final[0]
                 if not left:
                     return
-                if self._closed:
-                    raise left[0].error or BitlaneError("the connections were closed")
                 if all(isinstance(call.error, ReadTooEarly) for call in left):
                     pause = 0.0  # the servers have waited
                 if time.monotonic() + pause > until:
@@ -271,16 +289,17 @@ class ServerGroup:
         return spec
 
     def _actions(self, name: str) -> list[Record]:
-        found = []
-        for reader in self._readers:
-            until = time.monotonic() + self.deadline
-            connection = Connection(reader.address, self._identity, False)  # a checkpoint holds up no pull
-            try:
-                connection.hello(until)
-                found.append(connection.action(name, {}, until))
-            finally:
-                connection.close()
-        return found
+        return [
+            self._action(server, name, {}, time.monotonic() + self.deadline) for server in range(len(self._readers))
+        ]
+
+    def _action(self, server: int, name: str, request: Record, until: float) -> Record:
+        connection = Connection(self._readers[server].address, self._identity, False)  # a checkpoint holds up no pull
+        try:
+            connection.hello(until)
+            return connection.action(name, request, until)
+        finally:
+            connection.close()
 
 
 def _may_pass(error: BitlaneError) -> bool:

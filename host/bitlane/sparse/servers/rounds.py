@@ -110,7 +110,7 @@ class Rounds:
         return due
 
     def clock_of(self, worker: str) -> int:
-        """Return the clock of the worker of this name; the newest clock if there is none."""
+        """Return the clock of a worker by its name, or the newest clock for a client that is no worker."""
         return next((clock for index, clock in self.clocks.items() if worker_name(index) == worker), self.newest)
 
     def place_of(self, worker: str) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,46 +12,18 @@ import numpy as np
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.servers import wire
 from bitlane.sparse.servers.key_codec import decode_keys
+from bitlane.sparse.servers.lanes import LaneService, RequestLimit
+from bitlane.sparse.servers.publishing import ShardPublisher
 from bitlane.sparse.servers.row_codecs import encode_rows
-from bitlane.sparse.servers.security import TokenCheck, check_exposure
 from bitlane.sparse.servers.shard import Shard
-from bitlane.sparse.servers.traffic import Traffic
 from bitlane.sparse.servers.updates import join_dense
-from bitlane.sparse.servers.wire import ServerBusy, ServerClosing, flight
 
 _PATIENCE = 0.5  # seconds that a read waits for other workers before it is sent again
 
 Record = dict[str, Any]
 
 
-class RequestLimit:
-    """Counts the requests that run or wait, and refuses more than `limit`."""
-
-    def __init__(self, limit: int):
-        if limit < 1:
-            raise DataError(f"limit must be at least 1; got {limit}")
-        self._limit, self._count, self._lock = limit, 0, threading.Lock()
-
-    @contextlib.contextmanager
-    def admitted(self) -> Iterator[None]:
-        """A section for one request.
-
-        Raises
-        ------
-        ServerBusy
-        """
-        with self._lock:
-            if self._count >= self._limit:
-                raise ServerBusy(f"busy: {self._count} requests wait")
-            self._count += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._count -= 1
-
-
-class ShardService(flight.FlightServerBase):
+class ShardService(LaneService):
     """A server of Arrow Flight for one shard. It answers from the moment it is made.
 
     Parameters
@@ -89,73 +60,32 @@ class ShardService(flight.FlightServerBase):
         limit: int = 64,
         on_stop: Callable[[], None] | None = None,
     ):
-        check_exposure(host, token, tls)
         # Requests may come as soon as the base class is made.
         self._shard, self._limit, self._on_stop = shard, RequestLimit(limit), on_stop
-        self._traffic = Traffic(wire.LANES)
         self._clients: dict[str, str] = {}  # the connection that may update, of each worker
         self._turns: dict[str, threading.Lock] = {}  # of each worker: one update or one new connection at a time
-        self._closing = False
-        _check_port(host, port)
-        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        options: dict[str, Any] = {} if token is None else {"middleware": {"token": TokenCheck(token)}}
-        if tls is not None:
-            options["tls_certificates"] = [tuple(each.encode() for each in tls)]
-        try:
-            super().__init__(f"{'grpc' if tls is None else 'grpc+tls'}://{place}", **options)
-        except (wire.pyarrow.ArrowException, OSError) as error:
-            raise BitlaneError(f"the server cannot listen on {place}: {wire.short(error)}") from error
-
-    def refuse(self) -> None:
-        """Answer all requests from now on with an error that lets clients try again elsewhere or later."""
-        self._closing = True
-
-    # --- calls
-    def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        """Answer the requests of one lane until the client closes it."""
-        opening = wire.from_bytes(descriptor.command)
-        lane, values = opening["lane"], self._shard.parameters.layout.values
-        if opening.get("protocol") != wire.PROTOCOL or lane not in wire.LANES:
-            raise flight.FlightServerError(f"this server speaks protocol {wire.PROTOCOL}")
-        writer.begin(wire.answer_schema(lane, values))
-        answer_of = getattr(self, f"_{lane}")
-        while True:
-            try:
-                chunk = reader.read_chunk()
-            except StopIteration:
-                return
-            request = wire.from_bytes(chunk.app_metadata)
-            try:
-                if lane == "read":  # whoever waits for other workers does not count as a request that waits
-                    self._shard.wait_for(request["clock"], _PATIENCE)
-                with self._limit.admitted(), self._turn("sequence" in request, opening["worker"]):
-                    self._check_open(request, opening)
-                    if chunk.data is not None and not chunk.data.schema.equals(wire.request_schema(lane, values)):
-                        found = ", ".join(f"{each.name}: {each.type}" for each in chunk.data.schema)
-                        raise DataError(f"this server has {values} weights a row; the request has {found}")
-                    batch, answer = answer_of(chunk.data, request, opening["worker"])
-            except Exception as error:  # the lane stays open
-                batch, answer = None, wire.error_record(error)
-            data = wire.to_bytes({"id": request.get("id"), **answer})
-            self._traffic.add(lane, _size_of(chunk.data, chunk.app_metadata), _size_of(batch, data))
-            if batch is None:
-                writer.write_metadata(data)
-            else:
-                writer.write_with_metadata(batch, data)
-
-    def do_action(self, context: Any, action: Any) -> list[bytes]:
-        """Answer ``hello``, ``status``, ``checkpoint`` or ``stop``; requests and answers are JSON."""
-        try:
-            request = wire.from_bytes(action.body)
-            if action.type not in ("hello", "status", "checkpoint", "stop"):
-                raise DataError(f"unknown action {action.type!r}")
-            if self._closing:
-                raise ServerClosing("the server is about to end")
-            return [wire.to_bytes(getattr(self, f"_{action.type}")(request))]
-        except Exception as error:
-            return [wire.to_bytes(wire.error_record(error))]
+        self._publisher = ShardPublisher(shard)
+        actions = ("hello", "status", "checkpoint", "publish", "stop")
+        super().__init__(host, port, wire.LANES, actions, token=token, tls=tls)
 
     # --- lanes
+    def _answer_schema(self, lane: str) -> Any:
+        return wire.answer_schema(lane, self._shard.parameters.layout.values)
+
+    def _answer(self, lane: str, batch: Any, request: Record, opening: Record) -> tuple[Any, Record]:
+        values = self._shard.parameters.layout.values
+        if lane == "read":  # whoever waits for other workers does not count as a request that waits
+            self._shard.wait_for(request["clock"], _PATIENCE)
+        with self._limit.admitted(), self._turn("sequence" in request, opening["worker"]):
+            self._check_open()
+            if "sequence" in request and self._clients.get(opening["worker"]) != opening["client"]:
+                raise DataError(f"another client has the name of worker {opening['worker']!r}: names must differ")
+            if batch is not None and not batch.schema.equals(wire.request_schema(lane, values)):
+                found = ", ".join(f"{each.name}: {each.type}" for each in batch.schema)
+                raise DataError(f"this server has {values} weights a row; the request has {found}")
+            answer: tuple[Any, Record] = getattr(self, f"_{lane}")(batch, request, opening["worker"])
+            return answer
+
     def _pull(self, batch: Any, request: Record, worker: str) -> tuple[Any, Record]:
         keys = wire.array_of(batch, 0, np.uint64)
         answer = {}
@@ -205,6 +135,9 @@ class ShardService(flight.FlightServerBase):
     def _checkpoint(self, request: Record) -> Record:
         return {"path": str(self._shard.checkpoint())}
 
+    def _publish(self, request: Record) -> Record:
+        return self._publisher.publish(request)
+
     def _stop(self, request: Record) -> Record:
         if self._on_stop is None:
             raise BitlaneError("this server does not end by request")
@@ -219,26 +152,3 @@ class ShardService(flight.FlightServerBase):
             return
         with self._turns.setdefault(worker, threading.Lock()):
             yield
-
-    def _check_open(self, request: Record, opening: Record) -> None:
-        if self._closing:
-            raise ServerClosing("the server is about to end")
-        if "sequence" in request and self._clients.get(opening["worker"]) != opening["client"]:
-            raise DataError(f"another client has the name of worker {opening['worker']!r}: names must differ")
-
-
-def _size_of(batch: Any, record: Any) -> int:
-    """Return the bytes of a message: of its batch, which may be None, and of the record beside it."""
-    return len(record) + (0 if batch is None else int(batch.nbytes))
-
-
-def _check_port(host: str, port: int) -> None:
-    """Raise BitlaneError if the server cannot listen on `host` and `port`."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, protocol) as trial:
-            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            trial.bind(address)
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise BitlaneError(f"the server cannot listen on {host}:{port}: {str(reason).lower()}") from error

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from bitlane.sparse.servers.updates import (
     PUSH_DENSE,
     STEP,
     TICK,
+    PendingUpdate,
     Update,
     apply_steps,
     begin_payload,
@@ -35,17 +37,6 @@ from bitlane.support.checkpoint_folders import checkpoints_of, number_of
 
 Keys = NDArray[np.uint64]
 Floats = NDArray[np.float32]
-
-
-class _Request:
-    """An update that waits for its commit."""
-
-    def __init__(self, update: Update):
-        self.update, self.done, self.last = update, False, 0
-        self.error: Exception | None = None
-
-    def fail(self, error: Exception) -> None:
-        self.done, self.error = True, error
 
 
 class Shard:
@@ -70,7 +61,7 @@ class Shard:
         self._rounds = Rounds()
         self._sequences: dict[str, int] = {}
         self._stopped = ""
-        self._waiting: list[_Request] = []
+        self._waiting: list[PendingUpdate] = []
         self._guard = threading.Lock()  # of the list
         self._lock = threading.Lock()  # held by whoever commits or writes a checkpoint
         self._stepped = threading.Condition(self._lock)
@@ -132,8 +123,7 @@ class Shard:
 
     def pull_dense(self) -> Floats:
         """Return the weights of all matrices side by side, in the order of their names, float32 [n]."""
-        with self._lock:
-            self._check_running()
+        with self.paused():
             return join_dense({name: matrix.pull() for name, matrix in self.matrices.items()})
 
     def wait_for(self, clock: int, patience: float) -> None:
@@ -234,6 +224,13 @@ class Shard:
         return self._commit(Update(STEP, worker, sequence, payload=payload))
 
     # --- care
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """A section in which no update is applied; pulls of rows go on."""
+        with self._lock:
+            self._check_running()
+            yield
+
     def checkpoint(self) -> Path:
         """Write a checkpoint, then delete the log that it covers. Updates wait; reading goes on.
 
@@ -242,8 +239,7 @@ class Shard:
         BitlaneError
             The disk is full, or fails. The earlier checkpoint and the log remain.
         """
-        with self._lock:
-            self._check_running()
+        with self.paused():
             progress = checkpoints.Progress(self._log.rotate(), self._sequences, self._rounds)
             path = checkpoints.save(self.folder, progress, self.parameters, self.matrices)
             self._log.delete_before(progress.segment)
@@ -310,7 +306,7 @@ class Shard:
 
     def _commit(self, update: Update) -> int:
         update.check(self.parameters, self.matrices, self._rounds)
-        request = _Request(update)
+        request = PendingUpdate(update)
         with self._guard:
             self._waiting.append(request)
         with self._lock:
@@ -322,7 +318,7 @@ class Shard:
             raise request.error
         return request.last
 
-    def _commit_group(self, group: list[_Request]) -> None:
+    def _commit_group(self, group: list[PendingUpdate]) -> None:
         """Write the updates of all requests to the log, at once, then apply them in order."""
         updates: list[Update] = []
         sequences: dict[str, int] = {}

@@ -22,11 +22,13 @@ Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
 
 
-def _no_bytes() -> Bytes:
+def no_bytes() -> Bytes:
+    """Return an empty array of bytes."""
     return np.zeros(0, np.uint8)
 
 
-def _no_floats() -> Floats:
+def no_floats() -> Floats:
+    """Return an empty array of floats."""
     return np.zeros(0, np.float32)
 
 
@@ -60,8 +62,8 @@ class Step:
 
     worker: int
     clock: int
-    gradients: Bytes = field(default_factory=_no_bytes)
-    dense: Floats = field(default_factory=_no_floats)
+    gradients: Bytes = field(default_factory=no_bytes)
+    dense: Floats = field(default_factory=no_floats)
     rows_seen: int = 0
     stamp: int = 0
     oldest: int = 0

@@ -16,7 +16,7 @@ from bitlane.errors import DataError
 from bitlane.sparse.parameters.dense import Matrix
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers.rounds import MOST_WORKERS, Rounds
-from bitlane.sparse.servers.steps import Step
+from bitlane.sparse.servers.steps import Step, no_bytes, no_floats
 
 CREATE, PUSH, PUSH_DENSE, TICK, BEGIN, STEP = 1, 2, 3, 4, 5, 6
 _HEAD = struct.Struct("<BxHIQq")  # kind, bytes of the worker's name, keys, sequence, rows seen or clock
@@ -27,14 +27,6 @@ Floats = NDArray[np.float32]
 
 def _no_keys() -> Keys:
     return np.zeros(0, np.uint64)
-
-
-def _no_floats() -> Floats:
-    return np.zeros(0, np.float32)
-
-
-def _no_bytes() -> NDArray[np.uint8]:
-    return np.zeros(0, np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +56,8 @@ class Update:
     sequence: int
     rows_seen: int = 0
     keys: Keys = field(default_factory=_no_keys)
-    gradients: Floats = field(default_factory=_no_floats)
-    payload: NDArray[np.uint8] = field(default_factory=_no_bytes)
+    gradients: Floats = field(default_factory=no_floats)
+    payload: NDArray[np.uint8] = field(default_factory=no_bytes)
 
     @cached_property
     def step(self) -> Step:
@@ -126,6 +118,17 @@ class Update:
             raise DataError(f"the name of a worker must have 1 to 255 bytes; got {self.worker!r}")
 
 
+class PendingUpdate:
+    """An update that waits for its commit."""
+
+    def __init__(self, update: Update):
+        self.update, self.done, self.last = update, False, 0
+        self.error: Exception | None = None
+
+    def fail(self, error: Exception) -> None:
+        self.done, self.error = True, error
+
+
 def begin_payload(workers: int, staleness: int, clock: int) -> NDArray[np.uint8]:
     """Return the payload of an update that begins a training; see `Rounds.begin`.
 
@@ -162,7 +165,7 @@ def _push_dense(gradients: Floats, matrices: Mapping[str, Matrix], rows_seen: in
 
 def join_dense(arrays: Mapping[str, Floats]) -> Floats:
     """Return arrays side by side in the order of their names, float32 [n]."""
-    return np.concatenate([_no_floats(), *(np.asarray(arrays[name], np.float32).ravel() for name in sorted(arrays))])
+    return np.concatenate([no_floats(), *(np.asarray(arrays[name], np.float32).ravel() for name in sorted(arrays))])
 
 
 def split_dense(values: Floats, shapes: Mapping[str, Any]) -> dict[str, Floats]:

@@ -49,11 +49,21 @@ class ServerClosing(BitlaneError):
     """The server is about to end; the request may be sent again to its successor."""
 
 
+class VersionMissing(BitlaneError):
+    """The server does not hold the version of the model; another one may."""
+
+
+class RequestExpired(BitlaneError):
+    """The deadline of the request was over before the server did it."""
+
+
 # How an error of the server is named on the wire, and what the client raises.
 ERRORS: dict[str, type[BitlaneError]] = {
     "busy": ServerBusy,
     "closing": ServerClosing,
     "early": ReadTooEarly,
+    "version": VersionMissing,
+    "expired": RequestExpired,
     "data": DataError,
     "server": BitlaneError,
 }
@@ -94,13 +104,13 @@ def answer_schema(lane: str, values: int) -> Any:
 
 def key_batch(keys: Keys) -> Any:
     """Return a request to pull; it shares the memory of the keys."""
-    return pyarrow.record_batch([_flat(keys, pyarrow.uint64())], schema=request_schema("pull", 0))
+    return pyarrow.record_batch([flat_array(keys, pyarrow.uint64())], schema=request_schema("pull", 0))
 
 
 def gradient_batch(keys: Keys, gradients: Floats) -> Any:
     """Return a request to push, from keys [n] and gradients [n, values]; it shares their memory."""
     schema = request_schema("push", gradients.shape[1])
-    columns = [_flat(keys, pyarrow.uint64()), _rows(gradients, schema.field("gradient").type)]
+    columns = [flat_array(keys, pyarrow.uint64()), _rows(gradients, schema.field("gradient").type)]
     return pyarrow.record_batch(columns, schema=schema)
 
 
@@ -112,12 +122,12 @@ def row_batch(weights: Floats) -> Any:
 
 def dense_batch(values: Floats) -> Any:
     """Return a batch with the values of matrices [n]; it shares their memory."""
-    return pyarrow.record_batch([_flat(values, pyarrow.float32())], schema=_DENSE)
+    return pyarrow.record_batch([flat_array(values, pyarrow.float32())], schema=_DENSE)
 
 
 def byte_batch(data: NDArray[np.uint8]) -> Any:
     """Return a batch with bytes [n]; it shares their memory."""
-    return pyarrow.record_batch([_flat(data, pyarrow.uint8())], schema=_BYTES)
+    return pyarrow.record_batch([flat_array(data, pyarrow.uint8())], schema=_BYTES)
 
 
 def array_of(batch: Any, column: int, dtype: Any) -> NDArray[Any]:
@@ -128,19 +138,25 @@ def array_of(batch: Any, column: int, dtype: Any) -> NDArray[Any]:
     found = batch.column(column)
     values = found.type.list_size if found.type.num_fields else None
     flat = found if values is None else found.values  # with the items before and after a slice
-    size, start, item = len(found), found.offset, np.dtype(dtype).itemsize
+    size, start = len(found), found.offset
     if values is not None:
         size, start = size * values, start * values + flat.offset
-    buffer = flat.buffers()[1]
-    if size == 0:
-        array = np.zeros(0, dtype)
-    elif (buffer.address + item * start) % item:
-        array = np.frombuffer(buffer, dtype, size, item * start).copy()
-    else:
-        memory = (ctypes.c_char * (item * size)).from_address(buffer.address + item * start)
-        memory.owner = buffer  # lives as long as the array
-        array = np.frombuffer(memory, dtype)
+    array = items_of(flat.buffers()[1], dtype, start, size)
     return array if values is None else array.reshape(len(found), values)
+
+
+def items_of(buffer: Any, dtype: Any, start: int, size: int) -> NDArray[Any]:
+    """Return `size` items of a buffer from item `start` on, as `array_of` does."""
+    item = np.dtype(dtype).itemsize
+    if size == 0:
+        return np.zeros(0, dtype)
+    if (buffer.address + item * start) % item:
+        array: NDArray[Any] = np.frombuffer(buffer, dtype, size, item * start).copy()
+        return array
+    memory = (ctypes.c_char * (item * size)).from_address(buffer.address + item * start)
+    memory.owner = buffer  # lives as long as the array
+    array = np.frombuffer(memory, dtype)
+    return array
 
 
 def to_bytes(record: Mapping[str, Any]) -> bytes:
@@ -177,11 +193,12 @@ _DENSE = pyarrow.schema([pyarrow.field("value", pyarrow.float32(), nullable=Fals
 _BYTES = pyarrow.schema([pyarrow.field("byte", pyarrow.uint8(), nullable=False)])
 
 
-def _flat(array: NDArray[Any], kind: Any) -> Any:
+def flat_array(array: NDArray[Any], kind: Any) -> Any:
+    """Return an array [n] as an Arrow array of type `kind`; it shares its memory."""
     array = np.ascontiguousarray(array)
     return pyarrow.Array.from_buffers(kind, array.size, [None, pyarrow.py_buffer(array)])
 
 
 def _rows(rows: Floats, kind: Any) -> Any:
-    numbers = _flat(np.asarray(rows, np.float32), pyarrow.float32())
+    numbers = flat_array(np.asarray(rows, np.float32), pyarrow.float32())
     return pyarrow.Array.from_buffers(kind, len(rows), [None], children=[numbers])

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.errors import DataError
+from bitlane.sparse.tables.changes import ChangeLog
 from bitlane.sparse.tables.locks import ReadersWriterLock
 from bitlane.sparse.tables.sketch import Admission, Sketch
 from bitlane.support.optional import require_extra
@@ -49,6 +50,7 @@ class Table:
     ----------
     width : int
     track_age : bool
+    changes : ChangeLog
 
     Raises
     ------
@@ -79,6 +81,7 @@ class Table:
         self._lock = ReadersWriterLock()
         self._clock = 0
         self._changes = 0  # how often rows came or went
+        self.changes = ChangeLog()
 
     def __len__(self) -> int:
         return self._storage.count
@@ -144,6 +147,7 @@ class Table:
         with self._lock.shared:
             if self._changes != changes:  # by another thread, in between
                 self._storage.find(keys, slots)
+            self.changes.add(keys)
             yield slots
 
     # --- by key
@@ -217,6 +221,7 @@ class Table:
         slots = np.empty(len(keys), np.int64)
         with self._lock.exclusive:
             self._storage.find(keys, slots)
+            self.changes.add(keys)
             slots = np.unique(slots)
             return self._remove(slots[slots >= 0])
 
@@ -255,6 +260,7 @@ class Table:
                         kept &= np.asarray(keep(storage.keys(slots), storage.rows[slots]), np.bool_)
                     if older_than is not None:
                         kept &= storage.stamps[slots] >= older_than
+                    self.changes.add(storage.keys(slots[~kept]))
                     storage.remove(slots[~kept])
             finally:
                 storage.shrink(before - len(self))
@@ -346,20 +352,23 @@ class Table:
         if not len(words):
             return
         words = np.unique(words)
-        rows = np.zeros((len(words), self.width), np.float32)
-        if self._initial_rows is not None:
-            rows = self._checked_rows(self._initial_rows(self._storage.keys_of(words)), len(words))
+        keys = self._storage.keys_of(words)
+        make = self._initial_rows
+        rows = self._checked_rows(make(keys), len(words)) if make else np.zeros((len(words), self.width), np.float32)
         self._changes += 1
+        self.changes.add(keys)
         self._storage.insert(words, rows)
 
     def _scatter(self, keys: Keys, rows: Rows, stamps: Any) -> None:
         slots = np.empty(len(keys), np.int64)
         with self._lock.shared:
             if not self._storage.find(keys, slots):
+                self.changes.add(keys)
                 self._storage.rows[slots] = rows
                 self._stamp(slots, stamps)
                 return
         with self._lock.exclusive:
+            self.changes.add(keys)
             self._storage.find(keys, slots)
             words = np.unique(self._storage.words_of(keys[slots < 0]))
             self._changes += 1

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
@@ -121,6 +121,9 @@ class Trainer:
         Each is called with every `Window`, and stops the training by returning True.
     on_rows : callable, optional
         Called with the number of rows after each piece of a batch.
+    learning : context manager, optional
+        A section in which each piece is learned, by several threads at once. Whoever wants to see no minibatch half
+        learned keeps the threads out of it.
     """
 
     def __init__(
@@ -132,11 +135,13 @@ class Trainer:
         run: RunFolder | None = None,
         on_window: Sequence[Callable[[Window], bool | None]] = (),
         on_rows: Callable[[int], object] | None = None,
+        learning: AbstractContextManager[None] | None = None,
     ):
         self.model, self.source, self.run_folder = model, source, run
         self.options = options or TrainingOptions()
         self.progress = run.progress if run is not None else Progress()
         self._on_window, self._on_rows = on_window, on_rows
+        self._learning = learning or nullcontext()
         step = int(model.spec.batch_rows)
         self._window_rows = -(-self.options.window_rows // step) * step
         self._sizes = (-(-PIECE_ROWS // step) * step, self._window_rows)
@@ -228,13 +233,17 @@ class Trainer:
             while (piece := self._next(feed, stopping, running)) is not None:
                 self._tick_table(piece.rows)
                 if threads == 1:
-                    yield self.model.learn(piece), piece.labels, True
+                    yield self._learn_piece(piece), piece.labels, True
                     continue
-                running.append((piece, pool.submit(self.model.learn, piece)))
+                running.append((piece, pool.submit(self._learn_piece, piece)))
                 while len(running) > threads + 1 or (self._pause and running):
                     yield _first(running)
             while running:
                 yield _first(running)
+
+    def _learn_piece(self, piece: Batch) -> NDArray[np.float32]:
+        with self._learning:
+            return self.model.learn(piece)
 
     def _tick_table(self, rows: int) -> None:
         """Set the clock that stamps the keys of the next piece."""

@@ -1,4 +1,4 @@
-"""A model as shards: their descriptions, their first weights, and the model that shards hold."""
+"""A model as shards: new ones, and the model that shards hold."""
 
 from __future__ import annotations
 
@@ -11,22 +11,15 @@ from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.servers.reshard import merged_state, open_shards
 from bitlane.sparse.servers.shard import Shard
 from bitlane.sparse.servers.spec import MatrixSpec, ShardSpec
-from bitlane.sparse.tables.sketch import Admission
-
-
-def shard_spec(spec: ModelSpec, server: int, servers: int) -> ShardSpec:
-    """Return the description of one of the shards of a model."""
-    model = SparseModel(spec)
-    admission = None
-    if spec.sightings > 1:
-        admission = Admission(spec.sightings, spec.sketch_cells, spec.halve_every)
-    matrices = {name: MatrixSpec(each.shape, each.optimizer) for name, each in model.matrices.items()}
-    return ShardSpec(tuple(spec.blocks()), spec.seed, admission, spec.track_age, matrices, server, servers)
 
 
 def create_shard(folder: str | Path, spec: ModelSpec, server: int, servers: int) -> None:
     """Make the folder of one shard of a new model; errors as of `Shard.create`."""
-    Shard.create(folder, shard_spec(spec, server, servers), SparseModel(spec).pull_dense())
+    model = SparseModel(spec)
+    matrices = {name: MatrixSpec(each.shape, each.optimizer) for name, each in model.matrices.items()}
+    blocks = tuple(spec.blocks())
+    shard = ShardSpec(blocks, spec.seed, spec.admission, spec.track_age, matrices, server, servers)
+    Shard.create(folder, shard, model.pull_dense())
 
 
 def model_of(spec: ModelSpec, folders: Sequence[str | Path]) -> SparseModel:

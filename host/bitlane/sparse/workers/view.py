@@ -45,7 +45,6 @@ class Request:
     """A read that is under way."""
 
     keys: Keys
-    clock: int
     cached: NDArray[np.bool_]  # which rows came from the cache
     rows: Floats  # those, [hits, width]
     clocks: NDArray[np.int64]  # up to which they are complete
@@ -94,7 +93,7 @@ class View:
         self.hits, self.misses = self.hits + hits, self.misses + len(keys) - hits
         answer = self._read(keys[~cached], clock)
         rows, clocks = self._cache.rows[slots], self._cache.clocks[slots]
-        return Request(keys, clock, cached, rows, clocks, self._number, answer)
+        return Request(keys, cached, rows, clocks, self._number, answer)
 
     def take(self, request: Request) -> tuple[Floats, dict[str, Floats]]:
         """Wait for a read; return the weights of its keys, float32 [n, values], and those of the matrices by name."""

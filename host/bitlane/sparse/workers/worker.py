@@ -202,10 +202,6 @@ class Worker:
                     self._source.stop()
                 wait([taken])  # nobody may close what runs
 
-    def close(self) -> None:
-        """Give up what waits for servers; `run` ends with an error then."""
-        self._servers.close()
-
     # --- inside
     def _prepared(self, place: Mapping[str, Any]) -> Generator[Minibatch, None, None]:
         with closing(minibatches(self._source, self._model.spec.batch_rows, self.options.epochs, place)) as found:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from bitlane.contract.formats import RESIDUAL
 from bitlane.contract.precision import FULL_BITS, Precision
 from bitlane.evaluation.baseline import SLOPES
+from bitlane.quantization.positions import value_positions
 from bitlane.quantization.quantize import base_codes
 from bitlane.quantization.scaling import Floats
 
@@ -98,7 +99,9 @@ class Plain:
         return self.precision.bits
 
     def read(self, values: Floats, rng: np.random.Generator) -> Floats:
-        codes = base_codes(values * self.precision.limit, self.precision, rng)
+        positions = value_positions(values * self.precision.limit, self.precision)
+        words = rng.integers(1 << 32, size=values.shape, dtype=np.uint32)
+        codes = base_codes(positions, self.precision, words)
         middles = (2.0 * codes.astype(np.float64) + 1.0) * 2.0**-self.bits - 1.0
         return (middles / self.precision.limit)[None]
 

@@ -1,4 +1,4 @@
-"""Workers, each a process, that exchange dense gradients clock after clock, and die when they are told to."""
+"""Worker processes that exchange dense gradients at each clock, and die on request."""
 
 from __future__ import annotations
 

@@ -36,6 +36,7 @@ from bitlane.sparse.training.windows import auc
 from bitlane.sparse.workers.minibatches import learned_before, minibatches
 from bitlane.sparse.workers.worker import WorkerOptions
 from bitlane.studies.sparse.quality import parts
+from bitlane.studies.sparse.rows import write_npz
 from bitlane.support.text import align_columns
 
 SERVERS, WORKERS = 2, 4
@@ -121,10 +122,7 @@ def measure(name: str, seeds: Sequence[int], epochs: int, batch_rows: int) -> li
     equal = []
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder, "rows.npz"))
-        np.savez(
-            path,
-            keys=train.keys, fields=train.fields, values=train.values, offsets=train.offsets, labels=train.labels,
-        )  # fmt: skip
+        write_npz(train, Path(path))
         for seed in seeds:
             spec = ModelSpec("fm", batch_rows=batch_rows, seed=seed)
             ways: dict[str, Callable[[], Trained]] = {

@@ -28,6 +28,7 @@ from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.training.run_folder import find_model
 from bitlane.sparse.training.windows import auc
 from bitlane.studies.sparse.ray_training import RayTraining, pairs
+from bitlane.studies.sparse.rows import write_npz
 from bitlane.support.text import align_columns
 
 HELD_OUT = 100_000
@@ -111,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     rows, test = log.batch(0, arguments.rows), log.batch(arguments.rows, HELD_OUT)
     with tempfile.TemporaryDirectory() as folder:
         path, run = str(Path(folder, "rows.npz")), Path(folder, "run")
-        np.savez(path, keys=rows.keys, fields=rows.fields, values=rows.values, offsets=rows.offsets, labels=rows.labels)
+        write_npz(rows, Path(path))
         try:
             times = train(path, run, rows.rows, arguments.kills, arguments.seed)
             killed = SparseModel.load(find_model(run))

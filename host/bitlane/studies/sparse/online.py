@@ -159,7 +159,7 @@ def frozen_aucs(stream: Path, spec: ModelSpec, rows: int, windows: Sequence[dict
     from bitlane.sparse.batches.source import open_source
 
     model, learned, parts = SparseModel(spec), 0, []
-    for batch in open_source(str(stream), batch_rows=BATCH_ROWS * 16).batches(0):
+    for batch in open_source(str(stream), time="time", batch_rows=BATCH_ROWS * 16).batches(0):
         if learned < rows:
             model.learn(batch)
             learned += batch.rows

@@ -149,6 +149,11 @@ def write_arrow(rows: Batch, path: Path) -> None:
         file.write_table(table, max_chunksize=ARROW_ROWS)
 
 
+def write_npz(rows: Batch, path: Path) -> None:
+    """Write the arrays of a batch as npz, which `open_source` reads."""
+    np.savez(path, keys=rows.keys, fields=rows.fields, values=rows.values, offsets=rows.offsets, labels=rows.labels)
+
+
 def write_csr(rows: Batch, path: Path) -> None:
     """Write the arrays of a scipy CSR matrix and the labels, as npz."""
     with path.open("wb") as file:

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import socket
-import struct
 import tempfile
 import time
 from collections.abc import Sequence
@@ -28,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from bitlane.compress.collectives.sockets import acknowledged_bytes, received_bytes
 from bitlane.sparse.servers.client import RemoteParameters
 from bitlane.sparse.servers.shard import Shard
 from bitlane.sparse.servers.spec import ShardSpec
@@ -39,7 +38,6 @@ SERVERS, CLIENTS = (1, 2, 4), (1, 2, 4, 8)
 CLUSTER_WORKERS, CLUSTER_SERVERS = 100, 20
 _BATCHES = 8  # different batches of a client, which take turns
 _TIMEOUT = 120.0  # seconds until all clients are there
-_TCP_INFO_BYTES = struct.Struct("<120xQQ")  # bytes that the peer has acknowledged, bytes received
 
 
 @dataclass(frozen=True)
@@ -66,17 +64,7 @@ def traffic(workers: int, servers: int, keys_per_second: float, bytes_per_key: f
 
 def socket_bytes(ports: set[int]) -> tuple[int, int]:
     """Return the bytes that this process has sent to and received from these ports, over open connections."""
-    sent = received = 0
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            with socket.socket(fileno=os.dup(int(name))) as connection:
-                if connection.family in (socket.AF_INET, socket.AF_INET6) and connection.getpeername()[1] in ports:
-                    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES.size)
-                    counts = _TCP_INFO_BYTES.unpack(info)
-                    sent, received = sent + counts[0], received + counts[1]
-        except OSError:  # not a socket, or not connected
-            continue
-    return sent, received
+    return acknowledged_bytes(ports), received_bytes(ports)
 
 
 def measure(servers: int, clients: int, keys: Keys, batch: int, values: int, seconds: float) -> Load:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.helpers.ray_trainings import Shares, serving, write_rows
-from tests.helpers.sparse_workers import same_bits, train_alone
+from tests.helpers.sparse_workers import train_alone
 
 from bitlane.errors import DataError
 
@@ -26,6 +26,7 @@ from bitlane.sparse.parameters.optimizers import SGD
 from bitlane.sparse.training.log import read_log
 from bitlane.sparse.training.run_folder import RunFolder
 from bitlane.sparse.workers.worker import WorkerOptions
+from bitlane.studies.sparse.distributed import same_bits
 
 WORKERS = 2
 

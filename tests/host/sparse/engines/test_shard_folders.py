@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.sparse_models import planted_rows
-from tests.helpers.sparse_workers import same_bits, train
+from tests.helpers.sparse_workers import train
 
 from bitlane.errors import BitlaneError
 from bitlane.sparse.engines import shard_folders as module
@@ -14,6 +14,7 @@ from bitlane.sparse.engines.shard_folders import prepare_shards, shard_folders
 from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.workers.shards import model_of
 from bitlane.sparse.workers.worker import WorkerOptions
+from bitlane.studies.sparse.distributed import same_bits
 
 
 def test_shards_are_made_once_and_move(seed: int, tmp_path: Path) -> None:

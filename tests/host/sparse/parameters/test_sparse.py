@@ -85,3 +85,16 @@ def test_rows_without_a_weight_can_be_swept() -> None:
     assert (before[:, 0] != 0).tolist() == [False, True, True]
     assert parameters.table.sweep(parameters.has_weight) == 1
     assert np.array_equal(parameters.pull(keys), before)
+
+
+def test_squared_gradients_are_sums_of_what_was_pushed(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    parameters = SparseParameters([Block(1, FTRL()), Block(2, AdaGrad(initial_accumulator=0.5)), Block(1, SGD())])
+    gradients = rng.uniform(-1, 1, (20, 2, 4)).astype(np.float32)
+    for each in gradients:
+        parameters.push(numbered(5, 9), each, create=True)
+    found = parameters.squared_gradients(parameters.peek(numbered(9, 5, 7)))
+    expected = np.square(gradients.astype(np.float64)).sum(axis=0)
+    expected[:, 3] = 1
+    np.testing.assert_allclose(found[[1, 0]], expected, rtol=1e-5)
+    assert found[2].tolist() == [0, 0, 0, 1]

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.helpers.bad_network import Faults, bad_network, repeating_network
-from tests.helpers.sparse_servers import make_shards, served, without_sequences
+from tests.helpers.sparse_servers import make_shards, served, without_sequences, work_on_both
 
 from bitlane.errors import BitlaneError
 from bitlane.sparse.parameters.dense import Matrix
@@ -97,19 +97,7 @@ def test_one_worker_has_local_parameters_to_the_bit(
         step = 0
         while step < steps or (repeats.count < 3 and step < 2000):
             step += 1
-            keys = draw.permutation(universe)[: draw.integers(0, 120)]
-            create = bool(draw.integers(0, 2))
-            assert np.array_equal(parameters.pull(keys, create=create), local.pull(keys, create=create))
-            gradients = draw.normal(size=(len(keys), 5)).astype(np.float32)
-            parameters.push(keys, gradients, step)
-            local.push(keys, gradients, step)
-            if step % 5 == 0:
-                dense = {name: draw.normal(size=each.shape).astype(np.float32) for name, each in matrices.items()}
-                parameters.push_dense(dense, step)
-                for name, gradient in dense.items():
-                    matrices[name].push(gradient, step)
-                found = parameters.pull_dense()
-                assert all(np.array_equal(found[name], each.pull()) for name, each in matrices.items())
+            work_on_both(draw, universe, parameters, local, matrices, step)
         assert repeats.count >= 3
         assert items_of([each._shard.parameters for each in services]) == items_of([local])
     shards = [Shard.open(folder) for folder in folders]

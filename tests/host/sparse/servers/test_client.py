@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.helpers.sparse_servers import addresses_of, make_shards, remote, served, server_processes
+from tests.helpers.sparse_servers import addresses_of, make_shards, remote, served, server_processes, work_on_both
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.parameters.dense import Matrix
@@ -40,19 +40,7 @@ def test_servers_are_the_local_parameters_to_the_bit(seed: int, tmp_path: Path, 
     universe = draw.integers(0, 1 << 64, 300, np.uint64)
     with remote(make_shards(tmp_path, SPEC, servers, {"a": LAYER})) as parameters:
         for seen in range(60):
-            keys = draw.permutation(universe)[: draw.integers(0, 120)]
-            create = bool(draw.integers(0, 2))
-            assert np.array_equal(parameters.pull(keys, create=create), local.pull(keys, create=create))
-            gradients = draw.normal(size=(len(keys), 7)).astype(np.float32)
-            parameters.push(keys, gradients, seen)
-            local.push(keys, gradients, seen)
-            if seen % 5 == 0:
-                dense = {name: draw.normal(size=each.shape).astype(np.float32) for name, each in matrices.items()}
-                parameters.push_dense(dense, seen)
-                for name, gradient in dense.items():
-                    matrices[name].push(gradient, seen)
-                found = parameters.pull_dense()
-                assert all(np.array_equal(found[name], each.pull()) for name, each in matrices.items())
+            work_on_both(draw, universe, parameters, local, matrices, seen)
         assert np.array_equal(parameters.pull(universe), local.pull(universe))
         assert sum(each["rows"] for each in parameters.status()) == len(local.table)
 

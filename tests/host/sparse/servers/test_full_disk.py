@@ -30,7 +30,7 @@ def can_mount() -> bool:
 
 
 def check(kind: str, folder: Path, seed: int) -> None:
-    """Run the scene of `tests.helpers.full_disk`, and compare what the client was told."""
+    """Run the scene of `tests.helpers.full_disk`, and compare the errors of the client."""
     command = [sys.executable, "-m", "tests.helpers.full_disk", kind, str(folder), str(seed)]
     if kind == "real":
         command = [*ALONE, f"mount -t tmpfs -o size=4m tmpfs {shlex.quote(str(folder))}; exec {shlex.join(command)}"]

@@ -18,7 +18,7 @@ from bitlane.sparse.parameters.optimizers import SGD
 from bitlane.sparse.servers import wire
 from bitlane.sparse.servers.client import RemoteParameters
 from bitlane.sparse.servers.connection import Connection, Identity
-from bitlane.sparse.servers.service import RequestLimit, ShardService
+from bitlane.sparse.servers.service import ShardService
 from bitlane.sparse.servers.shard import Shard
 from bitlane.sparse.servers.spec import ShardSpec
 
@@ -147,16 +147,6 @@ def test_requests_beyond_the_limit_are_refused_and_tried_again(
             go.set()
             thread.join()
             assert second.pull(KEYS).shape == (4, 1)
-
-
-def test_the_limit_counts_and_forgets() -> None:
-    limit = RequestLimit(2)
-    with limit.admitted(), limit.admitted(), pytest.raises(wire.ServerBusy, match="busy: 2 requests wait"):
-        limit.admitted().__enter__()
-    with limit.admitted():
-        pass
-    with pytest.raises(DataError, match="at least 1"):
-        RequestLimit(0)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,6 @@ from bitlane.sparse.servers.rounds import Rounds
 from bitlane.sparse.workers.cache import RowCache
 from bitlane.sparse.workers.view import View
 
-SCHEDULES = 1000
-
 
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[Servers]:
@@ -23,15 +21,16 @@ def servers(tmp_path: Path) -> Iterator[Servers]:
     made.close()
 
 
-def test_no_read_misses_a_step_that_it_must_have(seed: int, servers: Servers) -> None:
+@pytest.mark.parametrize("schedules", [300, pytest.param(1000, marks=pytest.mark.slow)])
+def test_no_read_misses_a_step_that_it_must_have(seed: int, servers: Servers, schedules: int) -> None:
     """Cache, reads ahead, steps that come late or twice, servers that restart; own steps exactly once."""
     reads = 0
-    for number in range(SCHEDULES):
+    for number in range(schedules):
         schedule = Schedule(servers, seed + number)
         schedule.run()
         reads += schedule.reads
-    assert reads > 5 * SCHEDULES
-    assert servers.restarts > SCHEDULES // 50
+    assert reads > 5 * schedules
+    assert servers.restarts > schedules // 50
 
 
 def misses(servers: Servers, seed: int, match: str) -> None:

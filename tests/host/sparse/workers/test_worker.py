@@ -12,7 +12,7 @@ import pytest
 from tests.helpers import counting_worker
 from tests.helpers.sparse_models import planted_rows
 from tests.helpers.sparse_servers import addresses_of, make_shards, served
-from tests.helpers.sparse_workers import Rows, make_model_shards, same_bits, train, train_alone
+from tests.helpers.sparse_workers import Rows, make_model_shards, train, train_alone
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
@@ -25,6 +25,7 @@ from bitlane.sparse.servers.training import TrainingServers
 from bitlane.sparse.workers.pushing import PushSettings
 from bitlane.sparse.workers.view import View
 from bitlane.sparse.workers.worker import Worker, WorkerOptions
+from bitlane.studies.sparse.distributed import same_bits
 
 KINDS = ("lr", "fm", "ffm")
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bitlane.contract.precision import Precision
+from bitlane.quantization.positions import value_positions
 from bitlane.quantization.quantize import base_codes
 from bitlane.studies.nonlinear.lattice import Lattice
 
@@ -11,7 +12,8 @@ from bitlane.studies.nonlinear.lattice import Lattice
 @pytest.mark.parametrize("base_bits", [2, 4, 8])
 def test_intervals_equal_the_stored_codes(seed, base_bits):
     values = np.append(np.random.default_rng(seed).uniform(-1, 1, (200, 5)), [[-1, 0, 1, 0.5, -0.5]], axis=0)
-    codes = base_codes(values, Precision(base_bits + 2)).astype(float)
+    precision = Precision(base_bits + 2)
+    codes = base_codes(value_positions(values, precision), precision).astype(float)
     assert Lattice(base_bits).lower(values).tolist() == (codes * 2.0 ** (1 - base_bits) - 1).tolist()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bitlane.contract.precision import Precision
+from bitlane.quantization.positions import value_positions
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.quantization.scaling import Floats, fit_scaling
 
@@ -73,7 +74,9 @@ def variances(values: Floats, labels: Floats, models: Floats, bits: int, rng: np
     precision = Precision(bits)
     width = 2.0 ** (1 - precision.base_bits)
     repeated = np.repeat(values, DRAWS, axis=0)
-    codes, drawn = base_codes(repeated, precision), draw_codes(repeated, precision, rng)
+    positions = value_positions(repeated, precision)
+    words = rng.integers(1 << 32, size=repeated.shape, dtype=np.uint32)
+    codes, drawn = base_codes(positions, precision), draw_codes(positions, precision, words)
     q1, q2 = ((codes + (drawn >> shift & 1)) * width - 1.0 for shift in (1, 0))
     full = values @ models.T - labels[:, None]
     r1, r2 = ((q @ models.T).reshape(len(values), DRAWS, -1) - labels[:, None, None] for q in (q1, q2))

@@ -1,0 +1,50 @@
+"""`bitlane sparse promote`: let a label name a version."""
+
+from __future__ import annotations
+
+import argparse
+
+from bitlane.cli.command import Command
+from bitlane.errors import DataError
+
+from .mirror import add_mirror_argument, update_mirror
+from .registry import add_label_arguments, add_registry_argument, open_registry
+from .validating import add_validation_arguments, check_unused, number_of, run_validation, validation_text
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_registry_argument(parser)
+    parser.add_argument("version", metavar="VERSION", help="a version, another label, or latest")
+    add_label_arguments(parser)
+    parser.add_argument("--force", action="store_true", help="do not ask for a validation")
+    add_validation_arguments(parser, required=False)
+    add_mirror_argument(parser)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    registry = open_registry(arguments)
+    from bitlane.sparse.registry.validation import promote, report_name
+
+    if arguments.force and arguments.held_out:
+        raise DataError("--force and --held-out: give one of them")
+    if not arguments.held_out:
+        check_unused(arguments)
+    before, version = registry.label(arguments.label), number_of(registry, arguments.version)
+    if arguments.held_out:
+        found = run_validation(arguments, registry, version)
+        print(validation_text(found, report_name(registry, version)))
+        if not found.passed:
+            raise SystemExit(1)
+    move = promote(registry, arguments.label, version, arguments.reason, force=arguments.force)
+    print(f"{arguments.label}: version {move.version}" + ("" if before is None else f", before it version {before}"))
+    update_mirror(arguments, registry)
+
+
+COMMAND = Command(
+    "promote",
+    "let a label name a version that was validated, such as production",
+    _add_arguments,
+    _run,
+    description="Let a label name a version that has passed its validation against the version that the label names "
+    "now. With --held-out, it is validated first.",
+)

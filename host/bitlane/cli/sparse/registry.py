@@ -1,0 +1,67 @@
+"""The registry that a command of `bitlane sparse` names."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from . import data
+from .summary import NONE
+
+if TYPE_CHECKING:
+    from bitlane.sparse.registry.manifest import Manifest
+    from bitlane.sparse.registry.registry import ModelRegistry
+
+PRODUCTION = "production"
+
+
+def add_registry_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the argument that names a registry."""
+    parser.add_argument("registry", metavar="REGISTRY", help="folder or URI of a model's versions, such as models/ctr")
+
+
+def add_label_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of a move of a label."""
+    parser.add_argument(
+        "--label", default=PRODUCTION, metavar="NAME", help=f"the label to move (default: {PRODUCTION})"
+    )
+    parser.add_argument("--reason", default="", metavar="TEXT", help="why, for the history of the label")
+
+
+def open_registry(arguments: argparse.Namespace) -> ModelRegistry:
+    """Return the registry that the arguments name; BitlaneError if a library is missing."""
+    data.require_libraries("a registry of models")
+    from bitlane.sparse.registry.registry import ModelRegistry
+
+    return ModelRegistry(arguments.registry)
+
+
+def manifest_text(manifest: Manifest) -> str:
+    """Return a new version as a line."""
+    what = f"{manifest.kind} of {manifest.rows:,} rows"
+    if manifest.kind == "delta":
+        what = f"delta of version {manifest.parent}: {manifest.changed:,} rows changed, {manifest.deleted:,} deleted"
+    return f"version {manifest.version}, {what}, {manifest.nbytes / 1e6:,.2f} MB"
+
+
+def quantization_text(manifest: Manifest) -> str:
+    """Return what a base in few bits has lost, as a line."""
+    from bitlane.sparse.registry.quantizing import losses_text
+
+    record = manifest.description.quantization or {}
+    refused = "; ".join(f"{bits} bits would lose {losses_text(lost)}" for bits, lost in record["refused"].items())
+    lost = f" lose {losses_text(record['lost'])}" if record["lost"] else " lose nothing"
+    text = f"{record['bits']} bits{lost} on {record['held_out_rows']:,} held-out rows; bound {record['max_loss']:g}"
+    return text + (f"; {refused}" if refused else "")
+
+
+def number_text(value: float | None) -> str:
+    """Return a metric as text."""
+    return NONE if value is None else f"{value:.4f}"
+
+
+def values_text(values: Sequence[float]) -> str:
+    """Return a few weights as text."""
+    shown = ", ".join(f"{value:.4g}" for value in values[:4])
+    return shown + (", ..." if len(values) > 4 else "")

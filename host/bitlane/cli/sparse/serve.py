@@ -1,0 +1,140 @@
+"""`bitlane sparse serve`: answer requests for predictions by the model of a registry."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bitlane.cli.argument_types import positive, seed
+from bitlane.cli.command import Command
+from bitlane.errors import DataError
+from bitlane.support.optional import require_extra
+from bitlane.support.text import option_of
+
+from . import data
+
+if TYPE_CHECKING:
+    from bitlane.sparse.serving.following import VersionSource
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="the model's folder in a registry, a path or a URI")
+    add("--label", default="production", help="label to follow, a version's number, or latest (default: production)")
+    add("--name", help="name of the model in requests (default: the last part of MODEL)")
+    add("--cache", type=Path, metavar="DIR", help="folder for copies of files that are not local (default: memory)")
+    add = parser.add_argument_group("how the service is reached").add_argument
+    add("--host", default="127.0.0.1", help="default: 127.0.0.1; others need a token and TLS")
+    add("--port", type=seed, default=8080, metavar="N", help="of HTTP; 0: any free one (default: 8080)")
+    add("--flight-port", type=seed, default=8815, metavar="N", help="of Arrow Flight; 0: any free one (default: 8815)")
+    add("--token-file", type=Path, metavar="FILE", help="with the token that callers must know")
+    add("--tls-certificate", type=Path, metavar="PEM", help="certificate of the service")
+    add("--tls-key", type=Path, metavar="PEM", help="its key")
+    add = parser.add_argument_group("how much it takes").add_argument
+    add("--limit", type=positive, default=64, metavar="N", help="requests that run or wait (default: 64)")
+    add("--threads", type=positive, metavar="N", help="requests that are scored at once (default: cores)")
+    add("--max-features", type=positive, metavar="N", help="of a request, all rows together (default: 1048576)")
+    add = parser.add_argument_group("a model in several processes").add_argument
+    add("--shards", type=positive, metavar="N", help="processes with a part of the weights each (default: none)")
+    add("--replicas", type=positive, metavar="N", help="processes with the same part (default: 1)")
+    add("--lookup-seconds", type=float, metavar="S", help="deadline of a lookup in the shards (default: 0.1)")
+    add("--hedge-share", type=float, metavar="SHARE", help="most extra requests to second replicas (default: 0.1)")
+    add("--hedge-quantile", type=float, metavar="Q", help="of the latencies, after which they are sent (default: 0.95)")
+    add("--placement", choices=("processes", "ray"), help="who starts the processes again (default: this command)")
+    add("--ray-address", metavar="HOST:PORT", help="of a Ray cluster (default: Ray on this machine alone)")
+    add("--tls-ca", type=Path, metavar="PEM", help="authorities that signed the certificate, for a Ray cluster")
+    add = parser.add_argument_group("a record of requests").add_argument
+    add(
+        "--record", type=Path, metavar="FILE", help="new file for requests with their answers, in Arrow's stream format"
+    )
+    add("--record-share", type=float, metavar="SHARE", help="of the requests, with --record (default: 0.01)")
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    data.require_libraries("a service")
+    require_extra("pyarrow.flight", "a service", data.EXTRA)
+    for module in ("starlette", "uvicorn", "prometheus_client"):
+        require_extra(module, "a service", "'bitlane[serve]'")
+    from bitlane.sparse.servers.programs import set_by_signals
+    from bitlane.sparse.servers.security import read_secret
+    from bitlane.sparse.serving.requests import RequestBounds
+    from bitlane.sparse.serving.server import ScoringServer, ServerOptions
+
+    if arguments.record_share is not None and arguments.record is None:
+        raise DataError("--record-share: needs --record")
+    bounds = {} if arguments.max_features is None else {"features": arguments.max_features}
+    options = ServerOptions(
+        host=arguments.host,
+        port=arguments.port,
+        flight_port=arguments.flight_port,
+        token=None if arguments.token_file is None else read_secret(arguments.token_file),
+        tls=_tls(arguments),
+        limit=arguments.limit,
+        threads=arguments.threads,
+        bounds=RequestBounds(**bounds),
+        cache=arguments.cache,
+        record=arguments.record,
+        **({} if arguments.record_share is None else {"record_share": arguments.record_share}),
+    )
+    name = arguments.name or arguments.model.rstrip("/").rpartition("/")[2] or "model"
+    with _source(arguments) as source, ScoringServer(name, source, arguments.label, options) as server:
+        stop = set_by_signals()
+        scheme = "http" if options.tls is None else "https"
+        print(
+            f"{name}, version {server.served.version.number}, at {scheme}://{server.http_address} and "
+            f"{'grpc' if options.tls is None else 'grpc+tls'}://{server.flight_address}",
+            flush=True,
+        )
+        stop.wait()
+    sys.stdout.flush()
+    os._exit(0)  # lanes that callers keep open would hold up the end of Flight's threads
+
+
+def _source(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[VersionSource]:
+    """Return the registry; with ``--shards``, one whose versions processes load that are started here."""
+    from bitlane.sparse.registry.registry import ModelRegistry
+    from bitlane.sparse.serving.shards.fan_out import FrontOptions
+    from bitlane.sparse.serving.shards.placement import Placement, RayPlace, sharded
+
+    given = {name for name in _OF_SHARDS if getattr(arguments, name) is not None}
+    if arguments.shards is None:
+        for name in given:
+            raise DataError(f"{option_of(name)}: needs --shards")
+        return contextlib.nullcontext(ModelRegistry(arguments.model))
+    if arguments.placement != "ray":
+        for name in given & {"ray_address", "tls_ca"}:
+            raise DataError(f"{option_of(name)}: needs --placement ray")
+    files = {name: getattr(arguments, name) for name in ("tls_certificate", "tls_key", "tls_ca")}
+    placement = Placement(
+        arguments.model,
+        arguments.shards,
+        arguments.replicas or 1,
+        cache=arguments.cache,
+        ray=RayPlace(arguments.ray_address, files) if arguments.placement == "ray" else None,
+    )
+    options = {field: getattr(arguments, name) for name, field in _OF_FRONT.items() if name in given}
+    return sharded(placement, FrontOptions(**options))
+
+
+def _tls(arguments: argparse.Namespace) -> tuple[Path, Path] | None:
+    if (arguments.tls_certificate is None) != (arguments.tls_key is None):
+        raise DataError("TLS needs both --tls-certificate and --tls-key")
+    return None if arguments.tls_certificate is None else (arguments.tls_certificate, arguments.tls_key)
+
+
+_OF_FRONT = {"lookup_seconds": "deadline", "hedge_share": "extra", "hedge_quantile": "quantile"}
+_OF_SHARDS = ("replicas", *_OF_FRONT, "placement", "ray_address", "tls_ca")
+
+COMMAND = Command(
+    "serve",
+    "answer requests for predictions over Arrow Flight and HTTP",
+    _add_arguments,
+    _run,
+    description="Serve the version of a model that a label names, and follow the label: over Arrow Flight, and over "
+    "HTTP by the Open Inference Protocol. The page at / shows versions, labels, traffic and latency; /metrics is for "
+    "Prometheus. Ctrl-C or SIGTERM ends it after the requests that run.",
+)

@@ -1,0 +1,43 @@
+"""`bitlane sparse validate`: check a version before a label names it."""
+
+from __future__ import annotations
+
+import argparse
+
+from bitlane.cli.command import Command
+
+from .registry import PRODUCTION, add_registry_argument, open_registry
+from .validating import add_validation_arguments, number_of, run_validation, validation_text
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_registry_argument(parser)
+    parser.add_argument("version", metavar="VERSION", help="a version, a label, or latest")
+    parser.add_argument(
+        "--label",
+        default=PRODUCTION,
+        metavar="NAME",
+        help=f"compare with the version that this label names (default: {PRODUCTION})",
+    )
+    add_validation_arguments(parser, required=True)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    registry = open_registry(arguments)
+    from bitlane.sparse.registry.validation import report_name
+
+    found = run_validation(arguments, registry, number_of(registry, arguments.version))
+    print(validation_text(found, report_name(registry, found.version)))
+    if not found.passed:
+        raise SystemExit(1)
+
+
+COMMAND = Command(
+    "validate",
+    "check a version before a label names it: files, weights, quality, answers, latency, your hooks",
+    _add_arguments,
+    _run,
+    description="Check a version before a label names it: files and checksums, weights, AUC, log loss and calibration "
+    "on held-out rows against the version that the label names now, answers and latency of recorded requests, and your "
+    "hooks. The result and a report are kept beside the versions. Exit status: 0 passed, 1 rejected.",
+)

@@ -1,0 +1,131 @@
+"""Arguments of validations: held-out rows, recorded requests, hooks and bounds."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bitlane.errors import DataError
+from bitlane.support.optional import require_extra
+
+from . import data
+
+if TYPE_CHECKING:
+    from bitlane.sparse.batches.batch import Batch
+    from bitlane.sparse.models.spec import ModelSpec
+    from bitlane.sparse.registry.checks import Bounds
+    from bitlane.sparse.registry.registry import ModelRegistry
+    from bitlane.sparse.registry.validation import Inputs
+    from bitlane.sparse.registry.verdict import Validation
+
+_BOUNDS = (
+    ("--max-auc-loss", "auc_lost", "AUC that may be lost against the version that the label names (default: 0.002)"),
+    ("--max-log-loss", "log_loss_lost", "the same for log loss (default: 0.002)"),
+    ("--max-rmse-loss", "rmse_lost", "the same for the RMSE of a regression, as a share (default: 0.01)"),
+    ("--max-miscalibration", "miscalibration", "distance of mean prediction over mean label from 1 (default: 0.1)"),
+    ("--max-answer-change", "answer_change", "mean distance from the recorded predictions (default: 0.1)"),
+    ("--max-latency-ms", "latency_ms", "p99 of the recorded requests, in this process (default: 30)"),
+    ("--hook-seconds", "hook_seconds", "time for each hook (default: 60)"),
+)
+
+
+def add_held_out_arguments(parser: argparse._ArgumentGroup | argparse.ArgumentParser, *, required: bool) -> None:
+    """Add the arguments of held-out rows."""
+    parser.add_argument(
+        "--held-out",
+        nargs="+",
+        required=required,
+        metavar="DATA",
+        help="rows that the model has not learned: files, folders, globs, URIs or a data set's name",
+    )
+    parser.add_argument(
+        "--test-fraction",
+        type=float,
+        metavar="SHARE",
+        help="of --held-out, take only the rows that `train` left out with the same --test-fraction",
+    )
+
+
+def add_validation_arguments(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    """Add the arguments of a validation; `required` says whether there must be held-out rows."""
+    group = parser.add_argument_group("what the version is checked with")
+    add_held_out_arguments(group, required=required)
+    group.add_argument("--requests", type=Path, metavar="FILE", help="requests that `serve --record` has recorded")
+    group.add_argument(
+        "--hook",
+        action="append",
+        default=[],
+        metavar="PACKAGE.MODULE:FUNCTION",
+        help="your own check, beside those of the entry points bitlane.validators; may be given several times",
+    )
+    group = parser.add_argument_group("bounds")
+    for option, name, text in _BOUNDS:
+        group.add_argument(option, dest=name, type=float, metavar="X", help=text)
+
+
+def held_out_rows(
+    paths: list[str], fraction: float | None, settings: Mapping[str, Any], spec: ModelSpec
+) -> Iterator[Batch]:
+    """Yield held-out rows, read with the settings of a model's data; the usual ones if there are none."""
+    usual = {"schema": None, "label": None, "task": data.LOSS_TASKS[spec.loss], "fields": spec.fields or None}
+    source = data.open_evaluation(paths, {**usual, **settings}, fraction, labelled=True)
+    with closing(source.batches(0)) as batches:
+        yield from batches
+
+
+def run_validation(arguments: argparse.Namespace, registry: ModelRegistry, version: int) -> Validation:
+    """Validate a version as the arguments say; errors as of `bitlane.sparse.registry.validation.validate`."""
+    require_extra("matplotlib", "the report of a validation")
+    from bitlane.sparse.registry.validation import validate
+
+    return validate(registry, version, _inputs(arguments), _bounds(arguments), arguments.label)
+
+
+def check_unused(arguments: argparse.Namespace) -> None:
+    """Refuse the arguments of a validation without held-out rows."""
+    names = {option: getattr(arguments, name) for option, name, _ in _BOUNDS}
+    names |= {"--requests": arguments.requests, "--hook": arguments.hook, "--test-fraction": arguments.test_fraction}
+    for option, value in names.items():
+        if value not in (None, []):
+            raise DataError(f"{option}: needs --held-out")
+
+
+def validation_text(found: Validation, report: str) -> str:
+    """Return the result of a validation: a line for each check that failed, and where the report is."""
+    state = "passed" if found.passed else "rejected"
+    compared = f"compared with version {found.current}" if found.current is not None else "no version to compare with"
+    lines = [f"version {found.version} {state}: {len(found.checks)} checks, {compared}", *found.problems]
+    return "\n".join([*lines, f"report: {report}"])
+
+
+def number_of(registry: ModelRegistry, name: str) -> int:
+    """Return the version that a name means; a number is itself, so that a version with a damaged manifest has one."""
+    return int(name) if name.isdecimal() and int(name) in registry.numbers() else registry.resolve(name)
+
+
+def _inputs(arguments: argparse.Namespace) -> Inputs:
+    from bitlane.sparse.registry.hooks import find_hooks
+    from bitlane.sparse.registry.manifest import Manifest
+    from bitlane.sparse.registry.validation import Inputs
+
+    def rows(manifest: Manifest) -> Iterable[Batch]:
+        described = manifest.description
+        return held_out_rows(arguments.held_out, arguments.test_fraction, described.data, described.spec)
+
+    requests = None
+    if arguments.requests is not None:
+        from bitlane.sparse.serving.recording import read_record
+
+        requests = ((batch, answer) for batch, answer, _ in read_record(arguments.requests))
+    return Inputs(rows, data.data_name(arguments.held_out), requests, find_hooks(arguments.hook))
+
+
+def _bounds(arguments: argparse.Namespace) -> Bounds:
+    from bitlane.sparse.registry.checks import Bounds
+
+    names = [each.name for each in fields(Bounds)]
+    return Bounds(**{name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None})

@@ -1,0 +1,87 @@
+"""`bitlane sparse versions`: what is in a registry."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from bitlane.cli.command import Command
+from bitlane.support.text import align_columns
+
+from .registry import add_registry_argument, number_text, open_registry
+from .summary import NONE
+
+if TYPE_CHECKING:
+    from bitlane.sparse.registry.manifest import Manifest
+    from bitlane.sparse.registry.registry import ModelRegistry
+
+HEADER = (
+    "version",
+    "kind",
+    "parent",
+    "created (UTC)",
+    "rows",
+    "changed",
+    "deleted",
+    "MB",
+    "AUC",
+    "validation",
+    "labels, readers",
+)
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_registry_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print the manifests, labels and readers as JSON")
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    registry = open_registry(arguments)
+    versions, labels, readers = registry.versions(), registry.labels(), registry.readers()
+    if arguments.json:
+        manifests = [json.loads(manifest.to_bytes()) for manifest in versions]
+        print(json.dumps({"versions": manifests, "labels": labels, "readers": readers}, indent=1))
+        return
+    used: dict[int, list[str]] = {}
+    for name, version in labels.items():
+        used.setdefault(version, []).append(name)
+    for name, version in readers.items():
+        used.setdefault(version, []).append(f"read by {name}")
+    if not versions:
+        print(f"{registry.uri} has no version")
+        return
+    rows = [_row(each, _state(registry, each.version), used.get(each.version, [])) for each in versions]
+    print(align_columns([HEADER, *rows], left=2))
+
+
+COMMAND = Command(
+    "versions",
+    "list the versions of a model, and which of them labels and readers use",
+    _add_arguments,
+    _run,
+)
+
+
+def _state(registry: ModelRegistry, version: int) -> str:
+    """Return what the last validation of a version has found, as a word."""
+    from bitlane.sparse.registry.validation import read_validation
+
+    found = read_validation(registry, version)
+    return NONE if found is None else "passed" if found.passed else "rejected"
+
+
+def _row(manifest: Manifest, state: str, used: list[str]) -> list[str]:
+    return [
+        str(manifest.version),
+        manifest.kind,
+        NONE if manifest.parent is None else str(manifest.parent),
+        manifest.created[:19].replace("T", " "),
+        f"{manifest.rows:,}",
+        f"{manifest.changed:,}",
+        f"{manifest.deleted:,}",
+        f"{manifest.nbytes / 1e6:,.2f}",
+        number_text(manifest.description.metrics.get("auc")),
+        state,
+        ", ".join(used) or NONE,
+    ]

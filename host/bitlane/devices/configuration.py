@@ -1,0 +1,115 @@
+"""The check of the registers at the start of a run, which refuses what the hardware refuses."""
+
+from __future__ import annotations
+
+from bitlane.contract.formats import BOUND, DECAY_RANGE
+from bitlane.contract.geometry import Geometry
+from bitlane.contract.layout import (
+    CHUNK,
+    CHUNK_MODEL_BYTES,
+    CODEBOOK_BITS,
+    DIGIT_BITS,
+    MAX_DIGITS,
+    MAX_EPOCHS,
+    MAX_ROWS,
+    WORD_BITS,
+    WORD_BYTES,
+    record_words,
+)
+from bitlane.contract.modes import ErrorCode, Loss, Prox
+from bitlane.contract.prng import MAX_CUT
+from bitlane.contract.settings import Settings
+
+
+class Fault(Exception):
+    """An error that ends a run early."""
+
+    def __init__(self, code: ErrorCode):
+        self.code = code
+
+
+def check_registers(at: dict[str, int]) -> tuple[Geometry, Settings]:
+    """Geometry and settings of the registers. Raise the error of the hardware if they are illegal."""
+    columns = at["port_bits"] // WORD_BITS
+    tail, last_tail = at["batch_tail"], at["epoch_tail"]
+    chunks = -(-at["features"] // CHUNK)
+    bounds = _signed(at["bounds"]), _signed(at["bounds"] >> BOUND.bits)
+    limits = {
+        "features": at["max_features"],
+        "groups": MAX_ROWS,
+        "epochs": MAX_EPOCHS,
+        "batch_groups": MAX_ROWS,
+        "draw_sets": at["draw_sets"],
+    }
+    beat = at["port_bits"] // 8
+    multiples = {
+        "base_address": beat,
+        "base_stride": beat,
+        "draw_address": beat,
+        "draw_stride": beat,
+        "model_in": CHUNK_MODEL_BYTES,
+        "model_out": CHUNK_MODEL_BYTES,
+        "trace": record_words(at["outputs"], columns) * WORD_BYTES,
+    }
+    if (
+        any(not 1 <= at[name] <= limit for name, limit in limits.items())
+        or any(at[name] % multiple or at[name] >> at["address_bits"] for name, multiple in multiples.items())
+        or any(not 1 <= rows <= columns for rows in (tail, last_tail))
+        or not _is_precision(at)
+        or not DECAY_RANGE[0] <= at["decay"] <= DECAY_RANGE[1]
+        or at["loss"] not in list(Loss)
+        or bounds[0] > bounds[1]
+        or max(at["model_cut"], at["scaled_gradient_cut"]) > MAX_CUT
+        or (at["staleness"] and 2 * chunks > at["max_features"] // CHUNK)
+    ):
+        raise Fault(ErrorCode.CONFIGURATION)
+    full, last_groups = divmod(at["groups"] - 1, at["batch_groups"])
+    batch = (at["batch_groups"] - 1) * columns + tail
+    last = last_groups * columns + last_tail
+    if full and last > batch:
+        raise Fault(ErrorCode.CONFIGURATION)
+    rows = full * batch + last
+    table = at["level_slots"] > 0
+    digits, half = divmod(at["base_digits"], DIGIT_BITS) if table else (at["base_digits"], 0)
+    geometry = Geometry(
+        features=at["features"],
+        rows=rows,
+        base_digits=digits,
+        draws=bool(at["draws"]),
+        batch=batch if full else rows,
+        rows_per_beat=columns,
+        outputs=at["outputs"],
+        half_digit=bool(half),
+        codebook=table,
+    )
+    if geometry.row_words > at["max_row_words"] or geometry.level_slots > at["level_slots"]:
+        raise Fault(ErrorCode.CONFIGURATION)
+    settings = Settings(
+        step=at["step"],
+        step_negative=at["step_negative"],
+        penalty_step=at["penalty_step"],
+        decay=at["decay"],
+        phase=at["phase"],
+        loss=Loss(at["loss"]),
+        prox=Prox(at["prox"]),
+        bounds=bounds,
+        unpenalized_intercept=bool(at["unpenalized_intercept"]),
+        staleness=at["staleness"],
+        model_cut=at["model_cut"],
+        scaled_gradient_cut=at["scaled_gradient_cut"],
+        seed=at["seed"],
+    )
+    return geometry, settings
+
+
+def _is_precision(at: dict[str, int]) -> bool:
+    """Whether the lanes of the build read such samples. With table lanes `base_digits` counts bits."""
+    if at["level_slots"]:
+        return at["base_digits"] in CODEBOOK_BITS and bool(at["draws"])
+    return 1 <= at["base_digits"] + at["draws"] <= MAX_DIGITS
+
+
+def _signed(field: int) -> int:
+    """The low bits of a register, as a value of format BOUND."""
+    value = field & ((1 << BOUND.bits) - 1)
+    return value - (1 << BOUND.bits) if value > BOUND.maximum else value

@@ -1,0 +1,113 @@
+"""Encoding of a table in machine code: rows in pieces, on several threads, written to where they lie in a region."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.contract.draws import feature_offsets
+from bitlane.contract.prng import Words as RandomWords
+from bitlane.support.compile_notice import CompileNotice
+
+from . import kernels
+from .positions import PositionMap
+from .scaling import Matrix
+
+PIECE = 1 << 18  # values of a piece: enough that a thread works for some 0.3 ms
+NOTICE = CompileNotice(
+    logging.getLogger(__name__), "note: compiling the encoder with numba: some seconds, once for each type of table"
+)
+NATIVE = (np.dtype(np.uint8), np.dtype(np.int16), np.dtype(np.float32), np.dtype(np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class RowsInRegion:
+    """Where the rows of a table lie in a region.
+
+    Attributes
+    ----------
+    words : uint64 array
+        The region.
+    places : int array [rows]
+        Index of the first word of each row.
+    stride : int
+        From one word of a row to the next: `Geometry.rows_per_beat`.
+    """
+
+    words: NDArray[np.uint64]
+    places: NDArray[np.intp]
+    stride: int
+
+
+def encode_draws(
+    X: Matrix, mapped: PositionMap, of_rows: RandomWords, target: RowsInRegion, threads: int | None = None
+) -> None:
+    """Write the draw words of rows X [rows, n] to a region.
+
+    Parameters
+    ----------
+    X : array of integers or floats [rows, n]
+        uint8, int16, float32 and float64 in C order are read where they are; others are converted in pieces.
+    mapped : PositionMap
+    of_rows : uint32 array [rows]
+        From `bitlane.contract.draws.row_words`.
+    target : RowsInRegion
+    threads : int, optional
+        Threads that work on pieces; as many as the machine has by default. The bits do not depend on it.
+    """
+    _each_piece(kernels.encode_draws, X, mapped, of_rows, target, threads)
+
+
+def encode_base(
+    X: Matrix, mapped: PositionMap, of_rows: RandomWords | None, target: RowsInRegion, threads: int | None = None
+) -> None:
+    """Write the base words of rows X [rows, n] to a region, without labels. Only naive sampling has `of_rows`."""
+    _each_piece(kernels.encode_base, X, mapped, of_rows, target, threads)
+
+
+def _each_piece(
+    kernel: Callable[..., Any],
+    X: Matrix,
+    mapped: PositionMap,
+    of_rows: RandomWords | None,
+    target: RowsInRegion,
+    threads: int | None,
+) -> None:
+    runs, offsets = _runs(mapped.columns), feature_offsets(len(mapped.columns))
+    none = np.empty(0, np.uint32)
+
+    def encode(start: int) -> None:
+        rows = slice(start, start + step)
+        random = none if of_rows is None else of_rows[rows]
+        kernel(_native(X[rows]), mapped, runs, random, offsets, target.places[rows], target.stride, target.words)
+
+    step = max(1, PIECE // X.shape[1])
+    starts = range(0, len(X), step)
+    workers = min(threads or os.cpu_count() or 1, len(starts))
+    with NOTICE.watch():
+        if workers == 1:
+            for start in starts:
+                encode(start)
+            return
+        with ThreadPoolExecutor(workers) as pool:
+            for _ in pool.map(encode, starts):
+                pass
+
+
+def _runs(columns: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return runs of consecutive columns, int [runs, 3]: the first feature, its column, the number of features."""
+    firsts = np.append(0, np.flatnonzero(np.diff(columns) != 1) + 1)
+    return np.column_stack([firsts, columns[firsts], np.diff(np.append(firsts, len(columns)))])
+
+
+def _native(rows: Matrix) -> Matrix:
+    """Return rows as the kernels read them."""
+    dtype = rows.dtype if rows.dtype in NATIVE else np.dtype(np.float64)
+    return np.ascontiguousarray(rows, dtype)

@@ -1,0 +1,1 @@
+"""Versions of a model: full bases and deltas with checksums, labels with a history, readers, garbage."""

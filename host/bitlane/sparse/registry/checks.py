@@ -1,0 +1,283 @@
+"""What is checked of a version before a label names it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.errors import BitlaneError, DataError
+from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.registry.held_out import HeldOutScores
+from bitlane.sparse.registry.manifest import Manifest
+from bitlane.sparse.registry.quantizing import quality_lost
+from bitlane.sparse.registry.registry import ModelRegistry
+from bitlane.sparse.scoring.layers import LayeredTable, PartitionedTable
+from bitlane.sparse.scoring.model import FrozenModel
+from bitlane.sparse.training.windows import Quality, quality_fields
+from bitlane.support.scalars import as_number
+
+SHOWN_WEIGHTS = 500_000  # of a version, in a histogram
+REQUESTS = 10_000  # of a record that are replayed
+
+Floats = NDArray[np.float32]
+Recorded = Iterable[tuple[Batch, Floats]]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a version may cost.
+
+    Parameters
+    ----------
+    auc_lost, log_loss_lost : float, default=0.002
+        Against the version that the label names now, on the held-out rows.
+    rmse_lost : float, default=0.01
+        The same for squared error: growth of the root of the mean squared error, as a share.
+    miscalibration : float, default=0.1
+        Distance of mean prediction over mean label from 1.
+    answer_change : float, default=0.1
+        Mean distance between the predictions of recorded requests, then and now.
+    latency_ms : float, default=30
+        p99 of the recorded requests in this process.
+    hook_seconds : float, default=60
+        For each hook.
+
+    Raises
+    ------
+    DataError
+        One is negative or not finite.
+    """
+
+    auc_lost: float = 0.002
+    log_loss_lost: float = 0.002
+    rmse_lost: float = 0.01
+    miscalibration: float = 0.1
+    answer_change: float = 0.1
+    latency_ms: float = 30.0
+    hook_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = as_number(each.name, getattr(self, each.name))
+            if value < 0:
+                raise DataError(f"{each.name} must be at least 0; got {value:g}")
+            object.__setattr__(self, each.name, value)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of a version.
+
+    Attributes
+    ----------
+    name : str
+    passed : bool
+    figure, bound : float or None
+        What was measured, and how much it may be; None for checks that measure nothing.
+    detail : str
+        A sentence: what was found.
+    """
+
+    name: str
+    passed: bool
+    detail: str
+    figure: float | None = None
+    bound: float | None = None
+
+
+@dataclass
+class Evidence:
+    """What the checks have seen. Lists are of the candidate, then of the current version if there is one.
+
+    Attributes
+    ----------
+    scored : list of (HeldOutScores, int)
+        The held-out scores, and the place of the version among them.
+    weights : list of float32 [n]
+        A sample.
+    seconds : list of float64 [requests]
+        Latencies of recorded requests.
+    """
+
+    scored: list[tuple[HeldOutScores, int]] = field(default_factory=list)
+    weights: list[Floats] = field(default_factory=list)
+    seconds: list[NDArray[np.float64]] = field(default_factory=list)
+
+
+def check_files(registry: ModelRegistry, version: int) -> tuple[Check, FrozenModel | None]:
+    """Check that all files of a version and its chain are there and undamaged, and return the version.
+
+    Parameters
+    ----------
+    registry : ModelRegistry
+    version : int
+    """
+    try:
+        chain = registry.chain(version)
+        model = registry.load(version)
+    except BitlaneError as error:
+        problems = list(_damages(registry, version)) or [str(error)]
+        return Check("files", False, "; ".join(problems)), None
+    count, size = sum(len(each.files) for each in chain), sum(each.nbytes for each in chain)
+    detail = f"{count} files of {len(chain)} versions, {size / 1e6:,.2f} MB, have the checksums of their manifests"
+    return Check("files", True, detail), model
+
+
+def check_weights(models: Sequence[FrozenModel], evidence: Evidence) -> Check:
+    """Check that the weights of the first model are finite numbers."""
+    problems = []
+    for place, model in enumerate(models):
+        wrong, sample, rows = _look_through(model)
+        evidence.weights.append(sample)
+        if place == 0 and wrong:
+            problems.append(
+                f"{len(wrong)} or more keys have weights that are no finite numbers, such as key {wrong[0]}"
+            )
+        if place == 0:
+            names = [name for name, values in model.dense.items() if not np.isfinite(values).all()]
+            problems += [f"matrix {name} has values that are no finite numbers" for name in names]
+            count = rows
+    return Check("weights", not problems, "; ".join(problems) or f"the weights of {count:,} keys are finite")
+
+
+def check_quality(evidence: Evidence, bounds: Bounds) -> list[Check]:
+    """Check the held-out scores of a version: finite, calibrated, and not worse than those of the current one."""
+    found = [scored.quality(place) for scored, place in evidence.scored]
+    if found[0] is None:
+        return [Check("scores", False, "scores of held-out rows are no finite numbers")]
+    checks = [Check("scores", True, f"the scores of {found[0].rows:,} held-out rows are finite")]
+    if found[0].rmse is None:
+        checks.append(_calibration(found[0], bounds.miscalibration))
+    if len(found) > 1 and found[1] is not None:
+        checks += _losses(found[1], found[0], bounds)
+    return checks
+
+
+def check_requests(
+    models: Sequence[FrozenModel], requests: Recorded, bounds: Bounds, evidence: Evidence
+) -> list[Check]:
+    """Replay recorded requests: answers near those of the record, in time.
+
+    Parameters
+    ----------
+    models : sequence of FrozenModel
+        The candidate, and the current version if there is one.
+    requests : iterable of (Batch, float32 [rows])
+        Rows, and the predictions that were the answer.
+    bounds : Bounds
+    evidence : Evidence
+        Gets the latencies.
+    """
+    seconds: list[list[float]] = [[] for _ in models]
+    moved: list[Floats] = []
+    for number, (batch, answer) in zip(range(REQUESTS), requests, strict=False):
+        for place, model in enumerate(models):
+            try:
+                if not number:
+                    model.predict(batch)  # loads what the first request needs
+                began = time.perf_counter()
+                found = model.predict(batch)
+                seconds[place].append(time.perf_counter() - began)
+            except DataError as error:
+                if place == 0:
+                    return [Check("answers", False, f"request {number + 1} of the record cannot be scored: {error}")]
+                continue
+            if place == 0:
+                moved.append(np.abs(found - answer))
+    if not moved:
+        raise DataError("the record has no requests")
+    evidence.seconds = [np.array(each) for each in seconds if each]
+    return [_answers(np.concatenate(moved), len(moved), bounds), _latency(evidence.seconds[0], bounds.latency_ms)]
+
+
+def check_hook(name: str, problems: Sequence[str]) -> Check:
+    """Return the check of a user's hook that has found these problems."""
+    return Check(f"hook {name}", not problems, "; ".join(problems) or "it found no problem")
+
+
+def checks_text(checks: Iterable[Check]) -> list[str]:
+    """Return a line for each check that failed."""
+    return [f"{check.name}: {check.detail}" for check in checks if not check.passed]
+
+
+def quality_of(evidence: Evidence) -> Mapping[str, float | None]:
+    """Return the metrics of a version on the held-out rows, by name; empty if it has none."""
+    found = None
+    if evidence.scored:
+        scored, place = evidence.scored[0]
+        found = scored.quality(place)
+    return {} if found is None else quality_fields(found)
+
+
+def _damages(registry: ModelRegistry, version: int) -> Iterator[str]:
+    """Yield what is wrong with the files of a version and of those below it."""
+    at: int | None = version
+    while at is not None:
+        try:
+            manifest: Manifest = registry.manifest(at)
+        except BitlaneError as error:
+            yield str(error)
+            return
+        for file in manifest.files:
+            try:
+                registry.folder(at).open(file)
+            except BitlaneError as error:
+                yield str(error)
+        at = manifest.parent if manifest.kind == "delta" else None
+
+
+def _look_through(model: FrozenModel) -> tuple[list[int], Floats, int]:
+    """Return some keys whose weights are not finite, a sample of all weights, and the number of keys."""
+    assert isinstance(model.table, PartitionedTable)
+    wrong: list[int] = []
+    parts, rows = [np.zeros(0, np.float32)], 0
+    shards = [shard for shard in model.table.tables if isinstance(shard, LayeredTable)]
+    step = 1 + sum(shard.base.width * len(shard.base) for shard in shards) // SHOWN_WEIGHTS
+    for shard in shards:
+        for keys, weights in shard.items():
+            bad = ~np.isfinite(weights).all(axis=1)
+            wrong += keys[bad].tolist()
+            parts.append(weights[~bad].reshape(-1)[::step].copy())
+            rows += len(keys)
+    return wrong, np.concatenate(parts), rows
+
+
+def _calibration(quality: Quality, bound: float) -> Check:
+    found = quality.calibration
+    if found is None:
+        return Check("calibration", False, "no held-out row is positive: the calibration cannot be measured")
+    off = abs(found - 1)
+    detail = f"mean prediction over mean label is {found:.4f}"
+    return Check("calibration", off <= bound, detail + _exceeds(off, bound), off, bound)
+
+
+def _losses(current: Quality, candidate: Quality, bounds: Bounds) -> Iterator[Check]:
+    names = {"auc": "AUC", "log_loss": "log loss", "rmse": "RMSE"}
+    if current.rmse is None and None in (current.auc, candidate.auc):
+        yield Check("AUC", False, "the held-out rows have one class only: the AUC cannot be measured")
+        return
+    for name, lost in quality_lost(current, candidate).items():
+        before, after = getattr(current, name), getattr(candidate, name)
+        bound = float(getattr(bounds, f"{name}_lost"))
+        detail = f"{after:.5f}; the current version has {before:.5f}"
+        yield Check(names[name], lost <= bound, detail + _exceeds(lost, bound, "the loss of "), lost, bound)
+
+
+def _answers(moved: Floats, requests: int, bounds: Bounds) -> Check:
+    mean, bound = float(moved.mean()), bounds.answer_change
+    detail = f"predictions of {requests:,} recorded requests moved by {mean:.5f} on average, {moved.max():.5f} at most"
+    return Check("answers", mean <= bound, detail + _exceeds(mean, bound), mean, bound)
+
+
+def _latency(seconds: NDArray[np.float64], bound: float) -> Check:
+    p50, p99 = (float(each) * 1e3 for each in np.percentile(seconds, [50, 99]))
+    detail = f"recorded requests take {p50:.3f} ms (p50), {p99:.3f} ms (p99)"
+    return Check("latency", p99 <= bound, detail + _exceeds(p99, bound, unit=" ms"), p99, bound)
+
+
+def _exceeds(figure: float, bound: float, what: str = "", unit: str = "") -> str:
+    return "" if figure <= bound else f": {what}{figure:.5g}{unit} is more than {bound:g}{unit}"

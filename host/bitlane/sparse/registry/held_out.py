@@ -1,0 +1,64 @@
+"""Scores of held-out rows by several models, from one pass over the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.errors import DataError
+from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.scoring.model import FrozenModel
+from bitlane.sparse.training.windows import Loss, Quality, measure
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class HeldOutScores:
+    """The scores of the same rows by several models.
+
+    Attributes
+    ----------
+    labels : float32 [rows]
+    scores : tuple of float32 [rows]
+        Of each model. They may be NaN or infinite.
+    losses : tuple of {"log_loss", "squared_error"}
+        Of each model.
+    """
+
+    labels: Floats
+    scores: tuple[Floats, ...]
+    losses: tuple[Loss, ...]
+
+    def quality(self, model: int) -> Quality | None:
+        """Return how good the scores of a model are; None if one is not finite."""
+        scores = self.scores[model]
+        return measure(scores, self.labels, self.losses[model]) if np.isfinite(scores).all() else None
+
+
+def score_held_out(models: Sequence[FrozenModel], batches: Iterable[Batch]) -> HeldOutScores:
+    """Return the scores of rows by each model.
+
+    Parameters
+    ----------
+    models : sequence of FrozenModel
+    batches : iterable of Batch
+
+    Raises
+    ------
+    DataError
+        There are no rows, or they are not features of these models.
+    """
+    labels: list[Floats] = []
+    scores: list[list[Floats]] = [[] for _ in models]
+    for batch in batches:
+        labels.append(batch.labels)
+        for found, model in zip(scores, models, strict=True):
+            found.append(model.scores(batch))
+    if not sum(map(len, labels)):
+        raise DataError("the held-out data has no rows")
+    losses: list[Loss] = ["log_loss" if model.spec.loss == "log_loss" else "squared_error" for model in models]
+    return HeldOutScores(np.concatenate(labels), tuple(np.concatenate(each) for each in scores), tuple(losses))

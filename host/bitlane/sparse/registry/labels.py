@@ -1,0 +1,127 @@
+"""Labels of versions: each move is a file that never changes, and the last one counts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from bitlane.errors import BitlaneError, DataError
+from bitlane.sparse.registry import records
+from bitlane.support.stores import FileTaken, Store
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+_RESERVED = ("latest",)
+
+
+@dataclass(frozen=True)
+class Move:
+    """A label was moved.
+
+    Attributes
+    ----------
+    number : int
+        Of the label's moves, from 1.
+    version : int
+        That it names from then on.
+    time : str
+        UTC, ISO 8601.
+    reason : str
+    back : bool
+        Whether it was a roll-back.
+    """
+
+    number: int
+    version: int
+    time: str
+    reason: str
+    back: bool = False
+
+
+class Labels:
+    """The labels in a registry's folder.
+
+    Parameters
+    ----------
+    store : Store
+        Of the registry.
+    """
+
+    def __init__(self, store: Store):
+        self._store = store
+
+    def all(self) -> dict[str, int]:
+        """Return the version of each label."""
+        found = {name: self.current(name) for name in self._store.names("labels")}
+        return {name: version for name, version in found.items() if version is not None}
+
+    def current(self, name: str) -> int | None:
+        """Return the version that a label names, or None; errors as of `history`."""
+        numbers = self._numbers(name)
+        return self._move(name, numbers[-1]).version if numbers else None
+
+    def history(self, name: str) -> list[Move]:
+        """Return all moves of a label, the oldest first.
+
+        Raises
+        ------
+        DataError
+            The name cannot be that of a label, or a file is damaged.
+        """
+        return [self._move(name, number) for number in self._numbers(name)]
+
+    def before(self, name: str) -> int:
+        """Return the version to which a roll-back leads; DataError if there is none."""
+        stack = self.stack(name)
+        if len(stack) < 2:
+            known = f"it has always named version {stack[0]}" if stack else "there is no such label"
+            raise DataError(f"{self._store.uri}: label {name!r} cannot be rolled back: {known}")
+        return stack[-2]
+
+    def stack(self, name: str) -> list[int]:
+        """Return the versions that a label has named, without those that were rolled back; the current one last."""
+        found: list[int] = []
+        for move in self.history(name):
+            if move.back:
+                del found[-1]
+            elif not found or found[-1] != move.version:
+                found.append(move.version)
+        return found
+
+    def next_number(self, name: str) -> int:
+        """Return the number of the next move of a label; DataError if the name cannot be that of a label."""
+        return 1 + max(self._numbers(name), default=0)
+
+    def move(self, name: str, number: int, version: int, reason: str, *, back: bool = False) -> Move:
+        """Write a move; `number` is the one that was next when it was decided.
+
+        Raises
+        ------
+        BitlaneError
+            Somebody else has moved the label meanwhile, or it cannot be written.
+        """
+        move = Move(number, version, records.now(), reason, back)
+        try:
+            self._store.write(_path(name, move.number), [records.to_bytes(vars(move))])
+        except FileTaken as error:
+            raise BitlaneError(
+                f"{self._store.uri}: somebody else has moved label {name!r} meanwhile; look, and try again"
+            ) from error
+        return move
+
+    def _numbers(self, name: str) -> list[int]:
+        if not _NAME.fullmatch(name) or name in _RESERVED:
+            raise DataError(f"{name!r} cannot be a label: take letters, digits, '.', '_' and '-', with a letter first")
+        stems = [each.partition(".")[0] for each in self._store.names(f"labels/{name}")]
+        return sorted(int(stem) for stem in stems if stem.isdecimal())
+
+    def _move(self, name: str, number: int) -> Move:
+        path = _path(name, number)
+        record = records.from_bytes(self._store.read(path), self._store.name_of(path))
+        try:
+            return Move(**record)
+        except TypeError as error:
+            raise DataError(f"{self._store.name_of(path)} is damaged: {error}") from error
+
+
+def _path(name: str, number: int) -> str:
+    return f"labels/{name}/{number:07}.json"

@@ -1,0 +1,197 @@
+"""Validation of a version before a label names it.
+
+validations/0000003/report.html   for people
+validations/0000003/record.json   passed or not, and each check; written last: without it the version is not validated
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from bitlane.errors import DataError
+from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.registry import records
+from bitlane.sparse.registry.checks import (
+    Bounds,
+    Check,
+    Evidence,
+    Recorded,
+    check_files,
+    check_hook,
+    check_quality,
+    check_requests,
+    check_weights,
+    quality_of,
+)
+from bitlane.sparse.registry.held_out import score_held_out
+from bitlane.sparse.registry.hooks import Hook, run_hook
+from bitlane.sparse.registry.labels import Move
+from bitlane.sparse.registry.manifest import Manifest
+from bitlane.sparse.registry.registry import ModelRegistry
+from bitlane.sparse.registry.report import report_html
+from bitlane.sparse.registry.verdict import Validation
+from bitlane.sparse.scoring.model import FrozenModel
+
+PRODUCTION = "production"
+RECORD, REPORT = "record.json", "report.html"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a version is validated with.
+
+    Parameters
+    ----------
+    held_out : callable
+        Returns the held-out rows as batches, read with the settings of the data in a manifest.
+    name : str
+        Of the held-out data.
+    requests : iterable of (Batch, float32 [rows]), optional
+        Recorded requests and their answers.
+    hooks : dict of callables, optional
+        Of `find_hooks`.
+    """
+
+    held_out: Callable[[Manifest], Iterable[Batch]]
+    name: str
+    requests: Recorded | None = None
+    hooks: Mapping[str, Hook] = field(default_factory=dict)
+
+
+def validate(
+    registry: ModelRegistry, version: int, inputs: Inputs, bounds: Bounds | None = None, label: str = PRODUCTION
+) -> Validation:
+    """Check a version against the one that a label names now, and write record and report beside the versions.
+
+    Parameters
+    ----------
+    registry : ModelRegistry
+    version : int
+    inputs : Inputs
+    bounds : Bounds, optional
+    label : str, default="production"
+
+    Raises
+    ------
+    DataError
+        The data, a bound or the name of the label cannot be used, or the current version is damaged. Nothing is
+        written then.
+    BitlaneError
+        Something cannot be read or written.
+    """
+    bounds, evidence = bounds or Bounds(), Evidence()
+    current = registry.label(label)
+    reader = f"validation-{socket.gethostname()}-{os.getpid()}"
+    registry.note_reader(reader, version)
+    try:
+        files, candidate = check_files(registry, version)
+        checks = [files]
+        if candidate is not None:
+            models = [candidate] if current is None else [candidate, registry.load(current)]
+            checks += _checks(registry, models, inputs, bounds, evidence)
+    finally:
+        registry.forget_reader(reader)
+    metrics = quality_of(evidence)
+    found = Validation(version, label, current, records.now(), inputs.name, metrics, bounds, tuple(checks))
+    folder = registry.store.folder(_folder(version))
+    folder.remove(RECORD)  # from here until the new record is written, the version is not validated
+    folder.replace(REPORT, report_html(found, registry.uri, evidence).encode())
+    folder.replace(RECORD, records.to_bytes({**asdict(found), "passed": found.passed}))
+    return found
+
+
+def read_validation(registry: ModelRegistry, version: int) -> Validation | None:
+    """Return what the last validation of a version has found; None if it was not validated.
+
+    Raises
+    ------
+    DataError
+        The record is damaged.
+    """
+    name = f"{_folder(version)}/{RECORD}"
+    if not registry.store.exists(name):
+        return None
+    record = records.from_bytes(registry.store.read(name), registry.store.name_of(name))
+    try:
+        del record["passed"]
+        bounds = Bounds(**record.pop("bounds"))
+        return Validation(**record | {"bounds": bounds, "checks": tuple(Check(**each) for each in record["checks"])})
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{registry.store.name_of(name)} is damaged: {error}") from error
+
+
+def promote(registry: ModelRegistry, label: str, version: int, reason: str = "", *, force: bool = False) -> Move:
+    """Let a label name a version that has passed its validation against the version that the label names now.
+
+    Parameters
+    ----------
+    registry : ModelRegistry
+    label : str
+    version : int
+    reason : str
+    force : bool, default=False
+        Do not ask for a validation.
+
+    Raises
+    ------
+    DataError
+        The version was not validated, was rejected, or was compared with another version than the current one; or as of
+        `ModelRegistry.move_label`.
+    BitlaneError
+        As of `ModelRegistry.move_label`.
+    """
+    if not force:
+        _check_passed(registry, label, version)
+    return registry.move_label(label, version, reason)
+
+
+def report_name(registry: ModelRegistry, version: int) -> str:
+    """Return the path or URI of the report of a version."""
+    return registry.store.name_of(f"{_folder(version)}/{REPORT}")
+
+
+def _check_passed(registry: ModelRegistry, label: str, version: int) -> None:
+    found, current = read_validation(registry, version), registry.label(label)
+    where, advice = f"{registry.uri}: version {version}", "validate it, or add --force"
+    if found is None:
+        raise DataError(f"{where} was not validated: {advice}")
+    if not found.passed:
+        raise DataError(f"{where} was rejected: {found.problems[0]}")
+    if current is not None and current not in (found.current, version):
+        compared = "no version" if found.current is None else f"version {found.current}"
+        raise DataError(f"{where} was compared with {compared}, but {label} names version {current} now: {advice}")
+
+
+def _checks(
+    registry: ModelRegistry, models: list[FrozenModel], inputs: Inputs, bounds: Bounds, evidence: Evidence
+) -> list[Check]:
+    """Check a version whose files are in order; `models` are the version and the current one, if there is one."""
+    manifests = [registry.manifest(model.version) for model in models if model.version is not None]
+    checks = [check_weights(models, evidence)]
+    _score(models, manifests, inputs, evidence)
+    checks += check_quality(evidence, bounds)
+    if inputs.requests is not None:
+        checks += check_requests(models, inputs.requests, bounds, evidence)
+    current = models[1] if len(models) > 1 else None
+    for name, hook in inputs.hooks.items():
+        checks.append(check_hook(name, run_hook(hook, models[0], current, manifests[0], bounds.hook_seconds)))
+    return checks
+
+
+def _score(models: list[FrozenModel], manifests: list[Manifest], inputs: Inputs, evidence: Evidence) -> None:
+    """Score the held-out rows, once if the versions read them alike."""
+    settings: list[Any] = [manifest.description.data for manifest in manifests]
+    if len(models) == 1 or settings[0] == settings[1]:
+        scored = score_held_out(models, inputs.held_out(manifests[0]))
+        evidence.scored = [(scored, place) for place in range(len(models))]
+        return
+    for model, manifest in zip(models, manifests, strict=True):
+        evidence.scored.append((score_held_out([model], inputs.held_out(manifest)), 0))
+
+
+def _folder(version: int) -> str:
+    return f"validations/{version:07}"

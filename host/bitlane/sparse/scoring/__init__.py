@@ -1,0 +1,1 @@
+"""Frozen models and their scores, in one process."""

@@ -1,0 +1,191 @@
+"""A server of Arrow Flight with lanes, actions, a token and TLS: what all services have in common."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bitlane.errors import BitlaneError, DataError
+from bitlane.sparse.servers import wire
+from bitlane.sparse.servers.security import TokenCheck, check_exposure
+from bitlane.sparse.servers.traffic import Traffic
+from bitlane.sparse.servers.wire import ServerBusy, ServerClosing, flight
+
+Record = dict[str, Any]
+
+
+class RequestLimit:
+    """Counts the requests that run or wait, and refuses more than `limit`."""
+
+    def __init__(self, limit: int):
+        if limit < 1:
+            raise DataError(f"limit must be at least 1; got {limit}")
+        self._limit, self._count, self._lock = limit, 0, threading.Lock()
+
+    @property
+    def count(self) -> int:
+        """Requests that run or wait now."""
+        return self._count
+
+    @contextlib.contextmanager
+    def admitted(self) -> Iterator[None]:
+        """A section for one request.
+
+        Raises
+        ------
+        ServerBusy
+        """
+        with self._lock:
+            if self._count >= self._limit:
+                raise ServerBusy(f"busy: {self._count} requests wait")
+            self._count += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._count -= 1
+
+
+class LaneService(flight.FlightServerBase):
+    """A server of Arrow Flight. It answers from the moment it is made.
+
+    A subclass sets what its methods need before it calls this constructor.
+
+    Parameters
+    ----------
+    host : str
+    port : int
+        0: any free one; `port` tells which.
+    lanes : sequence of str
+    actions : sequence of str
+        Each is a method of this name with an underscore before it, from a request to an answer.
+    token : str, optional
+        What clients must know.
+    tls : tuple of str, optional
+        Certificate and key, PEM.
+
+    Raises
+    ------
+    DataError
+        A host that other machines reach, without token or TLS.
+    BitlaneError
+        The port is taken, or there is no such host.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        lanes: Sequence[str],
+        actions: Sequence[str],
+        *,
+        token: str | None = None,
+        tls: tuple[str, str] | None = None,
+    ):
+        check_exposure(host, token, tls)
+        # Requests may come as soon as the base class is made.
+        self._traffic, self._actions, self._closing = Traffic(lanes), tuple(actions), False
+        self._lanes = frozenset(lanes)
+        check_port(host, port)
+        place = place_of(host, port)
+        options: dict[str, Any] = {} if token is None else {"middleware": {"token": TokenCheck(token)}}
+        if tls is not None:
+            options["tls_certificates"] = [tuple(each.encode() for each in tls)]
+        try:
+            super().__init__(f"{'grpc' if tls is None else 'grpc+tls'}://{place}", **options)
+        except (wire.pyarrow.ArrowException, OSError) as error:
+            raise BitlaneError(f"the server cannot listen on {place}: {wire.short(error)}") from error
+
+    def refuse(self) -> None:
+        """Answer all requests from now on with an error that lets clients try again elsewhere or later."""
+        self._closing = True
+
+    # --- calls
+    def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        """Answer the requests of one lane until the client closes it."""
+        opening = wire.from_bytes(descriptor.command)
+        lane = opening["lane"]
+        if opening.get("protocol") != wire.PROTOCOL or lane not in self._lanes:
+            raise flight.FlightServerError(f"this server speaks protocol {wire.PROTOCOL}")
+        writer.begin(self._answer_schema(lane))
+        while True:
+            try:
+                chunk = reader.read_chunk()
+            except StopIteration:
+                return
+            request = wire.from_bytes(chunk.app_metadata)
+            try:
+                batch, answer = self._answer(lane, chunk.data, request, opening)
+            except Exception as error:  # the lane stays open
+                batch, answer = None, wire.error_record(error)
+            data = wire.to_bytes({"id": request.get("id"), **answer})
+            self._traffic.add(lane, _size_of(chunk.data, chunk.app_metadata), _size_of(batch, data))
+            if batch is None:
+                writer.write_metadata(data)
+            else:
+                writer.write_with_metadata(batch, data)
+
+    def do_action(self, context: Any, action: Any) -> list[bytes]:
+        """Answer an action; requests and answers are JSON."""
+        try:
+            request = wire.from_bytes(action.body)
+            if action.type not in self._actions:
+                raise DataError(f"unknown action {action.type!r}")
+            self._check_open()
+            return [wire.to_bytes(getattr(self, f"_{action.type}")(request))]
+        except Exception as error:
+            return [wire.to_bytes(wire.error_record(error))]
+
+    # --- for subclasses
+    def _answer_schema(self, lane: str) -> Any:
+        """Return the schema of a lane's answers."""
+        raise NotImplementedError
+
+    def _answer(self, lane: str, batch: Any, request: Record, opening: Record) -> tuple[Any, Record]:
+        """Return a batch or None, and the record beside it. What it raises is told the client."""
+        raise NotImplementedError
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise ServerClosing("the server is about to end")
+
+
+def place_of(host: str, port: int) -> str:
+    """Return ``host:port``, as URIs have it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def check_port(host: str, port: int) -> None:
+    """Raise BitlaneError if a server cannot listen on `host` and `port`."""
+    listen(host, port).close()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound to `host` and `port`.
+
+    Raises
+    ------
+    BitlaneError
+        The port is taken, or there is no such host.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        found = socket.socket(family, kind, protocol)
+        try:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            found.bind(address)
+        except BaseException:
+            found.close()
+            raise
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise BitlaneError(f"the server cannot listen on {host}:{port}: {str(reason).lower()}") from error
+    return found
+
+
+def _size_of(batch: Any, record: Any) -> int:
+    """Return the bytes of a message: of its batch, which may be None, and of the record beside it."""
+    return len(record) + (0 if batch is None else int(batch.nbytes))

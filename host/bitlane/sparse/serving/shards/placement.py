@@ -1,0 +1,97 @@
+"""Where the weight servers of a model run, and the registry whose versions they load."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bitlane.errors import DataError
+from bitlane.sparse.servers.partition import Partition
+from bitlane.sparse.serving.shards.fan_out import FrontOptions
+from bitlane.sparse.serving.shards.front import Front
+from bitlane.sparse.serving.shards.local import LocalServers
+from bitlane.sparse.serving.shards.source import ShardedRegistry
+
+
+@dataclass(frozen=True)
+class RayPlace:
+    """Weight servers as actors of Ray.
+
+    Attributes
+    ----------
+    address : str or None
+        ``host:port`` of a cluster. None: Ray on this machine alone.
+    tls : dict
+        The PEM files ``tls_certificate``, ``tls_key`` and ``tls_ca``, for a cluster.
+    """
+
+    address: str | None = None
+    tls: Mapping[str, Path | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The weight servers of a model.
+
+    Attributes
+    ----------
+    uri : str
+        Of the registry.
+    shards, replicas : int
+    cache : Path, optional
+        A local folder for copies of files that are not local.
+    ray : RayPlace, optional
+        Default: processes of this machine, which this process starts.
+
+    Raises
+    ------
+    DataError
+    """
+
+    uri: str
+    shards: int
+    replicas: int = 1
+    cache: Path | None = None
+    ray: RayPlace | None = None
+
+    def __post_init__(self) -> None:
+        if "://" not in self.uri:  # actors of Ray run in other folders
+            object.__setattr__(self, "uri", str(Path(self.uri).expanduser().absolute()))
+        Partition(self.shards)
+        if self.replicas < 1:
+            raise DataError(f"replicas must be at least 1; got {self.replicas}")
+
+
+@contextlib.contextmanager
+def sharded(placement: Placement, options: FrontOptions | None = None) -> Iterator[ShardedRegistry]:
+    """Start the weight servers of a model, and return its registry, whose versions they load; end them behind it.
+
+    Raises
+    ------
+    BitlaneError
+        The registry or Ray cannot be used.
+    """
+    with contextlib.ExitStack() as stack:
+        reach: dict[str, Any]
+        if placement.ray is None:
+            reach = {"token": secrets.token_hex(16)}
+            servers: Any = LocalServers(
+                placement.uri, placement.shards, placement.replicas, reach["token"], placement.cache
+            )
+        else:
+            from bitlane.sparse.engines.access import new_access
+            from bitlane.sparse.engines.cluster import cluster
+            from bitlane.sparse.serving.shards.ray_actors import RayServers
+
+            access = new_access(placement.ray.tls, placement.ray.address is None)
+            reach = access.client
+            ray = stack.enter_context(cluster(placement.ray.address))
+            servers = RayServers(ray, placement.uri, placement.shards, placement.replicas, access, placement.cache)
+        stack.enter_context(servers)
+        front = Front(servers.find, placement.shards, placement.replicas, options, **reach)
+        stack.callback(front.close)
+        yield ShardedRegistry(placement.uri, front)
