@@ -175,7 +175,7 @@ class SoftwareDevice(ABC):
 
     # --- memory ---
     def allocate(self, nbytes: int) -> SoftwareBuffer:
-        """Return a buffer at the first address with room for `nbytes`. Raise DeviceError if there is none."""
+        """Return a buffer at the first address with room for `nbytes`; DeviceError if no gap is large enough."""
         size = max(1, -(-nbytes // PAGE)) * PAGE
         address = MEMORY_BASE
         for start, taken in sorted(self._buffers.items()):

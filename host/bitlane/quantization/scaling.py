@@ -199,17 +199,20 @@ def fit_scaling(
 
 def reciprocal(scale: Floats) -> Floats:
     """Return 1 / scale with 24 significant bits, float64 [m], for scales [m] of a `Scaling` that are not 0."""
-    mantissa, exponent = np.frexp(1.0 / scale)
-    rounded: Floats = np.ldexp(np.rint(np.ldexp(mantissa, RECIPROCAL_BITS)), exponent - RECIPROCAL_BITS)
-    return rounded
+    return _short(1.0 / scale, np.rint)
 
 
 def _short_scale(scale: Floats) -> Floats:
     """Return the next scales [n] upwards whose reciprocals have 24 significant bits; 0 and tiny ones as they are."""
     usable = scale >= LEAST_SCALE
-    mantissa, exponent = np.frexp(1.0 / np.where(usable, scale, 1.0))
-    cut = np.ldexp(np.floor(np.ldexp(mantissa, RECIPROCAL_BITS)), exponent - RECIPROCAL_BITS)
-    return np.where(usable, 1.0 / cut, scale)
+    return np.where(usable, 1.0 / _short(1.0 / np.where(usable, scale, 1.0), np.floor), scale)
+
+
+def _short(numbers: Floats, rounding: np.ufunc) -> Floats:
+    """Return numbers with 24 significant bits, rounded by `np.rint` or `np.floor`."""
+    mantissa, exponent = np.frexp(numbers)
+    rounded: Floats = np.ldexp(rounding(np.ldexp(mantissa, RECIPROCAL_BITS)), exponent - RECIPROCAL_BITS)
+    return rounded
 
 
 def _label_scaling(y: Matrix, fit_intercept: bool) -> tuple[Floats, Floats]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from bitlane.cli.argument_types import positive
 from bitlane.cli.command import Command
 from bitlane.errors import DataError
+from bitlane.support.text import option_of
 
 from .mirror import add_mirror_argument, update_mirror
 from .models import add_model_argument
@@ -85,7 +86,7 @@ def _check_bits(arguments: argparse.Namespace) -> None:
         raise DataError("--bits: needs --held-out, rows that tell what few bits lose")
     for name in ("levels", "max_loss", "held_out", "test_fraction"):
         if arguments.bits is None and getattr(arguments, name) is not None:
-            raise DataError(f"--{name.replace('_', '-')}: needs --bits")
+            raise DataError(f"{option_of(name)}: needs --bits")
 
 
 def _quantize(arguments: argparse.Namespace, model: SparseModel) -> Quantization:

@@ -16,6 +16,7 @@ from bitlane.support.optional import require_extra
 from bitlane.support.text import option_of
 
 from . import data
+from .registry import PRODUCTION
 
 if TYPE_CHECKING:
     from bitlane.sparse.serving.following import VersionSource
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL", help="the model's folder in a registry, a path or a URI")
-    add("--label", default="production", help="label to follow, a version's number, or latest (default: production)")
+    add("--label", default=PRODUCTION, help=f"label to follow, a version's number, or latest (default: {PRODUCTION})")
     add("--name", help="name of the model in requests (default: the last part of MODEL)")
     add("--cache", type=Path, metavar="DIR", help="folder for copies of files that are not local (default: memory)")
     add = parser.add_argument_group("how the service is reached").add_argument
@@ -59,7 +60,7 @@ def _run(arguments: argparse.Namespace) -> None:
     require_extra("pyarrow.flight", "a service", data.EXTRA)
     for module in ("starlette", "uvicorn", "prometheus_client"):
         require_extra(module, "a service", "'bitlane[serve]'")
-    from bitlane.sparse.servers.programs import set_by_signals
+    from bitlane.sparse.servers.programs import set_by_signals, tls_files
     from bitlane.sparse.servers.security import read_secret
     from bitlane.sparse.serving.requests import RequestBounds
     from bitlane.sparse.serving.server import ScoringServer, ServerOptions
@@ -72,7 +73,7 @@ def _run(arguments: argparse.Namespace) -> None:
         port=arguments.port,
         flight_port=arguments.flight_port,
         token=None if arguments.token_file is None else read_secret(arguments.token_file),
-        tls=_tls(arguments),
+        tls=tls_files(arguments),
         limit=arguments.limit,
         threads=arguments.threads,
         bounds=RequestBounds(**bounds),
@@ -118,12 +119,6 @@ def _source(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[
     )
     options = {field: getattr(arguments, name) for name, field in _OF_FRONT.items() if name in given}
     return sharded(placement, FrontOptions(**options))
-
-
-def _tls(arguments: argparse.Namespace) -> tuple[Path, Path] | None:
-    if (arguments.tls_certificate is None) != (arguments.tls_key is None):
-        raise DataError("TLS needs both --tls-certificate and --tls-key")
-    return None if arguments.tls_certificate is None else (arguments.tls_certificate, arguments.tls_key)
 
 
 _OF_FRONT = {"lookup_seconds": "deadline", "hedge_share": "extra", "hedge_quantile": "quantile"}

@@ -70,7 +70,7 @@ def add_validation_arguments(parser: argparse.ArgumentParser, *, required: bool)
 def held_out_rows(
     paths: list[str], fraction: float | None, settings: Mapping[str, Any], spec: ModelSpec
 ) -> Iterator[Batch]:
-    """Yield held-out rows, read with the settings of a model's data; the usual ones if there are none."""
+    """Yield held-out rows, read with the settings of a model's data; usual settings take the place of missing ones."""
     usual = {"schema": None, "label": None, "task": data.LOSS_TASKS[spec.loss], "fields": spec.fields or None}
     source = data.open_evaluation(paths, {**usual, **settings}, fraction, labelled=True)
     with closing(source.batches(0)) as batches:

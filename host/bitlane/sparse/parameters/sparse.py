@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -129,6 +129,20 @@ class SparseParameters:
         rows_seen : int
         """
         update_rows(rows, slots, self._plan, self._settings, gradients, rows_seen)
+
+    def items(self, keep: Callable[[Keys], NDArray[np.bool_]] | None = None) -> Iterator[tuple[Keys, Floats]]:
+        """Yield keys [n] and their weights [n, values], in the order of the keys' words.
+
+        Parameters
+        ----------
+        keep : callable, optional
+            Returns for keys [n] which of them are wanted. Default: all.
+        """
+        for keys, rows, *_ in self.table.items():
+            if keep is not None:
+                mine = keep(keys)
+                keys, rows = keys[mine], rows[mine]
+            yield keys, self.weights_of(rows)
 
     def weights_of(self, rows: Floats) -> Floats:
         """Return the weights [n, values] in copies of rows [n, width], as `Table.items` gives them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from bitlane.sparse.training.run_folder import find_model, read_settings
 _DATA = ("schema", "label", "task", "fields")  # of the settings of a training: what a request becomes features by
 
 Keys = NDArray[np.uint64]
-Floats = NDArray[np.float32]
 
 
 def publish_folder(
@@ -101,7 +100,7 @@ def data_of(settings: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def last_metrics(model: Path) -> dict[str, float]:
-    """Return AUC and the like of the last window of the training that made a model; nothing if there is none."""
+    """Return AUC and other metrics of the last window of the training that made a model; empty without a log of it."""
     run = model.parent.parent
     try:
         windows = [line for line in read_log(run) if line["kind"] == "window"]
@@ -113,16 +112,15 @@ def last_metrics(model: Path) -> dict[str, float]:
 def _cut(
     model: SparseModel, partition: Partition, shard: int, old: FrozenTable | None, codebook: Codebook | None
 ) -> Cut:
-    total = sum(len(keys) for keys, _ in _rows(model, partition, shard))
-    full = freeze(_rows(model, partition, shard), total, model.parameters.layout.values)
+    def is_mine(keys: Keys) -> NDArray[np.bool_]:
+        mine: NDArray[np.bool_] = partition.owners(keys) == shard
+        return mine
+
+    parameters = model.parameters
+    if partition.servers == 1:
+        full = freeze(parameters.items(), len(parameters.table), parameters.layout.values)
+    else:
+        total = sum(int(np.count_nonzero(is_mine(keys))) for keys, *_ in parameters.table.items())
+        full = freeze(parameters.items(is_mine), total, parameters.layout.values)
     dense = {name: weights for name, weights in model.pull_dense().items() if partition.owner_of_name(name) == shard}
     return cut_of(full, dense, codebook, old)
-
-
-def _rows(model: SparseModel, partition: Partition, shard: int) -> Iterator[tuple[Keys, Floats]]:
-    """Yield the keys of a shard and their serving weights, in the order of words."""
-    for keys, rows, *_ in model.parameters.table.items():
-        if partition.servers > 1:
-            mine = partition.owners(keys) == shard
-            keys, rows = keys[mine], rows[mine]
-        yield keys, model.parameters.weights_of(rows)

@@ -70,7 +70,7 @@ class Labels:
         return [self._move(name, number) for number in self._numbers(name)]
 
     def before(self, name: str) -> int:
-        """Return the version to which a roll-back leads; DataError if there is none."""
+        """Return the version to which a roll-back leads; DataError if the label has named only one."""
         stack = self.stack(name)
         if len(stack) < 2:
             known = f"it has always named version {stack[0]}" if stack else "there is no such label"

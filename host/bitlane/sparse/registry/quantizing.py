@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,12 +133,7 @@ def sample_weights(model: SparseModel, rows: int = SAMPLED_ROWS) -> tuple[Floats
 def frozen_model(model: SparseModel, codebook: Codebook | None = None) -> FrozenModel:
     """Return a model as its version will score: with serving weights, as the nearest levels if a codebook is given."""
     parameters = model.parameters
-
-    def weights() -> Iterator[tuple[NDArray[np.uint64], Floats]]:
-        for keys, rows, *_ in parameters.table.items():
-            yield keys, parameters.weights_of(rows)
-
-    table = freeze(weights(), len(parameters.table), parameters.layout.values, codebook)
+    table = freeze(parameters.items(), len(parameters.table), parameters.layout.values, codebook)
     return FrozenModel(model.spec, LayeredTable(table), model.pull_dense())
 
 

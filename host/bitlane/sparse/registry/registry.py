@@ -171,7 +171,7 @@ class ModelRegistry:
         Raises
         ------
         DataError
-            There is none.
+            No version has this name or number.
         """
         if name.isdecimal():
             return self.manifest(int(name)).version

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -117,7 +117,7 @@ class ShardCuts:
                 present = slots >= 0
                 weights = self._parameters.weights_at(slots[present])
             else:
-                full = freeze(self._weights(), total, self._width)
+                full = freeze(self._parameters.items(), total, self._width)
         if known:
             changed = freeze([(keys[present], weights)], len(weights), self._width, codebook)
             clipped = 0 if codebook is None else codebook.count_outside(weights)
@@ -131,10 +131,6 @@ class ShardCuts:
     @property
     def _width(self) -> int:
         return self._parameters.layout.values
-
-    def _weights(self) -> Iterator[tuple[Keys, Floats]]:
-        for keys, rows, *_ in self._parameters.table.items():
-            yield keys, self._parameters.weights_of(rows)
 
     def _settle(self, parent: str) -> bool:
         """Return whether the log has all changes since `parent`, after keys of an unpublished cut were put back."""

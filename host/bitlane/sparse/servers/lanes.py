@@ -145,7 +145,7 @@ class LaneService(flight.FlightServerBase):
         raise NotImplementedError
 
     def _answer(self, lane: str, batch: Any, request: Record, opening: Record) -> tuple[Any, Record]:
-        """Return a batch or None, and the record beside it. What it raises is told the client."""
+        """Return a batch or None, and the record beside it. The client gets the message of an exception."""
         raise NotImplementedError
 
     def _check_open(self) -> None:

@@ -65,18 +65,26 @@ def reach_of(options: argparse.Namespace) -> dict[str, Any]:
     BitlaneError
         A file cannot be read, or one of the two for TLS is not given.
     """
+    files = tls_files(options)
     return {
         "host": options.host,
         "port": options.port,
         "token": None if options.token_file is None else read_secret(options.token_file),
-        "tls": _tls(options),
+        "tls": None if files is None else (read_secret(files[0]), read_secret(files[1])),
         "limit": options.limit,
     }
 
 
-def _tls(options: argparse.Namespace) -> tuple[str, str] | None:
+def tls_files(options: argparse.Namespace) -> tuple[Path, Path] | None:
+    """Return the certificate and its key, if both are given; None: no TLS.
+
+    Raises
+    ------
+    DataError
+        Only one of them is given.
+    """
     if (options.tls_certificate is None) != (options.tls_key is None):
         raise DataError("TLS needs both --tls-certificate and --tls-key")
     if options.tls_certificate is None:
         return None
-    return read_secret(options.tls_certificate), read_secret(options.tls_key)
+    return options.tls_certificate, options.tls_key

@@ -46,7 +46,7 @@ class ServerOptions:
     threads : int, optional
         Requests that are scored at once. Default: the number of processor cores.
     bounds : RequestBounds
-    poll : float, default=1.0
+    poll : float, default=0.5
         Seconds between looks at the label.
     cache : Path, optional
         A local folder for copies of files that are not local.

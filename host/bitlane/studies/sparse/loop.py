@@ -41,7 +41,6 @@ from bitlane.support.text import align_columns
 SEGMENT_SECONDS, POLL_SECONDS = 2.0, 0.2
 STARTED = 120.0  # seconds that a start may take
 BACKLOG = 60  # segments that are there at the beginning
-LABEL = "production"
 BINS = 12  # of time, for AUC
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#999999"
 
@@ -97,7 +96,7 @@ def published(registry: ModelRegistry, training: CommandProcess, number: int) ->
 
 def serve(stack: ExitStack, registry: Path) -> tuple[CommandProcess, str]:
     """Start the service; return it with its address of Arrow Flight."""
-    command = ["sparse", "serve", str(registry), "--label", LABEL, "--port", "0", "--flight-port", "0"]
+    command = ["sparse", "serve", str(registry), "--label", validation.PRODUCTION, "--port", "0", "--flight-port", "0"]
     process = CommandProcess(command, registry.parent / "serve.log")
     stack.callback(process.kill)
     return process, process.line_with("grpc://", STARTED).rpartition("grpc://")[2]
@@ -110,7 +109,7 @@ def promote(registry: ModelRegistry, version: int, stream: ClickStream, measured
     if not found.passed:
         measured.rejected.append(version)
         return
-    validation.promote(registry, LABEL, version, "the loop")
+    validation.promote(registry, validation.PRODUCTION, version, "the loop")
     measured.versions.append((time.monotonic() - begin, registry.manifest(version)))
 
 

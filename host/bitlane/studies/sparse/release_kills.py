@@ -39,7 +39,6 @@ from bitlane.support.text import align_columns
 
 KEYS, ROWS, FEATURES = 20_000, 200, 50
 SHARDS, REPLICAS = 2, 2
-LABEL = "production"
 VICTIMS = ("publisher", "validator", "service", "shard")
 ANYTHING_PASSES = Bounds(auc_lost=1, log_loss_lost=1e3, miscalibration=1e6)
 STARTED, ANSWERED = 120.0, 60.0  # seconds that a start, and an answer after a kill, may take
@@ -95,11 +94,11 @@ def promote_often(folder: str, number: int) -> None:
     inputs = validation.Inputs(lambda _: [batch], "random rows")
     while True:
         numbers = registry.numbers()
-        if not numbers or registry.label(LABEL) == numbers[-1]:
+        if not numbers or registry.label(validation.PRODUCTION) == numbers[-1]:
             time.sleep(0.01)
             continue
         if validation.validate(registry, numbers[-1], inputs, ANYTHING_PASSES).passed:
-            validation.promote(registry, LABEL, numbers[-1])
+            validation.promote(registry, validation.PRODUCTION, numbers[-1])
 
 
 class Scene:
@@ -122,7 +121,7 @@ class Scene:
         self._spawn = multiprocessing.get_context("spawn")
         self._workers = {"publisher": self._start(publish_often), "validator": self._start(promote_often)}
         stack.callback(self._end_workers)
-        self.wait(lambda: self.registry.label(LABEL) is not None, "a version was promoted")
+        self.wait(lambda: self.registry.label(validation.PRODUCTION) is not None, "a version was promoted")
         self._service = CommandProcess(self._command, folder / "serve.log")
         stack.callback(lambda: self._service.kill())
         self._connect()
@@ -160,7 +159,7 @@ class Scene:
 
     def check(self) -> int:
         """Return the version that the label names; BitlaneError if it is not complete."""
-        version = self.registry.label(LABEL)
+        version = self.registry.label(validation.PRODUCTION)
         assert version is not None
         self.registry.load(version)
         return version
@@ -171,7 +170,7 @@ class Scene:
         now = self.check()
         self.wait(lambda: self.ask() == now, f"version {now} answered")
         begin = time.monotonic()
-        before = self.registry.roll_back(LABEL).version
+        before = self.registry.roll_back(validation.PRODUCTION).version
         while self._client.score_batch(self._batch, deadline=1.0).version != before:
             time.sleep(0.002)
         return time.monotonic() - begin

@@ -105,7 +105,7 @@ class Replica:
         self._idle: list[Connection] = []
         self._ping = Connection("", identity, False)
         self._wanted: tuple[int, ...] = ()
-        self._loads: dict[int, float] = {}  # when it was told to load a version that it does not have yet
+        self._loads: dict[int, float] = {}  # when it was asked to load a version that it does not have yet
         self._failed: dict[int, str] = {}
         self.health, self.versions = Health(), frozenset[int]()
         self._thread = threading.Thread(target=self._watch, name="bitlane-replica", daemon=True)
@@ -124,7 +124,7 @@ class Replica:
         return self.health.is_well and version in self.versions
 
     def failure(self, version: int) -> str | None:
-        """Return why it could not load a version that it was told to load, or None."""
+        """Return why it could not load a version, or None."""
         return self._failed.get(version) if version in self._loads else None
 
     def state(self) -> Record:

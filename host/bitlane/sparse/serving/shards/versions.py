@@ -96,7 +96,7 @@ class HeldVersions:
                 table = self._load(version)
                 table.lookup(np.zeros(1, np.uint64))  # so that no request waits for a compiler
                 reason = None
-            except Exception as error:  # told by `state`
+            except Exception as error:  # `state` shows it
                 reason = str(error) if isinstance(error, BitlaneError) else reason_of(error)
             with self._lock:
                 del self._loading[0]
