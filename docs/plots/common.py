@@ -1,6 +1,6 @@
 """What the scripts of this folder share: data, trainings, figures and tables.
 
-Each script trains on the emulator, which gives the bits of the hardware, and writes NAME.svg and NAME.md into its
+Each script trains on `device="auto"`, which gives the bits of the hardware, and writes NAME.svg and NAME.md into its
 folder: the figure and the table of "When to use what" in the documentation.
 """
 
@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 
 from bitlane import SGDRegressor
 from bitlane.data.datasets import load_dataset
-from bitlane.evaluation.schedules import suggest_learning_rate
 from bitlane.levels.codebooks import choose_precision
+from bitlane.training.learning_rate import suggest_learning_rate
 
 Floats = NDArray[np.float64]
 
 CLASSES = ("digits", "wine", "breast_cancer", "cod-rna", "a9a", "mushrooms", "mnist", "fashion_mnist")
 BATCH = 16
 ROWS = 2_000
-RATES = (2.0, 1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
+RATES = tuple(2.0**-power for power in range(-1, 8))
 FLOOR = 0.01  # percent
 MORE_NOISE = 0.1  # of the labels of `synthetic`, over their own standard deviation
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "bitlane", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3}
@@ -76,7 +76,7 @@ def rate_of(X: Floats, bits: int, sampling: str = "double", levels: str = "unifo
 
 
 def best_rate(X: Floats, y: Floats, size: Size, **parameters: Any) -> float:
-    """Return the best of the rate that is suggested for 32 bits, its double, and its halves down to 1/32.
+    """Return the best of the rate that is suggested for 32 bits, its double, and its halves down to 1/128.
 
     With two other seeds than those that measure. From the largest rate down to the first that is worse than a larger
     one whose training did not diverge.
@@ -102,7 +102,7 @@ def loss(X: Floats, y: Floats, size: Size, **parameters: Any) -> tuple[float, fl
         warnings.simplefilter("ignore", UserWarning)  # constant columns
         for seed in size.seeds:
             settings = {"decay": 0.8, "epochs": size.epochs, "batch_size": BATCH, **parameters}
-            model = SGDRegressor(device="emulator", random_state=seed, **settings).fit(X, y)
+            model = SGDRegressor(random_state=seed, **settings).fit(X, y)
             found.append(float(np.mean((model.predict(X) - y) ** 2)))
     return float(np.mean(found)), float(np.std(found))
 

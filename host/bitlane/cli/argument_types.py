@@ -55,9 +55,9 @@ def draws(text: str) -> str | int:
     return text if text in ("once", "epoch") else int(text)
 
 
-def learning_rate(text: str) -> float | None:
+def learning_rate(text: str) -> float | str:
     """A number, or auto."""
-    return None if text == "auto" else float(text)
+    return text if text == "auto" else float(text)
 
 
 def tensor_sizes(text: str) -> list[int]:

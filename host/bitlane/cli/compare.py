@@ -19,11 +19,13 @@ from bitlane.evaluation.compare import (
     one_vs_rest,
     precisions_of,
 )
-from bitlane.evaluation.schedules import Schedule, suggest_learning_rate
+from bitlane.evaluation.schedules import Schedule
 from bitlane.quantization.labels import curve_label
 from bitlane.reporting.plots import draw
 from bitlane.reporting.summary import comparison_record, comparison_summary
 from bitlane.support.user_warnings import warn_user
+from bitlane.training.learning_rate import suggest_learning_rate
+from bitlane.training.options import AUTO
 
 from .argument_types import integers, words
 from .command import Command
@@ -31,6 +33,7 @@ from .output import check_run_folder, progress, report
 from .source import load_source, source_name
 from .training_arguments import DEFAULTS, add_training_arguments, fill, opened_device
 
+LEAST_BITS = 4  # that the learning rate suits
 COMPARE_DEFAULTS: dict[str, Any] = {
     **DEFAULTS,
     "bits": [2, 4, 8, 32],
@@ -63,7 +66,7 @@ def _run(arguments: argparse.Namespace) -> None:
     check_run_folder(arguments.out)
     table, task = load_source(arguments)
     title, y, held_out = _labels(arguments, table, task)
-    schedule = _schedule(arguments, table)
+    schedule = _schedule(arguments, table, precisions)
     _note_noisy(table, precisions, schedule)
     trainings = (1 + len(precisions)) * len(staleness)
     order = np.random.default_rng(arguments.seed).permutation(table.rows)  # one for all: sorted rows mislead SGD
@@ -101,10 +104,13 @@ def _labels(arguments: argparse.Namespace, table: Dataset, task: str) -> tuple[s
     return f"{name}: class {positive} against the rest", y, held_out
 
 
-def _schedule(arguments: argparse.Namespace, table: Dataset) -> Schedule:
+def _schedule(arguments: argparse.Namespace, table: Dataset, precisions: Sequence[Precision]) -> Schedule:
     rate = arguments.learning_rate
-    if rate is None:
-        rate = suggest_learning_rate(table.X, arguments.batch_size, loss=arguments.loss)
+    if rate == AUTO:  # shared with more bits, which would learn too slowly at the rate of 2 and 3 bits
+        rate = min(
+            suggest_learning_rate(table.X, arguments.batch_size, precision, loss=arguments.loss)
+            for precision in (None, *(each for each in precisions if each.bits >= LEAST_BITS))
+        )
     if arguments.batch_size > table.rows:
         warn_user(f"batch_size={arguments.batch_size} exceeds the {table.rows} rows: one batch takes them all")
     return Schedule(

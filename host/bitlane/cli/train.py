@@ -12,7 +12,6 @@ from bitlane.contract.precision import FULL_BITS, SAMPLINGS, Precision
 from bitlane.data.tables import Dataset
 from bitlane.errors import DataError
 from bitlane.estimators import SGDClassifier, SGDRegressor
-from bitlane.evaluation.schedules import suggest_learning_rate
 from bitlane.levels.codebooks import CHOICES, choose_precision
 from bitlane.quantization.stochastic import uses_random_rounding
 from bitlane.reporting.plots import draw
@@ -42,11 +41,11 @@ TRAIN_DEFAULTS: dict[str, Any] = {
 }
 # Arguments that are parameters of the estimators under the same name.
 ESTIMATOR_PARAMETERS = (
-    *("levels", "draws", "epochs", "batch_size", "decay", "loss", "penalty", "alpha", "bounds", "staleness"),
-    *("model_bits", "gradient_bits"),
+    *("levels", "draws", "epochs", "batch_size", "learning_rate", "decay", "loss", "penalty", "alpha", "bounds"),
+    *("staleness", "model_bits", "gradient_bits"),
 )
 # Besides these, a resumed training must keep what follows.
-KEPT = ("bits", "sampling", "learning_rate", "seed", "class_weight", "target", "task", "impute")
+KEPT = ("bits", "sampling", "seed", "class_weight", "target", "task", "impute")
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,13 +102,9 @@ COMMAND = Command("train", "train one model", _add_arguments, _run, suppress_def
 
 def _parameters(arguments: argparse.Namespace, table: Dataset, task: str, precision: Precision) -> dict[str, Any]:
     """The parameters of the estimator, but for the device."""
-    rate = arguments.learning_rate
-    if rate is None:
-        rate = suggest_learning_rate(table.X, arguments.batch_size, precision, loss=arguments.loss)
     parameters = {
         "bits": arguments.bits if policy_of(arguments.bits) else precision.bits,
         "sampling": precision.sampling,
-        "learning_rate": rate,
         "random_state": arguments.seed,
         **{name: getattr(arguments, name) for name in ESTIMATOR_PARAMETERS},
     }

@@ -11,8 +11,8 @@ from typing import Any
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.layout import DEFAULT_LEVEL_SLOTS, PORT_WIDTHS, WORD_BITS
 from bitlane.devices import Device, open_device
-from bitlane.evaluation.schedules import DECAY
 from bitlane.training.objective import LOSSES
+from bitlane.training.options import AUTO, DECAY
 
 from .argument_types import draws, learning_rate, positive, seed
 from .source import add_source_arguments
@@ -23,12 +23,12 @@ DEFAULTS: dict[str, Any] = {
     "task": "auto",
     "impute": False,
     "loss": "squared_error",
-    "draws": "epoch",
+    "draws": 8,
     "epochs": 20,
     "batch_size": 16,
-    "learning_rate": None,
+    "learning_rate": AUTO,
     "decay": DECAY,
-    "device": "rtl",
+    "device": "auto",
     "width": WORD_BITS,
     "outputs": 1,
     "seed": 0,
@@ -45,7 +45,7 @@ def add_training_arguments(parser: argparse.ArgumentParser) -> None:
         help="regression or classification (default: auto, from the values of the target)",
     )
     add("--loss", choices=list(LOSSES), help="loss to minimise (default: squared_error)")
-    add("--draws", type=draws, help="draw sets: epoch (a new one each epoch), once, or a number (default: epoch)")
+    add("--draws", type=draws, help="draw sets: a number, epoch (a new one each epoch), or once (default: 8)")
     add("--epochs", type=positive, help="passes over the data (default: 20)")
     add("--batch-size", type=positive, help="rows of a mini-batch (default: 16)")
     add(
@@ -63,7 +63,7 @@ def add_training_arguments(parser: argparse.ArgumentParser) -> None:
 def add_device_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that choose a device."""
     add = parser.add_argument
-    add("--device", help="rtl, cpu, emulator, auto, pynq, pynq://HOST; see bitlane devices (default: rtl)")
+    add("--device", help="auto, cpu, emulator, rtl, pynq, pynq://HOST; see bitlane devices (default: auto)")
     add("--width", type=int, choices=PORT_WIDTHS, help="bits of the device's memory port (default: 64)")
 
 

@@ -22,7 +22,7 @@ from bitlane.support.sklearn_compat import BaseEstimator, not_fitted
 from bitlane.training.by_policy import policy_of, train_by_policy
 from bitlane.training.checkpoint import Checkpoint
 from bitlane.training.objective import Bounds, ClassWeights, Objective
-from bitlane.training.options import TrainingOptions
+from bitlane.training.options import AUTO, DECAY, TrainingOptions
 from bitlane.training.result import OnEpoch, TrainingResult
 from bitlane.training.train import InitialModel, train
 
@@ -36,11 +36,11 @@ class LinearSGD(BaseEstimator):
     bits: int | str | BitPolicy = 4
     sampling: str = "double"
     levels: str = "uniform"
-    draws: str | int = "epoch"
+    draws: str | int = 8
     epochs: int = 20
     batch_size: int = 16
-    learning_rate: float = 0.1
-    decay: float = 1.0
+    learning_rate: float | str = AUTO
+    decay: float = DECAY
     loss: str = "squared_error"
     penalty: str | None = None
     alpha: float = 0.0
@@ -51,7 +51,7 @@ class LinearSGD(BaseEstimator):
     fit_intercept: bool = True
     shuffle: bool = True
     warm_start: bool = False
-    device: str | Device = "rtl"
+    device: str | Device = "auto"
     random_state: int | None = None
 
     _losses: ClassVar[tuple[str, ...]] = ()

@@ -23,16 +23,16 @@ sampling : {"double", "nearest", "naive", "full"}, default="double"
 levels : {"uniform", "optimal"}, default="uniform"
     Values that samples are rounded to: equal intervals, or the levels with the least variance for each feature (ZipML,
     section 3), with double sampling and 3, 4 or 5 bits. Optimal levels, and 3 or 5 bits, need table lanes.
-draws : {"epoch", "once"} or int, default="epoch"
-    Draw sets that the epochs read in turn: a new one for each epoch, one, or a number.
+draws : int or {"epoch", "once"}, default=8
+    Draw sets that the epochs read in turn: a number, a new one for each epoch, or one.
 epochs : int, default=20
     Passes over the data.
 batch_size : int, default=16
     Rows of a mini-batch.
-learning_rate : float, default=0.1
+learning_rate : float or "auto", default="auto"
     Step along the mean gradient of a batch, in scaled units: columns, and targets of a regression, are first scaled
-    to [-1, 1].
-decay : float, default=1.0
+    to [-1, 1]. "auto": nine tenths of the largest rate at which the training is stable, computed from the data.
+decay : float, default=0.8
     Factor on the learning rate after each epoch, 0.5 to 1.
 loss : {losses}
 penalty : {None, "l2", "l1"}, default=None
@@ -55,9 +55,10 @@ shuffle : bool, default=True
     Whether to put the rows in random order once, before they are stored. Sorted rows mislead SGD.
 warm_start : bool, default=False
     Whether fit begins with the coefficients of the last fit, as in scikit-learn.
-device : str or Device, default="rtl"
-    "rtl", "cpu", "emulator", "auto", "pynq" or "pynq://HOST" (see `bitlane.devices.open_device`), or an open device. A
-    device with several outputs trains as many targets at a time.
+device : str or Device, default="auto"
+    "auto", "cpu", "emulator", "rtl", "pynq" or "pynq://HOST" (see `bitlane.devices.open_device`), or an open device.
+    "auto" is the board that the program runs on, or else "cpu". A device with several outputs trains as many targets at
+    a time.
 random_state : int, optional
     Seed of the row order and the draws, 0 or more; a fresh one when None."""
 

@@ -145,7 +145,7 @@ def compare(
     schedule: Schedule,
     *,
     staleness: Sequence[int] = (0,),
-    device: str | Device = "rtl",
+    device: str | Device = "auto",
     title: str = "comparison",
     on_epoch: OnEpoch | None = None,
 ) -> Comparison:
@@ -157,7 +157,7 @@ def compare(
     precisions : sequence of Precision
     schedule : Schedule
     staleness : sequence of int, default=(0,)
-    device : str or Device, default="rtl"
+    device : str or Device, default="auto"
     title : str, default="comparison"
     on_epoch : callable, optional
         Called as ``on_epoch(epoch, loss)`` after each epoch on the device.

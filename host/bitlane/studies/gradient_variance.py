@@ -23,13 +23,13 @@ from bitlane.contract.prng import SEED_BITS
 from bitlane.contract.settings import Settings
 from bitlane.contract.state import ModelState
 from bitlane.data.datasets import load_dataset
-from bitlane.evaluation.schedules import suggest_learning_rate
 from bitlane.quantization.positions import value_positions
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.quantization.scaling import Floats, Matrix, fit_scaling
 from bitlane.quantization.stochastic import model_cut, scaled_gradient_cut
 from bitlane.reference.machine import Reference
 from bitlane.support.text import align_columns
+from bitlane.training.learning_rate import suggest_learning_rate
 from bitlane.training.objective import Objective
 
 FULL = Precision(FULL_BITS, "full")

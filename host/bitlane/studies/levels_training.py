@@ -30,11 +30,12 @@ from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import DataError
 from bitlane.evaluation.compare import ComparisonData, one_vs_rest, train_as
 from bitlane.evaluation.metrics import constant_loss, least_loss, losses_of
-from bitlane.evaluation.schedules import Schedule, suggest_learning_rate
+from bitlane.evaluation.schedules import Schedule
 from bitlane.levels.codebooks import choose_precision
 from bitlane.quantization.scaling import Floats
 from bitlane.support.optional import require_extra
 from bitlane.support.text import align_columns
+from bitlane.training.learning_rate import suggest_learning_rate
 
 DATA_SETS = (
     *("cadata", "cpu_act", "cpusmall", "housing_boston", "millionsong_6719"),

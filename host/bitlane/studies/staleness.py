@@ -20,9 +20,10 @@ from bitlane.data.datasets import load_dataset
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.evaluation.compare import ComparisonData, binary_labels, train_as
 from bitlane.evaluation.metrics import constant_loss
-from bitlane.evaluation.schedules import Schedule, suggest_learning_rate
+from bitlane.evaluation.schedules import Schedule
 from bitlane.support.optional import require_extra
 from bitlane.support.text import align_columns
+from bitlane.training.learning_rate import suggest_learning_rate
 
 PRECISION = Precision(8)
 EPOCHS = 8

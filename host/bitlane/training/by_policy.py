@@ -21,9 +21,10 @@ from bitlane.policies.protocol import BitPolicy, Observation
 from bitlane.quantization.scaling import Floats, Matrix
 
 from .checkpoint import Checkpoint
-from .options import TrainingOptions
+from .learning_rate import with_learning_rate
+from .options import AUTO, TrainingOptions
 from .result import Bound, OnEpoch, Stalls, TrainingResult
-from .train import InitialModel, train
+from .train import InitialModel, scaling_of, train
 
 # A training has fewer epochs than a network has steps: choose every two epochs, and smooth losses over about as many.
 MQGRAD = MQGrad(choices=(2, 4, 6, 8), period=2, smoothing=0.5, scale=10.0)
@@ -71,6 +72,9 @@ def train_by_policy(
     precisions = {bits: choose_precision(bits, sampling, levels) for bits in policy.choices}
     if any(precision.codebook for precision in precisions.values()):
         raise DataError(f"the policy chooses among {tuple(policy.choices)} bits: give it even numbers only")
+    if options.learning_rate == AUTO:  # a rate that suits the fewest bits, the noisiest, suits all
+        targets, fewest = np.asarray(y).reshape(len(y), -1), replace(options, precision=precisions[min(precisions)])
+        options = with_learning_rate(fewest, X, targets, scaling_of(X, targets, fewest))
     chooser = policy.start()
     runs: list[TrainingResult] = []
     weights: Floats | None = None

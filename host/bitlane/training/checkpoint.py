@@ -21,7 +21,7 @@ from bitlane.levels.codebooks import Codebook
 from bitlane.quantization.scaling import Scaling
 from bitlane.support.atomic import atomic_write
 
-from .options import TrainingOptions
+from .options import AUTO, TrainingOptions
 
 FORMAT = 4
 PHASE_BITS = 32
@@ -62,7 +62,9 @@ class Checkpoint:
         """Raise DataError unless a training with these options, on data with this fingerprint, can resume here."""
         asked, was = options.as_dict(), self.options.as_dict()
         for name in asked:
-            if name != "epochs" and asked[name] != was[name]:
+            if name == "epochs" or (name, asked[name]) == ("learning_rate", AUTO):
+                continue
+            if asked[name] != was[name]:
                 raise DataError(f"{name}={asked[name]!r}, but the checkpoint is of a training with {was[name]!r}")
         if data != self.fingerprint:
             raise DataError(

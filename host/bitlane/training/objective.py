@@ -76,6 +76,11 @@ class Objective:
         """alpha, or 0 without a penalty."""
         return self.alpha if self.penalty else 0.0
 
+    @property
+    def largest_rate(self) -> float:
+        """The learning rate from which on the hardware cannot take the step of the penalty; infinite without one."""
+        return _largest_change(PENALTIES[self.penalty]) / self.strength if self.strength else math.inf
+
     def settings(
         self,
         learning_rate: float,
@@ -134,7 +139,7 @@ class Objective:
     @staticmethod
     def _rate(prox: Prox, change: float) -> int:
         """The register penalty_step; `change` is the share of a weight (L2), or the threshold (L1), of a batch."""
-        shrink = 2.0**-SHRINK_SHIFT if prox == Prox.L2 else 1.0
+        shrink = _largest_change(prox)
         if not change / shrink < 1 - 2.0 ** -(PENALTY_STEP_FRACTION + 1):  # as the register rounds it
             what = "shrinks weights by a share" if prox == Prox.L2 else "takes a threshold off weights"
             raise DataError(
@@ -142,6 +147,10 @@ class Objective:
                 "lower alpha or learning_rate"
             )
         return encode_float(change / shrink, PENALTY_STEP_FRACTION, "alpha * learning_rate")
+
+
+def _largest_change(prox: Prox) -> float:
+    return 2.0**-SHRINK_SHIFT if prox == Prox.L2 else 1.0
 
 
 def _box(bounds: Bounds | None) -> tuple[int, int] | None:

@@ -18,6 +18,8 @@ from bitlane.support.scalars import as_integer, as_number
 from .objective import ClassWeights, Objective
 
 EQUAL_WEIGHTS: ClassWeights = (1.0, 1.0)
+AUTO = "auto"
+DECAY = 0.8  # of the learning rate after each epoch: the noise of the batches is gone after about 20
 
 
 @dataclass(frozen=True)
@@ -32,16 +34,17 @@ class TrainingOptions:
         What is minimised.
     levels : {"uniform", "optimal"}, default="uniform"
         Values that samples are rounded to; see `bitlane.levels.codebooks.fit_codebook`.
-    draws : {"epoch", "once"} or int, default="epoch"
-        Draw sets that the epochs read in turn: a new one for each epoch, one, or a number. Set k is drawn from
+    draws : int or {"epoch", "once"}, default=8
+        Draw sets that the epochs read in turn: a number, a new one for each epoch, or one. Set k is drawn from
         ``SeedSequence(seed, spawn_key=(k,))``. Nearest rounding and full precision draw nothing.
     epochs : int, default=20
         Passes over the data, those of a resumed training included.
     batch_size : int, default=16
         Rows of a mini-batch. A last batch with fewer rows steps by its share of a batch.
-    learning_rate : float, default=0.1
-        Step along the mean gradient of a batch, in scaled units; below ``8 * batch_size``.
-    decay : float, default=1.0
+    learning_rate : float or "auto", default="auto"
+        Step along the mean gradient of a batch, in scaled units; below ``8 * batch_size``. "auto": computed from the
+        data, see `bitlane.training.learning_rate.stable_rate`.
+    decay : float, default=0.8
         Factor on the learning rate after each epoch, 0.5 to 1.
     staleness : {0, 1}, default=0
         How many batches old the weights are that a batch reads.
@@ -67,11 +70,11 @@ class TrainingOptions:
     precision: Precision = field(default_factory=Precision)
     objective: Objective = field(default_factory=Objective)
     levels: str = "uniform"
-    draws: str | int = "epoch"
+    draws: str | int = 8
     epochs: int = 20
     batch_size: int = 16
-    learning_rate: float = 0.1
-    decay: float = 1.0
+    learning_rate: float | str = AUTO
+    decay: float = DECAY
     staleness: int = 0
     model_bits: int | None = None
     gradient_bits: int | None = None
@@ -92,7 +95,7 @@ class TrainingOptions:
         exact = {  # Python's own types, for JSON
             "epochs": as_integer("epochs", self.epochs, 1, MAX_EPOCHS),
             "batch_size": as_integer("batch_size", self.batch_size, 1, MAX_ROWS),
-            "learning_rate": as_number("learning_rate", self.learning_rate),
+            "learning_rate": self._rate(),
             "decay": as_number("decay", self.decay),
             "class_weight": _pairs(self.class_weight),
             "fit_intercept": bool(self.fit_intercept),
@@ -101,6 +104,13 @@ class TrainingOptions:
         }
         for name, value in exact.items():
             object.__setattr__(self, name, value)
+
+    def _rate(self) -> float | str:
+        if isinstance(self.learning_rate, str):
+            if self.learning_rate != AUTO:
+                raise DataError(f"learning_rate={self.learning_rate!r}: give a number or 'auto'")
+            return AUTO
+        return as_number("learning_rate", self.learning_rate)
 
     @property
     def draw_sets(self) -> int:

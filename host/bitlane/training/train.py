@@ -30,8 +30,9 @@ from .accumulator import ResultAccumulator
 from .checkpoint import Checkpoint
 from .double_buffer import run_launches
 from .fingerprint import fingerprint
+from .learning_rate import with_learning_rate
 from .objective import ClassWeights
-from .options import EQUAL_WEIGHTS, TrainingOptions
+from .options import AUTO, EQUAL_WEIGHTS, TrainingOptions
 from .plan import ExecutionPlan
 from .result import OnEpoch, TrainingResult
 from .samples import SampleEncoder
@@ -183,34 +184,44 @@ def _first_state(
     """The state before the first epoch, or the checkpoint to resume."""
     if isinstance(start, Checkpoint):
         start.check(options, fingerprint(X, targets))
+        if options.learning_rate == AUTO:
+            options = replace(options, learning_rate=start.options.learning_rate)
         return replace(start, options=options)
     return _fresh_state(X, targets, options, start or InitialModel())
 
 
 def _fresh_state(X: Matrix, targets: Matrix, options: TrainingOptions, initial: InitialModel) -> Checkpoint:
     """The state before the first epoch of a training that begins with an initial model."""
-    precision, objective = options.precision, options.objective
-    pairs = [options.class_weight_of(i) for i in range(targets.shape[1])]
-    stored = options.fit_intercept and (objective.margins or any(pair != EQUAL_WEIGHTS for pair in pairs))
-    scaling = fit_scaling(
-        X,
-        targets,
-        options.fit_intercept,
-        precision.limit,
-        margins=objective.margins,
-        intercept_value=intercept_value(precision) if stored else 0.0,
-    )
+    scaling = scaling_of(X, targets, options)
     features = len(scaling.active)
     if not features:
         raise DataError("every column of X is constant: there is nothing to learn from")
     if features < X.shape[1]:
         warn_user(f"{X.shape[1] - features} column(s) of X are constant: their weights are 0")
+    options = with_learning_rate(options, X, targets, scaling)
+    pairs = [options.class_weight_of(i) for i in range(targets.shape[1])]
     settings = tuple(_settings(options, pair, bool(scaling.intercept_value)) for pair in pairs)
     return Checkpoint(0, _initial_weights(scaling, initial), settings, options, scaling, fingerprint(X, targets))
 
 
+def scaling_of(X: Matrix, y: Matrix, options: TrainingOptions) -> Scaling:
+    """Return the scaling of a training on X [rows, n] and y [rows, targets]; DataError as of `fit_scaling`."""
+    precision, objective = options.precision, options.objective
+    weighted = any(options.class_weight_of(i) != EQUAL_WEIGHTS for i in range(y.shape[1]))
+    stored = options.fit_intercept and (objective.margins or weighted)
+    return fit_scaling(
+        X,
+        y,
+        options.fit_intercept,
+        precision.limit,
+        margins=objective.margins,
+        intercept_value=intercept_value(precision) if stored else 0.0,
+    )
+
+
 def _settings(options: TrainingOptions, class_weight: ClassWeights, unpenalized_intercept: bool) -> Settings:
     """The registers at the start of a training."""
+    assert not isinstance(options.learning_rate, str)
     settings = options.objective.settings(
         options.learning_rate,
         options.batch_size,

@@ -96,13 +96,13 @@ def test_train_within_bounds(prices: Path, capsys: pytest.CaptureFixture[str]) -
 def test_train_with_optimal_levels(prices: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = ["train", str(prices), "--target", "price", *QUICK]
     assert main([*source, "--levels", "optimal", "--bits", "3", "--out", "a"]) == 0
-    assert "double, 3 bits a feature, optimal levels, draws: epoch" in capsys.readouterr().out
+    assert "double, 3 bits a feature, optimal levels, draws: 8" in capsys.readouterr().out
     record = records.read_record("a")
     assert record.header["settings"]["levels"] == "optimal" and record.header["geometry"]["row_words"] == 2
     levels = record.arrays["levels"]
     assert levels.shape == (3, 2) and levels[[0, 2], 0] == pytest.approx([1, 8], abs=1e-3)
     assert main([*source, "--out", "b"]) == 0
-    assert "4 bits a feature, draws: epoch" in capsys.readouterr().out
+    assert "4 bits a feature, draws: 8" in capsys.readouterr().out
     assert "levels" not in records.read_record("b").arrays
 
 

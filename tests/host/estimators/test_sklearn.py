@@ -10,7 +10,6 @@ from bitlane import DataError, SGDClassifier, SGDRegressor
 
 pytest.importorskip("sklearn", minversion="1.6")  # before, checks were told of expected failures otherwise
 from sklearn.exceptions import DataConversionWarning, NotFittedError
-from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 LOSSES = ("squared_error", "hinge", "log_loss")
@@ -18,12 +17,7 @@ LOSSES = ("squared_error", "hinge", "log_loss")
 
 def expected_failures(estimator):
     """Names of checks, and why the estimator is right to fail them."""
-    reasons = {"check_dtype_object": "a table that cannot be used is a DataError, a ValueError, never a TypeError"}
-    if isinstance(estimator, SGDClassifier) and estimator.loss == "squared_error":
-        reasons["check_class_weight_classifiers"] = (
-            "a weight of 1000 makes the step 100, and squares overshoot from 2 on, as they do in scikit-learn's SGD"
-        )
-    return reasons
+    return {"check_dtype_object": "a table that cannot be used is a DataError, a ValueError, never a TypeError"}
 
 
 @parametrize_with_checks(
@@ -34,12 +28,6 @@ def test_checks(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of batches larger than tables of few rows
         check(estimator)
-
-
-def test_class_weights_of_squares_need_a_smaller_step():
-    """The check that the default learning rate fails."""
-    model = SGDClassifier(device="emulator", learning_rate=1e-4)
-    estimator_checks.check_class_weight_classifiers("SGDClassifier", model)
 
 
 def test_a_cell_that_is_no_number(seed):

@@ -14,8 +14,9 @@ from bitlane.data.datasets import load_dataset
 from bitlane.devices import open_device
 from bitlane.evaluation.baseline import float_models
 from bitlane.evaluation.compare import ComparisonData, binary_labels, compare, train_as
-from bitlane.evaluation.schedules import Schedule, suggest_learning_rate
+from bitlane.evaluation.schedules import Schedule
 from bitlane.levels.codebooks import choose_precision
+from bitlane.training.learning_rate import suggest_learning_rate
 
 pytestmark = pytest.mark.slow
 

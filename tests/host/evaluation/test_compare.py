@@ -24,8 +24,9 @@ from bitlane.evaluation.compare import (
     one_vs_rest,
     precisions_of,
 )
-from bitlane.evaluation.schedules import Schedule, suggest_learning_rate
+from bitlane.evaluation.schedules import Schedule
 from bitlane.reporting.summary import comparison_record, comparison_summary, text_table
+from bitlane.training.learning_rate import suggest_learning_rate
 
 
 @pytest.fixture

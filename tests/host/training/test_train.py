@@ -99,6 +99,7 @@ def test_class_weights_at_full_precision_follow_the_textbook(seed):
         loss="log_loss",
         epochs=4,
         learning_rate=0.5,
+        decay=1.0,
         batch_size=8,
         class_weight=(0.5, 2.5),
     )
@@ -122,7 +123,7 @@ def test_class_weights_of_squares_move_the_intercept(seed):
 def test_penalties_at_full_precision_follow_the_textbook(seed):
     X, y = table(seed, rows=203, n=8)
     y = signs(y)
-    options = {"epochs": 5, "learning_rate": 0.5, "batch_size": 8, "loss": "log_loss", "alpha": 0.02}
+    options = {"epochs": 5, "learning_rate": 0.5, "decay": 1.0, "batch_size": 8, "loss": "log_loss", "alpha": 0.02}
 
     def soft(w):
         return np.sign(w) * np.maximum(np.abs(w) - 0.5 * 0.02, 0)

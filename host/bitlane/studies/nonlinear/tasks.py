@@ -9,8 +9,10 @@ import numpy as np
 from bitlane.data.catalog import find_dataset
 from bitlane.data.datasets import load_dataset
 from bitlane.errors import DataError
-from bitlane.evaluation.schedules import DECAY, Schedule, suggest_learning_rate
+from bitlane.evaluation.schedules import Schedule
 from bitlane.quantization.scaling import Floats, fit_scaling
+from bitlane.training.learning_rate import suggest_learning_rate
+from bitlane.training.options import DECAY
 
 SYNTHETIC = "synthetic"
 EPOCHS, BATCH = 20, 64

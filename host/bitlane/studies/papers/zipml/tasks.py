@@ -11,7 +11,9 @@ from bitlane.contract.precision import Precision
 from bitlane.data.datasets import load_dataset
 from bitlane.devices import Device
 from bitlane.evaluation.compare import Comparison, ComparisonData, compare
-from bitlane.evaluation.schedules import DECAY, Schedule, suggest_learning_rate
+from bitlane.evaluation.schedules import Schedule
+from bitlane.training.learning_rate import suggest_learning_rate
+from bitlane.training.options import DECAY
 
 from ..claim import Log
 

@@ -13,9 +13,9 @@ from bitlane.contract.precision import Precision
 from bitlane.devices import Device
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.evaluation.compare import FULL
-from bitlane.evaluation.schedules import suggest_learning_rate
 from bitlane.quantization.labels import curve_label
 from bitlane.quantization.scaling import Floats
+from bitlane.training.learning_rate import suggest_learning_rate
 from bitlane.training.objective import Objective
 from bitlane.training.options import TrainingOptions
 from bitlane.training.train import train

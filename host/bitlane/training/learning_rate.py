@@ -1,0 +1,120 @@
+"""A learning rate that suits a table: `learning_rate="auto"`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from bitlane.contract.precision import FULL_BITS, Precision
+from bitlane.quantization.scaling import Floats, Matrix, Scaling, fit_scaling
+
+from .objective import Objective
+from .options import AUTO, TrainingOptions
+
+LARGEST = 4.0  # rate times curvature
+ROWS = 2_048  # looked at
+CURVATURE = {"log_loss": 0.25}  # the largest second derivative of the loss; 1 for the others
+SHARE = 0.9  # of the largest stable rate
+NOISE = 1 / 16  # share of a weight's energy that the draws of a batch may feed back in one step
+
+
+def suggest_learning_rate(
+    X: Matrix,
+    batch_size: int,
+    precision: Precision | None = None,
+    fit_intercept: bool = True,
+    loss: str = "squared_error",
+) -> float:
+    """Return the learning rate that `learning_rate="auto"` chooses without class weights.
+
+    Parameters
+    ----------
+    X : array [rows, n]
+    batch_size : int
+    precision : Precision, optional
+        None to ignore the noise of draws.
+    fit_intercept : bool, default=True
+    loss : str, default="squared_error"
+
+    Returns
+    -------
+    float
+        Rounded down to two digits.
+    """
+    labels = np.ones((len(X), 1))
+    plain = precision or Precision(FULL_BITS, "full")
+    options = TrainingOptions(plain, Objective(loss), batch_size=batch_size, fit_intercept=fit_intercept)
+    margins = options.objective.margins
+    scaling = fit_scaling(X, labels, fit_intercept, margins=margins, intercept_value=float(margins))
+    rate = with_learning_rate(options, X, labels, scaling).learning_rate
+    assert isinstance(rate, float)
+    return rate
+
+
+def with_learning_rate(options: TrainingOptions, X: Matrix, y: Matrix, scaling: Scaling) -> TrainingOptions:
+    """Return options with a number as learning rate: where it is "auto", nine tenths of the largest stable one.
+
+    With stored rows v, weights g of their classes and the largest curvature c of the loss (1/4 for log_loss, otherwise
+    1, which for hinge is the rise of the slope over one unit of margin), the mean square of the weights along a
+    direction u shrinks if ``rate < 2 a / c / (a^2 + E[g^2 |v|^2 (v u)^2] / batch)``, where ``a = E[g (v u)^2]``. Here
+    u is the direction with the largest a. Independent draws Q of v add noise that is not small in directions in which
+    the data is: the rate is also kept below ``NOISE * batch / c / E[g |Q - v|^2]``. Of several targets with different
+    class weights, the one with the least rate counts.
+
+    Parameters
+    ----------
+    options : TrainingOptions
+    X : array [rows, n]
+        Up to 4,095 rows, at equal distances, are looked at.
+    y : array [rows, targets]
+    scaling : Scaling
+    """
+    if options.learning_rate != AUTO:
+        return options
+    some = slice(None, None, max(1, len(X) // ROWS))
+    values, labels = scaling.values(X[some]), y[some]
+    noise, precision = 0.0, options.precision
+    if precision.draws:
+        noise = draw_variance(values, precision.base_bits).sum() / NOISE / options.batch_size
+    curvature = CURVATURE.get(options.objective.loss, 1.0)
+    rates = [LARGEST / curvature, LARGEST * options.batch_size, SHARE * options.objective.largest_rate]
+    for target, (below, other) in enumerate(options.class_weight):
+        weights = np.where(labels[:, target] < 0, below, other)
+        largest = max(below, other)
+        if largest > 0 and weights.any():
+            feedback = max(_feedback(values, weights, options.batch_size) / SHARE / 2, weights.mean() * noise)
+            rates += [LARGEST * options.batch_size / largest, 1.0 / max(feedback, 1e-300) / curvature]
+    return replace(options, learning_rate=_two_digits(min(rates)))
+
+
+def draw_variance(values: Floats, base_bits: int) -> Floats:
+    """Return the mean of ``(Q - v)^2`` over rows for each feature, float64 [m], with draws Q of scaled values v [r, m].
+
+    A row adds ``width^2 p (1 - p)``, with the position p of v in its interval.
+    """
+    width = 2.0 ** (1 - base_bits)
+    place = np.mod((values + 1.0) / width, 1.0)
+    variance: Floats = (width**2 * place * (1.0 - place)).mean(axis=0)
+    return variance
+
+
+def _feedback(values: Floats, weights: Floats, batch_size: int) -> float:
+    """Return ``a + E[g^2 |v|^2 (v u)^2] / a / batch`` for values [r, m] and weights [r] of rows; see `stable_rate`."""
+    vector = np.random.default_rng(0).standard_normal(values.shape[1])
+    for _ in range(30):
+        vector = values.T @ (weights * (values @ vector)) / len(values)
+        length = np.linalg.norm(vector)
+        if length == 0.0:
+            return 0.0
+        vector /= length
+    along = weights * (values @ vector) ** 2
+    energy = np.einsum("ij,ij->i", values, values)
+    a = float(along.mean())
+    return a + float((weights * energy * along).mean()) / a / batch_size
+
+
+def _two_digits(value: float) -> float:
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return float(f"{math.floor(value / unit + 1e-9) * unit:.6g}")

@@ -1,0 +1,120 @@
+"""Suggested learning rates: stable, and smaller where draws are noisier."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bitlane import DataError, SGDClassifier, SGDRegressor
+from bitlane.contract.precision import Precision
+from bitlane.evaluation.baseline import float_models
+from bitlane.evaluation.metrics import constant_loss, losses_of
+from bitlane.evaluation.schedules import Schedule
+from bitlane.policies.mqgrad import MQGrad
+from bitlane.training.learning_rate import LARGEST, SHARE, suggest_learning_rate
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "hinge", "log_loss"])
+@pytest.mark.parametrize("features", [1, 8, 100])
+def test_suggested_rates_are_stable(seed: int, features: int, loss: str) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, features)) @ rng.normal(size=(features, features))
+    y = X @ rng.normal(size=features) + rng.normal(size=300)
+    y = y if loss == "squared_error" else np.where(y > 0, 1.0, -1.0)
+    rate = suggest_learning_rate(X, 16, loss=loss)
+    assert 0 < rate <= LARGEST * (4 if loss == "log_loss" else 1)
+    models = float_models(X, y, Schedule(learning_rate=rate, decay=0.8, loss=loss))
+    loss_end = losses_of(X, y, *models, loss)[-1]
+    assert loss_end < (1.05 if features == 1 else 0.7) * constant_loss(y, loss)  # one column may carry no signal
+
+
+def test_flatter_losses_take_larger_steps(seed: int) -> None:
+    X = np.random.default_rng(seed).normal(3, 2, size=(300, 30))
+    rates = [suggest_learning_rate(X, 16, loss=loss) for loss in ("squared_error", "hinge", "log_loss")]
+    assert rates[1] < rates[0] < rates[2]  # a hinge model also learns an intercept
+    assert rates[2] == pytest.approx(4 * rates[1], rel=0.2)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "hinge", "log_loss"])
+def test_fewer_levels_need_smaller_steps(seed: int, loss: str) -> None:
+    X = np.random.default_rng(seed).normal([0, 5, -3, 100, 0], [1, 2, 0.1, 50, 1e-3], (200, 5))
+    rates = [suggest_learning_rate(X, 16, Precision(bits), loss=loss) for bits in (2, 4, 8)]
+    plain = suggest_learning_rate(X, 16, loss=loss)
+    assert rates[0] < rates[1] <= rates[2] == plain
+    assert suggest_learning_rate(X, 16, Precision(2, "nearest"), loss=loss) == plain
+
+
+def test_constant_data_gets_the_largest_rate() -> None:
+    assert suggest_learning_rate(np.ones((4, 2)), 16) == LARGEST
+
+
+def test_larger_batches_take_larger_steps(seed: int) -> None:
+    """The noise of draws and rows is a mean over the batch."""
+    X = np.random.default_rng(seed).normal(size=(300, 40))
+    for precision in (None, Precision(2), Precision(4)):
+        rates = [suggest_learning_rate(X, batch, precision) for batch in (1, 4, 16, 64)]
+        assert rates == sorted(rates) and rates[-1] > 2 * rates[0]
+
+
+def test_the_feedback_of_gaussian_rows(seed: int) -> None:
+    """Of n independent columns of variance q, a is q and the mean of |v|^2 (v u)^2 is (n + 2) q^2."""
+    n, batch = 40, 4
+    X = np.random.default_rng(seed).normal(size=(4000, n))
+    scale = np.abs(X - X.mean(axis=0)).max(axis=0)
+    q = (X.std(axis=0) / scale).mean() ** 2
+    bound = 2 / (q + (n + 2) * q / batch)
+    assert suggest_learning_rate(X, batch) == pytest.approx(SHARE * bound, rel=0.25)
+
+
+def test_auto_is_the_suggested_number(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, options = rng.normal(size=(120, 6)), {"random_state": 1, "epochs": 3, "device": "emulator"}
+    y = X @ rng.normal(size=6)
+    auto = SGDRegressor(**options).fit(X, y)
+    rate = suggest_learning_rate(X, 16, Precision(4))
+    assert auto.run_.settings["learning_rate"] == rate
+    assert np.array_equal(auto.coef_, SGDRegressor(learning_rate=rate, **options).fit(X, y).coef_)
+
+
+def test_a_resumed_training_keeps_its_rate(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(120, 6))
+    y = X @ rng.normal(size=6)
+    whole = SGDRegressor(random_state=1, epochs=5, device="emulator").fit(X, y)
+    half = SGDRegressor(random_state=1, epochs=2, device="emulator").fit(X, y)
+    rest = SGDRegressor(epochs=5, device="emulator").fit(X, y, resume=half.run_.checkpoint())
+    assert np.array_equal(whole.coef_, rest.coef_)
+    with pytest.raises(DataError, match=r"learning_rate=0\.01, but the checkpoint"):
+        SGDRegressor(epochs=5, learning_rate=0.01, device="emulator").fit(X, y, resume=half.run_.checkpoint())
+
+
+@pytest.mark.parametrize("penalty", ["l1", "l2"])
+def test_strong_penalties_lower_the_rate(seed: int, penalty: str) -> None:
+    X = np.random.default_rng(seed).normal(size=(120, 6))
+    y = X[:, 0]
+    model = SGDRegressor(penalty=penalty, alpha=100.0, epochs=1, device="emulator").fit(X, y)
+    limit = 1.0 if penalty == "l1" else 1 / 64
+    assert 0.8 * limit < 100.0 * model.run_.settings["learning_rate"] < limit
+
+
+def test_heavy_class_weights_lower_the_rate(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(400, 6))
+    y = np.where(X[:, 0] > 0, 1, 0)
+    rates = [
+        SGDClassifier(class_weight=weights, epochs=1, device="emulator").fit(X, y).run_.settings["learning_rate"]
+        for weights in (None, {1: 10.0}, {1: 1000.0})
+    ]
+    assert rates[0] > 2 * rates[1] > 20 * rates[2]
+
+
+def test_a_bit_policy_gets_the_rate_of_its_fewest_bits(seed: int) -> None:
+    X = np.random.default_rng(seed).normal(size=(120, 6))
+    y = X[:, 0]
+    model = SGDRegressor(bits=MQGrad(choices=(2, 8)), epochs=2, device="emulator").fit(X, y)
+    assert model.run_.settings["learning_rate"] == suggest_learning_rate(X, 16, Precision(2))
+
+
+def test_another_word_is_an_error() -> None:
+    with pytest.raises(DataError, match="learning_rate='optimal': give a number or 'auto'"):
+        SGDRegressor(learning_rate="optimal", batch_size=2, device="emulator").fit([[1.0], [2.0]], [1.0, 2.0])
