@@ -2,15 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bitlane.errors import DataError
+from bitlane.quantization.row_table import PIECE, RowTable
 from bitlane.quantization.scaling import Floats, Matrix
 from bitlane.support.sklearn_compat import DataConversionWarning
 from bitlane.support.user_warnings import warn_user
+
+from .arrow import arrow_matrix, is_arrow
+
+
+def as_table(X: Any, least: int = 0) -> Matrix:
+    """Return a finite table of integers or floats [rows, n] that a training or a product with weights can read.
+
+    Sparse and memory-mapped tables are not copied. A `RowTable` stands for them, whose rows become arrays in pieces;
+    it is no ndarray, but has all that these two need. A sparse matrix in another form than CSR is brought into it.
+    All others are as of `as_matrix`.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix or array of scipy, or table or record batch of pyarrow
+    least : int, default=0
+        Least number of rows.
+
+    Raises
+    ------
+    DataError
+        X is not two-dimensional, too small, not numeric, or not finite, or an Arrow column has nulls.
+    """
+    sparse = hasattr(X, "tocsr")
+    if not (sparse or isinstance(X, np.memmap)):
+        return as_matrix(arrow_matrix(X) if is_arrow(X) else X, least)
+    _check_shape(X.shape, least)
+    dtype = numbers(np.empty(0, X.dtype), "X").dtype
+    source: Any = X.tocsr() if sparse else np.asarray(X)
+    values: NDArray[Any] = source.data if sparse else source
+    finite(values, "X")
+    return cast(Matrix, RowTable(source, dtype))
 
 
 def as_matrix(X: ArrayLike, least: int = 0) -> Matrix:
@@ -32,20 +64,24 @@ def as_matrix(X: ArrayLike, least: int = 0) -> Matrix:
             f"X is a sparse {type(X).__name__}: only dense tables are supported; convert it with X.toarray()"
         )
     table = np.asarray(X, order="C")  # sums in one order, whatever the layout of X
-    if table.ndim != 2:
+    _check_shape(table.shape, least)
+    return finite(numbers(table, "X"), "X")
+
+
+def _check_shape(shape: tuple[int, ...], least: int) -> None:
+    if len(shape) != 2:
         raise DataError(
-            f"X has {table.ndim} dimension(s): it must have two, rows and features. Reshape your data:"
+            f"X has {len(shape)} dimension(s): it must have two, rows and features. Reshape your data:"
             " X.reshape(1, -1) is one row, X.reshape(-1, 1) one feature"
         )
-    if least and len(table) == 0:
+    if least and shape[0] == 0:
         raise DataError("X has 0 rows: there is nothing to learn from")
-    if len(table) < least:
-        raise DataError(f"X has {len(table)} sample(s): at least {least} are needed")
-    if table.shape[1] == 0:
+    if shape[0] < least:
+        raise DataError(f"X has {shape[0]} sample(s): at least {least} are needed")
+    if shape[1] == 0:
         raise DataError(
-            f"X has 0 feature(s) (shape={table.shape}) while a minimum of 1 is required: there is nothing to learn from"
+            f"X has 0 feature(s) (shape={shape}) while a minimum of 1 is required: there is nothing to learn from"
         )
-    return finite(numbers(table, "X"), "X")
 
 
 def as_targets(y: ArrayLike | None, rows: int) -> Floats:
@@ -132,7 +168,10 @@ _AnyArray = TypeVar("_AnyArray", bound=NDArray[Any])
 
 def finite(array: _AnyArray, name: str) -> _AnyArray:
     """Return the array, or raise DataError with its `name` if a value is NaN or infinite."""
-    bad = int(array.size - np.count_nonzero(np.isfinite(array)))
+    rows = np.atleast_1d(array)
+    step = max(1, PIECE // max(1, rows[:1].size))
+    pieces = (rows[start : start + step] for start in range(0, len(rows), step))
+    bad = sum(int(np.count_nonzero(~np.isfinite(piece))) for piece in pieces)
     if bad:
         raise DataError(f"{name} holds {bad} NaN or infinite value(s): drop or fill them")
     return array

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,22 +11,25 @@ from numpy.typing import ArrayLike
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.precision import Precision
-from bitlane.data.arrays import as_matrix
+from bitlane.data.arrays import as_table
 from bitlane.devices import Device, open_device
 from bitlane.errors import DataError
 from bitlane.levels.codebooks import choose_precision
 from bitlane.policies.protocol import BitPolicy
+from bitlane.quantization.ranges import TableRanges
 from bitlane.quantization.scaling import Floats, Matrix
 from bitlane.support.column_names import check_names, column_names
 from bitlane.support.sklearn_compat import BaseEstimator, not_fitted
+from bitlane.support.user_warnings import warn_user
 from bitlane.training.by_policy import policy_of, train_by_policy
 from bitlane.training.checkpoint import Checkpoint
+from bitlane.training.learning_rate import with_steady_rate
 from bitlane.training.objective import Bounds, ClassWeights, Objective
 from bitlane.training.options import AUTO, DECAY, TrainingOptions
 from bitlane.training.result import OnEpoch, TrainingResult
-from bitlane.training.train import InitialModel, train
+from bitlane.training.train import InitialModel, scaling_of, train
 
-from .validation import as_coefficients, as_seed, clipped_batch
+from .validation import as_coefficients, as_seed, clipped_batch, seed_of_call
 
 
 @dataclass(eq=False, repr=False)
@@ -56,22 +59,29 @@ class LinearSGD(BaseEstimator):
 
     _losses: ClassVar[tuple[str, ...]] = ()
 
-    # Set by fit.
+    # Set by fit and partial_fit.
     coef_: Floats = field(init=False)
     intercept_: Floats = field(init=False)
     run_: TrainingResult = field(init=False)
+    _ranges: TableRanges = field(init=False)  # of all rows since fit, or since the first partial_fit
+    _calls: int = field(init=False)  # of fit and partial_fit since then
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def _start(
         self,
         coef_init: ArrayLike | None,
         intercept_init: ArrayLike | None,
         resume: Checkpoint | None,
-        shape: tuple[int, int],
+        ranges: TableRanges,
     ) -> InitialModel | Checkpoint:
-        """Return the initial model or checkpoint of a fit of coefficients of this shape, (targets, features)."""
+        """Return the initial model or checkpoint of a fit to data with these ranges."""
         if resume is not None:
             if coef_init is not None or intercept_init is not None:
                 raise DataError("resume begins with the weights of the checkpoint: omit coef_init and intercept_init")
@@ -79,23 +89,24 @@ class LinearSGD(BaseEstimator):
         if self.warm_start and self.__sklearn_is_fitted__():
             coef_init = self.coef_ if coef_init is None else coef_init
             intercept_init = self.intercept_ if intercept_init is None else intercept_init
+        targets, n = len(ranges.labels.low), len(ranges.features.low)
         return InitialModel(
-            as_coefficients("coef_init", coef_init, shape),
-            as_coefficients("intercept_init", intercept_init, shape[:1]),
+            as_coefficients("coef_init", coef_init, (targets, n)),
+            as_coefficients("intercept_init", intercept_init, (targets,)),
+            ranges,
         )
 
     def _train(
         self,
         table: Matrix,
         targets: Floats,
-        class_weight: Sequence[ClassWeights],
+        options: TrainingOptions,
         start: InitialModel | Checkpoint,
         on_epoch: OnEpoch | None,
         snapshots: bool,
     ) -> TrainingResult:
         """Train all targets, float64 [rows, targets]."""
         policy = policy_of(self.bits)
-        options = self._options(policy, class_weight, start, len(table))
         config = AcceleratorConfig(level_slots=options.precision.level_slots, random_rounding=options.random_rounding)
         device = open_device(self.device, config)
         try:
@@ -111,21 +122,17 @@ class LinearSGD(BaseEstimator):
                 device.close()
 
     def _options(
-        self,
-        policy: BitPolicy | None,
-        class_weight: Sequence[ClassWeights],
-        start: InitialModel | Checkpoint,
-        rows: int,
+        self, class_weight: Sequence[ClassWeights], start: InitialModel | Checkpoint, batch_size: int
     ) -> TrainingOptions:
         if self.loss not in self._losses:
             raise DataError(f"loss={self.loss!r}: choose one of {', '.join(map(repr, self._losses))}")
         resumed = isinstance(start, Checkpoint) and self.random_state is None
         return TrainingOptions(
-            precision=self._precision(policy),
+            precision=self._precision(policy_of(self.bits)),
             objective=Objective(self.loss, self.penalty, self.alpha, self.bounds),
             class_weight=tuple(class_weight),
             seed=start.options.seed if resumed else as_seed(self.random_state),  # type: ignore[union-attr]
-            **{name: getattr(self, name) for name in _SHARED} | {"batch_size": clipped_batch(self.batch_size, rows)},
+            **{name: getattr(self, name) for name in _SHARED} | {"batch_size": batch_size},
         )
 
     def _precision(self, policy: BitPolicy | None) -> Precision:
@@ -135,26 +142,81 @@ class LinearSGD(BaseEstimator):
         bits: Any = self.bits
         return choose_precision(bits, self.sampling, self.levels)
 
-    def _remember(self, X: Any, table: Matrix, run: TrainingResult) -> None:
+    def _fit(
+        self,
+        table: Matrix,
+        targets: Floats,
+        class_weight: Sequence[ClassWeights],
+        start: InitialModel | Checkpoint,
+        on_epoch: OnEpoch | None,
+        snapshots: bool,
+    ) -> TrainingResult:
+        options = self._options(class_weight, start, clipped_batch(self.batch_size, len(table)))
+        return self._train(table, targets, options, start, on_epoch, snapshots)
+
+    def _remember(self, X: Any, run: TrainingResult, ranges: TableRanges) -> None:
         """Set the attributes that fit leaves, apart from the coefficients."""
         self.run_ = run
         self.n_iter_ = self.epochs
-        self.n_features_in_ = table.shape[1]
+        self._remember_rows(X, ranges, 1)
+
+    def _remember_rows(self, X: Any, ranges: TableRanges, calls: int) -> None:
+        """Set what the next call of partial_fit needs, and with the first call the columns."""
+        self._ranges, self._calls = ranges, calls
+        if calls > 1:
+            return
+        self.n_features_in_ = len(ranges.features.low)
         names = column_names(X)
         if names is not None:
             self.feature_names_in_ = names
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
+    def _partial_fit(
+        self, X: Any, table: Matrix, targets: Floats, class_weight: Sequence[ClassWeights]
+    ) -> tuple[Floats, Floats]:
+        """Return coefficients [targets, n] and intercepts [targets] after one more pass, over targets [rows, targets].
+
+        X is the table as it was given.
+        """
+        if policy_of(self.bits) is not None:
+            raise DataError(f"bits={self.bits!r}: partial_fit needs a number of bits; a policy chooses them by epochs")
+        ranges, call = TableRanges.of(table, targets), 0
+        coef, intercept = np.zeros((targets.shape[1], table.shape[1])), np.zeros(targets.shape[1])
+        if self.__sklearn_is_fitted__():
+            self._check_columns(X, table)
+            if len(self.intercept_) != len(intercept):
+                raise DataError(f"y has {len(intercept)} target(s), but the model was fitted to {len(self.intercept_)}")
+            ranges, call = self._ranges.merged(ranges), self._calls
+            coef, intercept = np.atleast_2d(self.coef_), self.intercept_
+        start = InitialModel(coef, intercept, ranges)
+        options = self._options(class_weight, start, self.batch_size)
+        options = replace(options, epochs=1, seed=seed_of_call(options.seed, call))
+        scaling = scaling_of(ranges, options)
+        if len(scaling.active):
+            options = with_steady_rate(options, table, targets, scaling)
+            self.run_ = self._train(table, targets, options, start, None, False)
+            coef, intercept = np.atleast_2d(self.run_.coef), np.atleast_1d(self.run_.intercept)
+        else:
+            warn_user("every column of X is constant so far: their weights stay 0")
+            coef, intercept = scaling.coefficients(scaling.weights(coef, intercept))
+        self.n_iter_ = 1
+        self._remember_rows(X, ranges, call + 1)
+        return coef, intercept
+
+    def _check_columns(self, X: Any, table: Matrix) -> None:
+        """Raise DataError unless X has the columns that the model was fitted to."""
+        check_names(X, getattr(self, "feature_names_in_", None))
+        if table.shape[1] != self.n_features_in_:
+            name, fitted = type(self).__name__, self.n_features_in_
+            raise DataError(f"X has {table.shape[1]} features, but {name} is expecting {fitted} features as input")
+
     def _linear(self, X: ArrayLike) -> Floats:
         """``X @ coef_.T + intercept_`` after checks of X [rows, n_features_in_]."""
         if not self.__sklearn_is_fitted__():
             raise not_fitted(type(self).__name__)
-        check_names(X, getattr(self, "feature_names_in_", None))
-        table = as_matrix(X)
-        if table.shape[1] != self.n_features_in_:
-            name, fitted = type(self).__name__, self.n_features_in_
-            raise DataError(f"X has {table.shape[1]} features, but {name} is expecting {fitted} features as input")
+        table = as_table(X)
+        self._check_columns(X, table)
         return np.asarray(table @ self.coef_.T + self.intercept_, dtype=np.float64)
 
 

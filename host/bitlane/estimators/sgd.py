@@ -9,8 +9,9 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bitlane.data.arrays import as_labels, as_matrix, as_targets
+from bitlane.data.arrays import as_labels, as_table, as_targets
 from bitlane.errors import DataError
+from bitlane.quantization.ranges import TableRanges
 from bitlane.quantization.scaling import Floats
 from bitlane.support.sklearn_compat import ClassifierMixin, RegressorMixin
 from bitlane.training.checkpoint import Checkpoint
@@ -19,7 +20,7 @@ from bitlane.training.result import OnEpoch
 
 from .base import LinearSGD
 from .parameters import documented
-from .validation import class_weights
+from .validation import class_weights, known_classes
 
 Regressor = TypeVar("Regressor", bound="SGDRegressor")
 Classifier = TypeVar("Classifier", bound="SGDClassifier")
@@ -78,8 +79,8 @@ class SGDRegressor(RegressorMixin, LinearSGD):
 
         Parameters
         ----------
-        X : array-like of shape (rows, n)
-            Integers or floats, finite.
+        X : array-like, sparse matrix or array, or Arrow table, of shape (rows, n)
+            Integers or floats, finite. Sparse and memory-mapped tables become arrays in pieces of rows.
         y : array-like of shape (rows,) or (rows, targets)
         coef_init, intercept_init : array-like, optional
             Coefficients to begin with instead of 0, with the shapes of `coef_` and `intercept_`. With squared errors
@@ -103,14 +104,47 @@ class SGDRegressor(RegressorMixin, LinearSGD):
         DeviceError
             The device is missing, or failed.
         """
-        table = as_matrix(X, least=2)
+        table = as_table(X, least=2)
         targets = as_targets(y, len(table))
         columns = targets.reshape(len(table), -1)
-        start = self._start(coef_init, intercept_init, resume, (columns.shape[1], table.shape[1]))
-        run = self._train(table, columns, [EQUAL_WEIGHTS], start, on_epoch, snapshots)
-        self._remember(X, table, run)
+        ranges = TableRanges.of(table, columns)
+        start = self._start(coef_init, intercept_init, resume, ranges)
+        run = self._fit(table, columns, [EQUAL_WEIGHTS], start, on_epoch, snapshots)
+        self._remember(X, run, ranges)
         self.coef_ = run.coef
         self.intercept_ = np.atleast_1d(run.intercept)
+        return self
+
+    def partial_fit(self: Regressor, X: ArrayLike, y: ArrayLike) -> Regressor:
+        """Train one pass over a piece of the data, beginning with the present coefficients.
+
+        The scaling comes from the ranges and means of all rows since `fit`, or since the first call, so that it only
+        widens. The weight of a column that has been constant so far is 0. Draws and the order of rows differ from call
+        to call. The learning rate does not decay from call to call; "auto" is computed for the rows of each call, and
+        is an eighth of that of `fit`. `epochs` and `decay` are not used.
+        `run_` is that of the last call with a column that varies. `fit` begins anew.
+
+        Parameters
+        ----------
+        X : array-like of shape (rows, n)
+            As for `fit`, of one row or more. A batch with fewer rows than `batch_size` steps by its share.
+        y : array-like of shape (rows,) or (rows, targets)
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            Data or a parameter that cannot be used, or other columns or targets than before. The model stays as it is.
+        DeviceError
+            The device is missing, or failed.
+        """
+        table = as_table(X, least=1)
+        columns = as_targets(y, len(table)).reshape(len(table), -1)
+        coef, self.intercept_ = self._partial_fit(X, table, columns, [EQUAL_WEIGHTS])
+        self.coef_ = coef[0] if len(coef) == 1 else coef
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
@@ -184,8 +218,8 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
 
         Parameters
         ----------
-        X : array-like of shape (rows, n)
-            Integers or floats, finite.
+        X : array-like, sparse matrix or array, or Arrow table, of shape (rows, n)
+            Integers or floats, finite. Sparse and memory-mapped tables become arrays in pieces of rows.
         y : array-like of shape (rows,)
             Labels of any type that sorts.
         coef_init, intercept_init, resume, on_epoch, snapshots
@@ -202,20 +236,58 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
         DeviceError
             The device is missing, or failed.
         """
-        table = as_matrix(X, least=2)
+        table = as_table(X, least=2)
         labels = as_labels(y, len(table))
         classes = np.unique(labels)
         if len(classes) < 2:
             raise DataError(f"y holds one class only ({classes[0]!r}): a classifier needs two")
-        positive = classes if len(classes) > 2 else classes[1:]
-        targets = np.where(labels[:, None] == positive, 1.0, -1.0)
+        targets = np.where(labels[:, None] == _positive(classes), 1.0, -1.0)
         weights = class_weights(self.class_weight, labels, classes)
-        start = self._start(coef_init, intercept_init, resume, (len(positive), table.shape[1]))
-        run = self._train(table, targets, weights, start, on_epoch, snapshots)
-        self._remember(X, table, run)
+        ranges = TableRanges.of(table, targets)
+        start = self._start(coef_init, intercept_init, resume, ranges)
+        run = self._fit(table, targets, weights, start, on_epoch, snapshots)
+        self._remember(X, run, ranges)
         self.classes_ = classes
         self.coef_ = np.atleast_2d(run.coef)
         self.intercept_ = np.atleast_1d(run.intercept)
+        return self
+
+    def partial_fit(self: Classifier, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Classifier:
+        """Train one pass over a piece of the data, as `SGDRegressor.partial_fit` does.
+
+        Parameters
+        ----------
+        X : array-like of shape (rows, n)
+            As for `fit`, of one row or more.
+        y : array-like of shape (rows,)
+            Labels, of any of the classes.
+        classes : array-like of shape (classes,), optional
+            All labels that any call may have, two or more; needed with the first call. The classes of a model after
+            `fit` are those of its labels.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            As for `SGDRegressor.partial_fit`; missing or other classes, a label that is none of them, or
+            ``class_weight="balanced"``. The model stays as it is.
+        DeviceError
+            The device is missing, or failed.
+        """
+        known = known_classes(classes, getattr(self, "classes_", None))
+        table = as_table(X, least=1)
+        labels = as_labels(y, len(table))
+        if (strange := ~(labels[:, None] == known).any(axis=1)).any():
+            raise DataError(f"y holds {labels[strange].tolist()[0]!r}, which is not among the classes {known.tolist()}")
+        if isinstance(self.class_weight, str):
+            raise DataError(f"class_weight={self.class_weight!r}: partial_fit needs None or a dict of weights by class")
+        targets = np.where(labels[:, None] == _positive(known), 1.0, -1.0)
+        weights = class_weights(self.class_weight, labels, known)
+        self.coef_, self.intercept_ = self._partial_fit(X, table, targets, weights)
+        self.classes_ = known
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:
@@ -252,3 +324,8 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
         """Return the share of the rows of X [rows, n] whose predicted class is y [rows]."""
         prediction = self.predict(X)
         return float(np.mean(prediction == as_labels(y, len(prediction))))
+
+
+def _positive(classes: NDArray[Any]) -> NDArray[Any]:
+    """Return the classes that are trained against the rest: the second of two, otherwise all."""
+    return classes if len(classes) > 2 else classes[1:]

@@ -12,9 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from bitlane.data.arrays import finite, numbers
 from bitlane.errors import DataError
 from bitlane.quantization.scaling import Floats
+from bitlane.support.rng import generator
 from bitlane.support.scalars import as_integer, as_number, is_integer
 from bitlane.support.user_warnings import warn_user
 from bitlane.training.objective import ClassWeights
+
+CALLS = 1 << 33  # generators of the seeds of calls are numbered from here: a training has those before
 
 
 def as_coefficients(name: str, value: ArrayLike | None, shape: tuple[int, ...]) -> Floats | None:
@@ -55,6 +58,28 @@ def class_weights(class_weight: Any, labels: NDArray[Any], classes: NDArray[Any]
     return [(1.0, float(weight)) for weight in weights]
 
 
+def known_classes(classes: ArrayLike | None, before: NDArray[Any] | None) -> NDArray[Any]:
+    """Return the sorted classes of a call of partial_fit.
+
+    Parameters
+    ----------
+    classes : array-like, optional
+        As given: needed if there are none from before, otherwise the same as those.
+    before : ndarray, optional
+        Of the calls before.
+    """
+    if classes is None:
+        if before is None:
+            raise DataError("classes must be passed on the first call to partial_fit: give all labels of the data")
+        return before
+    found = np.unique(np.asarray(classes))
+    if len(found) < 2:
+        raise DataError(f"classes={found.tolist()}: a classifier needs two or more")
+    if before is not None and not np.array_equal(found, before):
+        raise DataError(f"classes={found.tolist()}, but those of the calls before are {before.tolist()}")
+    return found
+
+
 def _given_weights(class_weight: Mapping[Any, Any], classes: list[Any]) -> NDArray[np.float64]:
     unknown = [label for label in class_weight if label not in classes]
     if unknown:
@@ -71,6 +96,11 @@ def clipped_batch(batch_size: int, rows: int) -> int:
         warn_user(f"batch_size={batch_size} exceeds the {rows} rows: one batch takes them all")
         return rows
     return batch_size
+
+
+def seed_of_call(seed: int, call: int) -> int:
+    """Return the seed of a call of partial_fit: that of the estimator for call 0, another one for each later call."""
+    return int(generator(seed, CALLS + call).integers(1 << 63)) if call else seed
 
 
 def as_seed(random_state: Any) -> int:

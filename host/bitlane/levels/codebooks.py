@@ -11,11 +11,13 @@ from bitlane.contract.formats import LEVEL
 from bitlane.contract.layout import CODEBOOK_BITS, DIGIT_BITS
 from bitlane.contract.precision import Precision
 from bitlane.errors import DataError
+from bitlane.quantization.row_table import dense_pieces
 from bitlane.quantization.scaling import Floats, Matrix, Scaling
 
 from .optimal import optimal_levels
 
 CHOICES = ("uniform", "optimal")
+BLOCK = 1 << 24  # values of the columns that are read at a time
 EXACT = 1 << 17  # rows up to which levels are exact; of more the approximate ones cost at most a millionth more
 
 _logger = logging.getLogger(__name__)
@@ -84,8 +86,11 @@ def fit_codebook(X: Matrix, scaling: Scaling, precision: Precision, levels: str)
     method = "exact" if len(X) <= EXACT else "approximate"
     chosen = np.zeros((precision.levels, X.shape[1]))
     _logger.info("computing %s levels of %d features from %d rows", method, len(scaling.active), len(X))
-    for column in scaling.active:
-        chosen[:, column] = optimal_levels(X[:, column], precision.levels - 1, method)
+    step = max(1, BLOCK // len(X))
+    for first in range(0, X.shape[1], step):
+        block = np.concatenate([piece[:, first : first + step] for piece in dense_pieces(X)])
+        for column in scaling.active[(scaling.active >= first) & (scaling.active < first + step)]:
+            chosen[:, column] = optimal_levels(block[:, column - first], precision.levels - 1, method)
     return _in_units(scaling.values(chosen))  # levels are values of the column: they are scaled as those are
 
 

@@ -42,7 +42,7 @@ class PositionMap(NamedTuple):
 
     def positions(self, X: Matrix) -> Floats:
         """Return rows [r, n] in user units as positions, float64 [r, s]: integers, clipped to the range."""
-        found: Floats = X[:, self.columns].astype(np.float64)
+        found: Floats = np.asarray(X)[:, self.columns].astype(np.float64)
         found *= self.multipliers
         np.floor(found, out=found)
         found += self.offsets

@@ -12,6 +12,8 @@ from bitlane.contract.formats import LABEL
 from bitlane.contract.precision import Precision
 from bitlane.errors import DataError
 
+from .ranges import Ranges, TableRanges
+
 Floats = NDArray[np.float64]
 Matrix = NDArray[Any]  # of any integer or float type: images need not be copied into floats
 
@@ -69,7 +71,7 @@ class Scaling:
 
     def values(self, X: Matrix) -> Floats:
         """Return rows [r, n] in user units as scaled values, float64 [r, s], in [-1, 1]."""
-        active = self.active
+        X, active = np.asarray(X), self.active
         columns = X if len(active) == X.shape[1] else X[:, active]
         if not self.intercept_value:
             values: Floats = columns - self.center[active]
@@ -179,15 +181,26 @@ def fit_scaling(
     DataError
         The range of some values is not finite, or too small.
     """
-    low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
-    center = np.zeros(X.shape[1])
-    label_center, label_scale = np.zeros(y.shape[1]), np.ones(y.shape[1])
+    return scaling_from(TableRanges.of(X, y), fit_intercept, limit, margins=margins, intercept_value=intercept_value)
+
+
+def scaling_from(
+    ranges: TableRanges,
+    fit_intercept: bool = True,
+    limit: float = 1.0,
+    *,
+    margins: bool = False,
+    intercept_value: float = 0.0,
+) -> Scaling:
+    """Return the scaling of all tables within these ranges; parameters and errors as of `fit_scaling`."""
+    features, center = ranges.features, np.zeros(len(ranges.features.low))
+    label_center, label_scale = np.zeros(len(ranges.labels.low)), np.ones(len(ranges.labels.low))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if fit_intercept:
-            center = np.clip(X.mean(axis=0, dtype=np.float64), low, high)
-        scale = _short_scale(np.maximum(high - center, center - low) / limit)
+            center = features.mean
+        scale = _short_scale(np.maximum(features.high - center, center - features.low) / limit)
         if not margins:
-            label_center, label_scale = _label_scaling(y, fit_intercept)
+            label_center, label_scale = _label_scaling(ranges.labels, fit_intercept)
     if not (np.isfinite(scale).all() and np.isfinite(label_scale).all()):
         raise DataError("X or y holds values so large that their range overflows: divide them by a constant")
     if (small := scale[(scale != 0) & (scale < LEAST_SCALE)]).size:
@@ -215,13 +228,7 @@ def _short(numbers: Floats, rounding: np.ufunc) -> Floats:
     return rounded
 
 
-def _label_scaling(y: Matrix, fit_intercept: bool) -> tuple[Floats, Floats]:
-    """Return centers and scales [targets] of labels [rows, targets]."""
-    center = np.zeros(y.shape[1])
-    if fit_intercept:
-        center = np.array([column.mean(dtype=np.float64) for column in np.ascontiguousarray(y.T)])
-    scale = np.abs(y - center).max(axis=0)
-    if fit_intercept:  # the mean of equal numbers may differ from them
-        equal = y.min(axis=0) == y.max(axis=0)
-        center, scale = np.where(equal, y[0], center), np.where(equal, 0.0, scale)
-    return center, scale
+def _label_scaling(labels: Ranges, fit_intercept: bool) -> tuple[Floats, Floats]:
+    """Return centers and scales [targets] of labels."""
+    center = labels.mean if fit_intercept else np.zeros(len(labels.low))
+    return center, np.maximum(labels.high - center, center - labels.low)

@@ -14,7 +14,7 @@ from .user_warnings import warn_user
 
 def column_names(X: Any) -> NDArray[Any] | None:
     """Return the column names of a table, if all are strings."""
-    columns = getattr(X, "columns", None)
+    columns = getattr(X, "column_names", getattr(X, "columns", None))  # Arrow's tables, or those of others
     if columns is None or len(columns) == 0 or not all(isinstance(name, str) for name in columns):
         return None
     return np.asarray(list(columns), dtype=object)

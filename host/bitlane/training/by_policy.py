@@ -18,6 +18,7 @@ from bitlane.errors import DataError
 from bitlane.levels.codebooks import choose_precision
 from bitlane.policies.mqgrad import MQGrad
 from bitlane.policies.protocol import BitPolicy, Observation
+from bitlane.quantization.ranges import TableRanges
 from bitlane.quantization.scaling import Floats, Matrix
 
 from .checkpoint import Checkpoint
@@ -74,7 +75,7 @@ def train_by_policy(
         raise DataError(f"the policy chooses among {tuple(policy.choices)} bits: give it even numbers only")
     if options.learning_rate == AUTO:  # a rate that suits the fewest bits, the noisiest, suits all
         targets, fewest = np.asarray(y).reshape(len(y), -1), replace(options, precision=precisions[min(precisions)])
-        options = with_learning_rate(fewest, X, targets, scaling_of(X, targets, fewest))
+        options = with_learning_rate(fewest, X, targets, scaling_of(TableRanges.of(X, targets), fewest))
     chooser = policy.start()
     runs: list[TrainingResult] = []
     weights: Floats | None = None

@@ -21,7 +21,8 @@ from bitlane.driver.driver import Driver
 from bitlane.driver.fit import check_fit
 from bitlane.errors import DataError
 from bitlane.levels.codebooks import fit_codebook
-from bitlane.quantization.scaling import Floats, Matrix, Scaling, fit_scaling, intercept_value
+from bitlane.quantization.ranges import TableRanges
+from bitlane.quantization.scaling import Floats, Matrix, Scaling, intercept_value, scaling_from
 from bitlane.quantization.stochastic import model_cut, scaled_gradient_cut
 from bitlane.support.rng import generator
 from bitlane.support.user_warnings import warn_user
@@ -54,10 +55,13 @@ class InitialModel:
     coef : ndarray of float64, shape (targets, n), or None
     intercept : ndarray of float64, shape (targets,), or None
         Not used without a stored intercept: it then follows from the means of the columns.
+    ranges : TableRanges, optional
+        What the scaling is made from: the ranges of the data, or of more rows, with those of the data among them.
     """
 
     coef: Floats | None = None
     intercept: Floats | None = None
+    ranges: TableRanges | None = None
 
 
 def train(
@@ -192,7 +196,7 @@ def _first_state(
 
 def _fresh_state(X: Matrix, targets: Matrix, options: TrainingOptions, initial: InitialModel) -> Checkpoint:
     """The state before the first epoch of a training that begins with an initial model."""
-    scaling = scaling_of(X, targets, options)
+    scaling = scaling_of(initial.ranges or TableRanges.of(X, targets), options)
     features = len(scaling.active)
     if not features:
         raise DataError("every column of X is constant: there is nothing to learn from")
@@ -204,14 +208,13 @@ def _fresh_state(X: Matrix, targets: Matrix, options: TrainingOptions, initial: 
     return Checkpoint(0, _initial_weights(scaling, initial), settings, options, scaling, fingerprint(X, targets))
 
 
-def scaling_of(X: Matrix, y: Matrix, options: TrainingOptions) -> Scaling:
-    """Return the scaling of a training on X [rows, n] and y [rows, targets]; DataError as of `fit_scaling`."""
+def scaling_of(ranges: TableRanges, options: TrainingOptions) -> Scaling:
+    """Return the scaling of a training on data with these ranges; DataError as of `fit_scaling`."""
     precision, objective = options.precision, options.objective
-    weighted = any(options.class_weight_of(i) != EQUAL_WEIGHTS for i in range(y.shape[1]))
+    weighted = any(options.class_weight_of(i) != EQUAL_WEIGHTS for i in range(len(ranges.labels.low)))
     stored = options.fit_intercept and (objective.margins or weighted)
-    return fit_scaling(
-        X,
-        y,
+    return scaling_from(
+        ranges,
         options.fit_intercept,
         precision.limit,
         margins=objective.margins,

@@ -11,7 +11,15 @@ from bitlane.evaluation.baseline import float_models
 from bitlane.evaluation.metrics import constant_loss, losses_of
 from bitlane.evaluation.schedules import Schedule
 from bitlane.policies.mqgrad import MQGrad
-from bitlane.training.learning_rate import LARGEST, SHARE, suggest_learning_rate
+from bitlane.quantization.scaling import fit_scaling
+from bitlane.training.learning_rate import (
+    LARGEST,
+    SHARE,
+    suggest_learning_rate,
+    with_learning_rate,
+    with_steady_rate,
+)
+from bitlane.training.options import TrainingOptions
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "hinge", "log_loss"])
@@ -118,3 +126,13 @@ def test_a_bit_policy_gets_the_rate_of_its_fewest_bits(seed: int) -> None:
 def test_another_word_is_an_error() -> None:
     with pytest.raises(DataError, match="learning_rate='optimal': give a number or 'auto'"):
         SGDRegressor(learning_rate="optimal", batch_size=2, device="emulator").fit([[1.0], [2.0]], [1.0, 2.0])
+
+
+def test_the_steady_rate_is_an_eighth(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(100, 3)), rng.normal(size=(100, 1))
+    options, scaling = TrainingOptions(), fit_scaling(X, y)
+    rate = with_learning_rate(options, X, y, scaling).learning_rate
+    assert with_steady_rate(options, X, y, scaling).learning_rate == rate / 8
+    given = TrainingOptions(learning_rate=0.3)
+    assert with_steady_rate(given, X, y, scaling) is given

@@ -1,0 +1,81 @@
+"""Tables that are not arrays in memory: their rows become arrays in pieces, where a training reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+PIECE = 1 << 20  # values of a piece
+
+
+class RowTable:
+    """A sparse matrix or a memory-mapped array, of which rows are read when they are needed.
+
+    It stands for an array [rows, n] where a training reads one: ``table[rows]``, with a slice or an array of row
+    numbers, is a RowTable again and reads nothing. `numpy.asarray` returns the rows as an array in C order.
+
+    Parameters
+    ----------
+    source : sparse matrix or array of scipy in CSR form, or ndarray, shape (rows, n)
+    dtype : dtype
+        Type of the values that are read.
+    rows : range or int array, optional
+        Numbers of the rows in `source`; all by default.
+    """
+
+    def __init__(self, source: Any, dtype: np.dtype[Any], rows: range | NDArray[np.intp] | None = None):
+        self.dtype = dtype
+        self._source = source
+        self._rows = range(source.shape[0]) if rows is None else rows
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return len(self._rows), int(self._source.shape[1])
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the array that `numpy.asarray` returns."""
+        return self.size * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, rows: slice | NDArray[np.intp]) -> RowTable:
+        chosen = self._rows[rows] if isinstance(rows, slice) else np.asarray(self._rows)[rows]
+        return RowTable(self._source, self.dtype, chosen)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        found = self._selected()
+        dense = found.toarray() if hasattr(found, "toarray") else found
+        return np.array(dense, dtype or self.dtype, copy=copy, order="C")
+
+    def __matmul__(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the product with a matrix [n, m], without a dense copy of a sparse table."""
+        if hasattr(self._source, "toarray"):
+            return np.asarray(self._selected() @ matrix)
+        return np.concatenate([piece @ matrix for piece in dense_pieces(self)])
+
+    def _selected(self) -> Any:
+        rows = self._rows
+        if not isinstance(rows, range):
+            return self._source[rows]
+        return self._source if len(rows) == self._source.shape[0] else self._source[rows.start : rows.stop : rows.step]
+
+
+def dense_pieces(X: Any) -> Iterator[NDArray[Any]]:
+    """Yield the rows of an array or RowTable [rows, n], n at least 1, as arrays of about `PIECE` values; at least one.
+
+    An array yields views.
+    """
+    step = max(1, PIECE // X.shape[1])
+    for start in range(0, max(1, len(X)), step):
+        yield np.asarray(X[start : start + step])
