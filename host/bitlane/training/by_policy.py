@@ -114,6 +114,7 @@ def joined(runs: Sequence[TrainingResult], policy: str) -> TrainingResult:
         saturations=sum(run.saturations for run in runs),
         launches=sum(run.launches for run in runs),
         seconds=sum(run.seconds for run in runs),
+        phases={name: sum(run.phases[name] for run in runs) for name in runs[0].phases},
         bit_policy=policy,
         _first=runs[0]._first,
         _masters=np.concatenate(masters) if masters else None,

@@ -88,6 +88,9 @@ class TrainingResult:
         Starts of the accelerator, and passes over the data.
     seconds : float
         Time on the host, everything included.
+    phases : dict of str to float
+        The same by phase: "prepare" (scaling, learning rate, fingerprint, row order), "encode", "copy" (of samples to
+        the device) and "train" (with the reading of the results). What runs beside the device is not in "train".
     device : str
         Name of the device.
     geometry : Geometry
@@ -108,6 +111,7 @@ class TrainingResult:
     launches: int
     passes: int
     seconds: float
+    phases: dict[str, float]
     device: str
     geometry: Geometry
     _first: Checkpoint = field(repr=False)

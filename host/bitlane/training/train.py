@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +22,7 @@ from bitlane.errors import DataError
 from bitlane.levels.codebooks import fit_codebook
 from bitlane.quantization.scaling import Floats, Matrix, Scaling, fit_scaling, intercept_value
 from bitlane.quantization.stochastic import model_cut, scaled_gradient_cut
+from bitlane.support.phases import PhaseClock
 from bitlane.support.rng import generator
 from bitlane.support.user_warnings import warn_user
 
@@ -103,7 +103,24 @@ def train(
     DeviceError
         The device failed.
     """
-    began = time.perf_counter()
+    clock = PhaseClock()
+    with clock.during("prepare"):
+        run = _train(X, y, options, device, clock, start=start, on_epoch=on_epoch, snapshots=snapshots)
+    return replace(run, seconds=sum(clock.seconds.values()), phases=clock.seconds)
+
+
+def _train(
+    X: Matrix,
+    y: Matrix,
+    options: TrainingOptions,
+    device: Device,
+    clock: PhaseClock,
+    *,
+    start: InitialModel | Checkpoint | None,
+    on_epoch: OnEpoch | None,
+    snapshots: bool,
+) -> TrainingResult:
+    """Train as `train` does; the seconds that are not in a phase of `run_launches` are those of the caller's phase."""
     targets = np.asarray(y).reshape(len(y), -1)
     _check_targets(targets, options)
     driver = Driver(device)
@@ -121,10 +138,10 @@ def train(
         *(device.name, len(X), plan.geometry.features, plan.first_epoch, options.epochs),
     )
     for chosen in passes([options.class_weight_of(i) for i in range(targets.shape[1])], driver.config.outputs):
-        _train_pass(X, targets, chosen, first, plan, driver, totals)
+        _train_pass(X, targets, chosen, first, plan, driver, totals, clock)
     rows_read = len(X) * (options.epochs - plan.first_epoch)
     _warn_if_saturated(totals.counters.saturations, rows_read, options.objective.margins)
-    return totals.result(device.name, time.perf_counter() - began)
+    return totals.result(device.name)
 
 
 def passes(class_weight: list[ClassWeights], outputs: int) -> list[NDArray[np.intp]]:
@@ -267,6 +284,7 @@ def _train_pass(
     plan: ExecutionPlan,
     driver: Driver,
     totals: ResultAccumulator,
+    clock: PhaseClock,
 ) -> None:
     """Train some of the targets from `first` on, and add the results to `totals`."""
     outputs = plan.geometry.outputs
@@ -278,7 +296,7 @@ def _train_pass(
     encoder = SampleEncoder(X, labels, scaling, options.precision, options.seed, first.levels)
     totals.begin(targets)
     state = ModelState(master, first.settings[targets[0]])
-    for launch, result in run_launches(driver, plan, encoder, state, totals.on_epoch):
+    for launch, result in run_launches(driver, plan, encoder, state, totals.on_epoch, clock):
         totals.add(launch, result)
         _logger.info("finished a launch: %d epochs of %d rows", launch.epochs, launch.geometry.rows)
 
