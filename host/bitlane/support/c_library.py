@@ -22,7 +22,8 @@ from .cache import cache_folder
 # compiler from vector instructions.
 FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-fno-trapping-math")
 LIBRARY_FLAGS = ("-fPIC", "-shared")
-CPU_FLAGS = {"avx2": "-mavx2", "neon": "-mfpu=neon"}  # by the names of /proc/cpuinfo; 64-bit Arm needs none
+# Of machines whose vector instructions are an option: their name in /proc/cpuinfo, and the flag.
+VECTORS = {"x86_64": ("avx2", "-mavx2"), "armv7l": ("neon", "-mfpu=neon")}
 CPU_INFO = Path("/proc/cpuinfo")
 TIMEOUT = 300  # seconds
 
@@ -79,12 +80,12 @@ def definitions(constants: Mapping[str, str]) -> list[str]:
 
 def cpu_flags() -> list[str]:
     """Return the options for the vector instructions of this processor."""
+    name, flag = VECTORS.get(platform.machine(), ("", ""))
     try:
         found = re.search(r"^(?:flags|Features)\s*:(.*)$", CPU_INFO.read_text(), re.MULTILINE)
     except OSError:
         return []
-    names = found[1].split() if found else []
-    return [flag for name, flag in CPU_FLAGS.items() if name in names]
+    return [flag] if found and name in found[1].split() else []
 
 
 def _is_intact(path: Path) -> bool:
@@ -126,6 +127,7 @@ def _output(command: Sequence[str]) -> str:
         raise LibraryError(f"the C compiler {name} ran longer than {TIMEOUT} seconds") from None
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["no message"]
-        reason = next((line for line in lines if "error" in line), lines[-1])
+        errors = (line for line in lines if ": error:" in line and not line.startswith("collect2"))
+        reason = next(errors, lines[0])  # what the linker says has no such word
         raise LibraryError(f"the C compiler {name} failed with status {done.returncode}: {reason}")
     return done.stdout
