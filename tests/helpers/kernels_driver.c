@@ -1,14 +1,16 @@
 /* The encoder's kernels as a program, for emulators of other processors: one call, from standard input to output.
  *
- * Input: 12 numbers of 64 bits in the order of `enum number`, then the arrays of `struct rows`, integers
- * of the size of a pointer as 64 bits. Output: the words of the region.
+ * Input: 12 numbers of 64 bits in the order of `enum number`, then the arrays of `struct rows`. There, integers of the
+ * size of a pointer have 64 bits. Output: the words of the region.
  */
 #include "kernels.c"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum number { DRAWS, TYPE, COUNT, COLUMNS, VALUE_BYTES, FEATURES, BASE_BITS, RUNS, RANDOM, STRIDE, WORDS, POINTER, NUMBERS };
+enum number {
+    DRAWS, TYPE, COUNT, COLUMNS, VALUE_BYTES, FEATURES, BASE_BITS, RUNS, RANDOM, STRIDE, WORDS, POINTER, NUMBERS
+};
 
 static void *take(int64_t count, size_t size)
 {

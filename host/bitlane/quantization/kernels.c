@@ -48,7 +48,8 @@ struct rows {
     {                                                                                                                  \
         intptr_t done = 0;                                                                                             \
         while (done < count) {                                                                                         \
-            intptr_t skip = first + done - run[0], left = run[2] - skip, take = left < count - done ? left : count - done; \
+            intptr_t skip = first + done - run[0], left = run[2] - skip;                                               \
+            intptr_t take = left < count - done ? left : count - done;                                                 \
             const type *from = row + run[1] + skip;                                                                    \
             for (intptr_t j = 0; j < take; j++)                                                                        \
                 value[done + j] = (double)from[j];                                                                     \
