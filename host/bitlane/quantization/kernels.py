@@ -1,8 +1,8 @@
 """Encoding in one pass over the rows, compiled by numba: positions, codes, random words, draws and digits.
 
-`positions`, `quantize`, `contract.draws` and `contract.digits` are the same arithmetic in numpy. The loops over the
-features of a row keep what they make in arrays of one row, which a cache holds, so that LLVM makes vector instructions
-of each loop. Importing this file needs numba.
+`positions`, `quantize`, `contract.draws` and `contract.digits` are the same arithmetic in numpy, and `kernels.c` in C.
+The loops over the features of a row keep what they make in arrays of one row, which a cache holds, so that LLVM makes
+vector instructions of each loop. Importing this file needs numba.
 """
 
 from __future__ import annotations
