@@ -30,9 +30,9 @@ def emulated_kernels(command: Sequence[str], pointer_bytes: int) -> Kernels:
 
 def _kernel(command: Sequence[str], pointer_bytes: int, draws: bool) -> Callable[..., None]:
     def encode(X, mapped, runs, of_rows, offsets, places, stride, words) -> None:
-        features, random = len(mapped.columns), len(of_rows) > 0
+        features, sets = len(mapped.columns), int(of_rows.size > 0) if of_rows.ndim == 1 else len(of_rows)
         padding = (0, -features % CHUNK)
-        sizes = (X.itemsize, features, mapped.base_bits, len(runs), random, stride, len(words), pointer_bytes)
+        sizes = (X.itemsize, features, mapped.base_bits, len(runs), sets, stride, words.size, pointer_bytes)
         arrays = (
             np.array([draws, VALUE_TYPES.index(X.dtype), *X.shape, *sizes], np.int64),
             X,
@@ -46,6 +46,6 @@ def _kernel(command: Sequence[str], pointer_bytes: int, draws: bool) -> Callable
         )
         done = subprocess.run(command, input=b"".join(each.tobytes() for each in arrays), capture_output=True)
         assert done.returncode == 0, (done.returncode, done.stderr)
-        words[:] = np.frombuffer(done.stdout, np.uint64)
+        words[:] = np.frombuffer(done.stdout, np.uint64).reshape(words.shape)
 
     return encode

@@ -34,7 +34,8 @@ class Case:
         centered = bool(rng.random() < 0.7)
         self.scaling = fit_scaling(X, self.y, centered, precision.limit, margins=True, intercept_value=one)
         self.first, self.seed = int(rng.integers(rows)), int(rng.integers(1 << 40))
-        self.number = int(rng.integers(100))
+        self.numbers = rng.integers(100, size=rng.integers(1, 4)).tolist()  # of draw sets
+        self.number = self.numbers[-1]
         batch, rows_per_beat = int(rng.integers(1, 40)), int(rng.choice([1, 2, 4, 8]))
         stored = self.scaling.stored_features
         self.geometry = Geometry.of(precision, stored, rows - self.first, batch, rows_per_beat, self.y.shape[1])
@@ -46,11 +47,11 @@ class Case:
         return encoder
 
     def words(self, kernels, threads=None):
-        """The base words and the draw words of the launch."""
+        """The base words and the words of the draw sets of the launch."""
         encoder = self.encoder(kernels, threads)
         base = encoder.base(self.geometry, self.first, self.number)
-        draws = encoder.draws(self.geometry, self.first, self.number) if self.precision.draws else []
-        return np.concatenate([base, draws]).tolist()
+        draws = encoder.draws(self.geometry, self.first, self.numbers) if self.precision.draws else []
+        return np.concatenate([base, *draws]).tolist()
 
     def in_textbook(self, row, feature):
         """The base code and the draw code of one stored feature."""

@@ -1,7 +1,7 @@
 /* The encoder's kernels as a program, for emulators of other processors: one call, from standard input to output.
  *
  * Input: 12 numbers of 64 bits in the order of `enum number`, then the arrays of `struct rows`. There, integers of the
- * size of a pointer have 64 bits. Output: the words of the region.
+ * size of a pointer have 64 bits. Output: the words of the regions.
  */
 #include "kernels.c"
 
@@ -48,6 +48,8 @@ int main(void)
     rows.runs = take_indices(3 * n[RUNS]);
     rows.of_rows = take(n[RANDOM] * n[COUNT], sizeof(uint32_t));
     rows.feature_offsets = take(padded, sizeof(uint32_t));
+    rows.sets = (intptr_t)n[RANDOM];
+    rows.region = (intptr_t)(n[RANDOM] ? n[WORDS] / n[RANDOM] : n[WORDS]);
     rows.places = take_indices(n[COUNT]);
     rows.words = take(n[WORDS], sizeof(uint64_t));
     if (!n[RANDOM])

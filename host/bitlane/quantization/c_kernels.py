@@ -62,10 +62,12 @@ class Rows(ctypes.Structure):
         ("base_bits", ctypes.c_ssize_t),
         ("runs", ctypes.c_void_p),
         ("of_rows", ctypes.c_void_p),
+        ("sets", ctypes.c_ssize_t),
         ("feature_offsets", ctypes.c_void_p),
         ("places", ctypes.c_void_p),
         ("stride", ctypes.c_ssize_t),
         ("words", ctypes.c_void_p),
+        ("region", ctypes.c_ssize_t),
     )
 
 
@@ -118,10 +120,12 @@ def _kernel(function: Callable[..., Any]) -> Callable[..., None]:
             mapped.base_bits,
             runs.ctypes.data,
             of_rows.ctypes.data if len(of_rows) else None,
+            len(of_rows),
             feature_offsets.ctypes.data,
             places.ctypes.data,
             stride,
             words.ctypes.data,
+            words.shape[-1],
         )
         function(rows)
 

@@ -33,8 +33,8 @@ class RowsInRegion:
 
     Attributes
     ----------
-    words : uint64 array
-        The region.
+    words : uint64 array [words]
+        The region; for draws [sets, words].
     places : int array [rows]
         Index of the first word of each row.
     stride : int
@@ -66,7 +66,7 @@ def encode_draws(
     target: RowsInRegion,
     threads: int | None = None,
 ) -> None:
-    """Write the draw words of rows X [rows, n] to a region.
+    """Write the draw words of rows X [rows, n] for several draw sets, in one pass over the rows.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def encode_draws(
     X : array of integers or floats [rows, n]
         uint8, int16, float32 and float64 in C order are read where they are; others are converted in pieces.
     mapped : PositionMap
-    of_rows : uint32 array [rows]
+    of_rows : uint32 array [sets, rows]
         From `bitlane.contract.draws.row_words`.
     target : RowsInRegion
     threads : int, optional
@@ -108,7 +108,7 @@ def _each_piece(
 
     def encode(start: int) -> None:
         rows = slice(start, start + step)
-        random = none if of_rows is None else of_rows[rows]
+        random = none if of_rows is None else np.ascontiguousarray(of_rows[..., rows])
         kernel(_native(X[rows]), mapped, runs, random, offsets, target.places[rows], target.stride, target.words)
 
     step = max(1, PIECE // X.shape[1])

@@ -35,11 +35,13 @@ struct rows {
     const double *multipliers, *offsets; /* [features, padded] */
     intptr_t features, base_bits;
     const intptr_t *runs;            /* [][3]: the first feature, its column, the number of features */
-    const uint32_t *of_rows;         /* [count]; NULL for base codes without random words */
+    const uint32_t *of_rows;         /* [sets, of draws][count]; NULL for base codes without random words */
+    intptr_t sets;                   /* of draws */
     const uint32_t *feature_offsets; /* [features, padded] */
     const intptr_t *places;          /* [count]: index in `words` of the first word of each row */
     intptr_t stride;                 /* from one word of a row to the next */
-    uint64_t *words;                 /* a region */
+    uint64_t *words;                 /* a region; of draws [sets] */
+    intptr_t region;                 /* words of a region */
 };
 
 /* Write `count` values of a row, from feature `first` on, and return the run of the feature after them. */
@@ -168,7 +170,7 @@ static uint64_t packed(const uint8_t *bytes, int digit)
     return word;
 }
 
-/* Write the draw words of rows. */
+/* Write the draw words of rows for several draw sets. */
 void bitlane_encode_draws(const struct rows *rows)
 {
     double last = (double)((INT64_C(1) << rows->base_bits) - 1), top = (last + 1.0) * INTERVAL;
@@ -179,15 +181,17 @@ void bitlane_encode_draws(const struct rows *rows)
             double position[CHUNK];
             uint32_t code[CHUNK];
             uint16_t high[CHUNK], low[CHUNK], threshold[CHUNK], full[CHUNK];
-            uint8_t draws[CHUNK];
             run = load(rows, i, first, run, position);
             positions(rows, first, top, position);
             intervals(position, last, code);
             thresholds(position, code, threshold, full);
-            random_halves(rows->of_rows[i], rows->feature_offsets + first, high, low);
-            for (int j = 0; j < CHUNK; j++)
-                draws[j] = (uint8_t)(((high[j] < threshold[j]) | full[j]) << 1 | (low[j] < threshold[j]) | full[j]);
-            *word = packed(draws, 0);
+            for (intptr_t set = 0; set < rows->sets; set++) {
+                uint8_t draws[CHUNK];
+                random_halves(rows->of_rows[set * rows->count + i], rows->feature_offsets + first, high, low);
+                for (int j = 0; j < CHUNK; j++)
+                    draws[j] = (uint8_t)(((high[j] < threshold[j]) | full[j]) << 1 | (low[j] < threshold[j]) | full[j]);
+                word[set * rows->region] = packed(draws, 0);
+            }
             word += rows->stride;
         }
     }

@@ -30,6 +30,7 @@ from bitlane.training.samples import SampleEncoder
 
 BITS = (2, 4, 8, 32)
 THREADS = (1, 2)
+SETS = 8
 REPEATS = 7
 BATCH = 64
 SYNTHETIC = (100_000, 500)
@@ -113,7 +114,9 @@ def works_of(X: Matrix, threads: int) -> dict[Named, Work]:
             encoder = SampleEncoder(X, y, scaling, precision, 0, threads=threads)
             encoder.kernels = kernels
             works[f"base, s={bits}", name] = partial(encoder.base, geometry, 0)
-            works[f"draws, s={bits}", name] = partial(encoder.draws, geometry, 0, 0)
+            works[f"draws, s={bits}", name] = partial(encoder.draws, geometry, 0, [0])
+            if kernels is not None:  # numpy does one set after the other
+                works[f"{SETS} x draws, s={bits}", name] = partial(encoder.draws, geometry, 0, range(SETS))
     return works
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,16 +93,16 @@ class SampleEncoder:
             encode_base(self.kernels, self._X[rows], self._mapped, random, target, self._threads)
         return words
 
-    def draws(self, geometry: Geometry, first: int, number: int) -> Words:
-        """Return the draw region of this geometry, with the rows from `first` on, of draw set `number`."""
+    def draws(self, geometry: Geometry, first: int, numbers: Sequence[int]) -> list[Words]:
+        """Return the draw regions of this geometry, with the rows from `first` on, of the draw sets `numbers`."""
         rows = slice(first, first + geometry.rows)
-        random = self._random(number, rows)
+        random = [self._random(number, rows) for number in numbers]
         if self.kernels is None:
-            return self._numpy_draws(geometry, rows, random)
-        words = np.zeros(geometry.draw_words, np.uint64)
+            return [self._numpy_draws(geometry, rows, each) for each in random]
+        words = np.zeros((len(numbers), geometry.draw_words), np.uint64)
         target = RowsInRegion(words, draw_places(geometry), geometry.rows_per_beat)
-        encode_draws(self.kernels, self._X[rows], self._mapped, random, target, self._threads)
-        return words
+        encode_draws(self.kernels, self._X[rows], self._mapped, np.array(random), target, self._threads)
+        return list(words)
 
     def _random(self, number: int, rows: slice) -> RandomWords:
         """Return the random words of rows in a draw set: uint32 [rows]."""

@@ -45,7 +45,7 @@ class Far(Case):
         self.scaling = fit_scaling(self.X, self.y, bool(rng.random() < 0.5), precision.limit, margins=True)
         self.X[rng.random(X.shape) < 0.1] *= 4  # outside the range of the scaling
         self.X[rng.random(X.shape) < 0.05] = np.finfo(np.float32).smallest_subnormal
-        self.first, self.seed, self.number = 0, int(rng.integers(1 << 40)), 0
+        self.first, self.seed, self.number, self.numbers = 0, int(rng.integers(1 << 40)), 0, [0, 3]
         self.geometry = Geometry.of(precision, self.scaling.stored_features, rows, 7)
 
 
@@ -117,9 +117,9 @@ def test_without_kernels_numpy_encodes_and_one_line_says_why(seed, monkeypatch, 
     for _ in range(2):
         encoder = SampleEncoder(X, y, scaling, precision, seed)
         assert encoder.kernels is None
-        found = encoder.draws(geometry, 0, 1)
+        found = encoder.draws(geometry, 0, [1])[0]
     part = Geometry.of(precision, scaling.stored_features, len(X) - 1, 64)
-    assert found[: part.draw_words].tolist() == expected.draws(part, 0, 1).tolist()
+    assert found[: part.draw_words].tolist() == expected.draws(part, 0, [1])[0].tolist()
     (record,) = caplog.records
     assert record.levelno == logging.WARNING and "\n" not in record.getMessage()
     assert record.getMessage().startswith(

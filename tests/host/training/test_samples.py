@@ -27,7 +27,8 @@ from bitlane.contract.precision import Precision
 from bitlane.quantization.scaling import fit_scaling
 from bitlane.training.samples import SampleEncoder
 X, y = np.arange(60.0).reshape(12, 5) ** 2, np.ones((12, 1))
-print(SampleEncoder(X, y, fit_scaling(X, y), Precision(4), 1).draws(Geometry.of(Precision(4), 5, 12, 3), 0, 0).tolist())
+encoder = SampleEncoder(X, y, fit_scaling(X, y), Precision(4), 1)
+print(encoder.draws(Geometry.of(Precision(4), 5, 12, 3), 0, [0])[0].tolist())
 """
 
 
@@ -54,7 +55,7 @@ def test_numpy_gives_the_bits_of_the_textbook(seed):
         assert np.array_equal(labels, case.scaling.labels(case.y[case.first :]))
         draws = np.zeros(codes.shape, np.uint8)
         if case.precision.draws:
-            draws = unpack_draws(encoder.draws(geometry, case.first, case.number), geometry)
+            draws = unpack_draws(encoder.draws(geometry, case.first, case.numbers)[-1], geometry)
         expected = [
             [case.in_textbook(row, feature) for feature in range(geometry.features)]
             for row in range(case.first, len(case.X))
@@ -107,7 +108,7 @@ def test_launches_of_parts_have_the_bits_of_the_whole(seed):
 
     def drawn(first, rows):
         geometry = Geometry.of(precision, 5, rows, 7)
-        return unpack_draws(encoder.draws(geometry, first, 2), geometry).tolist()
+        return unpack_draws(encoder.draws(geometry, first, [2])[0], geometry).tolist()
 
     assert drawn(0, cut) + drawn(cut, 90 - cut) == drawn(0, 90)
 
@@ -122,7 +123,7 @@ def test_draws_of_many_sets_have_the_mean_of_the_table(seed, bits):
     geometry = Geometry.of(precision, 40, 6, 6)
     encoder, width = SampleEncoder(X, y, scaling, precision, seed), 2.0 ** (1 - precision.base_bits)
     lower = unpack_base(encoder.base(geometry, 0), geometry)[0] * width - 1.0
-    drawn = np.stack([unpack_draws(encoder.draws(geometry, 0, k), geometry) for k in range(sets)])
+    drawn = np.stack([unpack_draws(each, geometry) for each in encoder.draws(geometry, 0, range(sets))])
     first, second = (lower + width * (drawn >> shift & 1) for shift in (1, 0))
     exact = (X.astype(np.float64) - scaling.center) / scaling.scale
     error = 6 * width / 2 / np.sqrt(sets)
@@ -144,4 +145,4 @@ def test_an_encoder_needs_numpy_alone():
     bare = run_bare(ENCODE)
     X, y = np.arange(60.0).reshape(12, 5) ** 2, np.ones((12, 1))
     encoder = SampleEncoder(X, y, fit_scaling(X, y), Precision(4), 1)
-    assert bare.strip() == str(encoder.draws(Geometry.of(Precision(4), 5, 12, 3), 0, 0).tolist())
+    assert bare.strip() == str(encoder.draws(Geometry.of(Precision(4), 5, 12, 3), 0, [0])[0].tolist())
