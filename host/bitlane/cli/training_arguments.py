@@ -10,7 +10,7 @@ from typing import Any
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.layout import DEFAULT_LEVEL_SLOTS, PORT_WIDTHS, WORD_BITS
-from bitlane.devices import Device, open_device
+from bitlane.devices import Device, opened_devices
 from bitlane.evaluation.schedules import DECAY
 from bitlane.training.objective import LOSSES
 
@@ -96,16 +96,19 @@ def fill(arguments: argparse.Namespace, values: Mapping[str, Any]) -> None:
             setattr(arguments, name, value)
 
 
+def build_config(
+    arguments: argparse.Namespace, level_slots: int = 0, random_rounding: bool = False
+) -> AcceleratorConfig:
+    """Return the build of a device that is made here: that of the arguments, with these options."""
+    return AcceleratorConfig(
+        arguments.width, arguments.outputs, level_slots=level_slots, random_rounding=random_rounding
+    )
+
+
 @contextlib.contextmanager
 def opened_device(
     arguments: argparse.Namespace, level_slots: int = 0, random_rounding: bool = False
 ) -> Iterator[Device]:
     """Open the device that the arguments name, with these options of the build, and close it at the end."""
-    config = AcceleratorConfig(
-        arguments.width, arguments.outputs, level_slots=level_slots, random_rounding=random_rounding
-    )
-    device = open_device(arguments.device, config)
-    try:
-        yield device
-    finally:
-        device.close()
+    with opened_devices(arguments.device, build_config(arguments, level_slots, random_rounding)) as devices:
+        yield devices[0]

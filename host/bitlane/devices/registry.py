@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -137,6 +138,35 @@ def open_device(spec: str | Device, config: AcceleratorConfig | None = None) -> 
     if spec not in _names():
         raise DataError(f"device={spec!r} is unknown: choose one of {', '.join([*_names(), REMOTE + 'HOST', 'auto'])}")
     return _open_plugin(spec, config)
+
+
+@contextmanager
+def opened_devices(
+    spec: str | Device | Sequence[str | Device], config: AcceleratorConfig | None = None
+) -> Iterator[list[Device]]:
+    """Open the devices that `spec` names, one or a list of them, and close at the end those that were opened here.
+
+    Parameters
+    ----------
+    spec, config
+        As for `open_device`. A name of simulated devices may be in a list several times, that of a board only once.
+
+    Raises
+    ------
+    DataError, DeviceError
+        As from `open_device`.
+    """
+    specs = [spec] if isinstance(spec, str | Device) else list(spec)
+    boards = [each for each in specs if isinstance(each, str) and each.startswith("pynq")]
+    if len({*boards}) < len(boards):
+        raise DataError(f"device={specs!r} has a board twice: name each board once")
+    with ExitStack() as stack:
+        devices = []
+        for each in specs:
+            devices.append(open_device(each, config))
+            if devices[-1] is not each:
+                stack.callback(devices[-1].close)
+        yield devices
 
 
 def available_devices() -> list[Availability]:
