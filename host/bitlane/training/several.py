@@ -69,31 +69,25 @@ def train_on_several(
     Raises
     ------
     DataError
-        A value that cannot be used, devices of different builds, or fewer batches than devices.
+        A value that cannot be used, devices of different builds, or fewer batches than shards.
     DeviceError
         A device failed. The message names it and its part of the work.
     """
     began = time.perf_counter()
     drivers = [Driver(device) for device in devices]
     pool = DevicePool(drivers, on_device_failure)
-    options = replace(options, shards=_shards(y, options, drivers, start))
+    if isinstance(start, Checkpoint):
+        options = replace(options, shards=start.options.shards)
     first, rows = prepare(X, y, options, drivers, start)
     cut = _passes(options, rows.y.shape[1], drivers)
+    if not isinstance(start, Checkpoint):
+        options = replace(options, shards=1 if len(cut) >= len(drivers) else len(drivers))
+        first = replace(first, options=options)
     if (used := options.shards if options.shards > 1 else len(cut)) < len(drivers):
         warn_user(f"{used} of {len(drivers)} devices have work: the checkpoint cuts the training into as many parts")
     run = (_train_shards if options.shards > 1 else _train_passes)(first, rows, cut, pool, on_epoch, snapshots)
     warn_if_saturated(run)
     return replace(run, device=", ".join(device.name for device in devices), seconds=time.perf_counter() - began)
-
-
-def _shards(
-    y: Matrix, options: TrainingOptions, drivers: Sequence[Driver], start: InitialModel | Checkpoint | None
-) -> int:
-    """The number of shards: 1 if targets are spread over the devices."""
-    if isinstance(start, Checkpoint):
-        return start.options.shards
-    targets = 1 if y.ndim == 1 else y.shape[1]
-    return 1 if len(_passes(options, targets, drivers)) >= len(drivers) else len(drivers)
 
 
 def _passes(options: TrainingOptions, targets: int, drivers: Sequence[Driver]) -> Passes:

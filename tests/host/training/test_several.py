@@ -292,25 +292,26 @@ def test_an_error_of_the_user_stops_all_devices(seed):
 
 
 @pytest.mark.parametrize(
-    ("several", "rows", "more", "says"),
+    ("several", "rows", "options", "on_failure", "says"),
     [
-        ([], 64, {}, "empty list"),
-        (devices(2), 9, {}, "X has 2 batches of 8 rows, but there are 3 shards"),
+        ([], 64, {}, "raise", "empty list"),
+        (devices(3), 9, {}, "raise", "X has 2 batches of 8 rows, but there are 3 shards"),
         (
             [emulator(), emulator(width=128)],
             64,
             {},
-            r"device 2 \(emulator\) has width=128, but device 1 \(emulator\) has width=64",
+            "raise",
+            r"device 2 \(emulator\) has width=128, but device 1 \(emulator\) has width=64: give",
         ),
-        (devices(1) * 2, 64, {}, "a device is listed twice"),
-        (devices(2), 64, {"on_device_failure": "stop"}, "on_device_failure='stop': choose one of 'raise', 'continue'"),
+        (devices(1) * 2, 64, {}, "raise", "a device is listed twice"),
+        (devices(2), 64, {"class_weight": [(1, 1), (1, 2)]}, "raise", "class_weight has 2 pairs, but y has 1 targets"),
+        (devices(2), 64, {}, "stop", "on_device_failure='stop': choose one of 'raise', 'continue'"),
     ],
 )
-def test_what_cannot_be_used_is_refused(several, rows, more, says):
+def test_what_cannot_be_used_is_refused(several, rows, options, on_failure, says):
     X, y = table(0, rows=rows, n=3)
-    several = several + devices(1) if rows == 9 else several
     with pytest.raises(DataError, match=says):
-        train_on_several(X, y, options_of(), several, **more)
+        train_on_several(X, y, options_of(**options), several, on_device_failure=on_failure)
     assert all(device.allocated == 0 for device in several)
 
 
