@@ -10,7 +10,7 @@ import numpy as np
 
 from bitlane.contract.precision import FULL_BITS, SAMPLINGS, Precision
 from bitlane.data.tables import Dataset
-from bitlane.devices import opened_devices
+from bitlane.devices import DeviceSpec, opened_devices
 from bitlane.errors import DataError
 from bitlane.estimators import SGDClassifier, SGDRegressor
 from bitlane.evaluation.schedules import suggest_learning_rate
@@ -102,7 +102,7 @@ def _run(arguments: argparse.Namespace) -> None:
     rounding = uses_random_rounding(arguments.model_bits, arguments.gradient_bits)
     config = build_config(arguments, precision.level_slots, rounding)
     with opened_devices(arguments.device.split(","), config) as devices:
-        device = devices if len(devices) > 1 else devices[0]
+        device: DeviceSpec = [*devices] if len(devices) > 1 else devices[0]
         model = model_type(device=device, on_device_failure=arguments.on_device_failure, **parameters)
         with progress("training", epochs * _passes(table, task, arguments)) as advance:
             model.fit(table.X, table.y, resume=checkpoint, on_epoch=advance, snapshots=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.layout import DEFAULT_LEVEL_SLOTS, PORT_WIDTHS, WORD_BITS
-from bitlane.devices import Device, opened_devices
+from bitlane.devices import Device, open_device
 from bitlane.evaluation.schedules import DECAY
 from bitlane.training.objective import LOSSES
 
@@ -110,5 +110,8 @@ def opened_device(
     arguments: argparse.Namespace, level_slots: int = 0, random_rounding: bool = False
 ) -> Iterator[Device]:
     """Open the device that the arguments name, with these options of the build, and close it at the end."""
-    with opened_devices(arguments.device, build_config(arguments, level_slots, random_rounding)) as devices:
-        yield devices[0]
+    device = open_device(arguments.device, build_config(arguments, level_slots, random_rounding))
+    try:
+        yield device
+    finally:
+        device.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -15,6 +15,7 @@ from bitlane.support.jit import numba
 from bitlane.support.user_warnings import warn_user
 
 Opener = Callable[[AcceleratorConfig], Device]
+DeviceSpec = str | Device | list[str | Device] | tuple[str | Device, ...]
 
 GROUP = "bitlane.devices"  # entry points: a name, and a function that opens such a device for an AcceleratorConfig
 REMOTE = "pynq://"
@@ -141,9 +142,7 @@ def open_device(spec: str | Device, config: AcceleratorConfig | None = None) -> 
 
 
 @contextmanager
-def opened_devices(
-    spec: str | Device | Sequence[str | Device], config: AcceleratorConfig | None = None
-) -> Iterator[list[Device]]:
+def opened_devices(spec: DeviceSpec, config: AcceleratorConfig | None = None) -> Iterator[list[Device]]:
     """Open the devices that `spec` names, one or a list of them, and close at the end those that were opened here.
 
     Parameters
@@ -156,7 +155,7 @@ def opened_devices(
     DataError, DeviceError
         As from `open_device`.
     """
-    specs = [spec] if isinstance(spec, str | Device) else list(spec)
+    specs = [*spec] if isinstance(spec, list | tuple) else [spec]
     boards = [each for each in specs if isinstance(each, str) and each.startswith("pynq")]
     if len({*boards}) < len(boards):
         raise DataError(f"device={specs!r} has a board twice: name each board once")

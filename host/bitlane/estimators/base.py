@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.precision import Precision
 from bitlane.data.arrays import as_matrix
-from bitlane.devices import Device, opened_devices
+from bitlane.devices import DeviceSpec, opened_devices
 from bitlane.errors import DataError
 from bitlane.levels.codebooks import choose_precision
 from bitlane.policies.protocol import BitPolicy
@@ -52,7 +52,7 @@ class LinearSGD(BaseEstimator):
     fit_intercept: bool = True
     shuffle: bool = True
     warm_start: bool = False
-    device: str | Device | Sequence[str | Device] = "rtl"
+    device: DeviceSpec = "rtl"
     average_every: int = 1
     on_device_failure: str = "raise"
     random_state: int | None = None
@@ -100,7 +100,7 @@ class LinearSGD(BaseEstimator):
         policy = policy_of(self.bits)
         options = self._options(policy, class_weight, start, len(table))
         config = AcceleratorConfig(level_slots=options.precision.level_slots, random_rounding=options.random_rounding)
-        several = not isinstance(self.device, str | Device)
+        several = isinstance(self.device, list | tuple)
         if several and policy is not None:
             raise DataError("a training with a bit policy runs on one device: give one, or a number of bits")
         with opened_devices(self.device, config) as devices:

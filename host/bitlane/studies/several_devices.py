@@ -4,8 +4,8 @@ Digit 0 of MNIST against the rest, and a synthetic regression, with 4 stored bit
 whose cycles are predicted). The goal is a true loss of the float64 coefficients within 1 % of the final loss with 32
 bits on one device. All trainings have the same schedule, and losses are means over seeds. With each number of devices
 the learning rate is the one of a grid that reaches the goal soonest; with 32 bits, the one with the least final loss.
-Beside it stands the best rate of one device times the number of devices. A last table has the cycles of one-vs-rest of
-ten classes, which are spread over the devices.
+Beside it stands the best rate of one device times the number of devices, with averages after each epoch, and with
+fewer. A last table has the cycles of one-vs-rest of ten classes, which are spread over the devices.
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ FACTORS = tuple(2.0 ** (k / 2) for k in range(-5, 6))  # the grid, in multiples 
 WITHIN = 1.01
 CLASSES = 10
 RATIO = "1 device over it"
-HEAD = ("devices", "best rate", "epochs", "cycles", RATIO, "epochs with K times the rate of 1", RATIO)
+EVERY = (2, 4)
+HEAD = (
+    *("devices", "best rate", "epochs", "cycles", RATIO, "epochs with K times the rate of 1", RATIO),
+    *(f"averaged every {every}" for every in EVERY),
+)
 
 
 @dataclass(frozen=True)
@@ -71,12 +75,15 @@ class Curve:
         return float("inf") if epochs is None else float(self.cycles[epochs - 1])
 
 
-def curve(data: ComparisonData, schedule: Schedule, precision: Precision, devices: Sequence[Device]) -> Curve:
-    """Train on these devices with each seed."""
+def curve(
+    data: ComparisonData, schedule: Schedule, precision: Precision, devices: Sequence[Device], every: int = 1
+) -> Curve:
+    """Train on these devices with each seed, and average shards every so many epochs."""
     losses = []
     for seed in range(SEEDS):
         options = replace(schedule, seed=seed).options(precision)
-        run = train_on_several(data.X, data.y, replace(options, shuffle=True), devices, snapshots=True)
+        options = replace(options, shuffle=True, average_every=every)
+        run = train_on_several(data.X, data.y, options, devices, snapshots=True)
         losses.append(losses_of(data.X, data.y, *run.models()))
     return Curve(schedule.learning_rate, np.mean(losses, axis=0), run.epoch_cycles)
 
@@ -86,17 +93,18 @@ def table(data: ComparisonData, batch: int) -> str:
     devices = [open_device("cpu") for _ in range(max(COUNTS))]
     suggested = suggest_learning_rate(data.X, batch, BITS)
 
-    def curves(precision: Precision, count: int, rates: Sequence[float]) -> list[Curve]:
+    def curves(precision: Precision, count: int, rates: Sequence[float], every: int = 1) -> list[Curve]:
         schedules = (replace(SCHEDULE, batch_size=batch, learning_rate=rate) for rate in rates)
-        return [curve(data, schedule, precision, devices[:count]) for schedule in schedules]
+        return [curve(data, schedule, precision, devices[:count], every) for schedule in schedules]
 
     grid = [suggested * factor for factor in FACTORS]
     goal = WITHIN * min(each.loss[-1] for each in curves(FULL, 1, grid))
     best = {count: min(curves(BITS, count, grid), key=lambda each: each.cycles_to(goal)) for count in COUNTS}
     rows = [HEAD]
     for count, own in best.items():
-        [scaled] = curves(BITS, count, [count * best[1].rate])
-        rows.append((str(count), *_cells(own, goal, best[1]), *_cells(scaled, goal, best[1])[1::2]))
+        scaled = [curves(BITS, count, [count * best[1].rate], every)[0] for every in (1, *EVERY)]
+        rarely = (_epochs(each, goal) if count > 1 else "-" for each in scaled[1:])
+        rows.append((str(count), *_cells(own, goal, best[1]), *_cells(scaled[0], goal, best[1])[1::2], *rarely))
     title = f"batch {batch}, suggested learning rate {suggested:g}, loss to reach {goal:.5g}"
     return f"{title}\n{align_columns(rows)}"
 
@@ -104,7 +112,11 @@ def table(data: ComparisonData, batch: int) -> str:
 def _cells(own: Curve, goal: float, one: Curve) -> tuple[str, str, str, str]:
     cycles = own.cycles_to(goal)
     ratio = f"{one.cycles_to(goal) / cycles:.2f}" if np.isfinite(cycles) else "-"
-    return f"{own.rate:.3g}", str(own.epochs_to(goal) or "never"), f"{cycles:,.0f}", ratio
+    return f"{own.rate:.3g}", _epochs(own, goal), f"{cycles:,.0f}", ratio
+
+
+def _epochs(own: Curve, goal: float) -> str:
+    return str(own.epochs_to(goal) or "never")
 
 
 def classes_table(X: Floats, labels: NDArray[np.int64]) -> str:
