@@ -49,6 +49,8 @@ class SampleEncoder:
         Codebook of each feature, if the precision has codebooks. These are encoded in numpy.
     threads : int, optional
         Threads of machine code; as many as the machine has by default.
+    first_row : int, default=0
+        Number of the first row, if these are some rows of a data set.
 
     Attributes
     ----------
@@ -67,6 +69,8 @@ class SampleEncoder:
         seed: int,
         levels: Codebook | None = None,
         threads: int | None = None,
+        *,
+        first_row: int = 0,
     ):
         self.levels = levels
         self._X = X
@@ -75,6 +79,7 @@ class SampleEncoder:
         self._precision = precision
         self._seed = seed
         self._threads = threads
+        self._first_row = first_row
         self._mapped = position_map(scaling, precision)
         self.kernels = machine_kernels() if levels is None and X.size >= SMALL else None
 
@@ -106,7 +111,9 @@ class SampleEncoder:
 
     def _random(self, number: int, rows: slice) -> RandomWords:
         """Return the random words of rows in a draw set: uint32 [rows]."""
-        return row_words(seed_word(self._seed, number), range(rows.start, rows.stop))
+        return row_words(
+            seed_word(self._seed, number), range(self._first_row + rows.start, self._first_row + rows.stop)
+        )
 
     def _numpy_base(self, geometry: Geometry, rows: slice, random: RandomWords | None) -> Words:
         X, labels = self._X[rows], self._scaling.labels(self._y[rows])
