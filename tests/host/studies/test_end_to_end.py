@@ -50,8 +50,11 @@ def test_the_loss_is_the_mean_squared_residual(table: tuple[np.ndarray, np.ndarr
 def test_the_whole_study(
     table: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(end_to_end, "EXCESS", 1.2)
     monkeypatch.setattr(end_to_end, "tables", lambda: iter([("some", *table)]))
     monkeypatch.setattr(end_to_end, "vowpal_wabbit", lambda X, y, target: Fit("Vowpal Wabbit", "not here", None))
-    end_to_end.main()
+    end_to_end.main([])
     told = capsys.readouterr().out
     assert told.startswith("some: 1,500 rows, 6 features") and "Pynq-Z2: about" in told and "20 epochs" in told
+    end_to_end.main(["--equal-epochs"])
+    assert "20 epochs" in capsys.readouterr().out
