@@ -21,9 +21,10 @@ PYTHONS ?=
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(STAMP) ## train on handwritten digits at several precisions, on the simulated hardware: a table and a figure
+demo: $(STAMP) ## train on handwritten digits at several precisions, on the simulated hardware: a table and a figure; then a fit beside scikit-learn's
 	$(BIN)/bitlane compare digits --bits 2,4,8,32 --sampling double,nearest,naive --learning-rate 0.05 \
 	    --device rtl --out $(OUT)
+	$(BIN)/python -m bitlane.studies.end_to_end --equal-epochs
 
 sparse-demo: $(STAMP) ## a click log that drifts: train, publish, validate, serve at once; a table and a picture in SPARSE_OUT (runs/sparse-demo)
 	$(BIN)/python -m bitlane.studies.sparse.loop --out $(SPARSE_OUT)

@@ -12,7 +12,7 @@ from tests.helpers.places import ROOT
 MAX_FILE_LINES = 400
 MAX_ELABORATE_LINES = 100
 FOLDERS = ("host", "hw", "sim", "tests", "docs", "examples", ".ci")
-SUFFIXES = (".py", ".cpp", ".h", ".hpp")
+SUFFIXES = (".py", ".c", ".cpp", ".h", ".hpp")
 
 
 def source_files(suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[Path]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from bitlane.contract.precision import FULL_BITS, SAMPLINGS, Precision
 from bitlane.data.tables import Dataset
+from bitlane.devices import DeviceSpec, opened_devices
 from bitlane.errors import DataError
 from bitlane.estimators import SGDClassifier, SGDRegressor
 from bitlane.levels.codebooks import CHOICES, choose_precision
@@ -19,12 +20,13 @@ from bitlane.reporting.records import CHECKPOINT_NAME, Record, read_record
 from bitlane.reporting.summary import run_record, run_summary
 from bitlane.training.by_policy import policy_of
 from bitlane.training.checkpoint import Checkpoint
+from bitlane.training.device_pool import ON_FAILURE
 
-from .argument_types import bits, bounds
+from .argument_types import bits, bounds, positive
 from .command import Command
 from .output import check_run_folder, progress, report
 from .source import load_source, source_name
-from .training_arguments import DEFAULTS, add_outputs_argument, add_training_arguments, fill, opened_device
+from .training_arguments import DEFAULTS, add_outputs_argument, add_training_arguments, build_config, fill
 
 TRAIN_DEFAULTS: dict[str, Any] = {
     **DEFAULTS,
@@ -38,11 +40,13 @@ TRAIN_DEFAULTS: dict[str, Any] = {
     "alpha": 0.0,
     "bounds": None,
     "class_weight": None,
+    "average_every": 1,
+    "on_device_failure": "raise",
 }
 # Arguments that are parameters of the estimators under the same name.
 ESTIMATOR_PARAMETERS = (
     *("levels", "draws", "epochs", "batch_size", "learning_rate", "decay", "loss", "penalty", "alpha", "bounds"),
-    *("staleness", "model_bits", "gradient_bits"),
+    *("staleness", "model_bits", "gradient_bits", "average_every"),
 )
 # Besides these, a resumed training must keep what follows.
 KEPT = ("bits", "sampling", "seed", "class_weight", "target", "task", "impute")
@@ -70,6 +74,18 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--bounds", type=bounds, metavar="LOW,HIGH", help="bounds of the scaled weights, such as --bounds=0,none")
     add("--class-weight", choices=["balanced"], help="give rare classes larger weights (default: equal weights)")
     add_outputs_argument(parser)
+    add(
+        "--average-every",
+        type=positive,
+        metavar="EPOCHS",
+        help="with several devices, as in --device cpu,cpu: epochs after which the models of shards are averaged "
+        "(default: 1)",
+    )
+    add(
+        "--on-device-failure",
+        choices=ON_FAILURE,
+        help="with several devices: end the training if one fails, or let the others do its work (default: raise)",
+    )
     add("--resume", type=Path, default=None, metavar="RUN_DIR", help="continue a run folder, up to --epochs in total")
 
 
@@ -83,8 +99,10 @@ def _run(arguments: argparse.Namespace) -> None:
     parameters = _parameters(arguments, table, task, precision)
     epochs = arguments.epochs - (checkpoint.epoch if checkpoint else 0)
     rounding = uses_random_rounding(arguments.model_bits, arguments.gradient_bits)
-    with opened_device(arguments, precision.level_slots, rounding) as device:
-        model = model_type(device=device, **parameters)
+    config = build_config(arguments, precision.level_slots, rounding)
+    with opened_devices(arguments.device.split(","), config) as devices:
+        device: DeviceSpec = [*devices] if len(devices) > 1 else devices[0]
+        model = model_type(device=device, on_device_failure=arguments.on_device_failure, **parameters)
         with progress("training", epochs * _passes(table, task, arguments)) as advance:
             model.fit(table.X, table.y, resume=checkpoint, on_epoch=advance, snapshots=True)
     source = {name: getattr(arguments, name) for name in ("target", "impute")}

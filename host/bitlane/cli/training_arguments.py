@@ -96,15 +96,21 @@ def fill(arguments: argparse.Namespace, values: Mapping[str, Any]) -> None:
             setattr(arguments, name, value)
 
 
+def build_config(
+    arguments: argparse.Namespace, level_slots: int = 0, random_rounding: bool = False
+) -> AcceleratorConfig:
+    """Return the build of a device that is made here: that of the arguments, with these options."""
+    return AcceleratorConfig(
+        arguments.width, arguments.outputs, level_slots=level_slots, random_rounding=random_rounding
+    )
+
+
 @contextlib.contextmanager
 def opened_device(
     arguments: argparse.Namespace, level_slots: int = 0, random_rounding: bool = False
 ) -> Iterator[Device]:
     """Open the device that the arguments name, with these options of the build, and close it at the end."""
-    config = AcceleratorConfig(
-        arguments.width, arguments.outputs, level_slots=level_slots, random_rounding=random_rounding
-    )
-    device = open_device(arguments.device, config)
+    device = open_device(arguments.device, build_config(arguments, level_slots, random_rounding))
     try:
         yield device
     finally:

@@ -2,7 +2,7 @@
 
 The environment variable `BITLANE_DATA` names a folder of `NAME.npz` files (arrays X_train, y_train, X_test, y_test),
 which comes first. A data set that is not there is downloaded, checked, and kept in `BITLANE_CACHE` (default
-`~/.cache/bitlane`).
+`~/.cache/bitlane`, or `bitlane` in `XDG_CACHE_HOME`).
 """
 
 from __future__ import annotations

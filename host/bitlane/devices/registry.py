@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -14,6 +15,7 @@ from bitlane.support.jit import numba
 from bitlane.support.user_warnings import warn_user
 
 Opener = Callable[[AcceleratorConfig], Device]
+DeviceSpec = str | Device | list[str | Device] | tuple[str | Device, ...]
 
 GROUP = "bitlane.devices"  # entry points: a name, and a function that opens such a device for an AcceleratorConfig
 REMOTE = "pynq://"
@@ -137,6 +139,33 @@ def open_device(spec: str | Device, config: AcceleratorConfig | None = None) -> 
     if spec not in _names():
         raise DataError(f"device={spec!r} is unknown: choose one of {', '.join([*_names(), REMOTE + 'HOST', 'auto'])}")
     return _open_plugin(spec, config)
+
+
+@contextmanager
+def opened_devices(spec: DeviceSpec, config: AcceleratorConfig | None = None) -> Iterator[list[Device]]:
+    """Open the devices that `spec` names, one or a list of them, and close at the end those that were opened here.
+
+    Parameters
+    ----------
+    spec, config
+        As for `open_device`. A name of simulated devices may be in a list several times, that of a board only once.
+
+    Raises
+    ------
+    DataError, DeviceError
+        As from `open_device`.
+    """
+    specs = [*spec] if isinstance(spec, list | tuple) else [spec]
+    boards = [each for each in specs if isinstance(each, str) and each.startswith("pynq")]
+    if len({*boards}) < len(boards):
+        raise DataError(f"device={specs!r} has a board twice: name each board once")
+    with ExitStack() as stack:
+        devices = []
+        for each in specs:
+            devices.append(open_device(each, config))
+            if devices[-1] is not each:
+                stack.callback(devices[-1].close)
+        yield devices
 
 
 def available_devices() -> list[Availability]:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.precision import Precision
 from bitlane.data.arrays import as_table
-from bitlane.devices import Device, open_device
+from bitlane.devices import DeviceSpec, opened_devices
 from bitlane.errors import DataError
 from bitlane.levels.codebooks import choose_precision
 from bitlane.policies.protocol import BitPolicy
@@ -27,6 +27,7 @@ from bitlane.training.learning_rate import with_steady_rate
 from bitlane.training.objective import Bounds, ClassWeights, Objective
 from bitlane.training.options import AUTO, DECAY, TrainingOptions
 from bitlane.training.result import OnEpoch, TrainingResult
+from bitlane.training.several import train_on_several
 from bitlane.training.train import InitialModel, scaling_of, train
 
 from .validation import as_coefficients, as_seed, clipped_batch, seed_of_call
@@ -54,7 +55,9 @@ class LinearSGD(BaseEstimator):
     fit_intercept: bool = True
     shuffle: bool = True
     warm_start: bool = False
-    device: str | Device = "auto"
+    device: DeviceSpec = "auto"
+    average_every: int = 1
+    on_device_failure: str = "raise"
     random_state: int | None = None
 
     _losses: ClassVar[tuple[str, ...]] = ()
@@ -108,8 +111,19 @@ class LinearSGD(BaseEstimator):
         """Train all targets, float64 [rows, targets]."""
         policy = policy_of(self.bits)
         config = AcceleratorConfig(level_slots=options.precision.level_slots, random_rounding=options.random_rounding)
-        device = open_device(self.device, config)
-        try:
+        several = isinstance(self.device, list | tuple)
+        if several and policy is not None:
+            raise DataError("a training with a bit policy runs on one device: give one, or a number of bits")
+        with opened_devices(self.device, config) as devices:
+            if policy is None and (several or (isinstance(start, Checkpoint) and start.options.shards > 1)):
+                return train_on_several(
+                    *(table, targets, options, devices),
+                    start=start,
+                    on_epoch=on_epoch,
+                    snapshots=snapshots,
+                    on_device_failure=self.on_device_failure,
+                )
+            device = devices[0]
             if policy is None:
                 return train(table, targets, options, device, start=start, on_epoch=on_epoch, snapshots=snapshots)
             if isinstance(start, Checkpoint):
@@ -117,9 +131,6 @@ class LinearSGD(BaseEstimator):
             return train_by_policy(
                 table, targets, options, device, policy, start=start, on_epoch=on_epoch, snapshots=snapshots
             )
-        finally:
-            if device is not self.device:
-                device.close()
 
     def _options(
         self, class_weight: Sequence[ClassWeights], start: InitialModel | Checkpoint, batch_size: int

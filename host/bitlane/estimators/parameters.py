@@ -55,10 +55,16 @@ shuffle : bool, default=True
     Whether to put the rows in random order once, before they are stored. Sorted rows mislead SGD.
 warm_start : bool, default=False
     Whether fit begins with the coefficients of the last fit, as in scikit-learn.
-device : str or Device, default="auto"
+device : str, Device or list of them, default="auto"
     "auto", "cpu", "emulator", "rtl", "pynq" or "pynq://HOST" (see `bitlane.devices.open_device`), or an open device.
     "auto" is the board that the program runs on, or else "cpu". A device with several outputs trains as many targets at
-    a time.
+    a time. With a list, the devices share the work: classes or targets are spread over them if there are enough,
+    otherwise rows are trained in shards, whose models are averaged (see `bitlane.training.several`). K shards learn as
+    much in a K-th of the cycles at about K times the learning rate, as far as that is stable.
+average_every : int, default=1
+    Epochs after which the models of shards are averaged.
+on_device_failure : {"raise", "continue"}, default="raise"
+    With several devices: whether one that fails ends the training, or the others do its work, with the same bits.
 random_state : int, optional
     Seed of the row order and the draws, 0 or more; a fresh one when None."""
 

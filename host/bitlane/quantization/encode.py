@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from bitlane.contract.draws import feature_offsets
 from bitlane.contract.prng import Words as RandomWords
 from bitlane.support.compile_notice import CompileNotice
+from bitlane.support.jit import numba
 
-from . import kernels
+from .c_kernels import VALUE_TYPES, Kernels, c_kernels
 from .positions import PositionMap
 from .scaling import Matrix
 
@@ -24,7 +25,6 @@ PIECE = 1 << 18  # values of a piece: enough that a thread works for some 0.3 ms
 NOTICE = CompileNotice(
     logging.getLogger(__name__), "note: compiling the encoder with numba: some seconds, once for each type of table"
 )
-NATIVE = (np.dtype(np.uint8), np.dtype(np.int16), np.dtype(np.float32), np.dtype(np.float64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +33,8 @@ class RowsInRegion:
 
     Attributes
     ----------
-    words : uint64 array
-        The region.
+    words : uint64 array [words]
+        The region; for draws [sets, words].
     places : int array [rows]
         Index of the first word of each row.
     stride : int
@@ -46,17 +46,35 @@ class RowsInRegion:
     stride: int
 
 
+def machine_kernels() -> Kernels | None:
+    """Return the kernels of numba if it is installed, otherwise those in C, or None if they cannot be built."""
+    return c_kernels() if numba() is None else numba_kernels()
+
+
+def numba_kernels() -> Kernels:
+    """Return the kernels that numba compiles, which has to be installed."""
+    from . import kernels
+
+    return Kernels(kernels.encode_base, kernels.encode_draws)
+
+
 def encode_draws(
-    X: Matrix, mapped: PositionMap, of_rows: RandomWords, target: RowsInRegion, threads: int | None = None
+    kernels: Kernels,
+    X: Matrix,
+    mapped: PositionMap,
+    of_rows: RandomWords,
+    target: RowsInRegion,
+    threads: int | None = None,
 ) -> None:
-    """Write the draw words of rows X [rows, n] to a region.
+    """Write the draw words of rows X [rows, n] for several draw sets, in one pass over the rows.
 
     Parameters
     ----------
+    kernels : Kernels
     X : array of integers or floats [rows, n]
         uint8, int16, float32 and float64 in C order are read where they are; others are converted in pieces.
     mapped : PositionMap
-    of_rows : uint32 array [rows]
+    of_rows : uint32 array [sets, rows]
         From `bitlane.contract.draws.row_words`.
     target : RowsInRegion
     threads : int, optional
@@ -66,7 +84,12 @@ def encode_draws(
 
 
 def encode_base(
-    X: Matrix, mapped: PositionMap, of_rows: RandomWords | None, target: RowsInRegion, threads: int | None = None
+    kernels: Kernels,
+    X: Matrix,
+    mapped: PositionMap,
+    of_rows: RandomWords | None,
+    target: RowsInRegion,
+    threads: int | None = None,
 ) -> None:
     """Write the base words of rows X [rows, n] to a region, without labels. Only naive sampling has `of_rows`."""
     _each_piece(kernels.encode_base, X, mapped, of_rows, target, threads)
@@ -85,7 +108,7 @@ def _each_piece(
 
     def encode(start: int) -> None:
         rows = slice(start, start + step)
-        random = none if of_rows is None else of_rows[rows]
+        random = none if of_rows is None else np.ascontiguousarray(of_rows[..., rows])
         kernel(_native(X[rows]), mapped, runs, random, offsets, target.places[rows], target.stride, target.words)
 
     step = max(1, PIECE // X.shape[1])
@@ -104,10 +127,10 @@ def _each_piece(
 def _runs(columns: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return runs of consecutive columns, int [runs, 3]: the first feature, its column, the number of features."""
     firsts = np.append(0, np.flatnonzero(np.diff(columns) != 1) + 1)
-    return np.column_stack([firsts, columns[firsts], np.diff(np.append(firsts, len(columns)))])
+    return np.column_stack([firsts, columns[firsts], np.diff(np.append(firsts, len(columns)))]).astype(np.intp)
 
 
 def _native(rows: Matrix) -> Matrix:
     """Return rows as the kernels read them."""
-    dtype = rows.dtype if rows.dtype in NATIVE else np.dtype(np.float64)
+    dtype = rows.dtype if rows.dtype in VALUE_TYPES else np.dtype(np.float64)
     return np.ascontiguousarray(rows, dtype)

@@ -1,8 +1,8 @@
 """Encoding in one pass over the rows, compiled by numba: positions, codes, random words, draws and digits.
 
-`positions`, `quantize`, `contract.draws` and `contract.digits` are the same arithmetic in numpy. The loops over the
-features of a row keep what they make in arrays of one row, which a cache holds, so that LLVM makes vector instructions
-of each loop. Importing this file needs numba.
+`positions`, `quantize`, `contract.draws` and `contract.digits` are the same arithmetic in numpy, and `kernels.c` in C.
+The loops over the features of a row keep what they make in arrays of one row, which a cache holds, so that LLVM makes
+vector instructions of each loop. Importing this file needs numba.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _pack(octets: Array, digit: int, words: Array, first: int, stride: int) -> N
 def encode_draws(
     X: Array, mapped: PositionMap, runs: Array, of_rows: Array, offsets: Array, places: Array, stride: int, words: Array
 ) -> None:
-    """Write the draw words of rows.
+    """Write the draw words of rows for several draw sets; positions are computed once.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def encode_draws(
     mapped : PositionMap
     runs : int array [runs, 3]
         Stored features whose columns lie side by side: the first feature, its column, the number of features.
-    of_rows : uint32 array [rows]
+    of_rows : uint32 array [sets, rows]
         From `contract.draws.row_words`.
     offsets : uint32 array [s]
         From `contract.draws.feature_offsets`.
@@ -141,8 +141,8 @@ def encode_draws(
         Index in `words` of the first word of each row.
     stride : int
         From one word of a row to the next.
-    words : uint64 array
-        A region; the words of these rows are overwritten.
+    words : uint64 array [sets, words of a region]
+        The words of these rows are overwritten.
     """
     features = len(mapped.columns)
     found = np.empty(features, np.float64)
@@ -154,16 +154,20 @@ def encode_draws(
     for i in range(len(X)):
         _positions(X[i], mapped, runs, found)
         _thresholds(found, last, threshold, full)
-        _words(of_rows[i], offsets, high, low)
-        _ends(high, low, threshold, full, codes)
-        _pack(octets, 0, words, places[i], stride)
+        for k in range(len(of_rows)):
+            _words(of_rows[k, i], offsets, high, low)
+            _ends(high, low, threshold, full, codes)
+            _pack(octets, 0, words[k], places[i], stride)
 
 
 @_loop
 def encode_base(
     X: Array, mapped: PositionMap, runs: Array, of_rows: Array, offsets: Array, places: Array, stride: int, words: Array
 ) -> None:
-    """Write the base words of rows. Parameters as for `encode_draws`; without naive sampling `of_rows` is empty."""
+    """Write the base words of rows to one region, uint64 [words].
+
+    Other parameters as for `encode_draws`; `of_rows` is uint32 [rows], and empty without naive sampling.
+    """
     features, digits = len(mapped.columns), mapped.base_bits // 2
     found = np.empty(features, np.float64)
     high, low = np.empty(features, np.uint16), np.empty(features, np.uint16)

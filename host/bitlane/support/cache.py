@@ -1,4 +1,4 @@
-"""The folder of downloaded data sets and built simulators."""
+"""The folder of what this package downloads and builds: data sets, simulators, compiled C."""
 
 from __future__ import annotations
 
@@ -7,5 +7,7 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """Return the folder of BITLANE_CACHE, by default ~/.cache/bitlane."""
-    return Path(os.environ.get("BITLANE_CACHE") or Path.home() / ".cache" / "bitlane")
+    """Return the folder of BITLANE_CACHE, by default `bitlane` in XDG_CACHE_HOME or ~/.cache."""
+    if folder := os.environ.get("BITLANE_CACHE"):
+        return Path(folder)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bitlane"

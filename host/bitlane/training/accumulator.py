@@ -79,8 +79,8 @@ class ResultAccumulator:
         if self._user and not launch.covers_all_rows:
             self._user(self._first.epoch + self._ended - 1, float(self._loss[self._ended - 1, self._targets].mean()))
 
-    def result(self, device: str, seconds: float) -> TrainingResult:
-        """Return the result of the training, on the device of this name, in this host time."""
+    def result(self, device: str) -> TrainingResult:
+        """Return the result of the training, on the device of this name, without its times."""
         first, plan, counters, geometry = self._first, self._plan, self.counters, self._plan.geometry
         settings = tuple(advanced(each, len(self._loss), geometry.batches) for each in first.settings)
         last = replace(first, epoch=plan.epochs, master=self._master, settings=settings)
@@ -97,7 +97,8 @@ class ResultAccumulator:
             saturations=counters.saturations,
             launches=self._launches,
             passes=self._passes,
-            seconds=seconds,
+            seconds=0.0,
+            phases={},
             device=device,
             geometry=geometry,
             _first=first,

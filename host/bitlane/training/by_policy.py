@@ -7,7 +7,6 @@ double sampling and uniform levels only, whose scales do not depend on the bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,7 +23,7 @@ from bitlane.quantization.scaling import Floats, Matrix
 from .checkpoint import Checkpoint
 from .learning_rate import with_learning_rate
 from .options import AUTO, TrainingOptions
-from .result import Bound, OnEpoch, Stalls, TrainingResult
+from .result import OnEpoch, TrainingResult, joined
 from .train import InitialModel, scaling_of, train
 
 # A training has fewer epochs than a network has steps: choose every two epochs, and smooth losses over about as many.
@@ -86,7 +85,7 @@ def train_by_policy(
         runs.append(train(X, y, current, device, start=first, on_epoch=on_epoch, snapshots=snapshots))
         before, weights = weights, runs[-1].weights
         chooser.after(_observed(runs[-1], before), lambda own: [own])
-    return joined(runs, repr(policy))
+    return replace(joined(runs), bit_policy=repr(policy))
 
 
 def _with_precision(checkpoint: Checkpoint, precision: Precision) -> Checkpoint:
@@ -96,26 +95,3 @@ def _with_precision(checkpoint: Checkpoint, precision: Precision) -> Checkpoint:
 def _observed(run: TrainingResult, before: Floats | None) -> Observation:
     change = run.weights if before is None else run.weights - before
     return Observation(float(run.loss.mean()), float(run.cycles), lambda: float(np.sqrt((change**2).mean())))
-
-
-def joined(runs: Sequence[TrainingResult], policy: str) -> TrainingResult:
-    """Return the results of consecutive epochs as one, which names the policy and has the bits of the last epoch."""
-    cycles = np.cumsum([0, *(run.cycles for run in runs[:-1])])
-    masters = [run._masters for run in runs if run._masters is not None]
-    return replace(
-        runs[-1],
-        loss=np.concatenate([run.loss for run in runs]),
-        bits=np.concatenate([run.bits for run in runs]),
-        epoch_bytes=np.concatenate([run.epoch_bytes for run in runs]),
-        cycles=sum(run.cycles for run in runs),
-        epoch_cycles=np.concatenate([run.epoch_cycles + start for run, start in zip(runs, cycles, strict=True)]),
-        beats=sum(run.beats for run in runs),
-        stalls=sum((run.stalls for run in runs), Stalls(0, 0)),
-        bound=sum((run.bound for run in runs), Bound(0.0, 0.0)),
-        saturations=sum(run.saturations for run in runs),
-        launches=sum(run.launches for run in runs),
-        seconds=sum(run.seconds for run in runs),
-        bit_policy=policy,
-        _first=runs[0]._first,
-        _masters=np.concatenate(masters) if masters else None,
-    )

@@ -70,6 +70,11 @@ class Checkpoint:
             raise DataError(
                 "X or y differ from the data that the checkpoint was trained on: resume with the same values and types"
             )
+        if not self.options.ends_round(self.epoch):
+            raise DataError(
+                f"the checkpoint has {self.epoch} epochs, but shards are averaged every {self.options.average_every}: "
+                "resume a checkpoint of a multiple of that"
+            )
         if options.epochs <= self.epoch:
             raise DataError(
                 f"epochs={options.epochs}: the checkpoint has {self.epoch} already; give the total, with those"

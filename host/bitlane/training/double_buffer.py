@@ -12,6 +12,7 @@ from bitlane.driver.buffers import SampleBuffers
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import JobResult
 from bitlane.driver.trace import OnEpoch
+from bitlane.support.phases import PhaseClock
 
 from .launches import Launch, launches
 from .plan import ExecutionPlan
@@ -24,6 +25,7 @@ def run_launches(
     encoder: SampleEncoder,
     state: ModelState,
     on_epoch: OnEpoch | None = None,
+    clock: PhaseClock | None = None,
 ) -> Iterator[tuple[Launch, JobResult]]:
     """Run all launches of a plan, one after the other, and yield each with its result.
 
@@ -39,11 +41,15 @@ def run_launches(
         Weights and registers at the start.
     on_epoch : callable, optional
         As for `Driver.run`, for launches over all rows: those over some rows end no epoch, or count it with others.
+    clock : PhaseClock, optional
+        Counts the phases "encode", "copy" (of samples to the device) and "train".
     """
-    with DoubleBuffer(driver.device, launches(plan, encoder), plan.double_buffered) as buffer:
+    clock = clock or PhaseClock()
+    with DoubleBuffer(driver.device, launches(plan, encoder), plan.double_buffered, clock) as buffer:
         while (launch := buffer.launch) is not None:
             report = on_epoch if launch.covers_all_rows else None
-            result = driver.run(launch.job(plan, state), report, buffer.samples, buffer.prefetch)
+            with clock.during("train"):
+                result = driver.run(launch.job(plan, state), report, buffer.samples, buffer.prefetch)
             state = Launch.next_state(state, result)
             yield launch, result
             buffer.advance()
@@ -59,6 +65,7 @@ class DoubleBuffer:
         At least one; none has more samples than the first.
     doubled : bool
         Whether the device has room for the samples of two launches.
+    clock : PhaseClock
 
     Attributes
     ----------
@@ -66,8 +73,9 @@ class DoubleBuffer:
         The current launch; None after the last.
     """
 
-    def __init__(self, device: Device, launches: Iterator[Launch], doubled: bool):
+    def __init__(self, device: Device, launches: Iterator[Launch], doubled: bool, clock: PhaseClock):
         self._device = device
+        self._clock = clock
         self._launches = launches
         self._doubled = doubled
         self._stack = ExitStack()
@@ -95,14 +103,16 @@ class DoubleBuffer:
         self.launch, self._next, self._prefetched = self._next, None, False
 
     def _fetch(self, position: int) -> None:
-        self._next = next(self._launches, None)
+        with self._clock.during("encode"):
+            self._next = next(self._launches, None)
         if self._next is not None:
             base, draws = self._next.base_regions, self._next.draw_regions
             if position == len(self._buffers):
                 if not self._buffers:
                     self._sizes = sum(map(len, base)), sum(map(len, draws))
                 self._buffers.append(self._stack.enter_context(SampleBuffers(self._device, *self._sizes)))
-            self._buffers[position].fill(base, draws)
+            with self._clock.during("copy"):
+                self._buffers[position].fill(base, draws)
         self._prefetched = True
 
     def __enter__(self) -> DoubleBuffer:

@@ -88,7 +88,7 @@ def _launches_of_epochs(plan: ExecutionPlan, encoder: SampleEncoder) -> Iterator
         epochs = min(plan.launch_epochs, plan.epochs - first)
         sets = [(first + i) % plan.draw_sets for i in range(min(plan.draw_sets, epochs))]
         base = shared or [encoder.base(geometry, 0, k) for k in sets]
-        draws = [encoder.draws(geometry, 0, k) for k in sets] if geometry.draws else []
+        draws = encoder.draws(geometry, 0, sets) if geometry.draws else []
         yield Launch(geometry, base, draws, epochs, covers_all_rows=True, ends_epoch=True, levels=encoder.levels)
 
 
@@ -98,7 +98,7 @@ def _launches_of_rows(plan: ExecutionPlan, encoder: SampleEncoder) -> Iterator[L
         number = epoch % plan.draw_sets
         for first in range(0, rows, plan.part_rows):
             geometry = replace(plan.geometry, rows=min(plan.part_rows, rows - first))
-            draws = [encoder.draws(geometry, first, number)] if geometry.draws else []
+            draws = encoder.draws(geometry, first, [number]) if geometry.draws else []
             base = [encoder.base(geometry, first, number)]
             ends = first + geometry.rows == rows
             yield Launch(geometry, base, draws, 1, covers_all_rows=False, ends_epoch=ends, levels=encoder.levels)

@@ -18,6 +18,7 @@ ROWS = 2_048  # looked at
 CURVATURE = {"log_loss": 0.25}  # the largest second derivative of the loss; 1 for the others
 SHARE = 0.9  # of the largest stable rate
 STEADY = 1 / 8  # of the rate of a training, for passes without decay
+STALE = 0.25  # of the rate of staleness 0, at which staleness 1 trains as well
 NOISE = 1 / 16  # share of a weight's energy that the draws of a batch may feed back in one step
 
 
@@ -62,7 +63,7 @@ def with_learning_rate(options: TrainingOptions, X: Matrix, y: Matrix, scaling: 
     direction u shrinks if ``rate < 2 a / c / (a^2 + E[g^2 |v|^2 (v u)^2] / batch)``, where ``a = E[g (v u)^2]``. Here
     u is the direction with the largest a. Independent draws Q of v add noise that is not small in directions in which
     the data is: the rate is also kept below ``NOISE * batch / c / E[g |Q - v|^2]``. Of several targets with different
-    class weights, the one with the least rate counts.
+    class weights, the one with the least rate counts. Staleness 1 takes a quarter.
 
     Parameters
     ----------
@@ -87,7 +88,8 @@ def with_learning_rate(options: TrainingOptions, X: Matrix, y: Matrix, scaling: 
         if largest > 0 and weights.any():
             feedback = max(_feedback(values, weights, options.batch_size) / SHARE / 2, weights.mean() * noise)
             rates += [LARGEST * options.batch_size / largest, 1.0 / max(feedback, 1e-300) / curvature]
-    return replace(options, learning_rate=_two_digits(min(rates)))
+    stale = STALE if options.staleness else 1.0
+    return replace(options, learning_rate=_two_digits(stale * min(rates)))
 
 
 def with_steady_rate(options: TrainingOptions, X: Matrix, y: Matrix, scaling: Scaling) -> TrainingOptions:

@@ -60,6 +60,10 @@ class TrainingOptions:
         Whether to put the rows in random order first, drawn from ``SeedSequence(seed, spawn_key=(2**32,))``.
     seed : int, default=0
         Seed of order, draws and random rounding, 0 or more.
+    shards : int, default=1
+        Parts of the rows that are trained side by side and averaged; see `bitlane.training.several`.
+    average_every : int, default=1
+        Epochs after which the models of the shards are averaged; unused with one shard.
 
     Raises
     ------
@@ -82,6 +86,8 @@ class TrainingOptions:
     fit_intercept: bool = True
     shuffle: bool = False
     seed: int = 0
+    shards: int = 1
+    average_every: int = 1
 
     def __post_init__(self) -> None:
         if self.levels not in CHOICES:
@@ -101,6 +107,8 @@ class TrainingOptions:
             "fit_intercept": bool(self.fit_intercept),
             "shuffle": bool(self.shuffle),
             "seed": as_integer("seed", self.seed, 0),
+            "shards": as_integer("shards", self.shards, 1, MAX_ROWS),
+            "average_every": as_integer("average_every", self.average_every, 1, MAX_EPOCHS),
         }
         for name, value in exact.items():
             object.__setattr__(self, name, value)
@@ -124,6 +132,10 @@ class TrainingOptions:
     def random_rounding(self) -> bool:
         """Whether weights or gradients are rounded at random."""
         return uses_random_rounding(self.model_bits, self.gradient_bits)
+
+    def ends_round(self, epoch: int) -> bool:
+        """Return whether there is one model after this many epochs: shards have been averaged, or there are none."""
+        return self.shards == 1 or epoch % self.average_every == 0
 
     def class_weight_of(self, target: int) -> ClassWeights:
         """Return the class weights of a target."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -88,6 +88,10 @@ class TrainingResult:
         Starts of the accelerator, and passes over the data.
     seconds : float
         Time on the host, everything included.
+    phases : dict of str to float
+        The same by phase: "prepare" (scaling, learning rate, fingerprint, row order), "encode", "copy" (of samples to
+        the device) and "train" (with the reading of the results). What runs beside the device is not in "train".
+        Several devices: "prepare" and "train" alone.
     device : str
         Name of the device.
     geometry : Geometry
@@ -108,6 +112,7 @@ class TrainingResult:
     launches: int
     passes: int
     seconds: float
+    phases: dict[str, float]
     device: str
     geometry: Geometry
     _first: Checkpoint = field(repr=False)
@@ -192,7 +197,8 @@ class TrainingResult:
         Raises
         ------
         DataError
-            This run did not end the epoch, or it is not the last one and the run has no snapshots.
+            This run did not end the epoch, or it is not the last one and the run has no snapshots, or it is within a
+            round of shards.
         """
         first, last = self._first, self._last
         if epoch is None or epoch == last.epoch:
@@ -204,6 +210,8 @@ class TrainingResult:
                 f"epoch={epoch}: without snapshots a run keeps only its last state, epoch {last.epoch}: "
                 "use snapshots=True"
             )
+        if not last.options.ends_round(epoch):
+            raise DataError(f"epoch={epoch}: shards are averaged every {last.options.average_every} epochs only")
         ended = epoch - first.epoch
         settings = tuple(advanced(each, ended, self.geometry.batches) for each in first.settings)
         return replace(last, epoch=epoch, master=self._masters[ended - 1], settings=settings)
@@ -213,3 +221,26 @@ class TrainingResult:
         """Remove the axis of the targets if there is only one."""
         squeezed: Floats = array.squeeze(axis)[()] if array.shape[axis] == 1 else array
         return squeezed
+
+
+def joined(runs: Sequence[TrainingResult]) -> TrainingResult:
+    """Return the results of consecutive epochs as one, with the last state."""
+    cycles = np.cumsum([0, *(run.cycles for run in runs[:-1])])
+    masters = [run._masters for run in runs if run._masters is not None]
+    return replace(
+        runs[-1],
+        loss=np.concatenate([run.loss for run in runs]),
+        bits=np.concatenate([run.bits for run in runs]),
+        epoch_bytes=np.concatenate([run.epoch_bytes for run in runs]),
+        cycles=sum(run.cycles for run in runs),
+        epoch_cycles=np.concatenate([run.epoch_cycles + start for run, start in zip(runs, cycles, strict=True)]),
+        beats=sum(run.beats for run in runs),
+        stalls=sum((run.stalls for run in runs), Stalls(0, 0)),
+        bound=sum((run.bound for run in runs), Bound(0.0, 0.0)),
+        saturations=sum(run.saturations for run in runs),
+        launches=sum(run.launches for run in runs),
+        seconds=sum(run.seconds for run in runs),
+        phases={name: sum(run.phases[name] for run in runs) for name in runs[0].phases},
+        _first=runs[0]._first,
+        _masters=np.concatenate(masters) if masters else None,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +15,20 @@ from bitlane.contract.precision import Precision
 from bitlane.contract.prng import Words as RandomWords
 from bitlane.levels.codebooks import Codebook
 from bitlane.levels.codes import codebook_codes, codebook_draws
+from bitlane.quantization.encode import RowsInRegion, encode_base, encode_draws, machine_kernels
 from bitlane.quantization.positions import position_map
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.quantization.scaling import Matrix, Scaling
-from bitlane.support.jit import numba
 from bitlane.support.rng import seed_word
 
 ENCODE_VALUES = 1 << 15  # values that numpy encodes at a time: what a cache holds
-SMALL = 1 << 18  # values that numpy encodes before numba is imported
+SMALL = 1 << 18  # values of a table that numpy encodes, so that numba is not imported and nothing is compiled
 
 
 class SampleEncoder:
-    """Encodes rows of a data set as words: large ones in machine code if numba is installed, otherwise in numpy.
+    """Encodes rows of a data set as words: large ones by numba, without it in C, and without a compiler in numpy.
 
-    Both give the same bits.
+    All give the same bits.
 
     The draws of a row depend on the seed, the set and the number of the row. So they do not depend on the launches and
     the order in which rows are encoded.
@@ -49,6 +49,15 @@ class SampleEncoder:
         Codebook of each feature, if the precision has codebooks. These are encoded in numpy.
     threads : int, optional
         Threads of machine code; as many as the machine has by default.
+    first_row : int, default=0
+        Number of the first row, if these are some rows of a data set.
+
+    Attributes
+    ----------
+    levels : ndarray of int32 or None
+        As the parameter.
+    kernels : Kernels or None
+        Machine code that encodes: None is numpy.
     """
 
     def __init__(
@@ -60,6 +69,8 @@ class SampleEncoder:
         seed: int,
         levels: Codebook | None = None,
         threads: int | None = None,
+        *,
+        first_row: int = 0,
     ):
         self.levels = levels
         self._X = X
@@ -68,8 +79,9 @@ class SampleEncoder:
         self._precision = precision
         self._seed = seed
         self._threads = threads
+        self._first_row = first_row
         self._mapped = position_map(scaling, precision)
-        self._compiled = levels is None and X.size >= SMALL and numba() is not None
+        self.kernels = machine_kernels() if levels is None and X.size >= SMALL else None
 
     def base(self, geometry: Geometry, first: int, number: int = 0) -> Words:
         """Return the base region of this geometry, with the rows from `first` on, of draw set `number`.
@@ -78,32 +90,30 @@ class SampleEncoder:
         """
         rows = slice(first, first + geometry.rows)
         random = self._random(number, rows) if self._precision.sampling == "naive" else None
-        if not self._compiled:
+        if self.kernels is None:
             return self._numpy_base(geometry, rows, random)
-        from bitlane.quantization.encode import RowsInRegion, encode_base
-
         words = pack_labels(self._scaling.labels(self._y[rows]), geometry)
         if geometry.base_row_words:
             target = RowsInRegion(words, base_places(geometry), geometry.rows_per_beat)
-            encode_base(self._X[rows], self._mapped, random, target, self._threads)
+            encode_base(self.kernels, self._X[rows], self._mapped, random, target, self._threads)
         return words
 
-    def draws(self, geometry: Geometry, first: int, number: int) -> Words:
-        """Return the draw region of this geometry, with the rows from `first` on, of draw set `number`."""
+    def draws(self, geometry: Geometry, first: int, numbers: Sequence[int]) -> list[Words]:
+        """Return the draw regions of this geometry, with the rows from `first` on, of the draw sets `numbers`."""
         rows = slice(first, first + geometry.rows)
-        random = self._random(number, rows)
-        if not self._compiled:
-            return self._numpy_draws(geometry, rows, random)
-        from bitlane.quantization.encode import RowsInRegion, encode_draws
-
-        words = np.zeros(geometry.draw_words, np.uint64)
+        random = [self._random(number, rows) for number in numbers]
+        if self.kernels is None:
+            return [self._numpy_draws(geometry, rows, each) for each in random]
+        words = np.zeros((len(numbers), geometry.draw_words), np.uint64)
         target = RowsInRegion(words, draw_places(geometry), geometry.rows_per_beat)
-        encode_draws(self._X[rows], self._mapped, random, target, self._threads)
-        return words
+        encode_draws(self.kernels, self._X[rows], self._mapped, np.array(random), target, self._threads)
+        return list(words)
 
     def _random(self, number: int, rows: slice) -> RandomWords:
         """Return the random words of rows in a draw set: uint32 [rows]."""
-        return row_words(seed_word(self._seed, number), range(rows.start, rows.stop))
+        return row_words(
+            seed_word(self._seed, number), range(self._first_row + rows.start, self._first_row + rows.stop)
+        )
 
     def _numpy_base(self, geometry: Geometry, rows: slice, random: RandomWords | None) -> Words:
         X, labels = self._X[rows], self._scaling.labels(self._y[rows])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +24,7 @@ from bitlane.levels.codebooks import fit_codebook
 from bitlane.quantization.ranges import TableRanges
 from bitlane.quantization.scaling import Floats, Matrix, Scaling, intercept_value, scaling_from
 from bitlane.quantization.stochastic import model_cut, scaled_gradient_cut
+from bitlane.support.phases import PhaseClock
 from bitlane.support.rng import generator
 from bitlane.support.user_warnings import warn_user
 
@@ -107,28 +108,134 @@ def train(
     DeviceError
         The device failed.
     """
-    began = time.perf_counter()
+    if options.shards > 1:
+        raise DataError(f"shards={options.shards}: train them with bitlane.training.several.train_on_several")
+    driver = Driver(device)
+    clock = PhaseClock()
+    with clock.during("prepare"):
+        first, rows = prepare(X, y, options, [driver], start)
+        run = train_rows(first, rows, driver, on_epoch=on_epoch, snapshots=snapshots, clock=clock)
+        warn_if_saturated(run)
+    return replace(run, seconds=sum(clock.seconds.values()), phases=clock.seconds)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a data set, in the order in which they are read.
+
+    Attributes
+    ----------
+    X : ndarray, shape (rows, n)
+    y : ndarray, shape (rows, targets)
+    first : int, default=0
+        Number of the first row in the data set. Draws depend on the number of a row.
+    """
+
+    X: Matrix
+    y: Matrix
+    first: int = 0
+
+    def part(self, rows: range) -> Rows:
+        """Return some of these rows, without a copy."""
+        some = slice(rows.start, rows.stop)
+        return Rows(self.X[some], self.y[some], self.first + rows.start)
+
+
+def prepare(
+    X: Matrix,
+    y: Matrix,
+    options: TrainingOptions,
+    drivers: Sequence[Driver],
+    start: InitialModel | Checkpoint | None = None,
+) -> tuple[Checkpoint, Rows]:
+    """Return the state before the first epoch of a training, and its rows in the order in which they are read.
+
+    Parameters
+    ----------
+    X, y, options, start
+        As for `train`.
+    drivers : sequence of Driver
+        Devices that have to fit the data.
+
+    Raises
+    ------
+    DataError
+        A value that cannot be used, or data that a device cannot run.
+    """
     targets = np.asarray(y).reshape(len(y), -1)
     _check_targets(targets, options)
-    driver = Driver(device)
     first = _first_state(X, targets, options, start)
-    plan = _plan(X, first, driver, snapshots)
-    check_fit(driver.config, plan.geometry, options.staleness, device.name)
+    for driver in drivers:
+        check_fit(driver.config, geometry_of(first, len(X), driver), options.staleness, driver.device.name)
     if not isinstance(start, Checkpoint):
         first = replace(first, levels=fit_codebook(X, first.scaling, options.precision, options.levels))
     if options.shuffle:
         order = generator(options.seed, ROW_ORDER).permutation(len(X))
         X, targets = X[order], targets[order]
+    return first, Rows(X, targets)
+
+
+def train_rows(
+    first: Checkpoint,
+    rows: Rows,
+    driver: Driver,
+    *,
+    on_epoch: OnEpoch | None = None,
+    snapshots: bool = False,
+    clock: PhaseClock | None = None,
+) -> TrainingResult:
+    """Train on rows that `prepare` returned, or on some of them, from a state up to the epochs of its options.
+
+    Parameters
+    ----------
+    first : Checkpoint
+    rows : Rows
+    driver : Driver
+    on_epoch, snapshots
+        As for `train`.
+    clock : PhaseClock, optional
+        Counts the phases of `run_launches`.
+
+    Raises
+    ------
+    DataError
+        The device has no room for a batch.
+    DeviceError
+        The device failed.
+    """
+    clock = clock or PhaseClock()
+    options, geometry = first.options, geometry_of(first, len(rows.X), driver)
+    plan = ExecutionPlan(
+        geometry=geometry,
+        epochs=options.epochs,
+        draw_sets=options.draw_sets,
+        shared_base=options.precision.sampling != "naive",
+        snapshots=snapshots,
+        capacity=driver.device.capacity_bytes,
+        first_epoch=first.epoch,
+    )
     totals = ResultAccumulator(first, plan, on_epoch)
+    name = driver.device.name
     _logger.info(
         "training on %s: %d rows, %d stored features, epochs %d to %d",
-        *(device.name, len(X), plan.geometry.features, plan.first_epoch, options.epochs),
+        *(name, geometry.rows, geometry.features, plan.first_epoch, options.epochs),
     )
-    for chosen in passes([options.class_weight_of(i) for i in range(targets.shape[1])], driver.config.outputs):
-        _train_pass(X, targets, chosen, first, plan, driver, totals)
-    rows_read = len(X) * (options.epochs - plan.first_epoch)
-    _warn_if_saturated(totals.counters.saturations, rows_read, options.objective.margins)
-    return totals.result(device.name, time.perf_counter() - began)
+    for chosen in passes([options.class_weight_of(i) for i in range(rows.y.shape[1])], driver.config.outputs):
+        _train_pass(rows, chosen, first, plan, driver, totals, clock)
+    return replace(totals.result(name), seconds=sum(clock.seconds.values()), phases=clock.seconds)
+
+
+def geometry_of(first: Checkpoint, rows: int, driver: Driver) -> Geometry:
+    """Return the shape of an epoch over this number of rows on a device."""
+    options, config = first.options, driver.config
+    return Geometry.of(
+        options.precision,
+        features=first.scaling.stored_features,
+        rows=rows,
+        batch=options.batch_size,
+        rows_per_beat=config.rows_per_beat,
+        outputs=config.outputs,
+    )
 
 
 def passes(class_weight: list[ClassWeights], outputs: int) -> list[NDArray[np.intp]]:
@@ -159,27 +266,6 @@ def _check_targets(targets: Matrix, options: TrainingOptions) -> None:
             f"class_weight has {len(options.class_weight)} pairs, but y has {targets.shape[1]} targets: "
             "give one pair, or one for each target"
         )
-
-
-def _plan(X: Matrix, first: Checkpoint, driver: Driver, snapshots: bool) -> ExecutionPlan:
-    """How the training is cut into launches on this device."""
-    options, config = first.options, driver.config
-    return ExecutionPlan(
-        geometry=Geometry.of(
-            options.precision,
-            features=first.scaling.stored_features,
-            rows=len(X),
-            batch=options.batch_size,
-            rows_per_beat=config.rows_per_beat,
-            outputs=config.outputs,
-        ),
-        epochs=options.epochs,
-        draw_sets=options.draw_sets,
-        shared_base=options.precision.sampling != "naive",
-        snapshots=snapshots,
-        capacity=driver.device.capacity_bytes,
-        first_epoch=first.epoch,
-    )
 
 
 def _first_state(
@@ -263,34 +349,39 @@ def _initial_weights(scaling: Scaling, initial: InitialModel) -> NDArray[np.int3
 
 
 def _train_pass(
-    X: Matrix,
-    y: Matrix,
+    rows: Rows,
     targets: NDArray[np.intp],
     first: Checkpoint,
     plan: ExecutionPlan,
     driver: Driver,
     totals: ResultAccumulator,
+    clock: PhaseClock,
 ) -> None:
     """Train some of the targets from `first` on, and add the results to `totals`."""
     outputs = plan.geometry.outputs
-    labels = np.zeros((len(y), outputs))
-    labels[:, : len(targets)] = y[:, targets]
+    labels = np.zeros((len(rows.y), outputs))
+    labels[:, : len(targets)] = rows.y[:, targets]
     master = master_weights(np.zeros((outputs, plan.geometry.features)))
     master[: len(targets)] = first.master[targets]
     scaling, options = first.scaling.for_targets(targets, outputs), first.options
-    encoder = SampleEncoder(X, labels, scaling, options.precision, options.seed, first.levels)
+    encoder = SampleEncoder(
+        rows.X, labels, scaling, options.precision, options.seed, first.levels, first_row=rows.first
+    )
     totals.begin(targets)
     state = ModelState(master, first.settings[targets[0]])
-    for launch, result in run_launches(driver, plan, encoder, state, totals.on_epoch):
+    for launch, result in run_launches(driver, plan, encoder, state, totals.on_epoch, clock):
         totals.add(launch, result)
         _logger.info("finished a launch: %d epochs of %d rows", launch.epochs, launch.geometry.rows)
 
 
-def _warn_if_saturated(saturations: int, rows: int, margins: bool) -> None:
-    if saturations <= SATURATED * rows:
+def warn_if_saturated(run: TrainingResult) -> None:
+    """Warn of a training that clipped many values."""
+    last = run.checkpoint()
+    rows = run.geometry.rows * (last.epoch - run.first_epoch)
+    if run.saturations <= SATURATED * rows:
         return
-    clipped = f"{saturations} values were clipped in {rows} rows read: scaled weights "
-    if margins:
+    clipped = f"{run.saturations} values were clipped in {rows} rows read: scaled weights "
+    if last.options.objective.margins:
         warn_user(
             f"{clipped}reached {WEIGHT_LIMIT:g}, and larger ones cannot be held: use a penalty, or limit outliers in X"
         )

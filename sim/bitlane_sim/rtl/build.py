@@ -1,6 +1,6 @@
 """Build the simulator of an accelerator as a shared library, once for each content.
 
-The cache, `BITLANE_CACHE` or ~/.cache/bitlane, keeps both steps: the Verilog by the hash of the RTL's sources and the
+The cache, the folder of `bitlane.support.cache`, keeps both steps: the Verilog by the hash of the RTL's sources and the
 configuration, the library by the hash of all its inputs. A rename creates each entry, so that no entry is incomplete.
 """
 

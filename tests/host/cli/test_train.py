@@ -154,6 +154,24 @@ def test_a_resumed_training_is_the_whole_one(
     assert sorted(os.listdir("run")) == sorted(os.listdir("whole"))
 
 
+def test_several_devices_and_a_resumed_training_of_them(
+    prices: Path, fails: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = ["train", str(prices), "--target", "price", "--batch-size", "8", "--average-every", "2"]
+    two = ["--device", "emulator,emulator"]
+    assert main([*source, *two, "--epochs", "4", "--out", "whole"]) == 0
+    assert main([*source, *two, "--epochs", "2", "--out", "run"]) == 0
+    assert "device       emulator, emulator" in capsys.readouterr().out
+    assert main(["train", str(prices), "--device", "emulator", "--resume", "run", "--epochs", "4", "--out", "run"]) == 0
+    whole, found = (records.read_record(name) for name in ("whole", "run"))
+    assert [line["loss"] for line in found.lines] == [line["loss"] for line in whole.lines]
+    assert all(np.array_equal(found.arrays[name], whole.arrays[name]) for name in whole.arrays)
+    assert found.header["settings"]["shards"] == 2
+    capsys.readouterr()
+    assert "device='tpu' is unknown" in fails(*source, "--device", "emulator,tpu")
+    assert "--on-device-failure: invalid choice" in fails(*source, *two, "--on-device-failure", "retry")
+
+
 def test_trainings_that_cannot_be_resumed(
     prices: Path, fails: Callable[..., str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.registers import REGISTERS
-from bitlane.devices import available_devices, open_device, registry
+from bitlane.devices import available_devices, open_device, opened_devices, registry
 from bitlane.devices.cpu import CpuDevice
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.devices.protocol import Buffer, Device
@@ -106,3 +106,22 @@ def test_unavailable_devices_have_a_reason(no_simulator):
     found = {device.name: device for device in available_devices()}
     assert found["emulator"].available and not found["emulator"].reason
     assert not found["rtl"].available and "bitlane[sim]" in found["rtl"].reason
+
+
+def test_a_list_of_devices_is_closed_where_it_was_opened():
+    mine = EmulatorDevice()
+    with opened_devices(["emulator", mine, "emulator"], AcceleratorConfig(width=128)) as devices:
+        assert devices[1] is mine and devices[0] is not devices[2]
+        widths = [device.read(REGISTERS["port_bits"].offset) for device in devices]
+        for device in devices:
+            device.allocate(8)
+    assert widths == [128, 64, 128]
+    assert [device.allocated for device in devices] == [0, 1, 0]
+
+
+def test_a_list_of_devices_that_does_not_open_leaves_none_open(monkeypatch):
+    opened = []
+    monkeypatch.setitem(registry._BUILT_IN, "emulator", lambda config: opened.append(EmulatorDevice()) or opened[-1])
+    with pytest.raises(DataError, match="device='tpu'"), opened_devices(["emulator", "tpu"]):
+        pass
+    assert [len(device._memory) for device in opened] == [0]

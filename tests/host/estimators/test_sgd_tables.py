@@ -92,6 +92,14 @@ def test_a_stream_of_sparse_pieces(seed):
         assert all_bits(sparse) == all_bits(dense)
 
 
+def test_several_devices_share_a_sparse_table(seed):
+    X, y = table(seed)
+    settings = {"device": ["emulator", "emulator"], "epochs": 2}
+    expected, found = regressor(**settings).fit(X, y), regressor(**settings).fit(scipy_sparse("csr_array", X), y)
+    assert all_bits(found) == all_bits(expected)
+    assert all_bits(found.partial_fit(scipy_sparse("csr_array", X), y)) == all_bits(expected.partial_fit(X, y))
+
+
 def test_predictions_of_pieces(seed, tmp_path, many_pieces):
     """Products in another order: they differ by the rounding of float64 at the most."""
     X, y = table(seed)

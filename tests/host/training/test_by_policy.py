@@ -13,7 +13,8 @@ from bitlane.contract.precision import Precision
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import DataError
 from bitlane.estimators.sgd import SGDClassifier, SGDRegressor
-from bitlane.training.by_policy import MQGRAD, joined, policy_of
+from bitlane.training.by_policy import MQGRAD, policy_of
+from bitlane.training.result import joined
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def test_mqgrad_chooses_repeatably_among_its_bits(seed):
 def test_runs_are_joined_in_order(seed):
     X, y = table(seed)
     one = SGDRegressor(4, epochs=2, device="emulator", random_state=1).fit(X, y).run_
-    both = joined([one, one], "none")
+    both = joined([one, one])
     assert both.cycles == 2 * one.cycles
     assert both.epoch_cycles.tolist() == [*one.epoch_cycles, *(one.epoch_cycles + one.cycles)]
     assert both.stalls.model == 2 * one.stalls.model

@@ -15,6 +15,7 @@ from bitlane.contract.precision import Precision
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver.driver import Driver
 from bitlane.errors import DeviceError
+from bitlane.support.phases import PhaseClock
 from bitlane.training.double_buffer import DoubleBuffer, run_launches
 from bitlane.training.launches import launches
 
@@ -65,7 +66,7 @@ def test_samples_are_loaded_during_the_previous_launch(run):
 def test_without_double_buffering_samples_are_loaded_afterwards(run):
     plan, samples, state = run
     device = Watched()
-    with DoubleBuffer(device, launches(plan, samples), doubled=False) as buffer:
+    with DoubleBuffer(device, launches(plan, samples), doubled=False, clock=PhaseClock()) as buffer:
         Driver(device).run(buffer.launch.job(plan, state), None, buffer.samples, buffer.prefetch)
         buffer.advance()
         assert buffer.launch is not None and "busy" not in device.events + device.flushed
@@ -117,7 +118,7 @@ class LaunchSequence(RuleBasedStateMachine):
         self.device = Watched()
         self.number, self.loaded = 0, False
         numbered = iter([NumberedLaunch(number, size) for number, size in enumerate(self.sizes)])
-        self.buffer = DoubleBuffer(self.device, numbered, doubled)
+        self.buffer = DoubleBuffer(self.device, numbered, doubled, PhaseClock())
         self.buffer.__enter__()
 
     @precondition(lambda self: not self.loaded and self.number < len(self.sizes))

@@ -196,7 +196,7 @@ def test_the_bits_of_a_row_do_not_depend_on_its_place(seed, monkeypatch, precisi
         codes, labels = unpack_base(samples.base(geometry, 0, 3), geometry)
         drawn = codes
         if precision.draws:
-            drawn = unpack_draws(samples.draws(geometry, 0, 3), geometry)
+            drawn = unpack_draws(samples.draws(geometry, 0, [3])[0], geometry)
         found.append((codes.tolist(), labels.tolist(), drawn.tolist()))
     assert all(each == found[0] for each in found)
 

@@ -116,6 +116,17 @@ def test_heavy_class_weights_lower_the_rate(seed: int) -> None:
     assert rates[0] > 2 * rates[1] > 20 * rates[2]
 
 
+def test_stale_weights_need_a_quarter_of_the_rate(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 1, size=(2000, 200))  # not centred: one direction has most of the energy
+    y = X @ rng.normal(size=200)
+    options = {"batch_size": 64, "fit_intercept": False, "device": "emulator", "random_state": 0, "decay": 1.0}
+    runs = [SGDRegressor(staleness=staleness, **options).fit(X, y).run_ for staleness in (0, 1)]
+    rates = [run.settings["learning_rate"] for run in runs]
+    assert rates[1] == pytest.approx(rates[0] / 4, rel=0.06)
+    assert runs[1].loss[-1] < runs[1].loss[0] and runs[1].saturations == 0
+
+
 def test_a_bit_policy_gets_the_rate_of_its_fewest_bits(seed: int) -> None:
     X = np.random.default_rng(seed).normal(size=(120, 6))
     y = X[:, 0]

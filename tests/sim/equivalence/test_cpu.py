@@ -38,7 +38,7 @@ def wrong_bits(job: Job, config: AcceleratorConfig, launches: int = 1) -> list[s
     return found
 
 
-@pytest.mark.parametrize("runs", [400, pytest.param(5000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("runs", [200, pytest.param(5000, marks=pytest.mark.slow)])
 def test_random_runs(seed: int, runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """1 to 512 features, all digits, modes and builds, partial batches and beats, saturation, one or two launches.
 

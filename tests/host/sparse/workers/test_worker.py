@@ -111,7 +111,7 @@ def test_workers_that_are_stopped_learn_each_row_once(seed: int, tmp_path: Path)
     assert learned == [share.rows for share in shares]
 
 
-@pytest.mark.parametrize("staleness", [0, 2])
+@pytest.mark.parametrize("staleness", [pytest.param(0, marks=pytest.mark.slow), 2])
 def test_gradients_that_were_kept_back_arrive_at_the_end(staleness: int, tmp_path: Path) -> None:
     """Each row counts once for each of its keys, though a push has a tenth of the rows, and ternary ones."""
     folders = make_shards(tmp_path, counting_worker.SPEC, 2)

@@ -114,7 +114,7 @@ def train_with_kills(seed: int, folders: list[Path], kills: int, staleness: int,
         return bool(has_all), sum(sequences_of(addresses))
 
 
-@pytest.mark.parametrize("staleness", [0, 2])
+@pytest.mark.parametrize("staleness", [pytest.param(0, marks=pytest.mark.slow), 2])
 def test_kills_lose_no_step_and_repeat_none(seed: int, staleness: int, tmp_path: Path) -> None:
     has_all, steps = train_with_kills(seed, make_shards(tmp_path, SPEC, SERVERS), 4, staleness)
     assert has_all and steps > 8 * WORKERS

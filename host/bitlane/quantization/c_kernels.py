@@ -1,0 +1,132 @@
+"""The loops of `kernels` in C, for machines without numba: `kernels.c`, built on this machine and called by ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.contract.draws import DRAW_ROUNDS
+from bitlane.contract.layout import CHUNK
+from bitlane.contract.prng import ROUND_KEYS
+from bitlane.contract.prng import Words as RandomWords
+from bitlane.support.c_library import LibraryError, load_library
+
+from .positions import POSITION_FRACTION, PositionMap
+from .quantize import CUT
+from .scaling import Matrix
+
+SOURCE = Path(__file__).with_name("kernels.c")
+CONSTANTS = {
+    "POSITION_FRACTION": str(POSITION_FRACTION),
+    "CUT": str(CUT),
+    "CHUNK": str(CHUNK),
+    "ROUND_KEYS": ",".join(map(str, ROUND_KEYS[:DRAW_ROUNDS])),
+}
+# Types of values that machine code reads where they are, in the order of `enum value_type`.
+VALUE_TYPES = (np.dtype(np.uint8), np.dtype(np.int16), np.dtype(np.float32), np.dtype(np.float64))
+
+_logger = logging.getLogger(__name__)
+
+
+class Kernels(NamedTuple):
+    """Machine code that encodes rows: both functions take the arguments of `bitlane.quantization.kernels`.
+
+    Attributes
+    ----------
+    encode_base, encode_draws : callable
+        Write the base words and the draw words of rows. They run without the interpreter's lock.
+    """
+
+    encode_base: Callable[..., Any]
+    encode_draws: Callable[..., Any]
+
+
+class Rows(ctypes.Structure):
+    """The arguments of both functions, as `struct rows` in `kernels.c`."""
+
+    _fields_ = (
+        ("values", ctypes.c_void_p),
+        ("type", ctypes.c_ssize_t),
+        ("count", ctypes.c_ssize_t),
+        ("columns", ctypes.c_ssize_t),
+        ("multipliers", ctypes.c_void_p),
+        ("offsets", ctypes.c_void_p),
+        ("features", ctypes.c_ssize_t),
+        ("base_bits", ctypes.c_ssize_t),
+        ("runs", ctypes.c_void_p),
+        ("of_rows", ctypes.c_void_p),
+        ("sets", ctypes.c_ssize_t),
+        ("feature_offsets", ctypes.c_void_p),
+        ("places", ctypes.c_void_p),
+        ("stride", ctypes.c_ssize_t),
+        ("words", ctypes.c_void_p),
+        ("region", ctypes.c_ssize_t),
+    )
+
+
+@cache
+def c_kernels() -> Kernels | None:
+    """Return the kernels in C, built if this machine has not built them yet; None, and a log line, if it cannot."""
+    try:
+        library = load_library(SOURCE, CONSTANTS)
+        return Kernels(
+            _kernel(_function(library, "bitlane_encode_base")), _kernel(_function(library, "bitlane_encode_draws"))
+        )
+    except LibraryError as error:
+        _logger.warning("note: numpy encodes the samples, in several times the time of machine code: %s", error)
+        return None
+
+
+def _function(library: ctypes.CDLL, name: str) -> Callable[..., Any]:
+    try:
+        function: Callable[..., Any] = library[name]
+    except AttributeError as error:
+        raise LibraryError(f"the library lacks a function ({error})") from None
+    function.argtypes, function.restype = [ctypes.POINTER(Rows)], None  # type: ignore[attr-defined]
+    return function
+
+
+def _kernel(function: Callable[..., Any]) -> Callable[..., None]:
+    """Return a function of the library with the arguments of `kernels.encode_draws`."""
+
+    def encode(
+        X: Matrix,
+        mapped: PositionMap,
+        runs: NDArray[np.intp],
+        of_rows: RandomWords,
+        offsets: RandomWords,
+        places: NDArray[np.intp],
+        stride: int,
+        words: NDArray[np.uint64],
+    ) -> None:
+        features = len(mapped.columns)
+        padding = (0, -features % CHUNK)
+        multipliers, position_offsets = np.pad(mapped.multipliers, padding), np.pad(mapped.offsets, padding)
+        feature_offsets = np.pad(offsets, padding)
+        rows = Rows(
+            X.ctypes.data,
+            VALUE_TYPES.index(X.dtype),
+            *X.shape,
+            multipliers.ctypes.data,
+            position_offsets.ctypes.data,
+            features,
+            mapped.base_bits,
+            runs.ctypes.data,
+            of_rows.ctypes.data if len(of_rows) else None,
+            len(of_rows),
+            feature_offsets.ctypes.data,
+            places.ctypes.data,
+            stride,
+            words.ctypes.data,
+            words.shape[-1],
+        )
+        function(rows)
+
+    return encode
