@@ -19,9 +19,9 @@ from .arrow import arrow_matrix, is_arrow
 def as_table(X: Any, least: int = 0) -> Matrix:
     """Return a finite table of integers or floats [rows, n] that a training or a product with weights can read.
 
-    Sparse and memory-mapped tables are not copied. A `RowTable` stands for them, whose rows become arrays in pieces;
-    it is no ndarray, but has all that these two need. A sparse matrix in another form than CSR is brought into it.
-    All others are as of `as_matrix`.
+    Sparse and memory-mapped tables are not copied, and Arrow tables once. A `RowTable` stands for them, whose rows
+    become arrays in pieces; it is no ndarray, but has all that these two need. A sparse matrix in another form than
+    CSR is brought into it. All others are as of `as_matrix`.
 
     Parameters
     ----------
@@ -34,9 +34,10 @@ def as_table(X: Any, least: int = 0) -> Matrix:
     DataError
         X is not two-dimensional, too small, not numeric, or not finite, or an Arrow column has nulls.
     """
-    sparse = hasattr(X, "tocsr")
-    if not (sparse or isinstance(X, np.memmap)):
-        return as_matrix(arrow_matrix(X) if is_arrow(X) else X, least)
+    sparse, arrow = hasattr(X, "tocsr"), is_arrow(X)
+    if not (sparse or arrow or isinstance(X, np.memmap)):
+        return as_matrix(X, least)
+    X = arrow_matrix(X) if arrow else X
     _check_shape(X.shape, least)
     dtype = numbers(np.empty(0, X.dtype), "X").dtype
     source: Any = X.tocsr() if sparse else np.asarray(X)
