@@ -116,7 +116,7 @@ def draw_variance(values: Floats, base_bits: int) -> Floats:
 
 
 def _feedback(values: Floats, weights: Floats, batch_size: int) -> float:
-    """Return ``a + E[g^2 |v|^2 (v u)^2] / a / batch`` for values [r, m] and weights [r] of rows; see `stable_rate`."""
+    """Return ``a + E[g^2 |v|^2 (v u)^2] / a / batch`` for values [r, m] and weights [r]; see `with_learning_rate`."""
     vector = np.random.default_rng(0).standard_normal(values.shape[1])
     for _ in range(30):
         vector = values.T @ (weights * (values @ vector)) / len(values)

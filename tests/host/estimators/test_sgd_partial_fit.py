@@ -220,4 +220,4 @@ def test_a_short_stream_reaches_the_loss_of_fit(seed):
     stream = SGDClassifier(bits=8, loss="log_loss", device="emulator", random_state=0)
     for X_part, y_part in chunks(X, y > 5, number=20):
         stream.partial_fit(X_part, y_part, classes=[False, True])
-    assert stream.score(X, y > 5) > fitted.score(X, y > 5) - 0.03
+    assert stream.score(X, y > 5) > fitted.score(X, y > 5) - 0.08

@@ -35,7 +35,7 @@ def test_classes_are_spread_and_have_the_bits_of_one_device(seed, several):
 
 def test_rows_are_cut_and_the_model_fits(seed):
     X, y = table(seed, rows=600)
-    model = regressor(device=["emulator"] * 3, epochs=30, average_every=2).fit(X, y)
+    model = regressor(device=["emulator"] * 3, epochs=30, decay=1.0, average_every=2).fit(X, y)
     assert model.run_.settings["shards"] == 3 and model.run_.settings["average_every"] == 2
     assert model.score(X, y) > 0.95
     assert model.get_params()["device"] == ["emulator"] * 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from bitlane import SGDRegressor
@@ -13,7 +15,7 @@ from bitlane.support.phases import PhaseClock
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, as a list of one number."""
     time = [100.0]
-    monkeypatch.setattr(phases.time, "perf_counter", lambda: time[0])
+    monkeypatch.setattr(phases, "time", SimpleNamespace(perf_counter=lambda: time[0]))
     return time
 
 
