@@ -43,7 +43,7 @@ class TrainingOptions:
         Rows of a mini-batch. A last batch with fewer rows steps by its share of a batch.
     learning_rate : float or "auto", default="auto"
         Step along the mean gradient of a batch, in scaled units; below ``8 * batch_size``. "auto": computed from the
-        data, see `bitlane.training.learning_rate.stable_rate`.
+        data, see `bitlane.training.learning_rate.with_learning_rate`.
     decay : float, default=0.8
         Factor on the learning rate after each epoch, 0.5 to 1.
     staleness : {0, 1}, default=0

@@ -89,7 +89,7 @@ def random_job(
     features = _size(chosen, features, (1, 31, 32, 33, 64, 65, (features + 1) // 2, features))
     draws = config.table_lanes or bool(chosen.random() < 0.6)
     digits = base_bits // 2 + 1 if config.table_lanes else _size(chosen, MAX_DIGITS, (1, 2, 3, 4, MAX_DIGITS))
-    most = rows_per_beat * (EPOCH_BEATS // (-(-features // CHUNK) * digits))
+    most = rows_per_beat * max(1, EPOCH_BEATS // (-(-features // CHUNK) * digits))
     most = min(most, 40 * (rows_per_beat + 1) if rows is None else rows)
     special = (1, 2, 3, 4, 5, 8, rows_per_beat, 4 * rows_per_beat, 4 * rows_per_beat + 1, most)
     rows = _size(chosen, most, special)

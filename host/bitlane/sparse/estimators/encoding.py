@@ -131,9 +131,9 @@ def find_encoder(X: Any, fields: Any, needs_fields: bool) -> Encoder:
 
 def is_table(X: Any) -> bool:
     """Return whether X is a table with named columns: of pandas, polars or Arrow."""
-    if column_names(X) is None:
-        return hasattr(X, "column_names") and hasattr(X, "schema")
-    return hasattr(X, "dtypes") or hasattr(X, "to_arrow")
+    if hasattr(X, "column_names") and hasattr(X, "schema"):
+        return True
+    return column_names(X) is not None and (hasattr(X, "dtypes") or hasattr(X, "to_arrow"))
 
 
 def rows_of(X: Any) -> int:
