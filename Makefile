@@ -29,7 +29,7 @@ demo: $(STAMP) ## train on handwritten digits at several precisions, on the simu
 sparse-demo: $(STAMP) ## a click log that drifts: train, publish, validate, serve at once; a table and a picture in SPARSE_OUT (runs/sparse-demo)
 	$(BIN)/python -m bitlane.studies.sparse.loop --out $(SPARSE_OUT)
 
-test: $(STAMP) $(firstword $(PYNQ:%=%/installed)) ## the quick tests, 12 minutes on two cores; ends with what it left for `make check`
+test: $(STAMP) $(firstword $(PYNQ:%=%/installed)) ## the quick tests, 8 minutes on two cores; ends with what it left for `make check`
 	@[ -n "$(PYNQ)" ] || echo "tests of boards left out: pynq runs on Python 3.10 to 3.12 (make test PYTHON=python3.12)"
 	$(if $(PYNQ),$(firstword $(PYNQ))/bin/pytest -m "pynq and not slow")
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" --hypothesis-profile quick
