@@ -52,12 +52,17 @@ def bounds(text: str) -> tuple[float | None, ...]:
 
 def draws(text: str) -> str | int:
     """once, epoch, or an integer."""
+    if text not in ("once", "epoch") and not text.lstrip("-").isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is neither an integer, nor once or epoch")
     return text if text in ("once", "epoch") else int(text)
 
 
 def learning_rate(text: str) -> float | str:
     """A number, or auto."""
-    return text if text == "auto" else float(text)
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor auto") from None
 
 
 def tensor_sizes(text: str) -> list[int]:
