@@ -37,7 +37,7 @@ COUNTS = (1, 2, 4)
 SEEDS = 3
 SCHEDULE = Schedule(epochs=15, decay=0.9)
 BATCHES = (16, 64)
-FACTORS = tuple(2.0 ** (k / 2) for k in range(-5, 6))  # the grid, in multiples of the suggested learning rate
+FACTORS = tuple(2.0 ** (k / 2) for k in range(-9, 2))  # the grid, in multiples of the automatic learning rate
 WITHIN = 1.01
 CLASSES = 10
 RATIO = "1 device over it"
@@ -92,13 +92,13 @@ def curve(
 def table(data: ComparisonData, batch: int) -> str:
     """Return the table of one data set and batch size, as text."""
     devices = [open_device("cpu") for _ in range(max(COUNTS))]
-    suggested = suggest_learning_rate(data.X, batch, BITS)
+    automatic = suggest_learning_rate(data.X, batch, BITS)
 
     def curves(precision: Precision, count: int, rates: Sequence[float], every: int = 1) -> list[Curve]:
         schedules = (replace(SCHEDULE, batch_size=batch, learning_rate=rate) for rate in rates)
         return [curve(data, schedule, precision, devices[:count], every) for schedule in schedules]
 
-    grid = [suggested * factor for factor in FACTORS]
+    grid = [automatic * factor for factor in FACTORS]
     goal = WITHIN * min(each.loss[-1] for each in curves(FULL, 1, grid))
     best = {count: min(curves(BITS, count, grid), key=lambda each: each.cycles_to(goal)) for count in COUNTS}
     rows = [HEAD]
@@ -106,7 +106,7 @@ def table(data: ComparisonData, batch: int) -> str:
         scaled = [curves(BITS, count, [count * best[1].rate], every)[0] for every in (1, *EVERY)]
         rarely = (_epochs(each, goal) if count > 1 else "-" for each in scaled[1:])
         rows.append((str(count), *_cells(own, goal, best[1]), *_cells(scaled[0], goal, best[1])[1::2], *rarely))
-    title = f"batch {batch}, suggested learning rate {suggested:g}, loss to reach {goal:.5g}"
+    title = f"batch {batch}, automatic learning rate {automatic:g}, loss to reach {goal:.5g}"
     return f"{title}\n{align_columns(rows)}"
 
 

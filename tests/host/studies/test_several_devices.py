@@ -24,7 +24,7 @@ def test_both_tables(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     monkeypatch.setattr(several_devices, "FACTORS", (0.5, 1.0, 2.0))
     data = synthetic_data(800, 20, 1.0)
     head, _, rule, *rows = table(data, 8).splitlines()
-    assert head.startswith("batch 8, suggested learning rate") and set(rule) == {"-"}
+    assert head.startswith("batch 8, automatic learning rate") and set(rule) == {"-"}
     assert [row.split()[0] for row in rows] == ["1", "2", "4"]
     best, scaled = float(rows[0].split()[4]), float(rows[0].split()[6])
     assert best == scaled == 1.0
