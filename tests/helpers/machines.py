@@ -16,6 +16,12 @@ from bitlane.contract.state import ModelState
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver.job import Job
 
+# Registers with the names and the values of `Settings`.
+SETTINGS_REGISTERS = (
+    *("step", "step_negative", "penalty_step", "decay", "phase"),
+    *("loss", "prox", "unpenalized_intercept", "staleness"),
+)
+
 
 def random_settings(rng, **settings):
     """Settings of any mode, with steps that train."""

@@ -109,7 +109,7 @@ def _schedule(arguments: argparse.Namespace, table: Dataset, precisions: Sequenc
     if rate == AUTO:  # shared with more bits, which would learn too slowly at the rate of 2 and 3 bits
         rate = min(
             suggest_learning_rate(table.X, arguments.batch_size, precision, loss=arguments.loss)
-            for precision in (None, *(each for each in precisions if each.bits >= LEAST_BITS))
+            for precision in (None, *(each for each in precisions if each.draws and each.bits >= LEAST_BITS))
         )
     if arguments.batch_size > table.rows:
         warn_user(f"batch_size={arguments.batch_size} exceeds the {table.rows} rows: one batch takes them all")
@@ -126,9 +126,9 @@ def _schedule(arguments: argparse.Namespace, table: Dataset, precisions: Sequenc
 
 def _note_noisy(table: Dataset, precisions: Sequence[Precision], schedule: Schedule) -> None:
     """Warn about precisions that need a smaller learning rate than the shared one."""
-    for precision in precisions:
+    for precision in (each for each in precisions if each.draws):
         rate = suggest_learning_rate(table.X, schedule.batch_size, precision, loss=schedule.loss)
-        if precision.draws and schedule.learning_rate > 4 * rate:
+        if schedule.learning_rate > 4 * rate:
             label = curve_label(precision.sampling, precision.bits)
             warn_user(
                 f"{label}: learning rate {schedule.learning_rate:g} is large for so few levels; "

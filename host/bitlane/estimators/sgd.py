@@ -272,7 +272,7 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
         Raises
         ------
         DataError
-            As for `SGDRegressor.partial_fit`; missing or other classes, a label that is none of them, or
+            As for `SGDRegressor.partial_fit`; missing or other classes, a label that is not among the classes, or
             ``class_weight="balanced"``. The model stays as it is.
         DeviceError
             The device is missing, or failed.

@@ -64,7 +64,7 @@ def known_classes(classes: ArrayLike | None, before: NDArray[Any] | None) -> NDA
     Parameters
     ----------
     classes : array-like, optional
-        As given: needed if there are none from before, otherwise the same as those.
+        As given. The first call needs them; later calls may repeat them.
     before : ndarray, optional
         Of the calls before.
     """

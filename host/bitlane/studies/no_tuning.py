@@ -32,7 +32,7 @@ ROWS = 20_000
 
 
 def tables() -> Iterator[tuple[str, Matrix, Floats]]:
-    """Yield the data sets that can be had: a name, X [rows, n] and y [rows]."""
+    """Yield each available data set: its name, X [rows, n] and y [rows]."""
     for number, name in enumerate(NAMES):
         try:
             data = load_dataset(name)

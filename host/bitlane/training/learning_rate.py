@@ -98,9 +98,9 @@ def with_steady_rate(options: TrainingOptions, X: Matrix, y: Matrix, scaling: Sc
     It suits passes over piece after piece of the data, whose rate does not decay. The noise of batches and draws stays
     then, and grows with the rate. A quarter to a sixteenth ends with about the same loss; more or less ends higher.
     """
-    found = with_learning_rate(options, X, y, scaling)
     if options.learning_rate != AUTO:
-        return found
+        return options
+    found = with_learning_rate(options, X, y, scaling)
     return replace(found, learning_rate=STEADY * float(found.learning_rate))
 
 

@@ -134,7 +134,7 @@ class TrainingOptions:
         return uses_random_rounding(self.model_bits, self.gradient_bits)
 
     def ends_round(self, epoch: int) -> bool:
-        """Return whether there is one model after this many epochs: shards have been averaged, or there are none."""
+        """Return whether shards are averaged after this many epochs; a training without shards always has one model."""
         return self.shards == 1 or epoch % self.average_every == 0
 
     def class_weight_of(self, target: int) -> ClassWeights:

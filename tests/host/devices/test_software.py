@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from tests.helpers.emulators import emulator
-from tests.helpers.machines import random_job
+from tests.helpers.machines import SETTINGS_REGISTERS, random_job
 
 from bitlane.contract.cycles import predict
 from bitlane.contract.layout import MAX_EPOCHS, MAX_ROWS
@@ -83,17 +83,7 @@ def prepare(device, job):
     values |= {name: int(getattr(job, name)) for name in ("epochs", "snapshots")}
     low, high = settings.bounds
     values["bounds"] = low & 0xFFFF | (high & 0xFFFF) << 16
-    for name in (
-        "step",
-        "step_negative",
-        "penalty_step",
-        "decay",
-        "phase",
-        "loss",
-        "prox",
-        "unpenalized_intercept",
-        "staleness",
-    ):
+    for name in SETTINGS_REGISTERS:
         values[name] = int(getattr(settings, name))
     for name, value in values.items():
         write(device, name, value)

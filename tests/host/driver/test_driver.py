@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.helpers.emulators import emulator
-from tests.helpers.machines import Recorded, random_job
+from tests.helpers.machines import SETTINGS_REGISTERS, Recorded, random_job
 
 from bitlane.contract.modes import ErrorCode
 from bitlane.contract.registers import (
@@ -207,17 +207,7 @@ def test_every_setting_is_written(seed):
         assert (written["batch_tail"], written["epoch_tail"]) == job.geometry.tails == (1, 1)
         assert (written["base_digits"], written["draws"]) == (job.geometry.base_digits, job.geometry.draws)
         assert written["snapshots"] == job.snapshots
-        for name in (
-            "step",
-            "step_negative",
-            "penalty_step",
-            "decay",
-            "phase",
-            "loss",
-            "prox",
-            "unpenalized_intercept",
-            "staleness",
-        ):
+        for name in SETTINGS_REGISTERS:
             assert written[name] == getattr(job.state.settings, name)
     writable = {register.name for register in REGISTERS.values() if register.writable} - {*RANDOM_ROUNDING_REGISTERS}
     assert writable == set(written) - {None, *FIELDS}  # None stands for the high words of long registers

@@ -45,7 +45,7 @@ def test_a_replica_dies_and_another_one_answers(seed):
 
 
 def test_a_shard_without_replicas_is_missing_until_it_comes_back(seed):
-    """At another port, with nothing in memory: it is told to load the version again."""
+    """It comes back at another port with nothing in memory, and loads the version again."""
     with cluster(seed) as servers, front_of(servers, FrontOptions(deadline=5)) as front:
         for server in servers.servers[2]:
             server.stop()

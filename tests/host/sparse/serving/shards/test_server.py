@@ -110,7 +110,7 @@ def test_more_requests_than_its_limit_are_refused_at_once(servers) -> None:
 
 
 def test_it_holds_two_versions_and_those_in_use(servers, connection) -> None:
-    """The next one drops the one that was not in use for longest; failures are told, and tried again."""
+    """A new version drops the one that was unused for longest; a failed load is shown, and tried again."""
 
     def load(version: int) -> dict:
         connection.action("load", {"version": version}, time.monotonic() + 10)
