@@ -25,8 +25,9 @@ from .register_slice import RegisterSlice
 class MemoryPort(wiring.Component):
     """Convert AXI4 with bursts of 1 to 16 words to AXI3.
 
-    The bursts stay the same. Registers cut every channel except AW, which passes straight through: on the AXI4 side
-    data follows its address, and so it does at the HP port. Reads keep their IDs; writes have ID 0 on both sides.
+    The bursts stay the same. Registers cut every channel except AW, which passes straight through: data is never
+    offered before its address on the AXI4 side, and so neither at the HP port. Reads keep their IDs; writes have ID 0
+    on both sides.
 
     Latency: one cycle each for AR, R, W and B. Throughput: one word a cycle in each direction, with as many bursts
     outstanding as the HP port accepts. Backpressure: passed on.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Mux
+from amaranth.hdl import Cat, Mux, Value
 from amaranth.lib import data
 
 from bitlane.contract.layout import BURST_BEATS
@@ -18,7 +18,7 @@ from bitlane_hw.zynq.upsizer import BurstUpsizer, WordUpsizer
 
 from .harness import ProofHarness, implies, same
 from .proof import FAIR, Proof
-from .protocol import channel, inside_page, offered, stable, taken
+from .protocol import channel, inside_page, offered, stable, taken, write_order
 
 WORD_BYTES = HP_DATA_BITS // 8
 PAIR_BYTES = 2 * WORD_BYTES
@@ -216,32 +216,36 @@ def _spare(inside: Any) -> Any:
 
 
 def _check_writes(harness: ProofHarness, axi: Any, hp: Any, inside: Any, most: int) -> None:
-    """Assert that writes send as many words as the address says, after it, the last one marked, with all bytes."""
+    """Assert that writes send as many words as the address says, the last one marked, with all bytes.
+
+    The writes of the accelerator are assumed to follow the rules of `write_order`, which `writer` asserts.
+    """
     words = axi.wdata.shape().width // HP_DATA_BITS
+    state, rules = write_order(harness, axi)
     harness.assume(
         offered(harness, *channel(axi, "aw", "addr", "len")),
         implies(axi.awvalid, (axi.awlen < most) & _is_legal(axi.awaddr, axi.awlen, words * WORD_BYTES)),
         offered(harness, *channel(axi, "w", "data", "strb", "last")),
         implies(axi.wvalid, axi.wstrb.all()),
+        *rules,
     )
-    asked, written = axi.awvalid & axi.awready, axi.wvalid & axi.wready
-    left = harness.count(Mux(asked, axi.awlen + 1, 0), written, bits=8)
-    harness.assume(implies(axi.wvalid, (left != 0) & (axi.wlast == (left == 1))), implies(axi.awvalid, left == 0))
     out, spare, is_spare = inside.component.output, _spare(inside), inside["is_spare"]
     held = out.valid + is_spare
     high = harness.inside["write_downsizer"]["high"] if words == 2 else 0
-    outstanding = harness.count(Mux(hp.awvalid & hp.awready, hp.awlen + 1, 0), hp.wvalid & hp.wready, bits=10)
-    lasts = harness.count(hp.awvalid & hp.awready, hp.wvalid & hp.wready & hp.wlast, bits=4)
+    asked, written = hp.awvalid & hp.awready, hp.wvalid & hp.wready
+    balance = harness.count(Mux(asked, hp.awlen + 1, 0), written, bits=10)
+    ahead = harness.count(asked, written & hp.wlast, bits=4).as_signed()
+    newest_is_last = Mux(is_spare, spare.last, out.payload.last)
+    at_end = (state.ahead == -1) | ((state.ahead == 0) & (state.balance == 0) & ~Value.cast(high).any())
     harness.always(
-        left <= most,
         offered(harness, *channel(hp, "w", "data", "strb", "last")),
-        implies(hp.wvalid, hp.wstrb.all() & (outstanding != 0) & (lasts != 0)),
+        implies(hp.wvalid, hp.wstrb.all() & ((ahead > 0) | hp.awvalid)),
         # invariants
-        outstanding == words * left - high + held,
+        balance == (words * state.balance.as_signed() - high + held)[:10],
+        ahead == (state.ahead + (out.valid & out.payload.last) + (is_spare & spare.last)),
         implies(is_spare, out.valid & spare.strb.all()),
-        implies(high, axi.wvalid & (left != 0)) if words == 2 else 1,
-        implies((left == 0) & out.valid, Mux(is_spare, spare.last, out.payload.last)),
-        lasts == (left != 0) + (out.valid & out.payload.last) + (is_spare & spare.last),
+        implies(high, axi.wvalid) if words == 2 else 1,
+        implies(at_end & out.valid, newest_is_last),
     )
 
 

@@ -81,6 +81,11 @@ def short_length(m: Any, block: Any) -> None:
         m.d.sync += block.axi.awlen.eq(block.requests.payload.beats)
 
 
+def data_after_address(m: Any, block: Any) -> None:
+    with m.If(block.axi.awvalid):
+        m.d.comb += [block.axi.wvalid.eq(0), block.beats.ready.eq(0)]
+
+
 def impatient(m: Any, block: Any) -> None:
     with m.If(~block.bus.bready):
         m.d.sync += block.bus.bvalid.eq(0)
@@ -142,6 +147,7 @@ def test_a_correct_block_is_proved(tools: Tools, tmp_path: Path, name: str) -> N
     [
         ("writer", Writer, never_last),
         ("writer", Writer, short_length),
+        ("writer", Writer, data_after_address),
         ("registers_live", Registers, impatient),
         ("registers_live", Registers, deaf),
         ("address_generator", AddressGenerator, wrong_place),
