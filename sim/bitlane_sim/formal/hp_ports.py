@@ -178,7 +178,7 @@ def burst_upsizer(harness: ProofHarness) -> None:
     harness.cover(taken(beats) & last & (burst.len == 4) & harness.ever(taken(second)) & bursts.valid)
 
 
-def _hp_master(harness: ProofHarness, hp: Any) -> None:
+def _hp_master(harness: ProofHarness, hp: Any, guard: Any) -> None:
     """Assert the rules of an HP port: legal bursts of words that stay until they are taken."""
     harness.always(offered(harness, *channel(hp, "ar", "id", "addr", "len")))
     for prefix in ("ar", "aw"):
@@ -190,7 +190,11 @@ def _hp_master(harness: ProofHarness, hp: Any) -> None:
             (of["lock"] == 0) & (of["prot"] == 0) & (of["qos"] == 0),
             implies(of["valid"], _is_legal(getattr(hp, f"{prefix}addr"), getattr(hp, f"{prefix}len"), WORD_BYTES)),
         )
-    harness.always((hp.awid == 0) & (hp.wid == 0), offered(harness, *channel(hp, "aw", "addr", "len")))
+    harness.always(
+        (hp.awid == 0) & (hp.wid == 0),
+        offered(harness, *channel(hp, "aw", "addr", "len")),
+        implies(guard["offered"], _is_legal(guard["address"], guard["length"], WORD_BYTES)),  # invariant
+    )
 
 
 def _assume_reads(harness: ProofHarness, axi: Any, beat_bytes: int) -> None:
@@ -218,7 +222,8 @@ def _spare(inside: Any) -> Any:
 def _check_writes(harness: ProofHarness, axi: Any, hp: Any, inside: Any, most: int) -> None:
     """Assert that writes send as many words as the address says, the last one marked, with all bytes.
 
-    The writes of the accelerator are assumed to follow the rules of `write_order`, which `writer` asserts.
+    `hp` is the side of the logic of the guard; `port_guard` proves the side of the HP port. The writes of
+    the accelerator are assumed to follow the rules of `write_order`, which `writer` asserts.
     """
     words = axi.wdata.shape().width // HP_DATA_BITS
     state, rules = write_order(harness, axi)
@@ -253,9 +258,9 @@ def memory_port(harness: ProofHarness) -> None:
     """Legal 64-bit bursts of the accelerator are legal at the HP port."""
     block, inside = harness.block, harness.inside
     _assume_reads(harness, block.read, WORD_BYTES)
-    _hp_master(harness, block.hp0)
+    _hp_master(harness, block.hp0, inside["guard"])
     _slice_legal(harness, inside["ar"], WORD_BYTES)
-    _check_writes(harness, block.write, block.hp0, inside["w"], BURST_BEATS)
+    _check_writes(harness, block.write, inside["guard"].component.logic, inside["w"], BURST_BEATS)
     harness.cover(block.hp0.arvalid & (block.hp0.arlen == 15) & inside["ar"]["is_spare"])
     harness.cover(block.hp0.wvalid & block.hp0.wlast & block.hp0.wready & inside["w"]["is_spare"])
 
@@ -266,10 +271,10 @@ def port_pair(harness: ProofHarness) -> None:
     _assume_reads(harness, block.read, PAIR_BYTES)
     _slice_legal(harness, inside["ar"], PAIR_BYTES)
     for i, hp in enumerate((block.hp0, block.hp1)):
-        _hp_master(harness, hp)
+        _hp_master(harness, hp, inside[f"guard{i}"])
         _slice_legal(harness, inside[f"ar{i}"], WORD_BYTES)
         harness.always(hp.arid == 0)
-    _check_writes(harness, block.write, block.hp0, inside["w"], BURST_BEATS // 2)
+    _check_writes(harness, block.write, inside["guard0"].component.logic, inside["w"], BURST_BEATS // 2)
     harness.always(~block.hp1.awvalid, ~block.hp1.wvalid)
     harness.cover(block.hp1.arvalid & (block.hp1.arlen == 13))
     harness.cover(block.hp0.wvalid & block.hp0.wlast & block.hp0.wready)

@@ -67,25 +67,30 @@ class InFlight:
         Beats requested and not received.
     bursts : list
         Bursts requested and not complete.
+    answered : Value
+        A beat of an outstanding burst arrives.
     """
 
     beats: list[Any]
     bursts: list[Any]
+    answered: Any
 
 
 def read_master(harness: ProofHarness, axi: Any, width: int) -> InFlight:
     """Apply the rules of an AXI4 read master.
 
-    Asserted: legal bursts that stay until they are taken; read data is always accepted. Assumed of the memory: it
-    answers what was requested and nothing else, with one last beat for each burst and 1 to 16 beats in a burst.
+    Asserted: legal bursts that stay until they are taken; read data is always accepted. Assumed of the memory: while
+    bursts are outstanding it answers what was requested and nothing else, with one last beat for each burst and 1 to 16
+    beats in a burst. While none is, anything may arrive: `InFlight.answered` leaves it out.
     """
     harness.always(
         offered(harness, *channel(axi, "ar", "id", "addr", "len", "size", "burst")),
         address_legal(axi, "ar", width),
         axi.rready == 1,
     )
-    asked, answered = axi.arvalid & axi.arready, axi.rvalid & axi.rready
-    flight = InFlight([], [])
+    asked, outstanding = axi.arvalid & axi.arready, harness.ghost(1, "outstanding")
+    answered = axi.rvalid & axi.rready & outstanding
+    flight = InFlight([], [], answered)
     for i in (0, 1):
         selected = answered & (axi.rid == i)
         beats = harness.count(Mux(asked & (axi.arid == i), axi.arlen + 1, 0), selected)
@@ -100,6 +105,7 @@ def read_master(harness: ProofHarness, axi: Any, width: int) -> InFlight:
         harness.always(bursts <= beats, beats <= bursts * BURST_BEATS)
         flight.beats.append(beats)
         flight.bursts.append(bursts)
+    harness.m.d.comb += outstanding.eq((flight.bursts[0] != 0) | (flight.bursts[1] != 0))
     return flight
 
 
@@ -122,8 +128,8 @@ class WriteState:
     complete: Any
 
 
-def write_order(harness: ProofHarness, axi: Any) -> tuple[WriteState, list[Any]]:
-    """Follow the addresses and the beats of a write master, which are taken in any order.
+def write_order(harness: ProofHarness, axi: Any, clear: Any = 0) -> tuple[WriteState, list[Any]]:
+    """Follow the addresses and the beats of a write master, which are taken in any order, since the last `clear`.
 
     Returns
     -------
@@ -133,10 +139,10 @@ def write_order(harness: ProofHarness, axi: Any) -> tuple[WriteState, list[Any]]
     """
     asked, written = axi.awvalid & axi.awready, axi.wvalid & axi.wready
     ended = written & axi.wlast
-    ahead = harness.count(asked, ended, bits=2).as_signed()
-    balance = harness.count(Mux(asked, axi.awlen + 1, 0), written, bits=8)
+    ahead = harness.count(asked, ended, bits=2, clear=clear).as_signed()
+    balance = harness.count(Mux(asked, axi.awlen + 1, 0), written, bits=8, clear=clear)
     now_complete = Mux(ahead == 1, ended, Mux(ahead == -1, asked, asked & ended))
-    complete = harness.count(now_complete, axi.bvalid & axi.bready)
+    complete = harness.count(now_complete, axi.bvalid & axi.bready, clear=clear)
     left = Mux(ahead == 1, balance, (balance + axi.awlen + 1)[:8])
     rules = [
         (ahead >= -1) & (ahead <= 1),
