@@ -64,13 +64,11 @@ class Disturbance:
     skew : int
         Cycles by which a second port answers reads later than the first.
     write_order : {"any", "together", "data first", "address first"}
-        Which ready signals of a write wait: none; AWREADY and WREADY until address and data are offered; AWREADY until
-        the last beat of its burst is accepted; WREADY until the address is accepted. AXI allows all of them.
-    interleave : bool
-        Read beats of different IDs in any order. AXI allows it.
-    outlives_reset : bool
-        A reset of the design does not reset the memory port, as on a Zynq-7000: it still expects the data of its write
-        bursts, and still answers.
+        Which ready signals of a write wait: none; both until address and data are offered; AWREADY until the last beat
+        of its burst is accepted; WREADY until the address is accepted. AXI allows all of them.
+    interleave, outlives_reset : bool
+        Read beats of different IDs in any order, which AXI allows. The memory port goes on with its bursts after a
+        reset of the design, as on a Zynq-7000.
 
     Raises
     ------
@@ -322,10 +320,7 @@ class Harness:
         self._check()
 
     def reset(self, cycles: int = 4) -> None:
-        """Hold reset for some cycles. The memory keeps its contents.
-
-        It drops the pending requests, unless it outlives the reset.
-        """
+        """Hold reset for some cycles. The memory keeps its contents, and if it outlives the reset its requests."""
         self._library.bitlane_reset(self._live(), cycles)
         self._check()
 

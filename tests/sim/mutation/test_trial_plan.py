@@ -17,6 +17,7 @@ TESTED_ELSEWHERE = {  # modules without a file of tests at the mirrored path, an
     "datapath/model_core": "test_accelerator",
     "datapath/terms": "datapath/test_gradient",
     "zynq/downsizer": "zynq/test_port_pair",
+    "zynq/port_guard": "zynq/test_memory_port",
     "zynq/upsizer": "zynq/test_port_pair",
     "zynq/ps7": "zynq/test_top",
 }

@@ -6,6 +6,7 @@ In the accelerator's place, mischief.v copies bursts of sixteen beats and breaks
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -248,7 +249,8 @@ def test_memory_that_ends_inside_a_beat(mischief: Mischief) -> None:
 
 
 def test_disturbed_runs_have_the_same_result_and_repeat(make: Make, seed: int) -> None:
-    disturbance = Disturbance.arbitrary(seed)
+    chosen = Disturbance.arbitrary(seed)  # data of this master follows its address: some orders would wait for ever
+    disturbance = replace(chosen, write_order=("any", "address first")[seed % 2])
     cycles = []
     for _ in range(2):
         harness = make(disturbance)
