@@ -10,17 +10,20 @@ lend their first 20,000 in random order.
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bitlane import SGDRegressor
+from bitlane.contract.precision import FULL_BITS
+from bitlane.evaluation.metrics import losses_of
 from bitlane.quantization.scaling import Floats, Matrix
 from bitlane.support.text import align_columns
 
 from .no_tuning import tables
+from .several_devices import Curve
 
 FIXED = (2, 4, 6, 8, 16)
 CHANGING = ("adaptive", "mqgrad")
@@ -29,58 +32,40 @@ SEEDS = tuple(range(10))
 HEADINGS = ("data set", "rows x features", "best fixed", "epochs", "others over it", "adaptive", "its bits", "mqgrad")
 
 
-class Curve:
-    """The loss after each epoch, over the cycles to it.
-
-    Parameters
-    ----------
-    X : array [rows, n]
-    y : array [rows]
-    bits : int or str
+@dataclass(frozen=True)
+class BitsCurve(Curve):
+    """Trainings with the same bits, or the same way to change them.
 
     Attributes
     ----------
-    loss, cycles : ndarray of float64, shape (epochs,)
-        Means over seeds.
     bits : list of int
         Those of the first seed, by epochs.
     """
 
-    def __init__(self, X: Matrix, y: Floats, bits: int | str):
-        losses, cycles = [], []
-        for seed in SEEDS:
-            settings: dict[str, Any] = {"sampling": "full"} if bits == 32 else {}
-            run = SGDRegressor(bits, device="cpu", random_state=seed, **settings).fit(X, y, snapshots=True).run_
-            coef, intercept = run.models()
-            losses.append(mean_squared_errors(X, y, coef, intercept))
-            cycles.append(run.epoch_cycles)
-            if seed == SEEDS[0]:
-                self.bits = run.bits.tolist()
-        self.loss, self.cycles = np.mean(losses, axis=0), np.mean(cycles, axis=0)
-
-    def cycles_to(self, goal: float) -> float:
-        """Return the cycles to the first epoch whose loss is at most `goal`; infinity if there is none."""
-        reached = np.flatnonzero(self.loss <= goal)
-        return float(self.cycles[reached[0]]) if len(reached) else np.inf
-
-    def epochs_to(self, goal: float) -> int:
-        """Return the epochs to it, or all."""
-        reached = np.flatnonzero(self.loss <= goal)
-        return int(reached[0]) + 1 if len(reached) else len(self.loss)
+    bits: list[int]
 
 
-def mean_squared_errors(X: Matrix, y: Floats, coef: Floats, intercept: Floats) -> NDArray[np.float64]:
-    """Return the loss of each model: coefficients [models, n] and intercepts [models]."""
-    return np.array([np.mean((X @ one + start - y) ** 2) for one, start in zip(coef, intercept, strict=True)])
+def curve(X: Matrix, y: Floats, bits: int | str) -> BitsCurve:
+    """Train with each seed: losses and cycles are means."""
+    settings: dict[str, Any] = {"sampling": "full"} if bits == FULL_BITS else {}
+    runs = [
+        SGDRegressor(bits, device="cpu", random_state=seed, **settings).fit(X, y, snapshots=True).run_ for seed in SEEDS
+    ]
+    return BitsCurve(
+        rate=runs[0].settings["learning_rate"],
+        loss=np.mean([losses_of(X, y, *run.models()) for run in runs], axis=0),
+        cycles=np.mean([run.epoch_cycles for run in runs], axis=0),
+        bits=runs[0].bits.tolist(),
+    )
 
 
 def row(name: str, X: Matrix, y: Floats) -> tuple[str, ...]:
     """Return a data set's row of the table."""
-    goal = WITHIN * Curve(X, y, 32).loss[-1]
-    fixed = {bits: Curve(X, y, bits) for bits in FIXED}
+    goal = WITHIN * curve(X, y, FULL_BITS).loss[-1]
+    fixed = {bits: curve(X, y, bits) for bits in FIXED}
     best = min(fixed, key=lambda bits: fixed[bits].cycles_to(goal))
     least = fixed[best].cycles_to(goal)
-    planned, learned = (Curve(X, y, word) for word in CHANGING)
+    planned, learned = (curve(X, y, word) for word in CHANGING)
     return (
         name,
         f"{len(X):,} x {X.shape[1]}",

@@ -24,7 +24,7 @@ class BitPlan:
     """How bits are planned: `bits="adaptive"`.
 
     The plan reaches the loss of 32 bits in the fewest cycles with bits that never fall, and then takes the fewest bits
-    that bring the loss a little nearer, in case that it erred, and hold it there.
+    that bring the loss a little nearer, because forecasts err, and hold it there.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class _Search:
     block : int
         Epochs that share their bits.
     most : int
-        Cycles that must be undercut.
+        A plan must take fewer cycles than these.
     """
 
     def __init__(self, plan: BitPlan, forecast: Forecast, goal: float, block: int, most: float):
@@ -88,7 +88,7 @@ class _Search:
         self.found: tuple[int, ...] = ()
 
     def visit(self, spread: Spread, bits_so_far: tuple[int, ...], spent: float = 0.0) -> None:
-        """Try all ways on from the epochs so far, which have spent some cycles."""
+        """Try all bits for the epochs after those so far, which took `spent` cycles."""
         forecast, first = self._forecast, len(bits_so_far)
         for bits in self._plan.choices:
             if first and bits < bits_so_far[-1]:

@@ -34,8 +34,6 @@ from .train import InitialModel, Rows, first_settings, prepare, train_rows, warn
 
 # A training has fewer epochs than a network has steps: choose every two epochs, and smooth losses over about as many.
 MQGRAD = MQGrad(choices=(2, 4, 6, 8), period=2, smoothing=0.5, scale=10.0)
-
-
 BY_NAME: Mapping[str, BitPolicy | BitPlan] = {"mqgrad": MQGRAD, "adaptive": BitPlan()}
 
 
