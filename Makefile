@@ -121,13 +121,13 @@ clean: ## remove the environment and everything made, but the cache of built sim
 $(PYNQ:%=%/installed): $(VENV)-%/installed: $(STAMP)
 	$(PYTHON) -m venv $(@D)
 	grep -v -e ^numpy -e ^protobuf constraints.txt > $(@D)/constraints.txt
-	$(@D)/bin/pip install --quiet --disable-pip-version-check -c $(@D)/constraints.txt -e '.[sim,$*]' pytest matplotlib
+	$(@D)/bin/pip install --quiet --disable-pip-version-check -c $(@D)/constraints.txt -e '.[sim,$*]' pytest pytest-timeout matplotlib
 	@touch $@
 
 # torch is large, so that only what needs it has it.
 $(TORCH)/installed: $(STAMP)
 	$(PYTHON) -m venv $(TORCH)
-	$(TORCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,fast,sparse,torch,gpu,privacy]' pytest hypothesis
+	$(TORCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,fast,sparse,torch,gpu,privacy]' pytest pytest-timeout hypothesis
 	@touch $@
 
 # The generator of the documentation and its forty packages are no business of the tests.

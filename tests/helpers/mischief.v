@@ -25,16 +25,16 @@ module bitlane_accelerator #(parameter WIDTH = 64) (
     localparam AR_DROP = 1, AR_CHANGE = 2, AR_BOUNDARY = 3, AR_LENGTH = 4, AR_SIZE = 5, AR_BURST = 6, AR_ALIGN = 7,
                AW_DROP = 11, AW_CHANGE = 12, AW_BOUNDARY = 13, AW_LENGTH = 14, AW_SIZE = 15, AW_BURST = 16,
                AW_ALIGN = 17, W_DROP = 21, W_CHANGE = 22, W_STROBE = 23, W_EARLY_LAST = 24, W_NO_LAST = 25,
-               W_NO_ADDRESS = 26, LITE_R_DROP = 31, LITE_R_CHANGE = 32, LITE_B_DROP = 33, LITE_R_NEVER = 34,
+               W_NO_ADDRESS = 26, W_LATE = 27, LITE_R_DROP = 31, LITE_R_CHANGE = 32, LITE_B_DROP = 33, LITE_R_NEVER = 34,
                LITE_B_EARLY = 35, LITE_R_EARLY = 36, LITE_ERROR = 37, IRQ_EARLY = 41, RESET_VALID = 42,
                READ_BACK = 43, ASSERTION = 44, NEVER_DONE = 45, KEEP = 46;
     localparam BYTES = WIDTH / 8, SIZE = $clog2(BYTES);
     localparam [39:0] BURST = 16 * BYTES, ACROSS = 4096 - 8 * BYTES;
-    localparam IDLE = 0, AR = 1, R = 2, AW = 3, W = 4, B = 5;
+    localparam IDLE = 0, AR = 1, R = 2, W = 3, B = 4;
 
     reg [2:0] state = IDLE;
     reg [31:0] source = 0, target = 0, bursts = 0, mischief = 0, cycles = 0;
-    reg done = 0, enable = 0, toggle = 0, recovering = 0;
+    reg done = 0, enable = 0, toggle = 0, recovering = 0, addressed = 0, sent = 0;
     reg [7:0] error = 0;
     reg [4:0] beat = 0;
     reg [WIDTH-1:0] buffer [0:31];
@@ -50,19 +50,21 @@ module bitlane_accelerator #(parameter WIDTH = 64) (
     assign m_axi_arsize = mischief == AR_SIZE ? SIZE - 1 : SIZE;
     assign m_axi_arburst = mischief == AR_BURST ? 2'd0 : 2'd1;
     assign m_axi_rready = state == R;
-    assign m_axi_awvalid = state == AW && !(mischief == AW_DROP && toggle);
+    assign m_axi_awvalid = state == W && !addressed && !(mischief == AW_DROP && toggle);
     assign m_axi_awaddr = target + (mischief == AW_BOUNDARY ? ACROSS : mischief == AW_ALIGN ? BYTES / 2 : 40'd0)
                           + (mischief == AW_CHANGE && toggle ? BURST : 40'd0);
     assign m_axi_awlen = mischief == AW_LENGTH ? 8'd16 : 8'd15;
     assign m_axi_awsize = mischief == AW_SIZE ? SIZE - 1 : SIZE;
     assign m_axi_awburst = mischief == AW_BURST ? 2'd0 : 2'd1;
-    assign m_axi_wvalid = state == W && !(mischief == W_DROP && toggle);
+    assign m_axi_wvalid = state == W && !sent && !(mischief == W_DROP && toggle) && !(mischief == W_LATE && !addressed);
     assign m_axi_wdata = buffer[beat] ^ {mischief == W_CHANGE && toggle, {WIDTH - 1{1'b0}}};
     assign m_axi_wstrb = {mischief != W_STROBE, {BYTES - 1{1'b1}}};
     assign m_axi_wlast = mischief == W_EARLY_LAST ? beat == 3 : mischief != W_NO_LAST && beat == last;
     assign m_axi_bready = state == B || (mischief == READ_BACK && recovering);
     assign irq = enable && (done || (mischief == IRQ_EARLY && state == B));
 
+    wire now_addressed = addressed || m_axi_awvalid && m_axi_awready;
+    wire now_sent = sent || m_axi_wvalid && m_axi_wready && beat == last;
     wire failed = m_axi_rresp != 0 && mischief != KEEP;
     wire start = s_axi_bvalid && s_axi_bready && written == 12'h020 && value[0];
     always @(posedge clk) begin
@@ -73,7 +75,8 @@ module bitlane_accelerator #(parameter WIDTH = 64) (
         case (state)
             IDLE: if (start) begin
                 state <= mischief == W_NO_ADDRESS ? W : AR;
-                done <= 0; error <= 0; beat <= 0; cycles <= 0; recovering <= 0;
+                addressed <= mischief == W_NO_ADDRESS;
+                done <= 0; error <= 0; beat <= 0; cycles <= 0; recovering <= 0; sent <= 0;
             end
             AR: if (m_axi_arvalid && m_axi_arready) state <= R;
             R: if (m_axi_rvalid) begin
@@ -82,15 +85,16 @@ module bitlane_accelerator #(parameter WIDTH = 64) (
                 if (failed) error <= {7'd1, m_axi_rresp[0]};
                 if (m_axi_rlast) begin
                     beat <= 0;
-                    state <= AW;
+                    state <= W;
                     if (error != 0 || failed) begin state <= IDLE; done <= 1; end
                 end
             end
-            AW: if (m_axi_awvalid && m_axi_awready) state <= W;
-            W: if (m_axi_wvalid && m_axi_wready) begin
-                beat <= beat + 1;
-                if (beat == last) begin
-                    beat <= 0;
+            W: begin
+                addressed <= now_addressed;
+                sent <= now_sent;
+                if (m_axi_wvalid && m_axi_wready) beat <= beat + 1;
+                if (now_addressed && now_sent) begin
+                    beat <= 0; addressed <= 0; sent <= 0;
                     state <= mischief == READ_BACK ? AR : B;
                     recovering <= 1;
                 end

@@ -257,6 +257,10 @@ class Memory {
             ++bus_.counters.write_beats;
         }
         join_data();
+        address_age_ = port_.awvalid && !port_.awready && !port_.wvalid && early_.empty() ? address_age_ + 1 : 0;
+        if (address_age_ > WRITE_TIMEOUT)
+            bus_.fail("W_WAITS", "an address has been offered for %u cycles without data, which must not wait for AWREADY",
+                      WRITE_TIMEOUT);
     }
 
     // Assigns accepted data to accepted addresses, in order.
@@ -272,8 +276,8 @@ class Memory {
             }
         }
         early_age_ = early_.empty() ? 0 : early_age_ + 1;
-        if (early_age_ > ADDRESS_TIMEOUT)
-            bus_.fail("W_ADDRESS", "write data has waited %u cycles for an address", ADDRESS_TIMEOUT);
+        if (early_age_ > WRITE_TIMEOUT)
+            bus_.fail("W_ADDRESS", "write data has waited %u cycles for an address", WRITE_TIMEOUT);
     }
 
     void store(WriteBurst& burst, const Data& beat) {
@@ -327,7 +331,7 @@ class Memory {
     std::deque<ReadBurst> reads_;
     std::deque<WriteBurst> writes_;
     std::deque<Data> early_;  // write data that waits for its address
-    unsigned early_age_ = 0;
+    unsigned early_age_ = 0, address_age_ = 0;
     uint64_t read_number_ = 0, beat_number_ = 0, write_number_ = 0;
     uint32_t tokens_ = FULL_RATE;
     size_t current_ = 0;  // the read burst of the beat that is offered
