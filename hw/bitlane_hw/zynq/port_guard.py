@@ -25,8 +25,8 @@ class PortGuard(wiring.Component):
     2. drops the answers to all bursts from before the reset;
     3. lets new addresses and data pass only when every burst is answered.
 
-    A loaded bitstream sets all registers to their initial values, so it forgets the bursts too: end a run before an
-    overlay is loaded. The driver does not do that yet.
+    A loaded bitstream sets all registers to their initial values, so it forgets the bursts too. Therefore the driver
+    ends a run before it loads an overlay (`bitlane.devices.pynq.earlier_run`).
 
     Latency: one cycle for AW, none for the other channels. Throughput: not limited, except that an address is taken
     when all words of the previous burst have left. Backpressure: passed on; words wait until their address is in the

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pynq
+from pynq.pl_server import global_state
 
 from bitlane.data.datasets import load_dataset
 from bitlane.devices.pynq.board import open_board
@@ -46,6 +47,8 @@ def main() -> None:
 
     Driver.run = timed  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as folder:
+        global_state.STATE_DIR = folder  # pynq's record of what is loaded
+        global_state.initial_global_state_file_boot_check = lambda: None
         device = open_board(bitfile=write_overlay(kind, Path(folder)))
     name, X, y = _samples()
     hardware.accesses.clear()

@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 import pynq
 from pynq.buffer import PynqBuffer
+from pynq.pl_server import global_state
 from pynqmetadata.frontends import Metadata
 from pynqmetadata.views.runtime import RuntimeMetadataParser
 
-from bitlane.contract.registers import CONTROL_START, REGISTERS
+from bitlane.contract.registers import CONTROL_START, REGISTERS, STATUS_BUSY
 from bitlane_sim.implementation.bitstream.hwh import RANGE
 from bitlane_sim.rtl.device import RtlBuffer, RtlDevice
 
 from .boards import BoardKind, config_in
 from .intc import InterruptController
 
-CONTROL = REGISTERS["control"].offset
+CONTROL, STATUS = (REGISTERS[name].offset for name in ("control", "status"))
 PROCESSOR = 0xF000_0000  # addresses from here on belong to the processor
 
 
@@ -66,15 +67,22 @@ class Hardware:
         self.intc = InterruptController(lambda: self.rtl is not None and self.rtl.irq)
         self.accesses: list[tuple[str, int]] = []
         self.seconds = 0.0  # in the simulator
-        self._processor = dict(kind.clocks)
+        self._processor = dict(kind.processor)
         self._hertz = 0.0
         self._started: float | None = None
         self._cycles = 0
 
     def load(self, bitstream: bytes, clock_mhz: float) -> None:
-        """Load a bitstream into the fabric, which replaces the earlier one."""
+        """Load a bitstream into the fabric, which replaces the earlier one.
+
+        Raises RuntimeError within a run: its last burst would stay in the memory port, and take the data of the next
+        run.
+        """
         config = config_in(bitstream)
         if self.rtl is not None:
+            self.catch_up()
+            if self.rtl.read(STATUS) & STATUS_BUSY:
+                raise RuntimeError("a bitstream is loaded within a run")
             self.rtl.close()
         self._started = None
         self._hertz = clock_mhz * 1e6
@@ -104,6 +112,8 @@ class Hardware:
             self.accesses.append(("write", offset))
             self.catch_up()
             assert self.rtl is not None
+            if offset == CONTROL and value & CONTROL_START and self.narrow_ports():
+                raise RuntimeError(f"memory ports {self.narrow_ports()} are 32 bits wide")
             self.rtl.write(offset, value)
             if offset == CONTROL and value & CONTROL_START:
                 self._started, self._cycles = time.monotonic() - self.seconds, 0
@@ -120,6 +130,14 @@ class Hardware:
             if self.rtl.irq:
                 self._started = None
         self.seconds += time.monotonic() - begin
+
+    def narrow_ports(self) -> list[int]:
+        """Return the numbers of the accelerator's memory ports of which a channel is 32 bits wide; Zynq-7000 only."""
+        return [
+            port
+            for port in self.kind.system.memory_ports[: self.kind.config.width // 64]
+            if any(self._processor[0xF800_8000 + 0x1000 * port + channel] & 1 for channel in (0x00, 0x14))
+        ]
 
     def _in_intc(self, address: int) -> bool:
         return 0 <= address - self.kind.system.controller < RANGE
@@ -210,5 +228,15 @@ class SimulatedBoard(pynq.Device):
         return RuntimeMetadataParser(Metadata(input=Path(bitfile_name).with_suffix(".hwh")))
 
     def download(self, bitstream: Any, parser: Any = None) -> None:
+        """Record what is loaded, as pynq's own devices do, and load it."""
+        path = bitstream.bitfile_name
+        global_state.save_global_state(
+            global_state.GlobalState(
+                bitfile_name=str(path),
+                active_name=self.name,
+                timestamp="",
+                bitfile_hash=global_state.bitstream_hash(path),
+            )
+        )
         self.hardware.load(Path(bitstream.bitfile_name).read_bytes(), pynq.Clocks.fclk0_mhz)
         self.post_download(bitstream, parser, self.name)

@@ -27,8 +27,9 @@ class BoardKind:
         Architecture of its processor in Linux.
     pll_mhz : float
         Frequency of the PLL for the PL clocks.
-    clocks : dict of int to int
-        Processor registers of the PLL and the clocks: address -> value.
+    processor : dict of int to int
+        Registers of the processor when an overlay is loaded: address -> value. Those of the PLL and the clocks; on
+        Zynq-7000 also the width of the memory ports, which a boot loader has left at 32 bits.
     config : AcceleratorConfig
         The accelerator in its overlay.
     """
@@ -37,7 +38,7 @@ class BoardKind:
     system: System
     arch: str
     pll_mhz: float
-    clocks: dict[int, int]
+    processor: dict[int, int]
     config: AcceleratorConfig
 
 
@@ -47,7 +48,11 @@ PYNQ_Z2 = BoardKind(
     system=ZYNQ,
     arch="armv7l",
     pll_mhz=1000.0,
-    clocks={0xF800_0108: 30 << 12, **{0xF800_0170 + 0x10 * i: 1 << 20 | 10 << 8 for i in range(4)}},
+    processor={
+        0xF800_0108: 30 << 12,
+        **{0xF800_0170 + 0x10 * i: 1 << 20 | 10 << 8 for i in range(4)},
+        **{0xF800_8000 + 0x1000 * i + channel: 0xF01 for i in range(4) for channel in (0x00, 0x14)},
+    },
     config=AcceleratorConfig(address_bits=32),
 )
 ZCU104 = BoardKind(
@@ -55,7 +60,7 @@ ZCU104 = BoardKind(
     system=ZYNQ_ULTRASCALE,
     arch="aarch64",
     pll_mhz=1500.0,
-    clocks={0xFF5E_0020: 45 << 8, **{0xFF5E_00C0 + 4 * i: 1 << 24 | 1 << 16 | 15 << 8 for i in range(4)}},
+    processor={0xFF5E_0020: 45 << 8, **{0xFF5E_00C0 + 4 * i: 1 << 24 | 1 << 16 | 15 << 8 for i in range(4)}},
     config=AcceleratorConfig(width=128),
 )
 

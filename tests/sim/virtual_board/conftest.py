@@ -11,6 +11,7 @@ import pytest
 
 if find_spec("pynq") is not None:
     import pynq
+    from pynq.pl_server import global_state
 
     from bitlane.devices.pynq import remote as pynq_remote
     from bitlane.devices.pynq.board import BoardDevice, open_board
@@ -29,8 +30,10 @@ if find_spec("pynq") is not None:
         return Hardware(kind)
 
     @pytest.fixture
-    def board(hardware: Hardware, monkeypatch: pytest.MonkeyPatch) -> SimulatedBoard:
-        """The board that this process runs on, as pynq believes."""
+    def board(hardware: Hardware, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimulatedBoard:
+        """The board that this process runs on, as pynq believes. pynq's record of what is loaded begins empty."""
+        monkeypatch.setattr(global_state, "STATE_DIR", str(tmp_path))
+        monkeypatch.setattr(global_state, "initial_global_state_file_boot_check", lambda: None)
         board = SimulatedBoard(hardware)
         monkeypatch.setattr(pynq.Device, "_active_device", board, raising=False)
         monkeypatch.setattr(pynq.Device, "_devices", [board], raising=False)

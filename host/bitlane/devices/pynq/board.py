@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.contract.layout import WORD_BYTES
-from bitlane.contract.registers import CONTROL_ABORT, CONTROL_START, REGISTERS, STATUS_BUSY, VLNV
+from bitlane.contract.registers import CONTROL_ABORT, CONTROL_START, REGISTERS, VLNV
 from bitlane.errors import DeviceError
 from bitlane.overlays import overlay_for
 
@@ -23,8 +23,7 @@ from ..protocol import Buffer
 from .errors import wrap_errors
 
 INSTALL = "pip install 'bitlane[pynq-z7]' (PYNQ-Z1, PYNQ-Z2) or 'bitlane[pynq-zu]' (Zynq UltraScale+)"
-CONTROL, STATUS = (REGISTERS[name].offset for name in ("control", "status"))
-ABORT_SECONDS = 1.0  # that an accelerator may take to end its bursts
+CONTROL = REGISTERS["control"].offset
 SPARE_BYTES = 8 << 20  # of the memory for buffers that is left to other programs
 DEFAULT_CAPACITY = 96 << 20  # if the free memory is unknown: PYNQ reserves 128 MiB
 
@@ -149,10 +148,9 @@ class BoardDevice:
 
     def _abort(self) -> None:
         """Abort a run in progress, and wait until it has ended."""
-        mmio, end = self._ip.mmio, time.monotonic() + ABORT_SECONDS
-        mmio.write(CONTROL, CONTROL_ABORT)
-        while int(mmio.read(STATUS)) & STATUS_BUSY and time.monotonic() < end:
-            pass
+        from .earlier_run import abort
+
+        abort(self._ip.mmio)
 
     def _memory(self, buffer: Buffer) -> Any:
         if not isinstance(buffer, BoardBuffer) or buffer.memory is None:
@@ -200,6 +198,9 @@ def open_board(address: str = "", bitfile: str | Path | None = None, capacity_by
         import pynq
     except ImportError as error:
         raise DeviceError(f"boards need pynq: {INSTALL} ({error})") from error
+    from .earlier_run import end_earlier_run
+    from .memory_ports import set_width
+
     if address:
         from .remote import connect
 
@@ -213,7 +214,9 @@ def open_board(address: str = "", bitfile: str | Path | None = None, capacity_by
     with wrap_errors(f"pynq ({board.name})", f"loading {path.name}"):
         overlay = pynq.Overlay(str(path.resolve()), device=board, download=False)
         name = _accelerator(overlay.ip_dict, path, board)
+        end_earlier_run(board)
         overlay.download()
+        set_width(overlay.ip_dict[overlay.parser.ps_name]["parameters"], board)
         return BoardDevice(getattr(overlay, name), capacity_bytes)
 
 

@@ -11,6 +11,7 @@ from xml.etree import ElementTree as xml
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.registers import REGISTERS, VLNV, Register
+from bitlane_hw.zynq.axi3 import HP_DATA_BITS
 
 INSTANCE = "bitlane_0"
 AXIMM = "xilinx.com:interface:aximm:1.0"
@@ -34,6 +35,9 @@ class System:
         Name and value of the parameter for the source of PL clock `i`.
     base, controller : int
         Addresses of the accelerator and of the interrupt controller.
+    memory_ports : tuple of int
+        Numbers of the S_AXI_HP ports of 64 bits that the accelerator takes, as many as its width needs. Empty if it has
+        one port of its own width.
     """
 
     module: str
@@ -46,6 +50,7 @@ class System:
     frequency: str
     base: int
     controller: int
+    memory_ports: tuple[int, ...] = ()
 
 
 ZYNQ = System(
@@ -59,6 +64,7 @@ ZYNQ = System(
     frequency="PCW_ACT_FPGA{i}_PERIPHERAL_FREQMHZ",
     base=0x43C0_0000,
     controller=0x4180_0000,
+    memory_ports=(0, 1),
 )
 ZYNQ_ULTRASCALE = System(
     module="zynq_ultra_ps_e",
@@ -111,7 +117,8 @@ def hwh(
     xml.SubElement(root, "EXTERNALPORTS")
     xml.SubElement(root, "EXTERNALINTERFACES")
     modules = xml.SubElement(root, "MODULES")
-    processor = _module(modules, "ps_0", system.module, system.vlnv, _clocks(system, divisors, clock_mhz))
+    parameters = _clocks(system, divisors, clock_mhz) | _memory_ports(system, config)
+    processor = _module(modules, "ps_0", system.module, system.vlnv, parameters)
     _interface(processor, system.master, "MASTER")
     memory = xml.SubElement(processor, "MEMORYMAP")
     _range(memory, system, INSTANCE, "s_axi", system.base)
@@ -150,6 +157,13 @@ def _clocks(system: System, divisors: tuple[int, int], clock_mhz: float) -> dict
         parameters[system.frequency.format(i=i)] = clock_mhz
         for d, divisor in enumerate(divisors):
             parameters[system.divisor.format(i=i, d=d)] = divisor
+    return parameters
+
+
+def _memory_ports(system: System, config: AcceleratorConfig) -> dict[str, object]:
+    parameters: dict[str, object] = {}
+    for port in system.memory_ports[: config.width // HP_DATA_BITS]:
+        parameters |= {f"PCW_USE_S_AXI_HP{port}": 1, f"PCW_S_AXI_HP{port}_DATA_WIDTH": HP_DATA_BITS}
     return parameters
 
 

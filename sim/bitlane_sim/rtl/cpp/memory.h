@@ -275,7 +275,7 @@ class Memory {
                 early_.pop_front();
             }
         }
-        early_age_ = early_.empty() ? 0 : early_age_ + 1;
+        early_age_ = early_.empty() || port_.awvalid ? 0 : early_age_ + 1;
         if (early_age_ > WRITE_TIMEOUT)
             bus_.fail("W_ADDRESS", "write data has waited %u cycles for an address", WRITE_TIMEOUT);
     }
