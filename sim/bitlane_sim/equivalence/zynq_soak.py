@@ -2,8 +2,9 @@
 
     python -m bitlane_sim.equivalence.zynq_soak --runs 100
 
-Random runs at 64 bits (one HP port) and 128 bits (two) against the numpy reference, as in `soak`. Then the cycles of
-some runs at 128 bits on two HP ports, and those predicted for one port of 128 bits.
+Random runs at 64 bits (one HP port) and 128 bits (two) against the numpy reference, as in `soak`; a quarter of them
+after a reset in the run before, which the ports outlive. Then the cycles of some runs at 128 bits on two HP ports, and
+those predicted for one port of 128 bits.
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ from bitlane.support.text import align_columns
 from bitlane_sim.rtl.harness import Disturbance
 from bitlane_sim.rtl.zynq_device import zynq_device
 
-from .random_jobs import random_job
+from .interrupted import Interrupted
+from .random_jobs import Random, random_job
 from .rig import CAPACITY, DISTURBED, difference
 
 if TYPE_CHECKING:
     from bitlane.contract.config import AcceleratorConfig
 
 READ_DELAY = {64: 2, 128: 5}  # cycles that the adapters add to the latency of reads, by width
+RESET = 0.25  # share of the runs that follow a reset in a run, with ports that outlive it
 SHAPES = ((717, 4), (717, 8), (100, 4), (100, 16), (30, 2))  # features and bits of the timed runs
 
 
@@ -53,6 +56,32 @@ class ZynqRig:
         self.rtl.disturb(disturbance)
         got = Driver(self.rtl).run(job)
         return got, difference(got, Driver(self.reference).run(job))
+
+    def run_after_reset(self, chosen: Random, first: Job, job: Job, disturbance: Disturbance) -> list[str]:
+        """Reset the logic in a random cycle of a run, while the ports go on, and run another job.
+
+        Parameters
+        ----------
+        chosen : numpy Generator
+            Chooses the cycle: within twice the predicted length, because of the stalls.
+        first, job : Job
+            The run that is cut short, and the next one.
+        disturbance : Disturbance
+            Of both.
+
+        Returns
+        -------
+        list of str
+            The differences of the second run from the reference, or an error that is not the reset's.
+        """
+        self.rtl.disturb(replace(disturbance, outlives_reset=True))
+        cycles = predict(first.geometry, first.epochs, first.snapshots, first.state.settings.staleness).cycles
+        try:
+            Driver(Interrupted(self.rtl, int(chosen.integers(2 * cycles)), "reset")).run(first)
+        except DeviceError as error:  # the driver finds no run any more
+            if error.code:
+                return [f"the run with the reset: {error}"]
+        return self.run(job, replace(disturbance, outlives_reset=True))[1]
 
     def close(self) -> None:
         """Free the simulator."""
@@ -116,7 +145,11 @@ def main() -> int:
             chosen = np.random.default_rng(seed)
             job = random_job(chosen, pair.config)
             disturbance = Disturbance.arbitrary(seed) if chosen.random() < DISTURBED else Disturbance()
-            if wrong := pair.run(job, disturbance)[1]:
+            if chosen.random() < RESET:
+                wrong = pair.run_after_reset(chosen, random_job(chosen, pair.config), job, disturbance)
+            else:
+                wrong = pair.run(job, disturbance)[1]
+            if wrong:
                 failures += 1
                 print(f"{width} bits, seed {seed}: {'; '.join(wrong)}", flush=True)
         print(f"{width} bits: {arguments.runs} runs from seed {first}, {failures} wrong so far", flush=True)

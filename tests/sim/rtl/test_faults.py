@@ -9,10 +9,11 @@ import pytest
 
 from bitlane.contract.cycles import predict
 from bitlane.contract.modes import ErrorCode
-from bitlane.contract.registers import CONTROL_ABORT, CONTROL_START, REGISTERS
+from bitlane.contract.registers import REGISTERS
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane.errors import DeviceError
+from bitlane_sim.equivalence.interrupted import Interrupted
 from bitlane_sim.equivalence.random_jobs import TESTED, random_job
 from bitlane_sim.equivalence.rig import EquivalenceRig, Variant
 from bitlane_sim.rtl.harness import Disturbance
@@ -28,25 +29,6 @@ def bench(request):
     bench = EquivalenceRig([request.param])
     yield bench
     bench.close()
-
-
-class Interrupted:
-    """A device with an abort or a reset some cycles after the start of a run."""
-
-    def __init__(self, device, cycles: int, happening: str):
-        self._device, self._cycles, self._happening = device, cycles, happening
-
-    def __getattr__(self, name):
-        return getattr(self._device, name)
-
-    def write(self, offset: int, value: int) -> None:
-        self._device.write(offset, value)
-        if offset == CONTROL and value & CONTROL_START:
-            self._device.run(self._cycles)
-            if self._happening == "abort":
-                self._device.write(CONTROL, CONTROL_ABORT)
-            else:
-                self._device.reset()
 
 
 def small_job(rng: np.random.Generator, variant: Variant) -> Job:

@@ -7,12 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from tests.sim.rtl.test_faults import Interrupted
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.cycles import predict
-from bitlane.driver.driver import Driver
-from bitlane.errors import DeviceError
 from bitlane_sim.equivalence.random_jobs import random_job
 from bitlane_sim.equivalence.zynq_soak import ZynqRig
 from bitlane_sim.rtl.harness import Disturbance
@@ -27,18 +23,10 @@ def rig(request: pytest.FixtureRequest) -> Iterator[ZynqRig]:
 
 def reset_and_run(rig: ZynqRig, rng: np.random.Generator) -> int | None:
     """Reset a run, often in a write burst; check the next run. Return the address of the burst that was cut off."""
-    job = random_job(rng, rig.config, features=100, rows=20 * rig.config.rows_per_beat)
+    first, job = (random_job(rng, rig.config, features=100, rows=20 * rig.config.rows_per_beat) for _ in range(2))
     stalls = Disturbance.arbitrary(int(rng.integers(1 << 31)))
-    stalls = dataclasses.replace(stalls, outlives_reset=True, stall_w=0.9 if rng.integers(2) else stalls.stall_w)
-    rig.rtl.disturb(stalls)
-    cycles = predict(job.geometry, job.epochs, True, job.state.settings.staleness).cycles
-    when = int(rng.integers(2 * cycles))
-    try:
-        Driver(Interrupted(rig.rtl, when, "reset")).run(dataclasses.replace(job, snapshots=True))
-    except DeviceError as error:
-        assert not error.code, "a reset is no error of the run"
-    _, wrong = rig.run(job, stalls)
-    assert wrong == [], "the next run is wrong"
+    stalls = dataclasses.replace(stalls, stall_w=0.9 if rng.integers(2) else stalls.stall_w)
+    assert rig.run_after_reset(rng, dataclasses.replace(first, snapshots=True), job, stalls) == []
     return rig.rtl.monitor.reset.sending
 
 
