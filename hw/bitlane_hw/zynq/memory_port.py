@@ -55,6 +55,7 @@ class MemoryPort(wiring.Component):
         m = Module()
         m.submodules.guard = guard = PortGuard()
         connect(m, guard.hp, flipped(self.hp0))
+        m.d.comb += guard.others_idle.eq(1)
         hp = guard.logic
         channels = (
             ("ar", TAGGED_ADDRESS, self.read, hp),

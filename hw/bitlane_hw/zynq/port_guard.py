@@ -23,7 +23,8 @@ class PortGuard(wiring.Component):
     1. offers the address that was not taken, and the words that are missing, with WSTRB = 0 and any data, so that they
        change nothing;
     2. drops the answers to all bursts from before the reset;
-    3. lets new addresses and data pass only when every burst is answered.
+    3. lets new addresses and data pass only when every burst is answered, at the other ports of the logic too:
+       otherwise one port could read what another has still to write.
 
     A loaded bitstream sets all registers to their initial values, so it forgets the bursts too. Therefore the driver
     ends a run before it loads an overlay (`bitlane.devices.pynq.earlier_run`).
@@ -38,10 +39,14 @@ class PortGuard(wiring.Component):
         The channels of the logic. Only one ID for writes, at most 4,095 reads and 4,095 writes without an answer.
     hp : AXI3, out
         The HP port.
+    idle : 1 bit, out
+        After a reset: every burst from before it is answered. It stays 1 until the port opens.
+    others_idle : 1 bit, in
+        The same of all other ports of the logic.
     """
 
     def __init__(self):
-        super().__init__({"logic": In(hp_signature()), "hp": Out(hp_signature())})
+        super().__init__({"logic": In(hp_signature()), "hp": Out(hp_signature()), "idle": Out(1), "others_idle": In(1)})
 
     def elaborate(self, platform):
         m = Module()
@@ -56,7 +61,8 @@ class PortGuard(wiring.Component):
         m.d.sync += in_reset.eq(0)
         read_idle = self._answered(m, "reads", hp.arvalid & hp.arready, hp.rvalid & hp.rready & hp.rlast)
         write_idle = self._answered(m, "writes", hp.awvalid & hp.awready, hp.bvalid & hp.bready)
-        with m.If(~in_reset & ~offered & (owed == 0) & read_idle & write_idle):
+        m.d.comb += self.idle.eq(~in_reset & ~offered & (owed == 0) & read_idle & write_idle)
+        with m.If(self.idle & self.others_idle):
             m.d.sync += ending.eq(0)
 
         sent = hp.wvalid & hp.wready

@@ -68,12 +68,12 @@ class PortPair(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        ports = []
-        for i, hp in enumerate((self.hp0, self.hp1)):
-            m.submodules[f"guard{i}"] = guard = PortGuard()
+        guards = PortGuard(), PortGuard()
+        for i, (guard, other, hp) in enumerate(zip(guards, reversed(guards), (self.hp0, self.hp1), strict=True)):
+            m.submodules[f"guard{i}"] = guard
             connect(m, guard.hp, flipped(hp))
-            m.d.comb += constant_signals(guard.logic)
-            ports.append(guard.logic)
+            m.d.comb += [constant_signals(guard.logic), guard.others_idle.eq(other.idle)]
+        ports = [guard.logic for guard in guards]
         self._read(m, ports)
         self._write(m, ports[0])
         return m

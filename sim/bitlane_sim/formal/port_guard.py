@@ -25,7 +25,7 @@ class ResettableGuard(wiring.Component):  # type: ignore[misc]
 
     def __init__(self, guard: PortGuard | None = None) -> None:
         self._guard = guard or PortGuard()
-        super().__init__({"logic": In(hp_signature()), "hp": Out(hp_signature()), "rst": In(1)})
+        super().__init__({"logic": In(hp_signature()), "hp": Out(hp_signature()), "others_idle": In(1), "rst": In(1)})
 
     def elaborate(self, platform: Any) -> Module:
         """Connect the guard."""
@@ -34,15 +34,16 @@ class ResettableGuard(wiring.Component):  # type: ignore[misc]
         m.submodules.guard = ResetInserter(self.rst)(guard)
         connect(m, flipped(self.logic), guard.logic)
         connect(m, guard.hp, flipped(self.hp))
+        m.d.comb += guard.others_idle.eq(self.others_idle)
         return m
 
 
 def port_guard(harness: ProofHarness) -> None:
     """The port gets complete bursts, with the data of their own run only; the logic gets the answers of its own run.
 
-    The reset is free: it may come in any cycle, for any time. Assumed of the logic: it offers nothing in the cycle
-    after a reset, and between resets it follows the rules of `write_order`. Assumed of the port: it answers what was
-    requested and nothing else.
+    The reset is free: it may come in any cycle, for any time; so is the state of the other ports. Assumed of the logic:
+    it offers nothing in the cycle after a reset, and between resets it follows the rules of `write_order`. Assumed of
+    the port: it answers what was requested and nothing else.
     """
     block, inside = harness.block, harness.inside["guard"]
     logic, hp, rst = block.logic, block.hp, block.rst
@@ -95,6 +96,8 @@ def port_guard(harness: ProofHarness) -> None:
         implies(held & ~in_reset, hp.awvalid),
         implies((owed != 0) & ~in_reset & (ending | logic.wvalid), hp.wvalid),
         implies(ending, hp.rready & hp.bready),
+        # a port that opens waits for the others
+        implies(harness.past(ending & ~block.others_idle, init=0), ending),
         # the logic: only answers to what it has requested since the reset
         implies(logic.rvalid, logic_reads != 0),
         implies(logic.bvalid, state.complete != 0),

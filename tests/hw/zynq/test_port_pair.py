@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
+from amaranth.hdl import Module, ResetInserter, Signal
 from tests.helpers.axi3_ports import (
     DECERR,
     SLVERR,
@@ -16,7 +18,7 @@ from tests.helpers.axi3_ports import (
     random_bursts,
     simulate,
 )
-from tests.helpers.simulation import BlockSimulator
+from tests.helpers.simulation import BlockSimulator, run
 
 from bitlane_hw.zynq.port_pair import PortPair
 
@@ -107,3 +109,38 @@ def test_latency(simulator: BlockSimulator, seed: int) -> None:
     simulate(simulator, [reads, *hps], lambda: reads.beats, 100)
     # AR is offered in cycle 0 and taken by the port in cycle 2; its second word arrives in cycle 2 + 10 + 1.
     assert reads.cycles == [2 + 10 + 1 + 3]
+
+
+def test_after_a_reset_no_port_reads_before_the_other_has_written() -> None:
+    """The first port does not answer a write from before the reset; the second has nothing left to do."""
+    m = Module()
+    m.submodules.pair = pair = PortPair()
+    reset, opened = Signal(), []
+
+    async def testbench(ctx: Any) -> None:
+        hp, write, read = pair.hp0, pair.write, pair.read
+        for port in (hp, pair.hp1):
+            for channel in (port.awready, port.wready, port.arready):
+                ctx.set(channel, 1)
+        ctx.set(write.wvalid, 1)
+        ctx.set(write.wlast, 1)
+        ctx.set(write.awvalid, 1)
+        for _ in range(20):
+            await ctx.tick()
+            if ctx.get(hp.wvalid) and ctx.get(hp.wlast):
+                break
+        ctx.set(write.awvalid, 0)
+        ctx.set(write.wvalid, 0)
+        ctx.set(reset, 1)
+        await ctx.tick()
+        ctx.set(reset, 0)
+        ctx.set(read.arlen, 1)
+        ctx.set(read.arvalid, 1)
+        for cycle in range(60):
+            ctx.set(hp.bvalid, cycle == 40)
+            if ctx.get(hp.arvalid) or ctx.get(pair.hp1.arvalid):
+                opened.append(cycle)
+            await ctx.tick()
+
+    run(ResetInserter(reset)(m), testbench)
+    assert opened and min(opened) > 40
