@@ -29,6 +29,7 @@ from bitlane.support.text import align_columns
 from bitlane_sim.rtl.device import RtlDevice
 from bitlane_sim.rtl.harness import Disturbance
 
+NARROW = (8, 16, 32)  # features: rows of one chunk
 FEATURES = (64, 90, 128, 784, 1000)
 BITS = (2, 4, 8, 32)
 TABLE_STORED_BITS = (3, 4, 5)
@@ -207,11 +208,11 @@ def main() -> None:
     parser.add_argument("--wide", action="store_true", help="also measure a port of 512 bits")
     arguments = parser.parse_args()
     timing = MemoryTiming(arguments.latency)
-    grid = shapes(FEATURES, BITS, BATCHES)
+    grid = shapes(NARROW, BITS, BATCHES) + shapes(FEATURES, BITS, BATCHES)
     with RtlDevice(timing=timing) as device:
         print(f"One 64-bit port, read latency {arguments.latency} cycles; all cycles as predicted")
         cells: list[Row] = [HEADINGS, *efficiency_rows(device, grid, 1, timing)]
-        cells += efficiency_rows(device, [(n, s, batch) for n, s, batch in grid if n in (90, 784)], 0, timing)
+        cells += efficiency_rows(device, [(n, s, batch) for n, s, batch in grid if n in (8, 90, 784)], 0, timing)
         print(align_columns(cells), flush=True)
         print(f"\nThe same with a memory that has a beat in {OFFERED:.0%} of the cycles, at random; two epochs")
         cells = [("staleness", "features", "s", "batch", "cycles", "beats offered", "offered/cycles", "bound/offered")]

@@ -1,11 +1,12 @@
 """Random runs of the synthesised netlist against the numpy reference, in bits and in cycles.
 
     python -m bitlane_sim.implementation.netlist --runs 20
+    python -m bitlane_sim.implementation.netlist --build tables
     python -m bitlane_sim.implementation.netlist --board --netlist FILE.json
 
-The second command runs the netlist of a bitstream: the harness replaces the processing system, and only bits are
-compared. Runs continue until they have every loss, prox, staleness and sampling, and three precisions. The exit status
-is 1 if anything differed.
+The third command runs the netlist of a bitstream: the harness replaces the processing system, and only bits are
+compared. Runs continue until they have every loss, prox, staleness and sampling of the build, and three precisions. The
+exit status is 1 if anything differed.
 """
 
 from __future__ import annotations
@@ -37,9 +38,13 @@ from bitlane_sim.rtl.harness import Disturbance
 from ..area_and_timing import ADDRESS_BITS
 from .board import fabric
 from .mapping import simulation, synthesise
-from .modes import SAMPLING, bits, missing_modes
+from .modes import SAMPLING, missing_modes
 
-SYNTHESISED = AcceleratorConfig(address_bits=ADDRESS_BITS)
+BUILDS = {
+    "digits": AcceleratorConfig(address_bits=ADDRESS_BITS),
+    "tables": AcceleratorConfig(address_bits=ADDRESS_BITS, level_slots=512),
+    "rounding": AcceleratorConfig(address_bits=ADDRESS_BITS, random_rounding=True),
+}
 HEADINGS = ("seed", "loss", "prox", "sampling", "bits", "staleness", "features", "rows", "epochs", "stalls", "cycles")
 SETTLING = 8  # cycles
 MOST = 10  # times the requested runs, until the runs must have all modes
@@ -78,7 +83,7 @@ class NetlistRun:
             settings.loss.name.lower(),
             settings.prox.name.lower(),
             SAMPLING[geometry.draws],
-            *map(str, (bits(self.job), settings.staleness, geometry.features, geometry.rows, self.job.epochs)),
+            *map(str, (geometry.stored_bits, settings.staleness, geometry.features, geometry.rows, self.job.epochs)),
             "random" if self.disturbed else "none",
             f"{self.cycles:,}",
             self.wrong or "equal",
@@ -110,16 +115,15 @@ def simulator(netlist: Path, board: bool) -> Path:
     return build_verilog(simulation(exposed, FABRIC_TOP), hp_ports=hp_ports)
 
 
-def campaign(library: Path, runs: int, first: int, cycles: bool) -> list[NetlistRun]:
+def campaign(library: Path, config: AcceleratorConfig, runs: int, first: int, cycles: bool) -> list[NetlistRun]:
     """Run at least `runs` random jobs on a simulator, and more until the jobs have all modes.
 
     Each has a separate seed, counted from `first`. With `cycles`, undisturbed runs must have the predicted cycles.
     """
-    config = configuration(library, zynq=not cycles)
     devices = {timing: open_simulator(library, timing=timing) for timing in TIMINGS}
     reference = EmulatorDevice(config, CAPACITY)
     done: list[NetlistRun] = []
-    while len(done) < runs or (missing_modes(run.job for run in done) and len(done) < MOST * runs):
+    while len(done) < runs or (missing_modes((run.job for run in done), config) and len(done) < MOST * runs):
         seed = first + len(done)
         chosen = np.random.default_rng(seed)
         timing = TIMINGS[chosen.integers(len(TIMINGS))]
@@ -131,7 +135,7 @@ def campaign(library: Path, runs: int, first: int, cycles: bool) -> list[Netlist
         got = Driver(device).run(job)
         wrong = difference(got, Driver(reference).run(job))
         if cycles and not disturbed:
-            wrong += cycle_difference(got, job, timing)
+            wrong += cycle_difference(got, job, timing, config.random_rounding)
         done.append(NetlistRun(seed, job, disturbed, device.counters.cycles - before, "; ".join(wrong)))
         print(".", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
@@ -144,6 +148,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Synthesise, build and run. Return exit status 1 if anything differed or a mode is missing."""
     parser = argparse.ArgumentParser(description="Random runs of the synthesised netlist against the numpy reference.")
     parser.add_argument("--runs", type=int, default=20, help="minimum number of runs (default: 20)")
+    parser.add_argument(
+        "--build", choices=BUILDS, default="digits", help="lanes of the netlist that Yosys makes (default: digits)"
+    )
     parser.add_argument("--netlist", type=Path, metavar="FILE", help="netlist in Yosys' JSON (default: made by Yosys)")
     parser.add_argument("--board", action="store_true", help="FILE is a complete Zynq design with its PS7")
     parser.add_argument("--seed", type=int, default=None, help="seed of the first run (default: a fresh one)")
@@ -153,18 +160,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--board needs --netlist FILE")
     started = time.monotonic()
     try:
-        netlist = arguments.netlist or synthesise(verilog(SYNTHESISED))
+        netlist = arguments.netlist or synthesise(verilog(BUILDS[arguments.build]))
         library = simulator(netlist, arguments.board)
     except BitlaneError as error:
         parser.error(str(error))
     built = time.monotonic()
-    done = campaign(library, arguments.runs, first, cycles=not arguments.board)
+    config = configuration(library, zynq=arguments.board)
+    done = campaign(library, config, arguments.runs, first, cycles=not arguments.board)
     took = time.monotonic() - built
     print(align_columns([[*HEADINGS, "result"], *(run.row for run in done)]))
     wrong, cycles = sum(bool(run.wrong) for run in done), sum(run.cycles for run in done)
-    print(f"{len(done)} runs from seed {first}, {wrong} wrong; {len({bits(run.job) for run in done})} precisions")
+    precisions = {run.job.geometry.stored_bits for run in done}
+    print(f"{len(done)} runs from seed {first}, {wrong} wrong; {len(precisions)} precisions")
     print(f"{cycles:,} cycles, {cycles / took:,.0f} per second; built in {built - started:.0f} s")
-    for mode in (left := missing_modes(run.job for run in done)):
+    for mode in (left := missing_modes((run.job for run in done), config)):
         print(f"no run has {mode}")
     return int(bool(wrong or left))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from bitlane.contract.layout import DIGIT_BITS
+from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.modes import Loss, Prox
 from bitlane.driver.job import Job
 
@@ -12,23 +12,22 @@ PRECISIONS = 3  # minimum
 SAMPLING = {True: "double", False: "single"}
 
 
-def bits(job: Job) -> int:
-    """Return the stored bits of a feature."""
-    return DIGIT_BITS * job.geometry.digits
+def missing_modes(jobs: Iterable[Job], config: AcceleratorConfig) -> list[str]:
+    """Return the modes that no job has: each loss, prox and staleness, each sampling of a build, three precisions.
 
-
-def missing_modes(jobs: Iterable[Job]) -> list[str]:
-    """Return the modes that no job has: each loss, prox, staleness and sampling, and three precisions."""
+    A build with table lanes has double sampling only.
+    """
     wanted = {
         *(f"loss {loss.name}" for loss in Loss),
         *(f"prox {prox.name}" for prox in Prox),
         *(f"staleness {staleness}" for staleness in (0, 1)),
-        *(f"{sampling} sampling" for sampling in SAMPLING.values()),
+        *(f"{name} sampling" for draws, name in SAMPLING.items() if draws or not config.table_lanes),
+        *(("random rounding",) if config.random_rounding else ()),
     }
     precisions = set()
     for job in jobs:
         wanted -= set(_modes(job))
-        precisions.add(bits(job))
+        precisions.add(job.geometry.stored_bits)
     few = [f"{PRECISIONS - len(precisions)} more precisions"] if len(precisions) < PRECISIONS else []
     return sorted(wanted) + few
 
@@ -38,3 +37,5 @@ def _modes(job: Job) -> Iterator[str]:
     yield f"prox {Prox(job.state.settings.prox).name}"
     yield f"staleness {job.state.settings.staleness}"
     yield f"{SAMPLING[job.geometry.draws]} sampling"
+    if job.state.settings.model_cut or job.state.settings.scaled_gradient_cut:
+        yield "random rounding"

@@ -10,8 +10,8 @@ import pytest
 from bitlane.contract.modes import Loss, Prox
 from bitlane.driver.job import Job
 from bitlane_sim.equivalence.random_jobs import random_job
-from bitlane_sim.implementation.netlist.__main__ import main
-from bitlane_sim.implementation.netlist.modes import bits, missing_modes
+from bitlane_sim.implementation.netlist.__main__ import BUILDS, main
+from bitlane_sim.implementation.netlist.modes import missing_modes
 
 
 def job(loss: Loss, prox: Prox, staleness: int, base_digits: int, draws: bool) -> Job:
@@ -22,6 +22,7 @@ def job(loss: Loss, prox: Prox, staleness: int, base_digits: int, draws: bool) -
     return replace(any_job, geometry=geometry, state=replace(any_job.state, settings=settings))
 
 
+DIGITS = BUILDS["digits"]
 JOBS = [
     job(Loss.SQUARES, Prox.NONE, 0, 1, draws=True),
     job(Loss.HINGE, Prox.L1, 0, 3, draws=True),
@@ -31,8 +32,8 @@ JOBS = [
 
 
 def test_all_modes_are_met() -> None:
-    assert [bits(each) for each in JOBS] == [4, 8, 32, 32]
-    assert missing_modes(JOBS) == []
+    assert [each.geometry.stored_bits for each in JOBS] == [4, 8, 32, 32]
+    assert missing_modes(JOBS, DIGITS) == []
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,14 @@ def test_all_modes_are_met() -> None:
     ],
 )
 def test_missing_modes_are_named(without: int, left: list[str]) -> None:
-    assert missing_modes(JOBS[:without] + JOBS[without + 1 :]) == left
+    assert missing_modes(JOBS[:without] + JOBS[without + 1 :], DIGITS) == left
+
+
+def test_other_builds_have_other_modes() -> None:
+    assert missing_modes(JOBS, BUILDS["rounding"]) == ["random rounding"]
+    assert missing_modes([each for each in JOBS if each.geometry.draws], BUILDS["tables"]) == [
+        *("loss LOGISTIC", "prox BOX", "prox L2", "staleness 1", "1 more precisions"),
+    ]
 
 
 def test_another_file_is_an_error_of_one_line(tmp_path, capsys) -> None:
