@@ -210,3 +210,36 @@ class Textbook:
     def pick(digit: int, p: int, m: int) -> int:
         high, low = digit >> 1, digit & 1
         return (p if high == low else m) * (1 if high else -1)
+
+
+def parts(register):
+    """Return the mantissa and the exponent of a register."""
+    return register & 0xFFFF, register >> 16
+
+
+def textbooks(geometry, settings, master, levels=None):
+    """Return one textbook model for each output."""
+    return [
+        Textbook(
+            base_digits=geometry.base_digits,
+            draws=geometry.draws,
+            batch=geometry.batch,
+            rows_per_beat=geometry.rows_per_beat,
+            step=parts(settings.step),
+            step_negative=parts(settings.step_negative),
+            penalty_step=parts(settings.penalty_step),
+            decay=settings.decay,
+            phase=settings.phase,
+            loss=settings.loss.name.lower(),
+            prox=settings.prox.name.lower(),
+            bounds=settings.bounds,
+            unpenalized_intercept=settings.unpenalized_intercept,
+            staleness=settings.staleness,
+            master=of_output,
+            model_cut=settings.model_cut,
+            scaled_gradient_cut=settings.scaled_gradient_cut,
+            seed=settings.seed,
+            levels=None if levels is None else levels.T.tolist(),
+        )
+        for of_output in master.tolist()
+    ]

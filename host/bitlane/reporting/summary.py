@@ -201,9 +201,9 @@ def run_summary(record: Record) -> str:
     return "\n".join(f"{name.ljust(width)}  {value}" for name, value in pairs)
 
 
-def _runs_of(bits: Iterable[int]) -> str:
+def _runs_of(bits: Iterable[float]) -> str:
     """Return the bits of all epochs as text, such as "2 (5 epochs), 4 (3 epochs)"."""
-    return ", ".join(f"{value} ({len(list(alike))} epochs)" for value, alike in groupby(bits))
+    return ", ".join(f"{value:g} ({len(list(alike))} epochs)" for value, alike in groupby(bits))
 
 
 def _objective(settings: Mapping[str, Any]) -> str:

@@ -1,19 +1,20 @@
-"""Trainings whose epochs differ in their bits: a policy chooses them before each epoch, or a plan before the first.
+"""Trainings whose bits change: a policy chooses them before each part of an epoch, or a plan before the first epoch.
 
-On the accelerator the bits are a register; the samples are encoded again. Each epoch is that of a training with these
-bits, resumed from the epoch before: the same weights, scales and draws, bit for bit. That is possible with double
-sampling and uniform levels only, whose scales do not depend on the bits. The learning rate is the automatic one of the
-epoch's bits, decayed as often as epochs have ended; a rate that is given is that of all bits.
+On the accelerator the bits are a register; the samples are encoded again. Each part is that of a training with these
+bits, which continues from the part before: the same weights, scales and draws, bit for bit. That is possible with
+double sampling and uniform levels only, whose scales do not depend on the bits. The learning rate is the automatic one
+of the part's bits, decayed as often as epochs have ended; a rate that is given is that of all bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 
+from bitlane.contract.fixed_point import NO_DECAY
 from bitlane.contract.precision import FULL_BITS, Precision
 from bitlane.devices.protocol import Device
 from bitlane.driver.driver import Driver
@@ -29,11 +30,11 @@ from .checkpoint import Checkpoint
 from .forecast import Forecast
 from .learning_rate import automatic_rates
 from .options import TrainingOptions
-from .result import OnEpoch, TrainingResult, joined
+from .result import OnEpoch, TrainingResult, as_one_epoch, joined
 from .train import InitialModel, Rows, first_settings, prepare, train_rows, warn_if_saturated
 
-# A training has fewer epochs than a network has steps: choose every two epochs, and smooth losses over about as many.
-MQGRAD = MQGrad(choices=(2, 4, 6, 8), period=2, smoothing=0.5, scale=10.0)
+PARTS = 10  # of an epoch: a policy chooses before each
+MQGRAD = MQGrad(choices=(2, 4, 6, 8), smoothing=0.5, scale=100.0)  # a training has fewer decisions than the paper's
 BY_NAME: Mapping[str, BitPolicy | BitPlan] = {"mqgrad": MQGRAD, "adaptive": BitPlan()}
 
 
@@ -57,10 +58,11 @@ def train_by_policy(
     on_epoch: OnEpoch | None = None,
     snapshots: bool = False,
 ) -> TrainingResult:
-    """Train as `train.train` does, with bits that a policy chooses before each epoch, or a plan before the first.
+    """Train as `train.train` does, with bits that a policy chooses before each part, or a plan before the first epoch.
 
-    After each epoch a policy gets the mean loss over targets, the clock cycles, and the root mean square of the change
-    of the scaled weights.
+    An epoch has `PARTS` parts of whole batches, or one if it has fewer batches, or with staleness: the first batches of
+    a part would read weights that are too new. After each part a policy gets its mean loss over rows and targets, the
+    clock cycles, and the root mean square of the change of the scaled weights.
 
     Parameters
     ----------
@@ -91,7 +93,7 @@ def train_by_policy(
             for bits, alike in groupby(plan):
                 epochs.train(bits, len(list(alike)))
         else:
-            _follow(policy, epochs, options.epochs)
+            _follow(policy, epochs, options)
         run = replace(joined(epochs.runs), bit_policy=repr(policy))
         warn_if_saturated(run)
     return replace(run, seconds=sum(clock.seconds.values()), phases=clock.seconds)
@@ -107,14 +109,26 @@ def _rates(
     return dict(zip(wanted, automatic_rates(options, [*wanted.values()], X, targets, first.scaling), strict=True))
 
 
-def _follow(policy: BitPolicy, epochs: _Epochs, count: int) -> None:
-    """Train epochs with the bits that a policy chooses before each."""
+def _follow(policy: BitPolicy, epochs: _Epochs, options: TrainingOptions) -> None:
+    """Train epochs with the bits that a policy chooses before each of their parts."""
     chooser = policy.start()
     weights: Floats | None = None
-    for _ in range(count):
-        run = epochs.train(chooser.bits, 1)
-        before, weights = weights, run.weights
-        chooser.after(_observed(run, before), lambda own: [own])
+    parts = parts_of(len(epochs.rows.X), options)
+    for _ in range(options.epochs):
+        runs = []
+        for rows in parts:
+            runs.append(epochs.train_part(chooser.bits, rows, ends_epoch=rows is parts[-1]))
+            before, weights = weights, runs[-1].weights
+            chooser.after(_observed(runs[-1], before), lambda own: [own])
+        epochs.add(as_one_epoch(runs))
+
+
+def parts_of(rows: int, options: TrainingOptions) -> list[range]:
+    """Return the rows of each part of an epoch with a policy: whole batches, as equal as can be."""
+    batches = -(-rows // options.batch_size)
+    count = 1 if options.staleness else min(PARTS, batches)
+    ends = [min(rows, options.batch_size * (batches * i // count)) for i in range(count + 1)]
+    return [range(start, end) for start, end in pairwise(ends)]
 
 
 @dataclass(eq=False)
@@ -123,8 +137,8 @@ class _Epochs:
 
     Attributes
     ----------
-    first : Checkpoint
-        The state before the first epoch.
+    last : Checkpoint
+        The state now. Within an epoch it has the number of epochs that have ended.
     rows, driver, on_epoch, snapshots, clock
         As for `train.train_rows`.
     precisions : mapping of int to Precision
@@ -135,7 +149,7 @@ class _Epochs:
         Those of the epochs so far.
     """
 
-    first: Checkpoint
+    last: Checkpoint
     rows: Rows
     driver: Driver
     precisions: Mapping[int, Precision]
@@ -145,18 +159,35 @@ class _Epochs:
     clock: PhaseClock
     runs: list[TrainingResult] = field(default_factory=list)
 
-    def train(self, bits: int, epochs: int) -> TrainingResult:
-        """Return the result of some more epochs with these bits."""
+    def train(self, bits: int, epochs: int) -> None:
+        """Train some more epochs with these bits."""
         state = self._state(bits, epochs)
         run = train_rows(
             state, self.rows, self.driver, on_epoch=self.on_epoch, snapshots=self.snapshots, clock=self.clock
         )
+        self.last = run.checkpoint()
         self.runs.append(run)
+
+    def train_part(self, bits: int, rows: range, ends_epoch: bool) -> TrainingResult:
+        """Return the result of a part of the next epoch with these bits; steps decay only at the end of the epoch."""
+        state = self._state(bits, 1)
+        if not ends_epoch:
+            state = replace(state, settings=tuple(replace(each, decay=NO_DECAY) for each in state.settings))
+        run = train_rows(
+            state, self.rows.part(rows), self.driver, snapshots=self.snapshots and ends_epoch, clock=self.clock
+        )
+        self.last = run.checkpoint() if ends_epoch else replace(run.checkpoint(), epoch=state.epoch)
         return run
 
+    def add(self, run: TrainingResult) -> None:
+        """Add an epoch whose parts have been trained."""
+        self.runs.append(run)
+        if self.on_epoch is not None:
+            self.on_epoch(run.first_epoch, float(run.loss.mean()))
+
     def _state(self, bits: int, epochs: int) -> Checkpoint:
-        """Return the state after the last epoch, with the rate of these bits, decayed once for each epoch."""
-        last = self.runs[-1].checkpoint() if self.runs else self.first
+        """Return the state now, with the rate of these bits, decayed once for each epoch that has ended."""
+        last = self.last
         options = replace(
             last.options, precision=self.precisions[bits], learning_rate=self.rates[bits], epochs=last.epoch + epochs
         )

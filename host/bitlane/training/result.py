@@ -71,7 +71,7 @@ class TrainingResult:
         Mean loss while the epoch ran: squared residuals in label units squared, hinge loss, or log loss. Double
         sampling estimates the squared residual of the unquantized samples without bias, so a value may be below 0.
     bits : ndarray of int64, shape (epochs,)
-        Stored bits of a feature in each epoch.
+        Stored bits of a feature in each epoch. Float64, the mean over the rows, if a policy chose them within epochs.
     epoch_bytes : ndarray of int64, shape (epochs,)
         Bytes read in each epoch.
     cycles : int
@@ -101,7 +101,7 @@ class TrainingResult:
     """
 
     loss: Floats
-    bits: NDArray[np.int64]
+    bits: NDArray[np.int64] | Floats
     epoch_bytes: NDArray[np.int64]
     cycles: int
     epoch_cycles: NDArray[np.int64]
@@ -243,4 +243,17 @@ def joined(runs: Sequence[TrainingResult]) -> TrainingResult:
         phases={name: sum(run.phases[name] for run in runs) for name in runs[0].phases},
         _first=runs[0]._first,
         _masters=np.concatenate(masters) if masters else None,
+    )
+
+
+def as_one_epoch(parts: Sequence[TrainingResult]) -> TrainingResult:
+    """Return the results of the parts of an epoch, whose rows may have different bits, as that of the epoch."""
+    run, rows = joined(parts), [part.geometry.rows for part in parts]
+    return replace(
+        run,
+        loss=np.average(run.loss, axis=0, weights=rows)[None],
+        bits=np.atleast_1d(np.average(run.bits, weights=rows)),
+        epoch_bytes=run.epoch_bytes.sum()[None],
+        epoch_cycles=run.epoch_cycles[-1:],
+        geometry=replace(run.geometry, rows=sum(rows)),
     )

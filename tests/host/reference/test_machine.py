@@ -5,7 +5,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from tests.helpers.sgd_textbook import Textbook
+from tests.helpers.sgd_textbook import textbooks
 
 from bitlane.contract.fixed_point import NO_DECAY, encode_float
 from bitlane.contract.formats import STEP_FRACTION
@@ -91,41 +91,8 @@ def random_levels(rng, geometry):
     return np.sort(levels, axis=0).astype(np.int32)
 
 
-def parts(register):
-    """Return the mantissa and the exponent of a register."""
-    return register & 0xFFFF, register >> 16
-
-
 def register(parts):
     return parts[0] | parts[1] << 16
-
-
-def textbooks(geometry, settings, master, levels=None):
-    """Return one textbook model for each output."""
-    return [
-        Textbook(
-            base_digits=geometry.base_digits,
-            draws=geometry.draws,
-            batch=geometry.batch,
-            rows_per_beat=geometry.rows_per_beat,
-            step=parts(settings.step),
-            step_negative=parts(settings.step_negative),
-            penalty_step=parts(settings.penalty_step),
-            decay=settings.decay,
-            phase=settings.phase,
-            loss=settings.loss.name.lower(),
-            prox=settings.prox.name.lower(),
-            bounds=settings.bounds,
-            unpenalized_intercept=settings.unpenalized_intercept,
-            staleness=settings.staleness,
-            master=of_output,
-            model_cut=settings.model_cut,
-            scaled_gradient_cut=settings.scaled_gradient_cut,
-            seed=settings.seed,
-            levels=None if levels is None else levels.T.tolist(),
-        )
-        for of_output in master.tolist()
-    ]
 
 
 def check_epoch(epoch, books, rows):
