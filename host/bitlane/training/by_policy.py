@@ -33,8 +33,8 @@ from .options import TrainingOptions
 from .result import OnEpoch, TrainingResult, as_one_epoch, joined
 from .train import InitialModel, Rows, first_settings, prepare, train_rows, warn_if_saturated
 
-PARTS = 10  # of an epoch: a policy chooses before each
-MQGRAD = MQGrad(choices=(2, 4, 6, 8), smoothing=0.5, scale=100.0)  # a training has fewer decisions than the paper's
+PARTS = 20  # of an epoch: a policy chooses before each
+MQGRAD = MQGrad(choices=(2, 4, 6, 8), smoothing=0.5, scale=1000.0)  # a training has fewer decisions than the paper's
 BY_NAME: Mapping[str, BitPolicy | BitPlan] = {"mqgrad": MQGRAD, "adaptive": BitPlan()}
 
 

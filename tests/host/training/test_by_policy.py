@@ -181,7 +181,7 @@ def test_each_number_of_bits_has_its_own_automatic_rate(seed):
 
 
 def test_fewer_bits_take_fewer_cycles_and_the_policy_observes_them(seed):
-    X, y = table(seed, n=64)
+    X, y = table(seed, rows=20 * PARTS, n=64)
     options = {"epochs": 3, "batch_size": 10, "device": "emulator", "random_state": 0}
     run = SGDRegressor(Listed((*[2] * PARTS, *[8] * PARTS, 4)), **options).fit(X, y).run_
     losses, cycles, rms = np.array(_Chooser.seen).T.reshape(3, 3, PARTS)

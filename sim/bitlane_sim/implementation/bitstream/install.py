@@ -1,7 +1,8 @@
-"""Install the bitstream tools if the distribution does not have them: `make toolchain`.
+"""Install the bitstream tools: `make toolchain`.
 
-Debian's packages are unpacked into a folder of the cache and run there with their own libraries. Nothing is installed
-on the machine, no root is needed, and an interrupted attempt is not used.
+Debian's packages are unpacked into a folder of the cache and run there with their own libraries; nextpnr is compiled
+from Debian's source with a patch. Nothing is installed on the machine, no root is needed, and an interrupted attempt is
+not used.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from pathlib import Path
 from bitlane.errors import BitlaneError, DeviceError
 from bitlane_sim.rtl.toolchain import run
 
-from . import tools
-from .tools import PACKAGES, PROGRAMS
+from . import nextpnr, tools
+from .tools import DATABASE, NEXTPNR, PACKAGES
 
 SUITE = "deb [signed-by={keyring}] http://deb.debian.org/debian sid main\n"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -62,8 +63,11 @@ def install() -> Path:
         root = Path(name, "root")
         for package in _fetched(Path(name)):
             run(["dpkg-deb", "-x", str(package), str(root)])
-        for program in (*PROGRAMS, "yosys-abc"):
-            _wrap(root / "usr", program)
+        usr = root / "usr"
+        for program in ("yosys", "yosys-abc", "xc7frames2bit", "bitread"):
+            _wrap(usr, program)
+        built = nextpnr.build(Path(name, "nextpnr"), usr / DATABASE.parent)
+        shutil.copy2(built, usr / "bin" / NEXTPNR)  # finds the chip database of the package beside it
         shutil.rmtree(target, ignore_errors=True)
         root.rename(target)
     return target
@@ -98,7 +102,11 @@ def main() -> int:
     try:
         found = tools.find()
     except DeviceError:
-        print("fetching about 50 MB of Debian's packages (800 MB unpacked) ...", file=sys.stderr, flush=True)
+        print(
+            "fetching about 50 MB of Debian's packages (800 MB unpacked), and compiling nextpnr: ten minutes ...",
+            file=sys.stderr,
+            flush=True,
+        )
     else:
         print(f"already installed: {found.yosys}, {found.nextpnr}, {found.frames2bit}, {found.bitread}")
         return 0

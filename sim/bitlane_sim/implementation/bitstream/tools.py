@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +9,10 @@ from bitlane.errors import DeviceError
 from bitlane.support.cache import cache_folder
 from bitlane_sim.rtl.toolchain import run
 
-PACKAGES = ("yosys", "nextpnr-himbaechel-xilinx", "prjxray", "prjxray-database")  # of Debian testing and sid
-PROGRAMS = ("yosys", "nextpnr-himbaechel-xilinx", "xc7frames2bit", "bitread")
+# Of Debian testing and sid. Of nextpnr only the chip database is used: the program is compiled with a patch.
+PACKAGES = ("yosys", "nextpnr-himbaechel-xilinx", "prjxray", "prjxray-database")
+NEXTPNR = "nextpnr-dark-areas"
+PROGRAMS = ("yosys", NEXTPNR, "xc7frames2bit", "bitread")
 DATABASE = Path("share", "prjxray", "database", "zynq7")  # below /usr
 
 
@@ -39,25 +39,11 @@ def installed_folder() -> Path:
     return cache_folder() / "toolchain" / "usr"
 
 
-def find(system: Path = Path("/usr")) -> Tools:
-    """Return the tools of the system if complete, else those of `make toolchain`. Raises DeviceError without both."""
-    there, ours = _programs(os.environ.get("PATH", os.defpath)), _programs(str(installed_folder() / "bin"))
-    for folder, programs in ((system, there), (installed_folder(), ours)):
-        if len(programs) == len(PROGRAMS) and (folder / DATABASE).is_dir():
-            return Tools(
-                yosys=programs["yosys"],
-                nextpnr=programs["nextpnr-himbaechel-xilinx"],
-                frames2bit=programs["xc7frames2bit"],
-                bitread=programs["bitread"],
-                database=folder / DATABASE,
-            )
-    missing = [name for name in PROGRAMS if name not in there] or [str(system / DATABASE)]
-    raise DeviceError(
-        f"a bitstream needs {', '.join(missing)}, not found: `make toolchain` fetches all from Debian, "
-        f"or run `apt install {' '.join(PACKAGES)}` if the distribution has these packages"
-    )
-
-
-def _programs(path: str) -> dict[str, str]:
-    """Return the paths of the programs on `path`."""
-    return {name: found for name in PROGRAMS if (found := shutil.which(name, path=path))}
+def find() -> Tools:
+    """Return the tools of `make toolchain`. Raises DeviceError if one is missing."""
+    usr = installed_folder()
+    missing = [name for name in PROGRAMS if not (usr / "bin" / name).exists()]
+    if missing or not (usr / DATABASE).is_dir():
+        raise DeviceError(f"a bitstream needs {', '.join(missing) or usr / DATABASE}, not found: run `make toolchain`")
+    yosys, nextpnr, frames2bit, bitread = (str(usr / "bin" / name) for name in PROGRAMS)
+    return Tools(yosys, nextpnr, frames2bit, bitread, usr / DATABASE)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from bitlane.errors import DeviceError
 from bitlane_sim.implementation.bitstream import install, tools
-
-Folder = Callable[[str], Path]
 
 # Both leave what they were called with, and do what apt-get and dpkg-deb would for one package.
 APT = """\
@@ -34,6 +31,16 @@ chmod +x "$3/usr/lib/any-linux-gnu/ld-linux-any.so.2"
 """
 
 
+def compiled(folder: Path, database: Path) -> Path:
+    """Stand in for the compilation of nextpnr."""
+    assert (database / "zynq7").is_dir()
+    folder.mkdir()
+    program = folder / "program"
+    program.write_text("#!/bin/sh\necho patched\n")
+    program.chmod(0o755)
+    return program
+
+
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with the scripts above as apt-get and dpkg-deb, and no other tools."""
@@ -47,41 +54,25 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     keyring = tmp_path / "archive-key.gpg"
     keyring.touch()
     monkeypatch.setattr(install, "KEYRING", keyring)
+    monkeypatch.setattr(install.nextpnr, "build", compiled)
     monkeypatch.setenv("PATH", str(programs))
     monkeypatch.setenv("BITLANE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
     return tmp_path
 
 
-def complete(folder: Path) -> Path:
-    """Make a folder like /usr with all tools."""
-    (folder / tools.DATABASE).mkdir(parents=True)
-    (folder / "bin").mkdir()
-    for name in tools.PROGRAMS:
-        (folder / "bin" / name).touch(0o755)
-    return folder
-
-
-def test_the_systems_tools_come_first(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    system = complete(machine / "usr")
-    complete(tools.installed_folder())
-    monkeypatch.setenv("PATH", str(system / "bin"))
-    assert tools.find(system).database == system / tools.DATABASE
-    assert tools.find(system).yosys == str(system / "bin" / "yosys")
-    (system / "bin" / "bitread").unlink()  # half of them are of no use
-    assert tools.find(system).yosys == str(tools.installed_folder() / "bin" / "yosys")
-
-
 @pytest.mark.parametrize(
     ("gone", "named"),
-    [("bin/xc7frames2bit", "xc7frames2bit"), (str(tools.DATABASE), "share/prjxray/database/zynq7")],
+    [("bin/xc7frames2bit", "xc7frames2bit"), (str(tools.DATABASE), r"\S*share/prjxray/database/zynq7")],
 )
-def test_errors_name_the_missing_tool(machine: Path, monkeypatch: pytest.MonkeyPatch, gone: str, named: str) -> None:
-    system = complete(machine / "usr")
-    monkeypatch.setenv("PATH", str(system / "bin"))
-    (system / gone).unlink() if (system / gone).is_file() else (system / gone).rmdir()
-    with pytest.raises(DeviceError, match=rf"a bitstream needs \S*{named}, not found: `make toolchain` fetches"):
-        tools.find(system)
+def test_errors_name_the_missing_tool(machine: Path, gone: str, named: str) -> None:
+    install.install()
+    usr = tools.installed_folder()
+    assert tools.find().database == usr / tools.DATABASE
+    assert tools.find().nextpnr == str(usr / "bin" / tools.NEXTPNR)
+    (usr / gone).unlink() if (usr / gone).is_file() else (usr / gone).rmdir()
+    with pytest.raises(DeviceError, match=rf"a bitstream needs {named}, not found: run `make toolchain`"):
+        tools.find()
 
 
 def test_packages_become_programs_that_run_anywhere(machine: Path) -> None:
@@ -93,7 +84,8 @@ def test_packages_become_programs_that_run_anywhere(machine: Path) -> None:
     assert [call.split()[0] for call in calls[2:]] == ["-x"]
     assert list(folder.parent.iterdir()) == [folder]
     moved = folder.rename(machine / "moved")
-    for program in (*tools.PROGRAMS, "yosys-abc"):
+    assert subprocess.check_output([moved / "usr" / "bin" / tools.NEXTPNR], text=True) == "patched\n"
+    for program in ("yosys", "yosys-abc", "xc7frames2bit", "bitread"):
         said = subprocess.run(
             [moved / "usr" / "bin" / program, "-p", "a b"], capture_output=True, text=True, check=True
         )
