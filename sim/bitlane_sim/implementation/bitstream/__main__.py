@@ -34,7 +34,7 @@ def build(board: Board, seed: int, folder: Path) -> None:
         rtl = design_digest(Zynq(board.config(), build=0))
         print_progress("synthesis by Yosys (a minute or two) ...")
         area = flow.synthesise(work / f"{DESIGN}.v", verilog.TOP, programs, work)
-        print_progress(f"place and route by nextpnr, seed {seed} (half an hour) ...")
+        print_progress(f"place and route by nextpnr, seed {seed} (ten minutes) ...")
         routed = flow.place_and_route(board, programs, work, seed)
         routed.require(board.clock_mhz)
         print_progress("FASM to bitstream and back ...")

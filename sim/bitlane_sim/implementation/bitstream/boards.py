@@ -35,7 +35,7 @@ class Board:
     name: str
     pynq_name: str
     part: str
-    divisors: tuple[int, int] = (17, 1)
+    divisors: tuple[int, int] = (11, 1)
     ports: tuple[str, ...] = ("HP0", "HP1")
 
     @property
