@@ -92,10 +92,10 @@ netlist: $(STAMP) ## random runs of the synthesised netlist, cell by cell, again
 mutate: $(STAMP) ## mutation testing of the RTL, MUTANTS (600) small changes: docs/mutation.md
 	$(BIN)/python -m bitlane_sim.mutation --count $(MUTANTS)
 
-toolchain: $(STAMP) ## Debian's Yosys, nextpnr and project X-Ray into the cache, where the system has none: for bitstreams
+toolchain: $(STAMP) ## Debian's Yosys and project X-Ray, and nextpnr with a patch, into the cache: for bitstreams; ten minutes
 	$(BIN)/python -m bitlane_sim.implementation.bitstream.install
 
-bitstream: $(STAMP) ## bitstreams/BOARD (pynq-z2) with open tools alone: half an hour
+bitstream: $(STAMP) ## bitstreams/BOARD (pynq-z2) with open tools alone: ten minutes
 	$(BIN)/python -m bitlane_sim.implementation.bitstream $(BOARD)
 
 docs: $(DOCS)/installed ## the documentation, in build/docs; a warning, a broken link or an undocumented name fails
