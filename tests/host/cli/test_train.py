@@ -111,7 +111,7 @@ def test_train_with_bits_that_mqgrad_chooses(prices: Path, capsys: pytest.Captur
     told = capsys.readouterr().out
     record = records.read_record("a")
     bits = [line["bits"] for line in record.lines]
-    assert set(bits) <= {2, 4, 6, 8} and f"{bits[0]} (" in told
+    assert 2 <= min(bits) <= max(bits) <= 8 and f"{bits[0]:g} (" in told  # means of an epoch
     assert "MQGrad(" in record.header["settings"]["bit_policy"]
     assert main(["train", str(prices), "--resume", "a", "--epochs", "9"]) == 2
     assert "cannot be resumed" in capsys.readouterr().err
