@@ -60,7 +60,7 @@ def train_by_policy(
 ) -> TrainingResult:
     """Train as `train.train` does, with bits that a policy chooses before each part, or a plan before the first epoch.
 
-    An epoch has `PARTS` parts of whole batches, or as many as batches if these are fewer. With staleness it has one,
+    An epoch has `PARTS` parts of whole batches, or one part a batch if it has fewer batches. With staleness it has one,
     because the first batches of a part would read weights that are too new. After each part a policy gets its mean loss
     over rows and targets, the clock cycles, and the root mean square of the change of the scaled weights.
 

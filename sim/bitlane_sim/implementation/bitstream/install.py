@@ -16,7 +16,7 @@ from bitlane.errors import BitlaneError, DeviceError
 from bitlane_sim.rtl.toolchain import run
 
 from . import nextpnr, tools
-from .tools import DATABASE, NEXTPNR, PACKAGES
+from .tools import DATABASE, DEBIAN_PROGRAMS, NEXTPNR, PACKAGES
 
 SUITE = "deb [signed-by={keyring}] http://deb.debian.org/debian sid main\n"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -37,7 +37,7 @@ APT::Install-Recommends "false";
 APT::Sandbox::User "root";
 Acquire::Languages "none";
 """
-# /proc/self/exe is then the loader. Yosys and nextpnr look for their files beside it.
+# /proc/self/exe is then the loader. Yosys looks for its files beside it.
 LOADER = "ld.so"
 WRAPPER = """\
 #!/bin/sh
@@ -64,7 +64,7 @@ def install() -> Path:
         for package in _fetched(Path(name)):
             run(["dpkg-deb", "-x", str(package), str(root)])
         usr = root / "usr"
-        for program in ("yosys", "yosys-abc", "xc7frames2bit", "bitread"):
+        for program in (*DEBIAN_PROGRAMS, "yosys-abc"):
             _wrap(usr, program)
         built = nextpnr.build(Path(name, "nextpnr"), usr / DATABASE.parent)
         shutil.copy2(built, usr / "bin" / NEXTPNR)  # finds the chip database of the package beside it

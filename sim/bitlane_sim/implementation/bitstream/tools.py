@@ -12,7 +12,7 @@ from bitlane_sim.rtl.toolchain import run
 # Of Debian testing and sid. Of nextpnr only the chip database is used: the program is compiled with a patch.
 PACKAGES = ("yosys", "nextpnr-himbaechel-xilinx", "prjxray", "prjxray-database")
 NEXTPNR = "nextpnr-dark-areas"
-PROGRAMS = ("yosys", NEXTPNR, "xc7frames2bit", "bitread")
+DEBIAN_PROGRAMS = ("yosys", "xc7frames2bit", "bitread")
 DATABASE = Path("share", "prjxray", "database", "zynq7")  # below /usr
 
 
@@ -42,8 +42,8 @@ def installed_folder() -> Path:
 def find() -> Tools:
     """Return the tools of `make toolchain`. Raises DeviceError if one is missing."""
     usr = installed_folder()
-    missing = [name for name in PROGRAMS if not (usr / "bin" / name).exists()]
+    missing = [name for name in (*DEBIAN_PROGRAMS, NEXTPNR) if not (usr / "bin" / name).exists()]
     if missing or not (usr / DATABASE).is_dir():
         raise DeviceError(f"a bitstream needs {', '.join(missing) or usr / DATABASE}, not found: run `make toolchain`")
-    yosys, nextpnr, frames2bit, bitread = (str(usr / "bin" / name) for name in PROGRAMS)
-    return Tools(yosys, nextpnr, frames2bit, bitread, usr / DATABASE)
+    yosys, frames2bit, bitread = (str(usr / "bin" / name) for name in DEBIAN_PROGRAMS)
+    return Tools(yosys, str(usr / "bin" / NEXTPNR), frames2bit, bitread, usr / DATABASE)
