@@ -153,7 +153,7 @@ class BurstGenerator(wiring.Component):
     bursts : stream of burst_layout, out
         Requested bursts.
     returned : array of 2 bits, in
-        A beat has left the FIFO of this stream; its credit returns.
+        A beat has left the FIFO of this stream; its credit returns one cycle later.
     """
 
     def __init__(self, config: AcceleratorConfig):
@@ -218,7 +218,11 @@ class BurstGenerator(wiring.Component):
                 cursor.advance.eq(request & selected),
             ]
             spent = Mux(request & selected, -cursor.beats, 0)
-            m.d.sync += credits[i].eq(add_with_carry(credits[i], spent, self.returned[i]))
+            returned = Signal(name=f"returned_before_{i}")
+            m.d.sync += [
+                returned.eq(self.returned[i]),
+                credits[i].eq(add_with_carry(credits[i], spent, returned)),
+            ]
             with m.If(request & selected):
                 m.d.sync += covered[i].eq(beats - 1)
             with m.Elif(self.tokens.valid & self.tokens.ready & selected):

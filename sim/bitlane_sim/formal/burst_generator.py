@@ -157,7 +157,8 @@ def requests(harness: ProofHarness, inside: Any) -> Requests:
         outstanding.append(harness.count(Mux(asks, beats, 0), block.returned[i]))
         named.append(harness.count(taken(tokens) & selected, block.returned[i]))
         harness.always(
-            inside[f"credits_{i}"] == CONFIG.fifo_beats - BURST_BEATS - outstanding[i],
+            inside[f"credits_{i}"] + inside[f"returned_before_{i}"] == CONFIG.fifo_beats - BURST_BEATS - outstanding[i],
+            inside[f"returned_before_{i}"] == harness.past(block.returned[i]),
             outstanding[i] <= CONFIG.fifo_beats,
             (inside[f"covered_{i}"] + named[i])[:16] == outstanding[i],
             implies(loaded, aligned(cursor.component.address, CONFIG)),
