@@ -64,6 +64,7 @@ class HpPort:
         self.now = 0
         self.reads: deque[tuple[int, int, int, bool]] = deque()  # due, id, address of a word, last
         self.writes: deque[list[int]] = deque()  # id, address of the next word, words left
+        self.words: deque[list[int]] = deque()  # taken words that wait for their address: id, word, strobes, last
         self.answers: deque[tuple[int, int]] = deque()  # id, response
         self.bursts: list[tuple[int, int]] = []  # address and words of each read burst
         self.offered: dict[str, bool] = {"r": False, "b": False}
@@ -107,7 +108,10 @@ class HpPort:
             self.writes.append(list(burst))
         word = [ctx.get(getattr(port, name)) for name in ("wid", "wdata", "wstrb", "wlast")]
         if self.stable("w", ctx.get(port.wvalid), self.ready["w"], word):
-            self._write(*word)
+            assert self.writes or ctx.get(port.awvalid) or self.words, "data before its address is offered"
+            self.words.append(word)
+        while self.writes and self.words:
+            self._write(*self.words.popleft())
         self.now += 1
 
     def _address(self, ctx: Any, prefix: str) -> tuple[int, int, int] | None:
@@ -122,7 +126,6 @@ class HpPort:
         return (tag, address, length + 1) if taken else None
 
     def _write(self, tag: int, word: int, strobes: int, last: int) -> None:
-        assert self.writes, "data before its address"
         burst = self.writes[0]
         assert (tag, strobes) == (burst[0], 0xFF)
         assert last == (burst[2] == 1)
@@ -174,7 +177,10 @@ class Reads:
 
 
 class Writes:
-    """Write bursts of (address, beats), each after the data of the previous one; collect the responses."""
+    """Write bursts of (address, beats), each after the previous one; collect the responses.
+
+    A beat is offered with its address or later, whether the address is taken or not.
+    """
 
     def __init__(self, rng: Random, axi: Any, bursts: list[tuple[int, list[int]]], rate: float = 1.0):
         self.rng, self.axi, self.rate = rng, axi, rate
@@ -187,7 +193,10 @@ class Writes:
     def drive(self, ctx: Any) -> None:
         axi = self.axi
         may = self.rng.random() < self.rate
-        self.offered["aw"] |= bool(self.waiting) and not self.data and may
+        if self.waiting and not self.data and not self.offered["aw"] and may:
+            self.offered["aw"] = True
+            beats = self.waiting[0][1]
+            self.data.extend((beat, i == len(beats) - 1) for i, beat in enumerate(beats))
         self.offered["w"] |= bool(self.data) and may
         ctx.set(axi.awvalid, self.offered["aw"])
         ctx.set(axi.wvalid, self.offered["w"])
@@ -208,8 +217,7 @@ class Writes:
             self.data.popleft()
         if self.offered["aw"] and ctx.get(axi.awready):
             self.offered["aw"] = False
-            _, beats = self.waiting.popleft()
-            self.data.extend((beat, i == len(beats) - 1) for i, beat in enumerate(beats))
+            self.waiting.popleft()
         answer = ctx.get(axi.bid), ctx.get(axi.bresp)
         if self.stable("b", ctx.get(axi.bvalid), self.ready, answer):
             self.answers.append(answer)

@@ -23,7 +23,7 @@ from .layout import BURST_BEATS, CHUNK_MODEL_WORDS, LABELS_PER_WORD
 REQUEST_TO_ADDRESS = 1  # a walked token to its burst on the address channel
 DATA_TO_TOKEN = 2  # a beat on the data channel to the cycle in which the sequencer can take it
 CHECK_CYCLES = 1  # the register check, beyond a cycle for each bit of the largest factor
-WRITE_OVERHEAD = 3  # a burst on the write port beyond its beats: request, address, end
+WRITE_OVERHEAD = 2  # a burst on the write port beyond its beats: request, end
 LOAD_CYCLES = 5  # from the last beat of the models and the tables to the first digit, one row a beat
 NEXT_CYCLES = 2  # from a written record to the next epoch's first digit
 FINISH_CYCLES = 1  # from the last write response to done

@@ -18,7 +18,8 @@ class Reader(wiring.Component):
     """Read the models and the sets of a run into two FIFOs, with several bursts outstanding.
 
     A burst is requested when the first of its beats is next in the order of the run, as early as the FIFOs
-    (`fifo_beats` each) have room. Data is always accepted, because a FIFO has room for everything that was requested.
+    (`fifo_beats` each) have room. Data is always accepted, because a FIFO has room for everything that was requested. A
+    beat that arrives while no burst is outstanding is dropped: it answers a burst from before a reset.
 
     Throughput: one beat a cycle as long as the latency of the memory is below `fifo_beats - 48` cycles. Backpressure: a
     stream that is not consumed stops the requests of that stream. A response that is not OKAY appears in `response`;
@@ -106,12 +107,14 @@ class Reader(wiring.Component):
             axi.rready.eq(1),
         ]
         outstanding = Signal(range(2 * config.fifo_beats + 1))
+        arrives = Signal()
         m.d.comb += [
-            self.accepted.eq(axi.rvalid),
+            arrives.eq(axi.rvalid & (outstanding != 0)),
+            self.accepted.eq(arrives),
             self.idle.eq(~burst.valid & (outstanding == 0)),
         ]
-        m.d.sync += outstanding.eq(outstanding + (axi.arvalid & axi.arready) - (axi.rvalid & axi.rready & axi.rlast))
-        with m.If(axi.rvalid & (axi.rresp != OKAY)):
+        m.d.sync += outstanding.eq(outstanding + (axi.arvalid & axi.arready) - (arrives & axi.rlast))
+        with m.If(arrives & (axi.rresp != OKAY)):
             m.d.sync += self.response.eq(axi.rresp)
 
         for i in (BASE, DRAW):
@@ -122,6 +125,6 @@ class Reader(wiring.Component):
                 burst_generator.regions[i].eq(self.regions[i]),
                 burst_generator.returned[i].eq(self.beats[i].valid & self.beats[i].ready),
                 buffer.w_stream.payload.eq(axi.rdata),
-                buffer.w_stream.valid.eq(axi.rvalid & (axi.rid == i)),
+                buffer.w_stream.valid.eq(arrives & (axi.rid == i)),
             ]
         return m

@@ -16,9 +16,11 @@ from .axi import INCR, OKAY, AXI4Write, full_size
 class Writer(wiring.Component):
     """Write bursts of 1 to 16 beats, one after the other, without waiting for their responses.
 
-    A request is taken when the beats of the previous burst have left. Its address is sent first and then its beats.
-    Throughput: one beat a cycle, plus two cycles a burst. Backpressure: the memory may refuse an address or a beat at
-    any time. The requester must align its requests to their size, so that no burst crosses a 4 KiB boundary.
+    A request is taken when the address and all beats of the previous burst have left. In the next cycle its address and
+    its first beat are offered together. Neither waits for the other, because a memory may take them in any order.
+    Throughput: one beat a cycle, plus one cycle a burst. Backpressure: the memory may refuse an address or a beat at
+    any time. A response that arrives while no burst is open is dropped: it answers a burst from before a reset. The
+    requester must align its requests to their size, so that no burst crosses a 4 KiB boundary.
 
     Parameters
     ----------
@@ -64,7 +66,7 @@ class Writer(wiring.Component):
             axi.awburst.eq(INCR),
             axi.wdata.eq(self.beats.payload),
             axi.wstrb.eq((1 << self._width // 8) - 1),
-            axi.wvalid.eq(sending & ~axi.awvalid),
+            axi.wvalid.eq(sending),
             self.beats.ready.eq(axi.wvalid & axi.wready),
             axi.bready.eq(1),
         ]
@@ -82,7 +84,9 @@ class Writer(wiring.Component):
             m.d.sync += axi.awvalid.eq(0)
         with m.If(self.beats.ready):
             m.d.sync += [left.eq(left - 1), axi.wlast.eq(left == 2), sending.eq(~axi.wlast)]
-        m.d.sync += outstanding.eq(outstanding + Mux(taken == axi.bvalid, 0, Mux(taken, 1, -1)))
-        with m.If(axi.bvalid & (axi.bresp != OKAY)):
+        answered = Signal()
+        m.d.comb += answered.eq(axi.bvalid & (outstanding != 0))
+        m.d.sync += outstanding.eq(outstanding + Mux(taken == answered, 0, Mux(taken, 1, -1)))
+        with m.If(answered & (axi.bresp != OKAY)):
             m.d.sync += self.response.eq(axi.bresp)
         return m

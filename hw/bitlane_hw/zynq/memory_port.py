@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from bitlane_hw.memory.axi import AXI4Read, AXI4Write
 
@@ -19,16 +19,17 @@ from .axi3 import (
     tagged_read_layout,
     write_layout,
 )
+from .port_guard import PortGuard
 from .register_slice import RegisterSlice
 
 
 class MemoryPort(wiring.Component):
     """Convert AXI4 with bursts of 1 to 16 words to AXI3.
 
-    The bursts stay the same. Registers cut every channel except AW, which passes straight through: on the AXI4 side
-    data follows its address, and so it does at the HP port. Reads keep their IDs; writes have ID 0 on both sides.
+    The bursts stay the same. Registers cut every channel; those of AW are in the `PortGuard`, which ends the bursts
+    that a reset of the logic cuts off. Reads keep their IDs; writes have ID 0 on both sides.
 
-    Latency: one cycle each for AR, R, W and B. Throughput: one word a cycle in each direction, with as many bursts
+    Latency: one cycle each for AR, R, AW, W and B. Throughput: one word a cycle in each direction, with as many bursts
     outstanding as the HP port accepts. Backpressure: passed on.
 
     Members
@@ -52,7 +53,9 @@ class MemoryPort(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        hp = self.hp0
+        m.submodules.guard = guard = PortGuard()
+        connect(m, guard.hp, flipped(self.hp0))
+        hp = guard.logic
         channels = (
             ("ar", TAGGED_ADDRESS, self.read, hp),
             ("r", tagged_read_layout(HP_DATA_BITS), hp, self.read),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amaranth.hdl import Cat, Module
 from amaranth.lib import fifo, wiring
-from amaranth.lib.wiring import In, Out, connect
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from bitlane_hw.memory.axi import AXI4Read, AXI4Write
 
@@ -22,6 +22,7 @@ from .axi3 import (
     write_layout,
 )
 from .downsizer import BURST, BeatDownsizer, BurstDownsizer
+from .port_guard import PortGuard
 from .register_slice import RegisterSlice
 from .upsizer import BEAT, BurstUpsizer, WordUpsizer
 
@@ -35,12 +36,13 @@ class PortPair(wiring.Component):
     A `BurstDownsizer` splits each read into two parts, one for each port. Their words are combined into beats, which
     leave in the order of the requests, whatever their IDs. A long stream of full bursts keeps both ports busy: after
     the first beat it runs at one beat a cycle, if each port delivers one word a cycle. Writes are rare; they use the
-    first port, with ID 0. A beat has the worse response of its two words.
+    first port, with ID 0. A beat has the worse response of its two words. A `PortGuard` at each port ends the bursts
+    that a reset of the logic cuts off.
 
-    Latency: 2 cycles from AR to the ports, 3 from the second word of a beat to R, 1 for W and B. Throughput: one beat a
-    cycle for reads, one beat in two cycles for writes. Backpressure: a port whose beats wait for those of the other
-    port is stopped when `FIFO_BEATS` of them wait. The beats of the other port never wait for them, so that there is no
-    deadlock.
+    Latency: 2 cycles from AR to the ports, 3 from the second word of a beat to R, 1 for AW, W and B. Throughput: one
+    beat a cycle for reads, one beat in two cycles for writes. Backpressure: a port whose beats wait for those of the
+    other port is stopped when `FIFO_BEATS` of them wait. The beats of the other port never wait for them, so that there
+    is no deadlock.
 
     Members
     -------
@@ -66,12 +68,17 @@ class PortPair(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        self._read(m)
-        self._write(m)
-        m.d.comb += [constant_signals(self.hp0), constant_signals(self.hp1)]
+        ports = []
+        for i, hp in enumerate((self.hp0, self.hp1)):
+            m.submodules[f"guard{i}"] = guard = PortGuard()
+            connect(m, guard.hp, flipped(hp))
+            m.d.comb += constant_signals(guard.logic)
+            ports.append(guard.logic)
+        self._read(m, ports)
+        self._write(m, ports[0])
         return m
 
-    def _read(self, m):
+    def _read(self, m, ports):
         m.submodules.ar = requests = RegisterSlice(TAGGED_ADDRESS)
         m.submodules.downsizer = downsizer = BurstDownsizer()
         m.submodules.order = order = fifo.SyncFIFO(width=BURST.size, depth=MAX_BURSTS)
@@ -85,7 +92,7 @@ class PortPair(wiring.Component):
         connect(m, upsizer.beats, responses.input)
         _through_fifo(m, downsizer.order, order, upsizer.bursts)
         for i, (hp, half, returned) in enumerate(
-            ((self.hp0, downsizer.first, upsizer.first), (self.hp1, downsizer.second, upsizer.second))
+            ((ports[0], downsizer.first, upsizer.first), (ports[1], downsizer.second, upsizer.second))
         ):
             m.submodules[f"ar{i}"] = address = RegisterSlice(ADDRESS)
             m.submodules[f"r{i}"] = words = RegisterSlice(read_layout(HP_DATA_BITS))
@@ -96,8 +103,8 @@ class PortPair(wiring.Component):
             m.d.comb += [*stream_to_port(address.output, hp, "ar"), *port_to_stream(hp, "r", words.input)]
             _through_fifo(m, upsized.beats, beats, returned)
 
-    def _write(self, m):
-        write, hp = self.write, self.hp0
+    def _write(self, m, hp):
+        write = self.write
         m.submodules.write_downsizer = downsizer = BeatDownsizer()
         m.submodules.w = words = RegisterSlice(write_layout(HP_DATA_BITS))
         m.submodules.b = write_responses = RegisterSlice(WRITE_RESPONSE)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -169,7 +169,7 @@ class Stimulus:
         return self._error(rng, job, variant, "write", which, stalls)
 
     def _error(
-        self, rng: Random, job: Job, variant: Variant, side: str, which: dict[str, int], stalls: Disturbance
+        self, rng: Random, job: Job, variant: Variant, side: str, which: dict[str, Any], stalls: Disturbance
     ) -> str:
         error: Literal["slave", "decode"] = "slave" if rng.integers(2) else "decode"
         expected = ErrorCode[f"{side}_{error}".upper()]

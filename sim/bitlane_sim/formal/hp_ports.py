@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Mux
+from amaranth.hdl import Cat, Mux, Value
 from amaranth.lib import data
 
 from bitlane.contract.layout import BURST_BEATS
@@ -18,7 +18,7 @@ from bitlane_hw.zynq.upsizer import BurstUpsizer, WordUpsizer
 
 from .harness import ProofHarness, implies, same
 from .proof import FAIR, Proof
-from .protocol import channel, inside_page, offered, stable, taken
+from .protocol import channel, inside_page, offered, stable, taken, write_order
 
 WORD_BYTES = HP_DATA_BITS // 8
 PAIR_BYTES = 2 * WORD_BYTES
@@ -178,7 +178,7 @@ def burst_upsizer(harness: ProofHarness) -> None:
     harness.cover(taken(beats) & last & (burst.len == 4) & harness.ever(taken(second)) & bursts.valid)
 
 
-def _hp_master(harness: ProofHarness, hp: Any) -> None:
+def _hp_master(harness: ProofHarness, hp: Any, guard: Any) -> None:
     """Assert the rules of an HP port: legal bursts of words that stay until they are taken."""
     harness.always(offered(harness, *channel(hp, "ar", "id", "addr", "len")))
     for prefix in ("ar", "aw"):
@@ -190,7 +190,11 @@ def _hp_master(harness: ProofHarness, hp: Any) -> None:
             (of["lock"] == 0) & (of["prot"] == 0) & (of["qos"] == 0),
             implies(of["valid"], _is_legal(getattr(hp, f"{prefix}addr"), getattr(hp, f"{prefix}len"), WORD_BYTES)),
         )
-    harness.always((hp.awid == 0) & (hp.wid == 0), offered(harness, *channel(hp, "aw", "addr", "len")))
+    harness.always(
+        (hp.awid == 0) & (hp.wid == 0),
+        offered(harness, *channel(hp, "aw", "addr", "len")),
+        implies(guard["offered"], _is_legal(guard["address"], guard["length"], WORD_BYTES)),  # invariant
+    )
 
 
 def _assume_reads(harness: ProofHarness, axi: Any, beat_bytes: int) -> None:
@@ -216,32 +220,37 @@ def _spare(inside: Any) -> Any:
 
 
 def _check_writes(harness: ProofHarness, axi: Any, hp: Any, inside: Any, most: int) -> None:
-    """Assert that writes send as many words as the address says, after it, the last one marked, with all bytes."""
+    """Assert that writes send as many words as the address says, the last one marked, with all bytes.
+
+    `hp` is the side of the logic of the guard; `port_guard` proves the side of the HP port. The writes of
+    the accelerator are assumed to follow the rules of `write_order`, which `writer` asserts.
+    """
     words = axi.wdata.shape().width // HP_DATA_BITS
+    state, rules = write_order(harness, axi)
     harness.assume(
         offered(harness, *channel(axi, "aw", "addr", "len")),
         implies(axi.awvalid, (axi.awlen < most) & _is_legal(axi.awaddr, axi.awlen, words * WORD_BYTES)),
         offered(harness, *channel(axi, "w", "data", "strb", "last")),
         implies(axi.wvalid, axi.wstrb.all()),
+        *rules,
     )
-    asked, written = axi.awvalid & axi.awready, axi.wvalid & axi.wready
-    left = harness.count(Mux(asked, axi.awlen + 1, 0), written, bits=8)
-    harness.assume(implies(axi.wvalid, (left != 0) & (axi.wlast == (left == 1))), implies(axi.awvalid, left == 0))
     out, spare, is_spare = inside.component.output, _spare(inside), inside["is_spare"]
     held = out.valid + is_spare
     high = harness.inside["write_downsizer"]["high"] if words == 2 else 0
-    outstanding = harness.count(Mux(hp.awvalid & hp.awready, hp.awlen + 1, 0), hp.wvalid & hp.wready, bits=10)
-    lasts = harness.count(hp.awvalid & hp.awready, hp.wvalid & hp.wready & hp.wlast, bits=4)
+    asked, written = hp.awvalid & hp.awready, hp.wvalid & hp.wready
+    balance = harness.count(Mux(asked, hp.awlen + 1, 0), written, bits=10)
+    ahead = harness.count(asked, written & hp.wlast, bits=4).as_signed()
+    newest_is_last = Mux(is_spare, spare.last, out.payload.last)
+    at_end = (state.ahead == -1) | ((state.ahead == 0) & (state.balance == 0) & ~Value.cast(high).any())
     harness.always(
-        left <= most,
         offered(harness, *channel(hp, "w", "data", "strb", "last")),
-        implies(hp.wvalid, hp.wstrb.all() & (outstanding != 0) & (lasts != 0)),
+        implies(hp.wvalid, hp.wstrb.all() & ((ahead > 0) | hp.awvalid)),
         # invariants
-        outstanding == words * left - high + held,
+        balance == (words * state.balance.as_signed() - high + held)[:10],
+        ahead == (state.ahead + (out.valid & out.payload.last) + (is_spare & spare.last)),
         implies(is_spare, out.valid & spare.strb.all()),
-        implies(high, axi.wvalid & (left != 0)) if words == 2 else 1,
-        implies((left == 0) & out.valid, Mux(is_spare, spare.last, out.payload.last)),
-        lasts == (left != 0) + (out.valid & out.payload.last) + (is_spare & spare.last),
+        implies(high, axi.wvalid) if words == 2 else 1,
+        implies(at_end & out.valid, newest_is_last),
     )
 
 
@@ -249,9 +258,9 @@ def memory_port(harness: ProofHarness) -> None:
     """Legal 64-bit bursts of the accelerator are legal at the HP port."""
     block, inside = harness.block, harness.inside
     _assume_reads(harness, block.read, WORD_BYTES)
-    _hp_master(harness, block.hp0)
+    _hp_master(harness, block.hp0, inside["guard"])
     _slice_legal(harness, inside["ar"], WORD_BYTES)
-    _check_writes(harness, block.write, block.hp0, inside["w"], BURST_BEATS)
+    _check_writes(harness, block.write, inside["guard"].component.logic, inside["w"], BURST_BEATS)
     harness.cover(block.hp0.arvalid & (block.hp0.arlen == 15) & inside["ar"]["is_spare"])
     harness.cover(block.hp0.wvalid & block.hp0.wlast & block.hp0.wready & inside["w"]["is_spare"])
 
@@ -262,10 +271,10 @@ def port_pair(harness: ProofHarness) -> None:
     _assume_reads(harness, block.read, PAIR_BYTES)
     _slice_legal(harness, inside["ar"], PAIR_BYTES)
     for i, hp in enumerate((block.hp0, block.hp1)):
-        _hp_master(harness, hp)
+        _hp_master(harness, hp, inside[f"guard{i}"])
         _slice_legal(harness, inside[f"ar{i}"], WORD_BYTES)
         harness.always(hp.arid == 0)
-    _check_writes(harness, block.write, block.hp0, inside["w"], BURST_BEATS // 2)
+    _check_writes(harness, block.write, inside["guard0"].component.logic, inside["w"], BURST_BEATS // 2)
     harness.always(~block.hp1.awvalid, ~block.hp1.wvalid)
     harness.cover(block.hp1.arvalid & (block.hp1.arlen == 13))
     harness.cover(block.hp0.wvalid & block.hp0.wlast & block.hp0.wready)

@@ -10,6 +10,7 @@ from . import (
     gp_port,
     hp_ports,
     passes,
+    port_guard,
     read_path,
     registers,
     sequencer,
@@ -30,6 +31,7 @@ PROOFS = {
         engine,
         gp_port,
         hp_ports,
+        port_guard,
     )
     for proof in module.PROOFS
 }

@@ -67,25 +67,30 @@ class InFlight:
         Beats requested and not received.
     bursts : list
         Bursts requested and not complete.
+    answered : Value
+        A beat of an outstanding burst arrives.
     """
 
     beats: list[Any]
     bursts: list[Any]
+    answered: Any
 
 
 def read_master(harness: ProofHarness, axi: Any, width: int) -> InFlight:
     """Apply the rules of an AXI4 read master.
 
-    Asserted: legal bursts that stay until they are taken; read data is always accepted. Assumed of the memory: it
-    answers what was requested and nothing else, with one last beat for each burst and 1 to 16 beats in a burst.
+    Asserted: legal bursts that stay until they are taken; read data is always accepted. Assumed of the memory: while
+    bursts are outstanding it answers what was requested and nothing else, with one last beat for each burst and 1 to 16
+    beats in a burst. While none is, anything may arrive: `InFlight.answered` leaves it out.
     """
     harness.always(
         offered(harness, *channel(axi, "ar", "id", "addr", "len", "size", "burst")),
         address_legal(axi, "ar", width),
         axi.rready == 1,
     )
-    asked, answered = axi.arvalid & axi.arready, axi.rvalid & axi.rready
-    flight = InFlight([], [])
+    asked, outstanding = axi.arvalid & axi.arready, harness.ghost(1, "outstanding")
+    answered = axi.rvalid & axi.rready & outstanding
+    flight = InFlight([], [], answered)
     for i in (0, 1):
         selected = answered & (axi.rid == i)
         beats = harness.count(Mux(asked & (axi.arid == i), axi.arlen + 1, 0), selected)
@@ -100,49 +105,76 @@ def read_master(harness: ProofHarness, axi: Any, width: int) -> InFlight:
         harness.always(bursts <= beats, beats <= bursts * BURST_BEATS)
         flight.beats.append(beats)
         flight.bursts.append(bursts)
+    harness.m.d.comb += outstanding.eq((flight.bursts[0] != 0) | (flight.bursts[1] != 0))
     return flight
 
 
 @dataclass(frozen=True)
 class WriteState:
-    """Outstanding writes.
+    """Writes of a master that begins a burst after the address and all beats of the previous one.
 
     Attributes
     ----------
-    left : Signal
-        Beats left of the burst whose address was taken.
+    ahead : Value
+        1: the address of the current burst was taken, and not its last beat. -1: the other way round. Else 0.
+    balance : Signal
+        Beats of all addresses that were taken, minus beats that were taken, modulo 256.
     complete : Signal
-        Bursts sent completely and not answered.
+        Bursts whose address and beats were taken and that are not answered.
     """
 
-    left: Any
+    ahead: Any
+    balance: Any
     complete: Any
 
 
-def write_master(harness: ProofHarness, axi: Any, width: int) -> WriteState:
-    """Apply the rules of an AXI4 write master that sends data after its address.
+def write_order(harness: ProofHarness, axi: Any, clear: Any = 0) -> tuple[WriteState, list[Any]]:
+    """Follow the addresses and the beats of a write master, which are taken in any order, since the last `clear`.
 
-    Asserted: legal bursts; everything stays until it is taken; as many beats as the address says, the last one marked;
-    all bytes of a beat are written; responses are always accepted. Assumed of the memory: one response for each
-    complete burst, and no other.
+    Returns
+    -------
+    tuple
+        The counts, and the rules of the master: an address is offered after all beats of the previous burst, a beat
+        together with its address or after it, and as many beats as the address says, the last one marked.
     """
+    asked, written = axi.awvalid & axi.awready, axi.wvalid & axi.wready
+    ended = written & axi.wlast
+    ahead = harness.count(asked, ended, bits=2, clear=clear).as_signed()
+    balance = harness.count(Mux(asked, axi.awlen + 1, 0), written, bits=8, clear=clear)
+    now_complete = Mux(ahead == 1, ended, Mux(ahead == -1, asked, asked & ended))
+    complete = harness.count(now_complete, axi.bvalid & axi.bready, clear=clear)
+    left = Mux(ahead == 1, balance, (balance + axi.awlen + 1)[:8])
+    rules = [
+        (ahead >= -1) & (ahead <= 1),
+        implies(axi.wvalid, (ahead == 1) | ((ahead == 0) & axi.awvalid)),
+        implies(axi.wvalid, (left != 0) & (left <= BURST_BEATS) & (axi.wlast == (left == 1))),
+        implies(axi.awvalid, ahead != 1),
+        implies(ahead == 1, (balance != 0) & (balance <= BURST_BEATS)),
+        implies(ahead == -1, axi.awvalid & (left == 0)),
+        implies((ahead == 0) & ~axi.awvalid, balance == 0),
+        implies((ahead == 0) & axi.awvalid, (left != 0) & (left <= axi.awlen + 1)),
+    ]
+    return WriteState(ahead, balance, complete), rules
+
+
+def write_master(harness: ProofHarness, axi: Any, width: int) -> WriteState:
+    """Apply the rules of an AXI4 write master: no valid signal waits for a ready signal of its burst.
+
+    Asserted: legal bursts; everything stays until it is taken; the rules of `write_order`; all bytes of a beat are
+    written; responses are always accepted. Assumed of the memory: one response for each burst whose address and beats
+    it has taken, in any order, and no other.
+    """
+    state, rules = write_order(harness, axi)
     harness.always(
         offered(harness, *channel(axi, "aw", "id", "addr", "len", "size", "burst")),
         address_legal(axi, "aw", width),
         offered(harness, *channel(axi, "w", "data", "strb", "last")),
         implies(axi.wvalid, axi.wstrb.all()),
         axi.bready == 1,
+        *rules,
     )
-    asked, written = axi.awvalid & axi.awready, axi.wvalid & axi.wready
-    left = harness.count(Mux(asked, axi.awlen + 1, 0), written, bits=8)
-    complete = harness.count(written & axi.wlast, axi.bvalid & axi.bready)
-    harness.always(
-        implies(axi.wvalid, (left != 0) & (axi.wlast == (left == 1))),
-        implies(axi.awvalid, left == 0),
-        left <= BURST_BEATS,
-    )
-    harness.assume(implies(axi.bvalid, complete != 0))
-    return WriteState(left, complete)
+    harness.assume(implies(axi.bvalid, state.complete != 0))
+    return state
 
 
 def lite_slave(harness: ProofHarness, bus: Any) -> tuple[Any, Any]:

@@ -128,17 +128,18 @@ def reader_rules(harness: ProofHarness) -> ReaderState:
         levels.append(level)
         pending_here = Mux(burst.payload.stream == i, pending, 0)
         harness.always(
-            (buffered.component.w_en == (axi.rvalid & (axi.rid == i))) & same(buffered.component.w_data, axi.rdata),
+            (buffered.component.w_en == (in_flight.answered & (axi.rid == i)))
+            & same(buffered.component.w_data, axi.rdata),
             implies(buffered.component.w_en, buffered.component.w_rdy),
             same(beats.payload, buffered.component.r_data) & (beats.valid == buffered.component.r_rdy),
             requested.outstanding[i] == in_flight.beats[i] + level + pending_here,
         )
     open_bursts = in_flight.bursts[0] + in_flight.bursts[1]
-    answer = harness.past(axi.rvalid & (axi.rresp != 0))
+    answer = harness.past(in_flight.answered & (axi.rresp != 0))
     harness.always(
         inside["outstanding"] == open_bursts,
         block.idle == (~axi.arvalid & (in_flight.beats[0] == 0) & (in_flight.beats[1] == 0)),
-        block.accepted == axi.rvalid,
+        block.accepted == in_flight.answered,
         block.response == Mux(answer, harness.past(axi.rresp), harness.past(block.response)),
     )
     return ReaderState(requested, in_flight, levels, pending)
@@ -150,6 +151,7 @@ def reader(harness: ProofHarness) -> None:
     block = harness.block
     harness.cover(taken(block.beats[0]) & (state.levels[0] == 3))
     harness.cover(harness.ever(block.response != 0) & block.idle & harness.ever(block.axi.rvalid))
+    harness.cover(block.axi.rvalid & ~block.accepted)  # an answer to a burst from before a reset
 
 
 def reader_live(harness: ProofHarness) -> None:

@@ -24,7 +24,7 @@ def _writer(harness: ProofHarness) -> tuple[Any, Any]:
     Returns
     -------
     tuple
-        Steps left of the current burst; bursts that are not answered.
+        Transfers left of the current burst: its address and its beats; bursts that are not answered.
     """
     block, inside = harness.block, harness.inside
     axi, requests, beats = block.axi, block.requests, block.beats
@@ -42,7 +42,8 @@ def _writer(harness: ProofHarness) -> tuple[Any, Any]:
     )
     port = write_master(harness, axi, CONFIG.width)
     begun = taken(requests)
-    open_bursts = port.complete + (inside["left"] != 0)  # not answered
+    left = inside["left"]
+    open_bursts = port.complete + ((left != 0) | axi.awvalid)  # not answered
     harness.assume(open_bursts <= MOST_UNANSWERED)
     harness.always(
         taken(beats) == (axi.wvalid & axi.wready),
@@ -50,20 +51,25 @@ def _writer(harness: ProofHarness) -> tuple[Any, Any]:
         implies(
             harness.past(begun),
             axi.awvalid
+            & axi.wvalid
             & (axi.awaddr == harness.past(request.address))
             & (axi.awlen + 1 == harness.past(request.beats)),
         ),
+        axi.wvalid == (left != 0),  # whatever the memory does with the address
         harness.past(begun) | ~axi.awvalid | harness.past(axi.awvalid),
         block.idle == (~axi.awvalid & (open_bursts == 0)),
         # invariants
-        inside["left"] == Mux(axi.awvalid, axi.awlen + 1, port.left),
-        inside["sending"] == (inside["left"] != 0),
-        implies(inside["sending"], axi.wlast == (inside["left"] == 1)),
+        port.ahead == Mux(axi.awvalid, Mux(left == 0, -1, 0), left != 0),
+        port.balance == (left - Mux(axi.awvalid, axi.awlen + 1, 0))[:8],
+        left <= BURST_BEATS,
+        implies(axi.awvalid, left <= axi.awlen + 1),
+        inside["sending"] == (left != 0),
+        implies(inside["sending"], axi.wlast == (left == 1)),
         inside["outstanding"] == open_bursts,
     )
     response = harness.past(axi.bvalid & (axi.bresp != 0))
     harness.always(block.response == Mux(response, harness.past(axi.bresp), harness.past(block.response)))
-    return inside["left"] + axi.awvalid, open_bursts
+    return left + axi.awvalid, open_bursts
 
 
 def writer(harness: ProofHarness) -> None:
@@ -71,14 +77,21 @@ def writer(harness: ProofHarness) -> None:
     _, open_bursts = _writer(harness)
     axi = harness.block.axi
     harness.cover(axi.wvalid & axi.wready & axi.wlast & (open_bursts == 2))
+    harness.cover(axi.awvalid & axi.awready & ~axi.wvalid & (axi.awlen == 2))  # all beats before the address
+    harness.cover(axi.wvalid & axi.wlast & ~axi.awvalid & (axi.awlen == 2))
     harness.cover(harness.ever(axi.bvalid) & harness.block.idle & (harness.block.response != 0))
 
 
 def writer_live(harness: ProofHarness) -> None:
-    """A request waits for at most one burst. Assumed: the memory accepts an offer within FAIR cycles."""
+    """A request waits for at most one burst.
+
+    Assumed: while an address or a beat is offered, the memory takes one of both every FAIR cycles. It may take the
+    address after the beats, or the beats after the address.
+    """
     work, _ = _writer(harness)
     axi, requests = harness.block.axi, harness.block.requests
-    refused_for = harness.within((axi.awvalid & ~axi.awready) | (axi.wvalid & ~axi.wready), FAIR)
+    offers, takes = axi.awvalid | axi.wvalid, (axi.awvalid & axi.awready) | (axi.wvalid & axi.wready)
+    refused_for = harness.within(offers & ~takes, FAIR)
     waits = requests.valid & ~requests.ready
     waited = harness.waiting(waits)
     most = BURST_BEATS + 1  # address and beats of the previous burst

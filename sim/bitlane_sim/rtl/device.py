@@ -16,7 +16,7 @@ from bitlane.errors import DeviceError
 
 from .allocator import FreeList
 from .build import build
-from .harness import Counters, Disturbance, Harness
+from .harness import Counters, Disturbance, Harness, Monitor
 
 if TYPE_CHECKING:
     from bitlane.contract.config import AcceleratorConfig
@@ -67,6 +67,8 @@ class RtlDevice:
         Latencies of the memory. The default is `MemoryTiming()`.
     disturbance : Disturbance, optional
         Stalls, limits and errors of the buses; the default has none.
+    base_address : int
+        Address of the device's memory, a multiple of 4096.
     library : Path, optional
         A simulator that `build` made. By default it is built, once for each configuration.
 
@@ -88,13 +90,15 @@ class RtlDevice:
         timing: MemoryTiming | None = None,
         disturbance: Disturbance | None = None,
         library: Path | None = None,
+        base_address: int = BASE_ADDRESS,
     ):
         self.capacity_bytes = capacity_bytes
-        self._free_list = FreeList(BASE_ADDRESS, capacity_bytes)
+        self._base_address = base_address
+        self._free_list = FreeList(base_address, capacity_bytes)
         self._memory: npt.NDArray[np.uint64] = np.zeros(capacity_bytes // WORD_BYTES, np.uint64)
         self._buffers: dict[int, RtlBuffer] = {}
         self._harness = Harness(
-            library or build(config), self._memory, BASE_ADDRESS, timing or MemoryTiming(), disturbance
+            library or build(config), self._memory, base_address, timing or MemoryTiming(), disturbance
         )
         self._poll = FIRST_POLL
 
@@ -151,6 +155,11 @@ class RtlDevice:
         """Cycles and transfers since the device was made."""
         return self._harness.counters
 
+    @property
+    def monitor(self) -> Monitor:
+        """Events on the buses since the device was made."""
+        return self._harness.monitor
+
     def wait(self, cycles: int) -> None:
         """Return at once: time passes when the status register is read."""
 
@@ -181,5 +190,5 @@ class RtlDevice:
     def _words(self, buffer: Buffer) -> npt.NDArray[np.uint64]:
         if self._buffers.get(buffer.device_address) is not buffer:
             raise DeviceError(f"the buffer at {buffer.device_address:#x} has been freed, or belongs to another device")
-        first = (buffer.device_address - BASE_ADDRESS) // WORD_BYTES
+        first = (buffer.device_address - self._base_address) // WORD_BYTES
         return self._memory[first : first + buffer.array.size]

@@ -8,7 +8,7 @@ import weakref
 from ctypes import c_char_p, c_int, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from bitlane.contract.cycles import MemoryTiming
 
 CHANNELS = ("ar", "r", "aw", "w", "b", "lite")
+WriteOrder = Literal["any", "together", "data first", "address first"]  # in the order of cpp/axi.h
+WRITE_ORDERS: tuple[WriteOrder, ...] = get_args(WriteOrder)
 _NEVER = (1 << 64) - 1
 _FULL_RATE = 1 << 16
 _RESPONSES = {"slave": 2, "decode": 3}
@@ -61,6 +63,14 @@ class Disturbance:
         The response to it: SLVERR or DECERR.
     skew : int
         Cycles by which a second port answers reads later than the first.
+    write_order : {"any", "together", "data first", "address first"}
+        Which ready signals of a write wait: none; AWREADY and WREADY until address and data are offered; AWREADY until
+        the last beat of its burst is accepted; WREADY until the address is accepted. AXI allows all of them.
+    interleave : bool
+        Read beats of different IDs in any order. AXI allows it.
+    outlives_reset : bool
+        A reset of the design does not reset the memory port, as on a Zynq-7000: it still expects the data of its write
+        bursts, and still answers.
 
     Raises
     ------
@@ -82,6 +92,9 @@ class Disturbance:
     write_error_burst: int | None = None
     error: Literal["slave", "decode"] = "slave"
     skew: int = 0
+    write_order: WriteOrder = "any"
+    interleave: bool = False
+    outlives_reset: bool = False
 
     def __post_init__(self) -> None:
         for channel in CHANNELS:
@@ -95,6 +108,8 @@ class Disturbance:
             raise ValueError(f"skew={self.skew} must not be negative")
         if self.error not in _RESPONSES:
             raise ValueError(f'error={self.error!r} must be "slave" or "decode"')
+        if self.write_order not in WRITE_ORDERS:
+            raise ValueError(f"write_order={self.write_order!r} must be one of {', '.join(map(repr, WRITE_ORDERS))}")
 
     def stall(self, channel: str) -> float:
         """Return the probability for one of `CHANNELS`."""
@@ -102,12 +117,13 @@ class Disturbance:
 
     @classmethod
     def arbitrary(cls, seed: int) -> Disturbance:
-        """Return a random disturbance without errors: some channels free, some nearly blocked."""
+        """Return a random disturbance without errors: some channels free, some nearly blocked, in any legal order."""
         chosen = random.Random(seed)
         ar, r, aw, w, b, lite = (chosen.choice((0.0, 0.1, 0.5, 0.9)) for _ in CHANNELS)
         rate, outstanding = chosen.choice((1.0, 0.6, 0.15)), chosen.choice((1, 2, 5, 64))
         skew = chosen.choice((0, 1, 40))
-        return cls(seed, ar, r, aw, w, b, lite, rate, outstanding, skew=skew)
+        order, interleave = chosen.choice(WRITE_ORDERS), chosen.random() < 0.5
+        return cls(seed, ar, r, aw, w, b, lite, rate, outstanding, skew=skew, write_order=order, interleave=interleave)
 
 
 class _Settings(ctypes.Structure):
@@ -116,6 +132,7 @@ class _Settings(ctypes.Structure):
         *((name, c_uint64) for name in ("read_error_burst", "read_error_beat", "write_error_burst")),
         *((name, c_uint32) for name in ("error_response", "read_latency", "write_latency")),
         *((name, c_uint32) for name in ("read_rate", "outstanding", "skew")),
+        *((name, c_uint32) for name in ("write_order", "interleave", "outlives")),
         ("stall", c_uint32 * len(CHANNELS)),
     ]
 
@@ -305,7 +322,10 @@ class Harness:
         self._check()
 
     def reset(self, cycles: int = 4) -> None:
-        """Hold reset for some cycles. Pending requests are dropped; the memory keeps its contents."""
+        """Hold reset for some cycles. The memory keeps its contents.
+
+        It drops the pending requests, unless it outlives the reset.
+        """
         self._library.bitlane_reset(self._live(), cycles)
         self._check()
 
@@ -370,6 +390,9 @@ class Harness:
             read_rate=round(disturbance.read_rate * _FULL_RATE),
             outstanding=disturbance.outstanding,
             skew=disturbance.skew,
+            write_order=WRITE_ORDERS.index(disturbance.write_order),
+            interleave=disturbance.interleave,
+            outlives=disturbance.outlives_reset,
             stall=(c_uint32 * len(CHANNELS))(*(_threshold(disturbance.stall(name)) for name in CHANNELS)),
         )
 

@@ -100,9 +100,9 @@ def simulated(geometry, epochs, snapshots, staleness, timing):
                 publications.append(cycle + publish)
             if epoch_ends:
                 stamps.append(cycle + publish - 1 + tail)
-                stored = geometry.outputs * chunks * (chunk_beats + 3)
+                stored = geometry.outputs * chunks * (chunk_beats + 2)
                 stored *= snapshots or len(stamps) == epochs
-                go = stamps[-1] + stored + record_beats + 3 + 2
+                go = stamps[-1] + stored + record_beats + 2 + 2
         cycle += 1
     return go - 2 + max(timing.write_latency, 2) + 1, stamps, len(tokens), memory, model
 
@@ -165,7 +165,7 @@ def test_many_short_batches_are_predicted(seed, rows_per_beat, words):
 
 @pytest.mark.parametrize(
     ("base_digits", "draws", "cycles"),
-    [(0, True, 256_335), (1, True, 506_516), (3, True, 1_006_880), (16, False, 4_009_042)],
+    [(0, True, 256_309), (1, True, 506_490), (3, True, 1_006_854), (16, False, 4_009_016)],
 )
 def test_cycles_of_an_epoch_with_784_features(base_digits, draws, cycles):
     """The data has 10,000 rows of 784 features; batch 64, read latency 60 cycles."""
@@ -218,7 +218,7 @@ def test_staleness_leaves_no_bubble(seed):
             continue
         counts = predict(geometry, 3, False, 1)
         drain = update_latency(geometry.rows_per_beat, table_lanes=False) - 1 + geometry.row_words - 1
-        record = record_words(geometry.outputs, geometry.rows_per_beat) // geometry.rows_per_beat + 3 + 2 - 1
+        record = record_words(geometry.outputs, geometry.rows_per_beat) // geometry.rows_per_beat + 2 + 2 - 1
         labels = geometry.outputs  # the labels are taken during the drain
         assert np.diff(counts.epoch_cycles)[0] == geometry.beats - labels + drain + record
 

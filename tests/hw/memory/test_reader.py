@@ -17,9 +17,16 @@ OKAY = 0
 
 
 class Memory:
-    """Answer bursts in order, with the address of each beat as its data; check the status outputs of the reader."""
+    """Answer bursts, with the address of each beat as its data; check the status outputs of the reader.
 
-    def __init__(self, rng: Random, dut: Reader, rows_per_beat: int, rates: tuple[float, float], errors: float):
+    The bursts of each stream are answered in order. With `orderly` all are; otherwise the beats of both streams are
+    mixed. While no burst is outstanding, beats from before a reset arrive now and then.
+    """
+
+    def __init__(
+        self, rng: Random, dut: Reader, rows_per_beat: int, rates: tuple[float, float], errors: float, orderly: bool
+    ):
+        self.orderly = orderly
         self.rng, self.dut, self.beat, self.errors = rng, dut, 8 * rows_per_beat, errors
         self.address_rate, self.data_rate = rates
         self.waiting: deque[tuple[int, int, bool]] = deque()  # address, stream, last of its burst
@@ -33,12 +40,19 @@ class Memory:
         assert ctx.get(self.dut.response) == self.response
         assert ctx.get(self.dut.idle) == (not self.waiting and not ctx.get(axi.arvalid))
         ctx.set(axi.arready, ready)
-        ctx.set(axi.rvalid, valid)
+        stale = not self.waiting and self.rng.random() < 0.1
+        ctx.set(axi.rvalid, valid or stale)
+        if stale:
+            for name in ("rdata", "rid", "rlast"):
+                ctx.set(getattr(axi, name), self.rng.getrandbits(len(getattr(axi, name))))
         assert ctx.get(axi.rready) == 1 and ctx.get(self.dut.accepted) == valid
         bad = self.rng.choice((2, 3)) if self.rng.random() < self.errors else OKAY
         ctx.set(axi.rresp, bad)  # has no meaning while rvalid is low
         if valid:
-            address, stream, last = self.waiting.popleft()
+            address, stream, last = next_beat = self.waiting[0]
+            if not self.orderly and self.rng.random() < 0.5:
+                address, stream, last = next_beat = next((b for b in self.waiting if b[1] != stream), next_beat)
+            self.waiting.remove(next_beat)
             ctx.set(axi.rdata, address)
             ctx.set(axi.rid, stream)
             ctx.set(axi.rlast, last)
@@ -64,7 +78,8 @@ def set_run(ctx: Any, dut: Reader, geometry: RunShape, placement: RegionPlacemen
 @pytest.mark.parametrize("errors", [0.0, 0.1])
 @pytest.mark.parametrize("rates", [(1.0, 1.0), (0.1, 1.0), (1.0, 0.3)], ids=str)
 @pytest.mark.parametrize(("rows_per_beat", "outputs", "table"), [(1, 1, False), (2, 3, False), (2, 3, True)])
-def test_beats(rows_per_beat, outputs, table, rates, errors, seed):
+@pytest.mark.parametrize("orderly", [True, False])
+def test_beats(rows_per_beat, outputs, table, rates, errors, orderly, seed):
     rng = Random(seed)
     geometry = random_shape(rng, rows_per_beat, outputs, table_lanes=table)
     placement = random_placement(rng, geometry)
@@ -73,7 +88,7 @@ def test_beats(rows_per_beat, outputs, table, rates, errors, seed):
     got: tuple[list[int], list[int]] = ([], [])
 
     async def testbench(ctx: Any) -> None:
-        memory = Memory(rng, dut, rows_per_beat, rates, errors)
+        memory = Memory(rng, dut, rows_per_beat, rates, errors, orderly)
         set_run(ctx, dut, geometry, placement)
         await ctx.tick().repeat(2)
         ctx.set(dut.load, 1)

@@ -20,52 +20,77 @@ OKAY, SLVERR, DECERR = 0b00, 0b10, 0b11
 SIZES = {1: 3, 2: 4, 4: 5, 8: 6}  # AWSIZE, by rows_per_beat
 
 
+ORDERS = ("any", "both", "data first", "address first")
+
+
 class Memory:
-    """Accept addresses and beats at random; answer some cycles after the last beat of a burst."""
+    """Accept addresses and beats at random, in an order that AXI allows; answer some cycles after a complete burst.
+
+    `order`: "any": in any order. "both": an address and the first beat of its burst in the same cycle. "data first": an
+    address after the last beat of its burst. "address first": a beat after the address of its burst.
+    """
 
     def __init__(self, rng: Random, dut: Writer, rows_per_beat: int, rate: float, responses: dict[int, int]):
         self.rng = rng
         self.dut = dut
         self.rows_per_beat = rows_per_beat
         self.rate = rate
+        self.order = "any"
         self.responses = responses  # by index of the burst; default: OKAY
-        self.bursts: list[tuple[int, list[int]]] = []
-        self.left = 0
+        self.addresses: list[tuple[int, int]] = []  # address and number of beats
+        self.data: list[list[int]] = [[]]  # beats of each burst; the last list is that of the next beat
         self.answered = 0
-        self.complete: deque[int] = deque()
+        self.complete = 0
         self.held: dict[str, Any] = {}
+
+    @property
+    def bursts(self) -> list[tuple[int, list[int]]]:
+        """Addresses and beats of the bursts so far. Raises AssertionError if a length is wrong."""
+        assert self.data[-1] == []
+        assert [length for _, length in self.addresses] == [len(beats) for beats in self.data[:-1]]
+        return [(address, beats) for (address, _), beats in zip(self.addresses, self.data, strict=False)]
+
+    def _accepts(self, ctx: Any) -> tuple[bool, bool]:
+        """Return AWREADY and WREADY of this cycle."""
+        axi = self.dut.axi
+        aw, w = (self.rng.random() < self.rate for _ in range(2))
+        sent = len(self.data) - 1  # complete bursts
+        if self.order == "both" and not self.data[-1]:
+            aw = w = aw and bool(ctx.get(axi.awvalid)) and bool(ctx.get(axi.wvalid))
+        elif self.order == "data first":
+            aw = aw and sent > len(self.addresses)
+        elif self.order == "address first":
+            w = w and len(self.addresses) > sent
+        return aw, w
 
     def cycle(self, ctx: Any) -> int:
         """Set the inputs of this cycle and check its outputs; return the response that is given in it."""
         axi = self.dut.axi
-        aw, w, b = (self.rng.random() < self.rate for _ in range(3))
+        aw, w = self._accepts(ctx)
         ctx.set(axi.awready, aw)
         ctx.set(axi.wready, w)
-        b = b and bool(self.complete)
+        b = self.rng.random() < self.rate and self.answered < min(len(self.addresses), len(self.data) - 1)
         response = self.responses.get(self.answered, OKAY) if b else OKAY
         ctx.set(axi.bvalid, b)
         ctx.set(axi.bresp, response)
         assert ctx.get(axi.bready)
-        if b:
-            self.complete.popleft()
-            self.answered += 1
+        self.answered += b
 
         self._stable(ctx, "aw", aw, ("awaddr", "awlen", "awsize", "awburst", "awid"))
         self._stable(ctx, "w", w, ("wdata", "wstrb", "wlast"))
-        if ctx.get(axi.wvalid):
-            assert self.left, "a beat precedes its address"
-            assert ctx.get(axi.wlast) == (self.left == 1)
+        offers = ctx.get(axi.awvalid), ctx.get(axi.wvalid)
+        if offers[1]:
+            assert len(self.data) - 1 <= len(self.addresses), "a beat precedes the address of the burst before its own"
             assert ctx.get(axi.wstrb) == (1 << 8 * self.rows_per_beat) - 1
-            if w:
-                self.bursts[-1][1].append(ctx.get(axi.wdata))
-                self.left -= 1
-                if not self.left:
-                    self.complete.append(len(self.bursts))
-        if ctx.get(axi.awvalid) and aw:
-            assert not self.left, "an address precedes the beats of the previous burst"
+        if offers[0]:
+            assert len(self.addresses) <= len(self.data) - 1, "an address precedes the beats of the previous burst"
             assert (ctx.get(axi.awsize), ctx.get(axi.awburst)) == (SIZES[self.rows_per_beat], 1)
-            self.left = ctx.get(axi.awlen) + 1
-            self.bursts.append((ctx.get(axi.awaddr), []))
+        if offers[1] and w:
+            self.data[-1].append(ctx.get(axi.wdata))
+            if ctx.get(axi.wlast):
+                self.data.append([])
+        if offers[0] and aw:
+            self.addresses.append((ctx.get(axi.awaddr), ctx.get(axi.awlen) + 1))
         return response
 
     def _stable(self, ctx: Any, channel: str, ready: bool, payload: tuple[str, ...]) -> None:
@@ -78,11 +103,17 @@ class Memory:
 
 
 def write(
-    rng: Random, rows_per_beat: int, bursts: list[tuple[int, list[int]]], rate: float, responses: dict[int, int]
+    rng: Random,
+    rows_per_beat: int,
+    bursts: list[tuple[int, list[int]]],
+    rate: float,
+    responses: dict[int, int],
+    order: str = "any",
 ) -> None:
     """Send all bursts through a writer; check the memory, `idle` and `response` in every cycle."""
     dut = Writer(small_config(rows_per_beat))
     memory = Memory(rng, dut, rows_per_beat, rate, responses)
+    memory.order = order
 
     async def testbench(ctx: Any) -> None:
         latched = OKAY
@@ -110,6 +141,8 @@ def write(
             await ctx.tick()
             if not requests and memory.answered == len(bursts):
                 break
+        else:
+            pytest.fail("the bursts do not end")
         assert ctx.get(dut.idle)
         assert ctx.get(dut.response) == latched
         assert memory.bursts == bursts
@@ -119,7 +152,9 @@ def write(
 
 @pytest.mark.parametrize("rows_per_beat", SIZES)
 @pytest.mark.parametrize("rate", [1, 0.5, 0.1])
-def test_bursts(seed: int, rate: float, rows_per_beat: int) -> None:
+@pytest.mark.parametrize("order", ORDERS)
+def test_bursts(seed: int, order: str, rate: float, rows_per_beat: int) -> None:
+    """A memory may wait for the data before it takes the address, and the other way round: AXI allows both."""
     rng = Random(seed)
     bursts = [
         (
@@ -128,7 +163,7 @@ def test_bursts(seed: int, rate: float, rows_per_beat: int) -> None:
         )
         for _ in range(10)
     ]
-    write(rng, rows_per_beat, bursts, rate, {})
+    write(rng, rows_per_beat, bursts, rate, {}, order)
 
 
 @pytest.mark.parametrize("error", [SLVERR, DECERR])
@@ -140,7 +175,7 @@ def test_an_error_response_is_latched(seed: int, error: int) -> None:
 
 @pytest.mark.parametrize("beats", [1, 2, 16])
 def test_one_beat_a_cycle(beats: int) -> None:
-    """A burst takes one cycle for each beat, and two cycles for request and address."""
+    """A burst takes one cycle for each beat, and one cycle for its request."""
     dut = Writer(small_config())
 
     async def testbench(ctx: Any) -> None:
@@ -153,7 +188,7 @@ def test_one_beat_a_cycle(beats: int) -> None:
             if ctx.get(dut.requests.ready):
                 taken.append(cycle)
             await ctx.tick()
-        assert taken == list(range(0, 60, beats + 2))
+        assert taken == list(range(0, 60, beats + 1))
 
     run(dut, testbench)
 

@@ -59,9 +59,12 @@ def test_writes(simulator: BlockSimulator, seed: int, rate: float) -> None:
 
 
 def test_one_word_a_cycle(simulator: BlockSimulator, seed: int) -> None:
-    """One more cycle in each direction than the memory takes, and then no gap."""
+    """One more cycle in each direction than the memory takes, and then no gap.
+
+    The port opens one cycle after the reset, so that everything is a cycle later.
+    """
     rng = Random(seed)
     hp = HpPort(rng, simulator.dut.hp0, Memory(), latency=40)
     reads = Reads(rng, simulator.dut.read, [(0, 128 * i, 16) for i in range(1, 20)])
     simulate(simulator, [reads, hp], lambda: len(reads.beats) == 19 * 16, 1000)
-    assert reads.cycles == list(range(42, 42 + 19 * 16))
+    assert reads.cycles == list(range(43, 43 + 19 * 16))

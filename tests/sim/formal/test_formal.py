@@ -25,10 +25,12 @@ from bitlane_hw.memory.address_generator import AddressGenerator
 from bitlane_hw.memory.writer import Writer
 from bitlane_hw.zynq.downsizer import BurstDownsizer
 from bitlane_hw.zynq.memory_port import MemoryPort
+from bitlane_hw.zynq.port_guard import PortGuard
 from bitlane_hw.zynq.register_port import RegisterPort
 from bitlane_hw.zynq.register_slice import RegisterSlice
 from bitlane_hw.zynq.upsizer import BurstUpsizer
 from bitlane_sim.formal.__main__ import main
+from bitlane_sim.formal.port_guard import ResettableGuard
 from bitlane_sim.formal.proof import CONFIG, TABLE
 from bitlane_sim.formal.proofs import PROOFS
 from bitlane_sim.formal.runner import Tools, Verdict, find_tools, prove
@@ -79,6 +81,11 @@ def never_last(m: Any, block: Any) -> None:
 def short_length(m: Any, block: Any) -> None:
     with m.If(block.requests.valid & block.requests.ready):
         m.d.sync += block.axi.awlen.eq(block.requests.payload.beats)
+
+
+def data_after_address(m: Any, block: Any) -> None:
+    with m.If(block.axi.awvalid):
+        m.d.comb += [block.axi.wvalid.eq(0), block.beats.ready.eq(0)]
 
 
 def impatient(m: Any, block: Any) -> None:
@@ -142,6 +149,7 @@ def test_a_correct_block_is_proved(tools: Tools, tmp_path: Path, name: str) -> N
     [
         ("writer", Writer, never_last),
         ("writer", Writer, short_length),
+        ("writer", Writer, data_after_address),
         ("registers_live", Registers, impatient),
         ("registers_live", Registers, deaf),
         ("address_generator", AddressGenerator, wrong_place),
@@ -160,6 +168,20 @@ def test_a_correct_block_is_proved(tools: Tools, tmp_path: Path, name: str) -> N
 def test_a_broken_block_is_not_proved(tools: Tools, tmp_path: Path, name: str, block: type, change: Any) -> None:
     faulty = broken(block, change)
     result = prove(replace(PROOFS[name], block=lambda: make(faulty)), tools, tmp_path)
+    assert result.verdict is not Verdict.PROVED
+    assert any("Assert failed" in note for note in result.notes), result.notes
+
+
+@pytest.mark.parametrize("signal", ["wstrb", "wvalid", "bvalid", "rvalid"])
+def test_a_guard_that_lets_pass_is_not_proved(tools: Tools, tmp_path: Path, signal: str) -> None:
+    """A guard that fills up a burst with data, sends words that are not due, or passes on answers of another run."""
+
+    def passes(m: Any, block: Any) -> None:
+        source, target = (block.hp, block.logic) if signal in ("bvalid", "rvalid") else (block.logic, block.hp)
+        m.d.comb += getattr(target, signal).eq(getattr(source, signal))
+
+    faulty = broken(PortGuard, passes)
+    result = prove(replace(PROOFS["port_guard"], block=lambda: ResettableGuard(faulty())), tools, tmp_path)
     assert result.verdict is not Verdict.PROVED
     assert any("Assert failed" in note for note in result.notes), result.notes
 

@@ -8,9 +8,14 @@
 //               that are both due.
 //   read rate   At most `read_rate` / 65536 beats a cycle on average: a bucket holds one beat and fills by the rate
 //               each cycle. 65536 means no limit.
+//   interleave  If it is on, each beat is the next one of an ID chosen at random among those that have a beat due. Only
+//               bursts of the same ID keep their order.
 //   write       Data may arrive before its address. A beat is in the memory one cycle after both its data and its
 //               address are accepted. The response is offered write_latency cycles after the last data beat or the
 //               address, whichever is accepted later. Responses keep the order of the addresses.
+//   write order AWREADY or WREADY may wait for valid signals of the other channel: see WriteOrder.
+//   reset       The memory forgets its bursts, or `outlives` the reset of the design: then it still expects the data of
+//               its write bursts, and still answers. Data with WSTRB = 0 completes a burst and changes nothing.
 //   queues      ARREADY is low while `outstanding` read bursts wait; AWREADY likewise for write bursts. WREADY is low
 //               while BURST_BEATS beats wait for their address.
 //   stalls      In every cycle AR, AW and W are not ready with their probability. A response or read beat that is due
@@ -37,6 +42,7 @@
 namespace {
 
 constexpr unsigned FULL_RATE = 1u << 16;
+constexpr uint32_t HALF = 1u << 31;  // a probability
 constexpr uint64_t POISON = 0xBAD0BAD0BAD0BAD0;  // in every word of a beat that failed
 
 struct ReadBurst {
@@ -68,6 +74,12 @@ class Memory {
         read_number_ = beat_number_ = write_number_ = 0;
     }
 
+    // The design is in reset: the memory is too, unless it outlives it.
+    void begin_reset(bool failed) {
+        if (!settings_.outlives || failed) forget();
+        forget_offers();
+    }
+
     void forget() {
         reads_.clear();
         writes_.clear();
@@ -89,6 +101,7 @@ class Memory {
         observe_writes(memories);
     }
 
+    bool outlives() const { return settings_.outlives; }
     bool offers() const { return port_.arvalid || port_.awvalid || port_.wvalid; }
     bool busy() const { return !reads_.empty() || !writes_.empty() || !early_.empty() || offers(); }
     size_t reads() const { return reads_.size(); }
@@ -102,6 +115,7 @@ class Memory {
     }
 
   private:
+    bool accepts() const { return !bus_.resetting || settings_.outlives; }
     bool stalls(Channel channel) { return random_[channel].below(settings_.stall[channel]); }
 
     void note_error(unsigned response, const std::vector<Memory>& memories) {
@@ -117,13 +131,27 @@ class Memory {
 
     // --- reads
     void drive_reads() {
-        port_.arready = !bus_.resetting && reads_.size() < settings_.outstanding && !stalls(AR);
+        port_.arready = accepts() && reads_.size() < settings_.outstanding && !stalls(AR);
         if (tokens_ < FULL_RATE) tokens_ += settings_.read_rate;
         const bool due = !read_offered_ && !reads_.empty() && reads_.front().due <= bus_.counters.cycles;
-        if (due && tokens_ >= FULL_RATE && !stalls(R)) offer_beat(reads_.front());
+        if (due && tokens_ >= FULL_RATE && !stalls(R)) {
+            choose_read();
+            offer_beat(reads_[current_]);
+        }
         port_.rvalid = read_offered_;
         bus_.counters.read_slots += !due || read_offered_;
         bus_.monitor.stalls[R] += due && !read_offered_;
+    }
+
+    // Chooses the burst whose beat is next: the first one, or the first one of an ID chosen at random.
+    void choose_read() {
+        current_ = 0;
+        if (!settings_.interleave || !random_[R].below(HALF)) return;
+        for (size_t i = 1; i < reads_.size() && reads_[i].due <= bus_.counters.cycles; ++i)
+            if (reads_[i].at.id != reads_.front().at.id) {
+                current_ = i;
+                return;
+            }
     }
 
     void offer_beat(const ReadBurst& burst) {
@@ -150,7 +178,7 @@ class Memory {
             bus_.base_beats += port_.rid == 0;
             note_error(port_.rresp, memories);
             read_offered_ = false;
-            if (++reads_.front().done == reads_.front().at.length) reads_.pop_front();
+            if (++reads_[current_].done == reads_[current_].at.length) reads_.erase(reads_.begin() + current_);
         }
         check_offer(bus_, "AR", offered_ar_, request, port_.arvalid, port_.arready);
         if (!port_.arvalid) return;
@@ -169,8 +197,10 @@ class Memory {
 
     // --- writes
     void drive_writes() {
-        port_.awready = !bus_.resetting && writes_.size() < settings_.outstanding && !stalls(AW);
-        port_.wready = !bus_.resetting && early_.size() < BURST_BEATS && !stalls(W);
+        const bool takes_address = writes_.size() < settings_.outstanding && address_in_order();
+        const bool takes_data = early_.size() < BURST_BEATS && data_in_order();
+        port_.awready = accepts() && takes_address && !stalls(AW);
+        port_.wready = accepts() && takes_data && !stalls(W);
         const bool due = !answer_offered_ && !writes_.empty() && writes_.front().complete &&
                          writes_.front().due <= bus_.counters.cycles;
         if (due && !stalls(B)) {
@@ -183,11 +213,26 @@ class Memory {
         bus_.monitor.stalls[B] += due && !answer_offered_;
     }
 
+    // Whether the write order lets the next address, or the next beat, be accepted now.
+    bool address_in_order() const {
+        if (settings_.write_order == TOGETHER) return offered_aw_.waiting && (offered_w_.waiting || !early_.empty());
+        if (settings_.write_order != DATA_FIRST) return true;
+        for (const Data& beat : early_)
+            if (beat.last) return true;
+        return false;
+    }
+
+    bool data_in_order() const {
+        const bool addressed = !writes_.empty() && !writes_.back().complete;
+        if (settings_.write_order == TOGETHER) return addressed || (offered_aw_.waiting && offered_w_.waiting);
+        return settings_.write_order != ADDRESS_FIRST || addressed;
+    }
+
     void observe_writes(const std::vector<Memory>& memories) {
         const Address request{port_.awaddr, port_.awid,    port_.awlen + 1u,
                               port_.awsize, port_.awburst, write_attributes(port_)};
         Data beat{{}, port_.wstrb, static_cast<bool>(port_.wlast), write_id(port_)};
-        std::memcpy(beat.data.data(), &port_.wdata, BEAT_BYTES);
+        if (beat.strobe) std::memcpy(beat.data.data(), &port_.wdata, BEAT_BYTES);
         if (answer_offered_ && port_.bready) {
             note_error(port_.bresp, memories);
             answer_offered_ = false;
@@ -198,7 +243,7 @@ class Memory {
         if (port_.awvalid) check_address("AW", request);
         bus_.monitor.stalls[AW] += port_.awvalid && !port_.awready;
         bus_.monitor.stalls[W] += port_.wvalid && !port_.wready;
-        if (port_.wvalid && beat.strobe != ALL_BYTES)
+        if (port_.wvalid && beat.strobe != ALL_BYTES && !(settings_.outlives && beat.strobe == 0))
             bus_.fail("W_STROBE", "WSTRB is 0x%llx; the accelerator writes whole beats only",
                  static_cast<unsigned long long>(beat.strobe));
         if (port_.awvalid && port_.awready) {
@@ -240,7 +285,7 @@ class Memory {
             bus_.fail("W_LAST", "WLAST is %d in beat %u of %u", beat.last, burst.done, burst.at.length);
         if (!inside(address))
             burst.response = DECODE_ERROR;
-        else if (burst.response == OKAY)
+        else if (burst.response == OKAY && beat.strobe)
             std::memcpy(memory_ + (address - settings_.base), beat.data.data(), BEAT_BYTES);
         if (last) {
             burst.complete = true;
@@ -285,6 +330,7 @@ class Memory {
     unsigned early_age_ = 0;
     uint64_t read_number_ = 0, beat_number_ = 0, write_number_ = 0;
     uint32_t tokens_ = FULL_RATE;
+    size_t current_ = 0;  // the read burst of the beat that is offered
     bool read_offered_ = false, answer_offered_ = false;
     Offer<Address> offered_ar_, offered_aw_;
     Offer<Data> offered_w_;

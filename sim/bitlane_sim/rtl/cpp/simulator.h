@@ -58,13 +58,13 @@ class Simulator {
         for (Memory& memory : memories_) memory.configure(settings);
     }
 
-    // Holds rst for `cycles`. Pending requests are dropped; the memory keeps its contents.
+    // Holds rst for `cycles`. The memory keeps its contents; it drops the pending requests, unless it outlives the reset.
     void reset(unsigned cycles) {
         bus_.monitor.reset = memories_.front().moment();
-        bus_.failed = false;
         lite_ = {};
         forget_offers();
-        for (Memory& memory : memories_) memory.forget();
+        for (Memory& memory : memories_) memory.begin_reset(bus_.failed);
+        bus_.failed = false;
         bus_.resetting = true;
         for (unsigned i = 0; i < cycles && !bus_.failed; ++i) {
             reset_seen_ = i > 0;  // a synchronous reset changes nothing before its first edge
@@ -146,6 +146,8 @@ class Simulator {
         irq_before_ = top_->irq;
         if (bus_.resetting) {
             check_reset();
+            for (Memory& memory : memories_)
+                if (memory.outlives()) memory.forget_offers(), memory.observe(memories_);
         } else {
             observe_registers();
             for (Memory& memory : memories_) memory.observe(memories_);

@@ -1,0 +1,49 @@
+"""HP ports that go on while the logic is in reset, as on a Zynq-7000: the next run and the memory are correct."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from tests.sim.rtl.test_faults import Interrupted
+
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.cycles import predict
+from bitlane.driver.driver import Driver
+from bitlane.errors import DeviceError
+from bitlane_sim.equivalence.random_jobs import random_job
+from bitlane_sim.equivalence.zynq_soak import ZynqRig
+from bitlane_sim.rtl.harness import Disturbance
+
+
+@pytest.fixture(scope="module", params=[64, 128])
+def rig(request: pytest.FixtureRequest) -> Iterator[ZynqRig]:
+    rig = ZynqRig(AcceleratorConfig(request.param, 1, 256, 256, address_bits=32))
+    yield rig
+    rig.close()
+
+
+def reset_and_run(rig: ZynqRig, rng: np.random.Generator) -> int | None:
+    """Reset a run, often in a write burst; check the next run. Return the address of the burst that was cut off."""
+    job = random_job(rng, rig.config, features=100, rows=20 * rig.config.rows_per_beat)
+    stalls = Disturbance.arbitrary(int(rng.integers(1 << 31)))
+    stalls = dataclasses.replace(stalls, outlives_reset=True, stall_w=0.9 if rng.integers(2) else stalls.stall_w)
+    rig.rtl.disturb(stalls)
+    cycles = predict(job.geometry, job.epochs, True, job.state.settings.staleness).cycles
+    when = int(rng.integers(2 * cycles))
+    try:
+        Driver(Interrupted(rig.rtl, when, "reset")).run(dataclasses.replace(job, snapshots=True))
+    except DeviceError as error:
+        assert not error.code, "a reset is no error of the run"
+    _, wrong = rig.run(job, stalls)
+    assert wrong == [], "the next run is wrong"
+    return rig.rtl.monitor.reset.sending
+
+
+@pytest.mark.parametrize("runs", [30, pytest.param(300, marks=pytest.mark.slow)])
+def test_reset_at_any_cycle(rig: ZynqRig, seed: int, runs: int) -> None:
+    rng = np.random.default_rng(seed)
+    cut_off = [reset_and_run(rig, rng) for _ in range(runs)]
+    assert any(address is not None for address in cut_off), "no reset was within a write burst"
