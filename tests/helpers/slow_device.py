@@ -60,6 +60,7 @@ class SlowDevice:
         self._rng = Random(0)
         self._reads: deque[list[int]] = deque()  # address, beats left, id, first cycle of its data
         self._writes: deque[list[int]] = deque()  # address, beats left, first cycle of its response
+        self._words: deque[tuple[int, int, int]] = deque()  # data, strobes and last of beats without an address
         self._offered: dict[str, Any] = {}  # offers that were not taken in the last cycle
         self._wanted: tuple[int, int | None] | int | None = None  # a register access, or a number of cycles
         self._answer = 0
@@ -216,11 +217,15 @@ class SlowDevice:
             self._check(address, length, size, burst)
             self._writes.append([address, length + 1, 0])
         if self._stable(ctx, "w", data_ready, axi.wvalid, axi.wdata, axi.wstrb, axi.wlast):
-            burst = next(burst for burst in self._writes if burst[1])
-            data, strobe, last = map(ctx.get, (axi.wdata, axi.wstrb, axi.wlast))
-            assert strobe == (1 << 8 * self._beat_words) - 1 and last == (burst[1] == 1)
-            words = (burst[0] - BASE) // 8
-            self._memory[words : words + self._beat_words] = np.frombuffer(
-                data.to_bytes(8 * self._beat_words, "little"), np.uint64
-            )
-            burst[:] = burst[0] + 8 * self._beat_words, burst[1] - 1, self.cycles + self._timing.write_latency
+            self._words.append(tuple(map(ctx.get, (axi.wdata, axi.wstrb, axi.wlast))))
+        while self._words and (burst := next((burst for burst in self._writes if burst[1]), None)):
+            self._store(burst, *self._words.popleft())
+
+    def _store(self, burst: list[int], data: int, strobe: int, last: int) -> None:
+        """Write a beat of a burst to memory."""
+        assert strobe == (1 << 8 * self._beat_words) - 1 and last == (burst[1] == 1)
+        words = (burst[0] - BASE) // 8
+        self._memory[words : words + self._beat_words] = np.frombuffer(
+            data.to_bytes(8 * self._beat_words, "little"), np.uint64
+        )
+        burst[:] = burst[0] + 8 * self._beat_words, burst[1] - 1, self.cycles + self._timing.write_latency
