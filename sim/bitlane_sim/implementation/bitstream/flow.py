@@ -33,6 +33,24 @@ HOLD = re.compile(r"(\d+) Hold/min time violations")  # the log lists the worst 
 
 
 @dataclass(frozen=True)
+class SlicePath:
+    """The slowest path between slices and block RAMs by nextpnr's report.
+
+    Attributes
+    ----------
+    start, end : str
+        The cells at its ends.
+    logic_ns, wire_ns : float
+        Its delay in cells, setup included, and on wires.
+    """
+
+    start: str
+    end: str
+    logic_ns: float
+    wire_ns: float
+
+
+@dataclass(frozen=True)
 class Routed:
     """Timing after place and route.
 
@@ -46,12 +64,15 @@ class Routed:
         The pin at the end of the slowest of these paths.
     hold_violations : int
         Paths that are too short, by nextpnr.
+    slice_path : SlicePath or None, default=None
+        The path that limits `slice_mhz`; None if the report of nextpnr has no path.
     """
 
     slice_mhz: float
     block_mhz: float | None
     slowest: str
     hold_violations: int
+    slice_path: SlicePath | None = None
 
     @property
     def fmax_mhz(self) -> float:
@@ -118,7 +139,7 @@ def parameters_of(cells: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str,
     }
 
 
-def routed(report: dict[str, dict[str, dict[str, float]]], log: str, period_ns: float, slowest: str) -> Routed:
+def routed(report: Mapping[str, Any], log: str, period_ns: float, slowest: str) -> Routed:
     """Return the timing from nextpnr's report and log and `slowest_path`. Raises BitlaneError without any path."""
     if not report["fmax"]:
         raise BitlaneError(
@@ -126,7 +147,23 @@ def routed(report: dict[str, dict[str, dict[str, float]]], log: str, period_ns: 
         )
     slice_mhz = min(clock["achieved"] for clock in report["fmax"].values())
     block_mhz = round(1000 / period_ns, 2) if period_ns else None
-    return Routed(round(slice_mhz, 2), block_mhz, slowest, int([0, *HOLD.findall(log)][-1]))
+    hold_violations = int([0, *HOLD.findall(log)][-1])
+    return Routed(round(slice_mhz, 2), block_mhz, slowest, hold_violations, slice_path(report))
+
+
+def slice_path(report: Mapping[str, Any]) -> SlicePath | None:
+    """Return the slowest path from a clock edge to a clock edge in nextpnr's report."""
+    paths = [
+        path["path"]
+        for path in report.get("critical_paths", ())
+        if path["from"].startswith("posedge") and path["to"].startswith("posedge")
+    ]
+    if not paths:
+        return None
+    steps = max(paths, key=lambda path: sum(step["delay"] for step in path))
+    wire = sum(step["delay"] for step in steps if step["type"] == "routing")
+    total = sum(step["delay"] for step in steps)
+    return SlicePath(steps[0]["from"]["cell"], steps[-1]["to"]["cell"], round(total - wire, 2), round(wire, 2))
 
 
 def pack(design: str, board: Board, tools: Tools, folder: Path) -> Database:

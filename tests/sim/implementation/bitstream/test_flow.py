@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.helpers.places import HELPERS
@@ -18,7 +19,7 @@ from bitlane_sim.implementation.area_and_timing import SynthesisFigures
 from bitlane_sim.implementation.bitstream import __main__ as command
 from bitlane_sim.implementation.bitstream import flow, manifest, tools
 from bitlane_sim.implementation.bitstream.boards import BOARDS, Board, board_named
-from bitlane_sim.implementation.bitstream.flow import Routed, routed
+from bitlane_sim.implementation.bitstream.flow import Routed, SlicePath, routed, slice_path
 from bitlane_sim.implementation.bitstream.tools import Tools
 
 SMALL = HELPERS / "bitstream_small.v"
@@ -53,7 +54,7 @@ def test_a_small_design_becomes_the_same_bitstream_twice(programs: Tools, tmp_pa
     assert len(one) > 4_000_000
     assert area.dsp == 1 and area.bram36 == 1 and area.ff >= 64 and area.lut >= 32
     result.require(BOARD.clock_mhz)
-    with pytest.raises(BitlaneError, match=r"where the board's clock has 900\.0 MHz"):
+    with pytest.raises(BitlaneError, match=r"but the board's clock has 900\.0 MHz"):
         result.require(900)
 
     # The slowest of these is the product's, whose operand has no register in its DSP48E1; the ends of PS7 are faster.
@@ -83,6 +84,20 @@ def test_timing_is_read_from_the_last_report() -> None:
     assert routed(report, log + log.replace("40", "12"), 5.0, "a/D").hold_violations == 12
     with pytest.raises(BitlaneError, match="no maximum frequency"):
         routed({"fmax": {}}, log, 5.0, "a/D")
+
+
+def test_the_limiting_path() -> None:
+    """The slowest path between two edges of the clock, with the share of its wires; paths of pins do not count."""
+
+    def path(start: str, end: str, *steps: tuple[str, float]) -> dict[str, Any]:
+        cells = {"from": {"cell": f"{end}0"}, "to": {"cell": f"{end}1"}}
+        return {"from": start, "to": end, "path": [{"type": kind, "delay": ns, **cells} for kind, ns in steps]}
+
+    fast = path("posedge clk", "posedge clk", ("clk-to-q", 0.5), ("routing", 1.0), ("setup", 0.1))
+    slow = path("posedge clk", "posedge a", ("clk-to-q", 0.5), ("routing", 2.0), ("logic", 0.125), ("routing", 1.0))
+    pins = path("async", "posedge clk", ("routing", 20.0))
+    assert slice_path({"critical_paths": [fast, slow, pins]}) == SlicePath("posedge a0", "posedge a1", 0.62, 3.0)
+    assert slice_path({"critical_paths": [pins]}) is slice_path({}) is None
 
 
 def test_missed_timing_is_an_error() -> None:
@@ -120,7 +135,8 @@ def test_contents_of_the_manifest(tmp_path: Path) -> None:
     assert int(made["build"], 16) == BOARD.build
     assert (made["clock_mhz"], made["clock_divisors"]) == (1000 / 17, [17, 1])
     assert made["fmax_mhz"] == 123.4
-    assert made["timing"] == {"slice_mhz": 130.0, "block_mhz": 123.4, "slowest": "a/B7", "hold_violations": 0}
+    timing = {"slice_mhz": 130.0, "block_mhz": 123.4, "slowest": "a/B7", "hold_violations": 0, "slice_path": None}
+    assert made["timing"] == timing
     assert made["area"] == {"lut": 10, "ff": 20, "bram36": 1.5, "dsp": 1}
     assert made["sha256"] == {"bitlane.bit": hashlib.sha256(b"bits").hexdigest()}
     assert made["tools"]["yosys"] == "Yosys 0" and made["placement"][-2:] == ["--seed", "7"]
