@@ -82,7 +82,7 @@ def test_an_error_in_any_cycle_ends_the_run(seed: int, cause: str, job: ControlJ
 @pytest.mark.parametrize("rows_per_beat", [1, 2, 4, 8])
 @pytest.mark.parametrize(("outputs", "chunks"), [(1, 1), (3, 2), (15, 1)])
 def test_cycles_to_store_models_and_record(rows_per_beat: int, outputs: int, chunks: int) -> None:
-    """16 / rows_per_beat + 3 cycles a chunk, and 3 more than the beats of the record, with a fast memory."""
+    """16 / rows_per_beat + 2 cycles a chunk, and 2 more than the beats of the record, with a fast memory."""
     job = ControlJob(rows_per_beat, outputs, chunks, epochs=2, snapshots=False)
     m = Module()
     m.submodules.control = control = Control(job.config)
@@ -107,7 +107,7 @@ def test_cycles_to_store_models_and_record(rows_per_beat: int, outputs: int, chu
                 cycles += 1
                 assert cycles < 1000
                 await ctx.tick()
-            assert cycles == models * (16 // rows_per_beat + 3) + job.record_beats + 3
+            assert cycles == models * (16 // rows_per_beat + 2) + job.record_beats + 2
             await ctx.tick().repeat(2)  # an epoch takes more than one cycle
         await ctx.tick().repeat(5)
         assert ctx.get(control.done)
