@@ -38,10 +38,12 @@ def integers(text: str) -> list[int]:
 
 
 def bits(text: str) -> str | int:
-    """An integer, or mqgrad."""
-    if text != "mqgrad" and not text.lstrip("-").isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is neither an integer nor mqgrad")
-    return text if text == "mqgrad" else int(text)
+    """An integer, adaptive or mqgrad."""
+    if text in ("adaptive", "mqgrad"):
+        return text
+    if not text.lstrip("-").isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is neither an integer nor adaptive or mqgrad")
+    return int(text)
 
 
 def bounds(text: str) -> tuple[float | None, ...]:

@@ -57,7 +57,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--bits",
         type=bits,
-        help="stored bits of a feature: even, 2 to 32, or 3 or 5; mqgrad chooses each epoch (default: 4)",
+        help="stored bits of a feature: even, 2 to 32, or 3 or 5; adaptive or mqgrad: they change (default: 4)",
     )
     add("--sampling", choices=SAMPLINGS, help="how samples are rounded (default: double; full for 32 bits)")
     add(
@@ -165,7 +165,7 @@ def _passes(table: Dataset, task: str, arguments: argparse.Namespace) -> int:
 
 def _precision(arguments: argparse.Namespace) -> Precision:
     sampling, policy = arguments.sampling, policy_of(arguments.bits)
-    if policy is not None:  # a learning rate that suits the fewest bits, the noisiest, suits all
+    if policy is not None:  # of which only the sampling counts
         return choose_precision(policy.choices[0], sampling or "double", arguments.levels)
     if arguments.bits == FULL_BITS and sampling is None and arguments.levels == "uniform":
         sampling = "full"

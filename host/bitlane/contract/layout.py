@@ -35,5 +35,8 @@ def record_words(outputs: int, rows_per_beat: int) -> int:
     return max(1 << outputs.bit_length(), rows_per_beat)
 
 
+# A clipped row adds 2**38 units to a loss, which has 64 bits with a sign: it overflows at 2**25 clipped rows an epoch.
+# The limit counts groups. Builds of 256 and 512 bits may have 2**26 and 2**27 rows an epoch; there the loss is wrong if
+# 2**25 rows or more are clipped.
 MAX_ROWS = (1 << 24) - 1
 MAX_EPOCHS = (1 << 16) - 1

@@ -21,7 +21,7 @@ from .buffers import ModelBuffers, SampleBuffers
 from .fit import check_fit, check_rounding
 from .job import Counters, Job, JobResult
 from .polling import start_and_wait
-from .programming import ADDRESSES, register_values, strides
+from .programming import ADDRESSES, check_addresses, register_values, strides
 from .trace import EpochTrace, OnEpoch
 
 _EXPLANATIONS = {
@@ -119,6 +119,7 @@ class Driver:
                 samples = stack.enter_context(SampleBuffers.of(self.device, job))
             models = stack.enter_context(ModelBuffers(self.device, job))
             trace = EpochTrace(self.device, models.trace, job.geometry, on_epoch)
+            check_addresses(samples, models, self.config)
             self._write_all(register_values(job, samples, models, self.config))
             settings, rounding = job.state.settings, self.config.random_rounding
             expected = predict(job.geometry, job.epochs, job.snapshots, settings.staleness, random_rounding=rounding)

@@ -6,7 +6,7 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import BOUND
 from bitlane.contract.layout import WORD_BYTES
 from bitlane.contract.registers import REGISTERS
-from bitlane.errors import DataError
+from bitlane.errors import DataError, DeviceError
 
 from .buffers import ModelBuffers, SampleBuffers
 from .job import Job
@@ -61,6 +61,18 @@ def register_values(
         cuts = {"model_cut": settings.model_cut, "scaled_gradient_cut": settings.scaled_gradient_cut}
         values |= {"cuts": REGISTERS["cuts"].pack(cuts), "seed": settings.seed}
     return values
+
+
+def check_addresses(samples: SampleBuffers, models: ModelBuffers, config: AcceleratorConfig) -> None:
+    """Raise DeviceError for a buffer that ends beyond the addresses of the build: the hardware would wrap to 0."""
+    buffers = (samples.base, samples.draws, models.model_in, models.model_out, models.trace)
+    for buffer in buffers:
+        end = buffer.device_address + buffer.array.nbytes if buffer else 0
+        if end > 1 << config.address_bits:
+            raise DeviceError(
+                f"a buffer ends at {end:#x}, beyond the {config.address_bits} address bits of this build: "
+                "its memory must be below"
+            )
 
 
 def strides(job: Job) -> dict[str, int]:

@@ -21,6 +21,7 @@ from bitlane.quantization.scaling import Floats, Matrix
 from bitlane.support.column_names import check_names, column_names
 from bitlane.support.sklearn_compat import BaseEstimator, not_fitted
 from bitlane.support.user_warnings import warn_user
+from bitlane.training.bit_plan import BitPlan
 from bitlane.training.by_policy import policy_of, train_by_policy
 from bitlane.training.checkpoint import Checkpoint
 from bitlane.training.learning_rate import with_steady_rate
@@ -146,7 +147,7 @@ class LinearSGD(BaseEstimator):
             **{name: getattr(self, name) for name in _SHARED} | {"batch_size": batch_size},
         )
 
-    def _precision(self, policy: BitPolicy | None) -> Precision:
+    def _precision(self, policy: BitPolicy | BitPlan | None) -> Precision:
         """How samples are stored; with a policy, only the sampling counts."""
         if policy is not None:
             return Precision(sampling=self.sampling)

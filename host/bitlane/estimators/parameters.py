@@ -14,9 +14,11 @@ LOSSES = {
 
 PARAMETERS = """Parameters
 ----------
-bits : int, "mqgrad" or BitPolicy, default=4
-    Stored bits of a feature: even, 2 to 32; with double sampling also 3 or 5. Or a policy that chooses the bits of each
-    epoch, such as ``bitlane.compress.MQGrad(choices=(2, 4, 8))``; such a training cannot be resumed.
+bits : int, "adaptive", "mqgrad" or BitPolicy, default=4
+    Stored bits of a feature: even, 2 to 32; with double sampling also 3 or 5. "adaptive": each epoch has the bits of a
+    plan, made before the training, that reaches the loss of 32 bits in the fewest cycles; for squared errors without
+    class weights. Or a policy that chooses the bits of each epoch, such as
+    ``bitlane.compress.MQGrad(choices=(2, 4, 8))``. A training whose bits change cannot be resumed.
 sampling : {"double", "nearest", "naive", "full"}, default="double"
     "double": two independent draws of each sample, unbiased (ZipML, eq. 6); "nearest": rounded; "naive": one draw used
     twice, biased; "full": 32 bits.

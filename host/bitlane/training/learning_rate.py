@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -75,21 +76,33 @@ def with_learning_rate(options: TrainingOptions, X: Matrix, y: Matrix, scaling: 
     """
     if options.learning_rate != AUTO:
         return options
+    (rate,) = automatic_rates(options, [options.precision], X, y, scaling)
+    return replace(options, learning_rate=rate)
+
+
+def automatic_rates(
+    options: TrainingOptions, precisions: Sequence[Precision], X: Matrix, y: Matrix, scaling: Scaling
+) -> list[float]:
+    """Return the rate of `with_learning_rate` for each of several precisions, that of the options aside."""
     some = slice(None, None, max(1, len(X) // ROWS))
     values, labels = scaling.values(X[some]), y[some]
-    noise, precision = 0.0, options.precision
-    if precision.draws:
-        noise = draw_variance(values, precision.base_bits).sum() / NOISE / options.batch_size
     curvature = CURVATURE.get(options.objective.loss, 1.0)
-    rates = [LARGEST / curvature, LARGEST * options.batch_size, SHARE * options.objective.largest_rate]
+    most = min(LARGEST / curvature, LARGEST * options.batch_size, SHARE * options.objective.largest_rate)
+    targets = []  # mean weight, and the feedback of rows without draws
     for target, (below, other) in enumerate(options.class_weight):
         weights = np.where(labels[:, target] < 0, below, other)
         largest = max(below, other)
         if largest > 0 and weights.any():
-            feedback = max(_feedback(values, weights, options.batch_size) / SHARE / 2, weights.mean() * noise)
-            rates += [LARGEST * options.batch_size / largest, 1.0 / max(feedback, 1e-300) / curvature]
+            most = min(most, LARGEST * options.batch_size / largest)
+            targets.append((weights.mean(), _feedback(values, weights, options.batch_size) / SHARE / 2))
     stale = STALE if options.staleness else 1.0
-    return replace(options, learning_rate=_two_digits(stale * min(rates)))
+    rates = []
+    for precision in precisions:
+        variance = draw_variance(values, precision.base_bits).sum() if precision.draws else 0.0
+        noise = variance / NOISE / options.batch_size
+        feedback = max((max(rows, weight * noise) for weight, rows in targets), default=0.0)
+        rates.append(_two_digits(stale * min(most, 1.0 / max(feedback, 1e-300) / curvature)))
+    return rates
 
 
 def with_steady_rate(options: TrainingOptions, X: Matrix, y: Matrix, scaling: Scaling) -> TrainingOptions:

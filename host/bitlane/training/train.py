@@ -289,8 +289,7 @@ def _fresh_state(X: Matrix, targets: Matrix, options: TrainingOptions, initial: 
     if features < X.shape[1]:
         warn_user(f"{X.shape[1] - features} column(s) of X are constant: their weights are 0")
     options = with_learning_rate(options, X, targets, scaling)
-    pairs = [options.class_weight_of(i) for i in range(targets.shape[1])]
-    settings = tuple(_settings(options, pair, bool(scaling.intercept_value)) for pair in pairs)
+    settings = first_settings(options, scaling, targets.shape[1])
     return Checkpoint(0, _initial_weights(scaling, initial), settings, options, scaling, fingerprint(X, targets))
 
 
@@ -306,6 +305,12 @@ def scaling_of(ranges: TableRanges, options: TrainingOptions) -> Scaling:
         margins=objective.margins,
         intercept_value=intercept_value(precision) if stored else 0.0,
     )
+
+
+def first_settings(options: TrainingOptions, scaling: Scaling, targets: int) -> tuple[Settings, ...]:
+    """Return the registers of each target at the start of a training whose learning rate is a number."""
+    pairs = [options.class_weight_of(i) for i in range(targets)]
+    return tuple(_settings(options, pair, bool(scaling.intercept_value)) for pair in pairs)
 
 
 def _settings(options: TrainingOptions, class_weight: ClassWeights, unpenalized_intercept: bool) -> Settings:

@@ -12,7 +12,7 @@ from bitlane.contract.cycles import MemoryTiming, predict
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job, JobResult
-from bitlane_sim.rtl.device import RtlDevice
+from bitlane_sim.rtl.device import BASE_ADDRESS, RtlDevice
 from bitlane_sim.rtl.harness import Disturbance
 
 from .random_jobs import CONFIGS, Random, random_job
@@ -26,6 +26,12 @@ TIMINGS = tuple(
 
 
 DISTURBED = 0.5  # share of the runs with stalls on the buses
+
+
+def rtl_device(config: AcceleratorConfig, capacity_bytes: int, timing: MemoryTiming) -> RtlDevice:
+    """Return the RTL with a memory; with an even read latency it ends at the end of the address space."""
+    top = (1 << config.address_bits) - capacity_bytes
+    return RtlDevice(config, capacity_bytes, timing, base_address=BASE_ADDRESS if timing.read_latency % 2 else top)
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ class EquivalenceRig:
         configs: Sequence[AcceleratorConfig] = CONFIGS,
         capacity_bytes: int = CAPACITY,
         timings: Sequence[MemoryTiming] = TIMINGS,
-        device: Callable[[AcceleratorConfig, int, MemoryTiming], RtlDevice] = RtlDevice,
+        device: Callable[[AcceleratorConfig, int, MemoryTiming], RtlDevice] = rtl_device,
     ):
         self.rtl = {
             Variant(config, timing): device(config, capacity_bytes, timing) for config in configs for timing in timings

@@ -30,7 +30,7 @@ QUICK = ["--device", "emulator", "--epochs", "2"]
         (["--levels", "optimal", "--sampling", "naive"], "3, 4 or 5 bits; got sampling='naive'"),
         (["--bits", "34"], "bits=34"),
         (["--bits", "0"], "bits=0"),
-        (["--bits", "four"], "'four' is neither an integer nor mqgrad"),
+        (["--bits", "four"], "'four' is neither an integer nor adaptive or mqgrad"),
         (["--bits", "4", "--sampling", "full"], "contradicts"),
         (["--sampling", "tripple"], "invalid choice: 'tripple'"),
         (["--draws", "sometimes"], "--draws: 'sometimes' is neither an integer, nor once or epoch"),

@@ -1,12 +1,14 @@
 """The driver: its register writes, its errors, and that it always frees buffers."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from tests.helpers.emulators import emulator
 from tests.helpers.machines import SETTINGS_REGISTERS, Recorded, random_job
 
+from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.modes import ErrorCode
 from bitlane.contract.registers import (
     CONTROL_ABORT,
@@ -19,6 +21,7 @@ from bitlane.contract.registers import (
 )
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import job_bytes, loss_value
+from bitlane.driver.programming import check_addresses
 from bitlane.errors import DataError, DeviceError
 from bitlane.reference.machine import run_epochs
 
@@ -117,6 +120,23 @@ def test_job_bytes_equals_the_allocated_bytes(seed, samples, snapshots, rows_per
 def test_unknown_devices_and_versions_are_refused(name, value, message):
     with pytest.raises(DeviceError, match=message):
         Driver(Recorded(answers={name: lambda _: value}))
+
+
+@pytest.mark.parametrize("over", [0, 8])
+@pytest.mark.parametrize("name", ["base", "draws", "model_in", "model_out", "trace"])
+def test_a_buffer_beyond_the_addresses_is_refused(name, over):
+    """A region may end at the end of the address space; beyond it, the addresses of the hardware start again at 0."""
+    words = np.zeros(16, np.uint64)
+    parts = dict.fromkeys(
+        ("base", "draws", "model_in", "model_out", "trace"), SimpleNamespace(device_address=4096, array=words)
+    )
+    parts[name] = SimpleNamespace(device_address=(1 << 32) - words.nbytes + over, array=words)
+    buffers, config = SimpleNamespace(**parts), AcceleratorConfig(address_bits=32)
+    if not over:
+        check_addresses(buffers, buffers, config)
+        return
+    with pytest.raises(DeviceError, match="a buffer ends at 0x100000008, beyond the 32 address bits"):
+        check_addresses(buffers, buffers, config)
 
 
 def test_a_newer_minor_version_is_accepted():

@@ -101,6 +101,17 @@ def test_a_policy_with_one_choice_equals_fixed_bits(seed):
     assert chosen.cycles > fixed.cycles
 
 
+def test_each_number_of_bits_has_its_own_automatic_rate(seed):
+    """After three epochs the steps are those of a training with the last bits in all epochs."""
+    X, y = table(seed)
+    changing, fixed = (
+        SGDRegressor(bits, epochs=3, device="emulator", random_state=1).fit(X, y).run_.checkpoint()
+        for bits in (Listed((2, 4, 8)), 8)
+    )
+    assert changing.settings == fixed.settings
+    assert changing.options.learning_rate == fixed.options.learning_rate
+
+
 def test_fewer_bits_take_fewer_cycles_and_the_policy_observes_them(seed):
     X, y = table(seed, n=64)
     run = SGDRegressor(Listed((2, 8, 4)), epochs=3, device="emulator", random_state=0).fit(X, y).run_
