@@ -99,18 +99,21 @@ class Accelerator(wiring.Component):
             *(settings[name].eq(mode[name]) for name in ("draws", "staleness", "batch_tail", "epoch_tail")),
         ]
 
-    def _base_words(self, settings):
-        """Return the words of a row in the base region; with table lanes those of its half digits and base digits."""
+    def _base_words(self, m, settings):
+        """Return the words of a row in the base region, one cycle later; with table lanes those of its half digits
+        and base digits.
+        """
         chunks = settings.chunks
         if not self._config.table_lanes:
-            return chunks * settings.base_digits
-        return Mux(settings.base_digits[0], chunks, 0) + Mux(settings.half_digit, (chunks + 1) >> 1, 0)
+            return register(m, chunks, "chunk_factor") * register(m, settings.base_digits, "digit_factor")
+        chunk_words = register(m, Mux(settings.base_digits[0], chunks, 0), "chunk_words")
+        return chunk_words + register(m, Mux(settings.half_digit, (chunks + 1) >> 1, 0), "half_digit_words")
 
     def _connect_run(self, m, registers, control, engine, sizes, settings):
         """Connect the registers of a run and the control to the engine, and check the registers."""
         objective = engine.objective
         mode = fields_of("mode", registers.mode)
-        base_words = register(m, self._base_words(settings), "base_words")
+        base_words = register(m, self._base_words(m, settings), "base_words")
         row_words = base_words + Mux(settings.draws, settings.chunks, 0)
         regions = {
             BASE: (registers.base_address, registers.base_stride, sizes.base_beats),
@@ -151,7 +154,7 @@ class Accelerator(wiring.Component):
             objective.low.eq(registers.bounds[:16]),
             objective.high.eq(registers.bounds[16:]),
             objective.unpenalized_intercept.eq(mode.unpenalized_intercept),
-            sizes.start.eq(control.sizes_start),
+            sizes.start.eq(control.clear),
             sizes.settings.eq(settings),
             sizes.base_words.eq(base_words),
             control.sizes_done.eq(sizes.done),
@@ -174,7 +177,7 @@ class Accelerator(wiring.Component):
         status = control.busy * STATUS_BUSY | control.done * STATUS_DONE | control.error << STATUS_ERROR_SHIFT
         m.d.comb += [
             self.irq.eq(control.done & registers.irq_enable),
-            registers.locked.eq(control.busy),
+            registers.locked.eq(control.clear | control.busy),
             registers.identity.eq(IDENTITY),
             registers.version.eq(VERSION),
             registers.build.eq(self._build),

@@ -162,10 +162,13 @@ async def execute(ctx: Any, dut: Control, environment: Environment, job: Control
     ctx.set(dut.refused, job.refused)
     environment.inputs(ctx)
     ctx.set(dut.start, 1)
-    assert ctx.get(dut.clear) and ctx.get(dut.sizes_start)
-    environment.outputs(ctx)
+    assert not ctx.get(dut.clear)
     await ctx.tick()
     ctx.set(dut.start, 0)
+    environment.inputs(ctx)
+    assert ctx.get(dut.clear) and not ctx.get(dut.busy)
+    environment.outputs(ctx)
+    await ctx.tick()
 
     all_events = expected_events(job)
     events: list[Event] = []
@@ -181,7 +184,7 @@ async def execute(ctx: Any, dut: Control, environment: Environment, job: Control
             if job.cause != "abort" or events != all_events:  # an abort after the last store has no effect
                 stopped = cycle
         environment.inputs(ctx)
-        assert not ctx.get(dut.clear) and not ctx.get(dut.sizes_start)
+        assert not ctx.get(dut.clear)
         if stopped is not None and cycle > stopped:
             assert not ctx.get(dut.enable), "enabled after an error"
             assert ctx.get(dut.error) == CAUSES[job.cause]

@@ -32,7 +32,7 @@ class Control(wiring.Component):
     Members
     -------
     start : 1 bit, in
-        Pulse: start a run.
+        Pulse: start a run. It begins one cycle later.
     abort : 1 bit, in
         Pulse: end the run.
     acknowledge : 1 bit, in
@@ -47,12 +47,10 @@ class Control(wiring.Component):
         Address of the stored models.
     trace : address_bits, in
         Address of the trace.
-    sizes_start : 1 bit, out
-        `start` of `RegionSizes`.
     sizes_done : 1 bit, in
         `done` of `RegionSizes`.
     clear : 1 bit, out
-        Resets the engine before a run.
+        High for one cycle before a run, from a flip-flop: resets the engine, and starts `RegionSizes`.
     load : 1 bit, out
         High until the sizes are valid: the reader takes its regions and the schedule its initial values.
     enable : 1 bit, out
@@ -104,7 +102,7 @@ class Control(wiring.Component):
             "epoch_done": 1, "read_response": 2, "write_response": 2, "read_idle": 1, "write_idle": 1,
         }  # fmt: skip
         outs = {
-            "sizes_start": 1, "clear": 1, "load": 1, "enable": 1, "epoch_go": 1,
+            "clear": 1, "load": 1, "enable": 1, "epoch_go": 1,
             "storing": 1, "store_chunk": range(config.max_chunks), "store_output": range(config.outputs),
             "store_begin": 1, "store_trace": 1,
             "busy": 1, "done": 1, "error": ErrorCode, "epoch": 16, "cycles": 64, "stamp": 64,
@@ -173,9 +171,9 @@ class Control(wiring.Component):
 
     def _begin(self, m, stopping, loaded):
         """IDLE and CHECK: start a run and wait for the sizes."""
+        m.d.sync += self.clear.eq(self.start & ~self.busy & ~self.clear)
         with m.State("IDLE"):
-            with m.If(self.start):
-                m.d.comb += [self.clear.eq(1), self.sizes_start.eq(1)]
+            with m.If(self.clear):
                 m.d.sync += [
                     self.busy.eq(1),
                     self.done.eq(0),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Const, Module, Signal, Value
+from amaranth.hdl import Array, Const, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from bitlane.contract.registers import RANDOM_ROUNDING_REGISTERS, REGISTERS, TABLE_LANE_REGISTERS
+from bitlane_hw.common.fixed_point import delay_valid, register
 from bitlane_hw.memory.axi import OKAY, AXI4Lite
 
 ADDRESS_BITS = 12
+BLOCK_WORDS = 8  # of which one is selected in the first step of a read
+READ_LATENCY = 3
 
 
 def fields_of(name: str, value: Value) -> data.View:
@@ -27,8 +30,13 @@ class Registers(wiring.Component):
     writes to the registers of a run are ignored. `control` is not stored: its bits are high for one cycle. Unknown
     addresses read as 0 and ignore writes. Every response is OKAY.
 
-    Latency: a response is valid one cycle after its transfer. Throughput: one read a cycle, one write in two cycles.
-    Backpressure: while a response is not taken, no further transfer of the same direction is accepted.
+    A read passes three registers: its address, one word of each block of `BLOCK_WORDS`, and the data. So no path leads
+    from a counter far away through the whole selection.
+
+    Latency: the response to a write is valid one cycle after its transfer, that to a read `READ_LATENCY` cycles after
+    it, with the value of the register one cycle after the transfer. Throughput: one write in two cycles, one read in
+    `READ_LATENCY` + 1 cycles. Backpressure: until a response is taken, no further transfer of the same direction is
+    accepted.
 
     Parameters
     ----------
@@ -90,16 +98,34 @@ class Registers(wiring.Component):
     def _read(self, m):
         """The read channels."""
         bus = self.bus
-        m.d.comb += [bus.arready.eq(~bus.rvalid | bus.rready), bus.rresp.eq(OKAY)]
+        accepted = bus.arvalid & bus.arready
+        stages = delay_valid(m, accepted, READ_LATENCY - 1, "reading")
+        address = Signal(len(bus.araddr) - 2)
+        in_block = BLOCK_WORDS.bit_length() - 1
+        m.d.comb += [bus.arready.eq(~stages[0] & ~stages[1] & ~bus.rvalid), bus.rresp.eq(OKAY)]
+        with m.If(accepted):
+            m.d.sync += address.eq(bus.araddr[2:])
+        selected = {
+            block: register(m, Array(words)[address[:in_block]], f"block_{block}")
+            for block, words in self._blocks().items()
+        }
+        value = Signal(32)
+        with m.Switch(address[in_block:]):
+            for block, word in selected.items():
+                with m.Case(block):
+                    m.d.comb += value.eq(word)
         with m.If(bus.rready):
             m.d.sync += bus.rvalid.eq(0)
-        value = Signal(32)
-        with m.Switch(bus.araddr[2:]):
-            for name, register in self._registers.items():
-                for word in range(register.words):
-                    with m.Case(register.offset // 4 + word):
-                        part = getattr(self, name).word_select(word, min(32, register.bits))
-                        m.d.comb += value.eq(0 if name == "control" else part)
-        with m.If(bus.arvalid & bus.arready):
+        with m.If(stages[1]):
             m.d.sync += [bus.rvalid.eq(1), bus.rdata.eq(value)]
-        return m
+
+    def _blocks(self):
+        """Return the words of each aligned block of registers by its number; unknown words are 0."""
+        blocks = {}
+        for name, entry in self._registers.items():
+            for word in range(entry.words):
+                block, place = divmod(entry.offset // 4 + word, BLOCK_WORDS)
+                part = getattr(self, name).word_select(word, min(32, entry.bits))
+                words = blocks.setdefault(block, [Const(0, 32)] * BLOCK_WORDS)
+                words[place] = Const(0, 32) if name == "control" else part
+        return blocks

@@ -49,7 +49,7 @@ class StreamCursor(wiring.Component):
     draw_sets : 32 bits, in
         Number of sets. Set 0 follows the last set.
     load : 1 bit, in
-        Start again with `first`. Must come at least one cycle after `draw_sets` has its value.
+        Start again with `first`. All other inputs must have their values two cycles before, but for `region.beats`.
     advance : 1 bit, in
         The burst was taken.
     address : address_bits, out
@@ -85,21 +85,19 @@ class StreamCursor(wiring.Component):
         next_address = Signal.like(region.address)
 
         ends_set = lines_left[-1]
-        all_sets = register(m, self.draw_sets - 2, "all_sets")
+        new_set = self.advance & ends_set
         m.d.comb += self.beats.eq(Mux(ends_set, to_end, to_boundary))
+        load = self._load_values(m)
 
-        has_first = self.first.beats.any()
-        begin = self.load | (self.advance & ends_set)
-        address = Mux(self.load, Mux(has_first, self.first.address, region.address), next_address)
-        beats = Mux(self.load & has_first, self.first.beats, region.beats)
-        position = address[:low] // self._config.beat_bytes
-        line_offsets = Array(Const(p - (BURST_BEATS + 1), signed(6)) for p in range(BURST_BEATS))[position]
-        with m.If(begin):
+        address = Mux(self.load, load["address"], next_address)
+        beats = Mux(self.load & load["has_first"], load["beats"], region.beats)
+        line_offset = Mux(self.load, load["line_offset"], self._line_offset(next_address))
+        with m.If(self.load | new_set):
             m.d.sync += [
                 self.address.eq(address),
                 to_end.eq(beats),
-                to_boundary.eq(BURST_BEATS - position),
-                lines_left.eq((beats + line_offsets) // BURST_BEATS),
+                to_boundary.eq(BURST_BEATS - self._position(address)),
+                lines_left.eq((beats + line_offset) // BURST_BEATS),
             ]
         with m.Elif(self.advance):
             m.d.sync += [
@@ -108,13 +106,38 @@ class StreamCursor(wiring.Component):
                 to_boundary.eq(BURST_BEATS),
                 lines_left.eq(lines_left - 1),
             ]
-
-        sets_remaining = Mux(self.load, all_sets, sets_left)
-        with m.If(begin):
-            m.d.sync += [next_address.eq(address + region.stride), sets_left.eq(sets_remaining - 1)]
-            with m.If((self.load & has_first) | sets_remaining[-1]):
-                m.d.sync += [next_address.eq(region.address), sets_left.eq(all_sets)]
+        with m.If(self.load):
+            m.d.sync += [next_address.eq(load["next_address"]), sets_left.eq(load["sets_left"])]
+        with m.Elif(new_set):
+            m.d.sync += [next_address.eq(next_address + region.stride), sets_left.eq(sets_left - 1)]
+            with m.If(sets_left[-1]):
+                m.d.sync += [next_address.eq(region.address), sets_left.eq(load["all_sets"])]
         return m
+
+    def _load_values(self, m):
+        """Return the values that `load` takes, by name, from registers: they are constant by then."""
+        region, first = self.region, self.first
+        all_sets = register(m, self.draw_sets - 2, "all_sets")
+        has_first = first.beats.any()
+        stays = has_first | all_sets[-1]  # set 0 follows
+        address = Mux(has_first, first.address, region.address)
+        values = {
+            "has_first": has_first,
+            "beats": first.beats,
+            "address": address,
+            "line_offset": self._line_offset(address),
+            "next_address": (region.address + Mux(stays, 0, region.stride))[: len(address)],
+            "sets_left": Mux(stays, all_sets, all_sets - 1),
+        }
+        return {name: register(m, value, f"load_{name}") for name, value in values.items()} | {"all_sets": all_sets}
+
+    def _position(self, address):
+        """Return the index of the beat at an address among the 16 beats of its line."""
+        return address[: (self._config.beat_bytes * BURST_BEATS).bit_length() - 1] // self._config.beat_bytes
+
+    def _line_offset(self, address):
+        """Return what to add to the beats of a set at an address for its lines after the first, in beats."""
+        return Array(Const(p - (BURST_BEATS + 1), signed(6)) for p in range(BURST_BEATS))[self._position(address)]
 
 
 class BurstGenerator(wiring.Component):
@@ -153,7 +176,7 @@ class BurstGenerator(wiring.Component):
     bursts : stream of burst_layout, out
         Requested bursts.
     returned : array of 2 bits, in
-        A beat has left the FIFO of this stream; its credit returns.
+        A beat has left the FIFO of this stream; its credit returns one cycle later.
     """
 
     def __init__(self, config: AcceleratorConfig):
@@ -218,7 +241,11 @@ class BurstGenerator(wiring.Component):
                 cursor.advance.eq(request & selected),
             ]
             spent = Mux(request & selected, -cursor.beats, 0)
-            m.d.sync += credits[i].eq(add_with_carry(credits[i], spent, self.returned[i]))
+            returned = Signal(name=f"returned_before_{i}")
+            m.d.sync += [
+                returned.eq(self.returned[i]),
+                credits[i].eq(add_with_carry(credits[i], spent, returned)),
+            ]
             with m.If(request & selected):
                 m.d.sync += covered[i].eq(beats - 1)
             with m.Elif(self.tokens.valid & self.tokens.ready & selected):

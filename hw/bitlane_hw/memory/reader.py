@@ -36,7 +36,8 @@ class Reader(wiring.Component):
     enable : 1 bit, in
         Request bursts.
     load : 1 bit, in
-        Take the regions from the registers. Must be high one cycle before `enable` rises.
+        Take the regions from the registers. Addresses, strides and sizes of the models must be constant for two cycles
+        before. Must be high one cycle before `enable` rises.
     settings : settings_layout, in
         Geometry of the run.
     model : address_bits, in

@@ -96,7 +96,20 @@ def cursor(harness: ProofHarness) -> None:
 def cursor_in_range(harness: ProofHarness, inside: Any, sets: Any, loaded: Any) -> Any:
     """Assert the invariants of a cursor; return the beats left in its set."""
     block, m = inside.component, harness.m
-    harness.settled(inside["all_sets"], sets - 2)
+    region, first = block.region, block.first
+    has_first = first.beats != 0
+    address = Mux(has_first, first.address, region.address)
+    stays = has_first | (sets == 1)
+    for name, value in {
+        "all_sets": sets - 2,
+        "load_has_first": has_first,
+        "load_beats": first.beats,
+        "load_address": address,
+        "load_line_offset": offset_in_line(address, CONFIG) - (BURST_BEATS + 1),
+        "load_next_address": Mux(stays, region.address, region.address + region.stride)[: CONFIG.address_bits],
+        "load_sets_left": Mux(stays, sets - 2, sets - 3),
+    }.items():
+        harness.settled(inside[name], value)
     offset = offset_in_line(block.address, CONFIG)
     remaining = harness.ghost(block.region.beats.shape(), "remaining")
     with m.If(block.load):
@@ -157,7 +170,8 @@ def requests(harness: ProofHarness, inside: Any) -> Requests:
         outstanding.append(harness.count(Mux(asks, beats, 0), block.returned[i]))
         named.append(harness.count(taken(tokens) & selected, block.returned[i]))
         harness.always(
-            inside[f"credits_{i}"] == CONFIG.fifo_beats - BURST_BEATS - outstanding[i],
+            inside[f"credits_{i}"] + inside[f"returned_before_{i}"] == CONFIG.fifo_beats - BURST_BEATS - outstanding[i],
+            inside[f"returned_before_{i}"] == harness.past(block.returned[i]),
             outstanding[i] <= CONFIG.fifo_beats,
             (inside[f"covered_{i}"] + named[i])[:16] == outstanding[i],
             implies(loaded, aligned(cursor.component.address, CONFIG)),

@@ -47,6 +47,9 @@ def _control(harness: ProofHarness) -> tuple[dict[str, Any], Any]:
     harness.always(
         Cat(state.values()).any(),
         block.busy == ~state["IDLE"],
+        block.clear == (harness.past(block.start & state["IDLE"] & ~block.clear)),
+        implies(block.clear, state["IDLE"] & harness.past(block.start)),
+        implies(state["CHECK"] & ~harness.past(state["CHECK"]), harness.past(block.clear)),
         inside["stopping"] == (block.error != ErrorCode.NONE),
         implies(running, checked),
         implies(running & ~valid_run, state["RUN"] & (block.error != ErrorCode.NONE)),

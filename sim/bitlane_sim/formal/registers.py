@@ -8,7 +8,7 @@ from typing import Any
 from amaranth.hdl import Const, Mux
 
 from bitlane.contract.registers import REGISTERS
-from bitlane_hw.control.registers import Registers
+from bitlane_hw.control.registers import READ_LATENCY, Registers
 
 from .harness import ProofHarness, implies, same
 from .proof import FAIR, Proof
@@ -28,9 +28,11 @@ def _words(block: Any) -> dict[int, tuple[str, Any]]:
 
 
 def _slave(harness: ProofHarness, bus: Any) -> None:
-    """Apply the rules of AXI4-Lite; each response is valid in the cycle after its transfer, one at a time."""
+    """Apply the rules of AXI4-Lite; responses come on time, one at a time in each direction."""
     writes, reads = lite_slave(harness, bus)
-    harness.always(*(pending == bus.bvalid for pending in writes), reads == bus.rvalid)
+    reading = [harness.inside[f"reading_{step}"] for step in range(1, READ_LATENCY)]
+    harness.always(*(pending == bus.bvalid for pending in writes), reads == sum((*reading, bus.rvalid)))
+    harness.always(sum((*reading, bus.rvalid)) <= 1)
 
 
 def registers(harness: ProofHarness) -> None:
@@ -42,13 +44,15 @@ def registers(harness: ProofHarness) -> None:
     wrote = harness.past(write)
     address, data, strobes = (harness.past(value) for value in (bus.awaddr[2:], bus.wdata, bus.wstrb))
     locked = harness.past(block.locked)
-    read, read_address = harness.past(bus.arvalid & bus.arready), harness.past(bus.araddr[2:])
+    read, read_address = bus.arvalid & bus.arready, bus.araddr[2:]
+    for _ in range(READ_LATENCY):
+        read, read_address = harness.past(read), harness.past(read_address)
     harness.always(write == (bus.wvalid & bus.wready))
     unknown = Const(1)
     for offset, (name, value) in _words(block).items():
         unknown = unknown & (read_address != offset)
-        seen = 0 if name == "control" else harness.past(value)
-        harness.always(implies(read & (read_address == offset), bus.rdata == seen))
+        seen = 0 if name == "control" else harness.past(harness.past(value))
+        harness.always(implies(read & (read_address == offset), bus.rvalid & (bus.rdata == seen)))
         if not REGISTERS[name].writable:
             continue
         selected = wrote & (address == offset) & (~locked | (name in block.ALWAYS_WRITABLE))
@@ -81,13 +85,19 @@ def registers_live(harness: ProofHarness) -> None:
             implies(valid & bus.bvalid, waited <= refused_for),
             implies(valid & ~bus.bvalid, waited <= FAIR + half_for),
         )
-    harness.always(harness.waiting(bus.arvalid & ~bus.arready) <= unread_for)
+    waited = harness.waiting(bus.arvalid & ~bus.arready)
+    step = [harness.inside[f"reading_{step}"] for step in range(1, READ_LATENCY)]
+    harness.always(
+        waited < FAIR + READ_LATENCY,
+        *(implies(here, waited <= passed) for passed, here in enumerate(step)),
+        implies(bus.rvalid, waited <= len(step) + unread_for),
+    )
     harness.cover(harness.ever(bus.bvalid) & bus.bvalid & bus.rvalid)
 
 
 ALL = partial(Registers, table_lanes=True, random_rounding=True)
 
 PROOFS = (
-    Proof("registers", "AXI4-Lite: a write changes exactly its bytes, a read returns the register", ALL, registers, 8),
+    Proof("registers", "AXI4-Lite: a write changes exactly its bytes, a read gives the register", ALL, registers, 8, 5),
     Proof("registers_live", "with a fair master every transfer ends", ALL, registers_live, 8),
 )

@@ -131,7 +131,7 @@ class BurstGeneratorDriver:
         self.taken = [0, 0]
         self.returned_before = [0, 0]
         set_up(ctx, self.dut, self.geometry, self.placement)
-        await ctx.tick()  # the settings are valid one cycle earlier
+        await ctx.tick().repeat(2)  # the settings are valid two cycles earlier
         ctx.set(self.dut.load, 1)
         await ctx.tick()
         ctx.set(self.dut.load, 0)
@@ -279,7 +279,7 @@ def test_load_restarts_the_cursor(seed: int, rows_per_beat: int) -> None:
             ctx.set(dut.first, {"address": first[0], "stride": 0, "beats": first[1]})
             ctx.set(dut.region, {"address": address, "stride": stride, "beats": beats})
             ctx.set(dut.draw_sets, sets)
-            await ctx.tick()
+            await ctx.tick().repeat(2)
             ctx.set(dut.load, 1)
             await ctx.tick()
             ctx.set(dut.load, 0)

@@ -90,7 +90,7 @@ def test_beats(rows_per_beat, outputs, table, rates, errors, orderly, seed):
     async def testbench(ctx: Any) -> None:
         memory = Memory(rng, dut, rows_per_beat, rates, errors, orderly)
         set_run(ctx, dut, geometry, placement)
-        await ctx.tick()
+        await ctx.tick().repeat(2)
         ctx.set(dut.load, 1)
         await ctx.tick()
         ctx.set(dut.load, 0)

@@ -36,7 +36,7 @@ class Board:
     pynq_name: str
     part: str
     divisors: tuple[int, int] = (11, 1)
-    ports: tuple[str, ...] = ("HP0", "HP1")
+    ports: tuple[str, ...] = ("HP2", "HP3")
 
     @property
     def clock_mhz(self) -> float:

@@ -13,6 +13,7 @@ from typing import Any
 from bitlane.errors import DataError
 from bitlane_hw.zynq.axi3 import gp_signature, hp_signature
 from bitlane_hw.zynq.ps7 import GP_MASTER, HP_SLAVE
+from bitlane_hw.zynq.top import HP_PORTS
 from bitlane_hw.zynq.top import TOP as BOARD_TOP
 from bitlane_sim.rtl.build import FABRIC_TOP, cached, content_hash
 
@@ -21,8 +22,7 @@ from .mapping import modules_of
 OPPOSITE = {"input": "output", "output": "input"}
 PORTS = {
     f"{GP_MASTER}0": ("gp0", gp_signature()),
-    f"{HP_SLAVE}0": ("hp0", hp_signature()),
-    f"{HP_SLAVE}1": ("hp1", hp_signature()),
+    **{f"{HP_SLAVE}{number}": (f"hp{i}", hp_signature()) for i, number in enumerate(HP_PORTS)},
 }
 
 

@@ -115,7 +115,7 @@ def test_boards() -> None:
         board = board_named(name)
         assert (board.part, board.clock_mhz) == ("xc7z020clg400-1", 1000 / 11)
         assert board.config() == AcceleratorConfig(width=128, address_bits=32)
-    narrow = Board("one", "One", "xc7z010clg400-1", divisors=(4, 2), ports=("HP0",))
+    narrow = Board("one", "One", "xc7z010clg400-1", divisors=(4, 2), ports=("HP2",))
     assert (narrow.clock_mhz, narrow.config().width) == (125.0, 64)
     with pytest.raises(DataError, match="unknown board 'zcu104'; choose from pynq-z2, pynq-z1, arty-z7-20"):
         board_named("zcu104")
@@ -130,7 +130,7 @@ def test_contents_of_the_manifest(tmp_path: Path) -> None:
         )
     )
     config = AcceleratorConfig(width=128, address_bits=32)
-    assert (made["board"], made["part"], made["ports"]) == ("pynq-z2", "xc7z020clg400-1", ["HP0", "HP1"])
+    assert (made["board"], made["part"], made["ports"]) == ("pynq-z2", "xc7z020clg400-1", ["HP2", "HP3"])
     assert AcceleratorConfig(**made["configuration"]) == config
     assert int(made["build"], 16) == BOARD.build
     assert (made["clock_mhz"], made["clock_divisors"]) == (1000 / 11, [11, 1])

@@ -31,7 +31,7 @@ module bitlane_zynq;
   PS7 system (
     .FCLKCLK(clocks), .FCLKRESETN(resets_n), .IRQF2P({19'd0, sum[0]}),
     .MAXIGP0ARADDR(address), .MAXIGP0RDATA(sum),
-    .SAXIHP0RDATA(data), .SAXIHP0WDATA(seen), .SAXIHP1WDATA(64'd0)
+    .SAXIHP2RDATA(data), .SAXIHP2WDATA(seen), .SAXIHP3WDATA(64'd0)
   );
 endmodule
 """
@@ -46,7 +46,7 @@ def netlist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_processing_systems_pins_are_ports(netlist: Path, seed: int) -> None:
-    """Clock, reset, interrupt, registers and memory, with their directions; the unused HP1 has no ports."""
+    """Clock, reset, interrupt, registers and memory, with their directions; the unused HP3 has no ports."""
     exposed, hp_ports = fabric(netlist)
     assert hp_ports == 1
     bench = CellBench(simulation(exposed, FABRIC_TOP).read_text())
