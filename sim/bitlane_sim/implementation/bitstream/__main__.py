@@ -21,7 +21,7 @@ from .hwh import ZYNQ, hwh
 from .manifest import manifest
 
 DESIGN = "bitlane"
-SEED = 4  # the fastest of the first four
+SEED = 2  # 101.79 MHz; seed 4: 88.71
 
 
 def build(board: Board, seed: int, folder: Path) -> None:

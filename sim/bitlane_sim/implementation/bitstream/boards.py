@@ -35,7 +35,7 @@ class Board:
     name: str
     pynq_name: str
     part: str
-    divisors: tuple[int, int] = (11, 1)
+    divisors: tuple[int, int] = (10, 1)
     ports: tuple[str, ...] = ("HP2", "HP3")
 
     @property
