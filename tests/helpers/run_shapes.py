@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.latencies import ROW_GAP
 
 MODEL, LABEL, BASE, DRAW = range(4)
 
@@ -58,11 +57,6 @@ class RunShape:
     def levels(self) -> int:
         """Levels of a feature in its codebook."""
         return 2 ** (2 * self.base_digits + self.half_digit) + 1 if self.table_lanes else 0
-
-    @property
-    def gap(self) -> int:
-        """Least number of cycles between the last beats of two groups."""
-        return (2 if self.table_lanes else self.digits) + ROW_GAP
 
     @property
     def model_beats(self) -> int:

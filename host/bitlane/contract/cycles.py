@@ -17,14 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from .geometry import Geometry
-from .latencies import DRAW_CYCLES, PUBLISH_LATENCY, ROW_GAP, update_latency
+from .latencies import BATCH_PAUSE, DRAW_CYCLES, PUBLISH_LATENCY, update_latency
 from .layout import BURST_BEATS, CHUNK_MODEL_WORDS, LABELS_PER_WORD
 
 REQUEST_TO_ADDRESS = 1  # a walked token to its burst on the address channel
 DATA_TO_TOKEN = 2  # a beat on the data channel to the cycle in which the sequencer can take it
 CHECK_CYCLES = 1  # the register check, beyond a cycle for each bit of the largest factor
 WRITE_OVERHEAD = 2  # a burst on the write port beyond its beats: request, end
-LOAD_CYCLES = 5  # from the last beat of the models and the tables to the first digit, one row a beat
+LOAD_CYCLES = 6  # from the last beat of the models and the tables to the first digit, one row a beat
 NEXT_CYCLES = 2  # from a written record to the next epoch's first digit
 FINISH_CYCLES = 1  # from the last write response to done
 PERIOD = LABELS_PER_WORD * BURST_BEATS  # groups after which bursts and groups begin together again
@@ -71,11 +71,6 @@ class CycleCounts:
     beats: int
     stall_memory: int
     stall_model: int
-
-
-def group_gap(geometry: Geometry) -> int:
-    """Return the least number of cycles from the last beat of a group to the last beat of the next group."""
-    return (DRAW_CYCLES if geometry.codebook else geometry.digits) + ROW_GAP
 
 
 def publish_latency(geometry: Geometry, random: bool = False) -> int:
@@ -210,7 +205,6 @@ class _Schedule:
     def __init__(self, geometry: Geometry, staleness: int, random: bool):
         self._geometry = geometry
         self._staleness = staleness
-        self._gap = group_gap(geometry)
         self._tokens = _Tokens(geometry)
         self.row = self._tokens.row
         self.to_publish = publish_latency(geometry, random) - 1
@@ -280,8 +274,6 @@ class _Schedule:
                 behind = max(behind, release - begin - slot)
             last = slot + self.row - 1
             wait_for_memory(slot, last)
-            if group:
-                behind = max(behind, clock.taken + self._gap - begin - last)
             wait_for_memory(last, last + 1)
             self.reach(clock, group + 1, begin + last + behind)
             slot = last + 1
@@ -291,16 +283,18 @@ class _Schedule:
 
     def _release(self, clock: _Clock) -> int | None:
         """Return the first cycle in which the first digit of a batch may be taken; None if nothing limits it."""
-        if clock.group % self._geometry.batch_groups or len(clock.ends) <= self._staleness:
+        if clock.group % self._geometry.batch_groups or not clock.ends:
             return None
-        return clock.ends[-1 - self._staleness] + self.to_publish + 1
+        limits = [clock.taken + 1 + BATCH_PAUSE] if self._geometry.chunks == 1 else []
+        if len(clock.ends) > self._staleness:
+            limits.append(clock.ends[-1 - self._staleness] + self.to_publish + 1)
+        return max(limits, default=None)
 
     def _span(self, first: int, stop: int) -> int:
         """Return the cycles from the last beat before some groups of a batch to the last beat of these groups."""
         outputs = self._geometry.outputs
         labelled = -(-stop // LABELS_PER_WORD) - -(-first // LABELS_PER_WORD)
-        with_labels, without = (max(beats, self._gap) for beats in (self.row + outputs, self.row))
-        return labelled * with_labels + (stop - first - labelled) * without
+        return labelled * outputs + (stop - first) * self.row
 
     def _late_bursts(self, groups: int, model_beats: int, timing: MemoryTiming) -> tuple[Int64s, Int64s]:
         """Return the first slot of each burst of the models and the first groups, and by how many cycles each is late.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ROW_GAP = 2  # the last words of consecutive groups are at least (digits + ROW_GAP) cycles apart
+BATCH_PAUSE = 1  # cycles without a digit after a batch of rows of one chunk, which the update lanes read again
 DRAW_CYCLES = 2  # a draw word occupies table lanes this long: one product for each of the two drawn levels
 PUBLISH_LATENCY = 3  # of the random rounding of the published model
 SCALED_GRADIENT_LATENCY = 1  # of the random rounding of the scaled gradients
@@ -27,7 +27,7 @@ def update_latency(rows_per_beat: int, table_lanes: bool = False, random_roundin
     int
     """
     return (
-        (28 if table_lanes else 20)
+        (29 if table_lanes else 21)
         + (rows_per_beat - 1).bit_length()
         + (PUBLISH_LATENCY + SCALED_GRADIENT_LATENCY) * random_rounding
     )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import LABEL
-from bitlane.contract.latencies import DRAW_CYCLES, ROW_GAP
-from bitlane.contract.layout import LABELS_PER_WORD, MAX_DIGITS, WORD_BITS
-from bitlane_hw.common.fixed_point import delay_valid
+from bitlane.contract.latencies import BATCH_PAUSE
+from bitlane.contract.layout import LABELS_PER_WORD, WORD_BITS
+from bitlane_hw.common.fixed_point import delay_valid, register
 from bitlane_hw.common.payloads import Kind, digit_flags, digit_layout, model_layout, settings_layout
 from bitlane_hw.memory.address_generator import AddressGenerator
 from bitlane_hw.memory.burst_generator import BASE, DRAW
@@ -24,10 +24,9 @@ class Sequencer(wiring.Component):
     - at the start of a run until the models are loaded (`loaded`),
     - at the start of a batch until at most `staleness` earlier batches are unpublished,
     - at the start of an epoch until `epoch_go`,
-    - as the last digit of a group until digits + ROW_GAP cycles after the last digit of the previous group.
+    - for BATCH_PAUSE cycles after the end of a batch, if rows have one chunk: the update lanes read that chunk again.
 
-    Table lanes process a draw word in two cycles, so that two draw words are at least two cycles apart, and 2 replaces
-    the number of digits in the gap between groups.
+    Table lanes process a draw word in two cycles, so that two draw words are at least two cycles apart.
 
     With staleness 1 the batches write their models to two banks in turn. A batch reads the bank that it will write. The
     first batch of an epoch reads the other bank, which holds the newest model.
@@ -117,27 +116,23 @@ class Sequencer(wiring.Component):
     def _hold(self, m, token, group_ends):
         """Return 1 if a digit must wait; also choose the bank to read."""
         settings = self.settings
-        digits = DRAW_CYCLES if self._config.table_lanes else settings.base_digits + settings.draws
         batch_ends = group_ends & token.batch_last
         unpublished = Signal(2)
         load_wait = Signal(init=1)
         epoch_wait = Signal()
-        gap = Signal(range(MAX_DIGITS + ROW_GAP))
         bank = Signal()
         first_batch = Signal(init=1)
+        one_chunk = register(m, settings.chunks == 1, "one_chunk")
+        pause = Cat(delay_valid(m, batch_ends & one_chunk, BATCH_PAUSE, "pause")).any()
         m.d.sync += unpublished.eq(unpublished + batch_ends - self.published)
-        with m.If(gap != 0):
-            m.d.sync += gap.eq(gap - 1)
         with m.If(self.loaded):
             m.d.sync += load_wait.eq(0)
         with m.If(self.epoch_go):
             m.d.sync += epoch_wait.eq(0)
-        with m.If(group_ends):
-            m.d.sync += gap.eq(digits + (ROW_GAP - 1))
         with m.If(batch_ends):
             m.d.sync += [epoch_wait.eq(token.epoch_last), bank.eq(~bank), first_batch.eq(token.epoch_last)]
         m.d.comb += self.digits.payload.bank.eq(settings.staleness & (bank ^ ~first_batch))
-        hold = load_wait | (unpublished > settings.staleness) | epoch_wait | (token.row_last & (gap != 0))
+        hold = load_wait | (unpublished > settings.staleness) | epoch_wait | pause
         if self._config.table_lanes:
             draw = self.digits.payload.draw
             hold |= draw & delay_valid(m, self.digits.valid & draw, 1, "draw_before")[0]

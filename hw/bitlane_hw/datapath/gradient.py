@@ -27,7 +27,8 @@ class GradientPass(wiring.Component):
 
     The terms have the unit of MASTER. A pass starts in the cycle of `start`. Latency: one cycle from `start` to the
     first beat. Throughput: one beat a cycle without gaps; the starts of two groups must be at least as many cycles
-    apart as the first group has beats. No backpressure.
+    apart as the first group has beats. No backpressure. If rows have one chunk, every group of a batch but the first
+    continues the sum of the group before.
 
     Parameters
     ----------
@@ -67,6 +68,8 @@ class GradientPass(wiring.Component):
         digit = Signal.like(settings.base_digits)
         end = Signal(GroupEnd)
         prox = Signal(Prox)
+        batch_begins = Signal(init=1)
+        one_chunk = register(m, settings.chunks == 1, "one_chunk")
         last_digit = register(m, (settings.base_digits + settings.draws - 1)[: len(digit)], "last_digit")
         last_chunk = register(m, (settings.chunks - 1)[: len(chunk)], "last_chunk")
         is_first = ~digit.any()
@@ -76,7 +79,7 @@ class GradientPass(wiring.Component):
 
         m.d.comb += [active.eq(busy | self.start), self.beats.ready.eq(active)]
         with m.If(self.start):
-            m.d.sync += [busy.eq(1), end.eq(self.end), prox.eq(self.prox)]
+            m.d.sync += [busy.eq(1), end.eq(self.end), prox.eq(self.prox), batch_begins.eq(self.end.batch_last)]
         with m.If(active):
             m.d.sync += digit.eq(digit + 1)
             with m.If(is_last_digit):
@@ -95,6 +98,7 @@ class GradientPass(wiring.Component):
             self.passes.valid.eq(active),
             out.chunk.eq(chunk),
             out.first.eq(is_first),
+            out.continues.eq(self.start & one_chunk & ~batch_begins),
             out.last.eq(is_last_digit),
             out.last_chunk.eq(is_last_chunk),
             out.prox.eq(Mux(self.start, self.prox, prox)),

@@ -88,8 +88,8 @@ class Slope(wiring.Component):
         LOGISTIC   r = sigmoid(z) - [y > 0]                      sigmoid from the table of `contract.sigmoid_lut`
                    cost = log(1 + exp(-y z)) = max(0, -y z) + log(1 + exp(-|z|)), summed over both z
 
-    Predictions, slopes and costs have the unit of RESIDUAL. Latency: 2 cycles. Throughput: one row a cycle. No
-    backpressure.
+    Predictions, slopes and costs have the unit of RESIDUAL. Latency: 3 cycles: the table, its output register, the sum.
+    Throughput: one row a cycle. No backpressure.
 
     Members
     -------
@@ -103,7 +103,7 @@ class Slope(wiring.Component):
         Flags of clipped slopes: r1, r2. Valid with `slopes`.
     """
 
-    latency = 2
+    latency = 3
 
     def __init__(self):
         super().__init__(
@@ -122,17 +122,18 @@ class Slope(wiring.Component):
         m.submodules.lut = lut = memory.Memory(shape=2 * LUT.bits, depth=1 << LUT_ADDRESS_BITS, init=entries)
         squares, logistic = self.loss == Loss.SQUARES, self.loss == Loss.LOGISTIC
         label = predictions.end.label
-        label_positive = register(m, ~label[-1], "label_positive")
+        label_positive = delay(m, ~label[-1], 2, "label_positive")
         costs = []
         for i, (z, r) in enumerate(((predictions.z1, slopes.r1), (predictions.z2, slopes.r2))):
             entry = lut.read_port()
             magnitude = inverted_if(z[-1], z)[:-1]
             m.d.comb += entry.addr.eq(magnitude[-LUT_ADDRESS_BITS:])
-            sigmoid, cost = (entry.data.word_select(half, LUT.bits) << LUT_SHIFT for half in (0, 1))
+            read = register(m, entry.data, f"entry_{i}")
+            sigmoid, cost = (read.word_select(half, LUT.bits) << LUT_SHIFT for half in (0, 1))
 
-            value = register(m, self._difference(z, label, squares), f"value_{i}")
+            value = delay(m, self._difference(z, label, squares), 2, f"value_{i}")
             violates_margin = ~value[-1] & value[:-1].any()
-            z_positive = register(m, ~z[-1], f"z_positive_{i}")
+            z_positive = delay(m, ~z[-1], 2, f"z_positive_{i}")
             residual, clipped = saturate(value, RESIDUAL)
             hinge_slope = Mux(label_positive, Const(-ONE, signed(RESIDUAL.bits)), ONE)  # for HINGE
             offset = Mux(label_positive ^ z_positive, hinge_slope, 0)

@@ -112,6 +112,9 @@ class TablePass(wiring.Component):
         base = Signal()  # the next word holds base digits
         end = Signal(GroupEnd)
         prox = Signal(Prox)
+        batch_begins = Signal(init=1)
+        continues = Signal()
+        one_chunk = register(m, settings.chunks == 1, "one_chunk")
         is_last_chunk = chunk == register(m, (settings.chunks - 1)[: len(chunk)], "last_chunk")
         draw = Signal()
         wait = ~half_digit & ~base & delay_valid(m, draw, 1, "draw_before")[0]
@@ -121,7 +124,13 @@ class TablePass(wiring.Component):
             draw.eq(self.beats.ready & ~half_digit & ~base),
         ]
         with m.If(self.start):
-            m.d.sync += [busy.eq(1), end.eq(self.end), prox.eq(self.prox)]
+            m.d.sync += [
+                busy.eq(1),
+                end.eq(self.end),
+                prox.eq(self.prox),
+                batch_begins.eq(self.end.batch_last),
+                continues.eq(one_chunk & ~batch_begins),
+            ]
         with m.If(self.beats.ready & half_digit):
             m.d.sync += half_digit.eq(0)
         with m.Elif(self.beats.ready & base):
@@ -136,7 +145,13 @@ class TablePass(wiring.Component):
                 m.d.sync += [chunk.eq(0), busy.eq(0)]
         with m.If(~active):
             m.d.sync += [half_digit.eq(settings.half_digit), base.eq(settings.base_digits[0])]
-        position = {"chunk": chunk, "last_chunk": is_last_chunk, "prox": Value.cast(prox), "end": end.as_value()}
+        position = {
+            "chunk": chunk,
+            "continues": continues,
+            "last_chunk": is_last_chunk,
+            "prox": Value.cast(prox),
+            "end": end.as_value(),
+        }
         for name, value in position.items():
             held = Signal.like(value, name=f"held_{name}")
             with m.If(draw):

@@ -54,6 +54,7 @@ def pass_layout(config: AcceleratorConfig) -> data.StructLayout:
             "rows": data.ArrayLayout(terms_of(config).layout, config.rows_per_beat),
             "chunk": range(config.max_chunks),
             "first": 1,  # first cycle of its chunk
+            "continues": 1,  # with `first`: the lanes still hold the sum of this chunk, from the group before
             "last": 1,  # last cycle of its chunk
             "last_chunk": 1,  # last chunk of the row
             "prox": Prox,  # proximal operator of this update

@@ -10,7 +10,7 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import BOUND, MASTER, SHRINK_SHIFT
 from bitlane.contract.layout import CHUNK
 from bitlane.contract.modes import Prox
-from bitlane_hw.common.fixed_point import add_with_carry, delay, delay_valid, popcount, register
+from bitlane_hw.common.fixed_point import add_with_carry, delay, delay_valid, fits, popcount, register
 from bitlane_hw.common.payloads import GroupEnd, settings_layout
 
 from .terms import pass_layout, terms_of
@@ -52,9 +52,13 @@ class UpdateLanes(wiring.Component):
         cycle 2    shrink or threshold; comparison with the limits
         cycle 3    write
 
-    Latency: a chunk is read with its first word and written `latency` cycles after its last word. Weights that are
-    written one cycle before they are read are forwarded, so that a chunk may return digits + ROW_GAP cycles after it
-    came. Throughput: one word a cycle. No backpressure.
+    Latency: a chunk is read with its first word and written `latency` cycles after its last word. A chunk may return
+
+    - at any time, if its first word `continues`: the lanes still hold A', and clip it before they go on. No other chunk
+      may have come in between;
+    - two cycles after its last word: new weights that are not in the memory yet are forwarded.
+
+    Throughput: one word a cycle. No backpressure.
 
     Parameters
     ----------
@@ -72,7 +76,7 @@ class UpdateLanes(wiring.Component):
     unpenalized_intercept : 1 bit, in
         The proximal operator skips the last feature.
     threshold : unsigned, in
-        Threshold of L1, in units of MASTER.
+        Threshold of L1, in units of MASTER. Constant during an epoch.
     passes : stream of pass_layout, in, always ready
         Terms of the rows of a group.
     load : 1 bit, in
@@ -80,7 +84,7 @@ class UpdateLanes(wiring.Component):
     load_chunk : unsigned, in
         That chunk.
     loaded : 32 values of format MASTER, in
-        Its weights. Must be 0 in a cycle with a pass.
+        Its weights. From the first pass on it must be 0 in every cycle without `load`.
     read_address : unsigned, out
         Chunk to read.
     master : 32 values of format MASTER, in
@@ -137,15 +141,15 @@ class UpdateLanes(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        forward, written = self._control_pipeline(m)
+        written = self._control_pipeline(m)
         clipped = Signal(CHUNK)
-        box = (self.low, self.high)
+        constants = {"low": self.low, "high": self.high, "threshold": self.threshold}
         for j in range(CHUNK):
-            if j % 8 == 0:  # constant during a run: registers along the lanes shorten the wires
-                box = tuple(register(m, bound, f"{name}_{j}") for bound, name in zip(box, ("low", "high"), strict=True))
+            if j % 8 == 0:  # constant during an epoch: registers along the lanes shorten the wires
+                constants = {name: register(m, value, f"{name}_{j}") for name, value in constants.items()}
             term, carry = self._term(m, j)
-            total = self._accumulate(m, j, term, carry, forward, written.word_select(j, MASTER.bits))
-            updated, clips = self._finish(m, j, total, *box)
+            total, beyond = self._accumulate(m, j, term, carry, written.word_select(j, MASTER.bits))
+            updated, clips = self._finish(m, j, total, beyond, **constants)
             m.d.comb += [self.updated.word_select(j, MASTER.bits).eq(updated), clipped[j].eq(clips & self.write)]
         counts = [register(m, popcount(clipped[j : j + 8]), f"clipped_{j}") for j in range(0, CHUNK, 8)]
         m.d.sync += self.clipped.eq(sum(counts))
@@ -154,22 +158,28 @@ class UpdateLanes(wiring.Component):
     def _control_pipeline(self, m):
         """Delay flags and addresses along the pipeline.
 
+        The flags that select the value to which a term is added are valid with the term: `_adds`, `_continues`,
+        `_reads`, `_forwards`; none of them while weights are loaded.
+
         Returns
         -------
-        tuple of (Value, Value)
-            1 if the weights of the next chunk are forwarded; these weights, or 0.
+        Value
+            The weights that were written one cycle before the term, if it needs them; otherwise 0.
         """
         words, levels = self.passes.payload, self._levels
-        first = delay(m, words.first & ~self.load, levels, "first")
-        self._first = register(m, first, "reads")
-        self._loading = delay(m, self.load, levels + 1, "loading")
+        first = delay(m, self.passes.valid & words.first, levels, "first")
+        continues = first & delay(m, words.continues, levels, "continues_first")
+        loading = delay(m, self.load, levels, "loading")
+        self._adds = register(m, ~first & ~loading, "adds")
+        self._continues = register(m, continues, "continues")
         prox = delay(m, Mux(self.passes.valid & words.last, words.prox, Prox.NONE), levels + 1, "prox")
         last_chunk = delay(m, words.last_chunk, levels + 1, "last_chunk")
         self._prox_of_lane = [self._prox_flags(m, prox, last_chunk, j) for j in range(CHUNK)]
 
         chunk = delay(m, Mux(self.load, self.load_chunk, words.chunk), levels, "chunk")
-        write = delay_valid(m, (self.passes.valid & words.last) | self.load, self.latency, "write")[-1]
-        load = delay(m, self._loading, 2, "written_load")
+        writes_next, write = delay_valid(m, (self.passes.valid & words.last) | self.load, self.latency, "write")[-2:]
+        next_chunk = delay(m, chunk, 2, "written_chunk")
+        load = delay(m, loading, 3, "written_load")
         last_chunk = delay(m, last_chunk, 2, "written_last_chunk")
         end = GroupEnd(delay(m, words.end.as_value(), self.latency, "end"))
         toggle = Signal(init=1)
@@ -179,7 +189,7 @@ class UpdateLanes(wiring.Component):
         m.d.comb += [
             self.read_address.eq(chunk),
             self.write.eq(write),
-            self.write_address.eq(delay(m, chunk, 3, "written_chunk")),
+            self.write_address.eq(register(m, next_chunk, "written_chunk_3")),
             self.publish.eq(self.write & (load | end.batch_last)),
             self.bank.eq(self.settings.staleness & toggle & ~load),
             self.published.eq(batch_written & (self.write_address == 0)),
@@ -187,10 +197,12 @@ class UpdateLanes(wiring.Component):
             self.load_done.eq(self.write & load & (self.write_address == self.settings.chunks - 1)),
         ]
 
-        forwards = self.write & (self.write_address == chunk) & first
-        written = Signal(MASTER.bits * CHUNK, reset_less=True)
-        m.d.sync += written.eq(Mux(forwards, self.updated, 0))
-        return register(m, forwards, "forward"), written
+        returns = first & ~continues
+        forwards_next = returns & writes_next & (next_chunk == chunk)
+        forwards = returns & self.write & (self.write_address == chunk) & ~forwards_next
+        self._forwards = register(m, forwards_next, "forwards")
+        self._reads = register(m, returns & ~forwards_next & ~forwards, "reads")
+        return register(m, Mux(forwards, self.updated, 0), "written")
 
     def _prox_flags(self, m, prox, last_chunk, j):
         """Return flags L2, L1 and BOX: the operators that apply to weight j, in the cycle of its A'."""
@@ -221,25 +233,27 @@ class UpdateLanes(wiring.Component):
             ]
         return nodes[0]
 
-    def _accumulate(self, m, j, term, carry, forward, written):
-        """Return A' after the words of the chunk so far, exact."""
+    def _accumulate(self, m, j, term, carry, written):
+        """Return A' after the words of the chunk so far, exact, and 1 if it is beyond the limits of MASTER."""
         total = Signal(signed(MASTER.bits + 1 + self._levels), name=f"total_{j}", reset_less=True)
-        master = self.master.word_select(j, MASTER.bits).as_signed()
-        accumulated = Mux(self._first | self._loading, 0, total)
-        read = Mux(self._first & ~forward, master, 0)
-        base = accumulated | read | written.as_signed()  # only one of them is not 0; a load replaces the old weight
+        beyond = ~fits(total, MASTER.bits)
+        master, updated = (weights.word_select(j, MASTER.bits) for weights in (self.master, self.updated))
+        accumulated = Mux(self._adds | (self._continues & ~beyond), total, 0)
+        limit = Cat((~total[-1]).replicate(MASTER.bits - 1), total[-1])
+        returned = Mux(self._reads, master, 0) | Mux(self._forwards, updated, 0) | written
+        returned |= Mux(self._continues & beyond, limit, 0)
+        base = accumulated | returned.as_signed()  # only one of them is not 0; a load replaces the old weight
         m.d.sync += total.eq(add_with_carry(term, base, carry))
-        return total
+        return total, beyond
 
-    def _finish(self, m, j, total, low, high):
+    def _finish(self, m, j, total, beyond, *, low, high, threshold):
         """Return the new weight, and 1 if it was clipped to the limits of MASTER."""
         negative = total[-1]
-        beyond = ~(total[MASTER.bits - 1 :].all() | ~total[MASTER.bits - 1 :].any())
         shrinks, thresholds, clips_to_box = self._prox_of_lane[j]
 
         # A' - (A' >> shift), A' - threshold, or A' + threshold: a subtraction adds the inverted operand and a carry.
         shift = ~(total >> SHRINK_SHIFT)
-        step = self.threshold ^ (~negative).replicate(THRESHOLD_BITS)
+        step = threshold ^ (~negative).replicate(THRESHOLD_BITS)
         adjustment = Mux(shrinks, shift, Mux(thresholds, Cat(step, ~negative).as_signed(), 0))
         result = add_with_carry(total, adjustment, shrinks | thresholds & ~negative)
         value = register(m, result[: MASTER.bits], f"value_{j}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import MASTER
 from bitlane.contract.layout import CHUNK, CODEBOOK_BITS, level_count
+from bitlane_hw.common.fixed_point import delay_valid
 from bitlane_hw.common.payloads import model_layout
 
 
@@ -18,7 +19,8 @@ class Loader(wiring.Component):
     `load` is high for one cycle after the last beat of a chunk. With table lanes the levels follow the models in the
     same format, and `load_level` is high instead of `load`. Once all chunks are loaded, `masters` is 0.
 
-    Latency: one cycle from the last beat of a chunk to `load`. Throughput: one beat a cycle. No backpressure.
+    Beats pass a register first, so that the path through the sequencer ends there and not at the clock enables of all
+    weights. Latency: two cycles from the last beat of a chunk to `load`. Throughput: one beat a cycle. No backpressure.
 
     Parameters
     ----------
@@ -58,14 +60,17 @@ class Loader(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, beat = self._config, self.beats.payload
+        config = self._config
+        valid = delay_valid(m, self.beats.valid, 1, "beat_valid")[0]
+        beat = Signal.like(self.beats.payload, name="beat", reset_less=True)
+        m.d.sync += beat.eq(self.beats.payload)
         retained_bits = len(self.masters) - config.width
         newest = self.masters[retained_bits:]
         loads = self.load.any() | self.load_level if config.table_lanes else self.load.any()
         m.d.sync += self.load.eq(0)
         with m.If(loads):
             m.d.sync += newest.eq(0)
-        with m.If(self.beats.valid):
+        with m.If(valid):
             m.d.sync += [
                 self.masters[:retained_bits].eq(self.masters[config.width :]),
                 newest.eq(beat.words),
@@ -74,7 +79,7 @@ class Loader(wiring.Component):
             with m.If(beat.part == config.chunk_beats - 1):
                 m.d.sync += self.load.bit_select(beat.output, 1).eq(1)
         if config.table_lanes:
-            chunk_ends = self.beats.valid & (beat.part == config.chunk_beats - 1)
+            chunk_ends = valid & (beat.part == config.chunk_beats - 1)
             m.d.sync += [
                 self.load_level.eq(chunk_ends & (beat.output >= config.outputs)),
                 self.level.eq(beat.output - config.outputs),

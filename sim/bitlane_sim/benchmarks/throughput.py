@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.cycles import MemoryTiming, group_gap, predict, publish_latency
+from bitlane.contract.cycles import MemoryTiming, predict, publish_latency
 from bitlane.contract.formats import MASTER_OFFSET
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.latencies import DRAW_CYCLES
@@ -101,9 +101,6 @@ def measured_cycles(device: RtlDevice, geometry: Geometry, staleness: int, timin
 
 def why_slow(geometry: Geometry, staleness: int) -> str:
     """Return the reason why an epoch is below the goal."""
-    gap = group_gap(geometry)
-    if geometry.row_words < gap:
-        return f"a row has {geometry.row_words} beats, and rows are at least {gap} cycles apart"
     if geometry.codebook and not geometry.base_digits:
         return f"a row has {geometry.chunks} draw words in {geometry.row_words}, and each takes {DRAW_CYCLES} cycles"
     latency = publish_latency(geometry)

@@ -15,7 +15,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from cocotb.utils import get_sim_time
 
 from bitlane.contract.formats import BOUND, MASTER, SCALED_GRADIENT, SHRINK_SHIFT, WEIGHT
-from bitlane.contract.latencies import ROW_GAP
+from bitlane.contract.latencies import BATCH_PAUSE
 from bitlane.contract.layout import CHUNK, DIGIT_BITS, WORD_BITS
 from bitlane.contract.modes import Prox
 from bitlane_hw.common.payloads import GroupEnd, ScaledGradients, settings_layout
@@ -164,7 +164,8 @@ class UpdateBench:
             self.publications.append(now() + 1 + LATENCY + self.digits - 1)
         await RisingEdge(dut.clk)
         self._begin(0, random.getrandbits(2), random.choice(list(Prox)))
-        wait = max(self.chunks * self.digits, self.digits + ROW_GAP) - 1 + spare
+        pause = BATCH_PAUSE * (batch_last and self.chunks == 1)
+        wait = self.chunks * self.digits + pause - 1 + spare
         await ClockCycles(dut.clk, wait)
 
     def _begin(self, start: int, end: int, prox: Prox) -> None:

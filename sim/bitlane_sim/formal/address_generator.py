@@ -31,9 +31,10 @@ def valid_run(harness: ProofHarness, settings: Any, config: AcceleratorConfig = 
 
 
 def pass_settled(harness: ProofHarness, inside: Any, settings: Any) -> None:
-    """Assume that a gradient pass has registered its last digit and last chunk."""
+    """Assume that a gradient pass has registered its last digit and last chunk, and whether it is the only one."""
     harness.settled(inside["last_digit"], settings.base_digits + settings.draws - 1)
     harness.settled(inside["last_chunk"], settings.chunks - 1)
+    harness.settled(inside["one_chunk"], settings.chunks == 1)
 
 
 def positions(inside: Any, settings: Any) -> dict[str, Any]:

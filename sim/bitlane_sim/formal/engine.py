@@ -88,7 +88,7 @@ def groups(harness: ProofHarness, core: Any, settings: Any) -> GroupState:
     # The stages that an unpublished batch can occupy, with their distances from its end, from the oldest to the newest.
     passes = lanes.component.passes
     harness.assume(implies(block.load, ~passes.valid))
-    loading = {1: lanes["loading_1"], 2: lanes["written_load_1"], 3: lanes["written_load_2"]}
+    loading = {i: lanes[f"written_load_{i}"] for i in (1, 2, 3)}
     stages = []
     for k in (3, 2, 1):
         is_first = lanes[f"written_chunk_{k}"] == 0

@@ -32,8 +32,10 @@ def gradient(harness: ProofHarness) -> None:
     harness.assume(implies(block.start, ~active))  # a group starts after the end of the previous one
     end = harness.ghost(block.end.shape(), "end")
     prox = harness.ghost(block.prox.shape(), "prox")
+    batch_begins = harness.ghost(1, "batch_begins", init=1)
     with harness.m.If(block.start):
-        harness.m.d.sync += [end.eq(block.end), prox.eq(block.prox)]
+        harness.m.d.sync += [end.eq(block.end), prox.eq(block.prox), batch_begins.eq(block.end.batch_last)]
+    continues = block.start & (settings.chunks == 1) & ~batch_begins
     valid = harness.past(step)
     harness.always(
         beats.ready == step,
@@ -42,8 +44,12 @@ def gradient(harness: ProofHarness) -> None:
         implies(valid, (out.chunk == harness.past(chunk)) & (out.first == (harness.past(digit) == 0))),
         implies(valid, (out.last == harness.past(last)) & (out.last_chunk == harness.past(is_last_chunk))),
         implies(valid, same(out.end, end) & same(out.prox, prox)),
+        implies(valid & out.first, out.continues == harness.past(continues)),
         # invariants
-        (inside["busy"] == active) & (inside["digit"] == digit) & (inside["chunk"] == chunk),
+        (inside["batch_begins"] == batch_begins)
+        & (inside["busy"] == active)
+        & (inside["digit"] == digit)
+        & (inside["chunk"] == chunk),
         (digit < digits) & (chunk < settings.chunks),
         active == Cat(digit, chunk).any(),
     )
@@ -59,6 +65,7 @@ def table_pass(harness: ProofHarness) -> None:
     has_base = settings.base_digits == 1
     harness.assume(settings.draws, settings.base_digits <= 1, has_base | settings.half_digit)
     harness.settled(inside["last_chunk"], settings.chunks - 1)
+    harness.settled(inside["one_chunk"], settings.chunks == 1)
     active = harness.ghost(1, "active")  # between the first and the last beat
     word = harness.ghost(2, "word")  # index in the chunk
     chunk = harness.ghost(range(TABLE.max_chunks), "chunk")
@@ -76,14 +83,20 @@ def table_pass(harness: ProofHarness) -> None:
     begun = harness.ever(Const(1))
     harness.assume(implies(block.start, begun & ~active))  # a group starts after the end of the previous one
     end = harness.ghost(block.end.shape(), "end")
+    batch_begins = harness.ghost(1, "batch_begins", init=1)
+    continues = harness.ghost(1, "continues")
     with harness.m.If(block.start):
-        harness.m.d.sync += end.eq(block.end)
-    position = Cat(chunk, is_last_chunk, end.as_value())
+        harness.m.d.sync += [
+            end.eq(block.end),
+            batch_begins.eq(block.end.batch_last),
+            continues.eq((settings.chunks == 1) & ~batch_begins),
+        ]
+    position = Cat(chunk, continues, is_last_chunk, end.as_value())
     drawn = [(draws, position)]  # in this cycle, in the previous one, ...
     for _ in range(TablePass.latency + 1):
         drawn.append(tuple(harness.past(value) for value in drawn[-1]))
     (first, first_position), (second, second_position) = drawn[-2:]
-    found = Cat(out.chunk, out.last_chunk, out.end.as_value())
+    found = Cat(out.chunk, out.continues, out.last_chunk, out.end.as_value())
     harness.always(
         block.beats.ready == step,
         block.passes.valid == (first | second),
@@ -94,7 +107,7 @@ def table_pass(harness: ProofHarness) -> None:
         (inside["busy"] == active) & (inside["chunk"] == chunk) & (inside["draw_before_1"] == drew),
         implies(begun, inside["half_digit"] == (starts_pair & (word == 0))),
         implies(begun, inside["base"] == (has_base & ~is_draw)),
-        same(inside["end"], end),
+        same(inside["end"], end) & (inside["batch_begins"] == batch_begins) & (inside["continues"] == continues),
         (word <= starts_pair + has_base) & (chunk < settings.chunks),
         active == Cat(word, chunk).any(),
     )

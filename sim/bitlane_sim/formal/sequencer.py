@@ -7,8 +7,8 @@ from typing import Any
 from amaranth.hdl import Mux
 
 from bitlane.contract.formats import LABEL
-from bitlane.contract.latencies import ROW_GAP
-from bitlane.contract.layout import LABELS_PER_WORD, MAX_DIGITS, WORD_BITS
+from bitlane.contract.latencies import BATCH_PAUSE
+from bitlane.contract.layout import LABELS_PER_WORD, WORD_BITS
 from bitlane_hw.common.payloads import Kind
 from bitlane_hw.control.sequencer import Sequencer
 from bitlane_hw.memory.burst_generator import BASE, DRAW
@@ -64,20 +64,21 @@ def _sequencer(harness: ProofHarness) -> Any:
         harness.m.d.sync += epoch_open.eq(~digits.end.epoch_last)
     with harness.m.Elif(block.epoch_go):
         harness.m.d.sync += epoch_open.eq(1)
-    longest = MAX_DIGITS + ROW_GAP
-    since = harness.ghost(range(longest + 1), "since", init=longest)  # since the end of a group
-    harness.m.d.sync += since.eq(Mux(group_ends, 1, Mux(since == longest, longest, since + 1)))
-    distance = settings.base_digits + settings.draws + ROW_GAP
+    longest = BATCH_PAUSE + 1
+    since = harness.ghost(range(longest + 1), "since", init=longest)  # since the end of a batch
+    harness.m.d.sync += since.eq(Mux(batch_ends, 1, Mux(since == longest, longest, since + 1)))
+    paused = (settings.chunks == 1) & (since <= BATCH_PAUSE)
     loaded = harness.ever(block.loaded)
+    harness.settled(inside["one_chunk"], settings.chunks == 1)
     harness.always(
         implies(block.digits.valid, loaded & epoch_open & (unpublished <= settings.staleness)),
-        implies(group_ends, since >= distance),
+        implies(block.digits.valid, ~paused),
         # invariants
         inside["load_wait"] == ~loaded,
         inside["unpublished"] == unpublished,
         unpublished <= settings.staleness + 1,
         inside["epoch_wait"] == ~epoch_open,
-        inside["gap"] == Mux(since < distance, distance - since, 0),
+        *(inside[f"pause_{i + 1}"] == (inside["one_chunk"] & (since == i + 1)) for i in range(BATCH_PAUSE)),
         (since != 0) & (since <= longest),
     )
     waits = block.enable & tokens.valid & ~taken(tokens)
@@ -117,10 +118,10 @@ def sequencer_live(harness: ProofHarness) -> None:
         waited_for = harness.within(held & wait, FAIR)
         harness.always(implies(held & wait, waited == waited_for))
     absent_for = harness.within(block.stall_memory, FAIR)
-    most = MAX_DIGITS + ROW_GAP
+    most = FAIR + BATCH_PAUSE
     harness.always(
         implies(waits, waited < most + FAIR),
-        implies(held, waited + inside["gap"] < most),
+        implies(held & ~sum(kinds).any(), waited < BATCH_PAUSE),
         implies(block.stall_memory, waited <= most + absent_for),
     )
     harness.cover(block.model.valid & (harness.past(waited) == FAIR - 1))

@@ -37,6 +37,7 @@ class ExpectedSequence:
         self.next = 0
         self.ends: list[int] = []  # cycles of the last beats of groups
         self.drawn = -2  # cycle of the last draw
+        self.paused = -1  # cycle in which the update lanes need a pause
         self.loaded = False
         self.unpublished = 0
         self.unsafe = False
@@ -49,7 +50,7 @@ class ExpectedSequence:
         token = self.token
         if token is None or token.kind in (MODEL, LABEL):
             return False
-        too_soon = token.row_last and bool(self.ends) and cycle - self.ends[-1] < self.geometry.gap
+        too_soon = cycle == self.paused
         too_soon |= self.geometry.table_lanes and token.kind == DRAW and cycle - self.drawn < 2
         return not self.loaded or self.unpublished > self.geometry.staleness or self.unsafe or too_soon
 
@@ -61,6 +62,7 @@ class ExpectedSequence:
             self.drawn = cycle
         if token.row_last:
             self.ends.append(cycle)
+            self.paused = cycle + 1 if token.batch_last and self.geometry.chunks == 1 else -1
             self.unpublished += token.batch_last
             self.unsafe = token.epoch_last
 
@@ -224,30 +226,41 @@ def test_short_batches(seed: int, staleness: int) -> None:
 @pytest.mark.parametrize(
     ("chunks", "digits", "outputs", "plain", "labelled"),
     [
-        (1, 1, 1, 3, 3),  # only the gap: digits + ROW_GAP; a label fits into it
-        (1, 1, 3, 3, 4),
-        (1, 3, 1, 5, 5),
-        (1, 3, 3, 5, 6),
-        (2, 1, 1, 3, 3),
-        (2, 2, 1, 4, 5),  # only the beats
-        (3, 1, 3, 3, 6),
+        (1, 1, 1, 1, 2),
+        (1, 3, 3, 3, 6),
+        (2, 1, 1, 2, 3),
+        (3, 2, 3, 6, 9),
     ],
 )
-def test_gap_between_groups(seed: int, chunks: int, digits: int, outputs: int, plain: int, labelled: int) -> None:
-    """Cycles between the last beats of consecutive groups, if no other condition applies."""
+def test_groups_of_a_batch_follow_without_a_gap(
+    seed: int, chunks: int, digits: int, outputs: int, plain: int, labelled: int
+) -> None:
+    """Cycles between the last beats of consecutive groups, if no other condition applies: as many as beats."""
     geometry = RunShape(chunks, digits, 0, groups=10, batch_groups=10, epochs=1, outputs=outputs)
     driver = SequencerDriver(Random(seed), geometry, Rates())
     simulate(driver)
     gaps = [later - earlier for earlier, later in pairwise(driver.expected.ends)]
     assert gaps == [labelled if group % 4 == 0 else plain for group in range(1, 10)]
-    assert driver.stalls == [0, sum(gaps) - 9 * chunks * digits - 2 * outputs]
+    assert driver.stalls == [0, 0]
+
+
+@pytest.mark.parametrize(("chunks", "outputs", "plain", "labelled"), [(1, 1, 3, 3), (1, 3, 3, 5), (2, 1, 4, 5)])
+def test_batches_of_rows_of_one_chunk_are_a_cycle_apart(
+    seed: int, chunks: int, outputs: int, plain: int, labelled: int
+) -> None:
+    """Batches of one group of two digits, with staleness 1 and a model in time; labels fit into the pause."""
+    geometry = RunShape(chunks, 2, 0, groups=10, batch_groups=1, epochs=1, staleness=1, outputs=outputs)
+    driver = SequencerDriver(Random(seed), geometry, Rates())
+    simulate(driver)
+    gaps = [later - earlier for earlier, later in pairwise(driver.expected.ends)]
+    assert gaps == [labelled if group % 4 == 0 else plain for group in range(1, 10)]
 
 
 @pytest.mark.parametrize(
     ("chunks", "base_bits", "plain", "labelled"),
     [
-        (1, 1, 4, 4),  # only the gap: half digits, a draw and a label fit into it
-        (1, 3, 4, 4),
+        (1, 1, 2, 3),
+        (1, 3, 3, 4),
         (2, 1, 4, 5),  # half digits, a draw, a waiting cycle, a draw
         (2, 2, 4, 5),
         (3, 1, 6, 7),

@@ -27,7 +27,7 @@ def random_scaled_gradients(rng: Random, rows_per_beat: int) -> list[dict[str, i
 class Group:
     """One group: the inputs of its pass and the expected outputs."""
 
-    def __init__(self, rng: Random, geometry: RunShape):
+    def __init__(self, rng: Random, geometry: RunShape, batch_begins: bool):
         self.scaled_gradients = random_scaled_gradients(rng, geometry.rows_per_beat)
         self.end = {"batch_last": rng.randrange(2), "epoch_last": rng.randrange(2)}
         self.prox = rng.choice((NONE, L2, L1, BOX))
@@ -49,6 +49,7 @@ class Group:
                         "rows": rows,
                         "chunk": token.chunk,
                         "first": token.first,
+                        "continues": token.first and geometry.chunks == 1 and not batch_begins,
                         "last": token.last,
                         "last_chunk": token.chunk == geometry.chunks - 1,
                         "prox": self.prox,
@@ -64,11 +65,12 @@ def check_pass(simulator: BlockSimulator, rng: Random, geometry: RunShape, spare
     async def testbench(ctx: Any) -> None:
         ctx.set(dut.settings, settings(geometry))
         due: dict[int, dict[str, Any]] = {}
-        begin = 2
+        begin, batch_begins = 2, True
         for cycle in range(3 + 8 * (geometry.chunks * geometry.digits + spare)):
             ctx.set(dut.start, cycle == begin)
             if cycle == begin:
-                group = Group(rng, geometry)
+                group = Group(rng, geometry, batch_begins)
+                batch_begins = bool(group.end["batch_last"])
                 for port, row in zip(dut.scaled_gradients, group.scaled_gradients, strict=True):
                     ctx.set(port, row)
                 ctx.set(dut.end, group.end)

@@ -129,7 +129,7 @@ def check_slopes(slopes: BlockSimulator, loss: int, cases: list[Case], rng: Rand
 def test_slope(seed: int, slopes: BlockSimulator, loss: int) -> None:
     """Random rows and corner cases: saturated slopes, the bend of the hinge, label 0."""
     rng = Random(seed)
-    assert Slope.latency == 2
+    assert Slope.latency == 3
     corners = [x for x in (0, ONE, -ONE, LOWEST + 1, HIGHEST - 1) for x in (x - 1, x, x + 1)]
     labels = (0, -1, 1, -(1 << 15), (1 << 15) - 1)
     cases = [sloped(loss, (z, -z - 1), {"label": label, "present": 1}) for z in corners for label in labels]

@@ -20,7 +20,15 @@ ENDS = -(1 << 31), (1 << 31) - 1  # range of a scaled gradient
 class Group:
     """One group: the inputs of its pass and the expected outputs, by the cycle after its start."""
 
-    def __init__(self, rng: Random, rows_per_beat: int, chunks: int, base_bits: int, slots: list[list[list[int]]]):
+    def __init__(
+        self,
+        rng: Random,
+        rows_per_beat: int,
+        chunks: int,
+        base_bits: int,
+        slots: list[list[list[int]]],
+        batch_begins: bool,
+    ):
         self.scaled_gradients = [
             {name: rng.choice((random_int(rng, 32), *ENDS)) for name in ("total", "difference")}
             for _ in range(rows_per_beat)
@@ -55,13 +63,14 @@ class Group:
                         ],
                         "chunk": chunk,
                         "first": k == 0,
+                        "continues": chunks == 1 and not batch_begins,
                         "last": k == 1,
                         "last_chunk": chunk == chunks - 1,
                         "prox": self.prox,
                         "end": self.end,
                     }
             cycle += 1
-        self.cycles = max(cycle, 4)  # least distance of the next start
+        self.cycles = cycle  # least distance of the next start
 
 
 def check_pass(
@@ -78,11 +87,12 @@ def check_pass(
         beats: dict[int, int] = {}
         terms: dict[int, dict[str, Any]] = {}
         clipped: dict[int, int] = {}
-        begin, read = 2, [0] * rows_per_beat
+        begin, batch_begins, read = 2, True, [0] * rows_per_beat
         for cycle in range(10 + 6 * (4 + 3 * chunks + spare)):
             ctx.set(dut.start, cycle == begin)
             if cycle == begin:
-                group = Group(rng, rows_per_beat, chunks, base_bits, slots)
+                group = Group(rng, rows_per_beat, chunks, base_bits, slots, batch_begins)
+                batch_begins = bool(group.end["batch_last"])
                 for port, row in zip(dut.scaled_gradients, group.scaled_gradients, strict=True):
                     ctx.set(port, row)
                 ctx.set(dut.end, group.end)

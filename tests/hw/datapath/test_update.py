@@ -25,7 +25,7 @@ from tests.helpers.integer_model import (
 from tests.helpers.run_shapes import small_config
 from tests.helpers.simulation import BlockSimulator
 
-from bitlane.contract.latencies import ROW_GAP
+from bitlane.contract.latencies import BATCH_PAUSE
 from bitlane_hw.datapath.update import THRESHOLD_BITS, UpdateLanes
 
 LANES = 32
@@ -62,10 +62,9 @@ class UpdateSetup:
     def digits(self) -> int:
         return 2 if self.table else self.base_digits + self.draws
 
-    @property
-    def group_cycles(self) -> int:
-        """Least distance of the first beats of two groups."""
-        return max(self.chunks * self.digits, self.digits + ROW_GAP)
+    def group_cycles(self, batch_last: bool) -> int:
+        """Least distance of the first beats of a group and of the next one, which begins a batch after `batch_last`."""
+        return self.chunks * self.digits + BATCH_PAUSE * (self.chunks == 1 and batch_last)
 
 
 @dataclass(frozen=True)
@@ -113,11 +112,13 @@ class UpdatePlan:
         self.writes: dict[int, Write] = {}
         self.masters: dict[int, list[int]] = {}
         self.batches = 0
+        self.continues = False  # the lanes hold the sum of the only chunk
         self.clips: Counter[bool] = Counter()
 
     def load(self, cycle: int, chunk: int, masters: list[int]) -> None:
         self.masters[chunk] = masters
         self.loads[cycle] = chunk, masters
+        self.continues = False
         done = chunk == self.setup.chunks - 1
         self.writes[cycle + self.lanes.dut.latency] = Write(chunk, masters, publish=True, bank=0, load_done=done)
 
@@ -128,13 +129,16 @@ class UpdatePlan:
             cycle += self.rng.randint(1, 4)
         return cycle - 1 + 3
 
-    def group(self, cycle: int, prox: int, corners: list[int] | None = None) -> int:
+    def group(self, cycle: int, prox: int, corners: list[int] | None = None, batch_last: bool | None = None) -> int:
         """Add a group that starts in this cycle; return the first cycle of the next one.
 
-        With `corners` its weights are loaded first, so that most of them reach one of these values of A'.
+        With `corners` its weights are loaded first, so that most of them reach one of these values of A'. An operator
+        other than NONE is for the last group of a batch.
         """
         rng, setup = self.rng, self.setup
-        end = {"batch_last": rng.randrange(2), "epoch_last": rng.randrange(2)}
+        if batch_last is None:
+            batch_last = prox != NONE or rng.random() < 0.5
+        end = {"batch_last": int(batch_last), "epoch_last": rng.randrange(2)}
         rows, changes = self._terms() if setup.table else self._digits()
         if corners is not None:
             for chunk, change in enumerate(changes):
@@ -148,6 +152,7 @@ class UpdatePlan:
                     "rows": rows[chunk][k],
                     "chunk": chunk,
                     "first": k == 0,
+                    "continues": self.continues,
                     "last": k == setup.digits - 1,
                     "last_chunk": is_last_chunk,
                     "prox": prox,
@@ -155,8 +160,9 @@ class UpdatePlan:
                 }
             written = cycle + (chunk + 1) * setup.digits - 1 + self.lanes.dut.latency
             self.writes[written] = self._update(chunk, changes[chunk], prox, **end)
-        self.batches += end["batch_last"]
-        return cycle + setup.group_cycles
+        self.batches += batch_last
+        self.continues = setup.chunks == 1 and not batch_last
+        return cycle + setup.group_cycles(batch_last)
 
     def _digits(self) -> tuple[list[list[list[Any]]], list[list[int]]]:
         """Return the payload of the passes, [chunk][digit][row], and the change t of each weight, [chunk][lane]."""
@@ -251,7 +257,7 @@ class UpdatePlan:
                 chunk, loaded = self.loads.get(cycle, (rng.randrange(4), []))
                 ctx.set(dut.load, bool(loaded))
                 ctx.set(dut.load_chunk, chunk)
-                idle = 0 if cycle in self.passes else rng.getrandbits(32 * LANES)
+                idle = 0 if cycle >= min(self.passes) else rng.getrandbits(32 * LANES)
                 ctx.set(dut.loaded, pack(loaded, 32) if loaded else idle)
                 ctx.set(dut.passes.valid, cycle in self.passes)
                 if cycle in self.passes:
@@ -298,14 +304,26 @@ def test_groups(seed: int, lanes: BlockSimulator) -> None:
 
 
 def test_a_chunk_returns_as_early_as_allowed(seed: int, lanes: BlockSimulator) -> None:
-    """At the earliest cycle, one cycle later, and so on: forwarded, or read from memory."""
+    """Held by the lanes, forwarded in the cycle of the write or one later, or read from memory."""
     rng = Random(seed)
-    for base_digits in (1, rng.randint(2, 5)):
-        plan = UpdatePlan(rng, lanes, random_setup(rng, lanes, chunks=1, base_digits=base_digits, draws=0))
-        assert plan.setup.group_cycles == plan.setup.digits + ROW_GAP
+    for chunks, base_digits in ((1, 1), (1, rng.randint(2, 5)), (2, 1), (3, 1)):
+        shape = {"chunks": chunks, "base_digits": base_digits, "draws": 0, "staleness": 0}
+        plan = UpdatePlan(rng, lanes, random_setup(rng, lanes, **shape))
         cycle = plan.load_all(0)
-        for distance in (0, 0, 1, 1, 2, 0, 3):
-            cycle = plan.group(cycle, NONE) + distance
+        for prox, batch_last, distance in (
+            (NONE, False, 0),
+            (NONE, False, 0),
+            (NONE, False, 2),
+            (L2, True, 0),
+            (NONE, False, 1),
+            (L1, True, 1),
+            (BOX, True, 2),
+            (NONE, False, 0),
+            (L1, True, 3),
+            (L2, True, 0),
+            (L2, True, 0),
+        ):
+            cycle = plan.group(cycle, prox, batch_last=batch_last) + distance
         plan.check()
 
 

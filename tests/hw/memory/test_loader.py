@@ -17,7 +17,7 @@ from bitlane_hw.memory.loader import Loader
     [(1, 1, 0), (1, 3, 0), (2, 2, 0), (8, 15, 0), (1, 1, 9), (2, 3, 5), (8, 15, 9)],
 )
 def test_chunks(seed: int, rows_per_beat: int, outputs: int, levels: int) -> None:
-    """A chunk is loaded into its output, or level, one cycle after its last beat; the next beats may follow at once.
+    """A chunk is loaded into its output, or level, two cycles after its last beat; the next beats may follow at once.
 
     Without further beats the register is 0 from the next cycle on.
     """
@@ -34,7 +34,7 @@ def test_chunks(seed: int, rows_per_beat: int, outputs: int, levels: int) -> Non
 
     async def testbench(ctx: Any) -> None:
         for rate in (1, 0.5):
-            due = None
+            due = complete = None  # the chunk that is loaded in this cycle, and that of the next cycle
             for output, chunk in (*positions, (0, 0)):
                 gathered: list[int] = []
                 while len(gathered) < 16 // rows_per_beat:
@@ -48,14 +48,14 @@ def test_chunks(seed: int, rows_per_beat: int, outputs: int, levels: int) -> Non
                     assert loads(ctx) == ([] if due is None else [due[0]])
                     if due is not None:
                         assert (ctx.get(dut.chunk), ctx.get(dut.masters)) == due[1:]
-                    due = None
+                    due, complete = complete, None
                     if valid:
                         gathered.append(beat)
                     await ctx.tick()
-                due = output, chunk, sum(beat << width * i for i, beat in enumerate(gathered))
+                complete = output, chunk, sum(beat << width * i for i, beat in enumerate(gathered))
             ctx.set(dut.beats.valid, 0)
-            await ctx.tick()
-            await ctx.tick()
+            for _ in range(3):
+                await ctx.tick()
             assert (loads(ctx), ctx.get(dut.masters)) == ([], 0)
 
     run(dut, testbench)
