@@ -95,7 +95,7 @@ mutate: $(STAMP) ## mutation testing of the RTL, MUTANTS (600) small changes: do
 toolchain: $(STAMP) ## Debian's Yosys and project X-Ray, and nextpnr with a patch, into the cache: for bitstreams; ten minutes
 	$(BIN)/python -m bitlane_sim.implementation.bitstream.install
 
-bitstream: $(STAMP) ## bitstreams/BOARD (pynq-z2) with open tools alone: ten minutes
+bitstream: $(STAMP) ## bitstreams/CHIP for all boards with the chip of BOARD (pynq-z2), with open tools alone: ten minutes
 	$(BIN)/python -m bitlane_sim.implementation.bitstream $(BOARD)
 
 docs: $(DOCS)/installed ## the documentation, in build/docs; a warning, a broken link or an undocumented name fails

@@ -1,20 +1,40 @@
-"""`bitlane devices`: list the devices."""
+"""`bitlane devices`: list the devices, and the boards with their overlays."""
 
 from __future__ import annotations
 
 import argparse
 
 from bitlane.devices import available_devices
+from bitlane.overlays import RECIPES, VARIABLE, overlays, this_board
 from bitlane.support.text import align_columns
 
 from .command import Command
+
+BUILD = f"build one (bitstreams/README.md), and set {VARIABLE} to the folder that contains its folder"
+
+
+def board_lines() -> list[str]:
+    """Return a table of the boards with their overlays, and on a board one line about it."""
+    found, here = overlays(), this_board()
+    cells = [["board", "overlay", "where"]]
+    for board, overlay in found.items():
+        cells.append([board, f"{overlay.width} bits at {overlay.clock_mhz:g} MHz", overlay.place])
+    cells += [[board, "none", recipe] for board, recipe in RECIPES.items() if board not in found]
+    lines = align_columns(cells, left=3).splitlines()
+    if here in found:
+        lines.append(f"This board is {here}: device 'pynq' loads its overlay.")
+    elif here is not None:
+        lines.append(f"This board is {here}, and there is no overlay for it: {BUILD}.")
+    else:
+        lines.append(f"Another board has no overlay: {BUILD}.")
+    return lines
 
 
 def _run(_: argparse.Namespace) -> None:
     cells = [["device", "available", "reason"]]
     for device in available_devices():
         cells.append([device.name, "yes" if device.available else "no", device.reason])
-    print(align_columns(cells, left=3))
+    print(align_columns(cells, left=3), "", *board_lines(), sep="\n")
 
 
-COMMAND = Command("devices", "list the devices", lambda parser: None, _run)
+COMMAND = Command("devices", "list the devices, and the boards with their overlays", lambda parser: None, _run)

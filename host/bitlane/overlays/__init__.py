@@ -1,22 +1,70 @@
-"""Bitstreams of this package or of $BITLANE_OVERLAYS, a folder for each board. pynq finds them through `for_pynq`.
+"""Bitstreams of this package or of $BITLANE_OVERLAYS, a folder for each chip. pynq finds them through `for_pynq`.
 
-`make bitstream` creates such a folder: `bitlane.bit.xz`, `bitlane.hwh`, `manifest.json`. They are unpacked into the
-cache when they are first used. Their names contain the build, because pynq identifies bitstreams by name, also on a
-remote board.
+`make bitstream` creates such a folder: `bitlane.bit.xz`, one configuration for all boards with the chip; `BOARD.hwh`,
+the handoff of each board; `manifest.json`. They are unpacked into the cache when they are first used. Their names
+contain a digest and the board, because pynq identifies bitstreams by name, also on a remote board.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import lzma
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from bitlane.errors import DeviceError
 from bitlane.support.atomic import atomic_write
 from bitlane.support.cache import cache_folder
 
+from .bit_header import with_board
+
 FOLDER = Path(__file__).parent
+VARIABLE = "BITLANE_OVERLAYS"
+# Boards without an overlay in the package, by their names in pynq, and how to make one.
+RECIPES = {name: f"Vivado recipe bitstreams/{name.lower()}, untested" for name in ("ZCU104", "KV260")}
+BOARD_NAME = Path("/proc/device-tree/chosen/pynq_board")  # where a PYNQ image has the name of its board
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """An overlay of a board.
+
+    Attributes
+    ----------
+    board : str
+        Name of the board in pynq, such as "Pynq-Z2".
+    bitstream, handoff : Path
+        The compressed bitstream, and the hardware handoff of the board.
+    clock_mhz : float
+        The accelerator's clock.
+    width : int
+        Bits of its memory port.
+    place : str
+        Where it comes from, for people.
+    """
+
+    board: str
+    bitstream: Path
+    handoff: Path
+    clock_mhz: float
+    width: int
+    place: str
+
+
+def overlays() -> dict[str, Overlay]:
+    """Return the overlays of $BITLANE_OVERLAYS, or without it those of this package, by the board's name in pynq."""
+    folder = Path(os.environ.get(VARIABLE) or FOLDER)
+    place = f"in {folder} ({VARIABLE})" if os.environ.get(VARIABLE) else "in the package"
+    found = {}
+    for file in sorted(folder.glob("*/manifest.json")):
+        manifest = json.loads(file.read_text())
+        clock_mhz, width = float(manifest["clock_mhz"]), int(manifest["configuration"]["width"])
+        for name, board in manifest["boards"].items():
+            bitstream, handoff = file.with_name("bitlane.bit.xz"), file.with_name(f"{name}.hwh")
+            found[board] = Overlay(board, bitstream, handoff, clock_mhz, width, place)
+    return found
 
 
 def overlay_for(board: str) -> Path:
@@ -32,29 +80,28 @@ def overlay_for(board: str) -> Path:
     DeviceError
         There is no bitstream for the board.
     """
-    found = _manifests()
+    found = overlays()
     if board not in found:
         known = ", ".join(sorted(found)) or "none"
         raise DeviceError(
             f"there is no bitstream for the board {board} (for: {known}): build one (see bitstreams/README.md), and "
-            "set BITLANE_OVERLAYS to the folder that contains its folder"
+            f"set {VARIABLE} to the folder that contains its folder"
         )
-    return _unpack(board, found[board])
+    return _unpack(found[board])
 
 
-def _manifests() -> dict[str, Path]:
-    """The folder of each board, by name."""
-    folder = Path(os.environ.get("BITLANE_OVERLAYS") or FOLDER)
-    return {json.loads(file.read_text())["pynq_board"]: file.parent for file in sorted(folder.glob("*/manifest.json"))}
+def this_board() -> str | None:
+    """Return the name in pynq of the board that this program runs on; None on other machines."""
+    return BOARD_NAME.read_bytes().rstrip(b"\0").decode() if BOARD_NAME.is_file() else None
 
 
-def _unpack(board: str, folder: Path) -> Path:
-    build = int(json.loads((folder / "manifest.json").read_text())["build"], 16)
-    place = cache_folder() / "overlays"
-    bit = place / f"bitlane_{build:08x}.{board}.bit"
-    _write(bit.with_suffix(".hwh"), (folder / "bitlane.hwh").read_bytes())
+def _unpack(overlay: Overlay) -> Path:
+    compressed = overlay.bitstream.read_bytes()
+    digest = hashlib.sha256(compressed).hexdigest()[:8]
+    bit = cache_folder() / "overlays" / f"bitlane_{digest}.{overlay.board}.bit"
+    _write(bit.with_suffix(".hwh"), overlay.handoff.read_bytes())
     if not bit.exists():
-        _write(bit, lzma.decompress((folder / "bitlane.bit.xz").read_bytes()))
+        _write(bit, with_board(lzma.decompress(compressed), overlay.board))
     return bit
 
 
@@ -68,10 +115,15 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def unpack_for_pynq() -> Path:
-    """Return a folder in which `pynq.Overlay("bitlane.bit")` finds the bitstream of the board that it runs on."""
+    """Return a folder in which `pynq.Overlay("bitlane.bit")` finds the bitstream of the board that it runs on.
+
+    On a board it has the files of that board alone, elsewhere those of all boards.
+    """
     folder = cache_folder() / "overlays"
-    for board, source in _manifests().items():
-        bit = _unpack(board, source)
-        for file in (bit, bit.with_suffix(".hwh")):
-            _write(folder / "bitlane.bit.d" / f"bitlane.{board}{file.suffix}", file.read_bytes())
+    here = this_board()
+    for board, overlay in overlays().items():
+        if here in (None, board):
+            bit = _unpack(overlay)
+            for file in (bit, bit.with_suffix(".hwh")):
+                _write(folder / "bitlane.bit.d" / f"bitlane.{board}{file.suffix}", file.read_bytes())
     return folder

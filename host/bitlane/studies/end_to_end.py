@@ -13,7 +13,6 @@ epochs read. Caches are not looked at.
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 import warnings
@@ -30,7 +29,7 @@ from bitlane import SGDRegressor
 from bitlane.contract.precision import Precision
 from bitlane.data.datasets import load_dataset
 from bitlane.errors import DataError
-from bitlane.overlays import FOLDER
+from bitlane.overlays import overlays
 from bitlane.quantization.scaling import fit_scaling
 from bitlane.support.rng import generator
 from bitlane.support.text import align_columns
@@ -298,13 +297,14 @@ def board_text(fit: Fit) -> str:
     """Return where the time of a fit of ours goes, here and with the cycles of a board's overlay, as text."""
     assert fit.phases is not None
     lines = ["  ".join(f"{name} {seconds:.3f}" for name, seconds in fit.phases.items()) + "  (seconds here)"]
-    for path in sorted(FOLDER.glob("*/manifest.json")):
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        width, clock = manifest["configuration"]["width"], manifest["clock_mhz"]
-        cycles = fit.cycles * 64 / width
+    boards: dict[tuple[float, int], list[str]] = {}
+    for board, overlay in overlays().items():
+        boards.setdefault((overlay.clock_mhz, overlay.width), []).append(board)
+    for (clock, width), names in boards.items():
+        seconds = fit.cycles * 64 / width / clock / 1e6
         lines.append(
-            f"{manifest['pynq_board']}: about {cycles / clock / 1e6:.3f} s of training at {clock:.1f} MHz and {width} "
-            "bits, predicted; its Arm core prepares and encodes more slowly than this machine, which is not measured"
+            f"{', '.join(names)}: about {seconds:.3f} s of training at {clock:.1f} MHz and {width} bits, predicted; "
+            "their Arm core prepares and encodes more slowly than this machine, which is not measured"
         )
     return "\n".join(lines)
 

@@ -57,15 +57,15 @@ class Zynq(wiring.Component):
         return m
 
 
-def generate_zynq(config: AcceleratorConfig, path: Path) -> None:
-    """Write the Verilog of the complete design, top module `bitlane_zynq`, to `path`.
+def generate_zynq(config: AcceleratorConfig, path: Path, build: int | None = None) -> None:
+    """Write the Verilog of the complete design, top module `bitlane_zynq`, to `path`; `build` is as for `Zynq`.
 
     Raises
     ------
     ValueError
         The build does not fit the ports of a Zynq-7000; no file is written.
     """
-    path.write_text(to_verilog(Zynq(config), TOP))
+    path.write_text(to_verilog(Zynq(config, build), TOP))
 
 
 def generate_fabric(config: AcceleratorConfig, path: Path) -> None:

@@ -42,14 +42,14 @@ class BoardKind:
     config: AcceleratorConfig
 
 
-# The I/O PLL's feedback divisors: 33.333 MHz * 30 on Zynq-7000 (UG585), 33.333 MHz * 45 on UltraScale+ (UG1087).
+# The I/O PLL's feedback divisors: 50 MHz * 20 on Zynq-7000 (UG585), 33.333 MHz * 45 on UltraScale+ (UG1087).
 PYNQ_Z2 = BoardKind(
     name="Pynq-Z2",
     system=ZYNQ,
     arch="armv7l",
     pll_mhz=1000.0,
     processor={
-        0xF800_0108: 30 << 12,
+        0xF800_0108: 20 << 12,
         **{0xF800_0170 + 0x10 * i: 1 << 20 | 10 << 8 for i in range(4)},
         **{0xF800_8000 + 0x1000 * i + channel: 0xF01 for i in range(4) for channel in (0x00, 0x14)},
     },

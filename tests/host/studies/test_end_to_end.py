@@ -55,6 +55,10 @@ def test_the_whole_study(
     monkeypatch.setattr(end_to_end, "vowpal_wabbit", lambda X, y, target: Fit("Vowpal Wabbit", "not here", None))
     end_to_end.main([])
     told = capsys.readouterr().out
-    assert told.startswith("some: 1,500 rows, 6 features") and "Pynq-Z2: about" in told and "20 epochs" in told
+    assert (
+        told.startswith("some: 1,500 rows, 6 features")
+        and "Pynq-Z2, Pynq-Z1, Arty-Z7-20: about" in told
+        and "20 epochs" in told
+    )
     end_to_end.main(["--equal-epochs"])
     assert "20 epochs" in capsys.readouterr().out

@@ -11,6 +11,7 @@ from pynqmetadata.views.runtime import RuntimeMetadataParser
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.devices.pynq.memory_ports import set_width
 from bitlane.errors import DeviceError
+from bitlane_hw.zynq.top import HP_PORTS
 from bitlane_sim.virtual_board.board import Hardware, SimulatedBoard
 from bitlane_sim.virtual_board.boards import PYNQ_Z2, ZCU104, BoardKind, write_overlay
 
@@ -26,14 +27,18 @@ def parameters(kind: BoardKind, folder: Path) -> dict[str, str]:
     return read
 
 
-@pytest.mark.parametrize(("width", "ports"), [(64, 1), (128, 2)])
-def test_only_the_ports_of_the_overlay_become_wide(width: int, ports: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("width", [64, 128])
+def test_only_the_ports_of_the_overlay_become_wide(width: int, tmp_path: Path) -> None:
+    """These are the ports that the design uses."""
+    ports = HP_PORTS[: width // 64]
     kind = BoardKind(**{**vars(PYNQ_Z2), "config": AcceleratorConfig(width, address_bits=32)})
     hardware = Hardware(kind)
-    assert hardware.narrow_ports() == list(range(ports))
+    assert hardware.narrow_ports() == [*ports]
     set_width(parameters(kind, tmp_path), SimulatedBoard(hardware))
     assert not hardware.narrow_ports()
-    assert [hardware.read(address) for address in CONTROLS] == [0xF00] * 2 * ports + [0xF01] * 2 * (4 - ports)
+    assert [hardware.read(address) for address in CONTROLS] == [
+        0xF00 + (port not in ports) for port in range(4) for _ in range(2)
+    ]
 
 
 def test_a_port_of_32_bits_becomes_narrow(tmp_path: Path) -> None:
@@ -42,16 +47,16 @@ def test_a_port_of_32_bits_becomes_narrow(tmp_path: Path) -> None:
     read = parameters(PYNQ_Z2, tmp_path)
     board = SimulatedBoard(hardware)
     set_width(read, board)
-    set_width({**read, "PCW_S_AXI_HP0_DATA_WIDTH": "32"}, board)
-    assert hardware.narrow_ports() == [0]
+    set_width({**read, "PCW_S_AXI_HP2_DATA_WIDTH": "32"}, board)
+    assert hardware.narrow_ports() == [2]
 
 
-@pytest.mark.parametrize(("address", "channel"), [(0xF800_8000, "read"), (0xF800_8014, "write")])
+@pytest.mark.parametrize(("address", "channel"), [(0xF800_A000, "read"), (0xF800_A014, "write")])
 def test_a_port_that_stays_narrow(address: int, channel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hardware = Hardware(PYNQ_Z2)
     write = hardware.write
     monkeypatch.setattr(hardware, "write", lambda at, value: at == address or write(at, value))
-    with pytest.raises(DeviceError, match=f"HP0 does not take 64 bits for its {channel} channel: restart the board"):
+    with pytest.raises(DeviceError, match=f"HP2 does not take 64 bits for its {channel} channel: restart the board"):
         set_width(parameters(PYNQ_Z2, tmp_path), SimulatedBoard(hardware))
 
 

@@ -15,7 +15,6 @@ from bitlane import overlays
 from bitlane.contract.registers import IDENTITY
 from bitlane.devices.pynq.board import open_board
 from bitlane.errors import DeviceError
-from bitlane_hw.build_digest import build_digest
 from bitlane_sim.virtual_board.board import SimulatedBoard
 from bitlane_sim.virtual_board.boards import BoardKind
 
@@ -31,10 +30,9 @@ def package(kind: BoardKind, bit: Path, tmp_path: Path, monkeypatch: pytest.Monk
     folder = tmp_path / "a board"
     folder.mkdir()
     (folder / "bitlane.bit.xz").write_bytes(lzma.compress(bit.read_bytes()))
-    (folder / "bitlane.hwh").write_bytes(bit.with_suffix(".hwh").read_bytes())
-    (folder / "manifest.json").write_text(
-        json.dumps({"pynq_board": kind.name, "build": hex(build_digest(kind.config))})
-    )
+    (folder / "board.hwh").write_bytes(bit.with_suffix(".hwh").read_bytes())
+    facts = {"boards": {"board": kind.name}, "clock_mhz": 100, "configuration": {"width": kind.config.width}}
+    (folder / "manifest.json").write_text(json.dumps(facts))
     bit.unlink()
     bit.with_suffix(".hwh").unlink()
 

@@ -66,6 +66,8 @@ class Database:
         If the folder lacks the part or one of its files.
     """
 
+    NAME = "prjxray-database"  # in manifests
+
     def __init__(self, root: Path, part: str):
         self._root = root
         self._part = part

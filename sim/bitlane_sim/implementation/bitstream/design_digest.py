@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
+    from bitlane.contract.config import AcceleratorConfig
+
 # In RTLIL the names of wires, cells and modules start with \ or $. The digest keeps cell types ($add) and capitals
 # (\A, \WIDTH): names of ports and parameters by Yosys or the vendor of the chip.
 NAME = re.compile(r"[\\$][^\s\[\]]+")
@@ -25,7 +27,7 @@ def design_digest(component: Component) -> str:
     Parameters
     ----------
     component : amaranth.lib.wiring.Component
-        The top of a design. Give its build register a constant: the build number changes with every edit of a source.
+        The top of a design. Its build register needs a constant, if the build number comes from this digest.
     """
     from amaranth.back import rtlil
 
@@ -33,6 +35,18 @@ def design_digest(component: Component) -> str:
 
     text = rtlil.convert(component, name="top", ports=ports(component), emit_src=False)
     return hashlib.sha256(without_names(text).encode()).hexdigest()
+
+
+def circuit_digest(config: AcceleratorConfig) -> str:
+    """Return the `design_digest` of the complete design for a Zynq-7000, except for its build number."""
+    from bitlane_hw.zynq.top import Zynq
+
+    return design_digest(Zynq(config, build=0))
+
+
+def build_number(digest: str) -> int:
+    """Return the value of the `build` register for a `circuit_digest`: it changes only if the circuit does."""
+    return int(digest[:8], 16)
 
 
 def without_names(rtlil: str) -> str:

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from bitlane.errors import BitlaneError
+from bitlane.overlays.bit_header import with_header
 from bitlane_sim.rtl.toolchain import run
 
 from ..area_and_timing import MAP, SynthesisFigures, area
-from .boards import Board
+from .chips import Chip
 from .database import Database
 from .fasm import parse
 from .frames import assemble, difference, from_bitread, to_frm
-from .header import with_header
 from .timing import MODELS, add_models, cut_false_paths, read_models, read_netlist, slowest_path
 from .tools import Tools
 
@@ -99,14 +99,14 @@ def synthesise(verilog: Path, top: str, tools: Tools, folder: Path) -> Synthesis
     return area(json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"])
 
 
-def place_and_route(board: Board, tools: Tools, folder: Path, seed: int) -> Routed:
+def place_and_route(chip: Chip, tools: Tools, folder: Path, seed: int) -> Routed:
     """Place and route top.json to top.fasm in `folder` with nextpnr. Missed timing is in the result, not raised."""
     design = json.loads((folder / "top.json").read_text())
     top_module(design)["settings"] = ROUTING
     (folder / "place.json").write_text(json.dumps(design))
     log = run(
         [
-            *(tools.nextpnr, "--device", board.part, "--json", "place.json", "-o", "fasm=top.fasm", "--sdf", "top.sdf"),
+            *(tools.nextpnr, "--device", chip.part, "--json", "place.json", "-o", "fasm=top.fasm", "--sdf", "top.sdf"),
             *("--report", "report.json", "--write", "routed.json", "--timing-allow-fail"),
             *("--seed", str(seed), *PLACEMENT),
         ],
@@ -166,19 +166,19 @@ def slice_path(report: Mapping[str, Any]) -> SlicePath | None:
     return SlicePath(steps[0]["from"]["cell"], steps[-1]["to"]["cell"], round(total - wire, 2), round(wire, 2))
 
 
-def pack(design: str, board: Board, tools: Tools, folder: Path) -> Database:
+def pack(design: str, chip: Chip, tools: Tools, folder: Path) -> Database:
     """Pack top.fasm into top.bit in `folder`, read it back, and compare the frames. Return the database.
 
     Raises BitlaneError if `frames.assemble` raises it, or if the .bit file has other frames.
     """
-    database = Database(tools.database, board.part)
+    database = Database(tools.database, chip.part)
     frames = assemble(parse((folder / "top.fasm").read_text(), "top.fasm"), database)
     (folder / "top.frm").write_text(to_frm(frames))
     part = [f"--part_file={database.part_file}"]
     files = ["--frm_file=top.frm", "--output_file=top.bit"]
-    run([tools.frames2bit, *part, f"--part_name={board.part}", *files], directory=folder)
+    run([tools.frames2bit, *part, f"--part_name={chip.part}", *files], directory=folder)
     bitstream = folder / "top.bit"
-    bitstream.write_bytes(with_header(bitstream.read_bytes(), design, board.part))
+    bitstream.write_bytes(with_header(bitstream.read_bytes(), design, chip.part))
     run([tools.bitread, *part, "-o", "back.txt", "top.bit"], directory=folder)
     if other := difference(frames, from_bitread((folder / "back.txt").read_text())):
         raise BitlaneError(f"the bitstream differs from the routed design: {other}")

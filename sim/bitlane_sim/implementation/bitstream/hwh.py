@@ -12,6 +12,7 @@ from xml.etree import ElementTree as xml
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.registers import REGISTERS, VLNV, Register
 from bitlane_hw.zynq.axi3 import HP_DATA_BITS
+from bitlane_hw.zynq.top import HP_PORTS
 
 INSTANCE = "bitlane_0"
 AXIMM = "xilinx.com:interface:aximm:1.0"
@@ -64,7 +65,7 @@ ZYNQ = System(
     frequency="PCW_ACT_FPGA{i}_PERIPHERAL_FREQMHZ",
     base=0x43C0_0000,
     controller=0x4180_0000,
-    memory_ports=(0, 1),
+    memory_ports=HP_PORTS,
 )
 ZYNQ_ULTRASCALE = System(
     module="zynq_ultra_ps_e",

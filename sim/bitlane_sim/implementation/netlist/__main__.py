@@ -36,6 +36,7 @@ from bitlane_sim.rtl.device import RtlDevice
 from bitlane_sim.rtl.harness import Disturbance
 
 from ..area_and_timing import ADDRESS_BITS
+from ..bitstream.design_digest import build_number, circuit_digest
 from .board import fabric
 from .mapping import simulation, synthesise
 from .modes import SAMPLING, missing_modes
@@ -101,7 +102,7 @@ def configuration(library: Path, zynq: bool) -> AcceleratorConfig:
     """Return the configuration by the registers of a simulator; the prefetch, which has no register, is the default."""
     with open_simulator(library, 1 << 12) as device:
         driver = Driver(device)
-    digest = build_digest(driver.config, zynq=zynq)
+    digest = build_number(circuit_digest(driver.config)) if zynq else build_digest(driver.config)
     if driver.build != digest:
         print(f"note: the netlist is of build {driver.build:08x}; these sources make build {digest:08x}")
     return driver.config

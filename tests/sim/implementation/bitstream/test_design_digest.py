@@ -7,7 +7,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from bitlane_sim.implementation.bitstream.design_digest import design_digest
+from bitlane_sim.implementation.bitstream.design_digest import build_number, design_digest
 
 
 class Sum(wiring.Component):
@@ -38,3 +38,8 @@ def test_names_do_not_change_the_digest() -> None:
 @pytest.mark.parametrize("change", [{"operation": int.__sub__}, {"width": 9}, {"reset": 1}], ids=str)
 def test_gates_change_the_digest(change: dict) -> None:
     assert design_digest(Sum()) != design_digest(Sum(**change))
+
+
+def test_the_build_number_is_of_the_circuit() -> None:
+    digest = design_digest(Sum())
+    assert f"{build_number(digest):08x}" == digest[:8]

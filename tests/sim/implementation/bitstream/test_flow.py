@@ -18,12 +18,12 @@ from bitlane.errors import BitlaneError, DataError, DeviceError
 from bitlane_sim.implementation.area_and_timing import SynthesisFigures
 from bitlane_sim.implementation.bitstream import __main__ as command
 from bitlane_sim.implementation.bitstream import flow, manifest, tools
-from bitlane_sim.implementation.bitstream.boards import BOARDS, Board, board_named
+from bitlane_sim.implementation.bitstream.chips import XC7Z020, Chip, chip_named
 from bitlane_sim.implementation.bitstream.flow import Routed, SlicePath, routed, slice_path
 from bitlane_sim.implementation.bitstream.tools import Tools
 
 SMALL = HELPERS / "bitstream_small.v"
-BOARD = BOARDS["pynq-z2"]
+CHIP = XC7Z020
 AREA = SynthesisFigures(lut=10, ff=20, bram36=1.5, dsp=1)
 
 
@@ -39,8 +39,8 @@ def built(programs: Tools, folder: Path) -> tuple[SynthesisFigures, Routed]:
     folder.mkdir()
     shutil.copyfile(SMALL, folder / "small.v")
     area = flow.synthesise(folder / "small.v", "small", programs, folder)
-    result = flow.place_and_route(BOARD, programs, folder, seed=1)
-    flow.pack("small", BOARD, programs, folder)
+    result = flow.place_and_route(CHIP, programs, folder, seed=1)
+    flow.pack("small", CHIP, programs, folder)
     return area, result
 
 
@@ -53,7 +53,7 @@ def test_a_small_design_becomes_the_same_bitstream_twice(programs: Tools, tmp_pa
     assert one == two
     assert len(one) > 4_000_000
     assert area.dsp == 1 and area.bram36 == 1 and area.ff >= 64 and area.lut >= 32
-    result.require(BOARD.clock_mhz)
+    result.require(CHIP.clock_mhz)
     with pytest.raises(BitlaneError, match=r"but the board's clock has 900\.0 MHz"):
         result.require(900)
 
@@ -66,12 +66,12 @@ def test_a_small_design_becomes_the_same_bitstream_twice(programs: Tools, tmp_pa
 def test_a_different_bitstream_is_an_error(programs: Tools, tmp_path: Path) -> None:
     """xc7frames2bit omits a frame."""
     (tmp_path / "top.fasm").write_text("CLBLL_L_X18Y0.SLICEL_X0.AFF.ZINI\n")
-    flow.pack("small", BOARD, programs, tmp_path)
+    flow.pack("small", CHIP, programs, tmp_path)
     forgetful = tmp_path / "xc7frames2bit"
     forgetful.write_text(f'#!/bin/sh\nsed -i 1d top.frm\nexec {programs.frames2bit} "$@"\n')
     forgetful.chmod(0o755)
     with pytest.raises(BitlaneError, match=r"the bitstream differs from the routed design: word \d+ of frame 0x00"):
-        flow.pack("small", BOARD, dataclasses.replace(programs, frames2bit=str(forgetful)), tmp_path)
+        flow.pack("small", CHIP, dataclasses.replace(programs, frames2bit=str(forgetful)), tmp_path)
 
 
 def test_timing_is_read_from_the_last_report() -> None:
@@ -111,28 +111,42 @@ def test_missed_timing_is_an_error() -> None:
 
 
 def test_boards() -> None:
-    for name in ("pynq-z2", "pynq-z1", "arty-z7-20"):
-        board = board_named(name)
-        assert (board.part, board.clock_mhz) == ("xc7z020clg400-1", 100.0)
-        assert board.config() == AcceleratorConfig(width=128, address_bits=32)
-    narrow = Board("one", "One", "xc7z010clg400-1", divisors=(4, 2), ports=("HP2",))
+    for name in ("pynq-z2", "pynq-z1", "arty-z7-20", "xc7z020"):
+        chip = chip_named(name)
+        assert (chip.part, chip.clock_mhz, chip.ports) == ("xc7z020clg400-1", 100.0, ("HP2", "HP3"))
+        assert chip.config() == AcceleratorConfig(width=128, address_bits=32)
+    narrow = Chip("one", "xc7z010clg400-1", (), divisors=(4, 2), ports=("HP2",))
     assert (narrow.clock_mhz, narrow.config().width) == (125.0, 64)
-    with pytest.raises(DataError, match="unknown board 'zcu104'; choose from pynq-z2, pynq-z1, arty-z7-20"):
-        board_named("zcu104")
+    with pytest.raises(DataError, match="unknown board 'zcu104'; choose from pynq-z2, pynq-z1, arty-z7-20, xc7z020"):
+        chip_named("zcu104")
+
+
+def test_every_board_of_a_chip_gets_a_handoff(tmp_path: Path) -> None:
+    """They differ in the name of the board alone, and name the HP ports that the design uses."""
+    files = command.write_handoffs(CHIP, 0xABCD, tmp_path)
+    assert [file.name for file in files] == ["pynq-z2.hwh", "pynq-z1.hwh", "arty-z7-20.hwh"]
+    texts = [file.read_text() for file in files]
+    for (_, board), text in zip(CHIP.boards, texts, strict=True):
+        assert text.count(board) == 2
+        assert text.replace(board, "Pynq-Z2") == texts[0]
+    assert re.findall(r'"PCW_USE_S_AXI_HP(\d)"', texts[0]) == ["2", "3"]
+    assert f'NAME="BUILD" VALUE="{0xABCD}"' in texts[0]
 
 
 def test_contents_of_the_manifest(tmp_path: Path) -> None:
     file = tmp_path / "bitlane.bit"
     file.write_bytes(b"bits")
+    source = manifest.Source("c0ffee", 0xC0FFEE, "5eed")
     made = json.loads(
         json.dumps(
-            manifest.manifest(BOARD, "c0ffee", AREA, Routed(130.0, 123.4, "a/B7", 0), 7, {"yosys": "Yosys 0"}, [file])
+            manifest.manifest(CHIP, source, AREA, Routed(130.0, 123.4, "a/B7", 0), 7, {"yosys": "Yosys 0"}, [file])
         )
     )
     config = AcceleratorConfig(width=128, address_bits=32)
-    assert (made["board"], made["part"], made["ports"]) == ("pynq-z2", "xc7z020clg400-1", ["HP2", "HP3"])
+    assert (made["chip"], made["part"], made["ports"]) == ("xc7z020", "xc7z020clg400-1", ["HP2", "HP3"])
+    assert made["boards"] == {"pynq-z2": "Pynq-Z2", "pynq-z1": "Pynq-Z1", "arty-z7-20": "Arty-Z7-20"}
     assert AcceleratorConfig(**made["configuration"]) == config
-    assert int(made["build"], 16) == BOARD.build
+    assert (made["build"], made["circuit"], made["verilog"]) == ("0x00C0FFEE", "c0ffee", "5eed")
     assert (made["clock_mhz"], made["clock_divisors"]) == (100.0, [10, 1])
     assert made["fmax_mhz"] == 123.4
     timing = {"slice_mhz": 130.0, "block_mhz": 123.4, "slowest": "a/B7", "hold_violations": 0, "slice_path": None}
@@ -143,25 +157,9 @@ def test_contents_of_the_manifest(tmp_path: Path) -> None:
     assert "No silicon has run" in made["trust"] and "community" in made["trust"]
 
 
-def test_every_source_changes_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Changed, moved and new sources change the digest; caches do not."""
-    rtl = tmp_path / "bitlane_hw"
-    (rtl / "zynq").mkdir(parents=True)
-    (rtl / "zynq" / "top.py").write_text("x = 1\n")
-    monkeypatch.setattr("bitlane_hw.__path__", [str(rtl)])
-    digests = [manifest.sources_digest()]
-    (rtl / "top.pyc").write_text("cache")
-    assert manifest.sources_digest() == digests[0]
-    (rtl / "zynq" / "top.py").write_text("x = 2\n")
-    digests.append(manifest.sources_digest())
-    (rtl / "zynq" / "top.py").rename(rtl / "top.py")
-    digests.append(manifest.sources_digest())
-    assert len(set(digests)) == 3
-
-
 def fill(text: str, fails: bool = False):  # type: ignore[no-untyped-def]
-    def build(board: Board, seed: int, folder: Path) -> None:
-        (folder / "bitlane.bit").write_text(f"{text} {board.name} {seed}")
+    def build(chip: Chip, seed: int, folder: Path) -> None:
+        (folder / "bitlane.bit").write_text(f"{text} {chip.name} {seed}")
         if fails:
             raise BitlaneError("timing is missed")
 
@@ -172,7 +170,7 @@ def test_results_appear_completely_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    out = tmp_path / "bitstreams" / "pynq-z1"
+    out = tmp_path / "bitstreams" / "xc7z020"
 
     def run(build: object, *arguments: str) -> int:
         monkeypatch.setattr(command, "build", build)
@@ -186,7 +184,7 @@ def test_results_appear_completely_or_not_at_all(
     assert run(fill("new"), "--seed", "5") == 0
     (out / "notes").touch()
     assert run(fill("half", fails=True)) == 1
-    assert (out / "bitlane.bit").read_text() == "new pynq-z1 5"
+    assert (out / "bitlane.bit").read_text() == "new xc7z020 5"
     assert run(fill("newer")) == 0
     assert [path.name for path in out.iterdir()] == ["bitlane.bit"]
     assert command.main(["zcu104"]) == 1

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from bitlane.errors import BitlaneError
-from bitlane_sim.implementation.bitstream.header import with_header
+from bitlane.overlays.bit_header import with_board, with_header
 
 CONFIGURATION = bytes(range(256)) * 3
 
@@ -45,7 +45,18 @@ def test_the_header_has_neither_time_nor_place() -> None:
     assert found["e"] == CONFIGURATION
 
 
+def test_files_of_two_boards_differ_in_the_name_alone() -> None:
+    made = with_header(written(b"top.frm", b"2026/01/01"), "bitlane", "xc7z020clg400-1")
+    before, one, two = fields(made), fields(with_board(made, "Pynq-Z1")), fields(with_board(made, "Pynq-Z2"))
+    assert one.pop("a") == b"bitlane;Generator=bitlane;Board=Pynq-Z1\0"
+    assert two.pop("a") == b"bitlane;Generator=bitlane;Board=Pynq-Z2\0"
+    assert before.pop("a") == b"bitlane;Generator=bitlane\0"
+    assert before == one == two
+
+
 @pytest.mark.parametrize("broken", [b"", b"\0\x09nothing", written(b"a", b"b")[:-1], written(b"a", b"b")[1:]])
 def test_other_files_are_errors(broken: bytes) -> None:
-    with pytest.raises(BitlaneError, match=r"the output of xc7frames2bit is not a \.bit file"):
+    with pytest.raises(BitlaneError, match=r"not a \.bit file"):
         with_header(broken, "bitlane", "xc7z020clg400-1")
+    with pytest.raises(BitlaneError, match=r"not a \.bit file"):
+        with_board(broken, "Pynq-Z2")
