@@ -50,7 +50,7 @@ def build(chip: Chip, seed: int, folder: Path, number: int | None = None) -> Non
     compressed.write_bytes(lzma.compress(bitstream.read_bytes()))
     files = [bitstream, compressed, *write_handoffs(chip, source.build, folder)]
     versions = {**programs.versions(), database.NAME: f"sha256 {database.digest}"}
-    text = json.dumps(manifest(chip, source, area, routed, seed, versions, files), indent=1)
+    text = json.dumps(manifest(chip, source, area, routed, seed, versions, programs.packages(), files), indent=1)
     (folder / "manifest.json").write_text(text + "\n")
     print_progress(
         f"{routed.fmax_mhz:.1f} MHz by static timing (clock: {chip.clock_mhz:.1f} MHz), {area.lut:,} LUT, "

@@ -1,21 +1,25 @@
 """Install the bitstream tools: `make toolchain`.
 
-Debian's packages are unpacked into a folder of the cache and run there with their own libraries; nextpnr is compiled
-from Debian's source with a patch. Nothing is installed on the machine, no root is needed, and an interrupted attempt is
+Debian's packages, those of the lock, are unpacked into a folder of the cache and run there with their own libraries;
+nextpnr is compiled from Debian's source with a patch. `--accept` takes the packages that Debian serves now, and writes
+them to the lock. Nothing is installed on the machine, no root is needed, and an interrupted attempt is
 not used.
 """
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from bitlane.errors import BitlaneError, DeviceError
+from bitlane.support.cache import cache_folder
 from bitlane_sim.rtl.toolchain import run
 
-from . import nextpnr, tools
+from . import lock, nextpnr, tools
 from .tools import DATABASE, DEBIAN_PROGRAMS, NEXTPNR, PACKAGES
 
 SUITE = "deb [signed-by={keyring}] http://deb.debian.org/debian sid main\n"
@@ -46,10 +50,11 @@ PYTHONHOME=$usr exec "$usr/bin/{loader}" --library-path "$usr/{libraries}" --arg
 """
 
 
-def install() -> Path:
+def install(accept: bool = False) -> Path:
     """Fetch and unpack the packages with all dependencies. Return the folder, which replaces an existing one.
 
-    Raises DeviceError if the machine has no apt or no key of Debian's archive, or if a step fails.
+    With `accept`, the packages that Debian serves become the lock. Raises DeviceError if the machine has no apt or no
+    key of Debian's archive, if Debian serves other packages than the lock has, or if a step fails.
     """
     if missing := [package for program, package in NEEDED.items() if shutil.which(program) is None]:
         raise DeviceError(f"the toolchain is installed from Debian's packages, and this machine has no {missing[0]}")
@@ -61,15 +66,21 @@ def install() -> Path:
         shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=f"{target.name}.", dir=target.parent) as name:
         root = Path(name, "root")
-        for package in _fetched(Path(name)):
+        packages = _fetched(Path(name))
+        if not accept:
+            packages = lock.packages_of_lock(packages, cache_folder() / "sources")
+        for package in packages:
             run(["dpkg-deb", "-x", str(package), str(root)])
         usr = root / "usr"
         for program in (*DEBIAN_PROGRAMS, "yosys-abc"):
             _wrap(usr, program)
         built = nextpnr.build(Path(name, "nextpnr"), usr / DATABASE.parent)
         shutil.copy2(built, usr / "bin" / NEXTPNR)  # finds the chip database of the package beside it
+        lock.write(packages, root / lock.LOCK.name)
         shutil.rmtree(target, ignore_errors=True)
         root.rename(target)
+        if accept:
+            lock.write(packages)
     return target
 
 
@@ -97,11 +108,17 @@ def _wrap(usr: Path, program: str) -> None:
     script.chmod(0o755)
 
 
-def main() -> int:
-    """Install the tools if they are missing. Return exit status 1 if that fails."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Install the tools if they are missing or not those of the lock. Return exit status 1 if that fails."""
+    parser = argparse.ArgumentParser(prog="python -m bitlane_sim.implementation.bitstream.install", description=__doc__)
+    parser.add_argument("--accept", action="store_true", help="take what Debian serves now, and write the lock")
+    accept = parser.parse_args(argv).accept
     try:
         found = tools.find()
+        wanted = not accept and found.packages() == lock.read()
     except DeviceError:
+        wanted = False
+    if not wanted:
         print(
             "fetching about 50 MB of Debian's packages (800 MB unpacked), and compiling nextpnr: ten minutes ...",
             file=sys.stderr,
@@ -111,7 +128,7 @@ def main() -> int:
         print(f"already installed: {found.yosys}, {found.nextpnr}, {found.frames2bit}, {found.bitread}")
         return 0
     try:
-        folder = install()
+        folder = install(accept)
         versions = tools.find().versions()
     except (BitlaneError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -47,9 +47,10 @@ def manifest(
     routed: Routed,
     seed: int,
     tools: dict[str, str],
+    packages: dict[str, str],
     files: Iterable[Path],
 ) -> dict[str, Any]:
-    """Return the manifest of a bitstream for json.dumps, with the SHA-256 of `files`."""
+    """Return the manifest of a bitstream for json.dumps, with the SHA-256 of `files`; `packages` is the lock."""
     config = chip.config()
     return {
         "chip": chip.name,
@@ -67,6 +68,7 @@ def manifest(
         "circuit": source.circuit,
         "verilog": source.verilog,
         "tools": {**tools, **{name: importlib.metadata.version(name) for name in PYTHON_TOOLS}},
+        "packages": packages,
         "synthesis": MAP,
         "placement": [*PLACEMENT, "--seed", str(seed)],
         "sha256": {file.name: sha256(file) for file in files},

@@ -9,6 +9,8 @@ from bitlane.errors import DeviceError
 from bitlane.support.cache import cache_folder
 from bitlane_sim.rtl.toolchain import run
 
+from .lock import LOCK, read
+
 # Of Debian testing and sid. Of nextpnr only the chip database is used: the program is compiled with a patch.
 PACKAGES = ("yosys", "nextpnr-himbaechel-xilinx", "prjxray", "prjxray-database")
 NEXTPNR = "nextpnr-dark-areas"
@@ -25,6 +27,11 @@ class Tools:
     frames2bit: str
     bitread: str
     database: Path
+
+    def packages(self) -> dict[str, str]:
+        """Return the SHA-256 of each package that decides bytes, by file name; empty if it is unknown."""
+        installed = self.database.parents[4] / LOCK.name
+        return read(installed) if installed.is_file() else {}
 
     def versions(self) -> dict[str, str]:
         """Return the versions of Yosys and nextpnr; xc7frames2bit and bitread print none."""

@@ -90,7 +90,12 @@ def check_tools(folder: Path, chip: Chip) -> Iterator[Finding]:
     """Compare the tools of this machine with those of the manifest."""
     programs = tools.find()
     here = programs.versions() | {name: importlib.metadata.version(name) for name in manifest.PYTHON_TOOLS}
-    for name, version in read_manifest(folder)["tools"].items():
+    facts = read_manifest(folder)
+    if "packages" in facts:
+        same = programs.packages() == facts["packages"]
+        why = "" if same else "other packages than those of the bitstream: a rebuild may make other bytes"
+        yield Finding("packages", same, False, why)
+    for name, version in facts["tools"].items():
         if name in here:
             same = here[name] == version
             why = "" if same else f"{here[name]} here, {version} in the manifest: a rebuild makes other bytes"

@@ -139,7 +139,9 @@ def test_contents_of_the_manifest(tmp_path: Path) -> None:
     source = manifest.Source("c0ffee", 0xC0FFEE, "5eed")
     made = json.loads(
         json.dumps(
-            manifest.manifest(CHIP, source, AREA, Routed(130.0, 123.4, "a/B7", 0), 7, {"yosys": "Yosys 0"}, [file])
+            manifest.manifest(
+                CHIP, source, AREA, Routed(130.0, 123.4, "a/B7", 0), 7, {"yosys": "Yosys 0"}, {"a.deb": "1"}, [file]
+            )
         )
     )
     config = AcceleratorConfig(width=128, address_bits=32)
@@ -153,6 +155,7 @@ def test_contents_of_the_manifest(tmp_path: Path) -> None:
     assert made["timing"] == timing
     assert made["area"] == {"lut": 10, "ff": 20, "bram36": 1.5, "dsp": 1}
     assert made["sha256"] == {"bitlane.bit": hashlib.sha256(b"bits").hexdigest()}
+    assert made["packages"] == {"a.deb": "1"}
     assert made["tools"]["yosys"] == "Yosys 0" and made["placement"][-2:] == ["--seed", "7"]
     assert "No silicon has run" in made["trust"] and "community" in made["trust"]
 

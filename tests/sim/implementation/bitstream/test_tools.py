@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bitlane.errors import DeviceError
-from bitlane_sim.implementation.bitstream import install, tools
+from bitlane_sim.implementation.bitstream import install, lock, tools
 
 # Both leave what they were called with, and do what apt-get and dpkg-deb would for one package.
 APT = """\
@@ -54,6 +56,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     keyring = tmp_path / "archive-key.gpg"
     keyring.touch()
     monkeypatch.setattr(install, "KEYRING", keyring)
+    monkeypatch.setattr(lock, "LOCK", tmp_path / "packages.json")
+    (tmp_path / "packages.json").write_text(json.dumps({"yosys_1_amd64.deb": hashlib.sha256(b"").hexdigest()}))
     monkeypatch.setattr(install.nextpnr, "build", compiled)
     monkeypatch.setenv("PATH", str(programs))
     monkeypatch.setenv("BITLANE_CACHE", str(tmp_path / "cache"))
@@ -113,7 +117,7 @@ def test_an_interrupted_attempt_changes_nothing(machine: Path, monkeypatch: pyte
 
 def test_without_debian(machine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     install.KEYRING.unlink()
-    assert install.main() == 1
+    assert install.main([]) == 1
     assert "apt install archive-key" in capsys.readouterr().err
     (machine / "bin" / "apt-get").unlink()
     monkeypatch.setenv("PATH", str(machine / "bin"))
@@ -122,7 +126,65 @@ def test_without_debian(machine: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
 
 
 def test_nothing_is_fetched_twice(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert install.main() == 0
-    assert install.main() == 0
+    assert install.main([]) == 0
+    assert install.main([]) == 0
     assert "already installed: " in capsys.readouterr().out
     assert len((machine / "calls").read_text().splitlines()) == 3
+
+
+def lock_another(machine: Path) -> str:
+    """Lock a package that Debian no longer serves. Return its file name."""
+    lock.LOCK.write_text(json.dumps({"yosys_0_amd64.deb": hashlib.sha256(b"older").hexdigest()}))
+    return "yosys_0_amd64.deb"
+
+
+def test_a_package_that_is_not_of_the_lock_is_refused(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The error says where the locked one is; nothing is installed."""
+    name = lock_another(machine)
+    assert install.main([]) == 1
+    error = capsys.readouterr().err
+    assert f"error: the lock has {name} with SHA-256 " in error
+    assert "the distribution serves yosys_1_amd64.deb with SHA-256" in error
+    assert f"fetch {name} from https://snapshot.debian.org/binary/yosys/ into {machine / 'cache' / 'sources'}" in error
+    assert "install --accept" in error
+    assert not tools.installed_folder().exists()
+    lock.LOCK.write_text(json.dumps({"prjxray_0_amd64.deb": "0"}))
+    with pytest.raises(DeviceError, match=r"the distribution serves no such package: fetch prjxray_0_amd64\.deb from"):
+        install.install()
+
+
+def test_an_older_package_is_taken_from_the_cache(machine: Path) -> None:
+    name = lock_another(machine)
+    kept = machine / "cache" / "sources" / name
+    kept.parent.mkdir(parents=True)
+    kept.write_text("tampered with")
+    with pytest.raises(DeviceError, match=r"the distribution serves yosys_1_amd64\.deb"):
+        install.install()
+    kept.write_text("older")
+    install.install()
+    unpacked = [line.split()[1] for line in (machine / "calls").read_text().splitlines() if line.startswith("-x")]
+    assert unpacked == [str(kept)]
+    assert tools.find().packages() == lock.read()
+
+
+def test_new_tools_can_be_accepted(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They become the lock; without `--accept` the installed tools are then those of the lock."""
+    lock_another(machine)
+    assert install.main(["--accept"]) == 0
+    assert lock.read() == {"yosys_1_amd64.deb": hashlib.sha256(b"").hexdigest()} == tools.find().packages()
+    assert install.main([]) == 0
+    assert "already installed" in capsys.readouterr().out
+
+
+def test_a_new_lock_installs_again(machine: Path) -> None:
+    assert install.main([]) == 0
+    (tools.installed_folder().parent / "packages.json").write_text("{}")
+    assert install.main([]) == 0
+    assert len((machine / "calls").read_text().splitlines()) == 6
+    assert tools.find().packages() == lock.read()
+
+
+def test_the_lock_names_what_decides_bytes() -> None:
+    digests = lock.read(Path(lock.__file__).with_name("packages.json"))
+    assert sorted(name.partition("_")[0] for name in digests) == sorted(lock.LOCKED)
+    assert all(len(digest) == 64 for digest in digests.values())

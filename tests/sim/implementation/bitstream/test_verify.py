@@ -82,7 +82,12 @@ def test_a_rebuild(
     """With the seed and the build number of the manifest; the tools that differ are named."""
     facts = verify.read_manifest(overlay)
 
+    change(overlay, lambda facts: facts.update(packages={"a.deb": "1"}))
+
     class Programs:
+        def packages(self) -> dict[str, str]:
+            return {"a.deb": "1" if same else "2"}
+
         def versions(self) -> dict[str, str]:
             return {"yosys": facts["tools"]["yosys"] if same else "Yosys 1", "nextpnr": facts["tools"]["nextpnr"]}
 
@@ -96,7 +101,7 @@ def test_a_rebuild(
     monkeypatch.setattr(verify.command, "build", build)
     assert check(overlay, "--rebuild") == (0 if same else 1)
     out = capsys.readouterr().out
-    assert differing(out) == ([] if same else ["yosys", "bytes"])
+    assert differing(out) == ([] if same else ["packages", "yosys", "bytes"])
     if not same:
         assert "Yosys 1 here" in out and "SHA-256 0000" in out
 
