@@ -29,9 +29,9 @@ class EncoderCore(wiring.Component):
 
     Everything behind the sequencer is a pipeline of fixed latency without backpressure.
 
-    Latency: `core_latency`. Throughput: one beat a cycle (uint8: half a beat), one base word a cycle, and one row in
-    `ROW_WORD_CYCLES` cycles if draws are written. Backpressure: `room`; while it is low, the last part of a chunk waits. Words of the parts
-    that were taken before still leave.
+    Latency: `core_latency`. Throughput: one beat a cycle (uint8: half a beat), one base word a cycle, and, if draws are
+    written, one row in `ROW_WORD_CYCLES` cycles. Backpressure: `room`; while it is low, the last part of a chunk waits.
+    Words of the parts that were taken before still leave.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class EncoderCore(wiring.Component):
 
     def _connect_draws(self, m, sequencer, lanes, valid, flags):
         """Create the lanes of the draws of each set."""
-        max_features, base_bits, sets, _ = self._sizes
+        _, base_bits, sets, _ = self._sizes
         before = position_latency(base_bits) - DRAW_LEAD  # cycles from the lanes of positions to those of draws
         first = delay(m, flags[0], before, "row_first")
         rows = [RowWord() for _ in range(sets)]

@@ -16,8 +16,8 @@ LINES_BITS = 32  # of the number of bursts
 class SourceReader(wiring.Component):
     """Read consecutive bursts of 16 beats into a FIFO, as early as it has room.
 
-    The address is a multiple of a burst, so that no burst crosses a 4 KiB boundary. Data is always accepted. A beat that
-    arrives while no burst is outstanding is dropped: it answers a burst from before a reset.
+    The address is a multiple of a burst, so that no burst crosses a 4 KiB boundary. Data is always accepted. A beat
+    that arrives while no burst is outstanding is dropped: it answers a burst from before a reset.
 
     Throughput: one beat a cycle as long as the latency of the memory is below `fifo_beats - 32` cycles. Backpressure:
     beats that are not taken stop the requests.
