@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from .formats import LABEL
-from .layout import CHUNK, LABELS_PER_WORD, WORD_BITS
+from .layout import BURST_BEATS, CHUNK, LABELS_PER_WORD, WORD_BITS, WORD_BYTES
 
 POSITION_FRACTION = 20  # bits of a position inside an interval
 ENCODER_LANES = 4  # values that an encoder takes in a cycle: a *part* of a row
@@ -17,6 +17,9 @@ ENTRY_WORDS = 2  # of a feature in the table of scales: multiplier and shift; of
 MULTIPLIER_BITS = 24
 SHIFT_BITS = 10  # signed
 FLOAT_BIAS = 150  # a float32 is its significand of 24 bits times 2**(exponent field - 150)
+ENCODER_BASE_BITS = 14  # base bits of a code, at most: 16 stored bits with draws, 14 without
+MAX_ENCODER_SETS = 8  # draw sets of an encoding, at most
+REGION_BYTES = BURST_BEATS * WORD_BYTES  # source region, base region and draw regions begin at multiples of it
 ROW_WORD_CYCLES = 9  # from one row to the next, at least: 8 rounds of the random word of a row, and its load
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +12,7 @@ from bitlane.contract.encoding import (
     ENTRY_WORDS,
     FLOAT_BIAS,
     MULTIPLIER_BITS,
+    POSITION_FRACTION,
     SHIFT_BITS,
     ValueType,
     left_places,
@@ -25,11 +28,13 @@ from bitlane.errors import DataError
 from .positions import PositionMap
 from .scaling import Matrix
 
-VALUE_TYPES = {
+VALUE_TYPES: dict[np.dtype[Any], ValueType] = {
     np.dtype(np.uint8): ValueType.UINT8,
     np.dtype(np.int16): ValueType.INT16,
     np.dtype(np.float32): ValueType.FLOAT32,
 }
+SHIFT_LIMIT = 1 << SHIFT_BITS - 1
+OFFSET_RATIO = 1 << 16  # |center| / scale is below it: then no product needs a shift to the left
 
 
 def value_type(dtype: np.dtype[np.generic]) -> ValueType:
@@ -82,6 +87,24 @@ def pack_source(X: Matrix, labels: NDArray[np.int16], mapped: PositionMap, geome
     return np.concatenate([pack_scales(mapped, base_bits), rows[: len(rows) - missing]])
 
 
+def holds_scales(mapped: PositionMap, base_bits: int) -> bool:
+    """Return whether a table of scales has an entry for each stored feature."""
+    return not _beyond(mapped, base_bits).any()
+
+
+def _beyond(mapped: PositionMap, base_bits: int) -> NDArray[np.bool_]:
+    middle = 2.0 ** (mapped.base_bits - 1 + POSITION_FRACTION)
+    beyond: NDArray[np.bool_] = np.abs(_shifts(mapped, base_bits)) >= SHIFT_LIMIT
+    beyond |= np.abs(mapped.offsets) >= OFFSET_RATIO * middle
+    return beyond
+
+
+def _shifts(mapped: PositionMap, base_bits: int) -> NDArray[np.int64]:
+    fraction, exponent = np.frexp(mapped.multipliers)
+    shift = np.where(fraction, left_places(base_bits) + FLOAT_BIAS + MULTIPLIER_BITS - exponent, 0)
+    return shift.astype(np.int64)
+
+
 def pack_scales(mapped: PositionMap, base_bits: int) -> Words:
     """Return the table of scales: the entries of the stored features, then zeros up to a complete part.
 
@@ -91,18 +114,15 @@ def pack_scales(mapped: PositionMap, base_bits: int) -> Words:
         A feature whose values are so small or so large that no entry holds its scale.
     """
     features = len(mapped.multipliers)
-    fraction, exponent = np.frexp(mapped.multipliers)
-    shift = np.where(fraction, left_places(base_bits) + FLOAT_BIAS + MULTIPLIER_BITS - exponent, 0).astype(np.int64)
-    limit = 1 << SHIFT_BITS - 1
-    if np.abs(shift).max() >= limit:
-        feature = int(np.abs(shift).argmax())
+    shift = _shifts(mapped, base_bits)
+    if (beyond := _beyond(mapped, base_bits)).any():
+        feature = int(beyond.argmax())
         raise DataError(
             f"stored feature {feature} has a scale beyond the encoder in hardware: multiply its column by a constant"
         )
     table = np.zeros((row_parts(features) * ENCODER_LANES, ENTRY_WORDS), np.int64)
-    table[:features, 0] = (
-        np.ldexp(fraction, MULTIPLIER_BITS).astype(np.int64) | (shift & 2 * limit - 1) << MULTIPLIER_BITS
-    )
+    multipliers = np.ldexp(np.frexp(mapped.multipliers)[0], MULTIPLIER_BITS).astype(np.int64)
+    table[:features, 0] = multipliers | (shift & 2 * SHIFT_LIMIT - 1) << MULTIPLIER_BITS
     table[:features, 1] = mapped.offsets.astype(np.int64)
     words: Words = table.reshape(-1).view(np.uint64)
     assert len(words) == table_beats(features)

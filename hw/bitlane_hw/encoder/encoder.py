@@ -7,6 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.encoding import ENCODER_BASE_BITS
 from bitlane.contract.layout import WORD_BITS
 from bitlane.contract.prng import SEED_BITS
 from bitlane_hw.common.payloads import request_layout
@@ -32,11 +33,7 @@ class Encoder(wiring.Component):
     Parameters
     ----------
     config : AcceleratorConfig
-        Sizes of the build: 64 bits.
-    base_bits : int
-        Base bits, at most; even.
-    sets : int
-        Draw sets of a run, at most.
+        Sizes of the build; with an encoder.
 
     Members
     -------
@@ -58,8 +55,8 @@ class Encoder(wiring.Component):
         All words are written and answered.
     exhausted : 1 bit, out
         The source region has fewer beats than its rows need.
-    accepted : 1 bit, out
-        A beat was read.
+    beats : 64 bits, out
+        Beats that were read.
     read_response, write_response : 2 bits, out
         Last response that was not OKAY; OKAY if there was none.
     read_idle, write_idle : 1 bit, out
@@ -70,13 +67,14 @@ class Encoder(wiring.Component):
         Write channels of the memory port.
     """
 
-    def __init__(self, config: AcceleratorConfig, base_bits: int, sets: int):
+    def __init__(self, config: AcceleratorConfig):
         self._config = config
-        self._sizes = config.max_features, base_bits, sets, config.outputs
+        sets = config.encoder
+        self._sizes = config.max_features, ENCODER_BASE_BITS, sets, config.outputs
         address = config.address_bits
         super().__init__(
             {
-                "settings": In(encoder_layout(config.max_features, base_bits, sets)),
+                "settings": In(encoder_layout(config.max_features, ENCODER_BASE_BITS, sets)),
                 "seeds": In(SEED_BITS).array(sets),
                 "source": In(address),
                 "lines": In(LINES_BITS),
@@ -85,7 +83,7 @@ class Encoder(wiring.Component):
                 "enable": In(1),
                 "done": Out(1),
                 "exhausted": Out(1),
-                "accepted": Out(1),
+                "beats": Out(64),
                 "read_response": Out(2),
                 "write_response": Out(2),
                 "read_idle": Out(1),
@@ -109,7 +107,8 @@ class Encoder(wiring.Component):
         connect(m, buffer.beats, writer.beats)
         connect(m, reader.axi, flipped(self.read))
         connect(m, writer.axi, flipped(self.write))
-        flushed = Signal()
+        flushed, accepted = Signal(), Signal()
+        m.d.sync += [accepted.eq(reader.accepted), self.beats.eq(self.beats + accepted)]
         m.d.sync += flushed.eq(core.done & buffer.empty)
         m.d.comb += [
             reader.load.eq(self.load),
@@ -129,7 +128,6 @@ class Encoder(wiring.Component):
             buffer.requests.ready.eq(writer.requests.ready & self.enable),
             self.done.eq(flushed & writer.idle & reader.idle),
             self.exhausted.eq(self.enable & reader.exhausted & ~core.last_taken),
-            self.accepted.eq(reader.accepted),
             self.read_response.eq(reader.response),
             self.write_response.eq(writer.response),
             self.read_idle.eq(reader.idle),

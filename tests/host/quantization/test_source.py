@@ -52,7 +52,7 @@ def test_scales(seed) -> None:
     rng = np.random.default_rng(seed)
     features = int(rng.integers(1, 30))
     multipliers = rng.integers(1 << 23, 1 << 24, features) * 2.0 ** rng.integers(-60, 60, features)
-    offsets = rng.integers(-(1 << 50), 1 << 50, features).astype(np.float64)
+    offsets = rng.integers(-(1 << 48), 1 << 48, features).astype(np.float64)
     mapped = PositionMap(np.arange(features), multipliers, offsets, BASE_BITS)
     table = pack_scales(mapped, BASE_BITS).reshape(-1, 2)
     for feature, (first, second) in enumerate(table[:features].tolist()):

@@ -10,7 +10,8 @@ import pytest
 from tests.helpers.encoder_cases import EncoderCase, random_case
 from tests.helpers.simulation import BlockSimulator
 
-from bitlane.contract.encoding import CHUNK_PARTS, ROW_WORD_CYCLES, row_parts, table_beats
+from bitlane.contract.encoder_cycles import LABEL_CYCLES
+from bitlane.contract.encoding import CHUNK_PARTS, ENCODER_BASE_BITS, ROW_WORD_CYCLES, row_parts, table_beats
 from bitlane_hw.encoder.core import EncoderCore, core_latency
 
 MAX_FEATURES = 128
@@ -86,10 +87,12 @@ def predicted(case: EncoderCase) -> int:
     parts, rows = row_parts(features), settings["rows"]
     halves = 2 if settings["value_type"] == 2 else 1
     base_words = settings["base_digits"] * settings["base"]
-    cycle, free, row_free = table_beats(features), 0, 0
+    cycle, free, row_free, label_free = table_beats(features), 0, 0, 0
     for row in range(rows):
         if row % 4 == 0:
-            cycle = max(cycle, free) + 1 if settings["base"] else cycle + 1
+            cycle = max(cycle, free, label_free) if settings["base"] else cycle
+            label_free = cycle + core_latency(14)
+            cycle += 1
         for part in range(parts):
             cycle += halves - 1
             if part == 0 and settings["sets"]:
@@ -100,3 +103,7 @@ def predicted(case: EncoderCase) -> int:
                 free = cycle + max(base_words, 1)
             cycle += 1
     return cycle - 1 + core_latency(14) + max(base_words - 1, 0)
+
+
+def test_labels_are_as_far_apart_as_predicted() -> None:
+    assert core_latency(ENCODER_BASE_BITS) == LABEL_CYCLES

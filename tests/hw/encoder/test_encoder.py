@@ -12,10 +12,11 @@ from tests.helpers.encoder_cases import EncoderCase, random_case
 from tests.helpers.simulation import BlockSimulator
 
 from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.encoding import ENCODER_BASE_BITS
 from bitlane_hw.encoder.encoder import Encoder
 
-CONFIG = AcceleratorConfig(max_features=128, row_buffer_beats=128, fifo_beats=128, address_bits=32)
-BASE_BITS, SETS = 14, 2
+SETS = 2
+CONFIG = AcceleratorConfig(max_features=128, row_buffer_beats=128, fifo_beats=128, address_bits=32, encoder=SETS)
 LINE = 128  # bytes of a burst
 OKAY = 0
 
@@ -91,7 +92,7 @@ class EncoderRig:
     """An encoder with a memory."""
 
     def __init__(self) -> None:
-        self.dut = Encoder(CONFIG, BASE_BITS, SETS)
+        self.dut = Encoder(CONFIG)
         self._simulator = BlockSimulator(self.dut)
 
     def run(
@@ -144,7 +145,7 @@ RIG = EncoderRig()
 @pytest.mark.parametrize("rate", [1.0, 0.5])
 def test_regions(rate: float, seed: int) -> None:
     for i in range(6):
-        case, rng = random_case(seed + i, BASE_BITS, SETS), Random(seed + i)
+        case, rng = random_case(seed + i, ENCODER_BASE_BITS, SETS), Random(seed + i)
         found = RIG.run(case, rng, rate=rate)
         assert not found["stopped"]
         assert found["regions"][: len(case.regions)] == [region.tolist() for region in case.regions]
@@ -152,14 +153,14 @@ def test_regions(rate: float, seed: int) -> None:
 
 def test_a_short_source_region_is_reported(seed: int) -> None:
     for i in range(3):
-        case = random_case(seed + i, BASE_BITS, SETS, dtype=np.int16, rows=40)
+        case = random_case(seed + i, ENCODER_BASE_BITS, SETS, dtype=np.int16, rows=40)
         assert RIG.run(case, Random(seed + i), spare=-1)["failed"]
 
 
 def test_errors_and_stops(seed: int) -> None:
     """After an error response, or when it is stopped, it becomes idle; the next run has all bits."""
     for i in range(6):
-        case, rng = random_case(seed + i, BASE_BITS, SETS, rows=20), Random(seed + i)
+        case, rng = random_case(seed + i, ENCODER_BASE_BITS, SETS, rows=20), Random(seed + i)
         if i % 2:
             assert RIG.run(case, rng, rate=0.7, stop=rng.randint(1, 600))["stopped"] is not None
         else:
