@@ -69,7 +69,8 @@ class RegionBuffer(wiring.Component):
         m = Module()
         request = self.requests.payload
         regions = range(len(self.words))
-        turn, active = Signal(regions), Signal(regions)
+        turn = Signal(regions)
+        active = Signal(regions)
         left = Signal(range(BURST_BEATS + 1))  # beats of the burst that was requested last
         lines = Array(Signal(len(self.addresses[0]) - LINE_BITS, name=f"line_{i}") for i in regions)
         buffers = [fifo.SyncFIFOBuffered(width=WORD_BITS, depth=DEPTH) for _ in regions]
