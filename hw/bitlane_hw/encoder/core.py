@@ -147,7 +147,7 @@ class EncoderCore(wiring.Component):
                 lane.row_word.eq(row.word),
                 *(given.eq(found.position) for given, found in zip(lane.positions, lanes, strict=True)),
             ]
-        m.d.comb += sequencer.rows_ready.eq(rows[0].ready | ~wanted)
+        m.d.comb += sequencer.rows_ready.eq(rows[0].next_valid | ~wanted)
         return draws
 
     def _connect_words(self, m, sequencer, assembler, lanes, draws, valid, flags):

@@ -31,8 +31,8 @@ class RowWord(wiring.Component):
 
         word = 8 rounds of (seed + row * PLACE_STEP) ^ lane_offset(64)
 
-    Latency: `ROW_WORD_CYCLES` from `begin` or `take` to `ready`. Throughput: one row in as many cycles. Backpressure:
-    a word stays until it is taken.
+    Latency: `ROW_WORD_CYCLES` from `begin` or `take` to `next_valid`. Throughput: one row in as many cycles.
+    Backpressure: a word stays until it is taken.
 
     Members
     -------
@@ -42,7 +42,7 @@ class RowWord(wiring.Component):
         Start with the first row. A word is ready `ROW_WORD_CYCLES` after the last cycle of `begin`.
     take : 1 bit, in
         Go on with the next row.
-    ready : 1 bit, out
+    next_valid : 1 bit, out
         The word of the next row is complete.
     word : 32 bits, out
         The word of the row that was taken last; from the cycle after `take` on.
@@ -50,7 +50,7 @@ class RowWord(wiring.Component):
 
     def __init__(self):
         super().__init__(
-            {"seed": In(SEED_BITS), "begin": In(1), "take": In(1), "ready": Out(1), "word": Out(SEED_BITS)}
+            {"seed": In(SEED_BITS), "begin": In(1), "take": In(1), "next_valid": Out(1), "word": Out(SEED_BITS)}
         )
 
     def elaborate(self, platform):
@@ -59,12 +59,12 @@ class RowWord(wiring.Component):
         state = Signal(SEED_BITS)
         round_ = Signal(range(len(ROUND_KEYS) + 1))
         first = Mux(self.begin, self.seed, place)
-        m.d.comb += self.ready.eq(round_ == len(ROUND_KEYS))
+        m.d.comb += self.next_valid.eq(round_ == len(ROUND_KEYS))
         with m.If(self.take):
             m.d.sync += self.word.eq(state)
         with m.If(self.begin | self.take):
             m.d.sync += [state.eq(first ^ ROW_OFFSET), place.eq(first + PLACE_STEP), round_.eq(0)]
-        with m.Elif(~self.ready):
+        with m.Elif(~self.next_valid):
             keys = Array(Const(key, UNIFORM_BITS) for key in ROUND_KEYS)
             m.d.sync += [state.eq(mixed_once(state, keys[round_[:3]])), round_.eq(round_ + 1)]
         return m
