@@ -21,9 +21,11 @@ from bitlane.contract.registers import (
 from bitlane_hw.build_digest import build_digest
 from bitlane_hw.common.fixed_point import register
 from bitlane_hw.common.payloads import settings_layout
-from bitlane_hw.control.checks import configuration_errors
+from bitlane_hw.control.checks import configuration_errors, encoding_errors
 from bitlane_hw.control.control import Control
 from bitlane_hw.control.registers import ADDRESS_BITS, Registers, fields_of
+from bitlane_hw.encoder.connections import SHARED, connect_encoder
+from bitlane_hw.encoder.encoder import Encoder
 from bitlane_hw.engine import Engine
 from bitlane_hw.memory.axi import AXI4Lite, AXI4Read, AXI4Write
 from bitlane_hw.memory.burst_generator import BASE, DRAW
@@ -67,7 +69,7 @@ class Accelerator(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        m.submodules.registers = registers = Registers(config.table_lanes, config.random_rounding)
+        m.submodules.registers = registers = Registers(config.table_lanes, config.random_rounding, config.encoder)
         m.submodules.control = control = Control(config)
         m.submodules.sizes = sizes = RegionSizes(config)
         clear = Signal()
@@ -75,12 +77,20 @@ class Accelerator(wiring.Component):
         settings = Signal(settings_layout(config))
 
         connect(m, flipped(self.s_axi), registers.bus)
-        connect(m, engine.read, flipped(self.m_axi_read))
-        connect(m, engine.write, flipped(self.m_axi_write))
         connect(m, control.requests, engine.requests)
         m.d.comb += clear.eq(control.clear)
+        encoder = None
+        if config.encoder:
+            m.submodules.encoder = encoder = ResetInserter(clear)(Encoder(config))
+            connect_encoder(m, self, registers, control, engine, encoder)
+        else:
+            connect(m, engine.read, flipped(self.m_axi_read))
+            connect(m, engine.write, flipped(self.m_axi_write))
+            m.d.comb += registers.beats.eq(engine.beats)
+            for name in SHARED:
+                m.d.comb += getattr(control, name).eq(getattr(engine, name))
         self._connect_settings(m, registers, settings)
-        self._connect_run(m, registers, control, engine, sizes, settings)
+        self._connect_run(m, registers, control, engine, sizes, settings, encoder)
         self._connect_status(m, registers, control, engine)
         return m
 
@@ -109,7 +119,7 @@ class Accelerator(wiring.Component):
         chunk_words = register(m, Mux(settings.base_digits[0], chunks, 0), "chunk_words")
         return chunk_words + register(m, Mux(settings.half_digit, (chunks + 1) >> 1, 0), "half_digit_words")
 
-    def _connect_run(self, m, registers, control, engine, sizes, settings):
+    def _connect_run(self, m, registers, control, engine, sizes, settings, encoder):
         """Connect the registers of a run and the control to the engine, and check the registers."""
         objective = engine.objective
         mode = fields_of("mode", registers.mode)
@@ -122,8 +132,7 @@ class Accelerator(wiring.Component):
         for i, (address, stride, beats) in regions.items():
             region = engine.regions[i]
             m.d.comb += [region.address.eq(address), region.stride.eq(stride), region.beats.eq(beats)]
-        for name in ("epoch_done", "read_response", "write_response", "read_idle", "write_idle"):
-            m.d.comb += getattr(control, name).eq(getattr(engine, name))
+        m.d.comb += control.epoch_done.eq(engine.epoch_done)
         for name in (
             "enable",
             "load",
@@ -146,7 +155,11 @@ class Accelerator(wiring.Component):
                 engine.seed.eq(registers.seed),
             ]
         violations = configuration_errors(registers, self._config, settings, row_words)
-        m.d.sync += control.refused.eq(register(m, violations, "violations").any())
+        refused = register(m, violations, "violations").any()
+        if self._config.encoder:
+            errors = register(m, encoding_errors(registers, self._config), "encoding_violations")
+            refused = Mux(control.encoding, errors.any() | encoder.exhausted, refused)
+        m.d.sync += control.refused.eq(refused)
         m.d.comb += [
             engine.settings.eq(settings),
             objective.loss.eq(mode.loss),
@@ -174,6 +187,8 @@ class Accelerator(wiring.Component):
             m.d.comb += [registers.random_rounding.eq(1), registers.seed_now.eq(engine.seed_now)]
         if config.table_lanes:
             m.d.comb += registers.level_slots.eq(config.level_slots)
+        if config.encoder:
+            m.d.comb += registers.encoder.eq(config.encoder)
         status = control.busy * STATUS_BUSY | control.done * STATUS_DONE | control.error << STATUS_ERROR_SHIFT
         m.d.comb += [
             self.irq.eq(control.done & registers.irq_enable),
@@ -196,7 +211,6 @@ class Accelerator(wiring.Component):
                     "step_negative_now",
                     "penalty_step_now",
                     "phase_now",
-                    "beats",
                     "stall_memory",
                     "stall_model",
                     "saturations",

@@ -26,6 +26,7 @@ def test_every_build_option_changes_the_digest() -> None:
         "address_bits": 40,
         "level_slots": 64,
         "random_rounding": True,
+        "encoder": 1,
     }
     assert set(others) == {field.name for field in fields(AcceleratorConfig)}
     configs = [CONFIG, *(replace(CONFIG, **{name: value}) for name, value in others.items())]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from bitlane.errors import DataError
 
+from .encoding import MAX_ENCODER_SETS
 from .layout import (
     BURST_BEATS,
     CHUNK,
@@ -45,6 +46,9 @@ class AcceleratorConfig:
         base bits takes ``2 << b`` of them.
     random_rounding : bool, default=False
         Whether model and scaled gradients can be rounded at random.
+    encoder : int, default=0
+        0 for no encoder. Otherwise an encoder that writes up to this many draw sets at a time, 1 to 8, from raw rows.
+        Only with a port of 64 bits and digit lanes.
 
     Raises
     ------
@@ -60,6 +64,7 @@ class AcceleratorConfig:
     address_bits: int = 40
     level_slots: int = 0
     random_rounding: bool = False
+    encoder: int = 0
 
     def __post_init__(self) -> None:
         if self.width not in PORT_WIDTHS:
@@ -77,6 +82,14 @@ class AcceleratorConfig:
         fewest = level_slots(max(CODEBOOK_BITS))
         if self.level_slots and (self.level_slots < fewest or self.level_slots & self.level_slots - 1):
             raise DataError(f"level_slots={self.level_slots} must be 0 or a power of two of at least {fewest}")
+
+        if not 0 <= self.encoder <= MAX_ENCODER_SETS:
+            raise DataError(f"encoder={self.encoder} must be 0 to {MAX_ENCODER_SETS}")
+        if self.encoder and (self.width != WORD_BITS or self.level_slots):
+            raise DataError(
+                f"encoder={self.encoder} needs width={WORD_BITS} and level_slots=0, "
+                f"not width={self.width} and level_slots={self.level_slots}"
+            )
 
     @property
     def rows_per_beat(self) -> int:

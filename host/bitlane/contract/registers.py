@@ -77,6 +77,7 @@ VLNV = f"bitlane.org:bitlane:accelerator:{VERSION >> 16}.{VERSION & 0xFFFF}"  # 
 CONTROL_START = 1 << 0
 CONTROL_ABORT = 1 << 1
 CONTROL_ACKNOWLEDGE = 1 << 2
+CONTROL_ENCODE = 1 << 3
 STATUS_BUSY = 1 << 0
 STATUS_DONE = 1 << 1
 STATUS_ERROR_SHIFT = 8
@@ -93,10 +94,18 @@ MODE = (
     Field("batch_tail", 13, 4, "rows in the last group of a batch, 1 to port_bits / 64"),
     Field("epoch_tail", 17, 4, "rows in the last group of an epoch, 1 to port_bits / 64"),
 )
+ENCODE = (
+    Field("value_type", 0, 2, "type of the raw values: 0 uint8, 1 int16, 2 float32"),
+    Field("encode_base", 2, 1, "1: write labels and base words to base_address"),
+    Field("encode_sets", 4, 4, "draw sets to write, 0 to encoder: set i to draw_address + i * draw_stride"),
+)
 CUTS = (
     Field("model_cut", 0, 5, "low bits of a master weight that random rounding removes for the dot products, 0 to 27"),
     Field("scaled_gradient_cut", 5, 5, "low bits of a scaled gradient that random rounding removes, 0 to 27"),
 )
+
+
+ENCODER_SEEDS = tuple(f"encode_seed_{i}" for i in range(8))
 
 
 def _table() -> tuple[Register, ...]:
@@ -116,10 +125,11 @@ def _table() -> tuple[Register, ...]:
             False,
             "levels in the memory of a table lane, 2 << base bits for each chunk; 0: digit lanes",
         ),
-        (0x020, "control", 32, True, "write only: 1 start, 2 abort, 4 acknowledge done"),
+        (0x020, "control", 32, True, "write only: 1 start, 2 abort, 4 acknowledge done, 8 encode"),
         (0x024, "status", 32, False, "bit 0 busy, bit 1 done, bits 15..8 error code"),
         (0x028, "irq_enable", 1, True, "1: irq is high while done"),
         (0x030, "random_rounding", 32, False, "1: the build has random rounding"),
+        (0x034, "encoder", 32, False, "draw sets that the encoder writes at a time; 0: the build has no encoder"),
         (0x040, "features", 32, True, "features of a row"),
         (0x044, "groups", 32, True, "row groups of an epoch; a group has the rows of a beat"),
         (0x048, "mode", 21, True, "format of the samples, and what the run computes", MODE),
@@ -159,6 +169,9 @@ def _table() -> tuple[Register, ...]:
             True,
             "address of the trace, a record for each epoch: cycles, losses; a multiple of a record",
         ),
+        (0x0E0, "source_address", 64, True, "address of the raw rows to encode; a multiple of 128"),
+        (0x0E8, "source_lines", 32, True, "size of the raw rows, their scales and labels: blocks of 128 bytes"),
+        (0x0EC, "encode", 8, True, "what an encoding reads and writes", ENCODE),
         (0x100, "epoch", 32, False, "completed epochs of the run"),
         (0x104, "step_now", 21, False, "step after the decays so far"),
         (0x108, "step_negative_now", 21, False, "step_negative after the decays so far"),
@@ -170,6 +183,10 @@ def _table() -> tuple[Register, ...]:
         (0x128, "stall_memory", 64, False, "cycles in which the next beat had not arrived"),
         (0x130, "stall_model", 64, False, "cycles in which a beat waited for the model"),
         (0x138, "saturations", 64, False, "clipped values: residuals, scaled gradients, weights"),
+        *(
+            (0x140 + 4 * i, name, 32, True, f"seed of draw set {i} of an encoding")
+            for i, name in enumerate(ENCODER_SEEDS)
+        ),
     ]
     return tuple(Register(name, offset, *rest) for offset, name, *rest in rows)  # type: ignore[arg-type]
 
@@ -178,4 +195,21 @@ REGISTERS: dict[str, Register] = {register.name: register for register in _table
 # Registers of options of the build. Without its option a register reads as 0, like an unknown address.
 TABLE_LANE_REGISTERS = ("level_slots",)
 RANDOM_ROUNDING_REGISTERS = ("random_rounding", "cuts", "seed", "seed_now")
+ENCODER_REGISTERS = ("encoder", "source_address", "source_lines", "encode")
+
+
+def encoder_registers(encoder: int) -> tuple[str, ...]:
+    """Return the registers of an encoder for this many draw sets, in addition to those of other runs."""
+    return (*ENCODER_REGISTERS, *ENCODER_SEEDS[:encoder]) if encoder else ()
+
+
+def absent_registers(table_lanes: bool, random_rounding: bool, encoder: int) -> tuple[str, ...]:
+    """Return the registers that a build without some options does not have."""
+    return (
+        *(() if table_lanes else TABLE_LANE_REGISTERS),
+        *(() if random_rounding else RANDOM_ROUNDING_REGISTERS),
+        *(name for name in (*ENCODER_REGISTERS, *ENCODER_SEEDS) if name not in encoder_registers(encoder)),
+    )
+
+
 FIELDS = {field.name: (register, field) for register in REGISTERS.values() for field in register.fields}

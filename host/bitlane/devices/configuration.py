@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bitlane.contract.encoding import ENCODER_BASE_BITS, REGION_BYTES, ValueType
 from bitlane.contract.formats import BOUND, DECAY_RANGE
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import (
+    BURST_BEATS,
     CHUNK,
     CHUNK_MODEL_BYTES,
     CODEBOOK_BITS,
@@ -18,7 +20,9 @@ from bitlane.contract.layout import (
 )
 from bitlane.contract.modes import ErrorCode, Loss, Prox
 from bitlane.contract.prng import MAX_CUT
+from bitlane.contract.registers import ENCODER_SEEDS
 from bitlane.contract.settings import Settings
+from bitlane.reference.encoder import EncodeSettings
 
 
 class Fault(Exception):
@@ -100,6 +104,35 @@ def check_registers(at: dict[str, int]) -> tuple[Geometry, Settings]:
         seed=at["seed"],
     )
     return geometry, settings
+
+
+def check_encoding(at: dict[str, int]) -> EncodeSettings:
+    """Return the settings of an encoding. Raise the error of the hardware if its registers are illegal."""
+    addresses = ("source_address", "base_address", "draw_address")
+    sets = at["encode_sets"]
+    if (
+        not 1 <= at["features"] <= at["max_features"]
+        or not 1 <= at["groups"] <= MAX_ROWS
+        or at["base_digits"] > ENCODER_BASE_BITS // DIGIT_BITS
+        or at["value_type"] > max(ValueType)
+        or sets > at["encoder"]
+        or not (sets or at["encode_base"])
+        or any(at[name] >> at["address_bits"] for name in addresses)
+        or any(at[name] % REGION_BYTES for name in (*addresses, "draw_stride"))
+    ):
+        raise Fault(ErrorCode.CONFIGURATION)
+    settings = EncodeSettings(
+        value_type=ValueType(at["value_type"]),
+        features=at["features"],
+        rows=at["groups"],
+        outputs=at["outputs"],
+        base_digits=at["base_digits"],
+        base=bool(at["encode_base"]),
+        seeds=[at[name] for name in ENCODER_SEEDS[:sets]],
+    )
+    if settings.source_words > at["source_lines"] * BURST_BEATS:
+        raise Fault(ErrorCode.CONFIGURATION)
+    return settings
 
 
 def _is_precision(at: dict[str, int]) -> bool:

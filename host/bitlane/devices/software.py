@@ -11,28 +11,32 @@ from numpy.typing import NDArray
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.cycles import predict
+from bitlane.contract.encoder_cycles import predict_encoding
+from bitlane.contract.encoding import ENCODER_BASE_BITS
 from bitlane.contract.geometry import Geometry
-from bitlane.contract.layout import WORD_BYTES
+from bitlane.contract.layout import BURST_BEATS, WORD_BYTES
 from bitlane.contract.modes import ErrorCode
 from bitlane.contract.packing import Words, pack_master, unpack_master
 from bitlane.contract.registers import (
     CONTROL_ABORT,
     CONTROL_ACKNOWLEDGE,
+    CONTROL_ENCODE,
     CONTROL_START,
     IDENTITY,
-    RANDOM_ROUNDING_REGISTERS,
     REGISTERS,
     STATUS_BUSY,
     STATUS_DONE,
     STATUS_ERROR_SHIFT,
     VERSION,
+    absent_registers,
 )
 from bitlane.contract.settings import Settings
 from bitlane.contract.state import ModelState
 from bitlane.errors import DeviceError
+from bitlane.reference.encoder import encode_source
 from bitlane.reference.machine import EpochResult
 
-from .configuration import Fault, check_registers
+from .configuration import Fault, check_encoding, check_registers
 from .protocol import Buffer
 
 PAGE = 4096
@@ -119,8 +123,10 @@ class SoftwareDevice(ABC):
             "outputs": config.outputs,
             "level_slots": config.level_slots,
             "random_rounding": int(config.random_rounding),
+            "encoder": config.encoder,
         }
-        self._absent = () if config.random_rounding else RANDOM_ROUNDING_REGISTERS
+        # The register of the levels reads as 0 without table lanes.
+        self._absent = absent_registers(True, config.random_rounding, config.encoder)
 
     # --- registers ---
     def read(self, offset: int) -> int:
@@ -157,6 +163,10 @@ class SoftwareDevice(ABC):
             self._done = False
             self._error = ErrorCode.NONE
             self._run = self._epochs()
+        elif not self._run and value & CONTROL_ENCODE and self._values["encoder"]:
+            self._done = False
+            self._error = ErrorCode.NONE
+            self._run = self._encoding()
 
     def _advance(self) -> None:
         if self._run is None:
@@ -225,12 +235,37 @@ class SoftwareDevice(ABC):
     def _store(self, address: int, words: Words) -> None:
         self._words(address, len(words), ErrorCode.WRITE_DECODE)[:] = words
 
+    # --- an encoding ---
+    def _encoding(self) -> Iterator[None]:
+        """Encode the rows of a source region, in one step."""
+        values = self._values
+        self._clear_counters()
+        at = values | REGISTERS["mode"].unpack(values["mode"]) | REGISTERS["encode"].unpack(values["encode"])
+        settings = check_encoding(at)
+        source = self._load(at["source_address"], settings.source_words)
+        base, draws = encode_source(source, settings, ENCODER_BASE_BITS)
+        if base is not None:
+            self._store(at["base_address"], base)
+        for i, words in enumerate(draws):
+            self._store(at["draw_address"] + i * at["draw_stride"], words)
+        geometry = Geometry(
+            settings.features, settings.rows, settings.base_digits, True, settings.rows, outputs=settings.outputs
+        )
+        values |= {
+            "cycles": predict_encoding(geometry, settings.value_type, settings.base, len(draws)).least,
+            "beats": at["source_lines"] * BURST_BEATS,
+        }
+        yield from ()
+
+    def _clear_counters(self) -> None:
+        for name in ("epoch", "cycles", "beats", "stall_memory", "stall_model", "saturations"):
+            self._values[name] = 0
+
     # --- a run ---
     def _epochs(self) -> Iterator[None]:
         """Run a job in steps of one epoch. Registers written in the meantime do not change it."""
         values = self._values
-        for name in ("epoch", "cycles", "beats", "stall_memory", "stall_model", "saturations"):
-            values[name] = 0
+        self._clear_counters()
         at = values | REGISTERS["mode"].unpack(values["mode"]) | REGISTERS["cuts"].unpack(values["cuts"])
         geometry, settings = check_registers(at)
         values |= _now(settings)

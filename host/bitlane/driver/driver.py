@@ -8,19 +8,21 @@ from dataclasses import replace
 
 from bitlane.contract.config import ROW_BUFFER_MARGIN, AcceleratorConfig
 from bitlane.contract.cycles import predict
+from bitlane.contract.encoder_cycles import predict_encoding
 from bitlane.contract.modes import ErrorCode
 from bitlane.contract.packing import unpack_master
 from bitlane.contract.prng import after_batches
 from bitlane.contract.registers import IDENTITY, REGISTERS, STATUS_BUSY, VERSION
 from bitlane.contract.state import ModelState
-from bitlane.devices.protocol import Device
+from bitlane.devices.protocol import Buffer, Device
 from bitlane.errors import DataError, DeviceError
 
 from . import registers
 from .buffers import ModelBuffers, SampleBuffers
-from .fit import check_fit, check_rounding
+from .encoding import Encoding, encoding_values
+from .fit import check_encoder, check_fit, check_rounding
 from .job import Counters, Job, JobResult
-from .polling import start_and_wait
+from .polling import encode_and_wait, start_and_wait
 from .programming import ADDRESSES, check_addresses, register_values, strides
 from .trace import EpochTrace, OnEpoch
 
@@ -129,6 +131,39 @@ class Driver:
             self.device.invalidate(models.model_out)
             return self._result(job, models, trace)
 
+    def encode(self, encoding: Encoding, samples: SampleBuffers, source: Buffer) -> list[Counters]:
+        """Let the encoder of the device write base region and draw regions; return the counters of each start.
+
+        Parameters
+        ----------
+        encoding : Encoding
+            What to encode.
+        samples : SampleBuffers
+            Buffers that receive the regions, each from the start of its buffer; draw regions are `region_words` apart.
+        source : Buffer
+            Buffer that holds the source region, flushed.
+
+        Raises
+        ------
+        DataError
+            The device has no encoder for such samples; see `check_encoder`.
+        DeviceError
+            The device is busy, makes no progress, or ended with an error (see its `code`).
+        """
+        check_encoder(self.config, encoding.geometry, self.device.name)
+        if self._read("status") & STATUS_BUSY:
+            raise DeviceError(f"{self.device.name} is busy with another run")
+        counters = []
+        for first in range(0, max(len(encoding.seeds), 1), self.config.encoder):
+            step = encoding.part(range(first, min(first + self.config.encoder, len(encoding.seeds))))
+            self._write_all(encoding_values(step, samples, source, first))
+            expected = predict_encoding(step.geometry, step.value_type, step.base, len(step.seeds))
+            code = encode_and_wait(self.device, expected.least, self.timeout)
+            if code != ErrorCode.NONE:
+                raise DeviceError(f"{self.device.name} ended with {code.name}: {_EXPLANATIONS[code]}", code)
+            counters.append(self._counters())
+        return counters
+
     def _read(self, name: str) -> int:
         return registers.read(self.device, name)
 
@@ -143,6 +178,7 @@ class Driver:
                 address_bits=self._read("address_bits"),
                 level_slots=self._read("level_slots"),
                 random_rounding=bool(self._read("random_rounding")),
+                encoder=self._read("encoder"),
             )
         except DataError as error:
             raise DeviceError(f"{self.device.name}: its registers describe no build that exists: {error}") from error

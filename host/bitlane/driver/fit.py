@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.encoding import ENCODER_BASE_BITS
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import CHUNK, DEFAULT_LEVEL_SLOTS, DIGIT_BITS, WORD_BITS, level_slots
 from bitlane.contract.settings import Settings
@@ -54,6 +55,17 @@ def check_rounding(config: AcceleratorConfig, settings: Settings, name: str) -> 
     """Raise DataError if the settings ask for random rounding and the build has none."""
     if (settings.model_cut or settings.scaled_gradient_cut) and not config.random_rounding:
         raise DataError(f"{name} has no random rounding: open a device with random_rounding=True")
+
+
+def check_encoder(config: AcceleratorConfig, geometry: Geometry, name: str) -> None:
+    """Raise DataError if the build has no encoder that writes samples of this shape."""
+    if not config.encoder:
+        raise DataError(f"{name} has no encoder: open a device with encoder=4, or encode on the host")
+    if geometry.codebook or geometry.base_bits > ENCODER_BASE_BITS:
+        raise DataError(
+            f"base_bits={geometry.base_bits}, codebook={geometry.codebook}: the encoder of {name} has uniform levels "
+            f"with at most {ENCODER_BASE_BITS} base bits: encode on the host"
+        )
 
 
 def _check_port(config: AcceleratorConfig, geometry: Geometry, name: str) -> None:

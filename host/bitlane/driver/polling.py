@@ -11,6 +11,7 @@ from bitlane.contract.modes import ErrorCode
 from bitlane.contract.registers import (
     CONTROL_ABORT,
     CONTROL_ACKNOWLEDGE,
+    CONTROL_ENCODE,
     CONTROL_START,
     STATUS_BUSY,
     STATUS_DONE,
@@ -65,6 +66,31 @@ def start_and_wait(
     return ErrorCode(status >> STATUS_ERROR_SHIFT & 0xFF)
 
 
+def encode_and_wait(device: Device, cycles: int, timeout: float) -> ErrorCode:
+    """Start the encoder of a device, wait until it is done, and acknowledge.
+
+    Parameters
+    ----------
+    device : Device
+        Idle, with all registers of the encoding written.
+    cycles : int
+        Cycles that it takes on a memory without stalls.
+    timeout : float
+        Seconds without progress after which DeviceError is raised.
+    """
+    registers.write(device, "control", CONTROL_ENCODE)
+    try:
+        passed = min(cycles, LONGEST_PAUSE)
+        device.wait(passed)
+        status = _Poller(device, None, timeout).wait(passed)
+    except BaseException:
+        with suppress(DeviceError):  # the device may not answer any more; the first exception says why
+            _abort(device, timeout)
+        raise
+    registers.write(device, "control", CONTROL_ACKNOWLEDGE)
+    return ErrorCode(status >> STATUS_ERROR_SHIFT & 0xFF)
+
+
 def _sleep(device: Device, trace: EpochTrace, expected: CycleCounts) -> int:
     """Sleep until the planned end, without register accesses; return the cycles of that."""
     ends = expected.epoch_cycles[:: 1 + len(expected.epoch_cycles) // TRACE_READS] if trace.wanted else ()
@@ -78,7 +104,7 @@ def _sleep(device: Device, trace: EpochTrace, expected: CycleCounts) -> int:
 class _Poller:
     """Polls STATUS at growing intervals. The timeout is about progress, not about the length of the run."""
 
-    def __init__(self, device: Device, trace: EpochTrace, timeout: float):
+    def __init__(self, device: Device, trace: EpochTrace | None, timeout: float):
         self._device = device
         self._trace = trace
         self._timeout = timeout
@@ -89,7 +115,8 @@ class _Poller:
         """Return STATUS once the run is done; `passed` cycles of it are over already."""
         while True:
             status = registers.read(self._device, "status")
-            self._trace.update()
+            if self._trace is not None:
+                self._trace.update()
             if status & STATUS_DONE:
                 return status
             if not status & STATUS_BUSY:

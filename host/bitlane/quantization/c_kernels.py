@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.contract.draws import DRAW_ROUNDS
+from bitlane.contract.encoding import POSITION_FRACTION
 from bitlane.contract.layout import CHUNK
 from bitlane.contract.prng import ROUND_KEYS
 from bitlane.contract.prng import Words as RandomWords
 from bitlane.support.c_library import LibraryError, load_library
 
-from .positions import POSITION_FRACTION, PositionMap
+from .positions import PositionMap
 from .quantize import CUT
 from .scaling import Matrix
 

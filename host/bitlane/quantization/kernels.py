@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from bitlane.contract.draws import DRAW_ROUNDS
+from bitlane.contract.encoding import POSITION_FRACTION
 from bitlane.contract.prng import ROUND_KEYS
 from bitlane.support.jit import machine_code
 
-from .positions import POSITION_FRACTION, PositionMap
+from .positions import PositionMap
 from .quantize import CUT
 
 INTERVAL = 2.0**POSITION_FRACTION

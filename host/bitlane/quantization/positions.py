@@ -13,11 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bitlane.contract.encoding import POSITION_FRACTION
 from bitlane.contract.precision import Precision
 
 from .scaling import Floats, Matrix, Scaling, reciprocal
-
-POSITION_FRACTION = 20  # bits of a position inside an interval
 
 
 class PositionMap(NamedTuple):

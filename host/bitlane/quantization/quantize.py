@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.contract.draws import DRAW_BITS
+from bitlane.contract.encoding import POSITION_FRACTION
 from bitlane.contract.precision import Precision
 from bitlane.contract.prng import Words
 from bitlane.errors import DataError
 
-from .positions import POSITION_FRACTION
 from .scaling import Floats
 
 HALF_INTERVAL = 1 << POSITION_FRACTION - 1

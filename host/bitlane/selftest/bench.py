@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.registers import RANDOM_ROUNDING_REGISTERS, REGISTERS, Register
+from bitlane.contract.registers import REGISTERS, Register, absent_registers
 from bitlane.devices.protocol import Device
 from bitlane.driver.driver import Driver
 from bitlane.errors import BitlaneError
@@ -113,7 +113,7 @@ class RegisterWord:
 
 def register_words(config: AcceleratorConfig) -> Iterator[RegisterWord]:
     """Yield every register word of a build except `control`, where a write is a command."""
-    absent = () if config.random_rounding else RANDOM_ROUNDING_REGISTERS
+    absent = absent_registers(True, config.random_rounding, config.encoder)
     for register in REGISTERS.values():
         if register.name not in ("control", *absent):
             yield from (RegisterWord(register, number) for number in range(register.words))

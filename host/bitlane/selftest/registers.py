@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bitlane.contract.registers import CONTROL_ABORT, CONTROL_ACKNOWLEDGE, CONTROL_START, REGISTERS, STATUS_BUSY
+from bitlane.contract.registers import (
+    CONTROL_ABORT,
+    CONTROL_ACKNOWLEDGE,
+    CONTROL_ENCODE,
+    CONTROL_START,
+    REGISTERS,
+    STATUS_BUSY,
+)
 from bitlane.devices.protocol import Device
 
 from .bench import Check, CheckContext, RegisterWord, expect, register_words
@@ -14,7 +21,7 @@ from .report import Figures
 
 WINDOW_BYTES = 1 << 12  # that the register file decodes
 WORD = 0xFFFF_FFFF
-COMMANDS = CONTROL_START | CONTROL_ABORT | CONTROL_ACKNOWLEDGE
+COMMANDS = CONTROL_START | CONTROL_ABORT | CONTROL_ACKNOWLEDGE | CONTROL_ENCODE
 
 
 def writable_words(bench: CheckContext) -> list[RegisterWord]:

@@ -15,6 +15,7 @@ from bitlane.driver.trace import OnEpoch
 from bitlane.support.phases import PhaseClock
 
 from .launches import Launch, launches
+from .on_device import device_encoding, run_encoded_launches
 from .plan import ExecutionPlan
 from .samples import SampleEncoder
 
@@ -28,6 +29,8 @@ def run_launches(
     clock: PhaseClock | None = None,
 ) -> Iterator[tuple[Launch, JobResult]]:
     """Run all launches of a plan, one after the other, and yield each with its result.
+
+    The encoder of the device makes the samples if it can (`on_device`); otherwise the host does.
 
     Buffers are freed at the end, also if the caller stops early.
 
@@ -45,6 +48,9 @@ def run_launches(
         Counts the phases "encode", "copy" (of samples to the device) and "train".
     """
     clock = clock or PhaseClock()
+    if (how := device_encoding(driver.config, plan, encoder)) is not None:
+        yield from run_encoded_launches(driver, how, encoder, state, on_epoch, clock)
+        return
     with DoubleBuffer(driver.device, launches(plan, encoder), plan.double_buffered, clock) as buffer:
         while (launch := buffer.launch) is not None:
             report = on_epoch if launch.covers_all_rows else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import LABELS_PER_WORD
 from bitlane.contract.packing import Words, base_places, draw_places, pack_base, pack_draws, pack_labels
 from bitlane.contract.precision import Precision
+from bitlane.contract.prng import PLACE_STEP, SEED_BITS
 from bitlane.contract.prng import Words as RandomWords
 from bitlane.levels.codebooks import Codebook
 from bitlane.levels.codes import codebook_codes, codebook_draws
@@ -19,6 +21,7 @@ from bitlane.quantization.encode import RowsInRegion, encode_base, encode_draws,
 from bitlane.quantization.positions import position_map
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.quantization.scaling import Matrix, Scaling
+from bitlane.quantization.source import VALUE_TYPES, holds_scales, pack_source
 from bitlane.support.rng import seed_word
 
 ENCODE_VALUES = 1 << 15  # values that numpy encodes at a time: what a cache holds
@@ -108,6 +111,25 @@ class SampleEncoder:
         target = RowsInRegion(words, draw_places(geometry), geometry.rows_per_beat)
         encode_draws(self.kernels, self._X[rows], self._mapped, np.array(random), target, self._threads)
         return list(words)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the features."""
+        found: np.dtype[Any] = self._X.dtype
+        return found
+
+    def device_can_encode(self, base_bits: int) -> bool:
+        """Return whether an encoder in hardware reads such features, with scales of up to `base_bits` base bits."""
+        return self.dtype in VALUE_TYPES and holds_scales(self._mapped, base_bits)
+
+    def source(self, geometry: Geometry, base_bits: int) -> Words:
+        """Return the source region of all rows for an encoder in hardware."""
+        labels = self._scaling.labels(self._y[: geometry.rows])
+        return pack_source(np.asarray(self._X[: geometry.rows]), labels, self._mapped, geometry, base_bits)
+
+    def draw_seed(self, number: int) -> int:
+        """Return the seed of draw set `number` for an encoder in hardware."""
+        return (seed_word(self._seed, number) + self._first_row * PLACE_STEP) % (1 << SEED_BITS)
 
     def _random(self, number: int, rows: slice) -> RandomWords:
         """Return the random words of rows in a draw set: uint32 [rows]."""

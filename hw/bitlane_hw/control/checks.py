@@ -5,8 +5,9 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Value
 
 from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.encoding import ENCODER_BASE_BITS, REGION_BYTES, ValueType
 from bitlane.contract.formats import DECAY_RANGE
-from bitlane.contract.layout import CHUNK_MODEL_BYTES, CODEBOOK_BITS, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS
+from bitlane.contract.layout import CHUNK_MODEL_BYTES, CODEBOOK_BITS, DIGIT_BITS, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS
 from bitlane.contract.modes import Loss
 from bitlane.contract.prng import MAX_CUT
 from bitlane_hw.common.payloads import base_bits
@@ -59,6 +60,23 @@ def configuration_errors(registers, config: AcceleratorConfig, settings: Value, 
         *(misaligned(address, config.beat_bytes) for address in beats),
         *(misaligned(address, CHUNK_MODEL_BYTES) for address in (r.model_in, r.model_out)),
         misaligned(r.trace, config.record_bytes),
+    )
+
+
+def encoding_errors(registers, config: AcceleratorConfig) -> Value:
+    """Return a bit for each rule of `docs/registers.md` for an encoding: 1 if the registers violate it."""
+    r = registers
+    encode, digits = fields_of("encode", r.encode), fields_of("mode", r.mode).base_digits
+    addresses = (r.source_address, r.base_address, r.draw_address)
+    return Cat(
+        (r.features == 0) | (r.features > config.max_features),
+        (r.groups == 0) | (r.groups > MAX_ROWS),
+        digits > ENCODER_BASE_BITS // DIGIT_BITS,
+        encode.value_type > max(ValueType),
+        encode.encode_sets > config.encoder,
+        ~encode.encode_base & (encode.encode_sets == 0),
+        *(address[config.address_bits :].any() for address in addresses),
+        *(misaligned(address, REGION_BYTES) for address in (*addresses, r.draw_stride)),
     )
 
 

@@ -20,9 +20,11 @@ class Control(wiring.Component):
     The states are IDLE; CHECK; RUN, in which the models are read and an epoch is trained; STORE and STORED, which write
     the models chunk by chunk; RECORD and RECORDED, which write a record of the trace; NEXT; and DRAIN.
 
-    An error or an abort ends RUN at once. It ends a transfer after the current burst. DRAIN waits until no burst is
-    outstanding; an abort during DRAIN has no effect. Of several errors in one cycle the first of this list is reported:
-    refused registers, read error, write error, abort.
+    With an encoder there is ENCODE, which an encoding has instead of RUN.
+
+    An error or an abort ends RUN and ENCODE at once. It ends a transfer after the current burst. DRAIN waits until no
+    burst is outstanding; an abort during DRAIN has no effect. Of several errors in one cycle the first of this list is
+    reported: refused registers, read error, write error, abort.
 
     Parameters
     ----------
@@ -33,6 +35,10 @@ class Control(wiring.Component):
     -------
     start : 1 bit, in
         Pulse: start a run. It begins one cycle later.
+    encode : 1 bit, in
+        Pulse: start an encoding, if `start` is low. Only with an encoder.
+    encoded : 1 bit, in
+        The encoding is complete. Only with an encoder.
     abort : 1 bit, in
         Pulse: end the run.
     acknowledge : 1 bit, in
@@ -55,6 +61,10 @@ class Control(wiring.Component):
         High until the sizes are valid: the reader takes its regions and the schedule its initial values.
     enable : 1 bit, out
         The engine may read and consume beats.
+    encoding : 1 bit, out
+        The run, or the last run, is an encoding. Only with an encoder.
+    encode_enable : 1 bit, out
+        The encoder may read and write. Only with an encoder.
     epoch_done : 1 bit, in
         The weights of the epoch are complete.
     epoch_go : 1 bit, out
@@ -107,6 +117,9 @@ class Control(wiring.Component):
             "store_begin": 1, "store_trace": 1,
             "busy": 1, "done": 1, "error": ErrorCode, "epoch": 16, "cycles": 64, "stamp": 64,
         }  # fmt: skip
+        if config.encoder:
+            ins |= {"encode": 1, "encoded": 1}
+            outs |= {"encoding": 1, "encode_enable": 1}
         super().__init__(
             {
                 **{name: In(shape) for name, shape in ins.items()},
@@ -121,8 +134,9 @@ class Control(wiring.Component):
         draining = Signal()
         loaded = Signal()
         last_epoch = Signal()
+        works = self.busy & loaded & ~stopping
         m.d.comb += [
-            self.enable.eq(self.busy & loaded & ~stopping),
+            self.enable.eq(works & ~self.encoding if self._config.encoder else works),
             self.store_begin.eq(self.requests.valid & self.requests.ready),
         ]
         m.d.sync += last_epoch.eq(self.epoch == self.settings.epochs - 1)  # in time: an epoch takes more than one cycle
@@ -135,6 +149,8 @@ class Control(wiring.Component):
         with m.FSM():
             self._begin(m, stopping, loaded)
             self._train(m, stopping, last_epoch)
+            if self._config.encoder:
+                self._encode(m, stopping, works)
             self._store(m, stopping, last_chunk, model_address, trace_address)
             with m.State("NEXT"):
                 m.d.comb += self.epoch_go.eq(1)
@@ -159,6 +175,9 @@ class Control(wiring.Component):
 
         with m.If(self.busy):
             m.d.sync += self.cycles.eq(self.cycles + 1)
+        if self._config.encoder:
+            with m.If((self.start | self.encode) & ~self.busy & ~self.clear):
+                m.d.sync += self.encoding.eq(~self.start)
         with m.If(self.acknowledge & ~self.busy):
             m.d.sync += [self.done.eq(0), self.error.eq(ErrorCode.NONE), stopping.eq(0)]
         fail(self.abort & ~draining, ErrorCode.ABORTED)
@@ -171,7 +190,8 @@ class Control(wiring.Component):
 
     def _begin(self, m, stopping, loaded):
         """IDLE and CHECK: start a run and wait for the sizes."""
-        m.d.sync += self.clear.eq(self.start & ~self.busy & ~self.clear)
+        start = self.start | self.encode if self._config.encoder else self.start
+        m.d.sync += self.clear.eq(start & ~self.busy & ~self.clear)
         with m.State("IDLE"):
             with m.If(self.clear):
                 m.d.sync += [
@@ -191,6 +211,16 @@ class Control(wiring.Component):
                 with m.If(self.sizes_done):
                     m.d.sync += loaded.eq(1)
                     m.next = "RUN"
+                    if self._config.encoder:
+                        with m.If(self.encoding):
+                            m.next = "ENCODE"
+
+    def _encode(self, m, stopping, works):
+        """ENCODE: wait for the end of the encoding."""
+        m.d.comb += self.encode_enable.eq(works & self.encoding)
+        with m.State("ENCODE"):
+            with m.If(stopping | self.encoded):
+                m.next = "DRAIN"
 
     def _train(self, m, stopping, last_epoch):
         """RUN: wait for the end of the epoch."""

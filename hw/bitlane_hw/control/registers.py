@@ -6,7 +6,7 @@ from amaranth.hdl import Array, Const, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from bitlane.contract.registers import RANDOM_ROUNDING_REGISTERS, REGISTERS, TABLE_LANE_REGISTERS
+from bitlane.contract.registers import REGISTERS, absent_registers
 from bitlane_hw.common.fixed_point import delay_valid, register
 from bitlane_hw.memory.axi import OKAY, AXI4Lite
 
@@ -44,6 +44,8 @@ class Registers(wiring.Component):
         Whether the build has the registers of table lanes.
     random_rounding : bool, default=False
         Whether the build has the registers of random rounding.
+    encoder : int, default=0
+        Draw sets of the encoder of the build; 0 without one.
 
     Members
     -------
@@ -55,11 +57,8 @@ class Registers(wiring.Component):
 
     ALWAYS_WRITABLE = ("control", "irq_enable")
 
-    def __init__(self, table_lanes: bool = False, random_rounding: bool = False):
-        absent = (
-            *(() if table_lanes else TABLE_LANE_REGISTERS),
-            *(() if random_rounding else RANDOM_ROUNDING_REGISTERS),
-        )
+    def __init__(self, table_lanes: bool = False, random_rounding: bool = False, encoder: int = 0):
+        absent = absent_registers(table_lanes, random_rounding, encoder)
         self._registers = {name: register for name, register in REGISTERS.items() if name not in absent}
         members = {
             name: (Out if register.writable else In)(register.bits) for name, register in self._registers.items()

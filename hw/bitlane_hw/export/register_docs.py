@@ -5,8 +5,17 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from bitlane.contract.encoding import ENCODER_BASE_BITS, REGION_BYTES, ValueType
 from bitlane.contract.formats import DECAY_RANGE
-from bitlane.contract.layout import CHUNK_MODEL_BYTES, CODEBOOK_BITS, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS, WORD_BYTES
+from bitlane.contract.layout import (
+    CHUNK_MODEL_BYTES,
+    CODEBOOK_BITS,
+    DIGIT_BITS,
+    MAX_DIGITS,
+    MAX_EPOCHS,
+    MAX_ROWS,
+    WORD_BYTES,
+)
 from bitlane.contract.modes import ErrorCode, Loss
 from bitlane.contract.registers import REGISTERS
 
@@ -52,6 +61,17 @@ RULES = (
 )
 
 
+ENCODING_RULES = (
+    "features is 1 to max_features, groups, which counts rows, is 1 to "
+    f"{MAX_ROWS}, base_digits is at most {ENCODER_BASE_BITS // DIGIT_BITS}",
+    f"value_type is at most {max(ValueType):d}, encode_sets is at most encoder",
+    "encode_base is 1, or encode_sets is not 0",
+    "source_address, base_address, draw_address and draw_stride are multiples of "
+    f"{REGION_BYTES}; the addresses are below 2**address_bits",
+    "source_lines covers the table, the labels and all rows; otherwise some words may have been written",
+)
+
+
 def markdown() -> str:
     """Return the text of the page."""
     rows = [
@@ -88,6 +108,10 @@ def markdown() -> str:
             "## Rules for the registers of a run",
             "",
             *rules,
+            "",
+            "## Rules for the registers of an encoding",
+            "",
+            *(f"- {rule}" for rule in ENCODING_RULES),
             "",
         ]
     )

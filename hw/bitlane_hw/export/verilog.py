@@ -45,7 +45,16 @@ def main() -> None:
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="file to write")
     defaults = AcceleratorConfig()
-    for field in ("width", "outputs", "max_features", "row_buffer_beats", "fifo_beats", "address_bits", "level_slots"):
+    for field in (
+        "width",
+        "outputs",
+        "max_features",
+        "row_buffer_beats",
+        "fifo_beats",
+        "address_bits",
+        "level_slots",
+        "encoder",
+    ):
         parser.add_argument(f"--{field.replace('_', '-')}", type=int, default=getattr(defaults, field), metavar="N")
     arguments = vars(parser.parse_args())
     path = arguments.pop("file")

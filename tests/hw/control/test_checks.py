@@ -12,7 +12,7 @@ from tests.helpers.simulation import run
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.registers import REGISTERS
-from bitlane_hw.control.checks import configuration_errors
+from bitlane_hw.control.checks import configuration_errors, encoding_errors
 
 MAX_FEATURES, ROW_WORDS = 512, 64
 CONFIGS = [
@@ -150,6 +150,44 @@ def test_rules_of_table_lanes() -> None:
 
 def test_rules_of_random_rounding() -> None:
     check(RANDOM_CASES, RANDOM)
+
+
+def test_rules_of_an_encoding() -> None:
+    config = AcceleratorConfig(max_features=MAX_FEATURES, row_buffer_beats=ROW_WORDS + 64, encoder=3)
+    valid = {"features": 100, "groups": 50, "encode_base": 1}
+    addresses = ("source_address", "base_address", "draw_address")
+    good: list[dict[str, int]] = [
+        *({"features": features} for features in (1, MAX_FEATURES)),
+        *({"groups": rows} for rows in (1, (1 << 24) - 1)),
+        *({"base_digits": digits} for digits in (0, 7)),
+        *({"value_type": kind} for kind in (0, 1, 2)),
+        *({"encode_sets": sets, "encode_base": base} for sets in (1, 3) for base in (0, 1)),
+        *({name: 1 << bit} for name in addresses for bit in (7, 39)),
+        *({"draw_stride": 1 << bit} for bit in (7, 31)),
+    ]
+    bad: list[dict[str, int]] = [
+        *({"features": features} for features in (0, MAX_FEATURES + 1, TOP)),
+        *({"groups": rows} for rows in (0, 1 << 24, TOP)),
+        *({"base_digits": digits} for digits in (8, 16, 31)),
+        {"value_type": 3},
+        *({"encode_sets": sets} for sets in (4, 8, 15)),
+        {"encode_base": 0},
+        *({name: 1 << bit} for name in addresses for bit in (0, 3, 6, 40, 63)),
+        *({"draw_stride": 1 << bit} for bit in (0, 3, 6)),
+    ]
+    signals = {name: Signal(register.bits, name=name) for name, register in REGISTERS.items()}
+    refused, m = Signal(), Module()
+    m.d.comb += refused.eq(encoding_errors(SimpleNamespace(**signals), config).any())
+
+    async def testbench(ctx: Any) -> None:
+        for changes, legal in (*((good_one, True) for good_one in good), *((bad_one, False) for bad_one in bad)):
+            values = {**valid, **changes}
+            for name, signal in signals.items():
+                fields = sum(values.get(field.name, 0) << field.low for field in REGISTERS[name].fields)
+                ctx.set(signal, values.get(name, fields))
+            assert ctx.get(refused) == (not legal), changes
+
+    run(m, testbench, clocked=False)
 
 
 def test_longest_row_with_table_lanes() -> None:

@@ -212,3 +212,60 @@ def test_priority_of_simultaneous_errors(read: int, write: int, abort: int, erro
         assert ctx.get(dut.error) == error
 
     run(dut, testbench)
+
+
+@pytest.mark.parametrize("cause", [None, *CAUSES, "refused"])
+def test_encoding(seed: int, cause: str | None) -> None:
+    """The encoder alone works, until it is done or something fails; a training after it is not affected."""
+    rng = Random(seed)
+    dut = Control(replace(small_config(), encoder=1))
+
+    async def testbench(ctx: Any) -> None:
+        for name in ("read_idle", "write_idle", "sizes_done"):
+            ctx.set(getattr(dut, name), 1)
+        for _ in range(4):
+            ctx.set(dut.encode, 1)
+            await ctx.tick()
+            ctx.set(dut.encode, 0)
+            assert ctx.get(dut.clear) and ctx.get(dut.encoding)
+            await ctx.tick().repeat(2)
+            while not ctx.get(dut.encode_enable):
+                await ctx.tick()
+            for _ in range(rng.randint(1, 50)):
+                assert ctx.get(dut.busy) and ctx.get(dut.encode_enable) and not ctx.get(dut.enable)
+                await ctx.tick()
+            signal, value = {
+                None: (dut.encoded, 1),
+                "abort": (dut.abort, 1),
+                "read SLVERR": (dut.read_response, SLVERR),
+                "read DECERR": (dut.read_response, DECERR),
+                "write SLVERR": (dut.write_response, SLVERR),
+                "write DECERR": (dut.write_response, DECERR),
+                "refused": (dut.refused, 1),
+            }[cause]
+            ctx.set(signal, value)
+            ctx.set(dut.read_idle, 0)
+            await ctx.tick()
+            if cause is not None:
+                assert not ctx.get(dut.encode_enable)
+            await ctx.tick().repeat(3)
+            assert ctx.get(dut.busy)  # a burst is outstanding
+            ctx.set(dut.read_idle, 1)
+            await ctx.tick().repeat(2)
+            code = ErrorCode.CONFIGURATION if cause == "refused" else CAUSES.get(cause or "", ErrorCode.NONE)
+            assert ctx.get(dut.done) and not ctx.get(dut.busy) and ctx.get(dut.error) == code.value
+            ctx.set(signal, 0)
+            ctx.set(dut.acknowledge, 1)
+            await ctx.tick()
+            ctx.set(dut.acknowledge, 0)
+        ctx.set(dut.settings, settings(ControlJob().geometry))
+        ctx.set(dut.start, 1)
+        ctx.set(dut.encode, 1)  # a start goes first
+        await ctx.tick()
+        ctx.set(dut.start, 0)
+        ctx.set(dut.encode, 0)
+        assert not ctx.get(dut.encoding)
+        await ctx.tick().repeat(5)
+        assert ctx.get(dut.enable) and not ctx.get(dut.encode_enable)
+
+    run(dut, testbench)

@@ -18,9 +18,14 @@ from amaranth.lib import wiring
 
 import bitlane_hw
 from bitlane.errors import DeviceError
+from bitlane_hw.common.payloads import request_layout
 from bitlane_hw.control.registers import Registers
 from bitlane_hw.datapath.gradient import GradientPass
 from bitlane_hw.datapath.table_pass import TablePass
+from bitlane_hw.encoder.encoder import Encoder
+from bitlane_hw.encoder.region_buffer import RegionBuffer
+from bitlane_hw.encoder.sequencer import SourceSequencer
+from bitlane_hw.encoder.source_reader import SourceReader
 from bitlane_hw.memory.address_generator import AddressGenerator
 from bitlane_hw.memory.writer import Writer
 from bitlane_hw.zynq.downsizer import BurstDownsizer
@@ -30,6 +35,7 @@ from bitlane_hw.zynq.register_port import RegisterPort
 from bitlane_hw.zynq.register_slice import RegisterSlice
 from bitlane_hw.zynq.upsizer import BurstUpsizer
 from bitlane_sim.formal.__main__ import main
+from bitlane_sim.formal.encoder import ENCODER
 from bitlane_sim.formal.port_guard import ResettableGuard
 from bitlane_sim.formal.proof import CONFIG, TABLE
 from bitlane_sim.formal.proofs import PROOFS
@@ -45,12 +51,25 @@ ARGUMENTS = {
     "hp": (0,),
     "table_lanes": False,
     "random_rounding": False,
+    "encoder": 0,
+    "base_bits": 4,
+    "base_digits": 2,
+    "sets": 2,
+    "outputs": 2,
+    "max_features": CONFIG.max_features,
+    "label_cycles": 5,
+    "offset_delay": 4,
+    "address_bits": CONFIG.address_bits,
+    "fifo_beats": CONFIG.fifo_beats,
+    "regions": 3,
+    "request_layout": request_layout(CONFIG),
 }
 
 
 def make(kind: type) -> Any:
-    """A block of a kind, with ARGUMENTS; table lanes of a configuration that has them."""
-    given = {**ARGUMENTS, "config": TABLE} if issubclass(kind, TablePass) else ARGUMENTS
+    """A block of a kind, with ARGUMENTS; table lanes and encoder of a configuration that has them."""
+    special = {TablePass: TABLE, Encoder: ENCODER}
+    given = {**ARGUMENTS, "config": next((special[each] for each in special if issubclass(kind, each)), CONFIG)}
     return kind(*(given[each] for each in inspect.signature(kind).parameters))
 
 
@@ -136,6 +155,20 @@ def uncached(m: Any, block: Any) -> None:
     m.d.comb += block.hp0.arcache.eq(0)
 
 
+def asks_too_much(m: Any, block: Any) -> None:
+    with m.If(block.axi.arready):
+        m.d.sync += block.axi.arvalid.eq(1)
+
+
+def long_burst(m: Any, block: Any) -> None:
+    m.d.comb += block.requests.payload.beats.eq(16)
+
+
+def no_gap(m: Any, block: Any) -> None:
+    with m.If(block.flags.chunk_last & block.beats.valid & block.room & (block.settings.value_type == 1)):
+        m.d.comb += block.part.eq(1)
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param("writer", marks=pytest.mark.slow), "gradient", "table_pass", "burst_downsizer"]
 )
@@ -162,6 +195,9 @@ def test_a_correct_block_is_proved(tools: Tools, tmp_path: Path, name: str) -> N
         ("burst_downsizer", BurstDownsizer, both_at_the_start),
         ("burst_upsizer", BurstUpsizer, one_port_only),
         ("memory_port", MemoryPort, uncached),
+        ("source_reader", SourceReader, asks_too_much),
+        ("region_buffer", RegionBuffer, long_burst),
+        ("source_sequencer", SourceSequencer, no_gap),
     ],
     ids=lambda value: getattr(value, "__name__", value),
 )

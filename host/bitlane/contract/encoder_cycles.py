@@ -1,0 +1,96 @@
+"""The cycle model of an encoding: on a memory that never stalls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .cycles import CHECK_CYCLES, MemoryTiming
+from .encoding import CHUNK_PARTS, ROW_WORD_CYCLES, ValueType, row_parts, table_beats
+from .geometry import Geometry
+from .layout import BURST_BEATS, LABELS_PER_WORD
+
+LABEL_CYCLES = 12  # from one label beat to the next, at least: one passes beside the lanes at a time
+PIPELINE_CYCLES = 24  # from the first request to the first beat, and from the last beat to done, without the memory's
+
+
+@dataclass(frozen=True)
+class EncodingCycles:
+    """The cycles of an encoding on a memory that never stalls.
+
+    The regions take turns at the write port, and the last bursts of an encoding depend on whose turn it is. So there
+    are two bounds. They are close unless the write port limits the encoding.
+
+    Attributes
+    ----------
+    least, most : int
+    """
+
+    least: int
+    most: int
+
+
+def predict_encoding(
+    geometry: Geometry,
+    value_type: ValueType,
+    base: bool,
+    sets: int,
+    timing: MemoryTiming = MemoryTiming(),  # noqa: B008
+) -> EncodingCycles:
+    """Return the cycles of an encoding.
+
+    Parameters
+    ----------
+    geometry : Geometry
+        Of the encoded rows.
+    value_type : ValueType
+    base : bool
+        Whether the base region is written.
+    sets : int
+        Draw sets that are written.
+    timing : MemoryTiming
+    """
+    begin = CHECK_CYCLES + max(geometry.base_row_words, geometry.chunks).bit_length()
+    fixed = begin + PIPELINE_CYCLES + timing.read_latency + timing.write_latency
+    words = [geometry.base_words] * base + [geometry.chunks * geometry.rows] * sets
+    bursts = sum(-(-count // BURST_BEATS) for count in words)
+    rows = _row_cycles(geometry, value_type, base, sets)
+    taking, writing = table_beats(geometry.features) + rows, sum(words) + bursts
+    last_bursts = (len(words) + 1) * (BURST_BEATS + 2)
+    waits = sum(words) + 2 * bursts > rows  # for the write port
+    return EncodingCycles(fixed + max(taking, writing), fixed + taking + (writing + bursts) * waits + last_bursts)
+
+
+def _row_cycles(geometry: Geometry, value_type: ValueType, base: bool, sets: int) -> int:
+    """Return the cycles in which the sequencer takes labels and rows. All fours of rows but the first are alike."""
+    fours, rest = divmod(geometry.rows, LABELS_PER_WORD)
+    if fours <= 2:
+        return _simulated(geometry, value_type, base, sets, geometry.rows)
+    two = 2 * LABELS_PER_WORD
+    four = _simulated(geometry, value_type, base, sets, two) - _simulated(
+        geometry, value_type, base, sets, LABELS_PER_WORD
+    )
+    return _simulated(geometry, value_type, base, sets, two + rest) + (fours - 2) * four
+
+
+def _simulated(geometry: Geometry, value_type: ValueType, base: bool, sets: int, rows: int) -> int:
+    """Return the cycles of the first rows, chunk by chunk."""
+    part_cycles = 2 if value_type == ValueType.FLOAT32 else 1
+    parts = row_parts(geometry.features)
+    chunk_words = max(geometry.base_digits * base, 1)
+    cycle, words_left, row_ready, label_ready = 0, 0, 0, 0
+    for row in range(rows):
+        if row % LABELS_PER_WORD == 0:
+            for _ in range(geometry.outputs):
+                cycle = max(cycle, words_left, label_ready) if base else cycle
+                label_ready = cycle + LABEL_CYCLES
+                cycle += 1
+        first = cycle + part_cycles - 1
+        if sets:
+            first = max(first, row_ready)
+            row_ready = first + ROW_WORD_CYCLES
+        cycle = first - part_cycles + 1
+        for start in range(0, parts, CHUNK_PARTS):
+            last = max(cycle + min(CHUNK_PARTS, parts - start) * part_cycles - 1, words_left)
+            words_left = last + chunk_words
+            cycle = last + 1
+    return cycle

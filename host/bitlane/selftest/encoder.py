@@ -1,0 +1,123 @@
+"""Checks of the encoder: every word with the host's encoder, and the error codes of wrong registers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.cycles import MemoryTiming
+from bitlane.contract.encoder_cycles import predict_encoding
+from bitlane.contract.encoding import ENCODER_BASE_BITS
+from bitlane.contract.geometry import Geometry
+from bitlane.contract.layout import WORD_BYTES
+from bitlane.contract.modes import ErrorCode
+from bitlane.contract.packing import Words
+from bitlane.contract.precision import Precision
+from bitlane.driver.buffers import SampleBuffers
+from bitlane.driver.encoding import Encoding, region_words
+from bitlane.errors import DeviceError
+from bitlane.quantization.scaling import fit_scaling
+from bitlane.quantization.source import VALUE_TYPES
+from bitlane.training.samples import SampleEncoder
+
+from .bench import Check, CheckContext, expect
+from .blocks import ENCODER
+from .cases import random_seed
+from .report import Figures
+
+BITS = (2, 4, 8, 16)
+ROWS = 21
+SHORTEST = MemoryTiming(1, 1)
+
+
+def _table(rng: np.random.Generator, dtype: np.dtype[Any], features: int) -> Any:
+    values = rng.normal(size=(ROWS, features)) * 30 + 100
+    return (values.clip(0, 255) if dtype == np.uint8 else values).astype(dtype)
+
+
+def words(bench: CheckContext) -> Figures:
+    """Encode tables of each type at several precisions, with one more draw set than fits one start."""
+    driver, device, rng = bench.driver, bench.device, bench.rng
+    compared = cycles = 0
+    for dtype in VALUE_TYPES:
+        for bits in BITS:
+            features = int(rng.integers(2, min(100, bench.config.max_features) + 1))
+            X, y = _table(rng, dtype, features), rng.normal(size=(ROWS, bench.config.outputs))
+            scaling, precision = fit_scaling(X, y), Precision(bits)
+            encoder = SampleEncoder(X, y, scaling, precision, random_seed(rng))
+            geometry = Geometry.of(precision, scaling.stored_features, ROWS, ROWS, outputs=bench.config.outputs)
+            numbers = range(bench.config.encoder + 1)
+            encoding = Encoding(geometry, VALUE_TYPES[dtype], True, [encoder.draw_seed(number) for number in numbers])
+            apart = region_words(geometry.draw_words)
+            with SampleBuffers(device, geometry.base_words, apart * len(numbers)) as samples:
+                source = device.allocate(encoding.source_words * WORD_BYTES)
+                try:
+                    raw = encoder.source(geometry, ENCODER_BASE_BITS)
+                    source.array[: len(raw)] = raw
+                    device.flush(source)
+                    counters = driver.encode(encoding, samples, source)
+                finally:
+                    source.free()
+                assert samples.base is not None and samples.draws is not None
+                device.invalidate(samples.base)
+                device.invalidate(samples.draws)
+                draws = samples.draws.array.reshape(-1, apart)[:, : geometry.draw_words]
+                found = [samples.base.array, *draws]
+            expected = [encoder.base(geometry, 0), *encoder.draws(geometry, 0, numbers)]
+            for region, (a, b) in enumerate(zip(found, expected, strict=True)):
+                _expect_words(a, b, f"{dtype}, {bits} bits, region {region}")
+                compared += len(b)
+            sets = min(len(numbers), bench.config.encoder)
+            least = predict_encoding(geometry, VALUE_TYPES[dtype], True, sets, SHORTEST).least
+            quick = f"{dtype}, {bits} bits: {counters[0].cycles} cycles, but {least} are needed"
+            expect(counters[0].cycles >= least, quick)
+            cycles += sum(each.cycles for each in counters)
+    return {"words": compared, "cycles": cycles}
+
+
+def refuses(bench: CheckContext) -> Figures:
+    """Start an encoding of a source region that is too short, which must end with CONFIGURATION."""
+    X, y = bench.rng.normal(size=(ROWS, 40)).astype(np.float32), np.zeros((ROWS, bench.config.outputs))
+    y[0] = 1
+    scaling, precision = fit_scaling(X, y), Precision(4)
+    geometry = Geometry.of(precision, 40, ROWS, ROWS, outputs=bench.config.outputs)
+    short = _Short(geometry, VALUE_TYPES[X.dtype], True, [1])
+    encoder = SampleEncoder(X, y, scaling, precision, 0)
+    with SampleBuffers(bench.device, geometry.base_words, region_words(geometry.draw_words)) as samples:
+        source = bench.device.allocate(short.source_words * WORD_BYTES)
+        try:
+            source.array[:] = encoder.source(geometry, ENCODER_BASE_BITS)[: short.source_words]
+            bench.device.flush(source)
+            bench.driver.encode(short, samples, source)
+        except DeviceError as error:
+            expect(error.code == ErrorCode.CONFIGURATION, f"the encoding ended with {error}")
+        else:
+            expect(False, "the encoding of a source region that is too short succeeded")
+        finally:
+            source.free()
+    return {"refused": 1}
+
+
+class _Short(Encoding):
+    """An encoding of a source region that lacks its last burst."""
+
+    @property
+    def source_words(self) -> int:
+        return super().source_words - 16
+
+
+def _expect_words(found: Words, expected: Words, what: str) -> None:
+    wrong = np.flatnonzero(found != expected)
+    expect(not wrong.size, f"{what}: word {wrong[:1]} of {len(expected)} differs, and {len(wrong)} in all")
+
+
+def checks(config: AcceleratorConfig) -> tuple[Check, ...]:
+    """Return the checks of a build."""
+    if not config.encoder:
+        return ()
+    return (
+        Check(ENCODER, "words of the host's encoder", words),
+        Check(ENCODER, "source region that is too short", refuses),
+    )

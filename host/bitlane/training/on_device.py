@@ -1,0 +1,110 @@
+"""Launches whose samples the encoder of the device makes: the host only copies the raw rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.encoding import ENCODER_BASE_BITS
+from bitlane.contract.layout import WORD_BYTES
+from bitlane.contract.packing import Words
+from bitlane.contract.state import ModelState
+from bitlane.driver.buffers import SampleBuffers
+from bitlane.driver.driver import Driver
+from bitlane.driver.encoding import Encoding, region_words
+from bitlane.driver.job import PAGE, JobResult
+from bitlane.driver.trace import OnEpoch
+from bitlane.quantization.source import value_type
+from bitlane.support.phases import PhaseClock
+
+from .launches import Launch
+from .plan import ExecutionPlan
+from .samples import SampleEncoder
+
+
+@dataclass(frozen=True)
+class DeviceEncoding:
+    """How the encoder of a device makes the samples of a training.
+
+    Attributes
+    ----------
+    plan : ExecutionPlan
+        The plan, with the memory that the source region leaves.
+    encoding : Encoding
+        Base region, and no draw set.
+    """
+
+    plan: ExecutionPlan
+    encoding: Encoding
+
+
+def device_encoding(config: AcceleratorConfig, plan: ExecutionPlan, encoder: SampleEncoder) -> DeviceEncoding | None:
+    """Return how the encoder of a device makes the samples; None if the host has to encode them.
+
+    The host encodes for devices without an encoder, tables of other types, naive sampling, codebooks, more than 14 base
+    bits, scales that the encoder cannot hold, and data that does not fit the device together with its raw rows.
+    """
+    geometry = plan.geometry
+    if (
+        not config.encoder
+        or not plan.shared_base
+        or geometry.base_bits > ENCODER_BASE_BITS
+        or encoder.levels is not None
+    ):
+        return None
+    if not encoder.device_can_encode(ENCODER_BASE_BITS):
+        return None
+    encoding = Encoding(geometry, value_type(encoder.dtype), True, [])
+    padding = PAGE * (1 + plan.draw_sets)  # draw regions are further apart
+    left = plan.capacity - -(-encoding.source_words * WORD_BYTES // PAGE) * PAGE - padding
+    smaller = replace(plan, capacity=max(left, 0))
+    return DeviceEncoding(smaller, encoding) if smaller.launch_epochs else None
+
+
+def run_encoded_launches(
+    driver: Driver,
+    how: DeviceEncoding,
+    encoder: SampleEncoder,
+    state: ModelState,
+    on_epoch: OnEpoch | None,
+    clock: PhaseClock,
+) -> Iterator[tuple[Launch, JobResult]]:
+    """Run all launches of a plan, as `double_buffer.run_launches`, each after an encoding on the device.
+
+    The phase "encode" counts the device's encoder, and "copy" the raw rows.
+    """
+    plan, geometry, device = how.plan, how.plan.geometry, driver.device
+    apart = region_words(geometry.draw_words)
+    first_sets = min(plan.draw_sets, plan.epochs - plan.first_epoch, plan.launch_epochs) * geometry.draws
+    with ExitStack() as stack:
+        samples = stack.enter_context(SampleBuffers(device, geometry.base_words, first_sets * apart))
+        with clock.during("copy"):
+            source = device.allocate(how.encoding.source_words * WORD_BYTES)
+            stack.callback(source.free)
+            words = encoder.source(geometry, ENCODER_BASE_BITS)
+            source.array[: len(words)] = words
+            device.flush(source)
+        encoding = how.encoding
+        for first in range(plan.first_epoch, plan.epochs, plan.launch_epochs):
+            epochs = min(plan.launch_epochs, plan.epochs - first)
+            sets = [(first + i) % plan.draw_sets for i in range(min(plan.draw_sets, epochs) * geometry.draws)]
+            with clock.during("encode"):
+                driver.encode(replace(encoding, seeds=[encoder.draw_seed(number) for number in sets]), samples, source)
+            encoding = replace(encoding, base=False)
+            base, draws = [_elsewhere(geometry.base_words)], [_elsewhere(apart) for _ in sets]
+            launch = Launch(geometry, base, draws, epochs, covers_all_rows=True, ends_epoch=True)
+            with clock.during("train"):
+                result = driver.run(launch.job(plan, state), on_epoch, samples)
+            state = Launch.next_state(state, result)
+            yield launch, result
+
+
+def _elsewhere(count: int) -> Words:
+    """Return the words of a region that only the device has: an array without memory, of which the length counts."""
+    region: NDArray[np.uint64] = np.broadcast_to(np.uint64(0), count)
+    return region

@@ -1,0 +1,144 @@
+"""The random words of draws, and the draws: `bitlane.contract.draws` in hardware."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from bitlane.contract.draws import DRAW_ROUNDS, FEATURE_STEP
+from bitlane.contract.encoding import ENCODER_LANES, ROW_WORD_CYCLES
+from bitlane.contract.layout import DIGIT_BITS
+from bitlane.contract.prng import PLACE_STEP, ROUND_KEYS, SEED_BITS, lane_offset
+from bitlane_hw.common.fixed_point import register
+
+from .payloads import UNIFORM_BITS, position_layout
+
+ROW_OFFSET = lane_offset(64)  # no lane of random rounding
+EARLY_ROUNDS = 3  # rounds of a feature word in the first cycle
+DRAW_LEAD = 2  # cycles from the start of the words of a part to its positions
+DRAW_LATENCY = DRAW_LEAD + 1
+
+
+def mixed_once(word: Value, key: Value | int) -> Value:
+    """Return a word after one round of the network of `bitlane.contract.prng`."""
+    low, high = word[:UNIFORM_BITS], word[UNIFORM_BITS:]
+    return Cat(high, low ^ high.rotate_left(1) & high.rotate_left(8) ^ high.rotate_left(2) ^ key)
+
+
+class RowWord(wiring.Component):
+    """Compute the random word of each row of a draw set, one round a cycle.
+
+        word = 8 rounds of (seed + row * PLACE_STEP) ^ lane_offset(64)
+
+    Latency: `ROW_WORD_CYCLES` from `begin` or `take` to `next_valid`. Throughput: one row in as many cycles.
+    Backpressure: a word stays until it is taken.
+
+    Members
+    -------
+    seed : 32 bits, in
+        Word of the set, plus PLACE_STEP for each row before the first. Constant while `begin` is high.
+    begin : 1 bit, in
+        Start with the first row. A word is ready `ROW_WORD_CYCLES` after the last cycle of `begin`.
+    take : 1 bit, in
+        Go on with the next row.
+    next_valid : 1 bit, out
+        The word of the next row is complete.
+    word : 32 bits, out
+        The word of the row that was taken last; from the cycle after `take` on.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {"seed": In(SEED_BITS), "begin": In(1), "take": In(1), "next_valid": Out(1), "word": Out(SEED_BITS)}
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        place = Signal(SEED_BITS)
+        state = Signal(SEED_BITS)
+        round_ = Signal(range(len(ROUND_KEYS) + 1))
+        first = Mux(self.begin, self.seed, place)
+        m.d.comb += self.next_valid.eq(round_ == len(ROUND_KEYS))
+        with m.If(self.take):
+            m.d.sync += self.word.eq(state)
+        with m.If(self.begin | self.take):
+            m.d.sync += [state.eq(first ^ ROW_OFFSET), place.eq(first + PLACE_STEP), round_.eq(0)]
+        with m.Elif(~self.next_valid):
+            keys = Array(Const(key, UNIFORM_BITS) for key in ROUND_KEYS)
+            m.d.sync += [state.eq(mixed_once(state, keys[round_[:3]])), round_.eq(round_ + 1)]
+        return m
+
+
+class DrawLanes(wiring.Component):
+    """Draw both ends of the intervals of the four values of a part, for one draw set.
+
+        word = 5 rounds of (row word + feature * FEATURE_STEP)
+        u    = 1 if 16 bits of the word < inside + round_up         high half: u1, low half: u2
+
+    The comparison is the carry of `inside + ~bits + round_up`.
+
+    Latency: `DRAW_LATENCY` from `start`, one cycle from `positions`, which follow `start` by `DRAW_LEAD`. Throughput:
+    one part a cycle. No backpressure.
+
+    Parameters
+    ----------
+    base_bits : int
+        Base bits of a position, at most.
+
+    Members
+    -------
+    start : 1 bit, in
+        The words of a part begin; parts in the order of a row.
+    row_first : 1 bit, in
+        It is the first part of a row.
+    row_word : 32 bits, in
+        Word of the row; with the first part.
+    positions : array of 4 position_layout, in
+        Positions of the part.
+    digits : 8 bits, out
+        Draw digits of the part.
+    """
+
+    def __init__(self, base_bits: int):
+        super().__init__(
+            {
+                "start": In(1),
+                "row_first": In(1),
+                "row_word": In(SEED_BITS),
+                "positions": In(position_layout(base_bits)).array(ENCODER_LANES),
+                "digits": Out(ENCODER_LANES * DIGIT_BITS),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        following = Signal(SEED_BITS)
+        count = Mux(self.row_first, self.row_word, following)
+        with m.If(self.start):
+            m.d.sync += following.eq(_constant(ENCODER_LANES) + count)
+        digits = []
+        for lane, position in enumerate(self.positions):
+            word = register(m, (_constant(lane) + count)[:SEED_BITS], f"count_{lane}")
+            for key in ROUND_KEYS[:EARLY_ROUNDS]:
+                word = mixed_once(word, key)
+            word = register(m, word, f"word_{lane}")
+            for key in ROUND_KEYS[EARLY_ROUNDS:DRAW_ROUNDS]:
+                word = mixed_once(word, key)
+            digits += [_is_below(word.word_select(half, UNIFORM_BITS), position) for half in (0, 1)]
+        m.d.sync += self.digits.eq(Cat(digits))
+        return m
+
+
+def _constant(features: int) -> Const:
+    """Return the step over some features."""
+    return Const(features * FEATURE_STEP & (1 << SEED_BITS) - 1, SEED_BITS)
+
+
+def _is_below(bits: Value, position: Value) -> Value:
+    """Return 1 if a random number is below the threshold of a position."""
+    total = Cat(Const(1, 1), position.inside) + Cat(position.round_up, ~bits)
+    return total[-1]
+
+
+assert len(ROUND_KEYS) + 1 == ROW_WORD_CYCLES
