@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     address_generator,
+    after_reset,
     burst_generator,
     control,
     engine,
@@ -14,6 +15,7 @@ from . import (
     read_path,
     registers,
     sequencer,
+    table_lanes,
     write_path,
 )
 
@@ -27,8 +29,10 @@ PROOFS = {
         registers,
         control,
         sequencer,
+        table_lanes,
         passes,
         engine,
+        after_reset,
         gp_port,
         hp_ports,
         port_guard,
