@@ -10,7 +10,7 @@ STAMP := $(VENV)/installed
 OUT ?= runs/demo
 SPARSE_OUT ?= runs/sparse-demo
 MINUTES ?= 10
-MUTANTS ?= 600
+MUTANTS ?= 850
 BOARD ?= pynq-z2
 PAPER ?= zipml
 PYTHONS ?=
@@ -89,7 +89,7 @@ synth: $(STAMP) ## area and speed by open tools, into the table of docs/results.
 netlist: $(STAMP) ## random runs of the synthesised netlist, cell by cell, against the numpy reference
 	$(BIN)/python -m bitlane_sim.implementation.netlist
 
-mutate: $(STAMP) ## mutation testing of the RTL, MUTANTS (600) small changes: docs/mutation.md
+mutate: $(STAMP) ## mutation testing of the RTL, MUTANTS (850) small changes: docs/mutation.md
 	$(BIN)/python -m bitlane_sim.mutation --count $(MUTANTS)
 
 toolchain: $(STAMP) ## Debian's Yosys and project X-Ray, and nextpnr with a patch, into the cache: for bitstreams; ten minutes

@@ -23,8 +23,9 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.cycles import MemoryTiming
 from bitlane_sim.equivalence.rig import CAPACITY, EquivalenceRig
 from bitlane_sim.rtl.build import build, build_verilog
+from bitlane_sim.rtl.zynq_device import build_fabric
 
-from . import functional, random_rounding
+from . import functional, random_rounding, zynq_ports
 from .code_coverage import KINDS, CodeCoverage, Counts, code_points, read_counts, read_exclusions
 from .covergroup import Covergroup
 from .stimulus import Stimulus
@@ -93,17 +94,22 @@ def main() -> int:
     sources = {name: verilog(config) for name, config in MEASURED.items()}
     libraries = {name: build_verilog(source, coverage=True) for name, source in sources.items()}
     libraries |= {name: build(config) for name, config in WIDE.items()}
+    libraries |= {name: build_fabric(config) for name, config in zynq_ports.CONFIGS.items()}
     with ProcessPoolExecutor(PROCESSES) as pool:
         measured = {
             name: pool.submit(measure, config, libraries[name], seed, arguments.minutes)
             for name, config in MEASURED.items()
         }
         wide = {name: pool.submit(measure_wide, config, libraries[name], seed) for name, config in WIDE.items()}
-        results = {name: future.result() for name, future in (measured | wide).items()}
+        behind = {
+            name: pool.submit(measure_zynq, config, libraries[name], seed, arguments.minutes)
+            for name, config in zynq_ports.CONFIGS.items()
+        }
+        results = {name: future.result() for name, future in (measured | wide | behind).items()}
 
     good = []
     for name, result in results.items():
-        group = result.group if name in MEASURED else result.group.only(*WIDE_POINTS)
+        group = result.group.only(*WIDE_POINTS) if name in WIDE else result.group
         good += [report_bins(group, f"{name}: {result.runs} runs from seed {seed}"), not result.failures]
         for failure in result.failures:
             print(f"  wrong: {failure}")
@@ -129,6 +135,22 @@ def measure(config: AcceleratorConfig, library: Path, seed: int, minutes: float)
     for device in stimulus.devices():
         result.counts.update(_counts(device))
     stimulus.close()
+    return result
+
+
+def measure_zynq(config: AcceleratorConfig, library: Path, seed: int, minutes: float) -> Measurement:
+    """Do runs behind the ports of a Zynq-7000 until no bin is empty, for some minutes at most."""
+    group = zynq_ports.declare(config)
+    rig = zynq_ports.open_rig(config, library)
+    stimulus = zynq_ports.ZynqStimulus(rig, group)
+    result = Measurement(group, failures=stimulus.failures)
+    begin = time.monotonic()
+    while time.monotonic() - begin < LONGEST * 60 * minutes and (not result.runs or group.missed()):
+        for _ in range(ROUND_RUNS):
+            stimulus.run(seed + result.runs)
+            result.runs += 1
+        stimulus.sample_buses()
+    rig.close()
     return result
 
 

@@ -36,6 +36,7 @@ from .rig import CAPACITY, DISTURBED, difference
 
 if TYPE_CHECKING:
     from bitlane.contract.config import AcceleratorConfig
+    from bitlane_sim.rtl.device import RtlDevice
 
 READ_DELAY = {64: 2, 128: 5}  # cycles that the adapters add to the latency of reads, by width
 RESET = 0.25  # share of the runs that follow a reset in a run, with ports that outlive it
@@ -43,12 +44,12 @@ SHAPES = ((717, 4), (717, 8), (100, 4), (100, 16), (30, 2))  # features and bits
 
 
 class ZynqRig:
-    """The fabric of a configuration, and its reference."""
+    """The fabric of a configuration, and its reference. `device` is the fabric; one is built by default."""
 
-    def __init__(self, config: AcceleratorConfig, timing: MemoryTiming | None = None):
+    def __init__(self, config: AcceleratorConfig, timing: MemoryTiming | None = None, device: RtlDevice | None = None):
         self.config = config
         self.timing = timing or MemoryTiming()
-        self.rtl = zynq_device(config, timing=self.timing)
+        self.rtl = device or zynq_device(config, timing=self.timing)
         self.reference = EmulatorDevice(config, CAPACITY)
 
     def run(self, job: Job, disturbance: Disturbance = Disturbance()) -> tuple[JobResult, list[str]]:  # noqa: B008

@@ -164,6 +164,7 @@ def address_generator(harness: ProofHarness) -> None:
     )
     harness.cover(harness.ever(row_taken & token.epoch_last) & row_taken & ~token.batch_last)
     harness.cover(harness.ever(step) & ~tokens.valid)
+    harness.cover(row_taken & (token.kind == Kind.DRAW) & (token.chunk == 1) & (settings.base_digits == 1))
 
 
 PROOFS = (
@@ -172,6 +173,6 @@ PROOFS = (
         "tokens in the order of the layout, complete and stable; each transfer makes progress",
         lambda: AddressGenerator(CONFIG),
         address_generator,
-        covers=60,
+        covers=90,
     ),
 )

@@ -42,6 +42,7 @@ def _control(harness: ProofHarness) -> tuple[dict[str, Any], Any]:
     state = {name: inside.state(name) for name in STATES}
     checked = block.busy & inside["was_busy"]  # from the second cycle of a run on
     valid_run = ~(checked & refused)
+    returns = state["IDLE"] & ~harness.past(state["IDLE"], init=1)
     begins_epoch = state["RUN"] & ~harness.past(state["RUN"])
     running = Cat(state[name] for name in STATES[2:-1]).any()
     harness.always(
@@ -49,6 +50,7 @@ def _control(harness: ProofHarness) -> tuple[dict[str, Any], Any]:
         block.busy == ~state["IDLE"],
         block.clear == (harness.past(block.start & state["IDLE"] & ~block.clear)),
         implies(block.clear, state["IDLE"] & harness.past(block.start)),
+        implies(returns, harness.past(block.read_idle & block.write_idle)),
         implies(state["CHECK"] & ~harness.past(state["CHECK"]), harness.past(block.clear)),
         inside["stopping"] == (block.error != ErrorCode.NONE),
         implies(running, checked),

@@ -7,6 +7,7 @@ from typing import Any
 
 from amaranth.hdl import Mux
 
+from bitlane.contract.layout import BURST_BEATS
 from bitlane_hw.common.payloads import GroupEnd
 from bitlane_hw.datapath.model_core import ModelCore, forward_latency
 from bitlane_hw.engine import Engine
@@ -125,6 +126,9 @@ def model_core(harness: ProofHarness) -> None:
     )
     harness.cover(block.beats.ready & (state.buffered == state.beats + 1))
     harness.cover(block.published & (state.unpublished == 1) & (state.beats == 4))
+    harness.cover(
+        block.published & (state.unpublished == 2) & (settings.chunks == 2) & settings.draws & settings.base_digits[0]
+    )
 
 
 def _engine(harness: ProofHarness) -> tuple[GroupState, Any]:
@@ -156,25 +160,41 @@ def engine(harness: ProofHarness) -> None:
     harness.cover(harness.block.write.awvalid)
 
 
-def engine_run(harness: ProofHarness) -> None:
-    """The same properties, with a memory that answers at once, so that the run reaches the row buffer."""
+def _run(harness: ProofHarness, **settings: int) -> tuple[GroupState, Any]:
+    """Assume a run with these settings and a memory that answers at once, one burst after the other."""
     state, rows = _engine(harness)
-    block, settings = harness.block, harness.block.settings
+    block, read = harness.block, harness.block.read
     begun = harness.ever(block.load)
+    left = harness.ghost(range(BURST_BEATS + 1), "left")  # beats of the burst
+    stream = harness.ghost(len(read.rid), "stream")
+    with harness.m.If(left != 0):
+        harness.m.d.sync += left.eq(left - 1)
+    with harness.m.Elif(read.arvalid):
+        harness.m.d.sync += [left.eq(read.arlen + 1), stream.eq(read.arid)]
     harness.assume(
         block.load == ~begun,
         block.enable == begun,
-        settings.chunks == 1,
-        settings.base_digits == 1,
-        ~settings.draws,
-        settings.batch_groups == 1,
-        settings.groups == 2,
-        settings.staleness == 0,
-        block.read.arready,
-        block.read.rid == 0,
-        implies(begun, block.read.rvalid),
+        *(block.settings[name] == value for name, value in settings.items()),
+        read.arready == (left == 0),
+        read.rvalid == (left != 0),
+        implies(read.rvalid, (read.rid == stream) & (read.rlast == (left == 1))),
     )
+    return state, rows
+
+
+def engine_run(harness: ProofHarness) -> None:
+    """The same properties, with a run of one chunk that reaches the row buffer."""
+    state, rows = _run(harness, chunks=1, base_digits=1, draws=0, batch_groups=1, groups=2, staleness=0)
     harness.cover(rows.r_en & (state.buffered == 1))
+
+
+def engine_stale(harness: ProofHarness) -> None:
+    """The same properties, with a run of two chunks, draws and staleness 1, up to the passes of its second batch."""
+    state, rows = _run(harness, chunks=2, base_digits=1, draws=1, batch_groups=1, groups=2, staleness=1)
+    core = harness.inside["core_0"].component
+    passes = harness.inside["core_0"]["lanes"].component.passes
+    harness.cover(rows.r_en & (state.unpublished == 2))
+    harness.cover(passes.valid & passes.payload.last & (passes.payload.chunk == 1) & harness.ever(core.published))
 
 
 PROOFS = (
@@ -197,6 +217,13 @@ PROOFS = (
         "the same, with a run that reaches the row buffer",
         lambda: Engine(ONE),
         engine_run,
-        covers=60,
+        covers=70,
+    ),
+    Proof(
+        "engine_stale",
+        "the same, with two chunks, draws and staleness 1, up to the second batch",
+        lambda: Engine(ONE),
+        engine_stale,
+        covers=130,
     ),
 )

@@ -9,6 +9,7 @@ from typing import Any
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.back import rtlil
 from amaranth.hdl import Assert, Assume, ClockDomain, Const, Cover, Fragment, Module, Mux, Signal, Value
+from amaranth.hdl._ast import SignalSet
 from amaranth.lib import wiring
 
 
@@ -46,6 +47,17 @@ class Inside:
             raise KeyError(f"{len(found)} signals or submodules are named {name!r}; need exactly one of: {signals}")
         return found[0]
 
+    @property
+    def registers(self) -> list[Any]:
+        """The registers of the block and of its submodules, without memories.
+
+        A signal with bits that are no registers is left out.
+        """
+        driven = {domain: list(block._lhs_signals()) for domain, block in self._fragment.statements.items()}
+        wires = SignalSet(driven.pop("comb", ()))
+        here = [signal for signals in driven.values() for signal in signals if signal not in wires]
+        return here + [signal for inner, *_ in self._fragment.subfragments for signal in Inside(inner).registers]
+
     def peek(self, address: Any, shape: Any) -> Any:
         """Return the content of this memory, or of the only memory in this block, at an address.
 
@@ -67,10 +79,21 @@ class Inside:
         return self[f"{machine}_state"] == self._fragment.generated[machine].encoding[name]
 
 
+ANY_START = "any_start"  # attribute of registers that begin a base case with any value
+
+
 class ProofHarness:
     """A module that contains one block. Every input of the block is free until `assume` restricts it.
 
-    There is no reset: the first step of the base case is the state after configuration.
+    The first step of the base case is the first cycle after a reset: registers that the reset sets have their initial
+    values; the others, and the memories, hold anything.
+
+    Parameters
+    ----------
+    block : Component
+        The block.
+    powered_up : bool, default=False
+        Start the base case after the configuration of the chip instead: all registers have their initial values.
 
     Attributes
     ----------
@@ -84,13 +107,16 @@ class ProofHarness:
         Number of covers.
     """
 
-    def __init__(self, block: Any):
+    def __init__(self, block: Any, powered_up: bool = False):
         self.block = block
         self.m = Module()
         self.m.domains.sync = self._domain = ClockDomain("sync", reset_less=True)
         fragment = Fragment.get(block, None)
         self.m.submodules.block = fragment
         self.inside = Inside(fragment)
+        for signal in self.inside.registers:
+            if signal.reset_less and not powered_up:
+                signal.attrs[ANY_START] = 1
         self.covers = 0
         self._ghosts = 0
         self._settled: list[str] = []

@@ -132,5 +132,6 @@ PROOFS = (
         ResettableGuard,
         port_guard,
         20,
+        powered_up=True,  # its counts have no reset: they begin with the configuration, and outlive every reset
     ),
 )

@@ -34,6 +34,8 @@ class Proof:
         Steps within which all covers must be reached.
     depth : int, default=2
         Steps of the base case, and of the assumed part of the induction step.
+    powered_up : bool, default=False
+        The base case starts after the configuration of the chip, not after a reset: see `ProofHarness`.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Proof:
     properties: Callable[[ProofHarness], None]
     covers: int
     depth: int = 2
+    powered_up: bool = False
 
     def harness(self) -> ProofHarness:
         """Return a harness that contains the block and its properties.
@@ -51,7 +54,7 @@ class Proof:
         ValueError
             The proof has no cover, so that nothing shows that its assumptions can be satisfied.
         """
-        harness = ProofHarness(self.block())
+        harness = ProofHarness(self.block(), self.powered_up)
         self.properties(harness)
         if not harness.covers:
             raise ValueError(f"proof {self.name!r} has no cover; add one, so that the proof is not vacuous")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     address_generator,
+    after_reset,
     burst_generator,
     control,
     encoder,
@@ -15,6 +16,7 @@ from . import (
     read_path,
     registers,
     sequencer,
+    table_lanes,
     write_path,
 )
 
@@ -28,9 +30,11 @@ PROOFS = {
         registers,
         control,
         sequencer,
+        table_lanes,
         passes,
         engine,
         encoder,
+        after_reset,
         gp_port,
         hp_ports,
         port_guard,

@@ -18,8 +18,10 @@ from bitlane_sim.rtl.yowasp import environment_of
 from .proof import Proof
 
 # `splitcells` first: otherwise a proof that needs one bit of a register would include the logic of all its bits.
+# Memories and registers with the attribute of the harness lose their initial values.
 SCRIPT = (
-    "read_rtlil {name}.il; hierarchy -top top; proc; flatten; opt_clean -purge; splitcells; opt_clean -purge; "
+    "read_rtlil {name}.il; hierarchy -top top; delete */t:$meminit*; proc; setattr -unset init */a:any_start; "
+    "flatten; opt_clean -purge; splitcells; opt_clean -purge; "
     "memory_nordff; memory_map; async2sync; chformal -lower; opt -full; dffunmap; opt_clean -purge; "
     "write_smt2 -wires {name}.smt2"
 )

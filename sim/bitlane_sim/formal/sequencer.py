@@ -103,6 +103,19 @@ def sequencer_digits(harness: ProofHarness) -> None:
     harness.cover(block.digits.payload.end.epoch_last & block.digits.valid & harness.ever(block.stall_model))
 
 
+def sequencer_stale(harness: ProofHarness) -> None:
+    """The same properties, with a run of two chunks, draws and staleness 1 that reaches its third batch."""
+    _sequencer(harness)
+    block, settings, digits = harness.block, harness.block.settings, harness.block.digits
+    harness.assume(settings.chunks == 2, settings.base_digits == 1, settings.draws == 1, settings.staleness == 1)
+    harness.assume(block.enable, *(beats.valid for beats in block.beats), settings.groups == 3)
+    harness.assume(settings.batch_groups == 1, implies(block.published, harness.ever(block.stall_model)))
+    ends = digits.valid & digits.payload.row_last & digits.payload.draw & (digits.payload.chunk == 1)
+    batches = harness.count(ends, bits=4)
+    harness.cover(block.stall_model & (batches == 2) & ~harness.ever(block.published))
+    harness.cover(ends & digits.payload.bank & (batches == 2))  # the third batch reads the bank that it writes
+
+
 def sequencer_live(harness: ProofHarness) -> None:
     """No beat waits for ever.
 
@@ -141,6 +154,13 @@ PROOFS = (
         lambda: Sequencer(CONFIG),
         sequencer_digits,
         60,
+    ),
+    Proof(
+        "sequencer_stale",
+        "the same, with two chunks, draws and staleness 1, up to the third batch",
+        lambda: Sequencer(CONFIG),
+        sequencer_stale,
+        110,
     ),
     Proof(
         "sequencer_live",

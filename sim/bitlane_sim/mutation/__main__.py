@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Try a sample of mutants and write the record; return 1 when too few are killed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--count", type=int, default=600, help="number of mutants that Amaranth elaborates (default 600)"
+        "--count", type=int, default=850, help="number of mutants that Amaranth elaborates (default 850)"
     )
     parser.add_argument("--seed", type=int, default=None, help="seed of the sample (default: a fresh one)")
     parser.add_argument("--processes", type=int, default=2, help="number of trials at a time (default 2)")
@@ -41,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="mutate only these modules, such as 'zynq/*' datapath/rounding, and leave the page as it is",
     )
     parser.add_argument("--again", action="store_true", help="try only the survivors of the last run")
+    parser.add_argument("--repeat", type=int, metavar="N", help="repeat trial N of the last run, with its seed")
     arguments = parser.parse_args(argv)
     seed = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
 
@@ -57,7 +58,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not found:
             parser.error(f"no module matches {' '.join(patterns)}")
         candidates: Iterable[Candidate]
-        if arguments.again:
+        seeds = {}
+        if arguments.repeat:
+            trial = record.logged(LOG).trials[arguments.repeat - 1]
+            candidates, modules = [(trial.mutant, iter(()))], [trial.mutant.module]
+            seeds = {trial.mutant.key: trial.verdict.seed} if trial.verdict.seed is not None else {}
+        elif arguments.again:
             log = record.logged(LOG)
             survivors = {result.mutant.key for result in log.results if result.verdict.result == "survived"}
             survivors -= record.known_equivalents().keys()
@@ -70,18 +76,23 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"{sum(map(len, found.values()))} mutants of {len(found)} modules; seed {seed}", flush=True)
         print("running the tests without a mutant ...", flush=True)
         plan = TrialPlan.measured(sandbox, modules, lambda name, time: print(f"{time:7.1f} s {name}", flush=True))
+        plan.seeds |= seeds
 
         def on_result(result: TrialResult) -> None:
             verdict = result.verdict
             print(
-                f"{verdict.result:9} {result.seconds:5.0f} s {record.describe(result.mutant)} [{verdict.detail}]",
+                f"{verdict.result:9} {result.seconds:5.0f} s {record.describe(result.mutant)} [{verdict.detail}]"
+                + (f" seed {verdict.seed}" if verdict.seed is not None else ""),
                 flush=True,
             )
-            record.append(LOG, result)
+            if not arguments.repeat:
+                record.append(LOG, result)
 
-        if not arguments.again:
+        if not arguments.again and not arguments.repeat:
             record.begin(LOG, seed)
         run_campaign(sandbox, candidates, plan.stages, arguments.processes, on_result)
+    if arguments.repeat:
+        return 0
     log = record.logged(LOG)
     summary = record.summarize(log, record.known_equivalents())
     page = record.markdown(summary, found, date.today())

@@ -67,11 +67,14 @@ class Log:
         The last result of each mutant.
     killed_later : int
         Number of killed mutants that survived their first trial.
+    trials : list of TrialResult
+        Every trial, in the order of their numbers, which count from 1.
     """
 
     seed: int
     results: list[TrialResult]
     killed_later: int
+    trials: list[TrialResult]
 
 
 def summarize(log: Log, reasons: dict[Key, str]) -> Summary:
@@ -102,7 +105,7 @@ def begin(path: Path, seed: int) -> None:
 
 
 def append(path: Path, result: TrialResult) -> None:
-    """Add a result to the log."""
+    """Add a trial to the log."""
     with path.open("a") as file:
         file.write(json.dumps(asdict(result)) + "\n")
 
@@ -112,13 +115,16 @@ def logged(path: Path) -> Log:
     first, *lines = path.read_text().splitlines()
     last: dict[Key, TrialResult] = {}
     survived: set[Key] = set()
-    for entry in map(json.loads, lines):
-        result = TrialResult(Mutant(**entry["mutant"]), Verdict(**entry["verdict"]), entry["seconds"])
+    trials = [
+        TrialResult(Mutant(**entry["mutant"]), Verdict(**entry["verdict"]), entry["seconds"])
+        for entry in map(json.loads, lines)
+    ]
+    for result in trials:
         last[result.mutant.key] = result
         if result.verdict.result == "survived":
             survived.add(result.mutant.key)
     later = sum(last[key].verdict.result == "killed" for key in survived)
-    return Log(int(json.loads(first)["seed"]), [*last.values()], later)
+    return Log(int(json.loads(first)["seed"]), [*last.values()], later, trials)
 
 
 def describe(mutant: Mutant) -> str:
@@ -135,7 +141,8 @@ def markdown(found: Summary, modules: Iterable[str], day: date) -> str:
         f"({100 * found.score:.1f} %).",
         "",
         "A mutant is one small change of the RTL's source. It is killed when a unit test or a simulation of a whole "
-        "build fails.",
+        "build fails. `runs/mutation.jsonl` has each trial with the seed of its tests; "
+        "`python -m bitlane_sim.mutation --repeat N` repeats trial N.",
         "",
         f"Not counted: {found.invalid} mutants that Amaranth does not elaborate, {found.identical} that leave the "
         f"Verilog unchanged, {len(found.equivalent)} that change the Verilog but no behaviour.",

@@ -12,7 +12,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,13 @@ class Verdict:
         the Verilog is that of the RTL without the mutant.
     detail : str
         The first test that failed, or why the mutant is invalid.
+    seed : int or None
+        Seed of the tests of a killed mutant, as for `pytest --seed`.
     """
 
     result: str
     detail: str = ""
+    seed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -55,11 +58,14 @@ class Stage:
         Returns a verdict, or None when the next stage must decide. Raises nothing.
     seconds : float
         Processor time of the stage without a mutant.
+    seed : int or None
+        Seed of its tests.
     """
 
     name: str
     run: Callable[[], Verdict | None]
     seconds: float = MIN_SECONDS
+    seed: int | None = None
 
 
 def sources(package: Path) -> dict[str, str]:
@@ -139,7 +145,7 @@ def start(stages: Callable[[], list[Stage]], prepare: Callable[[], None], report
         prepare()
         verdict = None
         for stage in stages():
-            _note(report, {"stage": stage.name})
+            _note(report, {"stage": stage.name, "seed": stage.seed})
             _limit(MIN_SECONDS + TIMES_LONGER * stage.seconds)
             verdict = stage.run()
             if verdict is not None:
@@ -163,14 +169,15 @@ def finish(process: int, status: int, report: Path) -> Verdict:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process, signal.SIGKILL)  # compilers that the process left behind
     notes = [json.loads(line) for line in report.read_text().splitlines()]
+    begun = [note for note in notes if "stage" in note] or [{"stage": "start", "seed": None}]
+    stage, seed = begun[-1]["stage"], begun[-1]["seed"]
     if notes and "result" in notes[-1]:
         verdict = Verdict(**notes[-1])
         if verdict.result == "broken":
             raise RuntimeError(f"a trial failed: {verdict.detail}")
-        return verdict
-    stage = notes[-1]["stage"] if notes else "start"
+        return replace(verdict, seed=seed) if verdict.result == "killed" else verdict
     how = "timeout" if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU else "crash"
-    return Verdict("killed", f"{stage}: {how}")
+    return Verdict("killed", f"{stage}: {how}", seed)
 
 
 def _note(report: Path, entry: dict[str, Any]) -> None:
@@ -227,7 +234,13 @@ class TestRun:
     seconds: dict[str, float]
 
 
-def run_tests(root: Path, tests: list[str], keyword: str = "", seconds: Mapping[str, float] | None = None) -> TestRun:
+def run_tests(
+    root: Path,
+    tests: list[str],
+    keyword: str = "",
+    seconds: Mapping[str, float] | None = None,
+    seed: int | None = None,
+) -> TestRun:
     """Run tests until one fails.
 
     Parameters
@@ -240,10 +253,13 @@ def run_tests(root: Path, tests: list[str], keyword: str = "", seconds: Mapping[
         Run only the tests whose name matches this expression of pytest's `-k`; all when empty.
     seconds : mapping, optional
         Of each test in an earlier run: the cheap tests run first.
+    seed : int, optional
+        Of every test; by default each has a fresh one.
     """
     watch = _Watch(seconds or {})
     options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-c", str(root / "pyproject.toml")]
     options += ["-k", keyword] if keyword else []
+    options += ["--seed", str(seed)] if seed is not None else []
     code = pytest.main([*options, "--rootdir", str(root), *(str(root / test) for test in tests)], plugins=[watch])
     if code != pytest.ExitCode.OK and not watch.failed:
         watch.failed = f"pytest: {code.name if isinstance(code, pytest.ExitCode) else code}"

@@ -6,7 +6,7 @@ import ast
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .builds import BUILDS, Build, Reference
@@ -124,6 +124,8 @@ class TrialPlan:
         Of the tests of each build.
     reached : dict
         The modules that make each build.
+    seeds : dict
+        Seeds of the tests of some mutants, by the mutant's key; all others get a fresh one.
     """
 
     sandbox: Sandbox
@@ -132,6 +134,7 @@ class TrialPlan:
     test_seconds: dict[str, float]
     system_seconds: dict[Build, float]
     reached: dict[Build, set[str]]
+    seeds: dict[tuple[str, str, str], int] = field(default_factory=dict)
 
     @classmethod
     def measured(
@@ -171,9 +174,10 @@ class TrialPlan:
     def stages(self, mutant: Mutant, folder: Path) -> list[Stage]:
         """Return the stages of the trial of a mutant that was installed in `folder`."""
         is_identical: list[bool] = []
+        seed = self.seeds.get(mutant.key, int.from_bytes(os.urandom(4), "little"))
 
         def unit(test: str) -> Verdict | None:
-            run = run_tests(self.sandbox.root, [test], seconds=self.test_seconds)
+            run = run_tests(self.sandbox.root, [test], seconds=self.test_seconds, seed=seed)
             if not run.failed:
                 return None
             if run.error is not AssertionError:
@@ -199,7 +203,7 @@ class TrialPlan:
             changed.write_text(text)
             os.environ["BITLANE_CACHE"] = str(folder / "cache")
             build.use(changed, reference.folder)
-            run = run_tests(self.sandbox.root, [*build.tests], build.keyword)
+            run = run_tests(self.sandbox.root, [*build.tests], build.keyword, seed=seed)
             return Verdict("killed", f"{run.failed}, {build.name}") if run.failed else None
 
         def end() -> Verdict:
@@ -207,10 +211,10 @@ class TrialPlan:
 
         builds = builds_of(mutant.module, self.reached)
         own, *others = [
-            Stage(test, functools.partial(unit, test), self.seconds[test]) for test in self.tests[mutant.module]
+            Stage(test, functools.partial(unit, test), self.seconds[test], seed) for test in self.tests[mutant.module]
         ] or [Stage("no unit tests", lambda: None)]
         first, *wider = [
-            Stage(build.name, functools.partial(system, build), self.system_seconds[build]) for build in builds
+            Stage(build.name, functools.partial(system, build), self.system_seconds[build], seed) for build in builds
         ]
         middle = sorted([first, *others], key=lambda stage: stage.seconds)
         return [own, *middle, *wider, Stage("end", end)]

@@ -13,13 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amaranth.hdl import Signal, UnusedElaboratable
+from amaranth.hdl import Module, Signal, UnusedElaboratable
 from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
 
 import bitlane_hw
+import bitlane_hw.accelerator
 from bitlane.errors import DeviceError
 from bitlane_hw.common.payloads import request_layout
 from bitlane_hw.control.registers import Registers
+from bitlane_hw.control.sequencer import Sequencer
 from bitlane_hw.datapath.gradient import GradientPass
 from bitlane_hw.datapath.table_pass import TablePass
 from bitlane_hw.encoder.encoder import Encoder
@@ -36,8 +39,9 @@ from bitlane_hw.zynq.register_slice import RegisterSlice
 from bitlane_hw.zynq.upsizer import BurstUpsizer
 from bitlane_sim.formal.__main__ import main
 from bitlane_sim.formal.encoder import ENCODER
+from bitlane_sim.formal.harness import ProofHarness
 from bitlane_sim.formal.port_guard import ResettableGuard
-from bitlane_sim.formal.proof import CONFIG, TABLE
+from bitlane_sim.formal.proof import CONFIG, TABLE, Proof
 from bitlane_sim.formal.proofs import PROOFS
 from bitlane_sim.formal.runner import Tools, Verdict, find_tools, prove
 
@@ -66,10 +70,11 @@ ARGUMENTS = {
 }
 
 
-def make(kind: type) -> Any:
+def make(kind: type, tables: bool = False) -> Any:
     """A block of a kind, with ARGUMENTS; table lanes and encoder of a configuration that has them."""
     special = {TablePass: TABLE, Encoder: ENCODER}
-    given = {**ARGUMENTS, "config": next((special[each] for each in special if issubclass(kind, each)), CONFIG)}
+    config = next((config for each, config in special.items() if issubclass(kind, each)), TABLE if tables else CONFIG)
+    given = {**ARGUMENTS, "config": config}
     return kind(*(given[each] for each in inspect.signature(kind).parameters))
 
 
@@ -119,6 +124,14 @@ def deaf(m: Any, block: Any) -> None:
 def wrong_place(m: Any, block: Any) -> None:
     with m.If(block.tokens.payload.chunk == 1):
         m.d.comb += block.tokens.payload.part.eq(3)
+
+
+def no_half_digits(m: Any, block: Any) -> None:
+    m.d.comb += block.tokens.payload.half_digit.eq(0)
+
+
+def never_waits(m: Any, block: Any) -> None:
+    m.d.comb += [block.beats[1].ready.eq(block.beats[1].valid), block.digits.valid.eq(1)]
 
 
 def skips(m: Any, block: Any) -> None:
@@ -186,6 +199,9 @@ def test_a_correct_block_is_proved(tools: Tools, tmp_path: Path, name: str) -> N
         ("registers_live", Registers, impatient),
         ("registers_live", Registers, deaf),
         ("address_generator", AddressGenerator, wrong_place),
+        ("table_order", AddressGenerator, no_half_digits),
+        ("table_order", AddressGenerator, wrong_place),
+        ("table_sequencer", Sequencer, never_waits),
         ("gradient", GradientPass, skips),
         ("table_pass", TablePass, skips),
         ("table_pass", TablePass, no_pause),
@@ -203,7 +219,8 @@ def test_a_correct_block_is_proved(tools: Tools, tmp_path: Path, name: str) -> N
 )
 def test_a_broken_block_is_not_proved(tools: Tools, tmp_path: Path, name: str, block: type, change: Any) -> None:
     faulty = broken(block, change)
-    result = prove(replace(PROOFS[name], block=lambda: make(faulty)), tools, tmp_path)
+    tables = name.startswith("table")
+    result = prove(replace(PROOFS[name], block=lambda: make(faulty, tables)), tools, tmp_path)
     assert result.verdict is not Verdict.PROVED
     assert any("Assert failed" in note for note in result.notes), result.notes
 
@@ -232,6 +249,57 @@ def test_a_vacuous_proof_is_not_proved(tools: Tools, tmp_path: Path) -> None:
     result = prove(replace(proof, properties=nothing_starts), tools, tmp_path)
     assert result.verdict is not Verdict.PROVED
     assert any("Unreached cover" in note for note in result.notes), result.notes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "steps"), [("sequencer_stale", 40), ("model_core", 10)])
+def test_a_proof_that_does_not_reach_its_covers_is_not_proved(
+    tools: Tools, tmp_path: Path, name: str, steps: int
+) -> None:
+    result = prove(replace(PROOFS[name], covers=steps), tools, tmp_path)
+    assert result.verdict is not Verdict.PROVED
+    assert any("Unreached cover" in note for note in result.notes), result.notes
+
+
+class Flags(wiring.Component):
+    """Two flags that keep their values: one that a reset clears, one that it does not."""
+
+    def __init__(self) -> None:
+        super().__init__({"cleared": Out(1), "kept": Out(1)})
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        cleared, kept = Signal(name="clears"), Signal(reset_less=True, name="keeps")
+        m.d.sync += [cleared.eq(cleared), kept.eq(kept)]
+        m.d.comb += [self.cleared.eq(cleared), self.kept.eq(kept)]
+        return m
+
+
+@pytest.mark.parametrize(
+    ("name", "powered_up", "holds"),
+    [("cleared", False, True), ("kept", False, False), ("kept", True, True)],
+)
+def test_a_register_without_a_reset_begins_with_anything(
+    tools: Tools, tmp_path: Path, name: str, powered_up: bool, holds: bool
+) -> None:
+    """So a proof holds after every reset, unless it says that it holds after the configuration of the chip."""
+
+    def stays_zero(harness: ProofHarness) -> None:
+        harness.always(~getattr(harness.block, name))
+        harness.cover(~getattr(harness.block, name))
+
+    proof = Proof("flags", "", Flags, stays_zero, covers=2, powered_up=powered_up)
+    assert (prove(proof, tools, tmp_path).verdict is Verdict.PROVED) == holds
+
+
+@pytest.mark.slow
+def test_an_engine_that_a_start_does_not_reset_is_not_proved(
+    tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bitlane_hw.accelerator, "ResetInserter", lambda clear: lambda engine: engine)
+    result = prove(PROOFS["accelerator"], tools, tmp_path)
+    assert result.verdict is not Verdict.PROVED
+    assert any("Assert failed" in note for note in result.notes), result.notes
 
 
 @pytest.fixture

@@ -19,13 +19,16 @@ def test_record(tmp_path: Path) -> None:
     """The log gives back the last result of each mutant; the page counts, and lists equivalent mutants apart."""
     made = itertools.islice(mutants("block", SUM), 5)
     results = ("killed", "survived", "survived", "invalid", "identical")
-    done = [TrialResult(mutant, Verdict(result), 1.5) for mutant, result in zip(made, results, strict=True)]
+    verdicts = [Verdict(result, seed=5 if result == "killed" else None) for result in results]
+    done = [TrialResult(mutant, verdict, 1.5) for mutant, verdict in zip(made, verdicts, strict=True)]
     log = tmp_path / "log"
     record.begin(log, 7)
     record.append(log, TrialResult(done[0].mutant, Verdict("survived")))  # before it was tried again
     for result in done:
         record.append(log, result)
-    assert record.logged(log) == record.Log(7, done, killed_later=1)
+    found = record.logged(log)
+    assert (found.seed, found.results, found.killed_later) == (7, done, 1)
+    assert found.trials == [TrialResult(done[0].mutant, Verdict("survived")), *done]
     found = record.summarize(record.logged(log), {done[2].mutant.key: "it goes nowhere"})
     assert (found.killed, len(found.survivors), found.score) == (1, 1, 0.5)
     page = record.markdown(found, ["block"], date(2026, 1, 2))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.mutated_block import SUM
+from tests.helpers.places import ROOT
 
 from bitlane_sim.mutation import trial
 from bitlane_sim.mutation.campaign import run_campaign
@@ -24,7 +25,7 @@ def verdicts(sandbox: Sandbox, wanted: list[str]) -> dict[str, Verdict]:
             failed = run_tests(sandbox.root, [TEST]).failed
             return Verdict("killed", failed) if failed else None
 
-        return [Stage("unit", run, 0.0)]
+        return [Stage("unit", run, 0.0, seed=11)]
 
     found = [mutant for mutant in mutants("block", SUM) if mutant.change in wanted]
     assert len(found) == len(wanted)
@@ -40,10 +41,19 @@ def test_verdicts(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
         "`number - 2` became `number + 2`",
     )
     found = verdicts(sandbox, [shows, hidden, endless])
-    assert found[shows] == Verdict("killed", f"{TEST}::test_sums")
+    assert found[shows] == Verdict("killed", f"{TEST}::test_sums", seed=11)
     assert found[hidden] == Verdict("survived")
-    assert found[endless] == Verdict("killed", "unit: timeout")
+    assert found[endless] == Verdict("killed", "unit: timeout", seed=11)
     assert sandbox.sources()["block"] == SUM
+
+
+def test_a_seed_reaches_the_tests(sandbox: Sandbox) -> None:
+    """The one that is given, so that a kill by a random test can be repeated."""
+    (sandbox.root / "tests" / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    seeded = "tests/hw/test_seeded.py"  # a module of its own: tests in this process keep what they import
+    (sandbox.root / seeded).write_text("def test_random(seed):\n    assert seed != 123\n")
+    assert run_tests(sandbox.root, [seeded], seed=124).failed == ""
+    assert run_tests(sandbox.root, [seeded], seed=123).failed == f"{seeded}::test_random"
 
 
 def test_baseline(sandbox: Sandbox) -> None:
