@@ -97,7 +97,7 @@ MODE = (
 ENCODE = (
     Field("value_type", 0, 2, "type of the raw values: 0 uint8, 1 int16, 2 float32"),
     Field("encode_base", 2, 1, "1: write labels and base words to base_address"),
-    Field("encode_sets", 4, 4, "draw sets to write, 0 to encoder: set i to draw_address + i * draw_stride"),
+    Field("encode_sets", 3, 4, "draw sets to write, 0 to encoder: set i to draw_address + i * draw_stride"),
 )
 CUTS = (
     Field("model_cut", 0, 5, "low bits of a master weight that random rounding removes for the dot products, 0 to 27"),
@@ -171,7 +171,7 @@ def _table() -> tuple[Register, ...]:
         ),
         (0x0E0, "source_address", 64, True, "address of the raw rows to encode; a multiple of 128"),
         (0x0E8, "source_lines", 32, True, "size of the raw rows, their scales and labels: blocks of 128 bytes"),
-        (0x0EC, "encode", 8, True, "what an encoding reads and writes", ENCODE),
+        (0x0EC, "encode", 7, True, "what an encoding reads and writes", ENCODE),
         (0x100, "epoch", 32, False, "completed epochs of the run"),
         (0x104, "step_now", 21, False, "step after the decays so far"),
         (0x108, "step_negative_now", 21, False, "step_negative after the decays so far"),
