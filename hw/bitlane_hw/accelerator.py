@@ -24,7 +24,7 @@ from bitlane_hw.common.payloads import settings_layout
 from bitlane_hw.control.checks import configuration_errors, encoding_errors
 from bitlane_hw.control.control import Control
 from bitlane_hw.control.registers import ADDRESS_BITS, Registers, fields_of
-from bitlane_hw.encoder.connections import SHARED, connect_encoder
+from bitlane_hw.encoder.connections import SHARED, SHARED_COUNTERS, connect_encoder
 from bitlane_hw.encoder.encoder import Encoder
 from bitlane_hw.engine import Engine
 from bitlane_hw.memory.axi import AXI4Lite, AXI4Read, AXI4Write
@@ -77,8 +77,6 @@ class Accelerator(wiring.Component):
         settings = Signal(settings_layout(config))
 
         connect(m, flipped(self.s_axi), registers.bus)
-        connect(m, control.requests, engine.requests)
-        m.d.comb += clear.eq(control.clear)
         encoder = None
         if config.encoder:
             m.submodules.encoder = encoder = ResetInserter(clear)(Encoder(config))
@@ -86,9 +84,8 @@ class Accelerator(wiring.Component):
         else:
             connect(m, engine.read, flipped(self.m_axi_read))
             connect(m, engine.write, flipped(self.m_axi_write))
-            m.d.comb += registers.beats.eq(engine.beats)
-            for name in SHARED:
-                m.d.comb += getattr(control, name).eq(getattr(engine, name))
+        connect(m, control.requests, engine.requests)
+        m.d.comb += clear.eq(control.clear)
         self._connect_settings(m, registers, settings)
         self._connect_run(m, registers, control, engine, sizes, settings, encoder)
         self._connect_status(m, registers, control, engine)
@@ -132,7 +129,8 @@ class Accelerator(wiring.Component):
         for i, (address, stride, beats) in regions.items():
             region = engine.regions[i]
             m.d.comb += [region.address.eq(address), region.stride.eq(stride), region.beats.eq(beats)]
-        m.d.comb += control.epoch_done.eq(engine.epoch_done)
+        for name in ("epoch_done", *(SHARED if encoder is None else ())):
+            m.d.comb += getattr(control, name).eq(getattr(engine, name))
         for name in (
             "enable",
             "load",
@@ -211,6 +209,7 @@ class Accelerator(wiring.Component):
                     "step_negative_now",
                     "penalty_step_now",
                     "phase_now",
+                    *(() if config.encoder else SHARED_COUNTERS),
                     "stall_memory",
                     "stall_model",
                     "saturations",

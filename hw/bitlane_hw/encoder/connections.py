@@ -11,6 +11,7 @@ from bitlane.contract.registers import CONTROL_ENCODE, ENCODER_SEEDS
 from bitlane_hw.control.registers import fields_of
 
 SHARED = ("read_response", "write_response", "read_idle", "write_idle")  # inputs of the control that both blocks drive
+SHARED_COUNTERS = ("beats",)  # registers that both blocks drive
 
 
 def connect_encoder(m: Module, top: wiring.Component, registers, control, engine, encoder) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from amaranth.hdl import Cat, Mux
 
 from bitlane.contract.layout import BURST_BEATS
+from bitlane_hw.common.payloads import model_layout
 from bitlane_hw.memory.loader import Loader
 from bitlane_hw.memory.storer import Storer
 from bitlane_hw.memory.writer import Writer
@@ -127,25 +128,32 @@ def storer(harness: ProofHarness) -> None:
 
 
 def loader(harness: ProofHarness) -> None:
-    """A chunk is loaded once, with its last beat, and consists of its beats in order."""
-    block = harness.block
-    beat = block.beats.payload
-    last = block.beats.valid & (beat.part == CONFIG.chunk_beats - 1)
-    harness.assume(implies(block.beats.valid, beat.output < CONFIG.outputs))
+    """A chunk is loaded once, two cycles after its last beat, and consists of its beats in order."""
+    block, inside = harness.block, harness.inside
+    given = block.beats.payload
+    valid, beat = (
+        inside["beat_valid_1"],
+        model_layout(CONFIG)(inside["beat"]),
+    )  # the registers in front: one cycle later
+    last = valid & (beat.part == CONFIG.chunk_beats - 1)
+    harness.assume(implies(block.beats.valid, given.output < CONFIG.outputs))
     part = harness.constant(range(CONFIG.chunk_beats), "part")
     words = harness.ghost(CONFIG.width, "words")
-    next_part = harness.count(block.beats.valid, bits=4)
-    harness.assume(implies(block.beats.valid, beat.part == next_part))
-    with harness.m.If(block.beats.valid & (beat.part == part)):
+    next_part = harness.count(valid, bits=4)
+    harness.assume(implies(block.beats.valid, given.part == (next_part + valid)[:4]))
+    with harness.m.If(valid & (beat.part == part)):
         harness.m.d.sync += words.eq(beat.words)
     since = (next_part - part - 1)[:4]  # beats after the expected one
     index = (CONFIG.chunk_beats - 1 - since)[:4]
     loads = block.load.any()
     harness.always(
+        valid == harness.past(block.beats.valid),
+        implies(valid, same(beat, harness.past(given))),
         *(block.load[i] == harness.past(last & (beat.output == i)) for i in range(CONFIG.outputs)),
         implies(loads, block.chunk == harness.past(beat.chunk)),
         implies(loads, same(block.masters.word_select(part, CONFIG.width), words)),
         # invariants
+        implies(valid, (beat.part == next_part) & (beat.output < CONFIG.outputs)),
         implies(loads, next_part == 0),
         implies(next_part > part, same(block.masters.word_select(index, CONFIG.width), words)),
     )

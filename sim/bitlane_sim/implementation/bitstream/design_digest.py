@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from typing import TYPE_CHECKING
+
+from bitlane import overlays
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -45,7 +48,15 @@ def circuit_digest(config: AcceleratorConfig) -> str:
 
 
 def build_number(digest: str) -> int:
-    """Return the value of the `build` register for a `circuit_digest`: it changes only if the circuit does."""
+    """Return the value of the `build` register for a `circuit_digest`: it changes only if the circuit does.
+
+    A circuit that the package has a bitstream of keeps the number of that bitstream, so that a rebuild repeats its
+    bytes. The number of any other circuit is the start of its digest.
+    """
+    for path in overlays.FOLDER.glob("*/manifest.json"):
+        shipped = json.loads(path.read_text())
+        if shipped["circuit"] == digest:
+            return int(shipped["build"], 16)
     return int(digest[:8], 16)
 
 

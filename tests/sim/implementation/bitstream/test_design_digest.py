@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from bitlane import overlays
 from bitlane_sim.implementation.bitstream.design_digest import build_number, design_digest
 
 
@@ -40,6 +44,12 @@ def test_gates_change_the_digest(change: dict) -> None:
     assert design_digest(Sum()) != design_digest(Sum(**change))
 
 
-def test_the_build_number_is_of_the_circuit() -> None:
+def test_the_build_number_is_of_the_circuit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start of the digest, or the number of the package's bitstream of this circuit."""
     digest = design_digest(Sum())
     assert f"{build_number(digest):08x}" == digest[:8]
+    (tmp_path / "chip").mkdir()
+    (tmp_path / "chip" / "manifest.json").write_text(json.dumps({"circuit": digest, "build": "0x0000002A"}))
+    monkeypatch.setattr(overlays, "FOLDER", tmp_path)
+    assert build_number(digest) == 42
+    assert build_number(design_digest(Sum(width=9))) != 42
