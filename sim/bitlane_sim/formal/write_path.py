@@ -131,10 +131,8 @@ def loader(harness: ProofHarness) -> None:
     """A chunk is loaded once, two cycles after its last beat, and consists of its beats in order."""
     block, inside = harness.block, harness.inside
     given = block.beats.payload
-    valid, beat = (
-        inside["beat_valid_1"],
-        model_layout(CONFIG)(inside["beat"]),
-    )  # the registers in front: one cycle later
+    # The registers in front of the block: a cycle later than the port.
+    valid, beat = inside["beat_valid_1"], model_layout(CONFIG)(inside["beat"])
     last = valid & (beat.part == CONFIG.chunk_beats - 1)
     harness.assume(implies(block.beats.valid, given.output < CONFIG.outputs))
     part = harness.constant(range(CONFIG.chunk_beats), "part")
