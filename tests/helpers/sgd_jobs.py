@@ -2,8 +2,8 @@
 
 `python tests/helpers/sgd_jobs.py > tests/golden/sgd_jobs.json` writes the golden file. It was written before the
 package was divided into rooms, and the bits were the same afterwards. It was written again when draws became functions
-of a counter, and when a stored chunk took a cycle less: then only cycles changed. The script uses the public
-estimators.
+of a counter; and, with other cycles alone, when a stored chunk took a cycle less, and when rows of one chunk followed
+without a gap. The script uses the public estimators.
 """
 
 from __future__ import annotations
