@@ -141,7 +141,7 @@ def markdown(found: Summary, modules: Iterable[str], day: date) -> str:
         f"({100 * found.score:.1f} %).",
         "",
         "A mutant is one small change of the RTL's source. It is killed when a unit test or a simulation of a whole "
-        "build fails. `runs/mutation.jsonl` has each trial with the seed of its tests; "
+        "build fails. The log, mutation.jsonl in the folder runs, has each trial with the seed of its tests; "
         "`python -m bitlane_sim.mutation --repeat N` repeats trial N.",
         "",
         f"Not counted: {found.invalid} mutants that Amaranth does not elaborate, {found.identical} that leave the "

@@ -26,7 +26,7 @@ def test_lists(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
     unavailable = type("Availability", (), {"name": "rtl", "available": False, "reason": "pip install it"})
     monkeypatch.setattr(devices, "available_devices", lambda: [unavailable])
     assert main(["devices"]) == 0
-    assert capsys.readouterr().out.splitlines()[1].split(maxsplit=2) == ["rtl", "no", "pip install it"]
+    assert capsys.readouterr().out.splitlines()[2].split(maxsplit=2) == ["rtl", "no", "pip install it"]
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:

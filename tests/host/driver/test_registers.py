@@ -11,9 +11,10 @@ from bitlane.driver import registers
 
 
 def test_writing_a_field_keeps_the_others() -> None:
-    device = emulator(random_rounding=True)
-    registers.write(device, "mode", (1 << 21) - 1)
-    registers.write(device, "cuts", (1 << 10) - 1)
+    device = emulator(random_rounding=True, encoder=1)
+    for register in REGISTERS.values():
+        if register.fields:
+            registers.write(device, register.name, (1 << register.bits) - 1)
     for name, (home, field) in FIELDS.items():
         registers.write(device, name, 0)
         assert registers.read(device, home.name) == (1 << home.bits) - 1 & ~((1 << field.bits) - 1 << field.low)
