@@ -23,6 +23,7 @@ SMALL = {"max_features": 128, "row_buffer_beats": 164}
 TABLE = {**SMALL, "level_slots": 64}
 ROUNDING = {**SMALL, "random_rounding": True}
 TWO_OUTPUTS = {**SMALL, "outputs": 2}
+ENCODER = {**SMALL, "encoder": 2}
 
 
 # --- devices
@@ -86,6 +87,14 @@ class Aliased(EmulatorDevice):
 
     def write(self, offset, value):
         super().write(self._same(offset), value)
+
+
+class OneEncoderSeed(EmulatorDevice):
+    """All draw sets of an encoding have the seed of the first one."""
+
+    def _encoding(self):
+        self._values["encode_seed_1"] = self._values["encode_seed_0"]
+        yield from super()._encoding()
 
 
 class HalfDecoded(EmulatorDevice):
@@ -368,6 +377,7 @@ FAULTS = (
     EmulatedFault(names.MODEL_ROUNDING, reference=StuckSeed, build=ROUNDING),
     EmulatedFault(names.MODEL_ROUNDING, reference=deaf(model_cut=0), build={**ROUNDING, **TABLE}),
     EmulatedFault(names.GRADIENT_ROUNDING, reference=deaf(scaled_gradient_cut=0), build=ROUNDING),
+    EmulatedFault(names.ENCODER, OneEncoderSeed, build=ENCODER),
     EmulatedFault(names.COUNTERS, FewerCycles, first=False),
     EmulatedFault(names.COUNTERS, FewerBeats, first=False),
     EmulatedFault(names.COUNTERS, NoStalls),
