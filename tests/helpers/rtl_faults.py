@@ -100,7 +100,7 @@ FAULTS = (
     RtlFault(names.MODEL_TRANSFER, "datapath/weights", "address", "address ^ 1", "write.addr.eq({})"),
     RtlFault(names.TRACE, "memory/storer", "self.stamp", "self.stamp[:4]", "Cat({}, *self.losses)"),
     RtlFault(names.READ_PATH, "memory/regions", "self.base_beats + groups", "self.base_beats", first=False),
-    RtlFault(names.READ_PATH, "memory/burst_generator", "address + region.stride", "address"),
+    RtlFault(names.READ_PATH, "memory/burst_generator", "next_address + region.stride", "next_address"),
     RtlFault(names.READ_PATH, "memory/address_generator", "self.group.all()", "self.group[0]"),
     RtlFault(names.READ_PATH, "memory/reader", "burst.payload.address", "burst.payload.address ^ 512", first=False),
     RtlFault(names.DIGIT_DOT, "datapath/dot", "chunk_total << 2", "chunk_total << 1"),
