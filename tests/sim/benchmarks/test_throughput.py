@@ -52,7 +52,10 @@ def test_latency_to_the_updated_model(digits):
         ((90, 2, 16), 1, 0.98),
         ((1000, 2, 64), 1, 0.98),
         ((784, 4, 64), 0, 0.98),
-        ((90, 2, 32), 0, 0.85),
+        ((8, 4, 64), 1, 0.98),
+        ((32, 2, 64), 1, 0.98),
+        ((64, 2, 64), 1, 0.98),
+        ((90, 2, 32), 0, 0.84),
     ],
 )
 def test_efficiency(rtl, shape, staleness, least):
@@ -111,24 +114,25 @@ def test_unpredicted_cycles_are_an_error(rtl):
 
 
 def test_reasons_for_a_slow_shape():
-    assert "rows are at least 3 cycles apart" in why_slow(geometry_of((64, 2, 64)), 1)
-    assert "then 19 cycles" in why_slow(geometry_of((90, 2, 16)), 0)
-    assert "12 beats is shorter than the 20" in why_slow(geometry_of((90, 2, 4)), 1)
-    assert "than the 23" in why_slow(geometry_of((90, 2, 32), 8), 1)
+    assert "then 20 cycles" in why_slow(geometry_of((90, 2, 16)), 0)
+    assert "12 beats is shorter than the 21" in why_slow(geometry_of((90, 2, 4)), 1)
+    assert "than the 24" in why_slow(geometry_of((90, 2, 32), 8), 1)
 
 
 def test_wider_ports_process_more_rows():
-    """Batches of 64 rows that are longer than the update: 8 times the rows per cycle within 3 %."""
+    """Batches of 64 rows: 8 times the rows per cycle within 3 %, but for a batch that is shorter than the update."""
     rows = list(throughput.width_rows([64]))
     assert len(rows) == len(throughput.FEATURES) * len(throughput.BITS)
-    assert all(0.97 * 8 <= float(ratio) <= 8 for *_, ratio, _ in rows)
+    short = [row for row in rows if float(row[-2]) < 0.97 * 8]
+    assert [row[:3] for row in short] == [("64", "2", "64")] and "is shorter than" in short[0][-1]
+    assert all(float(ratio) <= 8 for *_, ratio, _ in rows)
 
 
 def test_the_smallest_batches():
-    """With staleness 1 batches are longer than the update; for short rows no batch is large enough."""
-    least = throughput.least_batch(90, 4, 1, 1)
-    assert least is not None and 20 < least * geometry_of((90, 4, least)).row_words <= 26
-    assert throughput.least_batch(64, 2, 1, 1) is None
+    """With staleness 1 batches, with their labels, are about as long as the update."""
+    for features, bits in ((90, 4), (64, 2), (8, 4)):
+        least = throughput.least_batch(features, bits, 1, 1)
+        assert least is not None and 20 < least * (geometry_of((features, bits, least)).row_words + 0.25) <= 28
     assert throughput.least_batch(784, 4, 1, 1) == 1
     assert throughput.least_batch(784, 4, 8, 1) == 8
 
