@@ -52,18 +52,14 @@ def start_and_wait(
     while_running : callable or None
         Called once, right after the start.
     """
-    registers.write(device, "control", CONTROL_START)
-    try:
+
+    def wait() -> int:
         if while_running is not None:
             while_running()
         passed = _sleep(device, trace, expected)
-        status = _Poller(device, trace, timeout).wait(passed)
-    except BaseException:
-        with suppress(DeviceError):  # the device may not answer any more; the first exception says why
-            _abort(device, timeout)
-        raise
-    registers.write(device, "control", CONTROL_ACKNOWLEDGE)
-    return ErrorCode(status >> STATUS_ERROR_SHIFT & 0xFF)
+        return _Poller(device, trace, timeout).wait(passed)
+
+    return _run(device, CONTROL_START, wait, timeout)
 
 
 def encode_and_wait(device: Device, cycles: int, timeout: float) -> ErrorCode:
@@ -78,11 +74,20 @@ def encode_and_wait(device: Device, cycles: int, timeout: float) -> ErrorCode:
     timeout : float
         Seconds without progress after which DeviceError is raised.
     """
-    registers.write(device, "control", CONTROL_ENCODE)
-    try:
+
+    def wait() -> int:
         passed = min(cycles, LONGEST_PAUSE)
         device.wait(passed)
-        status = _Poller(device, None, timeout).wait(passed)
+        return _Poller(device, None, timeout).wait(passed)
+
+    return _run(device, CONTROL_ENCODE, wait, timeout)
+
+
+def _run(device: Device, command: int, wait: Callable[[], int], timeout: float) -> ErrorCode:
+    """Give a command, wait for the status of its end, and acknowledge. Any exception stops the device first."""
+    registers.write(device, "control", command)
+    try:
+        status = wait()
     except BaseException:
         with suppress(DeviceError):  # the device may not answer any more; the first exception says why
             _abort(device, timeout)

@@ -44,7 +44,7 @@ class Finding:
         What was compared.
     equal : bool
     needed : bool
-        Whether a difference is an error. It is none if it only changes the bytes of a rebuild.
+        Whether a difference is an error. If it only changes the bytes of a rebuild, it is not.
     meaning : str
         What a difference means; empty without one.
     """
