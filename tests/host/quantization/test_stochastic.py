@@ -103,7 +103,7 @@ def test_variances_equal_the_formulas(seed):
     rng = np.random.default_rng(seed)
     X, y = some_table(seed, rows=8, n=5)
     weights, rate = rng.uniform(-0.5, 0.5, 5), 0.1
-    trial = Trial(model_bits=8, gradient_bits=6, batch=8, learning_rate=rate, batches=2, repeats=500)
+    trial = Trial(model_bits=8, gradient_bits=6, batch=8, learning_rate=rate, batches=20, repeats=50)
     found = gradient_variance(X, y, weights, trial, seed)
 
     def variance(values: np.ndarray, unit: float) -> np.ndarray:
