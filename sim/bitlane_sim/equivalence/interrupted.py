@@ -1,10 +1,10 @@
-"""A device whose run is cut short: by an abort, or by a reset."""
+"""A device whose run or encoding is cut short: by an abort, or by a reset."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from bitlane.contract.registers import CONTROL_ABORT, CONTROL_START, REGISTERS
+from bitlane.contract.registers import CONTROL_ABORT, CONTROL_ENCODE, CONTROL_START, REGISTERS
 from bitlane_sim.rtl.device import RtlDevice
 
 CONTROL = REGISTERS["control"].offset
@@ -30,7 +30,7 @@ class Interrupted:
     def write(self, offset: int, value: int) -> None:
         """Write a register."""
         self._device.write(offset, value)
-        if offset == CONTROL and value & CONTROL_START:
+        if offset == CONTROL and value & (CONTROL_START | CONTROL_ENCODE):
             self._device.run(self._cycles)
             if self._happening == "abort":
                 self._device.write(CONTROL, CONTROL_ABORT)

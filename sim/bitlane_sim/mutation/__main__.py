@@ -40,25 +40,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="PATTERN",
         help="mutate only these modules, such as 'zynq/*' datapath/rounding, and leave the page as it is",
     )
-    parser.add_argument("--again", action="store_true", help="try only the survivors of the last run")
-    parser.add_argument("--repeat", type=int, metavar="N", help="repeat trial N of the last run, with its seed")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--resume", action="store_true", help="go on with the last run, which was cut short")
+    which.add_argument("--again", action="store_true", help="try only the survivors of the last run")
+    which.add_argument("--repeat", type=int, metavar="N", help="repeat trial N of the last run, with its seed")
     arguments = parser.parse_args(argv)
-    seed = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
 
     for name in PRELOADED:
         importlib.import_module(name)
     with tempfile.TemporaryDirectory(prefix="mutation.") as folder:
         sandbox = Sandbox(ROOT, Path(folder))
         patterns = arguments.modules or ["*"]
-        found = {
-            name: mutants(name, text)
+        texts = {
+            name: text
             for name, text in sandbox.sources().items()
             if is_hardware(name) and any(fnmatchcase(name, pattern) for pattern in patterns)
         }
-        if not found:
+        if not texts:
             parser.error(f"no module matches {' '.join(patterns)}")
+        found = {name: mutants(name, text) for name, text in texts.items()}
         candidates: Iterable[Candidate]
-        seeds = {}
+        modules, seeds, new = [*found], {}, None
         if arguments.repeat:
             trial = record.logged(LOG).trials[arguments.repeat - 1]
             candidates, modules = [(trial.mutant, iter(()))], [trial.mutant.module]
@@ -71,8 +73,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             candidates = [(mutant, iter(())) for mutant in tried]
             modules = sorted({mutant.module for mutant in tried})
             print(f"{len(tried)} survivors of {len(modules)} modules", flush=True)
+        elif arguments.resume:
+            log = record.logged(LOG)
+            if log.campaign.rtl != record.digest(texts):
+                parser.error("the RTL, or the choice of modules, is not that of the last run: start a new one")
+            candidates = [*sample_mutants(found, log.campaign.count, log.campaign.seed, log.results)]
+            print(f"{len(candidates)} mutants left of {log.campaign.count}; seed {log.campaign.seed}", flush=True)
         else:
-            candidates, modules = sample_mutants(found, arguments.count, seed), [*found]
+            seed = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
+            candidates = sample_mutants(found, arguments.count, seed)
+            new = record.Campaign(seed, arguments.count, record.digest(texts))
             print(f"{sum(map(len, found.values()))} mutants of {len(found)} modules; seed {seed}", flush=True)
         print("running the tests without a mutant ...", flush=True)
         plan = TrialPlan.measured(sandbox, modules, lambda name, time: print(f"{time:7.1f} s {name}", flush=True))
@@ -88,8 +98,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             if not arguments.repeat:
                 record.append(LOG, result)
 
-        if not arguments.again and not arguments.repeat:
-            record.begin(LOG, seed)
+        if new:
+            record.begin(LOG, new)
         run_campaign(sandbox, candidates, plan.stages, arguments.processes, on_result)
     if arguments.repeat:
         return 0

@@ -22,6 +22,11 @@ ACCELERATOR_TESTS = (
     "tests/sim/rtl/test_faults.py::test_interrupted_at_any_cycle",
     "tests/sim/rtl/test_faults.py::test_error_response",
 )
+ENCODER_TESTS = (
+    "tests/sim/equivalence/test_encoder.py::test_random_encodings",
+    "tests/sim/equivalence/test_encoder.py::test_interrupted_at_any_cycle",
+    "tests/sim/equivalence/test_encoder.py::test_error_response",
+)
 ZYNQ_TESTS = (
     "tests/sim/equivalence/test_zynq_soak.py::test_random_runs",
     "tests/sim/equivalence/test_zynq_soak.py::test_cycles_on_one_port",
@@ -40,7 +45,7 @@ class Build:
     ----------
     name : str
         Of the build.
-    width, outputs, level_slots, random_rounding
+    width, outputs, level_slots, random_rounding, encoder
         As of `AcceleratorConfig`.
     zynq : bool
         Whether it has the AXI3 ports of a Zynq-7000.
@@ -51,6 +56,7 @@ class Build:
     outputs: int = 1
     level_slots: int = 0
     random_rounding: bool = False
+    encoder: int = 0
     zynq: bool = False
 
     @property
@@ -65,13 +71,14 @@ class Build:
             row_buffer_beats=128,
             level_slots=self.level_slots,
             random_rounding=self.random_rounding,
+            encoder=self.encoder,
         )
         return replace(config, row_buffer_beats=256, address_bits=32) if self.zynq else config  # that of ZYNQ_TESTS
 
     @property
     def tests(self) -> tuple[str, ...]:
         """Tests of the whole build."""
-        return ZYNQ_TESTS if self.zynq else ACCELERATOR_TESTS
+        return ZYNQ_TESTS if self.zynq else ACCELERATOR_TESTS + (ENCODER_TESTS if self.encoder else ())
 
     @property
     def keyword(self) -> str:
@@ -132,7 +139,7 @@ class Build:
             if name.split(".")[0] in ("bitlane_sim", "tests"):
                 del sys.modules[name]  # what the tests of another build imported names that build
         from bitlane.driver import driver
-        from bitlane_sim.equivalence import random_jobs, rig
+        from bitlane_sim.equivalence import encoder_soak, random_jobs, rig
         from bitlane_sim.rtl import build
 
         quick = {"8000": "100000", "-O3": "-O1", "-O2": "-O0"}
@@ -147,6 +154,7 @@ class Build:
         replace_names(build, LINKER_FLAGS=(*runtime_objects(build, runtime), *build.LINKER_FLAGS), RUNTIME=())
         replace_names(random_jobs, TESTED=(self.config,), CONFIGS=(self.config,))
         replace_names(rig, CONFIGS=(self.config,))
+        replace_names(encoder_soak, CONFIG=self.config)
         driver.Driver.__init__.__defaults__ = (TIMEOUT,)
 
 
@@ -175,6 +183,7 @@ BUILDS = (
     Build("64 bits, digit lanes", 64),
     Build("128 bits, digit lanes, 2 outputs", 128, 2),
     Build("64 bits, table lanes, random rounding", 64, level_slots=64, random_rounding=True),
+    Build("64 bits, encoder", 64, encoder=2),
     Build("Zynq, one HP port", 64, zynq=True),
     Build("Zynq, two HP ports", 128, zynq=True),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import time
@@ -15,6 +16,7 @@ from .trial import Sandbox, Stage, Verdict, finish, start
 Candidate = tuple[Mutant, Iterator[Mutant]]  # a mutant, and those that may replace it
 Stages = Callable[[Mutant, Path], Sequence[Stage]]  # of the trial of a mutant that was installed in a folder
 MIN_PER_MODULE = 6  # mutants of each module in a sample, if it has as many
+REPLACED = ("invalid", "identical")  # results that do not count: another mutant of the module is tried
 POLL_SECONDS = 0.05
 
 
@@ -52,12 +54,31 @@ def quotas(sizes: dict[str, int], count: int) -> dict[str, int]:
     return wanted
 
 
-def sample_mutants(found: dict[str, list[Mutant]], count: int, seed: int) -> Iterator[Candidate]:
-    """Yield a random sample of all modules' mutants, in random order."""
+def sample_mutants(
+    found: dict[str, list[Mutant]], count: int, seed: int, tried: Iterable[TrialResult] = ()
+) -> Iterator[Candidate]:
+    """Yield a random sample of all modules' mutants, in random order; of a campaign that was cut short, the rest.
+
+    Parameters
+    ----------
+    found : dict
+        Mutants of each module.
+    count : int
+        Size of the sample.
+    seed : int
+        Of the sample.
+    tried : iterable of TrialResult
+        Results of the trials before.
+    """
     rng = random.Random(seed)
-    orders = {module: iter(rng.sample(mutants, len(mutants))) for module, mutants in sorted(found.items())}
+    results = {result.mutant.key: result.verdict.result for result in tried}
+    sampled = {module: rng.sample(mutants, len(mutants)) for module, mutants in sorted(found.items())}
     wanted = quotas({module: len(mutants) for module, mutants in found.items()}, count)
-    first = [(next(orders[module]), orders[module]) for module, quota in wanted.items() for _ in range(quota)]
+    first: list[Candidate] = []
+    for module, mutants in sampled.items():
+        left = iter([mutant for mutant in mutants if mutant.key not in results])
+        counted = sum(results.get(mutant.key, REPLACED[0]) not in REPLACED for mutant in mutants)
+        first += [(mutant, left) for mutant in itertools.islice(left, max(0, wanted[module] - counted))]
     rng.shuffle(first)
     yield from first
 
@@ -106,7 +127,7 @@ def run_campaign(
             verdict = finish(process, status, _report(sandbox, folder))
             results.append(TrialResult(mutant, verdict, usage.ru_utime + usage.ru_stime))
             on_result(results[-1])
-            if verdict.result in ("invalid", "identical") and (other := next(replacements, None)):
+            if verdict.result in REPLACED and (other := next(replacements, None)):
                 waiting.append((other, replacements))
         time.sleep(POLL_SECONDS)
     return results

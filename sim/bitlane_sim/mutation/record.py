@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import date
+from hashlib import sha256
 from pathlib import Path
 
 from .campaign import TrialResult
@@ -56,13 +57,32 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Log:
-    """The log of a campaign.
+class Campaign:
+    """Which mutants a campaign tries.
 
     Attributes
     ----------
     seed : int
         Of the sample.
+    count : int
+        Size of the sample.
+    rtl : str
+        SHA-256 digest of the sources that are mutated.
+    """
+
+    seed: int
+    count: int
+    rtl: str
+
+
+@dataclass(frozen=True)
+class Log:
+    """The log of a campaign.
+
+    Attributes
+    ----------
+    campaign : Campaign
+        Which mutants it tries.
     results : list of TrialResult
         The last result of each mutant.
     killed_later : int
@@ -71,7 +91,7 @@ class Log:
         Every trial, in the order of their numbers, which count from 1.
     """
 
-    seed: int
+    campaign: Campaign
     results: list[TrialResult]
     killed_later: int
     trials: list[TrialResult]
@@ -89,7 +109,7 @@ def summarize(log: Log, reasons: dict[Key, str]) -> Summary:
             equivalent.append((result, reasons[result.mutant.key]))
         else:
             counted.append(result)
-    return Summary(log.seed, counted, equivalent, **replaced, killed_later=log.killed_later)
+    return Summary(log.campaign.seed, counted, equivalent, **replaced, killed_later=log.killed_later)
 
 
 def known_equivalents(path: Path = EQUIVALENT) -> dict[Key, str]:
@@ -98,10 +118,15 @@ def known_equivalents(path: Path = EQUIVALENT) -> dict[Key, str]:
     return {(entry["module"], entry["scope"], entry["change"]): entry["reason"] for entry in entries}
 
 
-def begin(path: Path, seed: int) -> None:
-    """Begin the log of a sample."""
+def digest(texts: dict[str, str]) -> str:
+    """Return the SHA-256 digest of the texts of some modules."""
+    return sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()
+
+
+def begin(path: Path, campaign: Campaign) -> None:
+    """Begin the log of a campaign."""
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps({"seed": seed}) + "\n")
+    path.write_text(json.dumps(asdict(campaign)) + "\n")
 
 
 def append(path: Path, result: TrialResult) -> None:
@@ -124,7 +149,7 @@ def logged(path: Path) -> Log:
         if result.verdict.result == "survived":
             survived.add(result.mutant.key)
     later = sum(last[key].verdict.result == "killed" for key in survived)
-    return Log(int(json.loads(first)["seed"]), [*last.values()], later, trials)
+    return Log(Campaign(**json.loads(first)), [*last.values()], later, trials)
 
 
 def describe(mutant: Mutant) -> str:

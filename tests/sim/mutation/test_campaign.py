@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests.helpers.mutated_block import SUM
 
-from bitlane_sim.mutation.campaign import MIN_PER_MODULE, quotas, run_campaign, sample_mutants
+from bitlane_sim.mutation.campaign import MIN_PER_MODULE, REPLACED, TrialResult, quotas, run_campaign, sample_mutants
 from bitlane_sim.mutation.operators import Mutant, mutants
 from bitlane_sim.mutation.trial import Sandbox, Stage, Verdict
 
@@ -50,3 +51,16 @@ def test_sample(seed: int) -> None:
     first, again, other = ([m for m, _ in sample_mutants(found, 20, s)] for s in (seed, seed, seed + 1))
     assert first == again != other
     assert len(set(first)) == 20
+
+
+def test_a_campaign_goes_on(seed: int) -> None:
+    """Mutants that count are not tried again, others are replaced: at the end each module has its share."""
+    found = {name: mutants(name, SUM) for name in ("a", "b")}
+    sample = [mutant for mutant, _ in sample_mutants(found, 20, seed)]
+    results = ["killed", "survived", "invalid", "identical"] * 2
+    tried = [TrialResult(mutant, Verdict(result)) for mutant, result in zip(sample, results, strict=False)]
+    rest = [mutant for mutant, _ in sample_mutants(found, 20, seed, tried)]
+    counted = [each.mutant for each in tried if each.verdict.result not in REPLACED]
+    assert not {*rest} & {each.mutant for each in tried}
+    assert Counter(mutant.module for mutant in rest + counted) == Counter(mutant.module for mutant in sample)
+    assert {*sample} - {each.mutant for each in tried} <= {*rest}

@@ -22,12 +22,14 @@ def test_record(tmp_path: Path) -> None:
     verdicts = [Verdict(result, seed=5 if result == "killed" else None) for result in results]
     done = [TrialResult(mutant, verdict, 1.5) for mutant, verdict in zip(made, verdicts, strict=True)]
     log = tmp_path / "log"
-    record.begin(log, 7)
+    campaign = record.Campaign(7, 2, record.digest({"block": SUM}))
+    record.begin(log, campaign)
     record.append(log, TrialResult(done[0].mutant, Verdict("survived")))  # before it was tried again
     for result in done:
         record.append(log, result)
     found = record.logged(log)
-    assert (found.seed, found.results, found.killed_later) == (7, done, 1)
+    assert (found.campaign, found.results, found.killed_later) == (campaign, done, 1)
+    assert found.campaign.rtl != record.digest({"block": SUM + "\n"})
     assert found.trials == [TrialResult(done[0].mutant, Verdict("survived")), *done]
     found = record.summarize(record.logged(log), {done[2].mutant.key: "it goes nowhere"})
     assert (found.killed, len(found.survivors), found.score) == (1, 1, 0.5)
