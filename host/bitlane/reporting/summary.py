@@ -70,7 +70,7 @@ def run_record(
     lines, end = [*_epochs(run, table, targets)], {"models": len(targets), **_counters(run)}
     if earlier is not None:
         lines = [*map(dict, earlier.lines), *lines]
-        end |= {key: end[key] + earlier.end[key] for key in _counters(run)}
+        end |= {key: end[key] + earlier.end.get(key, 0) for key in _counters(run)}  # early records have fewer
     scores = {"score_train": model.score(table.X, table.y)}
     if table.held_out is not None:
         scores["score_held_out"] = model.score(*table.held_out)
@@ -126,6 +126,7 @@ def _counters(run: TrainingResult) -> dict[str, Any]:
     return {
         "passes": run.passes,
         "cycles": run.cycles,
+        "encoding_cycles": run.encoding_cycles,
         "beats": run.beats,
         "bytes_read": run.bytes_read,
         "stall_memory": run.stalls.memory,

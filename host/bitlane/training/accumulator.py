@@ -48,7 +48,7 @@ class ResultAccumulator:
         self._epoch_cycles = np.zeros(epochs, np.int64)
         self._master = first.master.copy()
         self._masters = np.zeros((epochs, targets, stored), np.int32) if plan.snapshots else None
-        self._launches = self._passes = 0
+        self._launches = self._passes = self._encoding_cycles = 0
 
     def begin(self, targets: NDArray[np.intp]) -> None:
         """Begin a pass over the data with these targets, which the first outputs train."""
@@ -62,6 +62,7 @@ class ResultAccumulator:
         """Add the result of a launch."""
         before, self._cycles = self._cycles, self._cycles + result.counters.cycles
         self._launches += 1
+        self._encoding_cycles += launch.encoding_cycles
         self.counters += result.counters
         losses = result.loss[:, : len(self._targets)]
         if not launch.ends_epoch:
@@ -90,6 +91,7 @@ class ResultAccumulator:
             bits=np.full(epochs, first.options.precision.bits),
             epoch_bytes=np.full(epochs, counters.beats * geometry.rows_per_beat * WORD_BYTES // epochs),
             cycles=counters.cycles,
+            encoding_cycles=self._encoding_cycles,
             epoch_cycles=self._epoch_cycles,
             beats=counters.beats,
             stalls=Stalls(counters.stall_memory, counters.stall_model),

@@ -33,6 +33,8 @@ class Launch:
     ends_epoch : bool
         Whether its last row is the last of an epoch.
     levels : Codebook or None
+    encoding_cycles : int
+        Clock cycles of the device's encoder before it, 0 if the host encoded.
     """
 
     geometry: Geometry
@@ -42,6 +44,7 @@ class Launch:
     covers_all_rows: bool
     ends_epoch: bool
     levels: Codebook | None = None
+    encoding_cycles: int = 0
 
     def job(self, plan: ExecutionPlan, state: ModelState) -> Job:
         """Return the job that continues from `state`. Steps decay only at the end of an epoch.

@@ -94,10 +94,12 @@ def run_encoded_launches(
             epochs = min(plan.launch_epochs, plan.epochs - first)
             sets = [(first + i) % plan.draw_sets for i in range(min(plan.draw_sets, epochs) * geometry.draws)]
             with clock.during("encode"):
-                driver.encode(replace(encoding, seeds=[encoder.draw_seed(number) for number in sets]), samples, source)
+                seeds = [encoder.draw_seed(number) for number in sets]
+                counters = driver.encode(replace(encoding, seeds=seeds), samples, source)
             encoding = replace(encoding, base=False)
             base, draws = [_elsewhere(geometry.base_words)], [_elsewhere(apart) for _ in sets]
-            launch = Launch(geometry, base, draws, epochs, covers_all_rows=True, ends_epoch=True)
+            cycles = sum(each.cycles for each in counters)
+            launch = Launch(geometry, base, draws, epochs, True, ends_epoch=True, encoding_cycles=cycles)
             with clock.during("train"):
                 result = driver.run(launch.job(plan, state), on_epoch, samples)
             state = Launch.next_state(state, result)

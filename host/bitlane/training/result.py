@@ -76,6 +76,8 @@ class TrainingResult:
         Bytes read in each epoch.
     cycles : int
         Clock cycles of all launches.
+    encoding_cycles : int
+        Clock cycles of the device's encoder, which are not among `cycles`; 0 if the host encoded.
     epoch_cycles : ndarray of int64, shape (epochs,)
         Clock cycles from the start to the end of each epoch.
     beats : int
@@ -104,6 +106,7 @@ class TrainingResult:
     bits: NDArray[np.int64] | Floats
     epoch_bytes: NDArray[np.int64]
     cycles: int
+    encoding_cycles: int
     epoch_cycles: NDArray[np.int64]
     beats: int
     stalls: Stalls
@@ -233,6 +236,7 @@ def joined(runs: Sequence[TrainingResult]) -> TrainingResult:
         bits=np.concatenate([run.bits for run in runs]),
         epoch_bytes=np.concatenate([run.epoch_bytes for run in runs]),
         cycles=sum(run.cycles for run in runs),
+        encoding_cycles=sum(run.encoding_cycles for run in runs),
         epoch_cycles=np.concatenate([run.epoch_cycles + start for run, start in zip(runs, cycles, strict=True)]),
         beats=sum(run.beats for run in runs),
         stalls=sum((run.stalls for run in runs), Stalls(0, 0)),

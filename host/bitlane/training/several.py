@@ -224,6 +224,7 @@ def _summed(
         loss=loss[:, 0] if loss.shape[1] == 1 else loss,
         epoch_bytes=np.full(epochs, beats * runs[0].rows_per_beat * WORD_BYTES // epochs),
         cycles=int(done.busiest(lambda run: run.cycles)),
+        encoding_cycles=int(done.busiest(lambda run: run.encoding_cycles)),
         epoch_cycles=done.busiest(lambda run: run.epoch_cycles),
         beats=beats,
         stalls=sum((run.stalls for run in runs), Stalls(0, 0)),

@@ -13,7 +13,7 @@ from pynq.pl_server import global_state
 from pynqmetadata.frontends import Metadata
 from pynqmetadata.views.runtime import RuntimeMetadataParser
 
-from bitlane.contract.registers import CONTROL_START, REGISTERS, STATUS_BUSY
+from bitlane.contract.registers import CONTROL_ENCODE, CONTROL_START, REGISTERS, STATUS_BUSY
 from bitlane_sim.implementation.bitstream.hwh import RANGE
 from bitlane_sim.rtl.device import RtlBuffer, RtlDevice
 
@@ -21,6 +21,7 @@ from .boards import BoardKind, config_in
 from .intc import InterruptController
 
 CONTROL, STATUS = (REGISTERS[name].offset for name in ("control", "status"))
+BEGIN = CONTROL_START | CONTROL_ENCODE
 PROCESSOR = 0xF000_0000  # addresses from here on belong to the processor
 
 
@@ -112,10 +113,10 @@ class Hardware:
             self.accesses.append(("write", offset))
             self.catch_up()
             assert self.rtl is not None
-            if offset == CONTROL and value & CONTROL_START and self.narrow_ports():
+            if offset == CONTROL and value & BEGIN and self.narrow_ports():
                 raise RuntimeError(f"memory ports {self.narrow_ports()} are 32 bits wide")
             self.rtl.write(offset, value)
-            if offset == CONTROL and value & CONTROL_START:
+            if offset == CONTROL and value & BEGIN:
                 self._started, self._cycles = time.monotonic() - self.seconds, 0
 
     def catch_up(self) -> None:

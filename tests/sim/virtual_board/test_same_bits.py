@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bitlane import SGDClassifier, SGDRegressor
-from bitlane.devices.pynq.board import BoardDevice
+from bitlane.devices.emulator import EmulatorDevice
+from bitlane.devices.pynq.board import BoardDevice, open_board
+from bitlane.training.samples import SampleEncoder
+from bitlane_sim.equivalence.encoder_soak import CONFIG
 from bitlane_sim.rtl.device import RtlDevice
-from bitlane_sim.virtual_board.boards import BoardKind
+from bitlane_sim.virtual_board.board import SimulatedBoard
+from bitlane_sim.virtual_board.boards import BoardKind, write_overlay
 
 pytestmark = pytest.mark.pynq
 
@@ -43,3 +49,21 @@ def test_classification(opener: Callable[[], BoardDevice], kind: BoardKind, seed
         model = SGDClassifier(loss=loss, bits=4, epochs=3, learning_rate=0.02, device=device, random_state=seed)
         results.append((model.fit(X, y).coef_.tobytes(), model.run_.loss.tobytes()))
     assert results[0] == results[1]
+
+
+def test_a_board_encodes_raw_rows(
+    board: SimulatedBoard, kind: BoardKind, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host copies a table of integers, and makes no codes: the board's encoder has the bits of the host's."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.integers(0, 256, (150, 40)).astype(np.uint8), rng.normal(size=150)
+    options = {"bits": 4, "draws": "epoch", "epochs": 3, "learning_rate": 0.02, "random_state": seed}
+    host = SGDRegressor(**options, device=EmulatorDevice(kind.config)).fit(X, y)
+    config = replace(CONFIG, address_bits=kind.config.address_bits)
+    board.hardware.kind = replace(kind, config=config)
+    device = open_board(bitfile=write_overlay(board.hardware.kind, tmp_path))
+    for name in ("base", "draws"):
+        monkeypatch.setattr(SampleEncoder, name, None)
+    model = SGDRegressor(**options, device=device).fit(X, y)
+    assert (model.coef_.tobytes(), model.run_.loss.tobytes()) == (host.coef_.tobytes(), host.run_.loss.tobytes())
+    assert model.run_.encoding_cycles > 0 == host.run_.encoding_cycles
