@@ -5,8 +5,8 @@
     python -m bitlane_sim.implementation.netlist --board --netlist FILE.json
 
 The third command runs the netlist of a bitstream: the harness replaces the processing system, and only bits are
-compared. Runs continue until they have every loss, prox, staleness and sampling of the build, and three precisions. The
-exit status is 1 if anything differed.
+compared. Runs continue until they have every loss, prox, staleness and sampling of the build, and three precisions. A
+build with an encoder also makes as many random encodings. The exit status is 1 if anything differed.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from bitlane.driver.job import Job
 from bitlane.errors import BitlaneError
 from bitlane.support.text import align_columns
 from bitlane_hw.build_digest import build_digest
+from bitlane_sim.equivalence.encoder_soak import EncoderRig
 from bitlane_sim.equivalence.random_jobs import random_job
 from bitlane_sim.equivalence.rig import CAPACITY, DISTURBED, TIMINGS, cycle_difference, difference
 from bitlane_sim.rtl.build import FABRIC_TOP, build_verilog, verilog
@@ -37,6 +38,7 @@ from bitlane_sim.rtl.harness import Disturbance
 
 from ..area_and_timing import ADDRESS_BITS
 from ..bitstream.design_digest import build_number, circuit_digest
+from . import encodings
 from .board import fabric
 from .mapping import simulation, synthesise
 from .modes import SAMPLING, missing_modes
@@ -45,6 +47,7 @@ BUILDS = {
     "digits": AcceleratorConfig(address_bits=ADDRESS_BITS),
     "tables": AcceleratorConfig(address_bits=ADDRESS_BITS, level_slots=512),
     "rounding": AcceleratorConfig(address_bits=ADDRESS_BITS, random_rounding=True),
+    "encoder": AcceleratorConfig(address_bits=ADDRESS_BITS, encoder=4),
 }
 HEADINGS = ("seed", "loss", "prox", "sampling", "bits", "staleness", "features", "rows", "epochs", "stalls", "cycles")
 SETTLING = 8  # cycles
@@ -174,7 +177,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     precisions = {run.job.geometry.stored_bits for run in done}
     print(f"{len(done)} runs from seed {first}, {wrong} wrong; {len(precisions)} precisions")
     print(f"{cycles:,} cycles, {cycles / took:,.0f} per second; built in {built - started:.0f} s")
-    for mode in (left := missing_modes((run.job for run in done), config)):
+    left = missing_modes((run.job for run in done), config)
+    if config.encoder:
+        rig = EncoderRig(config, lambda _, capacity, timing: open_simulator(library, capacity, timing))
+        encoded = encodings.run_encodings(rig, arguments.runs, first, MOST)
+        rig.close()
+        print(align_columns([encodings.HEADINGS, *map(encodings.row, encoded)]))
+        different = sum(bool(run.wrong) for run in encoded)
+        print(f"{len(encoded)} encodings from seed {first}, {different} wrong")
+        wrong += different
+        left += encodings.missing(encoded, config)
+    for mode in left:
         print(f"no run has {mode}")
     return int(bool(wrong or left))
 

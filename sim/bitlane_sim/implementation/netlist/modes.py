@@ -1,11 +1,13 @@
-"""The modes of the accelerator that a series of runs has used, and those that it has not."""
+"""The modes of the accelerator, and of its encoder, that a series of runs has used, and those that it has not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.encoding import ValueType
 from bitlane.contract.modes import Loss, Prox
+from bitlane.driver.encoding import Encoding
 from bitlane.driver.job import Job
 
 PRECISIONS = 3  # minimum
@@ -39,3 +41,16 @@ def _modes(job: Job) -> Iterator[str]:
     yield f"{SAMPLING[job.geometry.draws]} sampling"
     if job.state.settings.model_cut or job.state.settings.scaled_gradient_cut:
         yield "random rounding"
+
+
+def missing_encoder_modes(encodings: Iterable[Encoding], config: AcceleratorConfig) -> list[str]:
+    """Return the modes that no encoding has: each type of values, each sampling, no base region, and all draw sets."""
+    wanted = {*(f"values {each.name}" for each in ValueType), *(f"{name} sampling" for name in SAMPLING.values())}
+    wanted |= {"draws without base", f"{config.encoder} draw sets at a time"}
+    for encoding in encodings:
+        wanted -= {f"values {encoding.value_type.name}", f"{SAMPLING[encoding.geometry.draws]} sampling"}
+        if not encoding.base:
+            wanted -= {"draws without base"}
+        if len(encoding.seeds) >= config.encoder:
+            wanted -= {f"{config.encoder} draw sets at a time"}
+    return sorted(wanted)

@@ -7,11 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bitlane.contract.encoding import ValueType
+from bitlane.contract.geometry import Geometry
 from bitlane.contract.modes import Loss, Prox
+from bitlane.contract.precision import Precision
+from bitlane.driver.encoding import Encoding
 from bitlane.driver.job import Job
 from bitlane_sim.equivalence.random_jobs import random_job
 from bitlane_sim.implementation.netlist.__main__ import BUILDS, main
-from bitlane_sim.implementation.netlist.modes import missing_modes
+from bitlane_sim.implementation.netlist.modes import missing_encoder_modes, missing_modes
 
 
 def job(loss: Loss, prox: Prox, staleness: int, base_digits: int, draws: bool) -> Job:
@@ -54,6 +58,20 @@ def test_other_builds_have_other_modes() -> None:
     assert missing_modes([each for each in JOBS if each.geometry.draws], BUILDS["tables"]) == [
         *("loss LOGISTIC", "prox BOX", "prox L2", "staleness 1", "1 more precisions"),
     ]
+
+
+def test_modes_of_the_encoder() -> None:
+    double, single = Geometry.of(Precision(4), 5, 9, 9), Geometry.of(Precision(6, "nearest"), 5, 9, 9)
+    encodings = [
+        Encoding(double, ValueType.UINT8, False, [1, 2, 3, 4]),
+        Encoding(double, ValueType.INT16, True, [1]),
+        Encoding(single, ValueType.FLOAT32, True, []),
+    ]
+    assert missing_encoder_modes(encodings, BUILDS["encoder"]) == []
+    assert missing_encoder_modes(encodings[1:], BUILDS["encoder"]) == [
+        *("4 draw sets at a time", "draws without base", "values UINT8"),
+    ]
+    assert missing_encoder_modes(encodings[:2], BUILDS["encoder"]) == ["single sampling", "values FLOAT32"]
 
 
 def test_another_file_is_an_error_of_one_line(tmp_path, capsys) -> None:
