@@ -25,7 +25,7 @@ from bitlane_sim.equivalence.rig import CAPACITY, EquivalenceRig
 from bitlane_sim.rtl.build import build, build_verilog
 from bitlane_sim.rtl.zynq_device import build_fabric
 
-from . import functional, random_rounding, zynq_ports
+from . import encoder, functional, random_rounding, zynq_ports
 from .code_coverage import KINDS, CodeCoverage, Counts, code_points, read_counts, read_exclusions
 from .covergroup import Covergroup
 from .stimulus import Stimulus
@@ -51,6 +51,7 @@ def small(width: int, outputs: int = 1, level_slots: int = 0) -> AcceleratorConf
 DIGIT_LANES = small(64)
 TABLE_LANES = small(64, level_slots=128)
 MEASURED = {"64 bits, digit lanes": DIGIT_LANES, "64 bits, table lanes": TABLE_LANES}
+ENCODER = "64 bits, encoder"  # encodings; of the code only the instance `encoder`
 # Only the coverpoints of several rows a beat.
 WIDE = {
     "128 bits, 2 outputs, digit lanes": small(128, 2),
@@ -92,6 +93,7 @@ def main() -> int:
     arguments = parser.parse_args()
     seed: int = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
     sources = {name: verilog(config) for name, config in MEASURED.items()}
+    sources[ENCODER] = verilog(encoder.CONFIG)
     libraries = {name: build_verilog(source, coverage=True) for name, source in sources.items()}
     libraries |= {name: build(config) for name, config in WIDE.items()}
     libraries |= {name: build_fabric(config) for name, config in zynq_ports.CONFIGS.items()}
@@ -105,7 +107,8 @@ def main() -> int:
             name: pool.submit(measure_zynq, config, libraries[name], seed, arguments.minutes)
             for name, config in zynq_ports.CONFIGS.items()
         }
-        results = {name: future.result() for name, future in (measured | wide | behind).items()}
+        encodings = {ENCODER: pool.submit(measure_encoder, libraries[ENCODER], seed, arguments.minutes)}
+        results = {name: future.result() for name, future in (measured | encodings | wide | behind).items()}
 
     good = []
     for name, result in results.items():
@@ -116,7 +119,9 @@ def main() -> int:
     points = [
         point
         for name, source in sources.items()
-        for point in code_points(name, results[name].counts, VerilogSource(source.read_text()))
+        for point in code_points(
+            name, results[name].counts, VerilogSource(source.read_text()), "encoder" if name == ENCODER else ""
+        )
     ]
     good.append(report_code(CodeCoverage(points, read_exclusions())))
     return int(not all(good))
@@ -135,6 +140,24 @@ def measure(config: AcceleratorConfig, library: Path, seed: int, minutes: float)
     for device in stimulus.devices():
         result.counts.update(_counts(device))
     stimulus.close()
+    return result
+
+
+def measure_encoder(library: Path, seed: int, minutes: float) -> Measurement:
+    """Do encodings of all kinds for some minutes, and more while a bin is empty."""
+    group = encoder.declare(encoder.CONFIG)
+    rig = encoder.open_rig(encoder.CONFIG, library)
+    stimulus = encoder.EncoderStimulus(rig, group)
+    result = Measurement(group, failures=stimulus.failures)
+    begin, seconds = time.monotonic(), 60 * minutes
+    while (passed := time.monotonic() - begin) < seconds or (passed < LONGEST * seconds and group.missed()):
+        for _ in range(ROUND_RUNS):
+            stimulus.run(seed + result.runs)
+            result.runs += 1
+        stimulus.sample_buses()
+    for device in stimulus.devices():
+        result.counts.update(_counts(device))
+    rig.close()
     return result
 
 

@@ -96,11 +96,14 @@ class CodePoint:
     count: int
 
 
-def code_points(build: str, counts: Mapping[Key, int], source: VerilogSource) -> list[CodePoint]:
-    """Return the points of a build, without those that Yosys adds to each process."""
+def code_points(build: str, counts: Mapping[Key, int], source: VerilogSource, within: str = "") -> list[CodePoint]:
+    """Return the points of a build, without those that Yosys adds to each process.
+
+    `within` is the beginning of the names of the instances that count.
+    """
     found = []
     for (kind, line, _column, detail, _hierarchy), count in counts.items():
-        if source.is_added_by_yosys(line):
+        if source.is_added_by_yosys(line) or not source.instance(line).startswith(within):
             continue
         if kind == "toggle":
             file = source.file(line)

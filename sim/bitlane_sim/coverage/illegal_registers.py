@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.encoding import ENCODER_BASE_BITS, REGION_BYTES, ValueType
 from bitlane.contract.formats import DECAY_RANGE
-from bitlane.contract.layout import CHUNK, CODEBOOK_BITS, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS, level_slots
+from bitlane.contract.layout import CHUNK, CODEBOOK_BITS, DIGIT_BITS, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS, level_slots
 from bitlane.contract.modes import Loss
 from bitlane.contract.prng import MAX_CUT
 from bitlane.contract.registers import REGISTERS
@@ -44,6 +45,24 @@ def illegal_registers(config: AcceleratorConfig) -> dict[str, Values]:
             singles |= {f"{name} {cut}": (name, cut) for cut in (MAX_CUT + 1, largest)}
     rules = {rule: {name: value} for rule, (name, value) in singles.items()}
     return rules | (_of_table_lanes(config) if config.table_lanes else _of_digit_lanes(config))
+
+
+def illegal_encodings(config: AcceleratorConfig) -> dict[str, Values]:
+    """Return, for each rule for an encoding, values that break it when the other registers are legal."""
+    addresses = ("source_address", "base_address", "draw_address")
+    rules: dict[str, Values] = {
+        "no features": {"features": 0},
+        "features": {"features": config.max_features + 1},
+        "no rows": {"groups": 0},
+        "rows": {"groups": MAX_ROWS + 1},
+        "base digits": {"base_digits": ENCODER_BASE_BITS // DIGIT_BITS + 1},
+        "value type": {"value_type": max(ValueType) + 1},
+        "draw sets": {"encode_sets": config.encoder + 1},
+        "no regions": {"encode_base": 0, "encode_sets": 0},
+    }
+    rules |= {f"{name} misaligned": {name: REGION_BYTES // 2} for name in (*addresses, "draw_stride")}
+    beyond = [name for name in addresses if REGISTERS[name].bits > config.address_bits]
+    return rules | {f"{name} beyond the port": {name: 1 << config.address_bits} for name in beyond}
 
 
 def _of_digit_lanes(config: AcceleratorConfig) -> dict[str, Values]:

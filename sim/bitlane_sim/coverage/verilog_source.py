@@ -89,9 +89,12 @@ class VerilogSource:
         """Return the Python file of the component whose module is around a line."""
         return self._file[self._module[line - 1]]
 
+    def instance(self, line: int) -> str:
+        """Return the name of the instance whose module is around a line."""
+        return _instance(self._module[line - 1])
+
     def _location(self, module: str, text: str) -> SourceLocation:
-        instance = re.sub(r"\$\d+$", "", module.partition("(")[0].partition(".")[2])
-        return SourceLocation(self._file[module], instance or "top", text)
+        return SourceLocation(self._file[module], _instance(module), text)
 
     def _read(self) -> None:
         module, noted = "", ""
@@ -163,6 +166,11 @@ class VerilogSource:
             if found and not text.strip().startswith(("always", "if", "else")):
                 return self._named(module, found[1])
         return ""
+
+
+def _instance(module: str) -> str:
+    """Return the path of an instance below the top, or "top", from the name of its module."""
+    return re.sub(r"\$\d+$", "", module.partition("(")[0].partition(".")[2]) or "top"
 
 
 def _short(place: str) -> str:

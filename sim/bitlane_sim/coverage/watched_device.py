@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bitlane.contract.registers import CONTROL_ABORT, CONTROL_START, REGISTERS
+from bitlane.contract.registers import CONTROL_ABORT, CONTROL_ENCODE, CONTROL_START, REGISTERS
 from bitlane.driver import registers
 from bitlane.driver.job import Job
 from bitlane_sim.rtl.device import RtlDevice
@@ -51,14 +51,14 @@ class RunPhases:
 
 
 class WatchedDevice(RtlDevice):
-    """An RtlDevice that calls a function when a run starts, and records when that was.
+    """An RtlDevice that calls a function when a run or an encoding starts, and records when that was.
 
     Attributes
     ----------
     on_start : callable or None
-        Called once, after the next start of a run.
+        Called once, after the next start.
     run_start : Moment
-        When the last run was started.
+        When the last run or encoding was started.
     """
 
     on_start: Callable[[WatchedDevice], None] | None = None
@@ -79,7 +79,7 @@ class WatchedDevice(RtlDevice):
         super().write(offset, value)
         if offset == TRACE:
             self._trace = value  # the memory lies below 2**32
-        if offset == CONTROL and value & CONTROL_START:
+        if offset == CONTROL and value & (CONTROL_START | CONTROL_ENCODE):
             self.run_start = self.monitor.written
             on_start, self.on_start = self.on_start, None
             if on_start is not None:
