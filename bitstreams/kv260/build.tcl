@@ -8,6 +8,6 @@ bitlane::build $argv {
     name  KV260
     part  xck26-sfvc784-2LV-c
     board xilinx.com:kv260_som:part0:*
-    width 128
-    clock 150
+    width 256
+    clock 300
 }

@@ -12,7 +12,7 @@ namespace eval bitlane {
         set_property top $top [current_fileset]
         update_compile_order -fileset sources_1
         describe $folder
-        interfaces [ipx::current_core]
+        interfaces [ipx::current_core] $folder
         registers [ipx::current_core] $folder
         parameters [ipx::current_core] $facts
         finish [ipx::current_core]
@@ -33,8 +33,10 @@ namespace eval bitlane {
         set_property supported_families {zynquplus Production} $core
     }
 
-    # The packager finds both AXI ports by the names of their signals; clock, reset and interrupt are told.
-    proc interfaces {core} {
+    # The packager finds the AXI ports by the names of their signals; clock, reset and interrupt are told.
+    proc interfaces {core folder} {
+        variable generated
+        source [file join $folder $generated]
         foreach {port kind} {clk clock rst reset irq interrupt} {
             if {[llength [ipx::get_bus_interfaces -quiet $port -of_objects $core]] == 0} {
                 ipx::infer_bus_interface $port xilinx.com:signal:${kind}_rtl:1.0 $core
@@ -42,7 +44,7 @@ namespace eval bitlane {
         }
         parameter $core rst POLARITY ACTIVE_HIGH
         parameter $core irq SENSITIVITY LEVEL_HIGH
-        foreach bus {s_axi m_axi} {
+        foreach bus [list s_axi {*}$memory] {
             if {[llength [ipx::get_bus_interfaces -quiet $bus -of_objects $core]] != 1} {
                 error "the packager found no interface $bus in the Verilog"
             }

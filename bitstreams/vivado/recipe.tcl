@@ -4,7 +4,7 @@
 #   name   as pynq calls the board
 #   part   the chip
 #   board  pattern of the vendor's board files, whose preset configures the processing system
-#   width  bits of the memory port: of the Verilog and of the HP port
+#   width  bits of the memory port of the Verilog: one HP port of up to 128 bits, or two of 128 for 256
 #   clock  MHz of the whole design
 
 namespace eval bitlane {

@@ -8,6 +8,6 @@ bitlane::build $argv {
     name  ZCU104
     part  xczu7ev-ffvc1156-2-e
     board xilinx.com:zcu104:part0:*
-    width 128
-    clock 150
+    width 256
+    clock 300
 }

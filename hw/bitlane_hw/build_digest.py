@@ -11,11 +11,12 @@ from pathlib import Path
 
 from bitlane.contract.config import AcceleratorConfig
 
-CORE, ZYNQ = "bitlane_hw.accelerator", "bitlane_hw.zynq.top"  # the modules of the two top components
+# The modules of the top components.
+CORE, ZYNQ, TWO_PORTS = "bitlane_hw.accelerator", "bitlane_hw.zynq.top", "bitlane_hw.zynq.two_ports"
 PACKAGES = ("bitlane", "bitlane_hw")
 
 
-def build_digest(config: AcceleratorConfig, zynq: bool = False) -> int:
+def build_digest(config: AcceleratorConfig, top: str = CORE) -> int:
     """Return a 32-bit hash of a configuration and of the sources of the RTL: the value of the `build` register.
 
     The sources are the modules that the top component imports, directly or not. Comments and docstrings do not count.
@@ -24,8 +25,8 @@ def build_digest(config: AcceleratorConfig, zynq: bool = False) -> int:
     ----------
     config : AcceleratorConfig
         Sizes of the build.
-    zynq : bool, default=False
-        Whether the accelerator is built with the AXI3 adapters of a Zynq-7000.
+    top : str, default=CORE
+        Module of the top component: CORE, ZYNQ or TWO_PORTS.
 
     Returns
     -------
@@ -33,7 +34,7 @@ def build_digest(config: AcceleratorConfig, zynq: bool = False) -> int:
         The hash, 0 to 2**32 - 1.
     """
     options = repr(sorted(asdict(config).items())).encode()
-    return int.from_bytes(hashlib.sha256(options + _sources(ZYNQ if zynq else CORE)).digest()[:4], "big")
+    return int.from_bytes(hashlib.sha256(options + _sources(top)).digest()[:4], "big")
 
 
 @cache

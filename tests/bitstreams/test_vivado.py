@@ -8,36 +8,41 @@ from pathlib import Path
 
 import pytest
 from amaranth.hdl import Module
+from amaranth.lib import wiring
 from tests.helpers.places import ROOT
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.registers import REGISTERS, VLNV
 from bitlane_hw.accelerator import Accelerator
-from bitlane_hw.build_digest import build_digest
+from bitlane_hw.build_digest import TWO_PORTS, build_digest
 from bitlane_hw.export.ipxact_tcl import tcl
 from bitlane_hw.export.verilog import TOP, to_verilog
+from bitlane_hw.zynq.two_ports import TwoPortAccelerator
 
 tkinter = pytest.importorskip("tkinter", reason="needs a Tcl interpreter: Python's tkinter")
 
 RECIPES = ROOT / "bitstreams"
 BOARDS = ("zcu104", "kv260")
-CONFIG = AcceleratorConfig(128)
+CONFIG = AcceleratorConfig(256)
 
 
-class Shell(Accelerator):
-    """The accelerator's ports, clock and reset among them, and nothing behind them."""
+def shell(component: type[wiring.Component]) -> type[wiring.Component]:
+    """A component with the same ports, clock and reset among them, and nothing behind them."""
 
-    def elaborate(self, platform):
-        m = Module()
-        m.d.sync += self.irq.eq(~self.irq)
-        return m
+    class Shell(component):
+        def elaborate(self, platform):
+            m = Module()
+            m.d.sync += self.irq.eq(~self.irq)
+            return m
+
+    return Shell
 
 
 @pytest.fixture(scope="session")
 def verilog(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what the recipes are given: Verilog with the ports of 128 bits, and the register map."""
+    """A folder with what the recipes are given: Verilog with the ports of 256 bits, and the register map."""
     folder = tmp_path_factory.mktemp("generated")
-    (folder / "bitlane_accelerator.v").write_text(to_verilog(Shell(CONFIG), TOP))
+    (folder / "bitlane_accelerator.v").write_text(to_verilog(shell(TwoPortAccelerator)(CONFIG), TOP))
     (folder / "accelerator.tcl").write_text(tcl(CONFIG))
     return folder
 
@@ -92,20 +97,43 @@ def test_every_register_is_packaged(vivado, board: str, folder: Path) -> None:
 def test_clock_reset_buses_interrupt_and_memory_are_connected(vivado, board: str, folder: Path) -> None:
     build(vivado, board, folder)
     _, ps = vivado.cells["ps"]
-    assert ps["CONFIG.PSU__SAXIGP2__DATA_WIDTH"] == "128"
+    assert [ps[f"CONFIG.PSU__SAXIGP{port}__DATA_WIDTH"] for port in (2, 3)] == ["128", "128"]
     clocks = {pin for pin in vivado.wires if re.search(r"aclk$|/clk$|_clk$", pin)}
-    assert len(clocks) == 6 and {vivado.wires[pin] for pin in clocks} == {"ps/pl_clk0"}
+    assert len(clocks) == 7 and {vivado.wires[pin] for pin in clocks} == {"ps/pl_clk0"}
     assert vivado.wires["accelerator/rst"] == "resets/peripheral_reset"  # high, as the accelerator wants it
     assert vivado.wires["ps/pl_ps_irq0"] == "interrupts/irq"
     assert vivado.wires["interrupts/intr"] == "accelerator/irq"
-    assert vivado.links["ps/S_AXI_HP0_FPD"] == "accelerator/m_axi"
+    assert vivado.links["ps/S_AXI_HP0_FPD"] == "accelerator/m_axi0"
+    assert vivado.links["ps/S_AXI_HP1_FPD"] == "accelerator/m_axi1"
     assert vivado.assigned == {
         ("ps/Data", "/accelerator/s_axi/reg0"): ("0xA0000000", "4096"),
         ("ps/Data", "/interrupts/S_AXI/Reg"): ("0xA0010000", "64K"),
-        ("accelerator/m_axi", "/ps/SAXIGP2/HP0_DDR_LOW"): (None, None),
-        ("accelerator/m_axi", "/ps/SAXIGP2/HP0_DDR_HIGH"): (None, None),
+        **{
+            (f"accelerator/m_axi{port}", f"/ps/SAXIGP{port + 2}/HP{port}_{name}"): (None, None)
+            for port in range(2)
+            for name in ("DDR_LOW", "DDR_HIGH")
+        },
     }
-    assert {segment for _, segment in vivado.excluded} == {"/ps/SAXIGP2/HP0_LPS_OCM", "/ps/SAXIGP2/HP0_QSPI"}
+    assert vivado.excluded == {
+        (f"accelerator/m_axi{port}", f"/ps/SAXIGP{port + 2}/HP{port}_{name}")
+        for port in range(2)
+        for name in ("LPS_OCM", "QSPI")
+    }
+
+
+def test_a_build_of_128_bits_has_one_port(vivado, folder: Path, tmp_path: Path) -> None:
+    """A recipe of that width connects HP0 alone."""
+    config = AcceleratorConfig(128)
+    (folder / "bitlane_accelerator.v").write_text(to_verilog(shell(Accelerator)(config), TOP))
+    (folder / "accelerator.tcl").write_text(tcl(config))
+    recipes = Path(shutil.copytree(RECIPES, tmp_path / "bitstreams"))
+    recipe = recipes / "kv260" / "build.tcl"
+    recipe.write_text(recipe.read_text().replace("width 256", "width 128"))
+    build(vivado, "kv260", folder, recipes)
+    assert {slave: master for slave, master in vivado.links.items() if slave.startswith("ps/")} == {
+        "ps/S_AXI_HP0_FPD": "accelerator/m_axi"
+    }
+    assert vivado.cells["ps"][1]["CONFIG.PSU__SAXIGP2__DATA_WIDTH"] == "128"
 
 
 @pytest.mark.parametrize("board", BOARDS)
@@ -113,8 +141,8 @@ def test_the_driver_finds_its_facts(vivado, board: str, folder: Path) -> None:
     build(vivado, board, folder)
     facts = {name: properties["value"] for name, properties in vivado.facts.items()}
     assert facts == {
-        "BUILD": str(build_digest(CONFIG)),
-        "WIDTH": "128",
+        "BUILD": str(build_digest(CONFIG, TWO_PORTS)),
+        "WIDTH": "256",
         "OUTPUTS": "1",
         "BOARD": board.upper(),
         "CLOCK_MHZ": vivado.cells["ps"][1]["CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ"],
@@ -151,7 +179,7 @@ def test_a_missing_file_is_named_before_anything_is_made(vivado, folder: Path, n
 
 def test_verilog_of_another_width(vivado, folder: Path) -> None:
     (folder / "accelerator.tcl").write_text(tcl(AcceleratorConfig(64)))
-    fails(vivado, folder, "is for 64 bits: make it with --width 128")
+    fails(vivado, folder, "is for 64 bits: make it with --width 256")
 
 
 def test_no_board_files(vivado, folder: Path) -> None:

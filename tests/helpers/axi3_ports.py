@@ -1,4 +1,4 @@
-"""A memory behind HP ports, and masters in place of the accelerator, with random pauses."""
+"""A memory behind HP ports (AXI3 of 64 bits, AXI4 of 128), and masters for the accelerator, with random pauses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.helpers.simulation import BlockSimulator
 
 OKAY, SLVERR, DECERR = 0b00, 0b10, 0b11
 PAGE = 4096
-CONSTANT = {"size": 3, "burst": 1, "lock": 0, "cache": 0b0011, "prot": 0, "qos": 0}
+CONSTANT = {"burst": 1, "lock": 0, "cache": 0b0011, "prot": 0, "qos": 0}  # AXI4 ports have the first one
 WORD = 8  # bytes
 
 
@@ -60,6 +60,9 @@ class HpPort:
 
     def __init__(self, rng: Random, port: Any, memory: Memory, latency: int = 1, rate: float = 1.0):
         self.rng, self.port, self.memory = rng, port, memory
+        self.word = len(port.wstrb)  # bytes
+        self.constant = {name: value for name, value in CONSTANT.items() if hasattr(port, f"ar{name}")}
+        self.constant["size"] = self.word.bit_length() - 1
         self.latency, self.rate = latency, rate
         self.now = 0
         self.reads: deque[tuple[int, int, int, bool]] = deque()  # due, id, address of a word, last
@@ -83,8 +86,8 @@ class HpPort:
             _, tag, address, last = self.reads[0]
             self.offered["r"] = True
             ctx.set(port.rid, tag)
-            ctx.set(port.rdata, self.memory.word(address))
-            ctx.set(port.rresp, self.memory.responses.get(address, OKAY))
+            ctx.set(port.rdata, self.memory.beat(address, self.word // WORD))
+            ctx.set(port.rresp, self.memory.response(address, self.word // WORD))
             ctx.set(port.rlast, last)
         if not self.offered["b"] and self.answers and self._may():
             self.offered["b"] = True
@@ -103,10 +106,10 @@ class HpPort:
             tag, address, words = burst
             self.bursts.append((address, words))
             due = self.now + self.latency
-            self.reads.extend((due, tag, address + WORD * i, i == words - 1) for i in range(words))
+            self.reads.extend((due, tag, address + self.word * i, i == words - 1) for i in range(words))
         if burst := self._address(ctx, "aw"):
             self.writes.append(list(burst))
-        word = [ctx.get(getattr(port, name)) for name in ("wid", "wdata", "wstrb", "wlast")]
+        word = [ctx.get(getattr(port, "wid", port.awid)), *map(ctx.get, (port.wdata, port.wstrb, port.wlast))]
         if self.stable("w", ctx.get(port.wvalid), self.ready["w"], word):
             assert self.writes or ctx.get(port.awvalid) or self.words, "data before its address is offered"
             self.words.append(word)
@@ -119,21 +122,22 @@ class HpPort:
         tag, address, length = (ctx.get(getattr(port, prefix + name)) for name in ("id", "addr", "len"))
         valid = ctx.get(getattr(port, f"{prefix}valid"))
         if valid:
-            assert {name: ctx.get(getattr(port, prefix + name)) for name in CONSTANT} == CONSTANT
-            assert address % WORD == 0
-            assert address % PAGE + WORD * (length + 1) <= PAGE, "a burst crosses 4 KiB"
+            assert {name: ctx.get(getattr(port, prefix + name)) for name in self.constant} == self.constant
+            assert address % self.word == 0
+            assert address % PAGE + self.word * (length + 1) <= PAGE, "a burst crosses 4 KiB"
         taken = self.stable(prefix, valid, self.ready[prefix], (tag, address, length))
         return (tag, address, length + 1) if taken else None
 
     def _write(self, tag: int, word: int, strobes: int, last: int) -> None:
         burst = self.writes[0]
-        assert (tag, strobes) == (burst[0], 0xFF)
+        assert (tag, strobes) == (burst[0], (1 << self.word) - 1)
         assert last == (burst[2] == 1)
-        response = self.memory.responses.get(burst[1], OKAY)
+        response = self.memory.response(burst[1], self.word // WORD)
         self.response = max(self.response, response)
         if response == OKAY:
-            self.memory.written[burst[1]] = word
-        burst[1:] = burst[1] + WORD, burst[2] - 1
+            places = range(0, self.word, WORD)
+            self.memory.written |= {burst[1] + at: word >> 8 * at & (1 << 64) - 1 for at in places}
+        burst[1:] = burst[1] + self.word, burst[2] - 1
         if last:
             self.answers.append((burst[0], self.response))
             self.response = OKAY

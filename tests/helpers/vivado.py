@@ -160,7 +160,7 @@ class Vivado:
         _need(module is not None and module[1] == self.properties["fileset", "top"], "the top is in no source")
         self.module_ports = set(re.findall(r"\w+", module[2]))
         self.core = given
-        for bus in ("s_axi", "m_axi"):
+        for bus in ("s_axi", "m_axi", "m_axi0", "m_axi1"):
             if {f"{bus}_{name}" for name in ("awvalid", "wdata", "bready", "araddr", "rdata")} <= self.module_ports:
                 self.interfaces[bus] = "aximm"
         Path(given["-root_dir"]).mkdir()
@@ -231,8 +231,9 @@ class Vivado:
         for name, properties in self.registers.items():
             _need(set(properties) == set(KNOWN["register"]), f"register {name} is half described")
         _need(set(self.block) == set(KNOWN["block"]), "the address block is half described")
-        _need({"clk", "rst", "irq", "s_axi", "m_axi"} <= set(self.interfaces), "an interface is missing")
-        _need(set(self.clocked) == {"s_axi", "m_axi", "rst"}, "an interface has no clock")
+        buses = {name for name, kind in self.interfaces.items() if kind == "aximm"}
+        _need({"clk", "rst", "irq", "s_axi"} < {*self.interfaces} and len(buses) > 1, "an interface is missing")
+        _need(set(self.clocked) == {*buses, "rst"}, "an interface has no clock")
 
     def do_ipx__save_core(self, core):
         (Path(self.core["-root_dir"]) / "component.xml").write_text("no IP: written by a stub\n")
@@ -258,8 +259,9 @@ class Vivado:
         named += [self.properties["core", part] for part in ("name", "version")]
         _need(self.repository is not None and vlnv == ":".join(named), f"no IP {vlnv}")
         inputs = frozenset(port for port, kind in self.interfaces.items() if kind in ("clock", "reset"))
-        ports = Ports(inputs, frozenset({"irq"}), inputs, frozenset({"m_axi"}), frozenset({"s_axi"}))
-        return Entry(lambda _: ports, {}, ("m_axi",), ("s_axi/reg0",))
+        masters = frozenset(name for name in self.interfaces if name.startswith("m_axi"))
+        ports = Ports(inputs, frozenset({"irq"}), inputs, masters, frozenset({"s_axi"}))
+        return Entry(lambda _: ports, {}, (*masters,), ("s_axi/reg0",))
 
     def do_apply_bd_automation(self, *words):
         given, (target,) = options(words, 1, "-rule", "-config")
@@ -305,10 +307,17 @@ class Vivado:
         return path
 
     def do_get_bd_addr_segs(self, pattern):
-        segments = (f"{cell}/{segment}" for cell, (entry, _) in self.cells.items() for segment in entry.segments)
-        found = tuple(f"/{path}" for path in segments if fnmatchcase(path, pattern))
+        found = tuple(segment for segment in self._segments() if fnmatchcase(segment[1:], pattern))
         _need(bool(found), f"no address segment {pattern}")
         return found
+
+    def _segments(self):
+        """The address segments of the slaves that the cells have switched on."""
+        for cell, (entry, properties) in self.cells.items():
+            for segment in entry.segments:
+                slave, _, _ = segment.partition("/")
+                if properties.get(f"CONFIG.PSU__USE__{slave.replace('SAXI', 'S_AXI_')}", "1") == "1":
+                    yield f"/{cell}/{segment}"
 
     def do_assign_bd_address(self, *words):
         given, (segment,) = options(words, 1, "-offset", "-range", "-target_address_space")
@@ -327,7 +336,7 @@ class Vivado:
                 _need(f"{cell}/{name}" in self.links, f"{cell}/{name} is not connected")
             for name in ports.masters:
                 _need(f"{cell}/{name}" in self.links.values(), f"{cell}/{name} is not connected")
-        segments = {f"/{cell}/{name}" for cell, (entry, _) in self.cells.items() for name in entry.segments}
+        segments = {*self._segments()}
         mapped = {segment for _, segment in {*self.assigned, *self.excluded}}
         _need(mapped == segments, f"neither assigned nor excluded: {segments - mapped}")
         self.validated = True

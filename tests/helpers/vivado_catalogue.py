@@ -38,6 +38,7 @@ def _processing_system(properties: Properties) -> Ports:
         ("PSU__USE__M_AXI_GP1", "M_AXI_HPM1_FPD", "maxihpm1_fpd_aclk", masters),
         ("PSU__USE__M_AXI_GP2", "M_AXI_HPM0_LPD", "maxihpm0_lpd_aclk", masters),
         ("PSU__USE__S_AXI_GP2", "S_AXI_HP0_FPD", "saxihp0_fpd_aclk", slaves),
+        ("PSU__USE__S_AXI_GP3", "S_AXI_HP1_FPD", "saxihp1_fpd_aclk", slaves),
     ):
         if properties[f"CONFIG.{enable}"] == "1":
             here.add(interface)
@@ -87,12 +88,18 @@ CATALOGUE = {
             "CONFIG.PSU__MAXIGP0__DATA_WIDTH": "128",
             "CONFIG.PSU__USE__S_AXI_GP2": "0",
             "CONFIG.PSU__SAXIGP2__DATA_WIDTH": "128",
+            "CONFIG.PSU__USE__S_AXI_GP3": "0",
+            "CONFIG.PSU__SAXIGP3__DATA_WIDTH": "128",
             "CONFIG.PSU__USE__IRQ0": "0",
             "CONFIG.PSU__FPGA_PL0_ENABLE": "1",
             "CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ": "100",
         },
         ("Data",),
-        tuple(f"SAXIGP2/HP0_{name}" for name in ("DDR_LOW", "DDR_HIGH", "LPS_OCM", "QSPI")),
+        tuple(
+            f"SAXIGP{port + 2}/HP{port}_{name}"
+            for port in range(2)
+            for name in ("DDR_LOW", "DDR_HIGH", "LPS_OCM", "QSPI")
+        ),
     ),
     "xilinx.com:ip:proc_sys_reset": Entry(_resets),
     "xilinx.com:ip:smartconnect": Entry(_smartconnect, {"CONFIG.NUM_SI": "2", "CONFIG.NUM_MI": "1"}),

@@ -10,7 +10,7 @@ import pytest
 import bitlane_hw
 from bitlane.contract.config import AcceleratorConfig
 from bitlane_hw import build_digest as module
-from bitlane_hw.build_digest import CORE, ZYNQ, build_digest, source_files
+from bitlane_hw.build_digest import CORE, TWO_PORTS, ZYNQ, build_digest, source_files
 
 CONFIG = AcceleratorConfig(address_bits=32)
 
@@ -30,8 +30,8 @@ def test_every_build_option_changes_the_digest() -> None:
     }
     assert set(others) == {field.name for field in fields(AcceleratorConfig)}
     configs = [CONFIG, *(replace(CONFIG, **{name: value}) for name, value in others.items())]
-    digests = {build_digest(config, zynq) for config in configs for zynq in (False, True)}
-    assert len(digests) == 2 * len(configs) and all(0 <= digest < 1 << 32 for digest in digests)
+    digests = {build_digest(config, top) for config in configs for top in (CORE, ZYNQ, TWO_PORTS)}
+    assert len(digests) == 3 * len(configs) and all(0 <= digest < 1 << 32 for digest in digests)
     assert build_digest(replace(CONFIG)) == build_digest(CONFIG)
 
 
@@ -40,12 +40,13 @@ def test_sources_are_the_modules_of_the_design() -> None:
     root = Path(bitlane_hw.__path__[0])
     every = {".".join(path.relative_to(root.parent).with_suffix("").parts) for path in root.rglob("*.py")}
     every = {name for name in every if not name.endswith("__init__")}
-    core, zynq = set(source_files(CORE)), set(source_files(ZYNQ))
+    core, zynq, two_ports = (set(source_files(top)) for top in (CORE, ZYNQ, TWO_PORTS))
     adapters = {name for name in every if ".zynq." in name}
     assert {name for name in core if name.startswith("bitlane_hw.")} == {
         name for name in every - adapters if ".export." not in name
     }
-    assert zynq - core == adapters | {"bitlane_hw.export.verilog"}
+    assert zynq - core == adapters - {TWO_PORTS} | {"bitlane_hw.export.verilog"}
+    assert TWO_PORTS in two_ports and two_ports - {TWO_PORTS} < zynq
     assert {name for name in core if name.startswith("bitlane.")} >= {
         "bitlane.contract.registers",
         "bitlane.contract.formats",

@@ -1,9 +1,10 @@
 """Input of the IP packager of the vendor: `python -m bitlane_hw.export.ipxact_tcl FOLDER --width 128`.
 
-The folder receives two files: the Verilog, and `accelerator.tcl`, which sets four variables and calls nothing. `vlnv`
-is the name of the IP. `facts` is a dict of parameters that the driver compares with the registers. `window` is the
-number of bytes that the register slave decodes. `registers` is a list of {name, byte offset, access, meaning} of each
-32-bit word.
+The folder receives two files: the Verilog, and `accelerator.tcl`, which sets five variables and calls nothing. `vlnv`
+is the name of the IP. `facts` is a dict of parameters that the driver compares with the registers. `memory` is a list
+of the interfaces to memory: one of the width of the build, or two of 128 bits for 256 bits. `window` is the number of
+bytes that the register slave decodes. `registers` is a list of {name, byte offset, access, meaning} of each 32-bit
+word.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from pathlib import Path
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.registers import REGISTERS, VLNV, Register
-from bitlane_hw.build_digest import build_digest
+from bitlane_hw.build_digest import CORE, TWO_PORTS, build_digest
 from bitlane_hw.control.registers import ADDRESS_BITS
+from bitlane_hw.zynq.two_ports import WIDTH, generate_two_ports
 
 from .verilog import TOP, generate
 
@@ -37,14 +39,30 @@ def entry(register: Register, word: int = 0) -> str:
     return f"[list {name} {offset:#05x} {ACCESS[register.writable]} {quoted(register.meaning)}]"
 
 
+def has_two_ports(config: AcceleratorConfig) -> bool:
+    """Return whether a build needs two of the chip's memory ports.
+
+    Raises
+    ------
+    ValueError
+        It needs more.
+    """
+    if config.width > WIDTH:
+        raise ValueError(f"width={config.width} needs more than two ports of 128 bits: choose at most {WIDTH}")
+    return config.width == WIDTH
+
+
 def tcl(config: AcceleratorConfig) -> str:
-    """Return the text of `accelerator.tcl`."""
+    """Return the text of `accelerator.tcl`. Raises ValueError if the build needs more than two memory ports."""
+    two = has_two_ports(config)
+    build = build_digest(config, TWO_PORTS if two else CORE)
     words = [entry(register, word) for register in REGISTERS.values() for word in range(register.words)]
     return "\n".join(
         [
             HEAD,
             f"set vlnv {VLNV}",
-            f"set facts {{BUILD {build_digest(config)} WIDTH {config.width} OUTPUTS {config.outputs}}}",
+            f"set facts {{BUILD {build} WIDTH {config.width} OUTPUTS {config.outputs}}}",
+            f"set memory {{{'m_axi0 m_axi1' if two else 'm_axi'}}}",
             f"set window {1 << ADDRESS_BITS}",
             "set registers [list \\",
             *(f"    {word} \\" for word in words),
@@ -65,10 +83,14 @@ def main() -> None:
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=int, default=field.default, metavar="N")
     arguments = vars(parser.parse_args())
     folder = arguments.pop("folder")
-    config = AcceleratorConfig(**arguments)
+    try:
+        config = AcceleratorConfig(**arguments)
+        text = tcl(config)
+    except ValueError as error:
+        parser.error(str(error))
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "accelerator.tcl").write_text(tcl(config))
-    generate(config, folder / f"{TOP}.v")
+    (folder / "accelerator.tcl").write_text(text)
+    (generate_two_ports if has_two_ports(config) else generate)(config, folder / f"{TOP}.v")
 
 
 if __name__ == "__main__":

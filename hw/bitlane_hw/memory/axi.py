@@ -118,3 +118,18 @@ class AXI4Write(Signature):
                 "bready": Out(1),
             }
         )
+
+
+class AXI4(Signature):
+    """AXI4 with all channels and one ID bit.
+
+    Parameters
+    ----------
+    address_bits : int
+        Width of the byte addresses.
+    data_bits : int
+        Width of a beat.
+    """
+
+    def __init__(self, address_bits: int, data_bits: int):
+        super().__init__({**AXI4Read(address_bits, data_bits).members, **AXI4Write(address_bits, data_bits).members})

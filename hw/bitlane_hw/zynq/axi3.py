@@ -1,4 +1,4 @@
-"""AXI3 signatures of the processing system of a Zynq-7000, seen from the master, and its channels as streams.
+"""AXI3 signatures of the processing system of a Zynq-7000, seen from the master.
 
 Signals, widths and, in lower case, names are those of the PS7 primitive (UG585, chapter 5; Arm IHI 0022). AXI3 has
 bursts of at most 16 beats, and write data that names its burst (`wid`).
@@ -6,13 +6,10 @@ bursts of at most 16 beats, and write data that names its burst (`wid`).
 
 from __future__ import annotations
 
-from amaranth.lib import data
 from amaranth.lib.wiring import In, Out, Signature
 
-from bitlane_hw.memory.axi import INCR, full_size
-
 BUFFERABLE = 0b0011  # AxCACHE: normal non-cacheable bufferable memory
-FIXED, WRAP = 0b00, 0b10  # AxBURST; see also `INCR`
+FIXED, WRAP = 0b00, 0b10  # AxBURST; see also `bitlane_hw.memory.axi.INCR`
 GP_DATA_BITS, GP_ID_BITS = 32, 12  # of M_AXI_GP0
 HP_DATA_BITS, HP_ID_BITS = 64, 6  # of S_AXI_HP0 to 3
 
@@ -80,49 +77,3 @@ def gp_signature() -> AXI3:
 def hp_signature() -> AXI3:
     """Return the signature of S_AXI_HP0 to 3, through which the logic accesses the memory."""
     return AXI3(32, HP_DATA_BITS, HP_ID_BITS)
-
-
-def constant_signals(hp) -> list:
-    """Return statements for the constant signals of an HP port: bursts of full words to bufferable memory."""
-    constant = {"size": full_size(HP_DATA_BITS), "burst": INCR, "cache": BUFFERABLE}
-    return [getattr(hp, prefix + name).eq(value) for prefix in ("ar", "aw") for name, value in constant.items()]
-
-
-# --- payloads of channels as streams: the fields are the signals of the channel without their prefix
-# AR of at most 16 beats, without and with an ID.
-ADDRESS = data.StructLayout({"addr": 32, "len": 4})
-TAGGED_ADDRESS = data.StructLayout({"id": 1, **ADDRESS.members})
-WRITE_RESPONSE = data.StructLayout({"resp": 2})  # B, for bursts with the same ID
-
-
-def read_layout(data_bits: int) -> data.StructLayout:
-    """Return the layout of R, for bursts with the same ID and of known length."""
-    return data.StructLayout({"data": data_bits, "resp": 2})
-
-
-def tagged_read_layout(data_bits: int) -> data.StructLayout:
-    """Return the layout of R with an ID, and with a mark on the last beat of a burst."""
-    return data.StructLayout({"id": 1, "data": data_bits, "resp": 2, "last": 1})
-
-
-def write_layout(data_bits: int) -> data.StructLayout:
-    """Return the layout of W."""
-    return data.StructLayout({"data": data_bits, "strb": data_bits // 8, "last": 1})
-
-
-def port_to_stream(port, prefix: str, stream) -> list:
-    """Return statements that connect a channel of a port to a stream."""
-    return [
-        stream.valid.eq(getattr(port, f"{prefix}valid")),
-        getattr(port, f"{prefix}ready").eq(stream.ready),
-        *(stream.payload[name].eq(getattr(port, prefix + name)) for name, _ in stream.payload.shape()),
-    ]
-
-
-def stream_to_port(stream, port, prefix: str) -> list:
-    """Return statements that connect a stream to a channel of a port."""
-    return [
-        getattr(port, f"{prefix}valid").eq(stream.valid),
-        stream.ready.eq(getattr(port, f"{prefix}ready")),
-        *(getattr(port, prefix + name).eq(stream.payload[name]) for name, _ in stream.payload.shape()),
-    ]

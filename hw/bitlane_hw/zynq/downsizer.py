@@ -1,4 +1,4 @@
-"""Width converters from 128 to 64 bits: read bursts and write beats."""
+"""Width converters from twice the width of a port to the port: read bursts and write beats."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .axi3 import ADDRESS, HP_DATA_BITS, TAGGED_ADDRESS, write_layout
+from .hp_port import ZYNQ_7000, HpPort, write_layout
 
-WORD_BYTES = HP_DATA_BITS // 8
 PAGE_BITS = 12  # no burst crosses a 4 KiB boundary
 BURST = data.StructLayout({"id": 1, "len": 4})  # `len` + 1 wide beats
 
@@ -22,24 +21,30 @@ class BurstDownsizer(wiring.Component):
 
     Latency: none. Throughput: one burst a cycle. Backpressure: a burst is taken when all its parts are.
 
+    Parameters
+    ----------
+    port : HpPort, default=ZYNQ_7000
+        The kind of port.
+
     Members
     -------
-    bursts : stream of TAGGED_ADDRESS, in
+    bursts : stream of `HpPort.tagged_address`, in
         Bursts of wide beats within a 4 KiB page.
-    first : stream of ADDRESS, out
+    first : stream of `HpPort.address`, out
         First parts.
-    second : stream of ADDRESS, out
+    second : stream of `HpPort.address`, out
         Second parts.
     order : stream of BURST, out
         The bursts whose beats will return, in order.
     """
 
-    def __init__(self):
+    def __init__(self, port: HpPort = ZYNQ_7000):
+        self._word_bytes = port.word_bytes
         super().__init__(
             {
-                "bursts": In(stream.Signature(TAGGED_ADDRESS)),
-                "first": Out(stream.Signature(ADDRESS)),
-                "second": Out(stream.Signature(ADDRESS)),
+                "bursts": In(stream.Signature(port.tagged_address)),
+                "first": Out(stream.Signature(port.address)),
+                "second": Out(stream.Signature(port.address)),
                 "order": Out(stream.Signature(BURST)),
             }
         )
@@ -54,7 +59,7 @@ class BurstDownsizer(wiring.Component):
         m.d.comb += [
             self.first.payload.addr.eq(burst.addr),
             self.first.payload.len.eq(burst.len | 1),
-            self.second.payload.addr.eq(Cat((offset + first_beats * (2 * WORD_BYTES))[:PAGE_BITS], page)),
+            self.second.payload.addr.eq(Cat((offset + first_beats * (2 * self._word_bytes))[:PAGE_BITS], page)),
             self.second.payload.len.eq((burst.len - 1) | 1),
             self.order.payload.id.eq(burst.id),
             self.order.payload.len.eq(burst.len),
@@ -74,19 +79,25 @@ class BeatDownsizer(wiring.Component):
 
     Latency: none. Throughput: one beat in two cycles. Backpressure: a beat is taken with its high word.
 
+    Parameters
+    ----------
+    port : HpPort, default=ZYNQ_7000
+        The kind of port.
+
     Members
     -------
-    beats : stream of write_layout of 128 bits, in
+    beats : stream of write_layout of twice the width of the port, in
         Wide beats.
-    words : stream of write_layout of 64 bits, out
+    words : stream of write_layout, out
         Their words.
     """
 
-    def __init__(self):
+    def __init__(self, port: HpPort = ZYNQ_7000):
+        self._port = port
         super().__init__(
             {
-                "beats": In(stream.Signature(write_layout(2 * HP_DATA_BITS))),
-                "words": Out(stream.Signature(write_layout(HP_DATA_BITS))),
+                "beats": In(stream.Signature(write_layout(2 * port.data_bits))),
+                "words": Out(stream.Signature(write_layout(port.data_bits))),
             }
         )
 
@@ -97,8 +108,8 @@ class BeatDownsizer(wiring.Component):
         m.d.comb += [
             self.words.valid.eq(self.beats.valid),
             self.beats.ready.eq(self.words.ready & high),
-            word.data.eq(beat.data.word_select(high, HP_DATA_BITS)),
-            word.strb.eq(beat.strb.word_select(high, WORD_BYTES)),
+            word.data.eq(beat.data.word_select(high, self._port.data_bits)),
+            word.strb.eq(beat.strb.word_select(high, self._port.word_bytes)),
             word.last.eq(beat.last & high),
         ]
         with m.If(self.words.valid & self.words.ready):

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane_hw.accelerator import Accelerator
-from bitlane_hw.build_digest import build_digest
+from bitlane_hw.build_digest import ZYNQ, build_digest
 
 from .axi3 import HP_DATA_BITS, gp_signature, hp_signature
 from .memory_port import MemoryPort
@@ -62,7 +62,7 @@ class ZynqFabric(wiring.Component):
 
     def __init__(self, config: AcceleratorConfig, build: int | None = None):
         self._config = config
-        self._build = build_digest(config, zynq=True) if build is None else build
+        self._build = build_digest(config, ZYNQ) if build is None else build
         ports = {name: Out(hp_signature()) for name in hp_names(config)}
         super().__init__({"gp0": In(gp_signature()), **ports, "irq": Out(1)})
 

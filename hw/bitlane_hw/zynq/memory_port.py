@@ -8,17 +8,8 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from bitlane_hw.memory.axi import AXI4Read, AXI4Write
 
-from .axi3 import (
-    HP_DATA_BITS,
-    TAGGED_ADDRESS,
-    WRITE_RESPONSE,
-    constant_signals,
-    hp_signature,
-    port_to_stream,
-    stream_to_port,
-    tagged_read_layout,
-    write_layout,
-)
+from .axi3 import HP_DATA_BITS, hp_signature
+from .hp_port import WRITE_RESPONSE, ZYNQ_7000, port_to_stream, stream_to_port, tagged_read_layout, write_layout
 from .port_guard import PortGuard
 from .register_slice import RegisterSlice
 
@@ -58,7 +49,7 @@ class MemoryPort(wiring.Component):
         m.d.comb += guard.others_idle.eq(1)
         hp = guard.logic
         channels = (
-            ("ar", TAGGED_ADDRESS, self.read, hp),
+            ("ar", ZYNQ_7000.tagged_address, self.read, hp),
             ("r", tagged_read_layout(HP_DATA_BITS), hp, self.read),
             ("w", write_layout(HP_DATA_BITS), self.write, hp),
             ("b", WRITE_RESPONSE, hp, self.write),
@@ -70,7 +61,7 @@ class MemoryPort(wiring.Component):
                 *stream_to_port(register_slice.output, target, prefix),
             ]
         m.d.comb += [
-            constant_signals(hp),
+            ZYNQ_7000.constant_signals(hp),
             hp.awaddr.eq(self.write.awaddr),
             hp.awlen.eq(self.write.awlen),
             hp.awvalid.eq(self.write.awvalid),

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from bitlane.contract.layout import BURST_BEATS
 
-from .axi3 import hp_signature
+from .hp_port import ZYNQ_7000, HpPort
 
 COUNT_BITS = 12  # of the bursts without an answer: the reader has at most twice its FIFO's beats, an HP port takes 16
 
@@ -33,11 +33,16 @@ class PortGuard(wiring.Component):
     when all words of the previous burst have left. Backpressure: passed on; words wait until their address is in the
     block, but not until the port has taken it.
 
+    Parameters
+    ----------
+    port : HpPort, default=ZYNQ_7000
+        The kind of port.
+
     Members
     -------
-    logic : AXI3, in
+    logic : AXI3 or AXI4, in
         The channels of the logic. Only one ID for writes, at most 4,095 reads and 4,095 writes without an answer.
-    hp : AXI3, out
+    hp : AXI3 or AXI4, out
         The HP port.
     idle : 1 bit, out
         After a reset: every burst from before it is answered. It stays 1 until the port opens.
@@ -45,8 +50,9 @@ class PortGuard(wiring.Component):
         The same of all other ports of the logic.
     """
 
-    def __init__(self):
-        super().__init__({"logic": In(hp_signature()), "hp": Out(hp_signature()), "idle": Out(1), "others_idle": In(1)})
+    def __init__(self, port: HpPort = ZYNQ_7000):
+        signature = port.signature
+        super().__init__({"logic": In(signature), "hp": Out(signature), "idle": Out(1), "others_idle": In(1)})
 
     def elaborate(self, platform):
         m = Module()

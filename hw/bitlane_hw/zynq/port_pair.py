@@ -1,4 +1,4 @@
-"""A 128-bit memory port on two high-performance ports of a Zynq-7000."""
+"""A memory port on two high-performance ports of half its width."""
 
 from __future__ import annotations
 
@@ -8,30 +8,27 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from bitlane_hw.memory.axi import AXI4Read, AXI4Write
 
-from .axi3 import (
-    ADDRESS,
-    HP_DATA_BITS,
-    TAGGED_ADDRESS,
+from .downsizer import BURST, BeatDownsizer, BurstDownsizer
+from .hp_port import (
     WRITE_RESPONSE,
-    constant_signals,
-    hp_signature,
+    ZYNQ_7000,
+    HpPort,
     port_to_stream,
     read_layout,
     stream_to_port,
     tagged_read_layout,
     write_layout,
 )
-from .downsizer import BURST, BeatDownsizer, BurstDownsizer
 from .port_guard import PortGuard
 from .register_slice import RegisterSlice
-from .upsizer import BEAT, BurstUpsizer, WordUpsizer
+from .upsizer import BurstUpsizer, WordUpsizer
 
 MAX_BURSTS = 32  # outstanding bursts: cover a latency of 32 cycles even if each burst has one beat
 FIFO_BEATS = 16  # beats of a port that wait for the other port; each of them has at most 8 beats of a burst
 
 
 class PortPair(wiring.Component):
-    """Convert AXI4 with bursts of 1 to 16 beats of 128 bits to two AXI3 ports of 64 bits, with the same memory layout.
+    """Convert AXI4 with bursts of 1 to 16 beats to two ports of half the width, with the same memory layout.
 
     A `BurstDownsizer` splits each read into two parts, one for each port. Their words are combined into beats, which
     leave in the order of the requests, whatever their IDs. A long stream of full bursts keeps both ports busy: after
@@ -44,46 +41,53 @@ class PortPair(wiring.Component):
     other port is stopped when `FIFO_BEATS` of them wait. The beats of the other port never wait for them, so that there
     is no deadlock.
 
+    Parameters
+    ----------
+    port : HpPort, default=ZYNQ_7000
+        The kind of port.
+
     Members
     -------
-    read : AXI4Read of 128 bits, with 32-bit addresses, in
+    read : AXI4Read of twice the width of the port, in
         Reads of the accelerator.
-    write : AXI4Write of 128 bits, with 32-bit addresses, in
+    write : AXI4Write of twice the width, in
         Writes of the accelerator, of at most 8 beats.
-    hp0 : AXI3, out
+    hp0 : AXI3 or AXI4, out
         First HP port.
-    hp1 : AXI3, out
+    hp1 : AXI3 or AXI4, out
         Second HP port. It never writes.
     """
 
-    def __init__(self):
+    def __init__(self, port: HpPort = ZYNQ_7000):
+        self.port = port
         super().__init__(
             {
-                "read": In(AXI4Read(32, 2 * HP_DATA_BITS)),
-                "write": In(AXI4Write(32, 2 * HP_DATA_BITS)),
-                "hp0": Out(hp_signature()),
-                "hp1": Out(hp_signature()),
+                "read": In(AXI4Read(port.address_bits, 2 * port.data_bits)),
+                "write": In(AXI4Write(port.address_bits, 2 * port.data_bits)),
+                "hp0": Out(port.signature),
+                "hp1": Out(port.signature),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        guards = PortGuard(), PortGuard()
+        guards = PortGuard(self.port), PortGuard(self.port)
         for i, (guard, other, hp) in enumerate(zip(guards, reversed(guards), (self.hp0, self.hp1), strict=True)):
             m.submodules[f"guard{i}"] = guard
             connect(m, guard.hp, flipped(hp))
-            m.d.comb += [constant_signals(guard.logic), guard.others_idle.eq(other.idle)]
+            m.d.comb += [self.port.constant_signals(guard.logic), guard.others_idle.eq(other.idle)]
         ports = [guard.logic for guard in guards]
         self._read(m, ports)
         self._write(m, ports[0])
         return m
 
     def _read(self, m, ports):
-        m.submodules.ar = requests = RegisterSlice(TAGGED_ADDRESS)
-        m.submodules.downsizer = downsizer = BurstDownsizer()
+        port, bits = self.port, self.port.data_bits
+        m.submodules.ar = requests = RegisterSlice(port.tagged_address)
+        m.submodules.downsizer = downsizer = BurstDownsizer(port)
         m.submodules.order = order = fifo.SyncFIFO(width=BURST.size, depth=MAX_BURSTS)
-        m.submodules.upsizer = upsizer = BurstUpsizer()
-        m.submodules.r = responses = RegisterSlice(tagged_read_layout(2 * HP_DATA_BITS))
+        m.submodules.upsizer = upsizer = BurstUpsizer(port)
+        m.submodules.r = responses = RegisterSlice(tagged_read_layout(2 * bits))
         m.d.comb += [
             *port_to_stream(self.read, "ar", requests.input),
             *stream_to_port(responses.output, self.read, "r"),
@@ -94,10 +98,10 @@ class PortPair(wiring.Component):
         for i, (hp, half, returned) in enumerate(
             ((ports[0], downsizer.first, upsizer.first), (ports[1], downsizer.second, upsizer.second))
         ):
-            m.submodules[f"ar{i}"] = address = RegisterSlice(ADDRESS)
-            m.submodules[f"r{i}"] = words = RegisterSlice(read_layout(HP_DATA_BITS))
-            m.submodules[f"words{i}"] = upsized = WordUpsizer()
-            m.submodules[f"beats{i}"] = beats = fifo.SyncFIFO(width=BEAT.size, depth=FIFO_BEATS)
+            m.submodules[f"ar{i}"] = address = RegisterSlice(port.address)
+            m.submodules[f"r{i}"] = words = RegisterSlice(read_layout(bits))
+            m.submodules[f"words{i}"] = upsized = WordUpsizer(port)
+            m.submodules[f"beats{i}"] = beats = fifo.SyncFIFO(width=read_layout(2 * bits).size, depth=FIFO_BEATS)
             connect(m, half, address.input)
             connect(m, words.output, upsized.words)
             m.d.comb += [*stream_to_port(address.output, hp, "ar"), *port_to_stream(hp, "r", words.input)]
@@ -105,8 +109,8 @@ class PortPair(wiring.Component):
 
     def _write(self, m, hp):
         write = self.write
-        m.submodules.write_downsizer = downsizer = BeatDownsizer()
-        m.submodules.w = words = RegisterSlice(write_layout(HP_DATA_BITS))
+        m.submodules.write_downsizer = downsizer = BeatDownsizer(self.port)
+        m.submodules.w = words = RegisterSlice(write_layout(self.port.data_bits))
         m.submodules.b = write_responses = RegisterSlice(WRITE_RESPONSE)
         connect(m, downsizer.words, words.input)
         m.d.comb += [

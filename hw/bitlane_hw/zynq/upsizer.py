@@ -1,4 +1,4 @@
-"""Width converters from 64 to 128 bits: words to beats, and beats of two ports to the requested bursts."""
+"""Width converters to twice the width of a port: words to beats, and beats of two ports to the requested bursts."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .axi3 import HP_DATA_BITS, read_layout, tagged_read_layout
 from .downsizer import BURST
-
-BEAT = read_layout(2 * HP_DATA_BITS)
+from .hp_port import ZYNQ_7000, HpPort, read_layout, tagged_read_layout
 
 
 class WordUpsizer(wiring.Component):
@@ -18,17 +16,25 @@ class WordUpsizer(wiring.Component):
     Latency: none from the second word. Throughput: one word a cycle. Backpressure: a second word waits until its beat
     is taken.
 
+    Parameters
+    ----------
+    port : HpPort, default=ZYNQ_7000
+        The kind of port.
+
     Members
     -------
-    words : stream of read_layout of 64 bits, in
-        Words.
-    beats : stream of read_layout of 128 bits, out
-        Beats.
+    words : stream of read_layout, in
+        Words of the port.
+    beats : stream of read_layout, out
+        Beats of twice the width.
     """
 
-    def __init__(self):
+    def __init__(self, port: HpPort = ZYNQ_7000):
         super().__init__(
-            {"words": In(stream.Signature(read_layout(HP_DATA_BITS))), "beats": Out(stream.Signature(BEAT))}
+            {
+                "words": In(stream.Signature(read_layout(port.data_bits))),
+                "beats": Out(stream.Signature(read_layout(2 * port.data_bits))),
+            }
         )
 
     def elaborate(self, platform):
@@ -55,25 +61,31 @@ class BurstUpsizer(wiring.Component):
     Latency: none for the next beat. Throughput: one beat a cycle, without gaps between bursts. Backpressure: a beat
     waits until it is taken; the part whose turn it is not waits.
 
+    Parameters
+    ----------
+    port : HpPort, default=ZYNQ_7000
+        The kind of port.
+
     Members
     -------
     bursts : stream of BURST, in
         Bursts in the order of their beats.
-    first : stream of read_layout of 128 bits, in
+    first : stream of read_layout of twice the width of the port, in
         Beats of the first parts.
-    second : stream of read_layout of 128 bits, in
+    second : stream of read_layout, in
         Beats of the second parts.
-    beats : stream of tagged_read_layout of 128 bits, out
+    beats : stream of tagged_read_layout, out
         Beats of the bursts.
     """
 
-    def __init__(self):
+    def __init__(self, port: HpPort = ZYNQ_7000):
+        beat = read_layout(2 * port.data_bits)
         super().__init__(
             {
                 "bursts": In(stream.Signature(BURST)),
-                "first": In(stream.Signature(BEAT)),
-                "second": In(stream.Signature(BEAT)),
-                "beats": Out(stream.Signature(tagged_read_layout(2 * HP_DATA_BITS))),
+                "first": In(stream.Signature(beat)),
+                "second": In(stream.Signature(beat)),
+                "beats": Out(stream.Signature(tagged_read_layout(2 * port.data_bits))),
             }
         )
 

@@ -23,7 +23,6 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.cycles import MemoryTiming
 from bitlane_sim.equivalence.rig import CAPACITY, EquivalenceRig
 from bitlane_sim.rtl.build import build, build_verilog
-from bitlane_sim.rtl.zynq_device import build_fabric
 
 from . import encoder, functional, random_rounding, zynq_ports
 from .code_coverage import KINDS, CodeCoverage, Counts, code_points, read_counts, read_exclusions
@@ -96,7 +95,7 @@ def main() -> int:
     sources[ENCODER] = verilog(encoder.CONFIG)
     libraries = {name: build_verilog(source, coverage=True) for name, source in sources.items()}
     libraries |= {name: build(config) for name, config in WIDE.items()}
-    libraries |= {name: build_fabric(config) for name, config in zynq_ports.CONFIGS.items()}
+    libraries |= {name: zynq_ports.build(config) for name, config in zynq_ports.CONFIGS.items()}
     with ProcessPoolExecutor(PROCESSES) as pool:
         measured = {
             name: pool.submit(measure, config, libraries[name], seed, arguments.minutes)
@@ -162,7 +161,7 @@ def measure_encoder(library: Path, seed: int, minutes: float) -> Measurement:
 
 
 def measure_zynq(config: AcceleratorConfig, library: Path, seed: int, minutes: float) -> Measurement:
-    """Do runs behind the ports of a Zynq-7000 until no bin is empty, for some minutes at most."""
+    """Do runs behind the memory ports of a chip until no bin is empty, for some minutes at most."""
     group = zynq_ports.declare(config)
     rig = zynq_ports.open_rig(config, library)
     stimulus = zynq_ports.ZynqStimulus(rig, group)

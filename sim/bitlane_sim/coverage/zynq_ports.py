@@ -1,4 +1,4 @@
-"""Random runs behind the AXI3 ports of a Zynq-7000, and the coverpoints of its adapters.
+"""Random runs behind the memory ports of a chip, and the coverpoints of the adapters.
 
 The runs are those of `bitlane_sim.equivalence.zynq_soak`, each compared with the reference: undisturbed, with stalls,
 with errors of the HP ports, and after a reset in the run before, which the ports outlive. What the ports do comes from
@@ -21,10 +21,12 @@ from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane.errors import DeviceError
 from bitlane_hw.zynq.fabric import ADDRESS_BITS
+from bitlane_hw.zynq.two_ports import WIDTH
 from bitlane_sim.equivalence.random_jobs import Random, random_job
 from bitlane_sim.equivalence.rig import CAPACITY
 from bitlane_sim.equivalence.zynq_soak import ZynqRig
 from bitlane_sim.rtl.harness import CHANNELS, WRITE_ORDERS, Disturbance
+from bitlane_sim.rtl.zynq_device import build_fabric, build_two_ports
 
 from .covergroup import Covergroup
 from .watched_device import PHASES, RunPhases, WatchedDevice, write_bursts
@@ -32,7 +34,7 @@ from .watched_device import PHASES, RunPhases, WatchedDevice, write_bursts
 CONFIGS = {
     f"Zynq-7000, {name}": AcceleratorConfig(width, max_features=256, row_buffer_beats=256, address_bits=ADDRESS_BITS)
     for width, name in ((64, "one HP port"), (128, "two HP ports"))
-}
+} | {"Zynq UltraScale+, two ports": AcceleratorConfig(WIDTH, max_features=256, row_buffer_beats=256)}
 CUT_OFF = ("no write burst", "a write burst")
 ERRORS = tuple(ErrorCode[f"{side}_{error}"].name for side in ("READ", "WRITE") for error in ("SLAVE", "DECODE"))
 PAGE_CHUNKS = 4096 // CHUNK_MODEL_BYTES  # chunks of models that fill a page
@@ -56,8 +58,8 @@ def declare(config: AcceleratorConfig) -> Covergroup:
 
 
 def ports(config: AcceleratorConfig) -> int:
-    """Return the number of HP ports."""
-    return config.rows_per_beat
+    """Return the number of memory ports."""
+    return min(config.rows_per_beat, 2)
 
 
 def read_lengths(config: AcceleratorConfig) -> tuple[int, ...]:
@@ -79,6 +81,11 @@ class ResetDevice(WatchedDevice):
         """Reset the design."""
         self.has_ended = self.irq
         super().reset(cycles)
+
+
+def build(config: AcceleratorConfig) -> Path:
+    """Build the simulator of one of CONFIGS."""
+    return build_two_ports(config) if config.width == WIDTH else build_fabric(config)
 
 
 def open_rig(config: AcceleratorConfig, library: Path) -> ZynqRig:

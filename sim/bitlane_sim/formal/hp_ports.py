@@ -1,4 +1,4 @@
-"""Proofs of the memory port behind AXI3: HP ports of a Zynq-7000, and the blocks that connect to them."""
+"""Proofs of the memory ports: HP ports of a Zynq-7000 and a Zynq UltraScale+, and the blocks that connect to them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from bitlane.contract.layout import BURST_BEATS
 from bitlane_hw.memory.axi import INCR, full_size
 from bitlane_hw.zynq.axi3 import BUFFERABLE, HP_DATA_BITS
 from bitlane_hw.zynq.downsizer import BeatDownsizer, BurstDownsizer
+from bitlane_hw.zynq.hp_port import ULTRASCALE_DATA_BITS, ZYNQ_7000, HpPort
 from bitlane_hw.zynq.memory_port import MemoryPort
 from bitlane_hw.zynq.port_pair import PortPair
 from bitlane_hw.zynq.register_slice import RegisterSlice
@@ -178,22 +179,28 @@ def burst_upsizer(harness: ProofHarness) -> None:
     harness.cover(taken(beats) & last & (burst.len == 4) & harness.ever(taken(second)) & bursts.valid)
 
 
-def _hp_master(harness: ProofHarness, hp: Any, guard: Any) -> None:
+def _hp_master(harness: ProofHarness, hp: Any, guard: Any, port: HpPort) -> None:
     """Assert the rules of an HP port: legal bursts of words that stay until they are taken."""
+    word_bytes = port.word_bytes
     harness.always(offered(harness, *channel(hp, "ar", "id", "addr", "len")))
+    constant = {"size": full_size(port.data_bits), "burst": INCR}
+    constant |= {"cache": BUFFERABLE, "lock": 0, "prot": 0, "qos": 0} if port.is_axi3 else {}
     for prefix in ("ar", "aw"):
-        of = {name: getattr(hp, prefix + name) for name in ("size", "burst", "cache", "lock", "prot", "qos", "valid")}
         harness.always(
-            of["size"] == full_size(HP_DATA_BITS),
-            of["burst"] == INCR,
-            of["cache"] == BUFFERABLE,
-            (of["lock"] == 0) & (of["prot"] == 0) & (of["qos"] == 0),
-            implies(of["valid"], _is_legal(getattr(hp, f"{prefix}addr"), getattr(hp, f"{prefix}len"), WORD_BYTES)),
+            *(getattr(hp, prefix + name) == value for name, value in constant.items()),
+            implies(
+                getattr(hp, f"{prefix}valid"),
+                _is_legal(getattr(hp, f"{prefix}addr"), getattr(hp, f"{prefix}len"), word_bytes)
+                & (getattr(hp, f"{prefix}len") < BURST_BEATS),
+            ),
         )
     harness.always(
-        (hp.awid == 0) & (hp.wid == 0),
+        hp.awid == 0,
+        *((hp.wid == 0,) if port.is_axi3 else ()),
         offered(harness, *channel(hp, "aw", "addr", "len")),
-        implies(guard["offered"], _is_legal(guard["address"], guard["length"], WORD_BYTES)),  # invariant
+        implies(
+            guard["offered"], _is_legal(guard["address"], guard["length"], word_bytes) & (guard["length"] < BURST_BEATS)
+        ),  # invariant
     )
 
 
@@ -225,11 +232,12 @@ def _check_writes(harness: ProofHarness, axi: Any, hp: Any, inside: Any, most: i
     `hp` is the side of the logic of the guard; `port_guard` proves the side of the HP port. The writes of
     the accelerator are assumed to follow the rules of `write_order`, which `writer` asserts.
     """
-    words = axi.wdata.shape().width // HP_DATA_BITS
+    word_bytes = hp.wstrb.shape().width
+    words = axi.wstrb.shape().width // word_bytes
     state, rules = write_order(harness, axi)
     harness.assume(
         offered(harness, *channel(axi, "aw", "addr", "len")),
-        implies(axi.awvalid, (axi.awlen < most) & _is_legal(axi.awaddr, axi.awlen, words * WORD_BYTES)),
+        implies(axi.awvalid, (axi.awlen < most) & _is_legal(axi.awaddr, axi.awlen, words * word_bytes)),
         offered(harness, *channel(axi, "w", "data", "strb", "last")),
         implies(axi.wvalid, axi.wstrb.all()),
         *rules,
@@ -258,7 +266,7 @@ def memory_port(harness: ProofHarness) -> None:
     """Legal 64-bit bursts of the accelerator are legal at the HP port."""
     block, inside = harness.block, harness.inside
     _assume_reads(harness, block.read, WORD_BYTES)
-    _hp_master(harness, block.hp0, inside["guard"])
+    _hp_master(harness, block.hp0, inside["guard"], ZYNQ_7000)
     _slice_legal(harness, inside["ar"], WORD_BYTES)
     _check_writes(harness, block.write, inside["guard"].component.logic, inside["w"], BURST_BEATS)
     harness.cover(block.hp0.arvalid & (block.hp0.arlen == 15) & inside["ar"]["is_spare"])
@@ -266,13 +274,14 @@ def memory_port(harness: ProofHarness) -> None:
 
 
 def port_pair(harness: ProofHarness) -> None:
-    """Legal 128-bit bursts of the accelerator are legal at both HP ports, and the second port never writes."""
+    """Legal bursts of the accelerator are legal at both ports, and the second port never writes."""
     block, inside = harness.block, harness.inside
-    _assume_reads(harness, block.read, PAIR_BYTES)
-    _slice_legal(harness, inside["ar"], PAIR_BYTES)
+    port = block.port
+    _assume_reads(harness, block.read, 2 * port.word_bytes)
+    _slice_legal(harness, inside["ar"], 2 * port.word_bytes)
     for i, hp in enumerate((block.hp0, block.hp1)):
-        _hp_master(harness, hp, inside[f"guard{i}"])
-        _slice_legal(harness, inside[f"ar{i}"], WORD_BYTES)
+        _hp_master(harness, hp, inside[f"guard{i}"], port)
+        _slice_legal(harness, inside[f"ar{i}"], port.word_bytes)
         harness.always(hp.arid == 0)
     _check_writes(harness, block.write, inside["guard0"].component.logic, inside["w"], BURST_BEATS // 2)
     harness.always(~block.hp1.awvalid, ~block.hp1.wvalid)
@@ -305,6 +314,14 @@ PROOFS = (
         "port_pair",
         "AXI3 masters: the same on two ports for 128 bits",
         PortPair,
+        port_pair,
+        20,
+        powered_up=True,
+    ),
+    Proof(
+        "port_pair_axi4",
+        "AXI4 masters: the same on two ports for 256 bits",
+        lambda: PortPair(HpPort(32, ULTRASCALE_DATA_BITS, is_axi3=False)),
         port_pair,
         20,
         powered_up=True,

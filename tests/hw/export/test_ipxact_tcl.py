@@ -9,7 +9,7 @@ import pytest
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.registers import REGISTERS, VLNV, Register
-from bitlane_hw.build_digest import build_digest
+from bitlane_hw.build_digest import TWO_PORTS, build_digest
 from bitlane_hw.control.registers import ADDRESS_BITS
 from bitlane_hw.export import ipxact_tcl
 
@@ -36,6 +36,21 @@ def test_tcl_reads_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert name == register.name + "_high" * word
         assert (int(offset, 0), meaning) == (register.offset + 4 * word, register.meaning)
         assert access == ("read-write" if register.writable else "read-only")
+
+
+def test_256_bits_have_two_ports_and_more_are_refused(tmp_path: Path, monkeypatch, capsys) -> None:
+    made = []
+    monkeypatch.setattr(ipxact_tcl, "generate_two_ports", lambda config, path: made.append(config))
+    monkeypatch.setattr(sys, "argv", ["ipxact_tcl", str(tmp_path / "build"), "--width", "256"])
+    ipxact_tcl.main()
+    assert made == [AcceleratorConfig(256)]
+    text = (tmp_path / "build" / "accelerator.tcl").read_text()
+    assert "set memory {m_axi0 m_axi1}" in text and f"BUILD {build_digest(made[0], TWO_PORTS)} " in text
+    monkeypatch.setattr(sys, "argv", ["ipxact_tcl", str(tmp_path / "none"), "--width", "512"])
+    with pytest.raises(SystemExit):
+        ipxact_tcl.main()
+    assert "width=512 needs more than two ports of 128 bits: choose at most 256" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize("text", ["a [exit] $b {c", '"quoted" } \\ ; # d', "bits 15..8 | 'x'"])

@@ -1,4 +1,4 @@
-"""The 128-bit memory port on two HP ports: the words of the memory, in order, at full rate."""
+"""A memory port on two HP ports of half its width: the words of the memory, in order, at full rate."""
 
 from __future__ import annotations
 
@@ -20,68 +20,74 @@ from tests.helpers.axi3_ports import (
 )
 from tests.helpers.simulation import BlockSimulator, run
 
+from bitlane_hw.zynq.hp_port import ZYNQ_7000
+from bitlane_hw.zynq.hp_port import HpPort as PortKind
 from bitlane_hw.zynq.port_pair import PortPair
 
-BEAT = 16  # bytes
-WORDS = 2
+
+@pytest.fixture(scope="module", params=[ZYNQ_7000, PortKind(40, 128, is_axi3=False)], ids=["AXI3", "AXI4"])
+def simulator(request: pytest.FixtureRequest) -> BlockSimulator:
+    return BlockSimulator(PortPair(request.param))
 
 
-@pytest.fixture(scope="module")
-def simulator() -> BlockSimulator:
-    return BlockSimulator(PortPair())
+def beat_bytes(simulator: BlockSimulator) -> int:
+    return int(2 * simulator.dut.port.word_bytes)
 
 
 @pytest.mark.parametrize(("rates", "latencies"), [((1, 1), (1, 1)), ((0.5, 0.5), (3, 20)), ((0.2, 0.9), (30, 1))])
 def test_reads(simulator: BlockSimulator, seed: int, rates: tuple[float, float], latencies: tuple[int, int]) -> None:
     """Bursts of both IDs in the order of the requests, each split as documented, at any rate of the ports."""
     rng = Random(seed)
-    dut = simulator.dut
+    dut, beat = simulator.dut, beat_bytes(simulator)
     memory = Memory()
-    bursts = [(rng.randrange(2), *burst) for burst in random_bursts(rng, 40, BEAT)]
+    bursts = [(rng.randrange(2), *burst) for burst in random_bursts(rng, 40, beat)]
     hps = [HpPort(rng, port, memory, *how) for port, *how in zip((dut.hp0, dut.hp1), latencies, rates, strict=True)]
     reads = Reads(rng, dut.read, bursts, rate=rng.choice((1.0, 0.6)))
-    expected = expected_reads(memory, bursts, WORDS)
+    expected = expected_reads(memory, bursts, beat // 8)
     simulate(simulator, [reads, *hps], lambda: len(reads.beats) == len(expected), 8000)
     assert reads.beats == expected
     assert hps[0].bursts == [(address, 2 * -(-beats // 2)) for _, address, beats in bursts]
     assert hps[1].bursts == [
-        (address + BEAT * -(-beats // 2), 2 * (beats // 2)) for _, address, beats in bursts if beats > 1
+        (address + beat * -(-beats // 2), 2 * (beats // 2)) for _, address, beats in bursts if beats > 1
     ]
 
 
 def test_a_failed_word_is_a_failed_beat(simulator: BlockSimulator, seed: int) -> None:
     """A beat has the worse response of its two words: SLVERR or DECERR of either word."""
     rng = Random(seed)
-    dut = simulator.dut
-    bursts = [(rng.randrange(2), *burst) for burst in random_bursts(rng, 24, BEAT)]
-    words = [at for _, address, beats in bursts for at in range(address, address + BEAT * beats, 8)]
+    dut, beat = simulator.dut, beat_bytes(simulator)
+    bursts = [(rng.randrange(2), *burst) for burst in random_bursts(rng, 24, beat)]
+    words = [at for _, address, beats in bursts for at in range(address, address + beat * beats, 8)]
     memory = Memory({at: rng.choice((SLVERR, DECERR)) for at in rng.sample(words, len(words) // 4)})
     hps = [HpPort(rng, port, memory, rate=0.8) for port in (dut.hp0, dut.hp1)]
     reads = Reads(rng, dut.read, bursts)
-    expected = expected_reads(memory, bursts, WORDS)
+    expected = expected_reads(memory, bursts, beat // 8)
     simulate(simulator, [reads, *hps], lambda: len(reads.beats) == len(expected), 4000)
     assert reads.beats == expected
-    assert {beat[2] for beat in expected} == {0, SLVERR, DECERR}
+    assert {each[2] for each in expected} == {0, SLVERR, DECERR}
 
 
 @pytest.mark.parametrize("rate", [1, 0.5])
 def test_writes(simulator: BlockSimulator, seed: int, rate: float) -> None:
     """Bursts of 1 to 8 beats to the first port, words in order, one response for each."""
     rng = Random(seed)
-    dut = simulator.dut
-    bursts = [(address, [rng.getrandbits(128) for _ in range(n)]) for address, n in random_bursts(rng, 20, BEAT, 8)]
+    dut, beat = simulator.dut, beat_bytes(simulator)
+    bursts = [
+        (address, [rng.getrandbits(8 * beat) for _ in range(n)]) for address, n in random_bursts(rng, 20, beat, 8)
+    ]
     bad = rng.randrange(len(bursts))
     memory = Memory({bursts[bad][0]: SLVERR})
     hps = [HpPort(rng, port, memory, rate=rate) for port in (dut.hp0, dut.hp1)]
     writes = Writes(rng, dut.write, bursts, rate)
     simulate(simulator, [writes, *hps], lambda: len(writes.answers) == len(bursts), 4000)
-    words = {address + 8 * i: word for address, beats in bursts for i, word in enumerate(_words(beats))}
-    assert memory.written == {address: word for address, word in words.items() if address not in memory.responses}
+    words = {address + 8 * i: word for address, beats in bursts for i, word in enumerate(_words(beats, beat // 8))}
+    failed = range(bursts[bad][0], bursts[bad][0] + beat // 2)
+    assert memory.written == {address: word for address, word in words.items() if address not in failed}
     assert [response for _, response in writes.answers] == [SLVERR if bursts[bad][0] == a else 0 for a, _ in bursts]
 
 
-def _words(beats: list[int]) -> list[int]:
-    return [beat >> 64 * half & (1 << 64) - 1 for beat in beats for half in (0, 1)]
+def _words(beats: list[int], words: int) -> list[int]:
+    return [beat >> 64 * place & (1 << 64) - 1 for beat in beats for place in range(words)]
 
 
 @pytest.mark.parametrize("beats", [16, 15])
@@ -90,7 +96,7 @@ def test_a_long_stream_keeps_both_ports_busy(simulator: BlockSimulator, seed: in
     rng = Random(seed)
     dut = simulator.dut
     memory = Memory()
-    bursts = [(i % 3 == 0, 256 * (i + 1), beats) for i in range(40)]
+    bursts = [(i % 3 == 0, 512 * (i + 1), beats) for i in range(40)]
     hps = [HpPort(rng, port, memory, latency=40) for port in (dut.hp0, dut.hp1)]
     reads = Reads(rng, dut.read, bursts)
     total = beats * len(bursts)

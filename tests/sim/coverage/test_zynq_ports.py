@@ -1,4 +1,4 @@
-"""The coverpoints of the AXI3 adapters: their bins, and runs that fill them without a mismatch."""
+"""The coverpoints of the adapters of memory ports: their bins, and runs that fill them without a mismatch."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ import pytest
 from bitlane_sim.coverage.zynq_ports import (
     CONFIGS,
     ZynqStimulus,
+    build,
     declare,
     open_rig,
     read_lengths,
     write_lengths,
 )
 from bitlane_sim.rtl.harness import CHANNELS
-from bitlane_sim.rtl.zynq_device import build_fabric
 
-ONE, TWO = CONFIGS.values()
+ONE, TWO, WIDE = CONFIGS.values()
 
 
 def test_two_ports_have_pairs_of_words() -> None:
     assert read_lengths(ONE) == tuple(range(1, 17))
-    assert read_lengths(TWO) == tuple(range(2, 17, 2))
+    assert read_lengths(TWO) == read_lengths(WIDE) == tuple(range(2, 17, 2))
     assert write_lengths(ONE) == {"chunk": 16, "record": ONE.record_beats}
     assert write_lengths(TWO) == {"chunk": 16, "record": 2 * TWO.record_beats}
+    assert write_lengths(WIDE) == {"chunk": 8, "record": 2 * WIDE.record_beats}
 
 
 def test_only_a_pair_of_ports_has_a_second_one() -> None:
@@ -62,7 +63,7 @@ def test_runs(name: str, seed: int) -> None:
     """Equal to the reference, with errors and resets among them."""
     config = CONFIGS[name]
     group = declare(config)
-    rig = open_rig(config, build_fabric(config))
+    rig = open_rig(config, build(config))
     stimulus = ZynqStimulus(rig, group)
     for i in range(80):
         stimulus.run(seed + i)

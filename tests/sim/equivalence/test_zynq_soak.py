@@ -1,4 +1,4 @@
-"""The accelerator behind the AXI3 ports of a Zynq-7000: bits of the reference, cycles, errors, and rules of AXI3."""
+"""The accelerator behind the ports of a chip: bits of the reference, cycles, errors, and the rules of AXI3."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from bitlane_sim.equivalence.rig import cycle_difference
 from bitlane_sim.equivalence.zynq_soak import READ_DELAY, ZynqRig, timed_job
 from bitlane_sim.rtl.build import build_verilog
 from bitlane_sim.rtl.harness import Disturbance, Harness, ProtocolError
-from bitlane_sim.rtl.zynq_device import build_fabric
+from bitlane_sim.rtl.zynq_device import build_fabric, build_two_ports
 
 RUNS = 80  # of each width
 TIMING = MemoryTiming(read_latency=40, write_latency=20)
 
 
-@pytest.fixture(scope="module", params=[64, pytest.param(128, marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=[64, *(pytest.param(width, marks=pytest.mark.slow) for width in (128, 256))])
 def pair(request: pytest.FixtureRequest) -> Iterator[ZynqRig]:
     config = AcceleratorConfig(width=request.param, max_features=128, row_buffer_beats=256, address_bits=32)
     pair = ZynqRig(config, TIMING)
@@ -101,6 +101,8 @@ def test_a_failed_write_ends_the_run(pair: ZynqRig) -> None:
 def test_an_unsupported_width_is_an_error() -> None:
     with pytest.raises(ValueError, match="width=256"):
         build_fabric(AcceleratorConfig(width=256, address_bits=32))
+    with pytest.raises(ValueError, match="width=128 must be 256"):
+        build_two_ports(AcceleratorConfig(width=128))
 
 
 # --- the harness's rules of AXI3

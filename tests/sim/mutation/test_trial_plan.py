@@ -11,7 +11,7 @@ from bitlane_sim.mutation.builds import BUILDS
 from bitlane_sim.mutation.trial import Sandbox
 from bitlane_sim.mutation.trial_plan import builds_of, closure, imports, is_hardware, own_test, unit_tests
 
-DIGITS, OUTPUTS, TABLE, ENCODER, ONE_PORT, TWO_PORTS = BUILDS
+DIGITS, OUTPUTS, TABLE, ENCODER, ONE_PORT, TWO_PORTS, WIDE = BUILDS
 TESTED_ELSEWHERE = {  # modules without a file of tests at the mirrored path, and the first file that reaches each
     "engine": "test_accelerator",
     "datapath/model_core": "test_accelerator",
@@ -24,6 +24,7 @@ TESTED_ELSEWHERE = {  # modules without a file of tests at the mirrored path, an
     "encoder/source_reader": "encoder/test_encoder",
     "encoder/words": "encoder/test_core",
     "zynq/downsizer": "zynq/test_port_pair",
+    "zynq/hp_port": "zynq/test_port_pair",
     "zynq/port_guard": "zynq/test_memory_port",
     "zynq/upsizer": "zynq/test_port_pair",
     "zynq/ps7": "zynq/test_top",
@@ -76,12 +77,14 @@ def test_a_module_is_simulated_where_it_is_used() -> None:
         ENCODER: {"engine", "dot", "encoder/core"},
         ONE_PORT: {"engine", "dot", "axi3"},
         TWO_PORTS: {"engine", "dot", "axi3", "upsizer"},
+        WIDE: {"engine", "dot", "upsizer", "two_ports"},
     }
     assert builds_of("engine", reached) == [DIGITS, OUTPUTS, TABLE, ENCODER]
     assert builds_of("dot", reached) == [DIGITS, OUTPUTS, ENCODER]
     assert builds_of("encoder/core", reached) == [ENCODER]
     assert builds_of("table_dot", reached) == [TABLE]
     assert builds_of("axi3", reached) == [ONE_PORT, TWO_PORTS]
-    assert builds_of("upsizer", reached) == [TWO_PORTS]
+    assert builds_of("upsizer", reached) == [TWO_PORTS, WIDE]
+    assert builds_of("two_ports", reached) == [WIDE]
     with pytest.raises(RuntimeError, match="gone is in none of the builds"):
         builds_of("gone", reached)

@@ -1,6 +1,7 @@
 // The ports of the design: their signals under one name for AXI4 and AXI3, and the payloads of the memory port.
 //
-// HP_PORTS 0: m_axi and s_axi of the accelerator. 1 or 2: hp0, hp1 and gp0 of its fabric on a Zynq-7000.
+// HP_PORTS 0: m_axi and s_axi of the accelerator; with AXI4_PORTS 2, m_axi0 and m_axi1 instead of m_axi. HP_PORTS 1 or 2:
+// hp0, hp1 and gp0 of its fabric on a Zynq-7000.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -12,6 +13,9 @@
 #ifndef HP_PORTS
 #define HP_PORTS 0
 #endif
+#ifndef AXI4_PORTS
+#define AXI4_PORTS 1
+#endif
 #define AXI4_SIGNALS(S)                                                                                               \
     S(arid) S(araddr) S(arlen) S(arsize) S(arburst) S(arvalid) S(arready)                                             \
     S(rid) S(rdata) S(rresp) S(rlast) S(rvalid) S(rready)                                                             \
@@ -21,11 +25,17 @@
 #define MEMORY_SIGNALS(S)                                                                                             \
     AXI4_SIGNALS(S) S(arlock) S(arcache) S(arprot) S(arqos) S(awlock) S(awcache) S(awprot) S(awqos) S(wid)
 #define OF_MEMORY(signal) hp0_##signal
+#define OF_SECOND_MEMORY(signal) hp1_##signal
 #define OF_REGISTERS(signal) gp0_##signal
 #else
 #define MEMORY_SIGNALS(S) AXI4_SIGNALS(S)
-#define OF_MEMORY(signal) m_axi_##signal
+#define OF_SECOND_MEMORY(signal) m_axi1_##signal
 #define OF_REGISTERS(signal) s_axi_##signal
+#if AXI4_PORTS > 1
+#define OF_MEMORY(signal) m_axi0_##signal
+#else
+#define OF_MEMORY(signal) m_axi_##signal
+#endif
 #endif
 
 namespace {
@@ -38,7 +48,7 @@ static_assert(sizeof(Vtop::OF_MEMORY(wdata)) == BEAT_BYTES && 8 * sizeof(Vtop::O
               "both halves of the memory port are one width");
 using Beat = std::array<uint8_t, BEAT_BYTES>;  // the value of a port, its bytes in the order of the memory
 
-struct MemoryPort {  // the signals of m_axi, hp0 or hp1
+struct MemoryPort {  // the signals of one memory port
 #define SIGNAL(name) std::remove_reference_t<decltype(Vtop::OF_MEMORY(name))>& name;
     MEMORY_SIGNALS(SIGNAL)
 #undef SIGNAL
@@ -49,8 +59,8 @@ std::vector<MemoryPort> memory_ports(Vtop& top) {
 #define SIGNAL(name) top.OF_MEMORY(name),
     ports.push_back({MEMORY_SIGNALS(SIGNAL)});
 #undef SIGNAL
-#if HP_PORTS > 1
-#define SIGNAL(name) top.hp1_##name,
+#if HP_PORTS > 1 || AXI4_PORTS > 1
+#define SIGNAL(name) top.OF_SECOND_MEMORY(name),
     ports.push_back({MEMORY_SIGNALS(SIGNAL)});
 #undef SIGNAL
 #endif
