@@ -45,7 +45,7 @@ def test_sources_are_the_modules_of_the_design() -> None:
     assert {name for name in core if name.startswith("bitlane_hw.")} == {
         name for name in every - adapters if ".export." not in name
     }
-    assert zynq - core == adapters - {TWO_PORTS} | {"bitlane_hw.export.verilog"}
+    assert zynq - core == adapters - {TWO_PORTS}
     assert TWO_PORTS in two_ports and two_ports - {TWO_PORTS} < zynq
     assert {name for name in core if name.startswith("bitlane.")} >= {
         "bitlane.contract.registers",

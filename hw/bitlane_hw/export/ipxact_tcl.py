@@ -17,9 +17,9 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.registers import REGISTERS, VLNV, Register
 from bitlane_hw.build_digest import CORE, TWO_PORTS, build_digest
 from bitlane_hw.control.registers import ADDRESS_BITS
-from bitlane_hw.zynq.two_ports import WIDTH, generate_two_ports
+from bitlane_hw.zynq.two_ports import WIDTH
 
-from .verilog import TOP, generate
+from .verilog import TOP, generate, generate_two_ports
 
 HEAD = "# Made by bitlane_hw.export.ipxact_tcl; do not edit."
 ACCESS = {False: "read-only", True: "read-write"}  # names of IP-XACT

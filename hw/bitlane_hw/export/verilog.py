@@ -1,4 +1,4 @@
-"""Verilog of the accelerator: `python -m bitlane_hw.export.verilog FILE`."""
+"""Verilog of the accelerator, alone or behind the ports of a chip: `python -m bitlane_hw.export.verilog FILE`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from amaranth.lib import wiring
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane_hw.accelerator import Accelerator
+from bitlane_hw.zynq.fabric import ZynqFabric
+from bitlane_hw.zynq.top import FABRIC_TOP, Zynq
+from bitlane_hw.zynq.top import TOP as ZYNQ_TOP
+from bitlane_hw.zynq.two_ports import TwoPortAccelerator
 
 TOP = "bitlane_accelerator"
 RENAMES = {"m_axi_read": "m_axi", "m_axi_write": "m_axi"}  # one port outside
@@ -36,6 +40,33 @@ def to_verilog(component: wiring.Component, name: str) -> str:
 def generate(config: AcceleratorConfig, path: Path) -> None:
     """Write the Verilog of the accelerator, top module `bitlane_accelerator`, to `path`."""
     path.write_text(to_verilog(Accelerator(config), TOP))
+
+
+def generate_two_ports(config: AcceleratorConfig, path: Path) -> None:
+    """Write the Verilog of `TwoPortAccelerator`, top module `bitlane_accelerator`, to `path`.
+
+    Raises
+    ------
+    ValueError
+        The build has another width; no file is written.
+    """
+    path.write_text(to_verilog(TwoPortAccelerator(config), TOP))
+
+
+def generate_zynq(config: AcceleratorConfig, path: Path, build: int | None = None) -> None:
+    """Write the Verilog of the complete design, top module `bitlane_zynq`, to `path`; `build` is as for `Zynq`.
+
+    Raises
+    ------
+    ValueError
+        The build does not fit the ports of a Zynq-7000; no file is written.
+    """
+    path.write_text(to_verilog(Zynq(config, build), ZYNQ_TOP))
+
+
+def generate_fabric(config: AcceleratorConfig, path: Path) -> None:
+    """Write the Verilog of `ZynqFabric`, top module `bitlane_fabric`, to `path`; it is for simulators."""
+    path.write_text(to_verilog(ZynqFabric(config), FABRIC_TOP))
 
 
 def main() -> None:

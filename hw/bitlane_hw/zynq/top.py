@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from amaranth.hdl import ClockDomain, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import connect
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane_hw.export.verilog import to_verilog
 
 from .fabric import ZynqFabric, hp_names
 from .ps7 import ProcessingSystem
@@ -55,19 +52,3 @@ class Zynq(wiring.Component):
             connect(m, getattr(system, f"hp{number}"), getattr(fabric, name))
         m.d.comb += system.irq.eq(fabric.irq)
         return m
-
-
-def generate_zynq(config: AcceleratorConfig, path: Path, build: int | None = None) -> None:
-    """Write the Verilog of the complete design, top module `bitlane_zynq`, to `path`; `build` is as for `Zynq`.
-
-    Raises
-    ------
-    ValueError
-        The build does not fit the ports of a Zynq-7000; no file is written.
-    """
-    path.write_text(to_verilog(Zynq(config, build), TOP))
-
-
-def generate_fabric(config: AcceleratorConfig, path: Path) -> None:
-    """Write the Verilog of `ZynqFabric`, top module `bitlane_fabric`, to `path`; it is for simulators."""
-    path.write_text(to_verilog(ZynqFabric(config), FABRIC_TOP))

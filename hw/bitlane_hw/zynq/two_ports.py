@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -12,7 +10,6 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane_hw.accelerator import Accelerator
 from bitlane_hw.build_digest import TWO_PORTS, build_digest
 from bitlane_hw.control.registers import ADDRESS_BITS
-from bitlane_hw.export.verilog import TOP, to_verilog
 from bitlane_hw.memory.axi import AXI4Lite
 
 from .hp_port import ULTRASCALE_DATA_BITS, HpPort
@@ -88,14 +85,3 @@ class TwoPortAccelerator(wiring.Component):
         connect(m, memory.hp1, flipped(self.m_axi1))
         m.d.comb += self.irq.eq(accelerator.irq)
         return m
-
-
-def generate_two_ports(config: AcceleratorConfig, path: Path) -> None:
-    """Write the Verilog of `TwoPortAccelerator`, top module `bitlane_accelerator`, to `path`.
-
-    Raises
-    ------
-    ValueError
-        The build has another width; no file is written.
-    """
-    path.write_text(to_verilog(TwoPortAccelerator(config), TOP))

@@ -41,7 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="mutate only these modules, such as 'zynq/*' datapath/rounding, and leave the page as it is",
     )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--resume", action="store_true", help="go on with the last run, which was cut short")
+    which.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with the last run; changed modules are tried again",
+    )
     which.add_argument("--again", action="store_true", help="try only the survivors of the last run")
     which.add_argument("--repeat", type=int, metavar="N", help="repeat trial N of the last run, with its seed")
     arguments = parser.parse_args(argv)
@@ -74,15 +78,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             modules = sorted({mutant.module for mutant in tried})
             print(f"{len(tried)} survivors of {len(modules)} modules", flush=True)
         elif arguments.resume:
-            log = record.logged(LOG)
-            if log.campaign.rtl != record.digest(texts):
-                parser.error("the RTL, or the choice of modules, is not that of the last run: start a new one")
+            log = record.resume(LOG, texts)
             candidates = [*sample_mutants(found, log.campaign.count, log.campaign.seed, log.results)]
             print(f"{len(candidates)} mutants left of {log.campaign.count}; seed {log.campaign.seed}", flush=True)
         else:
             seed = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
             candidates = sample_mutants(found, arguments.count, seed)
-            new = record.Campaign(seed, arguments.count, record.digest(texts))
+            new = record.Campaign.of(seed, arguments.count, texts)
             print(f"{sum(map(len, found.values()))} mutants of {len(found)} modules; seed {seed}", flush=True)
         print("running the tests without a mutant ...", flush=True)
         plan = TrialPlan.measured(sandbox, modules, lambda name, time: print(f"{time:7.1f} s {name}", flush=True))

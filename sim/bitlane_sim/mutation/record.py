@@ -66,13 +66,18 @@ class Campaign:
         Of the sample.
     count : int
         Size of the sample.
-    rtl : str
-        SHA-256 digest of the sources that are mutated.
+    sources : dict of str to str
+        SHA-256 digest of each module that is mutated.
     """
 
     seed: int
     count: int
-    rtl: str
+    sources: dict[str, str]
+
+    @classmethod
+    def of(cls, seed: int, count: int, texts: dict[str, str]) -> Campaign:
+        """Return the campaign over modules with these texts."""
+        return cls(seed, count, {name: sha256(text.encode()).hexdigest() for name, text in texts.items()})
 
 
 @dataclass(frozen=True)
@@ -118,15 +123,25 @@ def known_equivalents(path: Path = EQUIVALENT) -> dict[Key, str]:
     return {(entry["module"], entry["scope"], entry["change"]): entry["reason"] for entry in entries}
 
 
-def digest(texts: dict[str, str]) -> str:
-    """Return the SHA-256 digest of the texts of some modules."""
-    return sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()
-
-
 def begin(path: Path, campaign: Campaign) -> None:
     """Begin the log of a campaign."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(asdict(campaign)) + "\n")
+
+
+def resume(path: Path, texts: dict[str, str]) -> Log:
+    """Return the log of a campaign that goes on with modules of these texts; the file loses the trials of others.
+
+    A module whose text has changed is tried again.
+    """
+    found = logged(path)
+    campaign = Campaign.of(found.campaign.seed, found.campaign.count, texts)
+    kept = {name for name, digest in campaign.sources.items() if found.campaign.sources.get(name) == digest}
+    begin(path, campaign)
+    for result in found.trials:
+        if result.mutant.module in kept:
+            append(path, result)
+    return logged(path)
 
 
 def append(path: Path, result: TrialResult) -> None:

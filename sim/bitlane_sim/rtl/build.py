@@ -99,7 +99,7 @@ def verilog(config: AcceleratorConfig | None = None) -> Path:
 def fabric_verilog(config: AcceleratorConfig) -> Path:
     """Return the Verilog of `ZynqFabric`: the accelerator behind the AXI3 ports of a Zynq-7000."""
     from bitlane_hw.build_digest import ZYNQ
-    from bitlane_hw.zynq.top import generate_fabric
+    from bitlane_hw.export.verilog import generate_fabric
 
     return _generated(config, FABRIC_TOP, generate_fabric, ZYNQ)
 
@@ -107,7 +107,7 @@ def fabric_verilog(config: AcceleratorConfig) -> Path:
 def two_ports_verilog(config: AcceleratorConfig) -> Path:
     """Return the Verilog of `TwoPortAccelerator`: the accelerator behind two AXI4 ports of half its width."""
     from bitlane_hw.build_digest import TWO_PORTS
-    from bitlane_hw.zynq.two_ports import generate_two_ports
+    from bitlane_hw.export.verilog import generate_two_ports
 
     return _generated(config, TOP, generate_two_ports, TWO_PORTS)
 

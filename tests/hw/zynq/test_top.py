@@ -13,7 +13,7 @@ from amaranth.hdl import ClockDomain, Fragment, Instance, Module, UnusedElaborat
 from amaranth.lib.wiring import connect
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane_hw.export.verilog import to_verilog
+from bitlane_hw.export.verilog import generate_zynq, to_verilog
 from bitlane_hw.zynq import top
 from bitlane_hw.zynq.ps7 import ProcessingSystem, input_bits
 from bitlane_hw.zynq.register_port import RegisterPort
@@ -110,7 +110,7 @@ def test_the_reset_is_active_while_fclk_reset0_n_is_low(system: tuple[tuple[int,
 def test_generated(tmp_path: Path) -> None:
     """The top has no ports, contains the processing system, and passes it the interrupt of the fabric."""
     config = AcceleratorConfig(max_features=64, row_buffer_beats=128, fifo_beats=64, address_bits=32)
-    top.generate_zynq(config, tmp_path / "top.v")
+    generate_zynq(config, tmp_path / "top.v")
     text = (tmp_path / "top.v").read_text()
     assert f"module {top.TOP}();" in text
     assert len(instance(text, "PS7")) > len(input_bits())
@@ -122,6 +122,6 @@ def test_an_unsupported_build_writes_no_file(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnusedElaboratable)
         with pytest.raises(ValueError, match="width=512"):
-            top.generate_zynq(AcceleratorConfig(width=512, address_bits=32), tmp_path / "top.v")
+            generate_zynq(AcceleratorConfig(width=512, address_bits=32), tmp_path / "top.v")
         gc.collect()
     assert not list(tmp_path.iterdir())

@@ -22,14 +22,13 @@ def test_record(tmp_path: Path) -> None:
     verdicts = [Verdict(result, seed=5 if result == "killed" else None) for result in results]
     done = [TrialResult(mutant, verdict, 1.5) for mutant, verdict in zip(made, verdicts, strict=True)]
     log = tmp_path / "log"
-    campaign = record.Campaign(7, 2, record.digest({"block": SUM}))
+    campaign = record.Campaign.of(7, 2, {"block": SUM})
     record.begin(log, campaign)
     record.append(log, TrialResult(done[0].mutant, Verdict("survived")))  # before it was tried again
     for result in done:
         record.append(log, result)
     found = record.logged(log)
     assert (found.campaign, found.results, found.killed_later) == (campaign, done, 1)
-    assert found.campaign.rtl != record.digest({"block": SUM + "\n"})
     assert found.trials == [TrialResult(done[0].mutant, Verdict("survived")), *done]
     found = record.summarize(record.logged(log), {done[2].mutant.key: "it goes nowhere"})
     assert (found.killed, len(found.survivors), found.score) == (1, 1, 0.5)
@@ -40,6 +39,19 @@ def test_record(tmp_path: Path) -> None:
     assert "| block | 2 | 1 | 1 |" in page
     assert f"- {record.describe(done[1].mutant)}\n" in page
     assert f"- {record.describe(done[2].mutant)}: it goes nowhere\n" in page
+
+
+def test_a_module_that_has_changed_is_tried_again(tmp_path: Path) -> None:
+    log, texts = tmp_path / "log", {"block": SUM, "other": SUM}
+    record.begin(log, record.Campaign.of(7, 20, texts))
+    tried = [TrialResult(mutants(name, SUM)[0], Verdict("killed", seed=5), 1.5) for name in texts]
+    for result in tried:
+        record.append(log, result)
+    assert record.resume(log, texts).trials == tried
+    changed = texts | {"other": SUM + "\n"}
+    found = record.resume(log, changed)
+    assert (found.trials, found.campaign) == (tried[:1], record.Campaign.of(7, 20, changed))
+    assert record.logged(log) == found
 
 
 def test_known_equivalents_are_mutants() -> None:

@@ -24,7 +24,7 @@ def write(chip: Chip, build: int, file: Path) -> None:
 
 def main() -> None:
     """Write the Verilog of the chip, with this build number, to the file, all from the command line."""
-    from bitlane_hw.zynq.top import generate_zynq
+    from bitlane_hw.export.verilog import generate_zynq
 
     generate_zynq(chip_named(sys.argv[1]).config(), Path(sys.argv[3]), int(sys.argv[2]))
 
