@@ -160,6 +160,7 @@ def _arrays(model: SGDRegressor | SGDClassifier, table: Dataset) -> dict[str, An
 def run_summary(record: Record) -> str:
     """Return a training as text: settings, data, quality and cost."""
     settings, data, end = record.header["settings"], record.header["data"], record.end
+    encoding = end.get("encoding_cycles", 0)
     label = curve_label(settings["sampling"], settings["bits"], settings["staleness"])
     levels = f", {settings['levels']} levels" if settings["codebook"] else ""
     final = float(np.mean(record.lines[-1]["true_loss"]))
@@ -195,6 +196,7 @@ def run_summary(record: Record) -> str:
             f"{end['cycles']:,} cycles, {end['cycles'] / end['bound_layout']:.3f} of the layout bound, "
             f"{end['cycles'] / end['bound_raw']:.3f} of the raw bound",
         ),
+        *([("encoding", f"{encoding:,} cycles of the device's encoder")] if encoding else []),
         ("stalls", f"{end['stall_memory']:,} cycles for memory, {end['stall_model']:,} for the model"),
         ("saturations", f"{end['saturations']:,}"),
     ]
