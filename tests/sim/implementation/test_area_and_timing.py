@@ -12,14 +12,13 @@ from bitlane_hw.export.verilog import TOP
 from bitlane_sim.implementation import area_and_timing as synthesis
 from bitlane_sim.implementation.area_and_timing import (
     MARKS,
-    SynthesisFigures,
-    area,
     cells_of,
     frequency,
     main,
     renew,
     table,
 )
+from bitlane_sim.implementation.yosys import SynthesisFigures, area
 
 
 def test_area_of_cells() -> None:

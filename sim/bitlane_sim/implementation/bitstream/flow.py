@@ -14,7 +14,7 @@ from bitlane.errors import BitlaneError
 from bitlane.overlays.bit_header import with_header
 from bitlane_sim.rtl.toolchain import run
 
-from ..area_and_timing import MAP, SynthesisFigures, area
+from ..yosys import MAP, SynthesisFigures, area
 from .chips import Chip
 from .database import Database
 from .fasm import parse
@@ -24,7 +24,8 @@ from .tools import Tools
 
 # The default placer places the carry chains of the lanes far apart, with wires twice as long. One thread makes the
 # result repeatable. The frequency is the goal of the placer, not the clock of a board.
-PLACEMENT = ("--placer", "static", "--threads", "1", "--freq", "100")
+PLACER = ("--placer", "static", "--threads", "1", "--freq")
+PLACEMENT = (*PLACER, "100")
 # The wires of PS7 leave it up to 52 rows from its location in nextpnr. With a smaller vertical margin the router finds
 # no route there; with a smaller horizontal one it searches one half of the chip. Each costs seconds per wire.
 ROUTING = {"router2/bbMargin/x": "40", "router2/bbMargin/y": "60"}
@@ -99,16 +100,35 @@ def synthesise(verilog: Path, top: str, tools: Tools, folder: Path) -> Synthesis
     return area(json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"])
 
 
-def place_and_route(chip: Chip, tools: Tools, folder: Path, seed: int) -> Routed:
-    """Place and route top.json to top.fasm in `folder` with nextpnr. Missed timing is in the result, not raised."""
+def place_and_route(
+    chip: Chip, tools: Tools, folder: Path, seed: int, pins: str = "", goal_mhz: int | None = None
+) -> Routed:
+    """Place and route top.json to top.fasm in `folder` with nextpnr. Missed timing is in the result, not raised.
+
+    Parameters
+    ----------
+    chip : Chip
+    tools : Tools
+    folder : Path
+    seed : int
+        Of the placer.
+    pins : str, default=""
+        Constraints of the ports, in the format of XDC; a bitstream has no ports.
+    goal_mhz : int, optional
+        Goal of the placer instead of that of bitstreams.
+    """
+    constraints = []
+    if pins:
+        (folder / "pins.xdc").write_text(pins)
+        constraints = ["-o", "xdc=pins.xdc"]
     design = json.loads((folder / "top.json").read_text())
     top_module(design)["settings"] = ROUTING
     (folder / "place.json").write_text(json.dumps(design))
     log = run(
         [
             *(tools.nextpnr, "--device", chip.part, "--json", "place.json", "-o", "fasm=top.fasm", "--sdf", "top.sdf"),
-            *("--report", "report.json", "--write", "routed.json", "--timing-allow-fail"),
-            *("--seed", str(seed), *PLACEMENT),
+            *("--report", "report.json", "--write", "routed.json", "--timing-allow-fail", *constraints),
+            *("--seed", str(seed), *(PLACEMENT if goal_mhz is None else (*PLACER, str(goal_mhz)))),
         ],
         directory=folder,
     )

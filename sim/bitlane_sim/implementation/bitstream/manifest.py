@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..area_and_timing import MAP, SynthesisFigures
+from ..yosys import MAP, SynthesisFigures
 from .chips import Chip
 from .flow import PLACEMENT, Routed
 

@@ -36,8 +36,8 @@ from bitlane_sim.rtl.build import FABRIC_TOP, build_verilog, verilog
 from bitlane_sim.rtl.device import RtlDevice
 from bitlane_sim.rtl.harness import Disturbance
 
-from ..area_and_timing import ADDRESS_BITS
 from ..bitstream.design_digest import build_number, circuit_digest
+from ..yosys import ADDRESS_BITS
 from . import encodings
 from .board import fabric
 from .mapping import simulation, synthesise

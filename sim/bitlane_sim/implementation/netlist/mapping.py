@@ -17,7 +17,7 @@ from bitlane.errors import DataError
 from bitlane_hw.export.verilog import TOP
 from bitlane_sim.rtl.build import cached, content_hash
 
-from ..area_and_timing import MAP, run_tool
+from ..yosys import MAP, run_tool
 
 CELLS = sorted(Path(__file__).with_name("cells").glob("*.v"))
 

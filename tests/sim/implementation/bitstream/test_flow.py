@@ -15,12 +15,12 @@ from tests.helpers.places import HELPERS
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.errors import BitlaneError, DataError, DeviceError
-from bitlane_sim.implementation.area_and_timing import SynthesisFigures
 from bitlane_sim.implementation.bitstream import __main__ as command
 from bitlane_sim.implementation.bitstream import flow, manifest, tools
 from bitlane_sim.implementation.bitstream.chips import XC7Z020, Chip, chip_named
 from bitlane_sim.implementation.bitstream.flow import Routed, SlicePath, routed, slice_path
 from bitlane_sim.implementation.bitstream.tools import Tools
+from bitlane_sim.implementation.yosys import SynthesisFigures
 
 SMALL = HELPERS / "bitstream_small.v"
 CHIP = XC7Z020
