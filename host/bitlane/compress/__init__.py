@@ -23,6 +23,7 @@ _WHERE = {
     "QSGD": "bitlane.compress.compressors.dense",
     "TernGrad": "bitlane.compress.compressors.dense",
     "TopK": "bitlane.compress.compressors.topk",
+    "attach": "bitlane.compress.ddp.hook",
 }
 __all__ = sorted(_WHERE)
 

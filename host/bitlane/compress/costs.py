@@ -66,6 +66,9 @@ class EchoTransport:
     def abort(self) -> None:
         """Do nothing: no other rank waits."""
 
+    def close(self) -> None:
+        """Do nothing: there is no connection."""
+
 
 def measure_step_costs(
     compressor: Compressor | None,

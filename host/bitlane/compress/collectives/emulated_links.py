@@ -145,3 +145,6 @@ class ThrottledTransport:
 
     def abort(self) -> None:
         self.transport.abort()
+
+    def close(self) -> None:
+        self.transport.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -50,15 +51,19 @@ class Transport(Protocol):
         ...
 
     def abort(self) -> None:
-        """Leave the group: ranks that wait for this one get an error."""
+        """Leave the group: ranks that wait for this one get an error. A second call does nothing."""
+        ...
+
+    def close(self) -> None:
+        """Free connections and threads, on all ranks after their last exchange. A second call does nothing."""
         ...
 
 
 class TorchTransport:
     """The members of a `torch.distributed` process group, with gloo or NCCL.
 
-    It creates a second group with the same members, so that `abort` can leave it. All members must therefore create
-    their transport at the same point.
+    It creates a second group with the same members, so that `abort` can leave it and `close` can free its connections
+    and threads. All members must therefore create their transport at the same point.
 
     Parameters
     ----------
@@ -84,19 +89,31 @@ class TorchTransport:
         self._on_gpu = "nccl" in backend
         self.device = torch.device("cuda", torch.cuda.current_device()) if self._on_gpu else torch.device("cpu")
         self.sent = 0
-        members = dist.get_process_group_ranks(group)
-        self._group = dist.new_group(
-            members, timedelta(seconds=timeout), backend, use_local_synchronization=len(members) > 1
-        )
+        self._left = ""  # why the group is no longer there
+        members, wait = dist.get_process_group_ranks(group), timedelta(seconds=timeout)
+        if self._on_gpu:
+            self._group = dist.new_group(members, wait, backend, use_local_synchronization=len(members) > 1)
+        else:
+            self._group = dist.ProcessGroupGloo(_unused_store(members), self.rank, self.size, wait)
 
     def abort(self) -> None:
-        if self._group is not None:
-            group, self._group = self._group, None
+        self._leave("after an error: restart from a checkpoint")
+
+    def close(self) -> None:
+        self._leave("when it was closed")
+
+    def _leave(self, why: str) -> None:
+        if self._group is None:
+            return
+        group, self._group, self._left = self._group, None, why
+        if self._on_gpu:
             dist.destroy_process_group(group)
+        else:
+            group.abort()
 
     def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
         if self._group is None:
-            raise BitlaneError(f"rank {self.rank} has left the process group after an error: restart from a checkpoint")
+            raise BitlaneError(f"rank {self.rank} has left the process group {self._left}")
         received = self._all_to_all(parts, lengths) if self._on_gpu else self._pairwise(parts, lengths)
         self.sent += sum(len(part) for rank, part in enumerate(parts) if rank != self.rank)
         received[self.rank] = parts[self.rank]
@@ -121,10 +138,9 @@ class TorchTransport:
         received = [torch.empty(length, dtype=torch.uint8) for length in lengths]
         outgoing = [part.cpu() for part in parts]
         others = [(self.rank + distance) % self.size for distance in range(1, self.size)]
-        peer = {rank: dist.get_global_rank(self._group, rank) for rank in others}
         with self._rank_failures():
-            pending = [dist.irecv(received[rank], peer[rank], self._group) for rank in others if lengths[rank]]
-            pending += [dist.isend(outgoing[rank], peer[rank], self._group) for rank in others if len(parts[rank])]
+            pending = [self._group.recv([received[rank]], rank, 0) for rank in others if lengths[rank]]
+            pending += [self._group.send([outgoing[rank]], rank, 0) for rank in others if len(parts[rank])]
             for each in pending:
                 each.wait()
         return received
@@ -139,6 +155,23 @@ class TorchTransport:
             raise RankFailed(
                 f"rank {self.rank} got no answer from another rank, which failed, ended or hangs: {reason}"
             ) from error
+
+
+_groups: tuple[object, Counter[tuple[int, ...]]] = None, Counter()  # the default group, and groups of the same members
+
+
+def _unused_store(members: Sequence[int]) -> dist.Store:
+    """Return a store for a new group of these ranks, with keys that no group has used.
+
+    A group whose addresses are found where an earlier one has left its own would connect to ranks that have left.
+    """
+    global _groups
+    if _groups[0] is not dist.group.WORLD:
+        _groups = dist.group.WORLD, Counter()
+    key = tuple(members)
+    _groups[1][key] += 1
+    name = f"bitlane/{'_'.join(map(str, members))}/{_groups[1][key]}"
+    return dist.PrefixStore(name, dist.distributed_c10d._get_default_store())
 
 
 class ThreadTransport:
@@ -159,6 +192,9 @@ class ThreadTransport:
     def abort(self) -> None:
         for incoming in self._queues:
             incoming[self.rank].put(None)
+
+    def close(self) -> None:
+        """Do nothing: a thread has no connection."""
 
     def _receive(self, rank: int, length: int) -> Tensor:
         try:

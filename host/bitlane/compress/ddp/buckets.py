@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,7 +48,13 @@ class Buckets:
     """The buckets of a step, and the spans of their parameters in the gradient vector.
 
     Parameters of one type are adjacent, in reverse order of registration. This is the order of DDP's first buckets for
-    any bucket size. The spans of the first step remain for all steps.
+    any bucket size. Without `parameters` the spans of the first step remain for all steps. A parameter whose bucket DDP
+    leaves out of a step has the gradient 0 there.
+
+    Parameters
+    ----------
+    parameters : sequence of Tensor, default: ()
+        The parameters of the model that have gradients, in the order of registration, if they are known.
 
     Attributes
     ----------
@@ -55,16 +62,21 @@ class Buckets:
         Whether the last bucket of the step is unknown: in the first step of a static graph all have the index 0.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, parameters: Sequence[Tensor] = ()) -> None:
         self.last_unknown = False
         self._pending: list[PendingBucket] = []
-        self._types: dict[Tensor, str] = {}  # of the parameters, in the order of the first step
+        # Types of the parameters, in the order of the vector within each type.
+        self._types = {parameter: str(parameter.dtype) for parameter in reversed(parameters)}
+        self._known = len(self._types)  # 0 if the first step finds them
         self._spans: dict[Tensor, ParameterSpan] = {}
         self._vector: Tensor | None = None
 
     def add(self, bucket: Any) -> torch.futures.Future[Tensor]:
         """Add a `GradBucket`; the future receives its buffer when that holds the average."""
         pending = PendingBucket(bucket.buffer(), bucket.parameters())
+        if self._known:
+            self._add_known(pending)
+            return pending.future
         fresh = pending.parameters[0] not in self._types
         if bucket.index() == 0:
             self.last_unknown = fresh and bool(self._types)
@@ -74,6 +86,32 @@ class Buckets:
         if fresh:
             self._types.update((parameter, str(pending.buffer.dtype)) for parameter in reversed(pending.parameters))
         return pending.future
+
+    def _add_known(self, pending: PendingBucket) -> None:
+        for parameter in pending.parameters:
+            if parameter not in self._types:
+                raise DataError(
+                    f"a parameter of shape {tuple(parameter.shape)} is none of the model that was attached: attach "
+                    "again after DDP was wrapped again"
+                )
+        if any(pending.parameters[0] is other for each in self._pending for other in each.parameters):
+            self._pending = []  # of a step that an error aborted
+        self._pending.append(pending)
+
+    @property
+    def waits(self) -> bool:
+        """Whether buckets wait for the end of the step."""
+        return bool(self._pending)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the buckets hold all parameters that are known before the first step."""
+        return bool(self._known) and sum(len(each.parameters) for each in self._pending) == self._known
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the gradients; for a step whose buckets wait."""
+        return self._pending[0].buffer.device
 
     def take(self) -> list[PendingBucket]:
         """Remove and return the pending buckets."""
@@ -94,6 +132,8 @@ class Buckets:
         """Return the gradient, float32 [n], in memory that the next step overwrites; errors as in `checked_buffer`."""
         if self._vector is None:
             self._vector = torch.empty(vector_length(self.layout), device=self._pending[0].buffer.device)
+        if sum(len(each.parameters) for each in self._pending) < len(self._spans):
+            self._vector.zero_()
         for pending in self._pending:
             for span, part in self._parts(pending, pending.checked_buffer()):
                 self._vector[span.begin : span.end] = part
@@ -107,5 +147,12 @@ class Buckets:
             pending.finish()
 
     def _parts(self, pending: PendingBucket, buffer: Tensor) -> list[tuple[ParameterSpan, Tensor]]:
-        spans = [self._spans[parameter] for parameter in pending.parameters]
+        spans = []
+        for parameter in pending.parameters:
+            if parameter not in self._spans:
+                raise DataError(
+                    f"a parameter of shape {tuple(parameter.shape)} had no gradient in the first step: use "
+                    "bitlane.compress.attach, which knows all parameters, instead of register_comm_hook"
+                )
+            spans.append(self._spans[parameter])
         return list(zip(spans, buffer.split([span.end - span.begin for span in spans]), strict=True))

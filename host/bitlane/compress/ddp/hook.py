@@ -6,6 +6,7 @@ from typing import Any, get_args
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
 
 from bitlane.errors import DataError
 
@@ -13,7 +14,7 @@ from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.transport import TorchTransport, Transport
 from ..compressor import Compressor, Layout, ParameterSpan, SavedState
 from ..compressors.uncompressed import Uncompressed
-from .buckets import Buckets
+from .buckets import TYPES, Buckets
 from .states import check_identity, identity
 from .stats import Stats
 from .steps import NonFinite, StepRunner
@@ -26,10 +27,12 @@ class DDPCompression:
     one type adjacent, in reverse order of registration. So the size of the buckets does not change the result, and the
     compressor sees the whole gradient, as in the papers.
 
-    Create it at the same point on every rank, and register it before the first step. Gradients can be float32, bfloat16
-    or float16. They are averaged in float32; the error of rounding the average to its type is not fed back. With
-    `static_graph=True` and gradients of several types the last bucket of the first step is unknown, so that step is
-    averaged bucket by bucket in float32.
+    `attach` makes and registers one; `close` frees its connections and threads. Both happen at the same point on every
+    rank. Gradients can be float32, bfloat16 or float16. They are averaged in float32; the error of rounding the average
+    to its type is not fed back. A bucket that DDP leaves out of a step has the gradient 0.
+
+    Registered by hand, without `attach`, it learns the parameters in the first step. With `static_graph=True` and
+    gradients of several types the last bucket of that step is unknown, so it is averaged bucket by bucket in float32.
 
     Parameters
     ----------
@@ -63,10 +66,10 @@ class DDPCompression:
 
     Examples
     --------
-    >>> from bitlane.compress import LQSGD, DDPCompression
+    >>> from bitlane.compress import LQSGD, attach
     >>> ddp = DistributedDataParallel(model)  # doctest: +SKIP
-    >>> compression = DDPCompression(LQSGD(rank=2))  # doctest: +SKIP
-    >>> ddp.register_comm_hook(compression, DDPCompression.hook)  # doctest: +SKIP
+    >>> with attach(ddp, LQSGD(rank=2)) as compression:  # doctest: +SKIP
+    ...     train(ddp)
     """
 
     def __init__(
@@ -84,7 +87,7 @@ class DDPCompression:
         self.link_model = link_model or AlphaBetaModel()
         self.transport: Transport = TorchTransport(process_group, timeout)
         self.stats = Stats()
-        self._buckets = Buckets()
+        self._buckets, self._attached = Buckets(), False
         self._steps: StepRunner | None = None
         self._saved: SavedState | None = None
         self._loss: float | None = None
@@ -103,11 +106,23 @@ class DDPCompression:
                 "have been averaged within the mesh, so that nothing is left to compress"
             )
         future = self._buckets.add(bucket)
-        if bucket.is_last():
-            self._step(bucket.buffer().device)
+        if self._buckets.complete or (bucket.is_last() and not self._attached):
+            self._step()
         elif self._buckets.last_unknown:
             self._average_single_buckets()
+        elif torch._C._current_graph_task_id() != -1:  # in a backward pass: DDP may leave out the buckets that follow
+            torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)
         return future
+
+    def close(self) -> None:
+        """Free the connections and threads; the state stays. A step after it raises. A second call does nothing."""
+        self.transport.close()
+
+    def __enter__(self) -> "DDPCompression":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def observe(self, loss: Tensor | float) -> None:
         """Report the loss of this rank's batch, before `backward()`; bit policies such as MQGrad use it.
@@ -150,9 +165,14 @@ class DDPCompression:
         if self._steps is not None:
             self._steps.load_state_dict(state)
 
-    def _step(self, device: torch.device) -> None:
+    def _end_backward(self) -> None:
+        """Average what waits at the end of a backward pass. Autograd calls it before DDP waits for its buckets."""
+        if self._buckets.waits:
+            self._step()
+
+    def _step(self) -> None:
         if self._steps is None:
-            self._steps = self._step_runner(self.compressor, self._buckets.layout, device)
+            self._steps = self._step_runner(self.compressor, self._buckets.layout, self._buckets.device)
             if self._saved is not None:
                 self._steps.load_state_dict(self._saved)
         loss, self._loss = self._loss, None
@@ -169,3 +189,42 @@ class DDPCompression:
     def _step_runner(self, compressor: Compressor, layout: Layout, device: torch.device) -> StepRunner:
         settings = (self.transport, self.link_model, layout, device, self.stats, self.nonfinite, self.debug)
         return StepRunner(compressor, *settings)
+
+
+def attach(ddp: DistributedDataParallel, compressor: Compressor, **settings: Any) -> DDPCompression:
+    """Compress the gradients of a model in DDP, over its own process group.
+
+    Call it at the same point on every rank, before the first step. DDP takes one hook: wrap the model again to attach
+    another compressor.
+
+    Parameters
+    ----------
+    ddp : DistributedDataParallel
+        The model. All of its parameters are known before the first step, so that DDP may leave out any bucket of any
+        step, and a static graph needs no exception.
+    compressor : Compressor
+        The settings, equal on all ranks.
+    **settings
+        Other arguments of `DDPCompression`.
+
+    Returns
+    -------
+    DDPCompression
+        Close it, or use it as a context manager, when the training is over.
+
+    Raises
+    ------
+    DataError
+        The model is not in DDP, or has parameters of a type that is not supported; a wrong setting.
+    """
+    if not isinstance(ddp, DistributedDataParallel):
+        raise DataError(f"attach takes a model in DistributedDataParallel; got {type(ddp).__name__}")
+    ignored = getattr(ddp, "parameters_to_ignore", ())
+    named = [(name, each) for name, each in ddp.module.named_parameters() if each.requires_grad and name not in ignored]
+    for name, each in named:
+        if each.dtype not in TYPES:
+            raise DataError(f"{name} has the type {each.dtype}: its gradient must be float32, bfloat16 or float16")
+    compression = DDPCompression(compressor, process_group=ddp.process_group, **settings)
+    compression._buckets, compression._attached = Buckets([each for _, each in named]), True
+    ddp.register_comm_hook(compression, DDPCompression.hook)
+    return compression

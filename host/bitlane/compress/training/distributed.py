@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..collectives.emulated_links import EmulatedLinks, emulate_links, parse_link
 from ..collectives.launch import Report, launch
-from ..ddp.hook import DDPCompression
+from ..ddp.hook import DDPCompression, attach
 from ..ddp.stats import Traffic
 from ..registry import parse_compressor
 from . import checkpoints
@@ -122,10 +122,9 @@ def train_rank(report: Report, job: DDPJob, links: EmulatedLinks | None) -> Rank
     _, channels, side, _ = images.pixels.shape
     model = network(training.network, channels, side, training.seed)
     ddp = DistributedDataParallel(model, bucket_cap_mb=BUCKET_MB)
-    compression = DDPCompression(parse_compressor(job.compress), link_model=parse_link(job.link) if job.link else None)
+    compression = attach(ddp, parse_compressor(job.compress), link_model=parse_link(job.link) if job.link else None)
     if links is not None:
         compression.transport = links.throttle(compression.transport)
-    ddp.register_comm_hook(compression, DDPCompression.hook)
     optimizer = torch.optim.SGD(model.parameters(), training.rate, training.momentum)
     own_batches = batches(training, len(images.pixels), rank)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, len(own_batches))

@@ -23,7 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from bitlane.compress.collectives.launch import launch
 from bitlane.compress.collectives.sockets import acknowledged_bytes
-from bitlane.compress.ddp.hook import DDPCompression
+from bitlane.compress.ddp.hook import attach
 from bitlane.compress.registry import EXAMPLES, parse_compressor
 from bitlane.errors import BitlaneError
 from bitlane.support.text import align_columns
@@ -93,8 +93,7 @@ def run_rank(report: Callable[[str], None], texts: Sequence[str], values: int, s
 
 def _run_compressor(text: str, model: Matrices, gradients: Sequence[torch.Tensor], steps: int) -> WireTrial:
     ddp = DistributedDataParallel(model, bucket_cap_mb=BUCKET_MB)
-    compression = DDPCompression(parse_compressor(text))
-    ddp.register_comm_hook(compression, DDPCompression.hook)
+    compression = attach(ddp, parse_compressor(text))
     torch.distributed.barrier()
     before, start = _quiescent_bytes(), time.perf_counter()
     for step in range(steps):

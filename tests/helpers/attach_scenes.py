@@ -1,0 +1,168 @@
+"""Scenes of `test_attach.py`: ranks run them in real processes with DDP, and return the values to compare."""
+
+from __future__ import annotations
+
+import copy
+import os
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from tests.helpers.ddp_scenes import RANKS, AllUsed, batch, build, error_text, expected, gradients, same
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from bitlane.compress import QSGD, DDPCompression, attach
+from bitlane.compress.compressors.uncompressed import Uncompressed
+
+PATIENCE = 20.0  # seconds
+OPTIONS = (
+    {},
+    {"gradient_as_bucket_view": True},
+    {"static_graph": True},
+    {"bucket_cap_mb": 1e-4},
+    {"static_graph": True, "bucket_cap_mb": 1e-4},
+)
+
+
+class Skipping(nn.Module):
+    """A layer that is registered first, and used in some steps alone: its buckets are the last ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.side = nn.Linear(40, 40)
+        self.first = nn.Linear(5, 40)
+        self.last = nn.Linear(40, 3)
+
+    def forward(self, x, use_side):
+        hidden = torch.tanh(self.first(x))
+        return self.last(self.side(hidden) if use_side else hidden)
+
+
+def attached(model, compressor=None, settings=None, **options):
+    ddp = DistributedDataParallel(model, **options)
+    return ddp, attach(ddp, compressor or Uncompressed(), timeout=PATIENCE, **(settings or {}))
+
+
+def every_option(rank):
+    """Return, for three steps with several options, whether each gradient is bit-identical to the mean by hand."""
+    equal = []
+    for options in OPTIONS:
+        model = build(AllUsed)
+        reference = copy.deepcopy(model)
+        ddp, compression = attached(model, settings={"debug": True}, **options)
+        with compression:
+            for step in range(3):
+                ddp.zero_grad()
+                ddp(batch(rank, step)).square().sum().backward()
+                equal.append(same(gradients(model), expected(reference, [[batch(r, step)] for r in range(RANKS)])))
+            equal.append(compression.stats.steps == 3)
+    return equal
+
+
+def skipped_buckets(rank):
+    """DDP leaves out the buckets of a layer that no rank uses: in the first step, in a later one, and again."""
+    equal = []
+    for by_hand in (True, False):
+        model = build(Skipping)
+        reference = copy.deepcopy(model)
+        options = {"find_unused_parameters": True, "skip_all_reduce_unused_params": True, "bucket_cap_mb": 1e-3}
+        ddp = DistributedDataParallel(model, **options)
+        if by_hand:
+            compression = DDPCompression(Uncompressed(), timeout=PATIENCE)
+            ddp.register_comm_hook(compression, DDPCompression.hook)
+        else:
+            compression = attach(ddp, Uncompressed(), timeout=PATIENCE)
+        for use_side in (False, False) if by_hand else (False, True, False):
+            ddp.zero_grad()
+            ddp(batch(rank, 0), use_side).square().sum().backward()
+            wanted = expected(reference, [[batch(r, 0)] for r in range(RANKS)], use_side=use_side)
+            found = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
+            equal.append(same(found, wanted))
+        compression.close()
+    return equal
+
+
+def a_parameter_that_comes_later(rank):
+    """Without attach, the layout of the first step is that of all."""
+    model = build(Skipping)
+    options = {"find_unused_parameters": True, "skip_all_reduce_unused_params": True, "bucket_cap_mb": 1e-3}
+    ddp = DistributedDataParallel(model, **options)
+    with DDPCompression(Uncompressed(), timeout=PATIENCE) as compression:
+        ddp.register_comm_hook(compression, DDPCompression.hook)
+        ddp(batch(rank, 0), False).sum().backward()
+        return error_text(lambda: ddp(batch(rank, 0), True).sum().backward())
+
+
+def after_a_failure(rank):
+    """Rank 0 fails within a step. Both ranks raise, and go on in the same process with a new model."""
+    ddp, compression = attached(build(AllUsed), QSGD(bits=8))
+    ddp(batch(rank, 0)).sum().backward()
+    if rank == 0:
+        compression._steps._reducer.average = lambda *_: 1 / 0
+    try:
+        ddp(batch(rank, 1)).sum().backward()
+        raised = "nothing"
+    except Exception as error:
+        raised = type(error).__name__
+    after = error_text(lambda: compression.transport.exchange([torch.zeros(1, dtype=torch.uint8)] * RANKS, [1] * RANKS))
+    ddp, compression = attached(build(AllUsed), QSGD(bits=8))
+    with compression:
+        ddp(batch(rank, 0)).sum().backward()
+    return raised, after, compression.stats.steps
+
+
+def closed(rank):
+    """Return the files and threads of this process after each of some models, and the error of a step after that."""
+    counts = []
+    for _ in range(4):
+        ddp, compression = attached(nn.Linear(5, 3), QSGD(bits=8))
+        ddp(batch(rank, 0)).sum().backward()
+        compression.close()
+        compression.close()
+        counts.append(tuple(len(os.listdir(Path("/proc/self", name))) for name in ("fd", "task")))
+    return counts, error_text(lambda: ddp(batch(rank, 1)).sum().backward())
+
+
+def refused(rank):
+    """Return the errors of attach; all come before anything is exchanged."""
+    module = nn.Linear(5, 3)
+    module.wide = nn.Parameter(torch.zeros(2, dtype=torch.float64))
+    return (
+        error_text(lambda: attach(nn.Linear(5, 3), Uncompressed())),
+        error_text(lambda: attach(DistributedDataParallel(module), Uncompressed())),
+        error_text(lambda: attach(DistributedDataParallel(nn.Linear(5, 3)), Uncompressed(), nonfinite="drop")),
+    )
+
+
+SCENES = (
+    every_option,
+    skipped_buckets,
+    a_parameter_that_comes_later,
+    after_a_failure,
+    closed,
+    refused,
+)
+
+
+def play(report):
+    """Run all scenes, and return their results by name."""
+    return {scene.__name__: scene(dist.get_rank()) for scene in SCENES}
+
+
+def subgroups(report):
+    """Two models on two ranks each: attach takes the group of DDP. Return whether the gradient is that of the pair."""
+    rank = dist.get_rank()
+    groups = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+    model = build(AllUsed)
+    reference = copy.deepcopy(model)
+    first = 2 * (rank // 2)
+    ddp = DistributedDataParallel(model, process_group=groups[rank // 2])
+    equal = []
+    for _ in range(2):  # a second group of the same ranks
+        ddp = DistributedDataParallel(copy.deepcopy(reference), process_group=groups[rank // 2])
+        with attach(ddp, Uncompressed(), timeout=PATIENCE):
+            ddp(batch(rank, 0)).square().sum().backward()
+        wanted = expected(reference, [[batch(r, 0)] for r in (first, first + 1)])
+        equal.append(same(gradients(ddp.module), wanted))
+    return equal
