@@ -56,9 +56,7 @@ def sends(report, sizes):
         before, sent = acknowledged_bytes(), transport.sent
         own = torch.zeros((rank + 1) * size, dtype=torch.uint8)
         transport.exchange([own] * transport.size, [(other + 1) * size for other in range(transport.size)])
-        deadline = time.monotonic() + 30
-        while acknowledged_bytes() - before < transport.sent - sent and time.monotonic() < deadline:
-            time.sleep(0.05)  # peers acknowledge late on a busy machine
         time.sleep(0.3)
         counted.append((acknowledged_bytes() - before, transport.sent - sent))
+    dist.barrier()  # the kernel forgets the bytes of a rank that has ended
     return counted
