@@ -100,6 +100,7 @@ class PositionLane(wiring.Component):
         significand, exponent = self._unpacked(m)
         amount = register(m, self._amount(exponent), "amount")
         significand = register(m, significand, "significand")
+        significand.attrs["keep"] = True  # Yosys 0.70 moves its adder into one DSP48E1, and leaves the other without it
         multiplier = register(m, self.factor.multiplier, "multiplier")
         product = delay(m, significand * multiplier, 2, "product")[:PRODUCT_BITS].as_signed()
         floor = self._shifted(m, product << left_places(self._base_bits), delay(m, amount, 2, "amount"))
