@@ -42,9 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--resume",
-        action="store_true",
-        help="go on with the last run; changed modules are tried again",
+        "--resume", action="store_true", help="go on with the last run and its modules; changed ones are tried again"
     )
     which.add_argument("--again", action="store_true", help="try only the survivors of the last run")
     which.add_argument("--repeat", type=int, metavar="N", help="repeat trial N of the last run, with its seed")
@@ -54,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         importlib.import_module(name)
     with tempfile.TemporaryDirectory(prefix="mutation.") as folder:
         sandbox = Sandbox(ROOT, Path(folder))
-        patterns = arguments.modules or ["*"]
+        patterns = record.logged(LOG).campaign.patterns if arguments.resume else arguments.modules or ["*"]
         texts = {
             name: text
             for name, text in sandbox.sources().items()
@@ -84,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             seed = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
             candidates = sample_mutants(found, arguments.count, seed)
-            new = record.Campaign.of(seed, arguments.count, texts)
+            new = record.Campaign.of(seed, arguments.count, patterns, texts)
             print(f"{sum(map(len, found.values()))} mutants of {len(found)} modules; seed {seed}", flush=True)
         print("running the tests without a mutant ...", flush=True)
         plan = TrialPlan.measured(sandbox, modules, lambda name, time: print(f"{time:7.1f} s {name}", flush=True))
@@ -108,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     log = record.logged(LOG)
     summary = record.summarize(log, record.known_equivalents())
     page = record.markdown(summary, found, date.today())
-    if not arguments.modules:
+    if patterns == ["*"]:
         PAGE.write_text(page)
     print(page)
     print(f"{sum(result.seconds for result in log.results) / max(1, len(log.results)):.0f} s of processor time a trial")

@@ -66,18 +66,21 @@ class Campaign:
         Of the sample.
     count : int
         Size of the sample.
+    patterns : list of str
+        Which modules are mutated.
     sources : dict of str to str
-        SHA-256 digest of each module that is mutated.
+        SHA-256 digest of each of these modules.
     """
 
     seed: int
     count: int
+    patterns: list[str]
     sources: dict[str, str]
 
     @classmethod
-    def of(cls, seed: int, count: int, texts: dict[str, str]) -> Campaign:
+    def of(cls, seed: int, count: int, patterns: list[str], texts: dict[str, str]) -> Campaign:
         """Return the campaign over modules with these texts."""
-        return cls(seed, count, {name: sha256(text.encode()).hexdigest() for name, text in texts.items()})
+        return cls(seed, count, patterns, {name: sha256(text.encode()).hexdigest() for name, text in texts.items()})
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ def resume(path: Path, texts: dict[str, str]) -> Log:
     A module whose text has changed is tried again.
     """
     found = logged(path)
-    campaign = Campaign.of(found.campaign.seed, found.campaign.count, texts)
+    campaign = Campaign.of(found.campaign.seed, found.campaign.count, found.campaign.patterns, texts)
     kept = {name for name, digest in campaign.sources.items() if found.campaign.sources.get(name) == digest}
     begin(path, campaign)
     for result in found.trials:

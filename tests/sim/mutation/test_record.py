@@ -22,7 +22,7 @@ def test_record(tmp_path: Path) -> None:
     verdicts = [Verdict(result, seed=5 if result == "killed" else None) for result in results]
     done = [TrialResult(mutant, verdict, 1.5) for mutant, verdict in zip(made, verdicts, strict=True)]
     log = tmp_path / "log"
-    campaign = record.Campaign.of(7, 2, {"block": SUM})
+    campaign = record.Campaign.of(7, 2, ["*"], {"block": SUM})
     record.begin(log, campaign)
     record.append(log, TrialResult(done[0].mutant, Verdict("survived")))  # before it was tried again
     for result in done:
@@ -43,14 +43,14 @@ def test_record(tmp_path: Path) -> None:
 
 def test_a_module_that_has_changed_is_tried_again(tmp_path: Path) -> None:
     log, texts = tmp_path / "log", {"block": SUM, "other": SUM}
-    record.begin(log, record.Campaign.of(7, 20, texts))
+    record.begin(log, record.Campaign.of(7, 20, ["*"], texts))
     tried = [TrialResult(mutants(name, SUM)[0], Verdict("killed", seed=5), 1.5) for name in texts]
     for result in tried:
         record.append(log, result)
     assert record.resume(log, texts).trials == tried
     changed = texts | {"other": SUM + "\n"}
     found = record.resume(log, changed)
-    assert (found.trials, found.campaign) == (tried[:1], record.Campaign.of(7, 20, changed))
+    assert (found.trials, found.campaign) == (tried[:1], record.Campaign.of(7, 20, ["*"], changed))
     assert record.logged(log) == found
 
 
