@@ -32,10 +32,12 @@ from bitlane_hw.encoder.source_reader import SourceReader
 from bitlane_hw.memory.address_generator import AddressGenerator
 from bitlane_hw.memory.writer import Writer
 from bitlane_hw.zynq.downsizer import BurstDownsizer
+from bitlane_hw.zynq.hp_port import ZYNQ_7000
 from bitlane_hw.zynq.memory_port import MemoryPort
 from bitlane_hw.zynq.port_guard import PortGuard
 from bitlane_hw.zynq.register_port import RegisterPort
 from bitlane_hw.zynq.register_slice import RegisterSlice
+from bitlane_hw.zynq.two_ports import WIDTH, TwoPortAccelerator
 from bitlane_hw.zynq.upsizer import BurstUpsizer
 from bitlane_sim.formal.__main__ import main
 from bitlane_sim.formal.encoder import ENCODER
@@ -45,6 +47,7 @@ from bitlane_sim.formal.proof import CONFIG, TABLE, Proof
 from bitlane_sim.formal.proofs import PROOFS
 from bitlane_sim.formal.runner import Tools, Verdict, find_tools, prove
 
+WIDE = replace(CONFIG, width=WIDTH)
 # Of the blocks' constructors, by name.
 ARGUMENTS = {
     "config": CONFIG,
@@ -53,6 +56,7 @@ ARGUMENTS = {
     "rows_per_beat": CONFIG.rows_per_beat,
     "shape": 8,
     "hp": (0,),
+    "port": ZYNQ_7000,
     "table_lanes": False,
     "random_rounding": False,
     "encoder": 0,
@@ -72,7 +76,7 @@ ARGUMENTS = {
 
 def make(kind: type, tables: bool = False) -> Any:
     """A block of a kind, with ARGUMENTS; table lanes and encoder of a configuration that has them."""
-    special = {TablePass: TABLE, Encoder: ENCODER}
+    special = {TablePass: TABLE, Encoder: ENCODER, TwoPortAccelerator: WIDE}
     config = next((config for each, config in special.items() if issubclass(kind, each)), TABLE if tables else CONFIG)
     given = {**ARGUMENTS, "config": config}
     return kind(*(given[each] for each in inspect.signature(kind).parameters))
