@@ -17,6 +17,7 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.registers import REGISTERS, VLNV, Register
 from bitlane_hw.build_digest import CORE, TWO_PORTS, build_digest
 from bitlane_hw.control.registers import ADDRESS_BITS
+from bitlane_hw.zynq.hp_port import ULTRASCALE_DATA_BITS
 from bitlane_hw.zynq.two_ports import WIDTH
 
 from .verilog import TOP, generate, generate_two_ports
@@ -39,30 +40,32 @@ def entry(register: Register, word: int = 0) -> str:
     return f"[list {name} {offset:#05x} {ACCESS[register.writable]} {quoted(register.meaning)}]"
 
 
-def has_two_ports(config: AcceleratorConfig) -> bool:
-    """Return whether a build needs two of the chip's memory ports.
+def memory_interfaces(config: AcceleratorConfig) -> tuple[str, ...]:
+    """Return the names of the interfaces to memory of a build: one, or two for the width of two ports.
 
     Raises
     ------
     ValueError
-        It needs more.
+        The build needs more than two ports of the chip.
     """
     if config.width > WIDTH:
-        raise ValueError(f"width={config.width} needs more than two ports of 128 bits: choose at most {WIDTH}")
-    return config.width == WIDTH
+        raise ValueError(
+            f"width={config.width} needs more than two ports of {ULTRASCALE_DATA_BITS} bits: choose at most {WIDTH}"
+        )
+    return ("m_axi0", "m_axi1") if config.width == WIDTH else ("m_axi",)
 
 
 def tcl(config: AcceleratorConfig) -> str:
     """Return the text of `accelerator.tcl`. Raises ValueError if the build needs more than two memory ports."""
-    two = has_two_ports(config)
-    build = build_digest(config, TWO_PORTS if two else CORE)
+    memory = memory_interfaces(config)
+    build = build_digest(config, TWO_PORTS if len(memory) > 1 else CORE)
     words = [entry(register, word) for register in REGISTERS.values() for word in range(register.words)]
     return "\n".join(
         [
             HEAD,
             f"set vlnv {VLNV}",
             f"set facts {{BUILD {build} WIDTH {config.width} OUTPUTS {config.outputs}}}",
-            f"set memory {{{'m_axi0 m_axi1' if two else 'm_axi'}}}",
+            f"set memory {{{' '.join(memory)}}}",
             f"set window {1 << ADDRESS_BITS}",
             "set registers [list \\",
             *(f"    {word} \\" for word in words),
@@ -90,7 +93,7 @@ def main() -> None:
         parser.error(str(error))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "accelerator.tcl").write_text(text)
-    (generate_two_ports if has_two_ports(config) else generate)(config, folder / f"{TOP}.v")
+    (generate_two_ports if len(memory_interfaces(config)) > 1 else generate)(config, folder / f"{TOP}.v")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.cycles import MemoryTiming
 from bitlane_sim.equivalence.rig import CAPACITY, EquivalenceRig
 from bitlane_sim.rtl.build import build, build_verilog
+from bitlane_sim.rtl.zynq_device import build_ports
 
 from . import encoder, functional, random_rounding, zynq_ports
 from .code_coverage import KINDS, CodeCoverage, Counts, code_points, read_counts, read_exclusions
@@ -95,7 +96,7 @@ def main() -> int:
     sources[ENCODER] = verilog(encoder.CONFIG)
     libraries = {name: build_verilog(source, coverage=True) for name, source in sources.items()}
     libraries |= {name: build(config) for name, config in WIDE.items()}
-    libraries |= {name: zynq_ports.build(config) for name, config in zynq_ports.CONFIGS.items()}
+    libraries |= {name: build_ports(config) for name, config in zynq_ports.CONFIGS.items()}
     with ProcessPoolExecutor(PROCESSES) as pool:
         measured = {
             name: pool.submit(measure, config, libraries[name], seed, arguments.minutes)

@@ -26,7 +26,6 @@ from bitlane_sim.equivalence.random_jobs import Random, random_job
 from bitlane_sim.equivalence.rig import CAPACITY
 from bitlane_sim.equivalence.zynq_soak import ZynqRig
 from bitlane_sim.rtl.harness import CHANNELS, WRITE_ORDERS, Disturbance
-from bitlane_sim.rtl.zynq_device import build_fabric, build_two_ports
 
 from .covergroup import Covergroup
 from .watched_device import PHASES, RunPhases, WatchedDevice, write_bursts
@@ -81,11 +80,6 @@ class ResetDevice(WatchedDevice):
         """Reset the design."""
         self.has_ended = self.irq
         super().reset(cycles)
-
-
-def build(config: AcceleratorConfig) -> Path:
-    """Build the simulator of one of CONFIGS."""
-    return build_two_ports(config) if config.width == WIDTH else build_fabric(config)
 
 
 def open_rig(config: AcceleratorConfig, library: Path) -> ZynqRig:

@@ -47,15 +47,19 @@ def build_two_ports(config: AcceleratorConfig) -> Path:
         raise DeviceError(toolchain.not_installed(error.name or "bitlane_hw")) from error
 
 
-def zynq_device(
-    config: AcceleratorConfig, capacity_bytes: int = 128 << 20, timing: MemoryTiming | None = None
-) -> RtlDevice:
-    """Return a device behind the ports of a chip.
+def build_ports(config: AcceleratorConfig) -> Path:
+    """Build the simulator of a build behind the ports of its chip; returns and raises are those of `build_fabric`.
 
-    Up to 128 bits: registers behind AXI3 GP0, and memory behind one or two AXI3 HP ports of a Zynq-7000. More: memory
-    behind two AXI4 ports of a Zynq UltraScale+.
+    Up to 128 bits: registers behind AXI3 GP0, and memory behind one or two AXI3 HP ports of a Zynq-7000. 256 bits:
+    memory behind two AXI4 ports of a Zynq UltraScale+.
     """
     from bitlane_hw.zynq.two_ports import WIDTH
 
-    library = build_two_ports(config) if config.width == WIDTH else build_fabric(config)
-    return RtlDevice(config, capacity_bytes, timing, library=library)
+    return build_two_ports(config) if config.width == WIDTH else build_fabric(config)
+
+
+def zynq_device(
+    config: AcceleratorConfig, capacity_bytes: int = 128 << 20, timing: MemoryTiming | None = None
+) -> RtlDevice:
+    """Return a device behind the ports of its chip, as of `build_ports`."""
+    return RtlDevice(config, capacity_bytes, timing, library=build_ports(config))

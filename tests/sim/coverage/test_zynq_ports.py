@@ -9,13 +9,13 @@ import pytest
 from bitlane_sim.coverage.zynq_ports import (
     CONFIGS,
     ZynqStimulus,
-    build,
     declare,
     open_rig,
     read_lengths,
     write_lengths,
 )
 from bitlane_sim.rtl.harness import CHANNELS
+from bitlane_sim.rtl.zynq_device import build_ports
 
 ONE, TWO, WIDE = CONFIGS.values()
 
@@ -63,7 +63,7 @@ def test_runs(name: str, seed: int) -> None:
     """Equal to the reference, with errors and resets among them."""
     config = CONFIGS[name]
     group = declare(config)
-    rig = open_rig(config, build(config))
+    rig = open_rig(config, build_ports(config))
     stimulus = ZynqStimulus(rig, group)
     for i in range(80):
         stimulus.run(seed + i)

@@ -157,21 +157,22 @@ class TorchTransport:
             ) from error
 
 
-_groups: tuple[object, Counter[tuple[int, ...]]] = None, Counter()  # the default group, and groups of the same members
+_default_group: object = None  # whose groups are counted
+_groups: Counter[str] = Counter()  # so far, by their members
 
 
 def _unused_store(members: Sequence[int]) -> dist.Store:
     """Return a store for a new group of these ranks, with keys that no group has used.
 
-    A group whose addresses are found where an earlier one has left its own would connect to ranks that have left.
+    A store keeps the addresses of groups that were left. With the same keys, a new group would connect to them.
     """
-    global _groups
-    if _groups[0] is not dist.group.WORLD:
-        _groups = dist.group.WORLD, Counter()
-    key = tuple(members)
-    _groups[1][key] += 1
-    name = f"bitlane/{'_'.join(map(str, members))}/{_groups[1][key]}"
-    return dist.PrefixStore(name, dist.distributed_c10d._get_default_store())
+    global _default_group
+    if _default_group is not dist.group.WORLD:
+        _default_group = dist.group.WORLD
+        _groups.clear()
+    names = "_".join(map(str, members))
+    _groups[names] += 1
+    return dist.PrefixStore(f"bitlane/{names}/{_groups[names]}", dist.distributed_c10d._get_default_store())
 
 
 class ThreadTransport:

@@ -58,12 +58,14 @@ class Buckets:
 
     Attributes
     ----------
+    complete : bool
+        Whether the bucket that was added last completes the step, as far as DDP tells.
     last_unknown : bool
         Whether the last bucket of the step is unknown: in the first step of a static graph all have the index 0.
     """
 
     def __init__(self, parameters: Sequence[Tensor] = ()) -> None:
-        self.last_unknown = False
+        self.complete = self.last_unknown = False
         self._pending: list[PendingBucket] = []
         # Types of the parameters, in the order of the vector within each type.
         self._types = {parameter: str(parameter.dtype) for parameter in reversed(parameters)}
@@ -76,7 +78,9 @@ class Buckets:
         pending = PendingBucket(bucket.buffer(), bucket.parameters())
         if self._known:
             self._add_known(pending)
+            self.complete = self._waiting_parameters == self._known
             return pending.future
+        self.complete = bucket.is_last()
         fresh = pending.parameters[0] not in self._types
         if bucket.index() == 0:
             self.last_unknown = fresh and bool(self._types)
@@ -91,22 +95,21 @@ class Buckets:
         for parameter in pending.parameters:
             if parameter not in self._types:
                 raise DataError(
-                    f"a parameter of shape {tuple(parameter.shape)} is none of the model that was attached: attach "
-                    "again after DDP was wrapped again"
+                    f"a parameter of shape {tuple(parameter.shape)} does not belong to the attached model: after "
+                    "wrapping a model again, attach again"
                 )
         if any(pending.parameters[0] is other for each in self._pending for other in each.parameters):
             self._pending = []  # of a step that an error aborted
         self._pending.append(pending)
 
     @property
-    def waits(self) -> bool:
-        """Whether buckets wait for the end of the step."""
-        return bool(self._pending)
+    def waiting(self) -> int:
+        """Number of buckets that wait for the end of the step."""
+        return len(self._pending)
 
     @property
-    def complete(self) -> bool:
-        """Whether the buckets hold all parameters that are known before the first step."""
-        return bool(self._known) and sum(len(each.parameters) for each in self._pending) == self._known
+    def _waiting_parameters(self) -> int:
+        return sum(len(each.parameters) for each in self._pending)
 
     @property
     def device(self) -> torch.device:
@@ -132,7 +135,7 @@ class Buckets:
         """Return the gradient, float32 [n], in memory that the next step overwrites; errors as in `checked_buffer`."""
         if self._vector is None:
             self._vector = torch.empty(vector_length(self.layout), device=self._pending[0].buffer.device)
-        if sum(len(each.parameters) for each in self._pending) < len(self._spans):
+        if self._waiting_parameters < len(self._spans):
             self._vector.zero_()
         for pending in self._pending:
             for span, part in self._parts(pending, pending.checked_buffer()):

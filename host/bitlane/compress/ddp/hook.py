@@ -87,7 +87,7 @@ class DDPCompression:
         self.link_model = link_model or AlphaBetaModel()
         self.transport: Transport = TorchTransport(process_group, timeout)
         self.stats = Stats()
-        self._buckets, self._attached = Buckets(), False
+        self._buckets = Buckets()
         self._steps: StepRunner | None = None
         self._saved: SavedState | None = None
         self._loss: float | None = None
@@ -106,11 +106,12 @@ class DDPCompression:
                 "have been averaged within the mesh, so that nothing is left to compress"
             )
         future = self._buckets.add(bucket)
-        if self._buckets.complete or (bucket.is_last() and not self._attached):
+        if self._buckets.complete:
             self._step()
         elif self._buckets.last_unknown:
             self._average_single_buckets()
-        elif torch._C._current_graph_task_id() != -1:  # in a backward pass: DDP may leave out the buckets that follow
+        elif self._buckets.waiting == 1 and torch._C._current_graph_task_id() != -1:
+            # The first bucket of a backward pass: DDP may leave out the last one.
             torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)
         return future
 
@@ -167,7 +168,7 @@ class DDPCompression:
 
     def _end_backward(self) -> None:
         """Average what waits at the end of a backward pass. Autograd calls it before DDP waits for its buckets."""
-        if self._buckets.waits:
+        if self._buckets.waiting:
             self._step()
 
     def _step(self) -> None:
@@ -225,6 +226,6 @@ def attach(ddp: DistributedDataParallel, compressor: Compressor, **settings: Any
         if each.dtype not in TYPES:
             raise DataError(f"{name} has the type {each.dtype}: its gradient must be float32, bfloat16 or float16")
     compression = DDPCompression(compressor, process_group=ddp.process_group, **settings)
-    compression._buckets, compression._attached = Buckets([each for _, each in named]), True
+    compression._buckets = Buckets([each for _, each in named])
     ddp.register_comm_hook(compression, DDPCompression.hook)
     return compression
