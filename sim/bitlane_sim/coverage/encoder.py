@@ -15,27 +15,24 @@ from typing import Any
 import numpy as np
 
 from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.cycles import MemoryTiming
 from bitlane.contract.encoder_cycles import predict_encoding
 from bitlane.contract.encoding import ENCODER_BASE_BITS, ENCODER_LANES, POSITION_FRACTION, ValueType
 from bitlane.contract.layout import BURST_BEATS, CHUNK, DIGIT_BITS, LABELS_PER_WORD
 from bitlane.contract.modes import ErrorCode
 from bitlane.contract.precision import Precision
-from bitlane.contract.registers import (
-    CONTROL_ACKNOWLEDGE,
-    CONTROL_ENCODE,
-    STATUS_DONE,
-    STATUS_ERROR_SHIFT,
-)
-from bitlane.driver import registers
+from bitlane.contract.registers import CONTROL_ENCODE
 from bitlane.errors import DeviceError
 from bitlane.quantization.positions import position_map
 from bitlane_sim.equivalence.encoder_soak import EncoderRig, EncodingCase, encoded
 from bitlane_sim.equivalence.random_jobs import Random
-from bitlane_sim.rtl.harness import CHANNELS, Disturbance
+from bitlane_sim.equivalence.rig import random_stalls
+from bitlane_sim.rtl.harness import Disturbance
 
+from . import buses
 from .covergroup import Covergroup
 from .illegal_registers import illegal_encodings
-from .watched_device import CONTROL, WatchedDevice
+from .watched_device import WatchedDevice
 
 CONFIG = AcceleratorConfig(max_features=512, row_buffer_beats=512, encoder=2)
 TYPES = tuple(each.name for each in ValueType)
@@ -43,7 +40,6 @@ REGIONS = ("base", "base and draws", "draws")
 PLACES = ("lowest", "between", "highest")  # of a value in its column
 VALUES = ("least of the type", "negative", "zero", "positive", "largest of the type")
 PHASES = ("reading", "writing")
-ERRORS = tuple(ErrorCode[f"{side}_{error}"].name for side in ("READ", "WRITE") for error in ("SLAVE", "DECODE"))
 DIGITS = (*range(ENCODER_BASE_BITS // DIGIT_BITS + 1),)
 
 
@@ -59,9 +55,8 @@ def declare(config: AcceleratorConfig) -> Covergroup:
     group.declare("value", [f"{kind} x {value}" for kind in TYPES for value in _values_of(kind)])
     group.cross("place in the column", TYPES, PLACES)
     group.declare("write burst", (*range(1, BURST_BEATS + 1),))
-    group.declare("burst ends at 4 KiB", ("read", "write"))
-    group.declare("stall", CHANNELS)
-    group.declare("end", ("NONE", "CONFIGURATION", "ABORTED", *ERRORS))
+    buses.declare(group)
+    group.declare("end", ("NONE", "CONFIGURATION", "ABORTED", *buses.MEMORY_ERRORS))
     group.cross("interrupted", ("abort", "reset"), PHASES)
     group.declare("refused", (*illegal_encodings(config), "too few lines"))
     return group
@@ -100,7 +95,7 @@ class EncoderStimulus:
     def run(self, seed: int) -> None:
         """Do an encoding of a kind that the seed chooses."""
         rng = np.random.default_rng(seed)
-        kinds: tuple[Callable[[Random, EncodingCase, WatchedDevice], str], ...] = (
+        kinds: tuple[Callable[[Random, EncodingCase, MemoryTiming], str], ...] = (
             *[self._compared] * 6,
             *[self._interrupted] * 3,
             *[self._failed] * 3,
@@ -108,9 +103,7 @@ class EncoderStimulus:
         )
         kind = kinds[rng.integers(len(kinds))]
         case, timing = EncodingCase.random(rng, seed, self._rig.config), self._rig.timing(rng)
-        device = self._rig.rtl[timing]
-        assert isinstance(device, WatchedDevice)
-        wrong = kind(rng, case, device)
+        wrong = kind(rng, case, timing)
         if not wrong and kind != self._compared:
             wrong = self._rig.compare(EncodingCase.random(rng, seed, self._rig.config), timing, Disturbance())
             wrong = wrong and f"the next encoding: {wrong}"
@@ -119,7 +112,7 @@ class EncoderStimulus:
 
     def devices(self) -> list[WatchedDevice]:
         """Return all devices of the rig."""
-        return [device for device in self._rig.rtl.values() if isinstance(device, WatchedDevice)]
+        return [self._device(timing) for timing in self._rig.rtl]
 
     def sample_buses(self) -> None:
         """Sample all that the monitors of the devices have seen so far."""
@@ -127,21 +120,17 @@ class EncoderStimulus:
             monitor = device.monitor
             for beats in range(1, BURST_BEATS + 1):
                 self._group.hit("write burst", beats, times=monitor.write_lengths[beats])
-            self._group.hit("burst ends at 4 KiB", "read", times=monitor.read_page_ends)
-            self._group.hit("burst ends at 4 KiB", "write", times=monitor.write_page_ends)
-            for channel, cycles in monitor.stalls.items():
-                self._group.hit("stall", channel, times=cycles)
+            buses.sample(self._group, monitor)
 
     # --- kinds of encodings; each returns what was wrong, or ""
-    def _compared(self, rng: Random, case: EncodingCase, device: WatchedDevice) -> str:
-        timing = next(timing for timing, each in self._rig.rtl.items() if each is device)
-        wrong = self._rig.compare(case, timing, _stalls(rng))
+    def _compared(self, rng: Random, case: EncodingCase, timing: MemoryTiming) -> str:
+        wrong = self._rig.compare(case, timing, random_stalls(rng))
         if not wrong:
             sample(self._group, case, self._rig.config)
             self._group.hit("end", ErrorCode.NONE.name)
         return wrong
 
-    def _interrupted(self, rng: Random, case: EncodingCase, device: WatchedDevice) -> str:
+    def _interrupted(self, rng: Random, case: EncodingCase, timing: MemoryTiming) -> str:
         """Abort, or reset the design, in any cycle of the first start, or while the last words are written."""
         happening = ("abort", "reset")[rng.integers(2)]
         found: list[str | None] = []
@@ -155,6 +144,7 @@ class EncoderStimulus:
             found.append(None if device.irq else PHASES[read >= part.source_words])
             device.abort() if happening == "abort" else device.reset()
 
+        device = self._device(timing)
         device.on_start, before = interrupt, device.counters.read_beats
         slow = Disturbance(int(rng.integers(1 << 31)), stall_w=0.9, stall_aw=0.9)
         device.disturb(slow if rng.integers(2) else Disturbance())
@@ -170,13 +160,14 @@ class EncoderStimulus:
             self._group.hit("end", ErrorCode.ABORTED.name)
         return ""
 
-    def _failed(self, rng: Random, case: EncodingCase, device: WatchedDevice) -> str:
+    def _failed(self, rng: Random, case: EncodingCase, timing: MemoryTiming) -> str:
         encoding = case.encoding
         side, error = ("read", "write")[rng.integers(2)], ("slave", "decode")[rng.integers(2)]
         words = encoding.geometry.base_words if encoding.base else encoding.geometry.draw_words
         bursts = (encoding.source_words if side == "read" else words) // BURST_BEATS
         which: dict[str, Any] = {f"{side}_error_burst": int(rng.integers(bursts + 1)), "error": error}
-        device.disturb(dataclasses.replace(_stalls(rng), **which))
+        device = self._device(timing)
+        device.disturb(dataclasses.replace(random_stalls(rng), **which))
         expected = ErrorCode[f"{side}_{error}".upper()].name
         ended = self._ended(device, case)
         if ended not in (expected, ErrorCode.NONE.name):
@@ -185,29 +176,25 @@ class EncoderStimulus:
             self._group.hit("end", expected)
         return ""
 
-    def _refused(self, rng: Random, case: EncodingCase, device: WatchedDevice) -> str:
+    def _refused(self, rng: Random, case: EncodingCase, timing: MemoryTiming) -> str:
         """An encoding, and then each rule in turn broken in its registers, and a source region that ends early."""
-        if wrong := self._compared(rng, case, device):
+        if wrong := self._compared(rng, case, timing):
             return wrong
+        device = self._device(timing)
         device.disturb(Disturbance())
         rules = illegal_encodings(self._rig.config) | {"too few lines": {"source_lines": 0}}
         for rule, values in rules.items():
-            kept = {name: device.value(name) for name in values}
-            for name, value in values.items():
-                registers.write(device, name, value)
-            writes = device.counters.write_bursts
-            device.write(CONTROL, CONTROL_ENCODE)
-            device.run(1000)
-            status = device.value("status")
-            device.write(CONTROL, CONTROL_ACKNOWLEDGE)
-            code = status >> STATUS_ERROR_SHIFT
-            if not status & STATUS_DONE or code != ErrorCode.CONFIGURATION or device.counters.write_bursts != writes:
-                return f"{rule}: status {status:#x} after a start that must be refused"
+            if wrong := device.refuses(CONTROL_ENCODE, values):
+                return f"{rule}: {wrong}"
             self._group.hit("refused", rule)
             self._group.hit("end", ErrorCode.CONFIGURATION.name)
-            for name, value in kept.items():
-                registers.write(device, name, value)
         return ""
+
+    # --- parts of these
+    def _device(self, timing: MemoryTiming) -> WatchedDevice:
+        device = self._rig.rtl[timing]
+        assert isinstance(device, WatchedDevice)
+        return device
 
     @staticmethod
     def _ended(device: WatchedDevice, case: EncodingCase) -> str:
@@ -248,7 +235,3 @@ def _values(X: np.ndarray[Any, Any]) -> dict[str, int]:
     limits = np.iinfo(X.dtype) if X.dtype.kind in "iu" else np.finfo(X.dtype)
     signs = (limits.min == X, X < 0, X == 0, X > 0, limits.max == X)
     return {name: int(each.sum()) for name, each in zip(VALUES, signs, strict=True)}
-
-
-def _stalls(rng: Random) -> Disturbance:
-    return Disturbance.arbitrary(int(rng.integers(1 << 31))) if rng.integers(2) else Disturbance()

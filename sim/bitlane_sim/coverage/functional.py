@@ -12,9 +12,9 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.fixed_point import NO_DECAY
 from bitlane.contract.layout import BURST_BEATS, CHUNK, MAX_DIGITS
 from bitlane.contract.modes import ErrorCode, Loss, Prox
-from bitlane_sim.rtl.harness import CHANNELS, Monitor
+from bitlane_sim.rtl.harness import Monitor
 
-from . import random_rounding, table_lanes
+from . import buses, random_rounding, table_lanes
 from .covergroup import Covergroup
 from .illegal_registers import illegal_registers
 from .reference_events import PROX_EFFECTS, Events
@@ -66,8 +66,7 @@ def declare(config: AcceleratorConfig) -> Covergroup:
     group.declare("prox", PROX_EFFECTS)
     group.declare("read burst", (*range(1, BURST_BEATS + 1),))
     group.declare("write burst", ("chunk", "record"))
-    group.declare("burst ends at 4 KiB", ("read", "write"))
-    group.declare("stall", CHANNELS)
+    buses.declare(group)
     group.declare("end", ERRORS)
     group.declare("error, phase", (f"{error} x {phase}" for error, phases in FAILS.items() for phase in phases))
     group.declare("abort too late", ("draining",))
@@ -136,7 +135,4 @@ def sample_buses(group: Covergroup, monitor: Monitor, config: AcceleratorConfig)
         group.hit("read burst", beats, times=monitor.read_lengths[beats])
     group.hit("write burst", "chunk", times=monitor.write_lengths[config.chunk_beats])
     group.hit("write burst", "record", times=monitor.write_lengths[config.record_beats])
-    group.hit("burst ends at 4 KiB", "read", times=monitor.read_page_ends)
-    group.hit("burst ends at 4 KiB", "write", times=monitor.write_page_ends)
-    for channel, cycles in monitor.stalls.items():
-        group.hit("stall", channel, times=cycles)
+    buses.sample(group, monitor)

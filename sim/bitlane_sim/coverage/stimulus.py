@@ -16,26 +16,22 @@ from bitlane.contract.cycles import predict
 from bitlane.contract.layout import BURST_BEATS
 from bitlane.contract.modes import ErrorCode
 from bitlane.contract.registers import (
-    CONTROL_ACKNOWLEDGE,
     CONTROL_START,
     FIELDS,
     REGISTERS,
-    STATUS_DONE,
-    STATUS_ERROR_SHIFT,
 )
-from bitlane.driver import registers
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane.errors import DeviceError
 from bitlane_sim.equivalence.random_jobs import Random, random_job
-from bitlane_sim.equivalence.rig import EquivalenceRig, Variant
+from bitlane_sim.equivalence.rig import EquivalenceRig, Variant, random_stalls
 from bitlane_sim.rtl.harness import Disturbance, Moment
 
 from .covergroup import Covergroup
 from .functional import sample_reference, sample_registers
 from .illegal_registers import illegal_registers
 from .reference_events import reference_events
-from .watched_device import CONTROL, WatchedDevice, write_bursts
+from .watched_device import WatchedDevice, write_bursts
 
 RUN_REGISTERS = tuple(
     name for name, register in REGISTERS.items() if register.writable and name not in ("control", "irq_enable")
@@ -103,7 +99,7 @@ class Stimulus:
         job = random_job(rng, self._config)
         if rng.integers(16) == 0:
             job = self._largest(rng)
-        return self._compare(job, self._rig.variant(rng), self._stalls(rng))
+        return self._compare(job, self._rig.variant(rng), random_stalls(rng))
 
     def _largest(self, rng: Random) -> Job:
         """Return a job with the most features and several snapshots: models fill pages."""
@@ -156,7 +152,7 @@ class Stimulus:
         counts = predict(job.geometry, job.epochs, job.snapshots)
         if job.epochs == 1 or rng.integers(2):
             which = {"read_error_burst": int(rng.integers(counts.beats // BURST_BEATS + 1))}
-            return self._error(rng, job, variant, "read", which, self._stalls(rng))
+            return self._error(rng, job, variant, "read", which, random_stalls(rng))
         load = job.geometry.load_beats
         epoch = (counts.beats - load) // job.epochs
         which = {"read_error_beat": load + epoch * int(rng.integers(1, job.epochs)) + int(64 ** rng.random())}
@@ -165,7 +161,7 @@ class Stimulus:
     def _write_error(self, rng: Random) -> str:
         job, variant = self._small(rng)
         which = {"write_error_burst": int(rng.integers(write_bursts(job)))}
-        stalls = self._slow_stores(rng) if rng.integers(2) else self._stalls(rng)
+        stalls = self._slow_stores(rng) if rng.integers(2) else random_stalls(rng)
         return self._error(rng, job, variant, "write", which, stalls)
 
     def _error(
@@ -191,19 +187,10 @@ class Stimulus:
             return wrong
         device = self._device(variant)
         for rule, values in illegal_registers(self._config).items():
-            kept = {name: device.value(name) for name in values}
-            self._set(device, values)
-            beats = device.counters.read_beats
-            device.write(CONTROL, CONTROL_START)
-            device.run(1000)
-            status = device.value("status")
-            device.write(CONTROL, CONTROL_ACKNOWLEDGE)
-            code = status >> STATUS_ERROR_SHIFT
-            if not status & STATUS_DONE or code != ErrorCode.CONFIGURATION or device.counters.read_beats != beats:
-                return f"{rule}: status {status:#x} after a start that must be refused"
+            if wrong := device.refuses(CONTROL_START, values):
+                return f"{rule}: {wrong}"
             self._group.hit("refused", rule)
             self._group.hit("end", ErrorCode.CONFIGURATION.name)
-            self._set(device, kept)
         return self._recovers(rng, variant)
 
     def _accessed(self, rng: Random) -> str:
@@ -258,7 +245,7 @@ class Stimulus:
         """Do a run with an action; return how it ended."""
         device = self._device(variant)
         device.on_start = action
-        return self._run(job, device, self._slow_stores(rng) if rng.integers(4) == 0 else self._stalls(rng))
+        return self._run(job, device, self._slow_stores(rng) if rng.integers(4) == 0 else random_stalls(rng))
 
     def _run(self, job: Job, device: WatchedDevice, disturbance: Disturbance) -> ErrorCode:
         """Return how a run ended; NONE when the driver found the device reset."""
@@ -279,10 +266,6 @@ class Stimulus:
         device = self._rig.rtl[variant]
         assert isinstance(device, WatchedDevice)
         return device
-
-    @staticmethod
-    def _stalls(rng: Random) -> Disturbance:
-        return Disturbance.arbitrary(int(rng.integers(1 << 31))) if rng.integers(2) else Disturbance()
 
     @staticmethod
     def _slow_stores(rng: Random) -> Disturbance:
@@ -308,8 +291,3 @@ class Stimulus:
             max(0, expected.cycles - int(rng.integers(LAST_CYCLES))),
         )[rng.integers(3)]
         return for_bursts if rng.integers(2) else for_cycle
-
-    @staticmethod
-    def _set(device: WatchedDevice, values: dict[str, int]) -> None:
-        for name, value in values.items():
-            registers.write(device, name, value)

@@ -6,7 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bitlane.contract.registers import CONTROL_ABORT, CONTROL_ENCODE, CONTROL_START, REGISTERS
+from bitlane.contract.modes import ErrorCode
+from bitlane.contract.registers import (
+    CONTROL_ABORT,
+    CONTROL_ACKNOWLEDGE,
+    CONTROL_ENCODE,
+    CONTROL_START,
+    REGISTERS,
+    STATUS_DONE,
+    STATUS_ERROR_SHIFT,
+)
 from bitlane.driver import registers
 from bitlane.driver.job import Job
 from bitlane_sim.rtl.device import RtlDevice
@@ -92,6 +101,27 @@ class WatchedDevice(RtlDevice):
     def value(self, name: str) -> int:
         """Return the value of a register or of a field."""
         return registers.read(self, name)
+
+    def refuses(self, command: int, values: dict[str, int]) -> str:
+        """Give a command with these values in registers and fields, which then get the old ones back.
+
+        Return what was wrong, or "" if the command ended as an illegal configuration, without an access to memory.
+        """
+        kept = {name: self.value(name) for name in values}
+        self._set(values)
+        before = self.counters.read_beats, self.counters.write_bursts
+        self.write(CONTROL, command)
+        self.run(1000)
+        status = self.value("status")
+        self.write(CONTROL, CONTROL_ACKNOWLEDGE)
+        self._set(kept)
+        refused = status & STATUS_DONE and status >> STATUS_ERROR_SHIFT == ErrorCode.CONFIGURATION
+        untouched = (self.counters.read_beats, self.counters.write_bursts) == before
+        return "" if refused and untouched else f"status {status:#x} after a start that must be refused"
+
+    def _set(self, values: dict[str, int]) -> None:
+        for name, value in values.items():
+            registers.write(self, name, value)
 
     def phases(self, job: Job) -> RunPhases:
         """Return the phases of the last run, which was of this job."""

@@ -25,8 +25,9 @@ from bitlane_hw.zynq.two_ports import WIDTH
 from bitlane_sim.equivalence.random_jobs import Random, random_job
 from bitlane_sim.equivalence.rig import CAPACITY
 from bitlane_sim.equivalence.zynq_soak import ZynqRig
-from bitlane_sim.rtl.harness import CHANNELS, WRITE_ORDERS, Disturbance
+from bitlane_sim.rtl.harness import WRITE_ORDERS, Disturbance
 
+from . import buses
 from .covergroup import Covergroup
 from .watched_device import PHASES, RunPhases, WatchedDevice, write_bursts
 
@@ -35,7 +36,6 @@ CONFIGS = {
     for width, name in ((64, "one HP port"), (128, "two HP ports"))
 } | {"Zynq UltraScale+, two ports": AcceleratorConfig(WIDTH, max_features=256, row_buffer_beats=256)}
 CUT_OFF = ("no write burst", "a write burst")
-ERRORS = tuple(ErrorCode[f"{side}_{error}"].name for side in ("READ", "WRITE") for error in ("SLAVE", "DECODE"))
 PAGE_CHUNKS = 4096 // CHUNK_MODEL_BYTES  # chunks of models that fill a page
 SKEWS = {0: "with the first", 1: "1 cycle later", 40: "40 cycles later"}  # those of `Disturbance.arbitrary`
 
@@ -45,12 +45,11 @@ def declare(config: AcceleratorConfig) -> Covergroup:
     group = Covergroup()
     group.declare("read burst, words", read_lengths(config))
     group.declare("write burst", write_lengths(config))
-    group.declare("burst ends at 4 KiB", ("read", "write"))
-    group.declare("stall", CHANNELS)
+    buses.declare(group)
     group.cross("write order, reads", WRITE_ORDERS, ("in order", "mixed"))
     if ports(config) > 1:
         group.declare("answers of the second port", SKEWS.values())
-    group.declare("end", ("NONE", *ERRORS))
+    group.declare("end", ("NONE", *buses.MEMORY_ERRORS))
     group.declare("reset, the ports go on", PHASES)
     group.declare("reset, within", CUT_OFF)
     return group
@@ -129,10 +128,7 @@ class ZynqStimulus:
             self._group.hit("read burst, words", words, times=monitor.read_lengths[words])
         for name, words in write_lengths(config).items():
             self._group.hit("write burst", name, times=monitor.write_lengths[words])
-        self._group.hit("burst ends at 4 KiB", "read", times=monitor.read_page_ends)
-        self._group.hit("burst ends at 4 KiB", "write", times=monitor.write_page_ends)
-        for channel, cycles in monitor.stalls.items():
-            self._group.hit("stall", channel, times=cycles)
+        buses.sample(self._group, monitor)
 
     # --- kinds of runs; each returns what was wrong, or ""
     def _compared(self, rng: Random) -> str:

@@ -28,6 +28,11 @@ TIMINGS = tuple(
 DISTURBED = 0.5  # share of the runs with stalls on the buses
 
 
+def random_stalls(chosen: Random) -> Disturbance:
+    """Return stalls on the buses, or none, as often."""
+    return Disturbance.arbitrary(int(chosen.integers(1 << 31))) if chosen.integers(2) else Disturbance()
+
+
 def rtl_device(config: AcceleratorConfig, capacity_bytes: int, timing: MemoryTiming) -> RtlDevice:
     """Return the RTL with a memory; with an even read latency it ends at the end of the address space."""
     top = (1 << config.address_bits) - capacity_bytes

@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -60,33 +61,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         }
         if not texts:
             parser.error(f"no module matches {' '.join(patterns)}")
-        found = {name: mutants(name, text) for name, text in texts.items()}
-        candidates: Iterable[Candidate]
-        modules, seeds, new = [*found], {}, None
-        if arguments.repeat:
-            trial = record.logged(LOG).trials[arguments.repeat - 1]
-            candidates, modules = [(trial.mutant, iter(()))], [trial.mutant.module]
-            seeds = {trial.mutant.key: trial.verdict.seed} if trial.verdict.seed is not None else {}
-        elif arguments.again:
-            log = record.logged(LOG)
-            survivors = {result.mutant.key for result in log.results if result.verdict.result == "survived"}
-            survivors -= record.known_equivalents().keys()
-            tried = [mutant for those in found.values() for mutant in those if mutant.key in survivors]
-            candidates = [(mutant, iter(())) for mutant in tried]
-            modules = sorted({mutant.module for mutant in tried})
-            print(f"{len(tried)} survivors of {len(modules)} modules", flush=True)
-        elif arguments.resume:
-            log = record.resume(LOG, texts)
-            candidates = [*sample_mutants(found, log.campaign.count, log.campaign.seed, log.results)]
-            print(f"{len(candidates)} mutants left of {log.campaign.count}; seed {log.campaign.seed}", flush=True)
-        else:
-            seed = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
-            candidates = sample_mutants(found, arguments.count, seed)
-            new = record.Campaign.of(seed, arguments.count, patterns, texts)
-            print(f"{sum(map(len, found.values()))} mutants of {len(found)} modules; seed {seed}", flush=True)
+        chosen = choose(arguments, patterns, texts)
         print("running the tests without a mutant ...", flush=True)
-        plan = TrialPlan.measured(sandbox, modules, lambda name, time: print(f"{time:7.1f} s {name}", flush=True))
-        plan.seeds |= seeds
+        plan = TrialPlan.measured(
+            sandbox, chosen.modules, lambda name, time: print(f"{time:7.1f} s {name}", flush=True)
+        )
+        plan.seeds |= chosen.seeds
 
         def on_result(result: TrialResult) -> None:
             verdict = result.verdict
@@ -98,19 +78,66 @@ def main(argv: Sequence[str] | None = None) -> int:
             if not arguments.repeat:
                 record.append(LOG, result)
 
-        if new:
-            record.begin(LOG, new)
-        run_campaign(sandbox, candidates, plan.stages, arguments.processes, on_result)
+        if chosen.campaign:
+            record.begin(LOG, chosen.campaign)
+        run_campaign(sandbox, chosen.candidates, plan.stages, arguments.processes, on_result)
     if arguments.repeat:
         return 0
     log = record.logged(LOG)
     summary = record.summarize(log, record.known_equivalents())
-    page = record.markdown(summary, found, date.today())
+    page = record.markdown(summary, texts, date.today())
     if patterns == ["*"]:
         PAGE.write_text(page)
     print(page)
     print(f"{sum(result.seconds for result in log.results) / max(1, len(log.results)):.0f} s of processor time a trial")
     return 0 if summary.score >= GOAL else 1
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a run tries.
+
+    Attributes
+    ----------
+    candidates : iterable of Candidate
+    modules : sequence of str
+        Modules of the mutants.
+    seeds : dict
+        Seeds of the tests of some mutants, by the mutant's key.
+    campaign : Campaign or None
+        The campaign that begins, if one does.
+    """
+
+    candidates: Iterable[Candidate]
+    modules: Sequence[str]
+    seeds: dict[record.Key, int] = field(default_factory=dict)
+    campaign: record.Campaign | None = None
+
+
+def choose(arguments: argparse.Namespace, patterns: list[str], texts: dict[str, str]) -> Choice:
+    """Return what the command line asks for, of modules with these texts."""
+    if arguments.repeat:
+        trial = record.logged(LOG).trials[arguments.repeat - 1]
+        seeds = {trial.mutant.key: trial.verdict.seed} if trial.verdict.seed is not None else {}
+        return Choice([(trial.mutant, iter(()))], [trial.mutant.module], seeds)
+    found = {name: mutants(name, text) for name, text in texts.items()}
+    if arguments.again:
+        log = record.logged(LOG)
+        survivors = {result.mutant.key for result in log.results if result.verdict.result == "survived"}
+        survivors -= record.known_equivalents().keys()
+        tried = [mutant for those in found.values() for mutant in those if mutant.key in survivors]
+        modules = sorted({mutant.module for mutant in tried})
+        print(f"{len(tried)} survivors of {len(modules)} modules", flush=True)
+        return Choice([(mutant, iter(())) for mutant in tried], modules)
+    if arguments.resume:
+        log = record.resume(LOG, texts)
+        left = [*sample_mutants(found, log.campaign.count, log.campaign.seed, log.results)]
+        print(f"{len(left)} mutants left of {log.campaign.count}; seed {log.campaign.seed}", flush=True)
+        return Choice(left, [*found])
+    seed = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
+    print(f"{sum(map(len, found.values()))} mutants of {len(found)} modules; seed {seed}", flush=True)
+    campaign = record.Campaign.of(seed, arguments.count, patterns, texts)
+    return Choice(sample_mutants(found, arguments.count, seed), [*found], campaign=campaign)
 
 
 if __name__ == "__main__":

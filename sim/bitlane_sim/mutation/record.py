@@ -129,7 +129,7 @@ def known_equivalents(path: Path = EQUIVALENT) -> dict[Key, str]:
 def begin(path: Path, campaign: Campaign) -> None:
     """Begin the log of a campaign."""
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(asdict(campaign)) + "\n")
+    path.write_text(_line(campaign))
 
 
 def resume(path: Path, texts: dict[str, str]) -> Log:
@@ -140,17 +140,22 @@ def resume(path: Path, texts: dict[str, str]) -> Log:
     found = logged(path)
     campaign = Campaign.of(found.campaign.seed, found.campaign.count, found.campaign.patterns, texts)
     kept = {name for name, digest in campaign.sources.items() if found.campaign.sources.get(name) == digest}
-    begin(path, campaign)
-    for result in found.trials:
-        if result.mutant.module in kept:
-            append(path, result)
+    entries = [campaign, *(result for result in found.trials if result.mutant.module in kept)]
+    new = path.with_suffix(".new")
+    new.write_text("".join(map(_line, entries)))
+    new.replace(path)  # the whole log or the old one, if this is cut short
     return logged(path)
 
 
 def append(path: Path, result: TrialResult) -> None:
     """Add a trial to the log."""
     with path.open("a") as file:
-        file.write(json.dumps(asdict(result)) + "\n")
+        file.write(_line(result))
+
+
+def _line(entry: Campaign | TrialResult) -> str:
+    """Return a line of the log."""
+    return json.dumps(asdict(entry)) + "\n"
 
 
 def logged(path: Path) -> Log:

@@ -14,6 +14,7 @@ from bitlane_sim.coverage.illegal_registers import illegal_encodings
 from bitlane_sim.equivalence import encoder_soak
 from bitlane_sim.equivalence.encoder_soak import EncodingCase, encoded
 from bitlane_sim.rtl.build import build
+from bitlane_sim.rtl.harness import Disturbance
 
 RUNS = 40
 
@@ -45,6 +46,18 @@ def test_a_wrong_word_is_a_failure(rig, seed, monkeypatch):
         stimulus.run(seed + i)
     assert len(stimulus.failures) == 5
     assert all("differs from the host's encoder" in failure for failure in stimulus.failures)
+
+
+def test_a_start_that_is_not_refused_is_found(rig, seed):
+    """After an encoding its registers are legal; no features are not, and the old value comes back."""
+    rng = np.random.default_rng(seed)
+    case, device = EncodingCase.random(rng, seed, encoder_soak.CONFIG), rig.rtl[rig.timing(rng)]
+    device.disturb(Disturbance())
+    encoded(device, case.encoding, case.source)
+    assert device.refuses(CONTROL_ENCODE, {"features": 0}) == ""
+    assert device.value("features") == case.encoding.geometry.features
+    assert "must be refused" in device.refuses(CONTROL_ENCODE, {})
+    device.reset()
 
 
 def test_bins_of_an_encoding(seed):

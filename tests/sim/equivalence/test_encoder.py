@@ -14,6 +14,7 @@ from bitlane.errors import DeviceError
 from bitlane_sim.equivalence import encoder_soak
 from bitlane_sim.equivalence.encoder_soak import EncoderRig, EncodingCase, encoded
 from bitlane_sim.equivalence.interrupted import Interrupted
+from bitlane_sim.equivalence.rig import random_stalls
 from bitlane_sim.rtl.harness import Disturbance
 
 RUNS = 60
@@ -25,10 +26,6 @@ def rig():
     rig = EncoderRig(encoder_soak.CONFIG)
     yield rig
     rig.close()
-
-
-def random_stalls(rng: np.random.Generator) -> Disturbance:
-    return Disturbance.arbitrary(int(rng.integers(1 << 31))) if rng.integers(2) else Disturbance()
 
 
 def test_random_encodings(rig, seed):

@@ -15,7 +15,7 @@ from bitlane.driver.job import Job
 from bitlane.errors import DeviceError
 from bitlane_sim.equivalence.interrupted import Interrupted
 from bitlane_sim.equivalence.random_jobs import TESTED, random_job
-from bitlane_sim.equivalence.rig import EquivalenceRig, Variant
+from bitlane_sim.equivalence.rig import EquivalenceRig, Variant, random_stalls
 from bitlane_sim.rtl.harness import Disturbance
 
 RUNS = (40, pytest.param(120, marks=pytest.mark.slow))  # of each configuration
@@ -55,7 +55,7 @@ def test_interrupted_at_any_cycle(bench, seed, happening, runs):
     for _ in range(runs):
         job = small_job(rng, variant := bench.variant(rng))
         device = bench.rtl[variant]
-        device.disturb(Disturbance.arbitrary(int(rng.integers(1 << 31))) if rng.integers(2) else Disturbance())
+        device.disturb(random_stalls(rng))
         free = device.free_bytes
         try:
             Driver(Interrupted(device, moment(rng, job), happening)).run(job)
@@ -81,7 +81,7 @@ def test_error_response(bench, seed, side, error, runs):
         device = bench.rtl[variant]
         total = bursts(job) if side == "read" else job.epochs
         which = {f"{side}_error_burst": int(rng.integers(total)), "error": error}
-        stalls = Disturbance.arbitrary(int(rng.integers(1 << 31))) if rng.integers(2) else Disturbance()
+        stalls = random_stalls(rng)
         free = device.free_bytes
         device.disturb(dataclasses.replace(stalls, **which))
         try:
