@@ -140,9 +140,9 @@ def resume(path: Path, texts: dict[str, str]) -> Log:
     found = logged(path)
     campaign = Campaign.of(found.campaign.seed, found.campaign.count, found.campaign.patterns, texts)
     kept = {name for name, digest in campaign.sources.items() if found.campaign.sources.get(name) == digest}
-    entries = [campaign, *(result for result in found.trials if result.mutant.module in kept)]
+    lines = [_line(campaign), *(_line(result) for result in found.trials if result.mutant.module in kept)]
     new = path.with_suffix(".new")
-    new.write_text("".join(map(_line, entries)))
+    new.write_text("".join(lines))
     new.replace(path)  # the whole log or the old one, if this is cut short
     return logged(path)
 
