@@ -10,9 +10,10 @@ import torch
 import torch.distributed as dist
 from tests.helpers.ddp_scenes import RANKS, AllUsed, batch, build, error_text, expected, gradients, same
 from torch import nn
+from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
-from bitlane.compress import QSGD, DDPCompression, attach
+from bitlane.compress import QSGD, DDPCompression, MQGrad, PowerSGD, TopK, attach
 from bitlane.compress.compressors.uncompressed import Uncompressed
 
 PATIENCE = 20.0  # seconds
@@ -135,7 +136,89 @@ def refused(rank):
     )
 
 
+def raised_then_goes_on(rank):
+    """A gradient is not finite on rank 1. Both ranks raise; the next step of the same DDP is as if nothing happened."""
+    found = []
+    for options in OPTIONS:
+        model = build(AllUsed)
+        reference = copy.deepcopy(model)
+        ddp, compression = attached(model, settings={"debug": True}, **options)
+        with compression:
+            bad = batch(rank, 0) * (torch.inf if rank == 1 else 1)
+            text = error_text(lambda ddp=ddp, bad=bad: ddp(bad).square().sum().backward())
+            equal = []
+            for step in (1, 2):
+                ddp.zero_grad()
+                ddp(batch(rank, step)).square().sum().backward()
+                equal.append(same(gradients(model), expected(reference, [[batch(r, step)] for r in range(RANKS)])))
+            found.append((text, *equal))
+    return found
+
+
+def with_a_scaler(rank, seed):
+    """Train with a GradScaler whose scale grows every second step, and without one: whether gradients are equal.
+
+    Step 3 overflows on rank 1 only: the scaler skips it on both ranks, as the training without a scaler does.
+    """
+    found = []
+    for compressor in (TopK(density=0.2), QSGD(bits=2, error_feedback=True), PowerSGD(rank=1)):
+        model = build(lambda: nn.Sequential(nn.Linear(5, 40), nn.Tanh(), nn.Linear(40, 3)), seed)
+        plain = copy.deepcopy(model)
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=2)
+        ddp, compression = attached(model, compressor, {"grad_scaler": scaler})
+        other, without = attached(plain, compressor)
+        optimizers = [torch.optim.SGD(each.parameters(), 0.1) for each in (model, plain)]
+        equal, scales = [], []
+        for step in range(8):
+            optimizers[0].zero_grad()
+            loss = ddp(batch(rank, step)).square().mean()
+            overflow = torch.inf if step == 3 and rank == 1 else 1.0
+            scaler.scale(loss * overflow).backward()
+            scaler.unscale_(optimizers[0])
+            scaler.step(optimizers[0])
+            scaler.update()
+            scales.append(scaler.get_scale())
+            if step != 3:
+                optimizers[1].zero_grad()
+                other(batch(rank, step)).square().mean().backward()
+                optimizers[1].step()
+            equal.append(same(list(model.parameters()), list(plain.parameters())))
+        compression.close()
+        without.close()
+        found.append((equal, scales, compression.stats.uncompressed))
+    return found
+
+
+def first_steps_uncompressed(rank):
+    """Return, for 4 steps, whether each gradient is the mean by hand."""
+    model = build(AllUsed)
+    reference = copy.deepcopy(model)
+    ddp, compression = attached(model, QSGD(bits=2), {"start": 2})
+    equal = []
+    with compression:
+        for step in range(4):
+            ddp.zero_grad()
+            ddp(batch(rank, step)).square().sum().backward()
+            equal.append(same(gradients(model), expected(reference, [[batch(r, step)] for r in range(RANKS)])))
+    return equal, compression.stats.uncompressed
+
+
+def joined(rank):
+    """Rank 0 has 3 batches and rank 1 has 8: MQGrad goes on with the losses of rank 1."""
+    ddp, compression = attached(build(AllUsed), QSGD(bits=MQGrad(period=2)))
+    with compression, Join([ddp]):
+        for step in range(3 if rank == 0 else 8):
+            ddp.zero_grad()
+            loss = ddp(batch(rank, step)).square().sum()
+            compression.observe(loss)
+            loss.backward()
+    return compression.stats.steps, float(compression._steps._chooser.state_dict()["periods"])
+
+
 SCENES = (
+    raised_then_goes_on,
+    first_steps_uncompressed,
+    joined,
     every_option,
     skipped_buckets,
     a_parameter_that_comes_later,
@@ -145,9 +228,10 @@ SCENES = (
 )
 
 
-def play(report):
+def play(report, seed):
     """Run all scenes, and return their results by name."""
-    return {scene.__name__: scene(dist.get_rank()) for scene in SCENES}
+    scaled = {"with_a_scaler": with_a_scaler(dist.get_rank(), seed)}
+    return scaled | {scene.__name__: scene(dist.get_rank()) for scene in SCENES}
 
 
 def subgroups(report):

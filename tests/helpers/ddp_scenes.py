@@ -209,7 +209,7 @@ def resumed(rank):
 def stats(rank):
     _, compression = trained(rank, 3, QSGD(bits=8))
     stats = compression.stats
-    return vars(stats), stats.ratio, stats.density, stats.total.ratio
+    return vars(stats), stats.ratio, stats.total.ratio
 
 
 def error_text(work):

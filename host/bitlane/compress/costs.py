@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
 import torch
-from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from .codecs.wire import Header
 from .collectives.cost_model import AlphaBetaModel
+from .collectives.echo import EchoTransport
 from .collectives.link import Link
 from .compressor import Compressor, Layout, vector_length
 from .training.networks import CLASSES, network
@@ -46,28 +46,6 @@ class StepCosts:
     def link_seconds(self, model: AlphaBetaModel) -> float:
         """Return the predicted seconds of sending on a link."""
         return self.rounds * model.latency + self.bytes / model.bandwidth
-
-
-class EchoTransport:
-    """A transport without other ranks: it receives its own bytes, or zeros. Only times and byte counts are valid."""
-
-    def __init__(self, size: int):
-        self.rank, self.size, self.device, self.sent = 0, size, torch.device("cpu"), 0
-        self.rounds = self.bytes = 0
-
-    def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
-        outgoing = sum(map(len, parts[1:]))
-        self.sent += outgoing
-        self.rounds += 1
-        self.bytes += max(outgoing, sum(lengths[1:]))
-        own = parts[0]
-        return [own if len(own) == length else torch.zeros(length, dtype=torch.uint8) for length in lengths]
-
-    def abort(self) -> None:
-        """Do nothing: no other rank waits."""
-
-    def close(self) -> None:
-        """Do nothing: there is no connection."""
 
 
 def measure_step_costs(

@@ -12,6 +12,8 @@ from bitlane.errors import DataError
 from .choices import check_state
 from .protocol import AllGather, Observation
 
+NO_BATCH = -np.inf  # in place of a loss
+
 
 class Period:
     """Collects losses and times of `length` steps. The exchange sends 8 bytes per step and 8 for the time."""
@@ -27,8 +29,11 @@ class Period:
         return self._steps == len(self._losses)
 
     def add(self, observed: Observation) -> None:
-        self._losses[self._steps] = np.nan if observed.loss is None else observed.loss
-        self._missing += observed.loss is None
+        if observed.has_batch:
+            self._losses[self._steps] = np.nan if observed.loss is None else observed.loss
+            self._missing += observed.loss is None
+        else:
+            self._losses[self._steps] = NO_BATCH
         self._steps += 1
         self._seconds += observed.seconds
 
@@ -38,7 +43,7 @@ class Period:
         Returns
         -------
         tuple
-            The losses, as means over ranks, and the time of the slowest rank, in seconds.
+            The losses, as means over the ranks that had a batch, and the time of the slowest rank, in seconds.
 
         Raises
         ------
@@ -54,8 +59,8 @@ class Period:
                     f"MQGrad needs the loss of every step, and rank {rank} did not report one: "
                     "call compression.observe(loss) before each backward()"
                 )
-        losses = [sum(numbers[step] for numbers in reported) / len(reported) for step in range(len(self._losses))]
-        return losses, max(numbers[-1] for numbers in reported)
+        steps = zip(*(numbers[:-1] for numbers in reported), strict=True)
+        return [_mean(losses) for losses in steps], max(numbers[-1] for numbers in reported)
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -69,3 +74,9 @@ class Period:
         check_state(state, self.state_dict())
         self._losses[...] = state["losses"]
         self._steps, self._missing, self._seconds = int(state["steps"]), int(state["untold"]), float(state["seconds"])
+
+
+def _mean(losses: Sequence[float]) -> float:
+    """Return the mean over the ranks that had a batch; NaN if none had one."""
+    found = [loss for loss in losses if loss != NO_BATCH]
+    return sum(found) / len(found) if found else float("nan")

@@ -19,14 +19,17 @@ class Observation:
     loss : float or None
         Mean loss of this rank's batch; None if it was not reported.
     seconds : float
-        Duration of the step, from the end of the previous one.
+        Duration of the step, from the beginning of its forward pass. Pauses between steps are no part of it.
     rms : callable
         Computes the root mean square of the average gradient.
+    has_batch : bool, default: True
+        False on a rank that has no more data, and only takes part in the exchanges (`Join`).
     """
 
     loss: float | None
     seconds: float
     rms: Callable[[], float]
+    has_batch: bool = True
 
 
 class BitPolicy(Protocol):

@@ -23,7 +23,7 @@ def test_trains_reports_and_resumes(data_dir, tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "mnist, perceptron, 2 workers, lqsgd:rank=2"
     assert lines[1].startswith("steps 1 to 10, final loss ") and "; held-out accuracy " in lines[1]
-    headings = ["worker", "MB sent", "of float32", "density", "bits", "codec s", "communication s"]
+    headings = ["worker", "MB sent", "of float32", "bits", "codec s", "communication s"]
     assert lines[3].split() == " ".join(headings).split()
     record = read_record(run)
     assert record.kind == "distributed" and len(record.lines) == 2

@@ -36,10 +36,11 @@ class Flag(IntFlag):
 
     NOT_FINITE = 1  # its gradient has a NaN or an infinity
     FAILED = 2  # it raised an error and takes no part in the step
+    LARGE = 4  # its gradient has a value that is finite, but too large for the squares of a codec
 
 
 NO_FLAGS = Flag(0)
-_UNKNOWN_FLAGS = 4
+_UNKNOWN_FLAGS = 8
 
 
 @dataclass(frozen=True)

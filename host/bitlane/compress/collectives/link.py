@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from time import perf_counter
 
 import numpy as np
@@ -25,7 +26,7 @@ class Link:
     transport : Transport
         Moves bytes between ranks.
     settings : str
-        The settings that must be equal on all ranks, as readable text.
+        The settings that must be equal on all ranks, as readable text, one a line.
 
     Attributes
     ----------
@@ -68,7 +69,8 @@ class Link:
         if any(each.settings != headers[0].settings for each in headers):
             texts = self.gather_texts(self.settings)
             odd = next(rank for rank, text in enumerate(texts) if text != texts[0])
-            raise DataError(f"ranks have different settings: rank 0 has {texts[0]}, rank {odd} has {texts[odd]}")
+            first, other = _first_difference(texts[0], texts[odd])
+            raise DataError(f"ranks have different settings: rank 0 has {first}, rank {odd} has {other}")
         for name in ("step", "codec", "bits", "count"):
             values = [getattr(each, name) for each in headers]
             if any(value != values[0] for value in values):
@@ -107,6 +109,12 @@ class Link:
             return self.transport.exchange(bodies, lengths)
         finally:
             self.seconds += perf_counter() - start
+
+
+def _first_difference(first: str, other: str) -> tuple[str, str]:
+    """Return the first setting in which two texts differ, of each."""
+    pairs = zip_longest(first.splitlines(), other.splitlines(), fillvalue="no such parameter")
+    return next((a, b) for a, b in pairs if a != b)
 
 
 def _tensor(data: bytes, device: torch.device) -> Tensor:

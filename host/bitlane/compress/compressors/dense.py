@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from math import inf
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor
 from bitlane.errors import DataError
 from bitlane.policies.protocol import BitPolicy, FixedBits
 from bitlane.support.optional import require_extra
+from bitlane.support.scalars import as_integer, as_number
 
 from ..codecs import linear, sign
 from ..codecs.groups import Groups
@@ -22,6 +22,7 @@ from ..collectives.averaging import Averaging, Quantizer
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
 from ..compressor import Layout, SavedState, vector_length
+from .settings import checked_bits, checked_flag, replace_setting
 
 TERNARY = 2  # bits of the linear codec with the levels -1, 0 and 1
 
@@ -127,8 +128,9 @@ class QSGD:
     codec: CodecId = field(default=CodecId.LINEAR, init=False)
 
     def __post_init__(self) -> None:
-        if not set(self.policy.choices) <= set(linear.BITS):
-            raise DataError(f"QSGD needs bits from 2 to 8; got bits={self.bits}. EFSign has 1 bit")
+        seed, bits = as_integer("seed", self.seed, 0), checked_bits(self.bits, linear.BITS)
+        feedback = checked_flag("error_feedback", self.error_feedback)
+        replace_setting(self, bits=bits, error_feedback=feedback, seed=seed)
 
     @property
     def policy(self) -> BitPolicy:
@@ -150,11 +152,17 @@ class TernGradReducer(DenseReducer):
         self.layout, self.clip = layout, clip
 
     def average(self, vector: Tensor, step: int) -> None:
-        for span in self.layout if self.clip is not None else ():
-            values = vector[span.begin : span.end]
-            limit = self.clip * torch.linalg.vector_norm(values) / max(1, len(values)) ** 0.5
-            values.copy_(torch.minimum(torch.maximum(values, -limit), limit))
+        if self.clip is not None:
+            self._clip(vector, self.clip)
         super().average(vector, step)
+
+    def _clip(self, vector: Tensor, clip: float) -> None:
+        for span in self.layout:
+            values = vector[span.begin : span.end]
+            # In float64 the squares of small values are not 0.
+            norm = float(torch.linalg.vector_norm(values, dtype=torch.float64))
+            limit = clip * norm / max(1, len(values)) ** 0.5
+            values.clamp_(-limit, limit)
 
 
 @dataclass(frozen=True)
@@ -191,8 +199,9 @@ class TernGrad:
     policy: FixedBits = field(default=FixedBits(TERNARY), init=False)
 
     def __post_init__(self) -> None:
-        if self.clip is not None and not 0 < self.clip < inf:
-            raise DataError(f"clip must be positive and finite, or None for no clipping; got {self.clip}")
+        if self.clip is not None and not as_number("clip", self.clip) > 0:
+            raise DataError(f"clip must be positive, or None for no clipping; got {self.clip}")
+        replace_setting(self, seed=as_integer("seed", self.seed, 0))
 
     def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> TernGradReducer:
         """Return a new reducer for one rank, as in `Compressor.reducer`."""

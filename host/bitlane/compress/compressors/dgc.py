@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from bitlane.errors import DataError
+from bitlane.support.scalars import as_integer, as_number
 
 from ..codecs.largest import largest
 from ..codecs.select import Values
@@ -28,7 +29,8 @@ from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
 from ..compressor import Layout, SavedState, vector_length
 from .memory import StateVectors, host_array
-from .topk import all_gather_average, check_density, density_count
+from .settings import checked_density, replace_setting
+from .topk import all_gather_average, density_count
 
 FIRST_DENSITY = 0.25  # of the first warm-up stage; each further stage has a quarter of the previous density
 
@@ -109,13 +111,12 @@ class DGC:
     policy: None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        check_density(self.density)
-        if not 0 <= self.momentum < 1:
+        if not 0 <= as_number("momentum", self.momentum) < 1:
             raise DataError(f"momentum must be from 0 to below 1; got {self.momentum}")
-        if self.clip is not None and not self.clip > 0:
+        if self.clip is not None and not as_number("clip", self.clip) > 0:
             raise DataError(f"clip must be a norm above 0, or None for no clipping; got {self.clip}")
-        if self.warmup < 0:
-            raise DataError(f"warmup must be a number of steps, or 0 for no warm-up; got {self.warmup}")
+        warmup = as_integer("warmup", self.warmup, 0)
+        replace_setting(self, density=checked_density(self.density), warmup=warmup)
 
     def density_at(self, step: int) -> float:
         """Return the share of values that each rank sends in a step; steps count from 0."""

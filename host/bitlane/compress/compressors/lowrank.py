@@ -30,9 +30,11 @@ from torch import Tensor
 from bitlane.errors import DataError
 from bitlane.policies.protocol import BitPolicy, FixedBits
 from bitlane.support.hashing import derive_seed, hash_words
+from bitlane.support.scalars import as_integer, as_number
 
 from ..codecs import log
 from ..codecs.groups import Groups
+from ..codecs.linear import BITS
 from ..codecs.wire import CodecId
 from ..collectives.averaging import Averaging, Quantizer
 from ..collectives.cost_model import AlphaBetaModel
@@ -41,6 +43,7 @@ from ..compressor import Layout, ParameterSpan, SavedState, vector_length
 from .factors import Float32Quantizer, LogQuantizer
 from .matrix import Matrix
 from .orthonormal import orthonormalize
+from .settings import checked_bits, checked_flag, replace_setting
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class PowerSGD:
     policy: None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        _check_settings(self.rank, self.min_compression)
+        _check_settings(self)
 
     def quantizer(self, bits: int) -> Quantizer:
         """Return the quantizer of the factors; `bits` has no effect."""
@@ -118,8 +121,9 @@ class LQSGD:
     codec: CodecId = field(default=CodecId.LOG, init=False)
 
     def __post_init__(self) -> None:
-        _check_settings(self.rank, self.min_compression)
-        log.check(self.bits if isinstance(self.bits, int) else 8, self.alpha)
+        _check_settings(self)
+        replace_setting(self, bits=checked_bits(self.bits, BITS))
+        log.check(max(BITS), as_number("alpha", self.alpha))
 
     @property
     def policy(self) -> BitPolicy:
@@ -244,13 +248,13 @@ class LowRankReducer:
         return random_column(self.settings.seed, step, matrix, column, length).to(self._start.device)
 
 
-def _check_settings(rank: int, min_compression: float) -> None:
-    if rank < 1:
-        raise DataError(f"rank must be 1 or more; got {rank}")
-    if not min_compression >= 1:
-        raise DataError(
-            f"min_compression must be 1 or more, because larger factors save nothing; got {min_compression}"
-        )
+def _check_settings(settings: PowerSGD | LQSGD) -> None:
+    """Check the settings of both, and set them to numbers of Python."""
+    least = as_number("min_compression", settings.min_compression)
+    if least < 1:
+        raise DataError(f"min_compression must be 1 or more, because larger factors save nothing; got {least:g}")
+    rank, seed = as_integer("rank", settings.rank, 1), as_integer("seed", settings.seed, 0)
+    replace_setting(settings, rank=rank, seed=seed, warm_start=checked_flag("warm_start", settings.warm_start))
 
 
 def random_column(seed: int, step: int, matrix: int, column: int, length: int) -> Tensor:

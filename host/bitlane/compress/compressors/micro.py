@@ -26,7 +26,8 @@ from ..collectives.link import Link
 from ..compressor import Layout, SavedState, vector_length
 from .memory import StateVectors, host_array
 from .selection import QuotaSelection, SelectionRule, ThresholdScaling
-from .topk import check_density, density_count
+from .settings import checked_density, replace_setting
+from .topk import density_count
 
 
 class MiCROReducer:
@@ -128,7 +129,7 @@ class MiCRO:
     policy: None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        check_density(self.density)
+        replace_setting(self, density=checked_density(self.density))
         if self.controller not in ("quotas", "published"):
             raise DataError(f"controller must be 'quotas' or 'published'; got {self.controller!r}")
 

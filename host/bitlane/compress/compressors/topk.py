@@ -10,8 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bitlane.errors import DataError
-
 from ..codecs import sparse
 from ..codecs.largest import largest
 from ..codecs.select import Indices, Values
@@ -20,12 +18,7 @@ from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
 from ..compressor import Layout, SavedState, vector_length
 from .memory import StateVectors, host_array
-
-
-def check_density(density: float) -> None:
-    """Raise DataError unless a density is above 0 and at most 1."""
-    if not 0 < density <= 1:
-        raise DataError(f"density must be above 0 and at most 1; got {density}")
+from .settings import checked_density, checked_flag, replace_setting
 
 
 def density_count(density: float, count: int) -> int:
@@ -120,7 +113,8 @@ class TopK:
     policy: None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        check_density(self.density)
+        feedback = checked_flag("error_feedback", self.error_feedback)
+        replace_setting(self, density=checked_density(self.density), error_feedback=feedback)
 
     def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> TopKReducer:
         """Return a new reducer for one rank, as in `Compressor.reducer`."""

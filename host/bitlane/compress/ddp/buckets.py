@@ -131,8 +131,11 @@ class Buckets:
                 end += parameter.numel()
         return list(self._spans.values())
 
-    def vector(self) -> Tensor:
-        """Return the gradient, float32 [n], in memory that the next step overwrites; errors as in `checked_buffer`."""
+    def vector(self, scale: float = 1.0) -> Tensor:
+        """Return the gradient divided by `scale`, float32 [n], in memory that the next step overwrites.
+
+        Errors as in `checked_buffer`.
+        """
         if self._vector is None:
             self._vector = torch.empty(vector_length(self.layout), device=self._pending[0].buffer.device)
         if self._waiting_parameters < len(self._spans):
@@ -140,13 +143,20 @@ class Buckets:
         for pending in self._pending:
             for span, part in self._parts(pending, pending.checked_buffer()):
                 self._vector[span.begin : span.end] = part
-        return self._vector
+        return self._vector if scale == 1 else self._vector.div_(scale)
 
-    def finish(self, vector: Tensor) -> None:
-        """Copy the values of `vector` to the buckets, in the type of each bucket, and return them to DDP."""
+    def finish(self, vector: Tensor, scale: float = 1.0) -> None:
+        """Copy `vector` times `scale` to the buckets, in the type of each bucket, and return them to DDP."""
+        if scale != 1:
+            vector.mul_(scale)
         for pending in self.take():
             for span, part in self._parts(pending, pending.buffer):
                 part.copy_(vector[span.begin : span.end])
+            pending.finish()
+
+    def give_back(self) -> None:
+        """Return the pending buckets to DDP as they are, with the gradients of this rank."""
+        for pending in self.take():
             pending.finish()
 
     def _parts(self, pending: PendingBucket, buffer: Tensor) -> list[tuple[ParameterSpan, Tensor]]:

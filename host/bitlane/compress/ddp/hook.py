@@ -1,7 +1,9 @@
 """A DDP communication hook that averages the gradient of a step with a compressor."""
 
 # DDP compares the hook's annotations with types, so they cannot be text: no `from __future__ import annotations`.
-from typing import Any, get_args
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -9,15 +11,18 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from bitlane.errors import DataError
+from bitlane.support.scalars import as_integer
 
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.transport import TorchTransport, Transport
 from ..compressor import Compressor, Layout, ParameterSpan, SavedState
 from ..compressors.uncompressed import Uncompressed
 from .buckets import TYPES, Buckets
+from .settings import check_settings, checked_nonfinite
 from .states import check_identity, identity
 from .stats import Stats
-from .steps import NonFinite, StepRunner
+from .steps import NonFinite, StepRules, StepRunner
+from .warm_up import warm_up
 
 
 class DDPCompression:
@@ -42,15 +47,22 @@ class DDPCompression:
         The process group of the model; None for the default group.
     link_model : AlphaBetaModel or None, default: None
         The cost model that chooses the collective; None for the defaults of `AlphaBetaModel`.
-    nonfinite : {"raise", "skip", "pass"}, default: "raise"
-        What to do if the gradient of any rank has NaN or infinite values. "raise" raises DataError on all ranks. "skip"
-        sets the average to zero. "pass" averages the step uncompressed, so that a GradScaler sees the values. The
-        state of the compressor does not change in any of these cases.
+    nonfinite : {"raise", "skip", "pass"}, optional
+        What to do if the gradient of any rank has NaN or infinite values. "raise" raises DataError on all ranks, from
+        `backward()`; the model can go on, and the gradients are then those of each rank alone. "skip" sets the average
+        to zero. "pass" averages the step uncompressed. The state of the compressor does not change in any of these
+        cases. The default is "raise", or "pass" with a `grad_scaler`, which then skips the step on all ranks.
     debug : bool, default: False
         Check in every step that all ranks got identical bytes and that gradients and residuals are conserved. The
         checks are slow, and their traffic counts as sent.
     timeout : float, default: 600
         Seconds that a rank waits for another before it raises.
+    start : int, default: 0
+        Number of first steps that are averaged uncompressed (`start_powerSGD_iter` of PyTorch).
+    grad_scaler : torch.amp.GradScaler, optional
+        The scaler of the loss in mixed precision. Gradients are divided by its scale before they are compressed, and
+        the averages multiplied by it, so that residuals stay valid when the scale changes. Powers of 2, as in the
+        scaler's defaults, change no bit.
 
     Attributes
     ----------
@@ -60,7 +72,7 @@ class DDPCompression:
     Raises
     ------
     DataError
-        If `nonfinite` has another value.
+        If a setting has another type or value.
     BitlaneError
         If there is no process group.
 
@@ -77,16 +89,21 @@ class DDPCompression:
         compressor: Compressor,
         process_group: dist.ProcessGroup | None = None,
         link_model: AlphaBetaModel | None = None,
-        nonfinite: NonFinite = "raise",
+        nonfinite: NonFinite | None = None,
         debug: bool = False,
         timeout: float = 600.0,
+        start: int = 0,
+        grad_scaler: torch.amp.GradScaler | None = None,
     ):
-        if nonfinite not in get_args(NonFinite):
-            raise DataError(f"nonfinite must be one of {', '.join(get_args(NonFinite))}; got {nonfinite!r}")
-        self.compressor, self.nonfinite, self.debug = compressor, nonfinite, debug
+        check_settings(compressor, link_model, timeout, grad_scaler)
+        self.compressor = compressor
+        self.rules = StepRules(checked_nonfinite(nonfinite, grad_scaler), debug, as_integer("start", start, 0))
         self.link_model = link_model or AlphaBetaModel()
         self.transport: Transport = TorchTransport(process_group, timeout)
         self.stats = Stats()
+        warm_up(compressor, self.transport.size)
+        self._grad_scaler = grad_scaler
+        self._error: BaseException | None = None  # of this backward pass
         self._buckets = Buckets()
         self._steps: StepRunner | None = None
         self._saved: SavedState | None = None
@@ -102,17 +119,17 @@ class DDPCompression:
         """
         if not isinstance(bucket, dist.GradBucket):
             raise DataError(
-                "DDPCompression requires DistributedDataParallel: FSDP2 calls its all-reduce hook after the gradients "
-                "have been averaged within the mesh, so that nothing is left to compress"
+                f"DDPCompression is a hook of DistributedDataParallel without compiled autograd, which calls it with a "
+                f"GradBucket; got {type(bucket).__name__}. FSDP2 is not supported"
             )
         future = self._buckets.add(bucket)
+        if self._buckets.waiting == 1 and _in_backward():
+            # The first bucket of a backward pass: DDP may leave out the last one, and errors wait for its end.
+            _queue_callback(self._end_backward)
         if self._buckets.complete:
-            self._step()
+            self._try(self._step)
         elif self._buckets.last_unknown:
-            self._average_single_buckets()
-        elif self._buckets.waiting == 1 and torch._C._current_graph_task_id() != -1:
-            # The first bucket of a backward pass: DDP may leave out the last one.
-            torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)
+            self._try(self._average_single_buckets)
         return future
 
     def close(self) -> None:
@@ -133,7 +150,13 @@ class DDPCompression:
         loss : Tensor or float
             Mean loss of the batch.
         """
-        self._loss = float(loss)
+        self._loss = float(loss.detach() if isinstance(loss, Tensor) else loss)
+        self.start_clock()
+
+    def start_clock(self, *_: object) -> None:
+        """Begin the time of a step, for bit policies: `attach` calls it before a forward pass of training."""
+        if self._steps is not None and torch.is_grad_enabled():
+            self._steps.start_clock()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of this rank, which the next step depends on: tensors, numbers and text.
@@ -169,7 +192,24 @@ class DDPCompression:
     def _end_backward(self) -> None:
         """Average what waits at the end of a backward pass. Autograd calls it before DDP waits for its buckets."""
         if self._buckets.waiting:
-            self._step()
+            self._try(self._step)
+        if self._error is not None:
+            _queue_callback(self._raise)  # after DDP's own callback, so that DDP can go on
+
+    def _try(self, work: Callable[[], None]) -> None:
+        """Call `work`. After an error return the buckets to DDP, and keep the error for the end of the pass."""
+        try:
+            work()
+        except BaseException as error:
+            self._buckets.give_back()
+            if not _in_backward():
+                raise
+            self._error = self._error or error
+
+    def _raise(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
 
     def _step(self) -> None:
         if self._steps is None:
@@ -177,7 +217,9 @@ class DDPCompression:
             if self._saved is not None:
                 self._steps.load_state_dict(self._saved)
         loss, self._loss = self._loss, None
-        self._buckets.finish(self._steps.average(self._buckets.vector, loss))
+        scale = 1.0 if self._grad_scaler is None else self._grad_scaler.get_scale()
+        gradient, deliver = partial(self._buckets.vector, scale), partial(self._buckets.finish, scale=scale)
+        self._steps.average(gradient, loss, deliver, has_batch=_in_backward())
 
     def _average_single_buckets(self) -> None:
         """Average each pending bucket separately, uncompressed."""
@@ -188,8 +230,17 @@ class DDPCompression:
             pending.finish()
 
     def _step_runner(self, compressor: Compressor, layout: Layout, device: torch.device) -> StepRunner:
-        settings = (self.transport, self.link_model, layout, device, self.stats, self.nonfinite, self.debug)
-        return StepRunner(compressor, *settings)
+        return StepRunner(compressor, self.transport, self.link_model, layout, device, self.stats, self.rules)
+
+
+def _in_backward() -> bool:
+    """Return whether autograd runs; DDP also calls the hook for a rank whose data have ended (`Join`)."""
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
+def _queue_callback(call: Callable[[], None]) -> None:
+    """Let autograd call this at the end of the backward pass, after those that were queued before."""
+    torch.autograd.Variable._execution_engine.queue_callback(call)
 
 
 def attach(ddp: DistributedDataParallel, compressor: Compressor, **settings: Any) -> DDPCompression:
@@ -228,4 +279,5 @@ def attach(ddp: DistributedDataParallel, compressor: Compressor, **settings: Any
     compression = DDPCompression(compressor, process_group=ddp.process_group, **settings)
     compression._buckets = Buckets([each for _, each in named])
     ddp.register_comm_hook(compression, DDPCompression.hook)
+    ddp.register_forward_pre_hook(compression.start_clock)
     return compression

@@ -17,12 +17,10 @@ class Traffic:
         Bytes that a rank sends in a ring all-reduce of the same values in float32: 2 (n - 1) / n * 4 per value.
     values : int
         Values averaged.
-    applied : int
-        Values whose average was not 0.
     bits : int
         Bits per value in the last step; 0 if the codec has no bit width.
     codec_seconds : float
-        Time in the compressor.
+        All other time of the hook: collecting the buckets, encoding, adding, decoding, and returning the averages.
     communication_seconds : float
         Time in exchanges, including waiting for other ranks.
     """
@@ -30,7 +28,6 @@ class Traffic:
     bytes_sent: int = 0
     ring_bytes: float = 0.0
     values: int = 0
-    applied: int = 0
     bits: int = 0
     codec_seconds: float = 0.0
     communication_seconds: float = 0.0
@@ -40,17 +37,11 @@ class Traffic:
         """Bytes sent divided by those of a ring all-reduce in float32; 0 with a single rank."""
         return self.bytes_sent / self.ring_bytes if self.ring_bytes else 0.0
 
-    @property
-    def density(self) -> float:
-        """The share of values whose average was not 0."""
-        return self.applied / self.values if self.values else 0.0
-
     def add(self, step: Traffic) -> None:
         """Add a step."""
         self.bytes_sent += step.bytes_sent
         self.ring_bytes += step.ring_bytes
         self.values += step.values
-        self.applied += step.applied
         self.bits = step.bits
         self.codec_seconds += step.codec_seconds
         self.communication_seconds += step.communication_seconds
@@ -67,7 +58,7 @@ class Stats(Traffic):
     skipped : int
         Steps with non-finite values whose average was set to zero.
     uncompressed : int
-        Steps with non-finite values that were averaged uncompressed.
+        Steps that were averaged uncompressed: the first ones (`start`), and those with non-finite or very large values.
     total : Traffic
         The sum over all steps.
     """

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial, reduce
+from math import isfinite
+from operator import or_
 from time import perf_counter
 from typing import Any, Literal
 
@@ -24,6 +28,23 @@ from .states import as_arrays, as_tensors, check_identity, identity
 from .stats import Stats, Traffic, ring_bytes
 
 NonFinite = Literal["raise", "skip", "pass"]
+LARGEST = 2.0**40  # above it, a codec's sums of squares could overflow in float32
+
+
+@dataclass(frozen=True)
+class StepRules:
+    """What happens in a step besides the compressor's average; equal on all ranks, and as in `DDPCompression`.
+
+    Attributes
+    ----------
+    nonfinite : {"raise", "skip", "pass"}
+    debug : bool
+    start : int
+    """
+
+    nonfinite: NonFinite = "raise"
+    debug: bool = False
+    start: int = 0
 
 
 class StepRunner:
@@ -31,7 +52,7 @@ class StepRunner:
 
     Parameters
     ----------
-    compressor, model, nonfinite, debug
+    compressor, model
         As in `DDPCompression`; equal on all ranks.
     transport : Transport
         Moves bytes between ranks.
@@ -41,6 +62,7 @@ class StepRunner:
         The device of the gradients.
     stats : Stats
         Receives the statistics of each step.
+    rules : StepRules, optional
     """
 
     def __init__(
@@ -51,21 +73,29 @@ class StepRunner:
         layout: Layout,
         device: torch.device,
         stats: Stats,
-        nonfinite: NonFinite,
-        debug: bool,
+        rules: StepRules | None = None,
     ):
-        shapes = [span.shape for span in layout]
-        settings = f"{compressor!r}, {model!r}, nonfinite={nonfinite!r}, debug={debug}, parameters {shapes}"
-        self.link = Link(transport, settings)
+        rules = rules or StepRules()
+        names = [f"parameter {number} of shape {span.shape}" for number, span in enumerate(layout)]
+        self.link = Link(transport, "\n".join([repr(compressor), repr(model), repr(rules), *names]))
         self.compressor, self.model, self.layout, self.device = compressor, model, layout, device
-        self.nonfinite, self.debug = nonfinite, debug
-        self.stats, self.step = stats, 0
+        self.rules, self.stats, self.step = rules, stats, 0
         self._saved: SavedState | None = None
         self._reducer: Reducer | None = None
         self._chooser = compressor.policy.start() if compressor.policy is not None else None
-        self._ended = perf_counter()
+        self._began: float | None = None
 
-    def average(self, gradient: Callable[[], Tensor], loss: float | None = None) -> Tensor:
+    def start_clock(self) -> None:
+        """Begin the time of the next step, as bit policies see it; a second call before the step does nothing."""
+        self._began = self._began or perf_counter()
+
+    def average(
+        self,
+        gradient: Callable[[], Tensor],
+        loss: float | None = None,
+        deliver: Callable[[Tensor], None] = lambda average: None,
+        has_batch: bool = True,
+    ) -> Tensor:
         """Average the gradients of all ranks. All ranks call it in the same step.
 
         Parameters
@@ -75,6 +105,10 @@ class StepRunner:
             raises is reported to the other ranks.
         loss : float or None, default: None
             Loss of this rank's batch, for bit policies.
+        deliver : callable, optional
+            Called with the average; its time counts as that of the codec.
+        has_batch : bool, default: True
+            False on a rank that has no more data.
 
         Returns
         -------
@@ -89,25 +123,26 @@ class StepRunner:
             If another rank failed, ended or timed out.
         """
         start, sent, waited = perf_counter(), self.link.transport.sent, self.link.seconds
-        vector, nonfinite_ranks = self._handshake(gradient)
+        vector, flags = self._handshake(gradient)
         with self._abort_on_error():
-            self._average(vector, nonfinite_ranks)
+            self._average(vector, flags)
+            rms = partial(_rms, vector)
+            if self._chooser is not None and self.step >= self.rules.start:
+                seconds = perf_counter() - (self._began or start)
+                self._chooser.after(Observation(loss, seconds, rms, has_batch), self.link.gather_numbers)
+            deliver(vector)
         ended, waited = perf_counter(), self.link.seconds - waited
-        self._record(vector, self.link.transport.sent - sent, ended - start - waited, waited)
-        self.step += 1
-        if self._chooser is not None:
-            observed = Observation(loss, ended - self._ended, lambda: float(vector.norm()) / max(1, len(vector)) ** 0.5)
-            self._chooser.after(observed, self.link.gather_numbers)
-        self._ended = ended
+        self._record(len(vector), self.link.transport.sent - sent, ended - start - waited, waited)
+        self.step, self._began = self.step + 1, None
         return vector
 
-    def _handshake(self, gradient: Callable[[], Tensor]) -> tuple[Tensor, list[int]]:
-        """Return the gradient, and the ranks whose gradient is not finite."""
+    def _handshake(self, gradient: Callable[[], Tensor]) -> tuple[Tensor, Flag]:
+        """Return the gradient, and the flags of all ranks together."""
         failure, flags, vector = None, NO_FLAGS, torch.empty(0)
         try:
             self._prepare()
             vector = gradient()
-            flags = NO_FLAGS if _finite(vector) else Flag.NOT_FINITE
+            flags = _flags(vector)
         except Exception as error:  # report it to all ranks before raising it here
             failure, flags = error, Flag.FAILED
         bits = self._reducer.bits if self._reducer is not None else 0
@@ -116,12 +151,13 @@ class StepRunner:
         if failure is not None:
             raise failure
         nonfinite_ranks = [rank for rank, each in enumerate(headers) if Flag.NOT_FINITE in each.flags]
-        if nonfinite_ranks and self.nonfinite == "raise":
+        if nonfinite_ranks and self.rules.nonfinite == "raise":
             raise DataError(
-                f"step {self.step}: the gradient of rank {nonfinite_ranks[0]} has NaN or infinite values; "
-                'use nonfinite="skip" to skip such steps, or "pass" to average them uncompressed'
+                f"step {self.step}: the gradient of rank {nonfinite_ranks[0]} has NaN or infinite values; with a "
+                'GradScaler use attach(..., grad_scaler=scaler), otherwise nonfinite="skip" to skip such steps, or '
+                '"pass" to average them uncompressed'
             )
-        return vector, nonfinite_ranks
+        return vector, reduce(or_, (each.flags for each in headers))
 
     def _prepare(self) -> None:
         """Create the reducer in the first step, and set the bits of this step."""
@@ -142,24 +178,34 @@ class StepRunner:
             self.link.transport.abort()
             raise
 
-    def _average(self, vector: Tensor, nonfinite_ranks: list[int]) -> None:
+    def _average(self, vector: Tensor, flags: Flag) -> None:
         assert self._reducer is not None
-        if nonfinite_ranks and self.nonfinite == "skip":
+        if Flag.NOT_FINITE in flags and self.rules.nonfinite == "skip":
             vector.zero_()
             self.stats.skipped += 1
-        elif nonfinite_ranks:
-            Uncompressed().reducer(self.layout, self.link, self.model, self.device).average(vector, self.step)
+        elif flags or self.step < self.rules.start:
+            self._average_uncompressed(vector, Flag.LARGE in flags)
             self.stats.uncompressed += 1
-        elif self.debug:
+        elif self.rules.debug:
             average_with_checks(self._reducer, vector, self.step, self.link, self.layout)
         else:
             self._reducer.average(vector, self.step)
 
-    def _record(self, vector: Tensor, sent: int, codec: float, communication: float) -> None:
+    def _average_uncompressed(self, vector: Tensor, is_large: bool) -> None:
+        """Average in float32. Large values are divided by a power of 2 first, so that their sum does not overflow."""
+        reducer = Uncompressed().reducer(self.layout, self.link, self.model, self.device)
+        if not is_large:
+            reducer.average(vector, self.step)
+            return
+        divisor = 2.0 ** (self.link.size - 1).bit_length()
+        reducer.average(vector.div_(divisor), self.step)
+        most = torch.finfo(torch.float32).max / divisor  # a mean that was rounded up may exceed it
+        vector.copy_(torch.where(torch.isfinite(vector), vector.clamp(-most, most), vector) * divisor)
+
+    def _record(self, values: int, sent: int, codec: float, communication: float) -> None:
         assert self._reducer is not None
-        ring = ring_bytes(len(vector), self.link.size)
-        applied = int(torch.count_nonzero(vector))
-        self.stats.record(Traffic(sent, ring, len(vector), applied, self._reducer.bits, codec, communication))
+        ring = ring_bytes(values, self.link.size)
+        self.stats.record(Traffic(sent, ring, values, self._reducer.bits, codec, communication))
 
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of the state that the next step depends on; raise DataError before the first step."""
@@ -187,6 +233,13 @@ class StepRunner:
         self.step = state["step"]
 
 
-def _finite(vector: Tensor) -> bool:
-    """Return whether all values are finite: first by the sum, which is faster but can overflow, then value by value."""
-    return bool(torch.isfinite(vector.sum())) or bool(torch.isfinite(vector).all())
+def _flags(vector: Tensor) -> Flag:
+    """Return what the other ranks have to know of a gradient, from one pass over it."""
+    low, high = map(float, torch.aminmax(vector)) if len(vector) else (0.0, 0.0)
+    most = max(-low, high)
+    return Flag.NOT_FINITE if not isfinite(most) else Flag.LARGE if most > LARGEST else NO_FLAGS
+
+
+def _rms(vector: Tensor) -> float:
+    found: float = float(vector.norm()) / max(1, len(vector)) ** 0.5
+    return found

@@ -80,11 +80,11 @@ def _title(job: DDPJob) -> str:
 
 
 def _summary(job: DDPJob, ranks: Sequence[RankResult]) -> str:
-    headings = ["worker", "MB sent", "of float32", "density", "bits", "codec s", "communication s"]
+    headings = ["worker", "MB sent", "of float32", "bits", "codec s", "communication s"]
     rows = [headings]
     for rank, result in enumerate(ranks):
         traffic = result.traffic
-        cells = [f"{traffic.bytes_sent / 1e6:.3f}", f"{traffic.ratio:.4f}", f"{traffic.density:.4f}"]
+        cells = [f"{traffic.bytes_sent / 1e6:.3f}", f"{traffic.ratio:.4f}"]
         times = [f"{traffic.codec_seconds:.2f}", f"{traffic.communication_seconds:.2f}"]
         rows.append([str(rank), *cells, f"{traffic.bits or '-'}", *times])
     first, losses = ranks[0].first_step, ranks[0].losses

@@ -95,7 +95,7 @@ class AllReduceExchange:
                 at = layout[-1].end
             compressor, transport, device = parse_compressor(way), TorchTransport(timeout=timeout), torch.device("cpu")
             self._runner = StepRunner(
-                compressor, transport, AlphaBetaModel(), layout, device, Stats(), nonfinite="raise", debug=False
+                compressor, transport, AlphaBetaModel(), layout, device, Stats()
             )
 
     def exchange(self, gradients: Arrays) -> Arrays:

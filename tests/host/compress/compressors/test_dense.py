@@ -73,7 +73,7 @@ def test_averages_are_identical_and_repeatable(compressor, ranks, seed):
 
 @pytest.mark.parametrize("clip", [0, -1.0, float("nan"), float("inf")])
 def test_invalid_clip_is_rejected(clip):
-    with pytest.raises(DataError, match=f"clip must be positive and finite, or None for no clipping; got {clip}"):
+    with pytest.raises(DataError, match="clip"):
         TernGrad(clip=clip)
 
 

@@ -113,5 +113,5 @@ def test_an_incomplete_state_is_rejected():
     ("name", "value"), [("density", 0), ("momentum", 1.0), ("momentum", -0.1), ("clip", 0.0), ("warmup", -1)]
 )
 def test_invalid_settings(name, value):
-    with pytest.raises(DataError, match=f"{name} must be .*; got {value}"):
+    with pytest.raises(DataError, match=f"{name}.* must be "):
         DGC(**{name: value})

@@ -317,7 +317,7 @@ def test_global_random_states_do_not_change(seed):
 
 @pytest.mark.parametrize("make", [PowerSGD, LQSGD])
 def test_invalid_settings_are_reported(make):
-    with pytest.raises(DataError, match="rank must be 1 or more; got 0"):
+    with pytest.raises(DataError, match="rank=0: it must be an integer of at least 1"):
         make(rank=0)
     with pytest.raises(
         DataError, match=r"min_compression must be 1 or more, because larger factors save nothing; got 0\.5"

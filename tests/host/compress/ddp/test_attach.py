@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from tests.helpers import attach_scenes
 
@@ -13,7 +15,9 @@ pytestmark = pytest.mark.torch
 @pytest.fixture(scope="module")
 def scenes():
     """Return the results of both ranks for each scene."""
-    found = launch(attach_scenes.play, attach_scenes.RANKS, timeout=120)
+    seed = int.from_bytes(os.urandom(3), "little")
+    print(f"seed of the scenes: {seed}")  # pytest shows it when a test fails
+    found = launch(attach_scenes.play, attach_scenes.RANKS, seed, timeout=120)
     return {name: [rank[name] for rank in found] for name in found[0]}
 
 
@@ -36,6 +40,29 @@ def test_a_process_goes_on_after_a_failed_step(scenes):
     raised, after, steps = zip(*scenes["after_a_failure"], strict=True)
     assert raised == ("ZeroDivisionError", "RankFailed") and steps == (1, 1)
     assert after[0] == "BitlaneError: rank 0 has left the process group after an error: restart from a checkpoint"
+
+
+def test_a_model_goes_on_after_a_gradient_that_is_not_finite(scenes):
+    for texts in scenes["raised_then_goes_on"]:
+        for text, *equal in texts:
+            assert text.startswith("DataError: step 0: the gradient of rank 1 has NaN or infinite values; with a Grad")
+            assert equal == [True, True]
+
+
+def test_a_scaler_changes_no_bit(scenes):
+    """Its scale changes from step to step, and the residuals follow it; it sees infinities and skips the step."""
+    for found in scenes["with_a_scaler"]:
+        for equal, scales, uncompressed in found:
+            assert equal == [True] * 8 and uncompressed == 1
+            assert scales == [2.0**each for each in (10, 11, 11, 10, 10, 11, 11, 12)]
+
+
+def test_the_first_steps_are_uncompressed(scenes):
+    assert scenes["first_steps_uncompressed"] == [([True, True, False, False], 2)] * 2
+
+
+def test_mqgrad_goes_on_when_the_data_of_a_rank_have_ended(scenes):
+    assert scenes["joined"] == [(8, 4.0)] * 2
 
 
 def test_close_frees_files_and_threads(scenes):

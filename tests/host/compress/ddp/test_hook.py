@@ -38,12 +38,12 @@ def test_resumed_objects_continue_identically(scenes):
 
 def test_stats(scenes):
     """457 values of three types are one group: a header of 32 bytes, a scale of 4 bytes and 457 codes."""
-    for stats, ratio, density, total_ratio in scenes["stats"]:
+    for stats, ratio, total_ratio in scenes["stats"]:
         assert stats["bytes_sent"] == 32 + 4 + 457
         assert stats["ring_bytes"] == 4 * 457
         assert stats["total"].bytes_sent == 3 * 493
         assert ratio == total_ratio == 493 / (4 * 457)
-        assert stats["bits"] == 8 and stats["steps"] == 3 and 0.5 < density <= 1
+        assert stats["bits"] == 8 and stats["steps"] == 3
         assert 0 < stats["codec_seconds"] < stats["total"].codec_seconds < 60
         assert 0 < stats["communication_seconds"] < stats["total"].communication_seconds < 60
 
@@ -61,4 +61,6 @@ def test_unsupported_gradients_are_rejected_on_every_rank(scenes):
 
 def test_fsdp_is_rejected(scenes):
     for text in scenes["fsdp"]:
-        assert text.startswith("DataError: DDPCompression requires DistributedDataParallel: FSDP2")
+        assert text.startswith(
+            "DataError: DDPCompression is a hook of DistributedDataParallel without compiled autograd"
+        )

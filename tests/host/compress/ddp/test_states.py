@@ -13,7 +13,7 @@ from bitlane.compress.collectives.transport import run_ranks_in_threads
 from bitlane.compress.compressor import ParameterSpan
 from bitlane.compress.ddp.states import check_identity, identity, redistribute
 from bitlane.compress.ddp.stats import Stats
-from bitlane.compress.ddp.steps import StepRunner
+from bitlane.compress.ddp.steps import StepRules, StepRunner
 from bitlane.compress.registry import EXAMPLES, parse_compressor
 from bitlane.errors import DataError
 
@@ -22,10 +22,11 @@ pytestmark = pytest.mark.torch
 LAYOUT = [ParameterSpan(0, (60,)), ParameterSpan(60, (40, 36))]
 N = 1500
 TIMED = {"qsgd:bits=mqgrad"}  # depends on measured step times, so two runs differ
+RULES = StepRules(debug=True)
 
 
 def steps_of(transport, compressor):
-    return StepRunner(compressor, transport, AlphaBetaModel(), LAYOUT, torch.device("cpu"), Stats(), "raise", True)
+    return StepRunner(compressor, transport, AlphaBetaModel(), LAYOUT, torch.device("cpu"), Stats(), RULES)
 
 
 def gradient(seed, rank, step):

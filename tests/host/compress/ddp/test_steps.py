@@ -15,7 +15,8 @@ from bitlane.compress.collectives.transport import RankFailed, run_ranks_in_thre
 from bitlane.compress.compressor import ParameterSpan
 from bitlane.compress.compressors.uncompressed import Uncompressed
 from bitlane.compress.ddp.stats import Stats
-from bitlane.compress.ddp.steps import StepRunner
+from bitlane.compress.ddp.steps import StepRules, StepRunner
+from bitlane.compress.registry import EXAMPLES, parse_compressor
 from bitlane.errors import BitlaneError, DataError
 
 pytestmark = pytest.mark.torch
@@ -26,7 +27,8 @@ CPU = torch.device("cpu")
 
 
 def steps_of(transport, compressor, nonfinite="raise", debug=False, layout=LAYOUT):
-    return StepRunner(compressor, transport, AlphaBetaModel(), layout, CPU, Stats(), nonfinite, debug)
+    rules = StepRules(nonfinite, debug)
+    return StepRunner(compressor, transport, AlphaBetaModel(), layout, CPU, Stats(), rules)
 
 
 def gradient(seed, rank, step):
@@ -142,6 +144,106 @@ def test_large_values_with_an_overflowing_sum_are_finite():
         return float(steps.average(lambda: torch.full((N,), 1e38))[0])
 
     assert run_ranks_in_threads(2, work) == [float(torch.tensor(1e38))] * 2
+
+
+LIMIT = float(np.finfo(np.float32).max)
+EVERY = [parse_compressor(text) for text in EXAMPLES if "mqgrad" not in text]
+
+
+@pytest.mark.parametrize("compressor", EVERY, ids=repr)
+@pytest.mark.parametrize("most", [LIMIT, 3e38, 1e20, 2.0**41])
+def test_finite_gradients_have_finite_averages(compressor, most, seed):
+    """The mean of large gradients is exact to rounding; residuals and the steps after it are as without it."""
+    ranks = 3
+
+    def large(rank):
+        found = gradient(seed, rank, 7)
+        found *= most / found.abs().max()
+        found[3] = most if rank else -most
+        return found.clamp(-LIMIT, LIMIT)
+
+    def work(transport, is_large):
+        steps = steps_of(transport, compressor, layout=LAYOUT)
+        found = []
+        for step in range(4):
+            if step == 1 and not is_large:
+                steps.step += 1
+                continue
+            vector = large(transport.rank) if step == 1 else gradient(seed, transport.rank, step)
+            found.append(steps.average(lambda vector=vector: vector).clone())
+        return found, steps.stats.uncompressed
+
+    wanted = np.mean([large(rank).numpy().astype(np.float64) for rank in range(ranks)], axis=0)
+    without = run_ranks_in_threads(ranks, lambda transport: work(transport, False))
+    for (found, uncompressed), (other, _) in zip(
+        run_ranks_in_threads(ranks, lambda transport: work(transport, True)), without, strict=True
+    ):
+        assert uncompressed == 1
+        np.testing.assert_allclose(found[1].numpy(), wanted, rtol=1e-6, atol=1e-6 * most)
+        for mine, theirs in zip([found[0], *found[2:]], other, strict=True):
+            assert torch.equal(mine, theirs)
+
+
+@pytest.mark.parametrize("compressor", EVERY, ids=repr)
+@pytest.mark.parametrize("scale", [2.0**-100, 2.0**39])
+def test_small_and_large_gradients_are_compressed_alike(compressor, scale, seed):
+    """A power of 2 changes no bit of an average but its exponent."""
+
+    def work(transport, factor):
+        steps = steps_of(transport, compressor, layout=LAYOUT)
+        return [
+            steps.average(lambda step=step: gradient(seed, transport.rank, step).clamp(-2, 2) * factor).clone() / factor
+            for step in range(3)
+        ]
+
+    plain = run_ranks_in_threads(2, lambda transport: work(transport, 1.0))
+    for mine, theirs in zip(run_ranks_in_threads(2, lambda transport: work(transport, scale)), plain, strict=True):
+        for step, (a, b) in enumerate(zip(mine, theirs, strict=True)):
+            assert torch.isfinite(a).all() and a.count_nonzero() == b.count_nonzero(), step
+
+
+@dataclass(frozen=True)
+class Watching:
+    """A policy of 4 bits that keeps the seconds of each step."""
+
+    choices = (4,)
+
+    def start(self):
+        return WatchingChooser()
+
+
+class WatchingChooser:
+    bits = 4
+
+    def __init__(self):
+        self.seconds = []
+
+    def after(self, observed, all_gather):
+        self.seconds.append(observed.seconds)
+
+
+def test_pauses_between_steps_are_no_time_of_a_step():
+    def work(transport):
+        steps = steps_of(transport, QSGD(bits=Watching()))
+        for _ in range(3):
+            time.sleep(0.3)  # validation, or a checkpoint
+            steps.start_clock()
+            time.sleep(0.05)  # the forward pass
+            steps.start_clock()  # the loss is reported
+            steps.average(lambda: torch.ones(N))
+        return steps._chooser.seconds
+
+    for seconds in run_ranks_in_threads(2, work):
+        assert len(seconds) == 3 and all(0.05 <= each < 0.3 for each in seconds), seconds
+
+
+def test_returning_the_average_counts_as_time_of_the_codec():
+    def work(transport):
+        steps = steps_of(transport, QSGD(8))
+        steps.average(lambda: torch.ones(N), deliver=lambda average: time.sleep(0.2))
+        return steps.stats.codec_seconds
+
+    assert all(seconds >= 0.2 for seconds in run_ranks_in_threads(2, work))
 
 
 def test_a_failing_gradient_is_reported_to_all_ranks_and_the_next_step_works():

@@ -1,0 +1,30 @@
+"""A transport without other ranks, to measure and to compile what one rank does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+class EchoTransport:
+    """A transport without other ranks: it receives its own bytes, or zeros. Only times and byte counts are valid."""
+
+    def __init__(self, size: int):
+        self.rank, self.size, self.device, self.sent = 0, size, torch.device("cpu"), 0
+        self.rounds = self.bytes = 0
+
+    def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
+        outgoing = sum(map(len, parts[1:]))
+        self.sent += outgoing
+        self.rounds += 1
+        self.bytes += max(outgoing, sum(lengths[1:]))
+        own = parts[0]
+        return [own if len(own) == length else torch.zeros(length, dtype=torch.uint8) for length in lengths]
+
+    def abort(self) -> None:
+        """Do nothing: no other rank waits."""
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""

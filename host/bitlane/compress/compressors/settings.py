@@ -1,0 +1,43 @@
+"""Checks of settings that several compressors have, where a compressor is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from bitlane.errors import DataError
+from bitlane.policies.protocol import BitPolicy
+from bitlane.support.scalars import as_number, is_integer
+
+
+def checked_bits(bits: Any, allowed: Sequence[int]) -> int | BitPolicy:
+    """Return a number of bits as an int, or a bit policy; raise DataError for other values."""
+    if is_integer(bits) and int(bits) in allowed:
+        return int(bits)
+    if isinstance(bits, type) or not hasattr(bits, "start") or not set(bits.choices) <= set(allowed):
+        raise DataError(
+            f"bits={bits!r}: give an integer from {allowed[0]} to {allowed[-1]}, or a bit policy with such choices, "
+            "such as MQGrad(); EFSign() sends 1 bit"
+        )
+    policy: BitPolicy = bits
+    return policy
+
+
+def checked_density(density: Any) -> float:
+    """Return a density as a float; raise DataError unless it is a number above 0 and at most 1."""
+    if not 0 < as_number("density", density) <= 1:
+        raise DataError(f"density must be above 0 and at most 1; got {density}")
+    return float(density)
+
+
+def checked_flag(name: str, value: Any) -> bool:
+    """Return a setting that is on or off; raise DataError for other values."""
+    if not isinstance(value, bool):
+        raise DataError(f"{name}={value!r}: it must be True or False")
+    return value
+
+
+def replace_setting(settings: Any, **values: Any) -> None:
+    """Set fields of a frozen dataclass in its `__post_init__`, to what a check returned."""
+    for name, value in values.items():
+        object.__setattr__(settings, name, value)

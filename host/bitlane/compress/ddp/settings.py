@@ -1,0 +1,47 @@
+"""Checks of the settings of a hook, before anything is exchanged."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from torch.amp.grad_scaler import GradScaler
+
+from bitlane.errors import DataError
+from bitlane.support.scalars import as_number
+
+from ..collectives.cost_model import AlphaBetaModel
+from .steps import NonFinite
+
+
+def check_settings(compressor: Any, link_model: Any, timeout: Any, grad_scaler: Any) -> None:
+    """Raise DataError if a setting has another type or value."""
+    if isinstance(compressor, type) or not hasattr(compressor, "reducer"):
+        name = compressor.__name__ if isinstance(compressor, type) else repr(compressor)
+        raise DataError(
+            f"a compressor is needed, such as QSGD(bits=4); got {name}. For text there is "
+            "bitlane.compress.registry.parse_compressor"
+        )
+    if link_model is not None and not isinstance(link_model, AlphaBetaModel):
+        raise DataError(
+            f"link_model={link_model!r}: give an AlphaBetaModel, or parse_link('100mbit') of "
+            "bitlane.compress.collectives.emulated_links"
+        )
+    if grad_scaler is not None and not isinstance(grad_scaler, GradScaler):
+        raise DataError(f"grad_scaler must be a torch.amp.GradScaler; got {type(grad_scaler).__name__}")
+    if as_number("timeout", timeout) <= 0:
+        raise DataError(f"timeout must be above 0 seconds; got {timeout}")
+
+
+def checked_nonfinite(nonfinite: Any, grad_scaler: GradScaler | None) -> NonFinite:
+    """Return what happens to gradients that are not finite; None chooses it."""
+    if nonfinite is None:
+        return "raise" if grad_scaler is None else "pass"
+    if nonfinite not in get_args(NonFinite):
+        raise DataError(f"nonfinite must be one of {', '.join(get_args(NonFinite))}; got {nonfinite!r}")
+    if grad_scaler is not None and nonfinite != "pass":
+        raise DataError(
+            f"nonfinite={nonfinite!r} hides infinities from the GradScaler, which then never lowers its scale: leave "
+            'nonfinite out, or give "pass"'
+        )
+    chosen: NonFinite = nonfinite
+    return chosen
