@@ -6,7 +6,7 @@ import argparse
 
 from bitlane.support.optional import require_extra
 
-from .argument_types import positive
+from .argument_types import positive, seconds
 from .command import Command
 
 
@@ -14,7 +14,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--network", help="perceptron, convolutional, wide or resnet: its computing time is measured")
-    what.add_argument("--parameters", type=positive, metavar="N", help="a model of one matrix with this many values")
+    what.add_argument(
+        "--parameters",
+        type=positive,
+        metavar="N",
+        help="a square matrix of this many values; low-rank compressors send more of a model of several layers",
+    )
     add("--ranks", type=positive, default=4, help="processes of the training (default: %(default)s)")
     add(
         "--link",
@@ -23,9 +28,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--compute",
-        type=float,
+        type=seconds,
         metavar="SECONDS",
-        help="computing time of a step (default: measured with --network, 0 with --parameters)",
+        help="computing time of a step, two thirds of it backward (default: that of --network, 0 with --parameters)",
     )
 
 
@@ -33,9 +38,10 @@ def _run(arguments: argparse.Namespace) -> None:
     require_extra("torch", "bitlane advise", "'bitlane[torch]'")
     from bitlane.compress import advise
     from bitlane.compress.collectives import emulated_links
+    from bitlane.compress.costs import ComputeCosts
 
     layout, compute = advise.measure_model(arguments.network, arguments.parameters)
-    compute = compute if arguments.compute is None else arguments.compute
+    compute = compute if arguments.compute is None else ComputeCosts.of(arguments.compute)
     model = emulated_links.parse_link(arguments.link) if arguments.link else advise.measure_loopback(arguments.ranks)
     print(advise.advice_text(advise.advise(layout, compute, model, arguments.ranks)))
 

@@ -1,8 +1,8 @@
 """Recommend a compressor for a model and a link: `bitlane advise`.
 
-The time of a step is the sum of computing, coding and sending. Coding is measured on this machine. Sending follows from
-the alpha-beta cost model and the compressor's rounds and bytes. Nothing overlaps, because `DDPCompression` averages
-after the backward pass.
+Computing and coding are measured on this machine. Sending follows from the alpha-beta cost model and the compressor's
+rounds and bytes. With a compressor the time of a step is their sum, because `DDPCompression` averages after the
+backward pass. Without one, DDP sends a bucket while the backward pass computes the next ones.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from bitlane.support.text import align_columns
 from .collectives.cost_model import AlphaBetaModel
 from .collectives.launch import Report, launch
 from .collectives.transport import TorchTransport, Transport
-from .compressor import Layout, ParameterSpan
-from .costs import StepCosts, compute_seconds, measure_step_costs
+from .compressor import Layout, ParameterSpan, vector_length
+from .costs import ComputeCosts, StepCosts, compute_costs, measure_step_costs
 from .registry import parse_compressor
 from .training.experiment import layout_of
 from .training.networks import network
@@ -36,6 +36,7 @@ CANDIDATES = (
 NEAR_FASTEST = 1.1  # a candidate within this factor of the shortest step is fast enough
 CHANNELS, SIDE, BATCH = 3, 32, 32  # the images for which a named network is measured
 MEASURED_BYTES = 4 << 20
+BUCKET_BYTES = 25 << 20  # DDP's default
 
 
 @dataclass(frozen=True)
@@ -48,23 +49,31 @@ class Advice:
         The candidates, ordered by how little they change the gradient.
     costs : sequence of StepCosts
         The cost of coding and sending for each candidate.
-    compute : float
-        Computing time of a step, in seconds.
+    compute : ComputeCosts
+        Computing time of a step.
     model : AlphaBetaModel
         The link.
     ranks : int
         Number of ranks.
+    buckets : int
+        DDP's buckets, which it sends one by one without a compressor.
     """
 
     names: Sequence[str]
     costs: Sequence[StepCosts]
-    compute: float
+    compute: ComputeCosts
     model: AlphaBetaModel
     ranks: int
+    buckets: int = 1
 
     def step_seconds(self, index: int) -> float:
         """Return the predicted seconds of a step with candidate `index`."""
-        return self.compute + self.costs[index].codec + self.costs[index].link_seconds(self.model)
+        sending = self.costs[index].link_seconds(self.model)
+        if self.names[index] != "none":
+            return self.compute.total + self.costs[index].codec + sending
+        # A pipeline of two stages: the slower one works without a pause, the other one on one bucket besides.
+        backward = self.compute.backward
+        return self.compute.forward + max(backward, sending) + min(backward, sending) / self.buckets
 
     @property
     def chosen(self) -> int:
@@ -74,7 +83,7 @@ class Advice:
 
 
 def advise(
-    layout: Layout, compute: float, model: AlphaBetaModel, ranks: int, names: Sequence[str] = CANDIDATES
+    layout: Layout, compute: ComputeCosts, model: AlphaBetaModel, ranks: int, names: Sequence[str] = CANDIDATES
 ) -> Advice:
     """Measure the coding time of each candidate, and predict its step.
 
@@ -82,8 +91,8 @@ def advise(
     ----------
     layout : Layout
         The parameters of the model; `layout_of` makes it.
-    compute : float
-        Computing time of a step without compression, in seconds.
+    compute : ComputeCosts
+        Computing time of a step; `measure_compute` measures that of any module.
     model : AlphaBetaModel
         The link between the ranks.
     ranks : int
@@ -100,17 +109,19 @@ def advise(
     --------
     >>> from bitlane.compress.advise import advice_text, advise
     >>> from bitlane.compress.collectives.emulated_links import parse_link
-    >>> from bitlane.compress.compressor import ParameterSpan
-    >>> advice = advise([ParameterSpan(0, (1000, 1000))], 0.010, parse_link("100mbit"), ranks=4)
-    >>> print(advice_text(advice))  # doctest: +SKIP
+    >>> from bitlane.compress.costs import measure_compute
+    >>> from bitlane.compress.training.experiment import layout_of
+    >>> compute = measure_compute(model, lambda: cross_entropy(model(x), y))  # doctest: +SKIP
+    >>> layout = layout_of(list(model.parameters()))  # doctest: +SKIP
+    >>> print(advice_text(advise(layout, compute, parse_link("1gbit"), ranks=4)))  # doctest: +SKIP
     """
     compressors = [None if name == "none" else parse_compressor(name) for name in names]
     costs = [measure_step_costs(compressor, layout, ranks, model) for compressor in compressors]
-    return Advice(names, costs, compute, model, ranks)
+    return Advice(names, costs, compute, model, ranks, max(1, round(4 * vector_length(layout) / BUCKET_BYTES)))
 
 
-def measure_model(name: str | None, parameters: int | None) -> tuple[Layout, float]:
-    """Return the layout of a model and its computing time per step, in seconds.
+def measure_model(name: str | None, parameters: int | None) -> tuple[Layout, ComputeCosts]:
+    """Return the layout of a model and its computing time per step.
 
     Parameters
     ----------
@@ -126,11 +137,11 @@ def measure_model(name: str | None, parameters: int | None) -> tuple[Layout, flo
     """
     if name is not None:
         layout = layout_of(list(network(name, CHANNELS, SIDE, 0).parameters()))
-        return layout, compute_seconds(name, CHANNELS, SIDE, BATCH)
+        return layout, compute_costs(name, CHANNELS, SIDE, BATCH)
     if parameters is None or parameters < 1:
         raise DataError(f"--parameters must be 1 or more; got {parameters}. Or give a --network")
     rows = max(1, round(parameters**0.5))
-    return [ParameterSpan(0, (rows, max(1, parameters // rows)))], 0.0
+    return [ParameterSpan(0, (rows, max(1, parameters // rows)))], ComputeCosts(0.0, 0.0)
 
 
 def measure_link(transport: Transport) -> AlphaBetaModel:
@@ -171,16 +182,15 @@ def advice_text(advice: Advice) -> str:
         numbers = (f"{costs.sent / 1e6:.2f}", f"{costs.codec * 1e3:.2f}", f"{sending * 1e3:.2f}", f"{step * 1e3:.2f}")
         cells.append([name, *numbers, f"{steps[0] / step:.2f}"])
     link = f"{advice.model.bandwidth * 8e-6:,.0f} Mb/s, latency {advice.model.latency * 1e6:,.0f} microseconds"
-    title = (
-        f"{advice.ranks} ranks, {link}; computing {advice.compute * 1e3:.2f} ms a step (predicted, nothing overlaps)"
-    )
+    compute = f"{advice.compute.forward * 1e3:.2f} + {advice.compute.backward * 1e3:.2f} ms forward and backward"
+    title = f"{advice.ranks} ranks, {link}; {compute}; predicted: sending overlaps the backward pass with none only"
     return "\n".join([title, "", align_columns(cells, left=1), "", _recommendation(advice, steps)])
 
 
 def _recommendation(advice: Advice, steps: Sequence[float]) -> str:
     chosen, fastest = advice.chosen, min(range(len(steps)), key=steps.__getitem__)
-    share = advice.costs[0].link_seconds(advice.model) / steps[0]
-    why = f"sending float32 is {share:.0%} of a step"
+    share = 1 - advice.compute.total / steps[0] if steps[0] else 0.0
+    why = f"waiting for float32 is {share:.0%} of a step"
     if chosen == 0:
         gain = steps[0] / steps[fastest]
         return f"Use none: {why}, and the best compressor would make a step only {gain:.2f} times faster."

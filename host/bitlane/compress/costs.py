@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 
 import torch
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from .codecs.wire import Header
@@ -23,13 +25,39 @@ WARMUP_STEPS = 2  # not counted: they allocate memory and compile code
 
 
 @dataclass(frozen=True)
+class ComputeCosts:
+    """The computing time of a training step.
+
+    Attributes
+    ----------
+    forward : float
+        Seconds of the forward pass and the update of the weights.
+    backward : float
+        Seconds of the backward pass.
+    """
+
+    forward: float
+    backward: float
+
+    @classmethod
+    def of(cls, seconds: float) -> ComputeCosts:
+        """Return the costs of a step of which only the sum is known: a backward pass computes twice a forward pass."""
+        return cls(seconds / 3, 2 * seconds / 3)
+
+    @property
+    def total(self) -> float:
+        """Seconds of a step without an exchange."""
+        return self.forward + self.backward
+
+
+@dataclass(frozen=True)
 class StepCosts:
     """The cost of one step of a compressor, for one rank.
 
     Attributes
     ----------
     codec : float
-        Seconds of encoding, adding and decoding.
+        Seconds of collecting the gradient, encoding, adding, decoding and returning the average.
     rounds : int
         Number of exchanges.
     bytes : int
@@ -56,7 +84,7 @@ def measure_step_costs(
     clock: Timer = time.perf_counter,
     steps: int = 5,
 ) -> StepCosts:
-    """Measure the cost of a step on one of `ranks` ranks.
+    """Measure the cost of a step on one of `ranks` ranks, with one thread of torch, as `torchrun` starts a rank.
 
     Parameters
     ----------
@@ -86,26 +114,41 @@ def measure_step_costs(
     link = Link(transport, "")
     reducer = compressor.reducer(layout, link, model, torch.device("cpu"))
     gradient = torch.randn(count, generator=torch.Generator().manual_seed(0))
+    buckets, vector = torch.empty(count), torch.empty(count)
     seconds = []
-    for step in range(WARMUP_STEPS + steps):
-        vector = gradient.clone()
-        transport.sent = transport.rounds = transport.bytes = 0
-        start = clock()
-        link.handshake(Header(compressor.codec, reducer.bits, count, 0, step=step))
-        reducer.average(vector, step)
-        seconds.append(clock() - start)
+    with _one_thread():
+        for step in range(WARMUP_STEPS + steps):
+            transport.sent = transport.rounds = transport.bytes = 0
+            buckets.copy_(gradient)
+            start = clock()
+            vector.copy_(buckets)
+            torch.aminmax(vector)  # as the hook looks for values that are not finite
+            link.handshake(Header(compressor.codec, reducer.bits, count, 0, step=step))
+            reducer.average(vector, step)
+            buckets.copy_(vector)
+            seconds.append(clock() - start)
     return StepCosts(median(seconds[WARMUP_STEPS:]), transport.rounds, transport.bytes, transport.sent)
 
 
-def compute_seconds(
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def compute_costs(
     name: str, channels: int, side: int, batch: int, clock: Timer = time.perf_counter, steps: int = 7
-) -> float:
-    """Measure the computing time of a training step, in seconds: forward pass, backward pass and SGD update.
+) -> ComputeCosts:
+    """Measure the computing time of a network of `networks.NETWORKS`.
 
     Parameters
     ----------
     name : str
-        A network of `networks.NETWORKS`.
+        The network.
     channels, side : int
         Shape of an image: [channels, side, side].
     batch : int
@@ -113,18 +156,44 @@ def compute_seconds(
     clock : Timer, default: time.perf_counter
         The clock, in seconds.
     steps : int, default: 7
-        Measured steps, whose median is returned.
+        Measured steps, whose medians are returned.
     """
     model = network(name, channels, side, 0)
-    optimizer = torch.optim.SGD(model.parameters(), 0.0, 0.9)
     pixels = torch.randn(batch, channels, side, side, generator=torch.Generator().manual_seed(0))
     classes = torch.arange(batch) % CLASSES
+    return measure_compute(model, lambda: cross_entropy(model(pixels), classes), clock, steps)
 
-    seconds = []
+
+def measure_compute(
+    module: nn.Module, loss: Callable[[], Tensor], clock: Timer = time.perf_counter, steps: int = 7
+) -> ComputeCosts:
+    """Measure the computing time of a training step: forward pass, backward pass and SGD update with a rate of 0.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        The model. Its gradients are set to zero.
+    loss : callable
+        Computes the loss of a batch, float32 [].
+    clock, steps
+        As in `compute_costs`.
+
+    Examples
+    --------
+    >>> from bitlane.compress.costs import measure_compute
+    >>> costs = measure_compute(model, lambda: cross_entropy(model(x), y))  # doctest: +SKIP
+    """
+    optimizer = torch.optim.SGD(module.parameters(), 0.0, 0.9)
+    forward, backward = [], []
     for _ in range(WARMUP_STEPS + steps):
-        start = clock()
         optimizer.zero_grad()
-        cross_entropy(model(pixels), classes).backward()
+        start = clock()
+        value = loss()
+        middle = clock()
+        value.backward()
+        end = clock()
         optimizer.step()
-        seconds.append(clock() - start)
-    return median(seconds[WARMUP_STEPS:])
+        forward.append(middle - start + clock() - end)
+        backward.append(end - middle)
+    optimizer.zero_grad()
+    return ComputeCosts(median(forward[WARMUP_STEPS:]), median(backward[WARMUP_STEPS:]))

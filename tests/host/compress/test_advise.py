@@ -16,7 +16,7 @@ from bitlane.compress.collectives.emulated_links import ThrottledTransport, pars
 from bitlane.compress.collectives.link import Link
 from bitlane.compress.collectives.transport import run_ranks_in_threads
 from bitlane.compress.compressor import ParameterSpan
-from bitlane.compress.costs import StepCosts, measure_step_costs
+from bitlane.compress.costs import ComputeCosts, StepCosts, measure_compute, measure_step_costs
 from bitlane.errors import DataError
 
 pytestmark = pytest.mark.torch
@@ -72,7 +72,7 @@ def test_a_link_is_measured():
 def advice(*seconds):
     """Return the advice for candidates whose steps take these seconds, all of it coding."""
     costs = [StepCosts(each, 0, 0, 0) for each in seconds]
-    return Advice([f"c{place}" for place in range(len(seconds))], costs, 0.0, AlphaBetaModel(), 2)
+    return Advice([f"c{place}" for place in range(len(seconds))], costs, ComputeCosts(0, 0), AlphaBetaModel(), 2)
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_the_first_fast_enough_candidate_is_chosen(seconds, chosen):
 
 def test_a_fast_link_needs_no_compression_and_a_slow_one_does():
     layout, names = [ParameterSpan(0, (1000, 1000))], ("none", "qsgd:bits=8")
-    assert advise(layout, 1.0, AlphaBetaModel(1e-6, 1e12), 4, names).chosen == 0
-    assert advise(layout, 0.0, parse_link("10mbit"), 4, names).chosen == 1
+    assert advise(layout, ComputeCosts.of(1.0), AlphaBetaModel(1e-6, 1e12), 4, names).chosen == 0
+    assert advise(layout, ComputeCosts.of(0.0), parse_link("10mbit"), 4, names).chosen == 1
 
 
 def test_the_command(capsys):
@@ -98,6 +98,47 @@ def test_the_command(capsys):
     assert "lqsgd:rank=1" in told and "Use " in told
     assert main(["advise", "--parameters", "20000", "--link", "fast"]) == 2
     assert main(["advise", "--network", "deep", "--link", "1gbit"]) == 2
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("compute", ["-1", "nan", "soon"])
+def test_a_wrong_time_is_one_line(compute, capsys):
+    assert main(["advise", "--parameters", "20000", "--link", "1gbit", "--compute", compute]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("bitlane: error: argument --compute: ") and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("buckets", [1, 3, 8])
+@pytest.mark.parametrize(("backward", "sending"), [(3.0, 1.0), (1.0, 3.0), (2.0, 2.0), (2.0, 0.0)])
+def test_without_a_compressor_sending_overlaps_the_backward_pass(backward, sending, buckets):
+    """Bucket by bucket: each is sent when it is computed and the one before it was sent."""
+    sent = 0.0
+    for bucket in range(buckets):
+        computed = (bucket + 1) * backward / buckets
+        sent = max(sent, computed) + sending / buckets
+    costs = [StepCosts(0.0, 0, int(sending * 1e6), 0), StepCosts(0.5, 0, int(1e5), 0)]
+    found = Advice(["none", "other"], costs, ComputeCosts(1.0, backward), AlphaBetaModel(0.0, 1e6), 2, buckets)
+    assert found.step_seconds(0) == pytest.approx(1.0 + sent)
+    assert found.step_seconds(1) == pytest.approx(1.0 + backward + 0.5 + 0.1)
+
+
+def test_a_module_is_measured():
+    """Each part of the step sleeps."""
+
+    class Slow(torch.autograd.Function):
+        @staticmethod
+        def forward(_, x):
+            time.sleep(0.02)
+            return x
+
+        @staticmethod
+        def backward(_, gradient):
+            time.sleep(0.05)
+            return gradient
+
+    module = torch.nn.Linear(3, 1)
+    found = measure_compute(module, lambda: Slow.apply(module(torch.ones(3))).sum())
+    assert 0.02 <= found.forward < 0.045 and 0.05 <= found.backward < 0.09
 
 
 def test_an_empty_model_is_rejected():

@@ -14,7 +14,7 @@ import torch
 
 from bitlane.compress.collectives.emulated_links import parse_link
 from bitlane.compress.compressors.dense import QSGD
-from bitlane.compress.costs import compute_seconds, measure_step_costs
+from bitlane.compress.costs import compute_costs, measure_step_costs
 from bitlane.compress.training.experiment import layout_of
 from bitlane.compress.training.networks import network
 from bitlane.policies.choices import BIT_CHOICES
@@ -54,7 +54,7 @@ def measure_step_times(name: str) -> list[StepTimes]:
     torch.set_num_threads(1)
     try:
         layout = layout_of(list(network(name, CHANNELS, SIDE, 0).parameters()))
-        compute = compute_seconds(name, CHANNELS, SIDE, BATCH, time.process_time)
+        compute = compute_costs(name, CHANNELS, SIDE, BATCH, time.process_time).total
         found = []
         for text in LINKS:
             model = parse_link(text)
