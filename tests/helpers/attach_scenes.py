@@ -189,6 +189,23 @@ def with_a_scaler(rank, seed):
     return found
 
 
+def one_bucket(rank):
+    """Return, for models of one bucket, whether gradients are the mean by hand, and whether a vector was allocated."""
+    found = []
+    for kind in (lambda: nn.Sequential(nn.Linear(5, 40), nn.Tanh(), nn.Linear(40, 3)), AllUsed):
+        model = build(kind)
+        reference = copy.deepcopy(model)
+        ddp, compression = attached(model, bucket_cap_mb=100)
+        equal = []
+        with compression:
+            for step in range(3):
+                ddp.zero_grad()
+                ddp(batch(rank, step)).square().sum().backward()
+                equal.append(same(gradients(model), expected(reference, [[batch(r, step)] for r in range(RANKS)])))
+        found.append((equal, compression._buckets._vector is not None))
+    return found
+
+
 def first_steps_uncompressed(rank):
     """Return, for 4 steps, whether each gradient is the mean by hand."""
     model = build(AllUsed)
@@ -217,6 +234,7 @@ def joined(rank):
 
 SCENES = (
     raised_then_goes_on,
+    one_bucket,
     first_steps_uncompressed,
     joined,
     every_option,

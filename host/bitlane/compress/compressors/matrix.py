@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-BLOCK = 2**16  # values per block of rows: 256 KiB
+BLOCK = 2**17  # values per block of rows: 512 KiB
 
 
 class Matrix:

@@ -134,8 +134,21 @@ class Buckets:
     def vector(self, scale: float = 1.0) -> Tensor:
         """Return the gradient divided by `scale`, float32 [n], in memory that the next step overwrites.
 
-        Errors as in `checked_buffer`.
+        It is the buffer of a single bucket itself, if that has all values in the order of the vector. Errors as in
+        `checked_buffer`.
         """
+        vector = self._pending[0].checked_buffer() if self._is_vector() else self._copied()
+        return vector if scale == 1 else vector.div_(scale)
+
+    def _is_vector(self) -> bool:
+        """Return whether the only bucket of the step is the vector."""
+        if len(self._pending) > 1 or self._waiting_parameters < len(self.layout):
+            return False
+        [pending] = self._pending
+        begins = [span.begin for span, _ in self._parts(pending, pending.checked_buffer())]
+        return pending.buffer.dtype == torch.float32 and begins == sorted(begins)
+
+    def _copied(self) -> Tensor:
         if self._vector is None:
             self._vector = torch.empty(vector_length(self.layout), device=self._pending[0].buffer.device)
         if self._waiting_parameters < len(self._spans):
@@ -143,15 +156,16 @@ class Buckets:
         for pending in self._pending:
             for span, part in self._parts(pending, pending.checked_buffer()):
                 self._vector[span.begin : span.end] = part
-        return self._vector if scale == 1 else self._vector.div_(scale)
+        return self._vector
 
     def finish(self, vector: Tensor, scale: float = 1.0) -> None:
         """Copy `vector` times `scale` to the buckets, in the type of each bucket, and return them to DDP."""
         if scale != 1:
             vector.mul_(scale)
         for pending in self.take():
-            for span, part in self._parts(pending, pending.buffer):
-                part.copy_(vector[span.begin : span.end])
+            if pending.buffer.data_ptr() != vector.data_ptr():
+                for span, part in self._parts(pending, pending.buffer):
+                    part.copy_(vector[span.begin : span.end])
             pending.finish()
 
     def give_back(self) -> None:

@@ -57,6 +57,11 @@ def test_a_scaler_changes_no_bit(scenes):
             assert scales == [2.0**each for each in (10, 11, 11, 10, 10, 11, 11, 12)]
 
 
+def test_the_only_bucket_of_a_model_is_its_gradient_vector(scenes):
+    """A model with gradients of several types has several buckets."""
+    assert scenes["one_bucket"] == [[([True] * 3, False), ([True] * 3, True)]] * 2
+
+
 def test_the_first_steps_are_uncompressed(scenes):
     assert scenes["first_steps_uncompressed"] == [([True, True, False, False], 2)] * 2
 
