@@ -137,7 +137,10 @@ class Buckets:
         It is the buffer of a single bucket itself, if that has all values in the order of the vector. Errors as in
         `checked_buffer`.
         """
-        vector = self._pending[0].checked_buffer() if self._is_vector() else self._copied()
+        if self._is_vector():
+            vector, self._vector = self._pending[0].buffer, None  # the first step needs a copy, before DDP sorts
+        else:
+            vector = self._copied()
         return vector if scale == 1 else vector.div_(scale)
 
     def _is_vector(self) -> bool:
