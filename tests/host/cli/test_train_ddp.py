@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bitlane.cli.main import main
-from bitlane.compress.training import checkpoints
+from bitlane.compress.training import checkpoints, report
 from bitlane.reporting.records import read_record
 
 pytestmark = pytest.mark.torch
@@ -78,3 +78,11 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
         checkpoints.load_shared(tmp_path)
     torch.save({"x": 1}, tmp_path / "all.pt")
     assert checkpoints.load_shared(tmp_path) == {"x": 1}
+
+
+def test_progress_without_a_terminal(capsys):
+    seconds = iter([0.0, 5.0, 10.0, 10.0, 19.0, 20.5, 20.5])
+    show = report._print_sometimes(lambda: next(seconds))
+    for done in range(1, 5):
+        show(done, 4)
+    assert capsys.readouterr().err.splitlines() == ["bitlane: step 2 of 4", "bitlane: step 4 of 4"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, fields
 from typing import Any
@@ -21,6 +22,7 @@ from bitlane.reporting.records import Record
 from bitlane.support.optional import require_extra
 from bitlane.support.text import align_columns
 
+SECONDS_BETWEEN_LINES = 10.0
 DEFAULTS = {
     **{each.name: each.default for each in fields(NetworkTraining)},
     "data": "mnist",
@@ -101,9 +103,9 @@ def _record(job: DDPJob, ranks: Sequence[RankResult]) -> Record:
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar on stderr if that is a terminal."""
+    """Show a progress bar on stderr; lines, at most every 10 seconds, if that is not a terminal."""
     if not sys.stderr.isatty():
-        yield lambda done, total: None
+        yield _print_sometimes(time.monotonic)
         return
     with require_extra("tqdm", "a progress bar").tqdm(desc="training", unit="step", leave=False) as bar:
 
@@ -112,3 +114,16 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
             bar.update(done - bar.n)
 
         yield show
+
+
+def _print_sometimes(clock: Callable[[], float]) -> Callable[[int, int], None]:
+    """Return a function that prints completed steps when some time has passed since the last line."""
+    last = clock()
+
+    def show(done: int, total: int) -> None:
+        nonlocal last
+        if clock() - last >= SECONDS_BETWEEN_LINES:
+            last = clock()
+            print(f"bitlane: step {done} of {total}", file=sys.stderr, flush=True)
+
+    return show
