@@ -8,12 +8,22 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from tests.helpers.ddp_scenes import RANKS, AllUsed, batch, build, error_text, expected, gradients, same
+from tests.helpers.ddp_scenes import (
+    RANKS,
+    AllUsed,
+    batch,
+    build,
+    error_text,
+    expected,
+    gradients,
+    local_gradients,
+    same,
+)
 from torch import nn
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
-from bitlane.compress import QSGD, DDPCompression, MQGrad, PowerSGD, TopK, attach
+from bitlane.compress import LQSGD, QSGD, DDPCompression, EFSign, MiCRO, MQGrad, PowerSGD, TopK, attach
 from bitlane.compress.compressors.uncompressed import Uncompressed
 
 PATIENCE = 20.0  # seconds
@@ -206,6 +216,38 @@ def one_bucket(rank):
     return found
 
 
+def unfrozen(rank, seed):
+    """Freeze a layer, then unfreeze it: the residuals of the other layer stay.
+
+    Return, for each compressor, the largest part of a gradient of the other layer that is neither applied nor in a
+    residual after all steps, relative to the sum of its magnitudes.
+    """
+    lost = []
+    for compressor in (TopK(density=0.1), MiCRO(density=0.1), EFSign(), QSGD(bits=2, error_feedback=True), LQSGD()):
+        model = build(lambda: nn.Sequential(nn.Linear(5, 40), nn.Tanh(), nn.Linear(40, 30)), seed)
+        model[0].requires_grad_(False)
+        given, applied, size, state = 0.0, 0.0, 0.0, None
+        for first_step in (0, 3):
+            ddp, compression = attached(model, compressor)
+            if state is not None:
+                compression.load_state_dict(state)
+            for step in range(first_step, first_step + 3):
+                ddp.zero_grad()
+                of_ranks = [found[2] for found in local_gradients(model, [[batch(r, step)] for r in range(RANKS)])]
+                ddp(batch(rank, step)).square().sum().backward()
+                given = given + sum(of_ranks).double()
+                applied = applied + RANKS * model[2].weight.grad.double()
+                size = size + sum(each.abs() for each in of_ranks)
+            state = compression.state_dict()
+            residual, span = compression._steps._reducer.residual(), compression._steps.layout[1]
+            compression.close()
+            model[0].requires_grad_(True)
+        kept = residual[span.begin : span.end].view(30, 40).double()
+        dist.all_reduce(kept)
+        lost.append(float(((given - applied - kept).abs() / size.max()).max()))
+    return lost
+
+
 def first_steps_uncompressed(rank):
     """Return, for 4 steps, whether each gradient is the mean by hand."""
     model = build(AllUsed)
@@ -248,8 +290,9 @@ SCENES = (
 
 def play(report, seed):
     """Run all scenes, and return their results by name."""
-    scaled = {"with_a_scaler": with_a_scaler(dist.get_rank(), seed)}
-    return scaled | {scene.__name__: scene(dist.get_rank()) for scene in SCENES}
+    rank = dist.get_rank()
+    seeded = {"with_a_scaler": with_a_scaler(rank, seed), "unfrozen": unfrozen(rank, seed)}
+    return seeded | {scene.__name__: scene(rank) for scene in SCENES}
 
 
 def subgroups(report):

@@ -122,11 +122,16 @@ class Buckets:
         return taken
 
     @property
+    def parameters(self) -> list[Tensor]:
+        """The parameters that are known so far, in the order of the vector."""
+        return sorted(self._types, key=self._types.__getitem__)
+
+    @property
     def layout(self) -> Layout:
-        """Spans of all parameters, ascending. First used when all buckets of a step have been added."""
+        """Spans of all parameters, ascending. First used when all parameters are known."""
         if not self._spans:
             end = 0
-            for parameter in sorted(self._types, key=self._types.__getitem__):
+            for parameter in self.parameters:
                 self._spans[parameter] = ParameterSpan(end, tuple(parameter.shape))
                 end += parameter.numel()
         return list(self._spans.values())

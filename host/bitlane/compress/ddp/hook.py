@@ -19,7 +19,7 @@ from ..compressor import Compressor, Layout, ParameterSpan, SavedState
 from ..compressors.uncompressed import Uncompressed
 from .buckets import TYPES, Buckets
 from .settings import check_settings, checked_nonfinite
-from .states import check_identity, identity
+from .states import check_identity, identity, renamed
 from .stats import Stats
 from .steps import NonFinite, StepRules, StepRunner
 from .warm_up import warm_up
@@ -105,6 +105,7 @@ class DDPCompression:
         self._grad_scaler = grad_scaler
         self._error: BaseException | None = None  # of this backward pass
         self._buckets = Buckets()
+        self._names: list[str] = []  # of the parameters in the order of the vector, if they are known
         self._steps: StepRunner | None = None
         self._saved: SavedState | None = None
         self._loss: float | None = None
@@ -169,8 +170,8 @@ class DDPCompression:
             Before the first step.
         """
         if self._steps is not None:
-            state: dict[str, Any] = self._steps.state_dict()
-            return state
+            names = {"names": list(self._names)} if self._names else {}
+            return {**self._steps.state_dict(), **names}
         if self._saved is None:
             raise DataError("there is no state before the first step")
         return dict(self._saved)
@@ -178,13 +179,18 @@ class DDPCompression:
     def load_state_dict(self, state: SavedState) -> None:
         """Restore a state that `state_dict` returned on this rank, before the first step or later.
 
+        If parameters were frozen or unfrozen since then, the others keep their residuals: wrap the model again, attach,
+        and load the state.
+
         Raises
         ------
         DataError
             If the state is from another compressor, rank or number of ranks. A state of another model raises in the
-            first step.
+            first step, if it was not saved and loaded after `attach`.
         """
         check_identity(state, identity(self.compressor, self.transport.rank, self.transport.size))
+        if self._names and state.get("names", self._names) != self._names:
+            state = renamed(self.compressor, state, self._names, self._buckets.layout)
         self._saved = state
         if self._steps is not None:
             self._steps.load_state_dict(state)
@@ -278,6 +284,8 @@ def attach(ddp: DistributedDataParallel, compressor: Compressor, **settings: Any
             raise DataError(f"{name} has the type {each.dtype}: its gradient must be float32, bfloat16 or float16")
     compression = DDPCompression(compressor, process_group=ddp.process_group, **settings)
     compression._buckets = Buckets([each for _, each in named])
+    by_parameter = {each: name for name, each in named}
+    compression._names = [by_parameter[each] for each in compression._buckets.parameters]
     ddp.register_comm_hook(compression, DDPCompression.hook)
     ddp.register_forward_pre_hook(compression.start_clock)
     return compression

@@ -78,8 +78,51 @@ def redistribute(compressor: Compressor, states: Sequence[SavedState], ranks: in
         reducer = _reducer(compressor, layout, rank, ranks)
         reducer.reshard([state["reducer"] for state in ordered], None if mean is None else mean.clone())
         own = {**identity(compressor, rank, ranks, layout), "reducer": reducer.state_dict()}
-        converted.append({**own, "step": ordered[0]["step"], "policy": dict(ordered[0]["policy"])})
+        names = {"names": list(ordered[0]["names"])} if "names" in ordered[0] else {}
+        converted.append({**own, **names, "step": ordered[0]["step"], "policy": dict(ordered[0]["policy"])})
     return converted
+
+
+def renamed(compressor: Compressor, state: SavedState, names: Sequence[str], layout: Layout) -> dict[str, Any]:
+    """Convert the state of a rank to other parameters, after some were frozen or unfrozen.
+
+    Parameters with the same name and shape keep what was not sent; those that are new begin with zeros. The factors of
+    low-rank compressors begin anew.
+
+    Parameters
+    ----------
+    compressor : Compressor
+        The settings of the run.
+    state : SavedState
+        The state, with the names of its parameters.
+    names : sequence of str
+        Names of the parameters of `layout`, in its order.
+    layout : Layout
+        The parameters now.
+
+    Returns
+    -------
+    dict
+        The state of the same rank for these parameters.
+    """
+    old = _layout(state["shapes"])
+    spans = dict(zip(state["names"], old, strict=True))
+
+    def moved(vector: Tensor) -> Tensor:
+        result = torch.zeros(vector_length(layout))
+        for name, span in zip(names, layout, strict=True):
+            before = spans.get(name)
+            if before is not None and before.shape == span.shape:
+                result[span.begin : span.end] = vector[before.begin : before.end]
+        return result
+
+    residual = _restored(compressor, old, state).residual()
+    reducer = _reducer(compressor, layout, state["rank"], state["ranks"])
+    count = vector_length(old)
+    vectors = {name: moved(each) if np.shape(each) == (count,) else each for name, each in state["reducer"].items()}
+    reducer.reshard([vectors], None if residual is None else moved(residual))
+    own = {**identity(compressor, state["rank"], state["ranks"], layout), "names": list(names)}
+    return {**own, "step": state["step"], "policy": dict(state["policy"]), "reducer": reducer.state_dict()}
 
 
 def as_tensors(state: Mapping[str, Any]) -> dict[str, Any]:

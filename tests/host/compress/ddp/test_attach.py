@@ -62,6 +62,11 @@ def test_the_only_bucket_of_a_model_is_its_gradient_vector(scenes):
     assert scenes["one_bucket"] == [[([True] * 3, False), ([True] * 3, True)]] * 2
 
 
+def test_other_parameters_keep_their_residuals_when_one_is_unfrozen(scenes):
+    for lost in scenes["unfrozen"]:
+        assert len(lost) == 5 and max(lost) < 1e-5, lost
+
+
 def test_the_first_steps_are_uncompressed(scenes):
     assert scenes["first_steps_uncompressed"] == [([True, True, False, False], 2)] * 2
 

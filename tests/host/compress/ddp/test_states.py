@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from bitlane.compress import DGC
 from bitlane.compress.collectives.cost_model import AlphaBetaModel
 from bitlane.compress.collectives.transport import run_ranks_in_threads
 from bitlane.compress.compressor import ParameterSpan
-from bitlane.compress.ddp.states import check_identity, identity, redistribute
+from bitlane.compress.ddp.states import check_identity, identity, redistribute, renamed
 from bitlane.compress.ddp.stats import Stats
 from bitlane.compress.ddp.steps import StepRules, StepRunner
 from bitlane.compress.registry import EXAMPLES, parse_compressor
@@ -144,3 +145,21 @@ def test_check_identity():
         check_identity({**complete, "rank": 0}, own)
     with pytest.raises(DataError, match="it has no policy, step"):
         check_identity({name: value for name, value in complete.items() if name not in ("step", "policy")}, own)
+
+
+def test_the_velocities_of_dgc_follow_their_names():
+    """Parameters of two runs have different orders; one is new, and one has another shape."""
+
+    def spans(*lengths):
+        ends = np.cumsum(lengths).tolist()
+        return [ParameterSpan(end - length, (length,)) for end, length in zip(ends, lengths, strict=True)]
+
+    old = {"names": ["a", "b", "c"], "shapes": [[3], [2], [4]], "rank": 0, "ranks": 2, "step": 5, "policy": {}}
+    values = torch.arange(9.0)
+    found = renamed(
+        DGC(), {**old, "reducer": {"momentum": values, "velocity": -values}}, ["c", "new", "b", "a"], spans(4, 2, 2, 5)
+    )
+    wanted = [5, 6, 7, 8, 0, 0, 3, 4, 0, 0, 0, 0, 0]
+    assert found["reducer"]["momentum"].tolist() == wanted
+    assert found["reducer"]["velocity"].tolist() == [-each for each in wanted]
+    assert found["names"] == ["c", "new", "b", "a"] and found["shapes"] == [[4], [2], [2], [5]] and found["step"] == 5
