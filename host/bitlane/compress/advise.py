@@ -176,11 +176,11 @@ def _measure(_: Report) -> AlphaBetaModel:
 def advice_text(advice: Advice) -> str:
     """Format the predictions as a table, followed by the recommendation and its reason."""
     steps = [advice.step_seconds(index) for index in range(len(advice.names))]
-    cells = [["compressor", "MB sent", "coding ms", "sending ms", "step ms", "speed-up"]]
+    cells = [["compressor", "MB sent", "coding ms", "sending ms", "step ms", "speed-up", "state MB"]]
     for name, costs, step in zip(advice.names, advice.costs, steps, strict=True):
         sending = costs.link_seconds(advice.model)
         numbers = (f"{costs.sent / 1e6:.2f}", f"{costs.codec * 1e3:.2f}", f"{sending * 1e3:.2f}", f"{step * 1e3:.2f}")
-        cells.append([name, *numbers, f"{steps[0] / step:.2f}"])
+        cells.append([name, *numbers, f"{steps[0] / step:.2f}", f"{costs.state / 1e6:.1f}"])
     link = f"{advice.model.bandwidth * 8e-6:,.0f} Mb/s, latency {advice.model.latency * 1e6:,.0f} microseconds"
     compute = f"{advice.compute.forward * 1e3:.2f} + {advice.compute.backward * 1e3:.2f} ms forward and backward"
     title = f"{advice.ranks} ranks, {link}; {compute}; predicted: sending overlaps the backward pass with none only"

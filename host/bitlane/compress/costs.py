@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -64,12 +66,15 @@ class StepCosts:
         Bytes that determine the duration: in each round the larger of incoming and outgoing, summed over rounds.
     sent : int
         Bytes sent to other ranks.
+    state : int
+        Bytes that a rank keeps between steps.
     """
 
     codec: float
     rounds: int
     bytes: int
     sent: int
+    state: int = 0
 
     def link_seconds(self, model: AlphaBetaModel) -> float:
         """Return the predicted seconds of sending on a link."""
@@ -127,7 +132,32 @@ def measure_step_costs(
             reducer.average(vector, step)
             buckets.copy_(vector)
             seconds.append(clock() - start)
-    return StepCosts(median(seconds[WARMUP_STEPS:]), transport.rounds, transport.bytes, transport.sent)
+    counts = (transport.rounds, transport.bytes, transport.sent)
+    return StepCosts(median(seconds[WARMUP_STEPS:]), *counts, state_bytes(reducer))
+
+
+def state_bytes(owner: Any) -> int:
+    """Return the bytes of all tensors and arrays that an object holds, also in its attributes; each memory once."""
+    found: dict[int, int] = {}
+    seen: set[int] = set()
+    waiting = [owner]
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, Tensor):
+            storage = each.untyped_storage()
+            found[storage.data_ptr()] = storage.nbytes()
+        elif isinstance(each, np.ndarray):
+            found[each.ctypes.data] = max(each.nbytes, found.get(each.ctypes.data, 0))
+        elif isinstance(each, Mapping):
+            waiting.extend(each.values())
+        elif isinstance(each, list | tuple):
+            waiting.extend(each)
+        elif type(each).__module__.startswith("bitlane.compress"):
+            waiting.extend(vars(each).values())
+    return sum(found.values())
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bitlane.cli.main import main
-from bitlane.compress import LQSGD, QSGD, EFSign, TopK
+from bitlane.compress import DGC, LQSGD, QSGD, EFSign, TopK
 from bitlane.compress.advise import Advice, advice_text, advise, measure_link, measure_model
 from bitlane.compress.codecs.wire import Header
 from bitlane.compress.collectives.cost_model import AlphaBetaModel
@@ -144,3 +144,19 @@ def test_a_module_is_measured():
 def test_an_empty_model_is_rejected():
     with pytest.raises(DataError, match="--parameters must be 1 or more; got 0"):
         measure_model(None, 0)
+
+
+@pytest.mark.parametrize(
+    ("compressor", "wanted"),
+    [
+        (QSGD(4), 0),
+        (TopK(0.1), 4),
+        (EFSign(), 4 + 4 / 3),
+        (DGC(), 8),
+        (LQSGD(rank=1), 4 + 4 * (300 + 3 * 200) / VALUES),
+    ],
+)
+def test_state_is_counted(compressor, wanted):
+    """A residual, the third of an average that a rank owns, two velocities, factors; each within a few groups."""
+    found = measure_step_costs(compressor, LAYOUT, 3, AlphaBetaModel()).state / VALUES
+    assert found == pytest.approx(wanted, abs=0.1)

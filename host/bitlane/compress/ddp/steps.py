@@ -153,9 +153,9 @@ class StepRunner:
         nonfinite_ranks = [rank for rank, each in enumerate(headers) if Flag.NOT_FINITE in each.flags]
         if nonfinite_ranks and self.rules.nonfinite == "raise":
             raise DataError(
-                f"step {self.step}: the gradient of rank {nonfinite_ranks[0]} has NaN or infinite values; with a "
-                'GradScaler use attach(..., grad_scaler=scaler), otherwise nonfinite="skip" to skip such steps, or '
-                '"pass" to average them uncompressed'
+                f"step {self.step}: the gradient of rank {nonfinite_ranks[0]} has NaN or infinite values; use "
+                'nonfinite="skip" to skip such steps, or "pass" to average them uncompressed; under DDP with a '
+                "GradScaler use attach(..., grad_scaler=scaler)"
             )
         return vector, reduce(or_, (each.flags for each in headers))
 

@@ -94,9 +94,7 @@ class AllReduceExchange:
                 layout.append(ParameterSpan(at, self._matrices[name].shape))
                 at = layout[-1].end
             compressor, transport, device = parse_compressor(way), TorchTransport(timeout=timeout), torch.device("cpu")
-            self._runner = StepRunner(
-                compressor, transport, AlphaBetaModel(), layout, device, Stats()
-            )
+            self._runner = StepRunner(compressor, transport, AlphaBetaModel(), layout, device, Stats())
 
     def exchange(self, gradients: Arrays) -> Arrays:
         """See `Exchange`."""

@@ -16,8 +16,7 @@ def judged(*lq):
     """Return the claim for LQ-SGD's milliseconds at each rank; PowerSGD takes 10."""
     names = overhead.NAMES
     found = {
-        rank: dict(zip(names, (0.01, each / 1e3), strict=True))
-        for rank, each in zip(overhead.RANKS, lq, strict=True)
+        rank: dict(zip(names, (0.01, each / 1e3), strict=True)) for rank, each in zip(overhead.RANKS, lq, strict=True)
     }
     return overhead.judge(found, 64)
 

@@ -1,0 +1,1 @@
+"""Semi-synchronous training: ranks train by themselves, and average their parameters every so many steps."""

@@ -1,0 +1,153 @@
+"""The parameters of a module, split into fragments of adjacent parameters.
+
+Each fragment is averaged by itself. Fragments have about equal numbers of values, so that the rounds of a training send
+about equal numbers of bytes. A parameter is never cut, since low-rank compressors need whole matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from bitlane.errors import DataError
+
+from ..compressor import Layout, ParameterSpan, vector_length
+
+TYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+@dataclass(frozen=True, eq=False)
+class Fragment:
+    """Adjacent parameters of a module, and their spans in a flat vector.
+
+    Attributes
+    ----------
+    parameters : tuple of Tensor
+        The parameters, in order of registration.
+    layout : Layout
+        The span of each parameter.
+    """
+
+    parameters: tuple[Tensor, ...]
+    layout: Layout
+
+    @classmethod
+    def of(cls, parameters: Sequence[Tensor]) -> Fragment:
+        """Return the fragment of these parameters."""
+        layout: list[ParameterSpan] = []
+        for parameter in parameters:
+            layout.append(ParameterSpan(vector_length(layout), tuple(parameter.shape)))
+        return cls(tuple(parameters), layout)
+
+    @property
+    def count(self) -> int:
+        """Number of values."""
+        return vector_length(self.layout)
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the parameters."""
+        return self.parameters[0].device
+
+    def views(self, vector: Tensor) -> list[Tensor]:
+        """Return the part of each parameter, in its shape, of a vector [count]; without a copy."""
+        return [vector[span.begin : span.end].view(span.shape) for span in self.layout]
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]  # torch has no types here
+    def vector(self) -> Tensor:
+        """Return a copy of the parameters, float32 [count]."""
+        vector = torch.empty(self.count, device=self.device)
+        for part, parameter in zip(self.views(vector), self.parameters, strict=True):
+            part.copy_(parameter)
+        return vector
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def assign(self, vector: Tensor) -> None:
+        """Set the parameters to a vector, float32 [count], each rounded to its type."""
+        for part, parameter in zip(self.views(vector), self.parameters, strict=True):
+            parameter.copy_(part)
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def rounded(self, vector: Tensor) -> Tensor:
+        """Return a copy of a vector, float32 [count], with the values that `assign` would give the parameters."""
+        result = vector.clone()
+        for part, parameter in zip(self.views(result), self.parameters, strict=True):
+            if parameter.dtype != torch.float32:
+                part.copy_(part.to(parameter.dtype))
+        return result
+
+
+def trained_parameters(module: nn.Module) -> dict[str, Tensor]:
+    """Return the parameters of a module that have gradients, by name, in order of registration; tied ones once.
+
+    Raises
+    ------
+    DataError
+        If there are none, if one has a type other than float32, bfloat16 and float16, or if they are on several
+        devices.
+    """
+    named = {name: each for name, each in module.named_parameters() if each.requires_grad}
+    if not named:
+        raise DataError(
+            f"{type(module).__name__} has no parameter with requires_grad=True: there is nothing to average"
+        )
+    device = next(iter(named.values())).device
+    for name, each in named.items():
+        if each.dtype not in TYPES:
+            raise DataError(
+                f"{name} has the type {each.dtype}: convert it to float32, bfloat16 or float16, or freeze it with "
+                "requires_grad_(False)"
+            )
+        if each.device != device:
+            raise DataError(f"{name} is on {each.device}, others are on {device}: move the model to one device")
+    return named
+
+
+def split_parameters(module: nn.Module, fragments: int) -> list[Fragment]:
+    """Split the parameters that have gradients into fragments of adjacent parameters.
+
+    A fragment ends at the parameter whose end is nearest to an equal share of the values. So no fragment exceeds an
+    equal share by more than the values of the largest parameter.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        The model.
+    fragments : int
+        Number of fragments; at most the number of parameters.
+
+    Returns
+    -------
+    list of Fragment
+        The fragments, in order of registration; each has a parameter.
+
+    Raises
+    ------
+    DataError
+        As `trained_parameters`; or if there are more fragments than parameters.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> layers = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+    >>> [fragment.count for fragment in split_parameters(layers, 2)]
+    [72, 72]
+    """
+    parameters = list(trained_parameters(module).values())
+    if not 1 <= fragments <= len(parameters):
+        raise DataError(f"fragments must be from 1 to {len(parameters)}, the number of parameters; got {fragments}")
+    ends = [span.end for span in Fragment.of(parameters).layout]
+    cuts = [0]
+    for number in range(1, fragments):
+        possible = range(cuts[-1] + 1, len(parameters) - (fragments - number) + 1)
+        cuts.append(min(possible, key=_distance_to(ends, ends[-1] * number / fragments)))
+    cuts.append(len(parameters))
+    return [Fragment.of(parameters[begin:end]) for begin, end in pairwise(cuts)]
+
+
+def _distance_to(ends: Sequence[int], wanted: float) -> Callable[[int], float]:
+    return lambda cut: abs(ends[cut - 1] - wanted)

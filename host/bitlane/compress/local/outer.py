@@ -1,0 +1,153 @@
+"""The global copy of a fragment: its pseudo-gradient, the average of the ranks, and the outer optimizer.
+
+The pseudo-gradient is the global copy minus the parameters of a rank (Douillard et al., 2023, arXiv 2311.08105,
+algorithm 1). It is the sum of the rank's inner steps, with the sign of a gradient. All ranks apply the same average to
+the same copy, so that the copies have identical bytes without being sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bitlane.errors import DataError
+
+from ..compressor import Compressor, SavedState
+from ..ddp.states import check_identity, identity
+from ..ddp.steps import StepRunner
+from .fragments import Fragment
+
+OuterOptimizer = Callable[[list[Tensor]], torch.optim.Optimizer]
+_FIELDS = {"global", "optimizer", "average"}
+
+
+def nesterov(parameters: list[Tensor]) -> torch.optim.Optimizer:
+    """Return the outer optimizer of DiLoCo: SGD with Nesterov momentum 0.9 and the learning rate 0.7."""
+    return torch.optim.SGD(parameters, lr=0.7, momentum=0.9, nesterov=True)
+
+
+class GlobalFragment:
+    """The global copy of a fragment on one rank. It begins as a copy of the parameters.
+
+    Parameters
+    ----------
+    fragment : Fragment
+        The parameters of this rank.
+    outer_optimizer : callable
+        Takes the tensors of the copy, and returns their optimizer.
+    runner : callable
+        Returns a new `StepRunner` for the fragment.
+
+    Attributes
+    ----------
+    vector : Tensor, float32 [fragment.count]
+        The global copy.
+    optimizer : torch.optim.Optimizer
+        The outer optimizer.
+
+    Raises
+    ------
+    DataError
+        If `outer_optimizer` returns something else.
+    """
+
+    def __init__(self, fragment: Fragment, outer_optimizer: OuterOptimizer, runner: Callable[[], StepRunner]):
+        self.fragment, self.vector = fragment, fragment.vector()
+        self._outer_optimizer, self._new_runner = outer_optimizer, runner
+        self._parameters = [nn.Parameter(part) for part in fragment.views(self.vector)]  # they share its memory
+        self.optimizer = self._new_optimizer()
+        self._runner = runner()
+        self._saved: SavedState | None = None  # of the runner, until its first average after a restart
+        self._averaged = False
+
+    def pseudo_gradient(self) -> Tensor:
+        """Return the global copy minus the parameters of this rank, float32 [fragment.count].
+
+        The copy is rounded to the types of the parameters first. Otherwise rounding would look like training, and
+        outer steps smaller than the resolution of a parameter would be lost.
+        """
+        return self.fragment.rounded(self.vector).sub_(self.fragment.vector())
+
+    def average(self, gradient: Callable[[], Tensor]) -> Tensor:
+        """Return the average over ranks, with identical bytes on all; errors as in `StepRunner.average`."""
+        average = self._runner.average(gradient)
+        self._averaged = True
+        return average
+
+    def outer_step(self, average: Tensor) -> None:
+        """Let the outer optimizer step the global copy with an average pseudo-gradient, float32 [fragment.count]."""
+        for parameter, part in zip(self._parameters, self.fragment.views(average), strict=True):
+            parameter.grad = part
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def mix(self, blend: float, replace_nonfinite: bool) -> None:
+        """Set the parameters to blend * parameters + (1 - blend) * global copy.
+
+        Parameters
+        ----------
+        blend : float
+            Weight of the parameters of this rank; 0 sets them to the global copy.
+        replace_nonfinite : bool
+            Take the global value where that of this rank is NaN or infinite.
+        """
+        if not blend:
+            self.fragment.assign(self.vector)
+            return
+        own = self.fragment.vector()
+        mixed = own * blend + self.vector * (1 - blend)
+        self.fragment.assign(torch.where(torch.isfinite(own), mixed, self.vector) if replace_nonfinite else mixed)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return a copy of the state; "average" is that of the `StepRunner`, None before the first round."""
+        average = self._runner.state_dict() if self._averaged else self._saved
+        return {"global": self.vector.clone(), "optimizer": _copied(self.optimizer.state_dict()), "average": average}
+
+    def check(self, state: Any, compressor: Compressor, rank: int, ranks: int) -> None:
+        """Raise DataError unless `state` is one of `state_dict` of this fragment, compressor and rank."""
+        if not isinstance(state, Mapping) or set(state) != _FIELDS:
+            raise DataError(f"the saved state of a fragment must have {', '.join(sorted(_FIELDS))}")
+        check_vector("the global copy", state["global"], self.fragment.count)
+        if state["average"] is not None:
+            check_identity(state["average"], identity(compressor, rank, ranks, self.fragment.layout))
+        trial = self._new_optimizer()
+        try:
+            trial.load_state_dict(_copied(state["optimizer"]))
+        except Exception as error:
+            raise DataError(f"the saved state of the outer optimizer does not fit {trial!r}: {error}") from error
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore a state that `check` has accepted."""
+        self.vector.copy_(state["global"])
+        self.optimizer.load_state_dict(_copied(state["optimizer"]))
+        self._runner, self._saved, self._averaged = self._new_runner(), state["average"], False
+        if self._saved is not None:
+            self._runner.load_state_dict(self._saved)
+
+    def _new_optimizer(self) -> torch.optim.Optimizer:
+        optimizer = self._outer_optimizer(self._parameters)
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise DataError(
+                f"outer_optimizer must return a torch.optim.Optimizer, such as lambda tensors: SGD(tensors, lr=0.7); "
+                f"got {type(optimizer).__name__}"
+            )
+        return optimizer
+
+
+def check_vector(name: str, value: Any, count: int) -> None:
+    """Raise DataError unless `value` is a tensor, float32 [count]."""
+    if not isinstance(value, Tensor) or value.dtype != torch.float32 or value.shape != (count,):
+        found = f"{value.dtype} {list(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        raise DataError(f"{name} in the saved state must be torch.float32 [{count}]; got {found}")
+
+
+def _copied(state: Any) -> Any:
+    """Return a copy of nested dictionaries, lists and tensors: an optimizer returns its own tensors."""
+    if isinstance(state, Mapping):
+        return {name: _copied(value) for name, value in state.items()}
+    if isinstance(state, list | tuple):
+        return type(state)(_copied(value) for value in state)
+    return state.clone() if isinstance(state, Tensor) else state

@@ -1,0 +1,65 @@
+"""The steps at which fragments are averaged, as in Streaming DiLoCo (Douillard et al., 2025, arXiv 2501.18512).
+
+Fragment f begins a round after the inner steps with step % every == f * every // fragments, so that the bytes are
+spread over time. The average is applied `delay` steps later. A round ends before the next one begins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from bitlane.errors import DataError
+from bitlane.support.scalars import as_integer, as_number
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When fragments are averaged, and how the average is mixed with the parameters of a rank.
+
+    Parameters
+    ----------
+    every : int
+        Inner steps between two rounds of a fragment (H).
+    fragments : int
+        Number of fragments (P).
+    delay : int
+        Inner steps between the begin of a round and the use of its average (tau); less than every // fragments.
+    blend : float or None
+        Weight of the rank's own parameters when the average is applied (alpha), 0 or more and less than 1. None for 0
+        without a delay, and 0.5 with one.
+
+    Raises
+    ------
+    DataError
+        If a setting has another type or value.
+    """
+
+    every: int
+    fragments: int
+    delay: int
+    blend: float
+
+    @classmethod
+    def checked(cls, every: Any, fragments: Any, delay: Any, blend: Any) -> Schedule:
+        """Return the schedule with these settings, which may have any type."""
+        every, fragments = as_integer("every", every, 1), as_integer("fragments", fragments, 1)
+        delay = as_integer("delay", delay, 0)
+        if fragments > every:
+            raise DataError(f"fragments={fragments} with every={every}: at most one fragment can begin in a step")
+        if delay >= every // fragments:
+            raise DataError(
+                f"delay={delay} with every={every} and fragments={fragments}: a round has to end before the next one "
+                f"begins, so delay must be less than {every // fragments}"
+            )
+        weight = (0.5 if delay else 0.0) if blend is None else as_number("blend", blend)
+        if not 0 <= weight < 1:
+            raise DataError(
+                f"blend must be 0 or more and less than 1, the weight of a rank's own parameters; got {blend}"
+            )
+        return cls(every, fragments, delay, weight)
+
+    def begins(self, step: int) -> int | None:
+        """Return the fragment whose round begins after this many inner steps, 1 or more; None if there is none."""
+        offsets = [fragment * self.every // self.fragments for fragment in range(self.fragments)]
+        return offsets.index(step % self.every) if step % self.every in offsets else None
