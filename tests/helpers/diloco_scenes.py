@@ -96,6 +96,13 @@ def running_averages():
     return [each for each in threading.enumerate() if each.name == "bitlane-average"]
 
 
+def averages_end():
+    """Wait for the threads of this process, and return whether they have ended in time."""
+    for each in running_averages():
+        each.join(PATIENCE / 2)
+    return not running_averages()
+
+
 # --- ranks as processes
 def over_gloo(rank):
     """Return the parameters of two ranks with a delay, and whether threads and files are gone after `close`."""
@@ -147,29 +154,35 @@ def left_alone(rank):
                         raise DataError("no more data")
                     diloco.step()
 
-        found.append((error_text(train), time.monotonic() - start < PATIENCE / 2, len(running_averages())))
+        found.append((error_text(train), time.monotonic() - start < PATIENCE / 2, averages_end()))
     return found
 
 
 def leaves_during_an_exchange(rank):
-    """Rank 0 has an error while its thread waits for rank 1. Return whether it leaves at once, without the thread."""
+    """Rank 0 has an error while its thread waits for rank 1. Return whether it leaves at once.
+
+    Its thread ends when rank 1 leaves, too.
+    """
     start = time.monotonic()
 
     def train():
+        nonlocal start
         with DiLoCo(build(), every=5, delay=4, timeout=PATIENCE) as diloco:
             for _ in range(5):
                 diloco.step()
+            start = time.monotonic()
             raise DataError("no more data")
 
     if rank == 0:
         text = error_text(train)
     else:
         diloco, text = DiLoCo(build(), every=5, delay=4, timeout=PATIENCE), "nothing"
+        start = time.monotonic()
     in_time = time.monotonic() - start < PATIENCE / 2
     dist.barrier()
     if rank == 1:
         diloco.close()
-    return text, in_time, len(running_averages())
+    return text, in_time, averages_end()
 
 
 SCENES = (over_gloo, refuses_ddp, different_settings, own_group, left_alone, leaves_during_an_exchange)

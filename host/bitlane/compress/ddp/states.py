@@ -87,7 +87,7 @@ def renamed(compressor: Compressor, state: SavedState, names: Sequence[str], lay
     """Convert the state of a rank to other parameters, after some were frozen or unfrozen.
 
     Parameters with the same name and shape keep what was not sent; those that are new begin with zeros. The factors of
-    low-rank compressors begin anew.
+    low-rank compressors begin anew, if they have other shapes.
 
     Parameters
     ----------

@@ -350,7 +350,8 @@ class DiLoCo:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:  # the others do not have to wait for this rank, nor this rank for an exchange
+        if kind is not None:  # the others do not have to wait for this rank
             with suppress(Exception):
                 self.transport.abort()
+            self._pending = None  # gloo cannot interrupt its thread, which ends when the other ranks notice
         self.close()

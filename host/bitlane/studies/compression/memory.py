@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import median
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -35,10 +36,11 @@ def peak_bytes(report: Report, compress: str, layers: int, bucket_mb: float | No
     ddp = DistributedDataParallel(model, bucket_cap_mb=bucket_mb)
     compression = None if compress == PLAIN else attach(ddp, parse_compressor(compress))
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    inputs = torch.randn(32, SIDE, generator=torch.Generator().manual_seed(dist.get_rank()))
     before = _resident("VmRSS")
     for _ in range(3):
         optimizer.zero_grad()
-        loss = ddp(torch.ones(1, SIDE)).square().mean()
+        loss = ddp(inputs).square().mean()
         if compression is not None:
             compression.observe(loss)
         loss.backward()

@@ -59,14 +59,14 @@ def test_a_process_group_of_a_part_of_the_ranks(scenes):
 
 def test_a_rank_that_leaves_does_not_block_the_others(scenes):
     first, second = scenes["left_alone"]
-    for text, in_time, threads in first:
-        assert text.startswith("DataError: no more data") and in_time and threads == 0
-    for text, in_time, threads in second:
-        assert text.startswith("RankFailed") and in_time and threads == 0
+    for text, in_time, ended in first:
+        assert text.startswith("DataError: no more data") and in_time and ended
+    for text, in_time, ended in second:
+        assert text.startswith("RankFailed") and in_time and ended
 
 
 def test_a_rank_with_an_error_does_not_wait_for_an_exchange(scenes):
-    assert scenes["leaves_during_an_exchange"] == [("DataError: no more data", True, 0), ("nothing", True, 0)]
+    assert scenes["leaves_during_an_exchange"] == [("DataError: no more data", True, True), ("nothing", True, True)]
 
 
 @pytest.fixture(scope="module")
