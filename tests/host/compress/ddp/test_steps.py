@@ -226,7 +226,7 @@ def test_pauses_between_steps_are_no_time_of_a_step():
     def work(transport):
         steps = steps_of(transport, QSGD(bits=Watching()))
         for _ in range(3):
-            time.sleep(0.3)  # validation, or a checkpoint
+            time.sleep(1.5)  # validation, or a checkpoint
             steps.start_clock()
             time.sleep(0.05)  # the forward pass
             steps.start_clock()  # the loss is reported
@@ -234,7 +234,7 @@ def test_pauses_between_steps_are_no_time_of_a_step():
         return steps._chooser.seconds
 
     for seconds in run_ranks_in_threads(2, work):
-        assert len(seconds) == 3 and all(0.05 <= each < 0.3 for each in seconds), seconds
+        assert len(seconds) == 3 and all(0.05 <= each < 1.5 for each in seconds), seconds
 
 
 def test_returning_the_average_counts_as_time_of_the_codec():

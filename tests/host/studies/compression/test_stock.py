@@ -14,7 +14,7 @@ pytestmark = pytest.mark.torch
 def test_times_and_no_remaining_group():
     found = stock.step_seconds(64, 48, 2, steps=3)
     assert list(found) == ["PowerSGD", "LQSGD"] and all(seconds > 0 for seconds in found.values())
-    added = stock.added_seconds(640, 480, 2, steps=3)
+    added = stock.added_seconds(2000, 1500, 2, steps=5)
     assert list(added) == ["stock", "PowerSGD", "LQSGD"] and all(seconds > 0 for seconds in added.values())
     assert not dist.is_initialized()
 
