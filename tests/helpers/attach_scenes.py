@@ -55,6 +55,16 @@ def attached(model, compressor=None, settings=None, **options):
     return ddp, attach(ddp, compressor or Uncompressed(), timeout=PATIENCE, **(settings or {}))
 
 
+def are_means(ddp, reference, rank, steps):
+    """Return, for each step, whether the gradient is bit-identical to the mean by hand, in the types of a reference."""
+    equal = []
+    for step in steps:
+        ddp.zero_grad()
+        ddp(batch(rank, step)).square().sum().backward()
+        equal.append(same(gradients(ddp.module), expected(reference, [[batch(r, step)] for r in range(RANKS)])))
+    return equal
+
+
 def every_option(rank):
     """Return, for three steps with several options, whether each gradient is bit-identical to the mean by hand."""
     equal = []
@@ -63,10 +73,7 @@ def every_option(rank):
         reference = copy.deepcopy(model)
         ddp, compression = attached(model, settings={"debug": True}, **options)
         with compression:
-            for step in range(3):
-                ddp.zero_grad()
-                ddp(batch(rank, step)).square().sum().backward()
-                equal.append(same(gradients(model), expected(reference, [[batch(r, step)] for r in range(RANKS)])))
+            equal += are_means(ddp, reference, rank, range(3))
             equal.append(compression.stats.steps == 3)
     return equal
 
@@ -156,11 +163,7 @@ def raised_then_goes_on(rank):
         with compression:
             bad = batch(rank, 0) * (torch.inf if rank == 1 else 1)
             text = error_text(lambda ddp=ddp, bad=bad: ddp(bad).square().sum().backward())
-            equal = []
-            for step in (1, 2):
-                ddp.zero_grad()
-                ddp(batch(rank, step)).square().sum().backward()
-                equal.append(same(gradients(model), expected(reference, [[batch(r, step)] for r in range(RANKS)])))
+            equal = are_means(ddp, reference, rank, (1, 2))
             found.append((text, *equal))
     return found
 
@@ -206,12 +209,8 @@ def one_bucket(rank):
         model = build(kind)
         reference = copy.deepcopy(model)
         ddp, compression = attached(model, bucket_cap_mb=100)
-        equal = []
         with compression:
-            for step in range(3):
-                ddp.zero_grad()
-                ddp(batch(rank, step)).square().sum().backward()
-                equal.append(same(gradients(model), expected(reference, [[batch(r, step)] for r in range(RANKS)])))
+            equal = are_means(ddp, reference, rank, range(3))
         found.append((equal, compression._buckets._vector is not None))
     return found
 
@@ -253,12 +252,8 @@ def first_steps_uncompressed(rank):
     model = build(AllUsed)
     reference = copy.deepcopy(model)
     ddp, compression = attached(model, QSGD(bits=2), {"start": 2})
-    equal = []
     with compression:
-        for step in range(4):
-            ddp.zero_grad()
-            ddp(batch(rank, step)).square().sum().backward()
-            equal.append(same(gradients(model), expected(reference, [[batch(r, step)] for r in range(RANKS)])))
+        equal = are_means(ddp, reference, rank, range(4))
     return equal, compression.stats.uncompressed
 
 

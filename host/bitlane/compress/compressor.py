@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol
@@ -123,6 +123,14 @@ class Compressor(Protocol):
             The device of the gradients.
         """
         ...
+
+
+def layout_of_shapes(shapes: Iterable[Sequence[int]]) -> Layout:
+    """Return the spans of parameters with these shapes, one after the other."""
+    layout: list[ParameterSpan] = []
+    for shape in shapes:
+        layout.append(ParameterSpan(vector_length(layout), tuple(shape)))
+    return layout
 
 
 def vector_length(layout: Layout) -> int:

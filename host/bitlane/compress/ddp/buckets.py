@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bitlane.errors import DataError
 
-from ..compressor import Layout, ParameterSpan, vector_length
+from ..compressor import Layout, ParameterSpan, layout_of_shapes, vector_length
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -130,10 +130,8 @@ class Buckets:
     def layout(self) -> Layout:
         """Spans of all parameters, ascending. First used when all parameters are known."""
         if not self._spans:
-            end = 0
-            for parameter in self.parameters:
-                self._spans[parameter] = ParameterSpan(end, tuple(parameter.shape))
-                end += parameter.numel()
+            layout = layout_of_shapes(parameter.shape for parameter in self.parameters)
+            self._spans.update(zip(self.parameters, layout, strict=True))
         return list(self._spans.values())
 
     def vector(self, scale: float = 1.0) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from bitlane.errors import DataError
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
 from ..collectives.transport import ThreadTransport
-from ..compressor import Compressor, Layout, ParameterSpan, Reducer, SavedState, vector_length
+from ..compressor import Compressor, Layout, Reducer, SavedState, layout_of_shapes, vector_length
 
 FORMAT = 1
 
@@ -25,14 +25,23 @@ def identity(compressor: Compressor, rank: int, ranks: int, layout: Layout | Non
     return known if layout is None else {**known, "shapes": [list(span.shape) for span in layout]}
 
 
-def check_identity(state: SavedState, own: Mapping[str, Any]) -> None:
-    """Raise DataError unless `state` is complete and has the identity `own`."""
-    missing = {"step", "shapes", "reducer", "policy", *own} - set(state)
+def check_identity(
+    state: SavedState,
+    own: Mapping[str, Any],
+    fields: Iterable[str] = ("step", "shapes", "reducer", "policy"),
+    owner: str = "DDPCompression",
+    converter: str = "redistribute",
+) -> None:
+    """Raise DataError unless `state` has the identity `own` and all `fields` of a state of `owner`.
+
+    The message names `converter`, which converts states to another number of ranks.
+    """
+    missing = {*fields, *own} - set(state)
     if missing:
-        raise DataError(f"not a state of DDPCompression: it has no {', '.join(sorted(missing))}")
+        raise DataError(f"not a state of {owner}: it has no {', '.join(sorted(missing))}")
     for name, value in own.items():
         if state[name] != value:
-            hint = ": convert the states with redistribute" if name == "ranks" else ""
+            hint = f": convert the states with {converter}" if name == "ranks" else ""
             raise DataError(f"the saved state has {name} {state[name]} instead of {value}{hint}")
 
 
@@ -70,7 +79,7 @@ def redistribute(compressor: Compressor, states: Sequence[SavedState], ranks: in
     if ranks < 1:
         raise DataError(f"ranks must be 1 or more; got {ranks}")
     ordered = _complete(compressor, states)
-    layout = _layout(ordered[0]["shapes"])
+    layout = layout_of_shapes(ordered[0]["shapes"])
     residuals = [_restored(compressor, layout, state).residual() for state in ordered]
     mean = _mean([each for each in residuals if each is not None]) if residuals[0] is not None else None
     converted = []
@@ -105,7 +114,7 @@ def renamed(compressor: Compressor, state: SavedState, names: Sequence[str], lay
     dict
         The state of the same rank for these parameters.
     """
-    old = _layout(state["shapes"])
+    old = layout_of_shapes(state["shapes"])
     spans = dict(zip(state["names"], old, strict=True))
 
     def moved(vector: Tensor) -> Tensor:
@@ -152,13 +161,6 @@ def _complete(compressor: Compressor, states: Sequence[SavedState]) -> list[Save
     if [state["rank"] for state in ordered] != list(range(size)):
         raise DataError(f"the states of {size} ranks are needed; got ranks {[state['rank'] for state in ordered]}")
     return ordered
-
-
-def _layout(shapes: Sequence[Sequence[int]]) -> Layout:
-    layout: list[ParameterSpan] = []
-    for shape in shapes:
-        layout.append(ParameterSpan(vector_length(layout), tuple(shape)))
-    return layout
 
 
 def _restored(compressor: Compressor, layout: Layout, state: SavedState) -> Reducer:

@@ -126,10 +126,10 @@ class StepRunner:
         vector, flags = self._handshake(gradient)
         with self._abort_on_error():
             self._average(vector, flags)
-            rms = partial(_rms, vector)
             if self._chooser is not None and self.step >= self.rules.start:
                 seconds = perf_counter() - (self._began or start)
-                self._chooser.after(Observation(loss, seconds, rms, has_batch), self.link.gather_numbers)
+                observed = Observation(loss, seconds, partial(_rms, vector), has_batch)
+                self._chooser.after(observed, self.link.gather_numbers)
             deliver(vector)
         ended, waited = perf_counter(), self.link.seconds - waited
         self._record(len(vector), self.link.transport.sent - sent, ended - start - waited, waited)

@@ -21,6 +21,7 @@ from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.transport import TorchTransport, Transport
 from ..compressor import Compressor
 from ..compressors.dense import QSGD
+from ..ddp.states import check_identity
 from ..ddp.stats import Stats, ring_bytes
 from ..ddp.steps import StepRules, StepRunner
 from ..ddp.warm_up import warm_up
@@ -302,13 +303,7 @@ class DiLoCo:
         own = self._identity()
         if not isinstance(state, Mapping):
             raise DataError(f"not a state of DiLoCo: {type(state).__name__}")
-        missing = {"step", "fragments", "pending", "model", *own} - set(state)
-        if missing:
-            raise DataError(f"not a state of DiLoCo: it has no {', '.join(sorted(missing))}")
-        for name, value in own.items():
-            if state[name] != value:
-                hint = ": convert the states with redistribute_local" if name == "ranks" else ""
-                raise DataError(f"the saved state has {name} {state[name]} instead of {value}{hint}")
+        check_identity(state, own, ("step", "fragments", "pending", "model"), "DiLoCo", "redistribute_local")
         if len(state["fragments"]) != len(self._fragments):
             raise DataError(
                 f"the saved state has {len(state['fragments'])} fragments instead of {len(self._fragments)}"

@@ -15,9 +15,8 @@ from torch import Tensor, nn
 
 from bitlane.errors import DataError
 
-from ..compressor import Layout, ParameterSpan, vector_length
-
-TYPES = (torch.float32, torch.bfloat16, torch.float16)
+from ..compressor import Layout, layout_of_shapes, vector_length
+from ..ddp.buckets import TYPES
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +37,7 @@ class Fragment:
     @classmethod
     def of(cls, parameters: Sequence[Tensor]) -> Fragment:
         """Return the fragment of these parameters."""
-        layout: list[ParameterSpan] = []
-        for parameter in parameters:
-            layout.append(ParameterSpan(vector_length(layout), tuple(parameter.shape)))
-        return cls(tuple(parameters), layout)
+        return cls(tuple(parameters), layout_of_shapes(parameter.shape for parameter in parameters))
 
     @property
     def count(self) -> int:
@@ -87,8 +83,7 @@ def trained_parameters(module: nn.Module) -> dict[str, Tensor]:
     Raises
     ------
     DataError
-        If there are none, if one has a type other than float32, bfloat16 and float16, or if they are on several
-        devices.
+        There are none; a type is not float32, bfloat16 or float16; they are on several devices.
     """
     named = {name: each for name, each in module.named_parameters() if each.requires_grad}
     if not named:

@@ -60,6 +60,6 @@ class Schedule:
         return cls(every, fragments, delay, weight)
 
     def begins(self, step: int) -> int | None:
-        """Return the fragment whose round begins after this many inner steps, 1 or more; None if there is none."""
+        """Return the fragment that begins a round after `step` inner steps, 1 or more; None if none does."""
         offsets = [fragment * self.every // self.fragments for fragment in range(self.fragments)]
         return offsets.index(step % self.every) if step % self.every in offsets else None

@@ -18,7 +18,7 @@ from bitlane.policies.protocol import Observation
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
 from ..collectives.transport import ThreadTransport, run_ranks_in_threads
-from ..compressor import Compressor, Layout, ParameterSpan, vector_length
+from ..compressor import Compressor, Layout, layout_of_shapes
 from .images import Images
 from .networks import network
 
@@ -133,10 +133,7 @@ def accuracy(model: nn.Module, images: Images) -> float:
 
 def layout_of(parameters: Sequence[Tensor]) -> Layout:
     """Return the spans of parameters in the gradient vector: the last parameter first, as in `DDPCompression`."""
-    layout: list[ParameterSpan] = []
-    for parameter in reversed(parameters):
-        layout.append(ParameterSpan(vector_length(layout), tuple(parameter.shape)))
-    return layout
+    return layout_of_shapes(parameter.shape for parameter in reversed(parameters))
 
 
 def _rank(
