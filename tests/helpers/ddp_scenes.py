@@ -10,11 +10,13 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from bitlane.compress import QSGD, DDPCompression
+from bitlane.compress import QSGD, DDPCompression, attach
 from bitlane.compress.compressors.uncompressed import Uncompressed
+from bitlane.compress.ddp import overlap
 from bitlane.errors import BitlaneError
 
 RANKS = 2
+SEGMENT = 40  # values, in scenes with overlap
 
 
 class Mixed(nn.Module):
@@ -68,6 +70,8 @@ def expected(model, inputs, **options):
 def wrapped(model, compressor=None, **options):
     compression_options = {name: options.pop(name) for name in ("debug", "nonfinite") if name in options}
     ddp = DistributedDataParallel(model, **options)
+    if overlap.SEGMENT_VALUES == SEGMENT:
+        return ddp, attach(ddp, compressor or Uncompressed(), **compression_options)
     compression = DDPCompression(compressor or Uncompressed(), **compression_options)
     ddp.register_comm_hook(compression, DDPCompression.hook)
     return ddp, compression
@@ -243,6 +247,13 @@ def fsdp(rank):
 
 
 SCENES = (mixed_types, accumulation, unused, uneven, bucket_sizes, resumed, stats, refusals, fsdp)
+
+
+def play_with_overlap(report):
+    """Run the scenes with averages in small segments beside the backward pass, and return their results by name."""
+    overlap.SEGMENT_VALUES = SEGMENT
+    scenes = (mixed_types, accumulation, unused, uneven, bucket_sizes, resumed)
+    return {scene.__name__: scene(dist.get_rank()) for scene in scenes}
 
 
 def play(report):

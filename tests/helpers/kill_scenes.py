@@ -12,7 +12,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from bitlane.compress import DDPCompression
+from bitlane.compress import attach
+from bitlane.compress.ddp import overlap
 from bitlane.compress.registry import EXAMPLES, parse_compressor
 from bitlane.compress.training import checkpoints
 from bitlane.errors import DataError
@@ -28,8 +29,7 @@ class Trained:
         torch.manual_seed(5)
         self.model = nn.Sequential(nn.Linear(20, 40), nn.Tanh(), nn.Linear(40, 30), nn.Tanh(), nn.Linear(30, 3))
         self.ddp = DistributedDataParallel(self.model, bucket_cap_mb=0.002)
-        self.compression = DDPCompression(parse_compressor(text))
-        self.ddp.register_comm_hook(self.compression, DDPCompression.hook)
+        self.compression = attach(self.ddp, parse_compressor(text))
         self.optimizer = torch.optim.SGD(self.model.parameters(), 0.02, momentum=0.9)
 
     def step(self, x):
@@ -38,9 +38,10 @@ class Trained:
         self.optimizer.step()
 
 
-def train(report, folder: Path, victim: int | None, at: int, moment: str):
+def train(report, folder: Path, victim: int | None, at: int, moment: str, segment: int = 1 << 20):
     """Train from the latest checkpoint; return its step and the final parameters. The victim dies in step `at`."""
     rank = dist.get_rank()
+    overlap.SEGMENT_VALUES = segment
     models = [Trained(text) for text in COMPRESSORS]
     first_step = resume(folder, models, rank)
     for step in range(first_step, STEPS):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from bitlane.policies.protocol import BitPolicy
+from bitlane.support.hashing import derive_seed
 
 from .codecs.wire import CodecId
 from .collectives.cost_model import AlphaBetaModel
@@ -96,7 +97,10 @@ class Reducer(Protocol):
 
 
 class Compressor(Protocol):
-    """The settings of a compressor: a frozen dataclass. Ranks compare its repr, so it includes every setting."""
+    """The settings of a compressor: a frozen dataclass. Ranks compare its repr, so it includes every setting.
+
+    One that selects from the whole gradient has the class attribute `whole_gradient`, True.
+    """
 
     @property
     def codec(self) -> CodecId:
@@ -123,6 +127,19 @@ class Compressor(Protocol):
             The device of the gradients.
         """
         ...
+
+
+CompressorT = TypeVar("CompressorT", bound=Compressor)
+
+
+def part_compressor(compressor: CompressorT, part: int) -> CompressorT:
+    """Return the settings for one part of a gradient: its seed, if it has one, is another for each part but part 0.
+
+    Parts that have values of the same indices would otherwise draw the same random words.
+    """
+    if part == 0 or not hasattr(compressor, "seed"):
+        return compressor
+    return replace(compressor, seed=derive_seed(compressor.seed, part))  # type: ignore[type-var]
 
 
 def layout_of_shapes(shapes: Iterable[Sequence[int]]) -> Layout:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -109,6 +109,7 @@ class DGC:
     warmup: int = 0
     codec: CodecId = field(default=CodecId.SPARSE, init=False)
     policy: None = field(default=None, init=False)
+    whole_gradient: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 <= as_number("momentum", self.momentum) < 1:

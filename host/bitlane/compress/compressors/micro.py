@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -127,6 +127,7 @@ class MiCRO:
     controller: Literal["quotas", "published"] = "quotas"
     codec: CodecId = field(default=CodecId.SPARSE, init=False)
     policy: None = field(default=None, init=False)
+    whole_gradient: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         replace_setting(self, density=checked_density(self.density))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -111,6 +111,7 @@ class TopK:
     error_feedback: bool = True
     codec: CodecId = field(default=CodecId.SPARSE, init=False)
     policy: None = field(default=None, init=False)
+    whole_gradient: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         feedback = checked_flag("error_feedback", self.error_feedback)

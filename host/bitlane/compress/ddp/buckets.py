@@ -103,6 +103,11 @@ class Buckets:
         self._pending.append(pending)
 
     @property
+    def all_known(self) -> bool:
+        """Whether all parameters of the model are known before the first step."""
+        return bool(self._known)
+
+    @property
     def waiting(self) -> int:
         """Number of buckets that wait for the end of the step."""
         return len(self._pending)
@@ -155,23 +160,37 @@ class Buckets:
         return pending.buffer.dtype == torch.float32 and begins == sorted(begins)
 
     def _copied(self) -> Tensor:
-        if self._vector is None:
-            self._vector = torch.empty(vector_length(self.layout), device=self._pending[0].buffer.device)
+        vector = self.memory()
         if self._waiting_parameters < len(self._spans):
-            self._vector.zero_()
+            vector.zero_()
         for pending in self._pending:
             for span, part in self._parts(pending, pending.checked_buffer()):
-                self._vector[span.begin : span.end] = part
+                vector[span.begin : span.end] = part
+        return vector
+
+    def memory(self) -> Tensor:
+        """Return memory for a gradient vector, float32 [n], with any values; the same in all steps."""
+        if self._vector is None:
+            self._vector = torch.empty(vector_length(self.layout), device=self.device)
         return self._vector
+
+    def last_parts(self) -> list[tuple[ParameterSpan, Tensor]]:
+        """Return parameters and gradients of the bucket that was added last; errors as in `checked_buffer`."""
+        pending = self._pending[-1]
+        return self._parts(pending, pending.checked_buffer())
 
     def finish(self, vector: Tensor, scale: float = 1.0) -> None:
         """Copy `vector` times `scale` to the buckets, in the type of each bucket, and return them to DDP."""
         if scale != 1:
             vector.mul_(scale)
-        for pending in self.take():
+        taken = self.take()
+        for pending in taken:
             if pending.buffer.data_ptr() != vector.data_ptr():
                 for span, part in self._parts(pending, pending.buffer):
                     part.copy_(vector[span.begin : span.end])
+        if vector.is_cuda:
+            torch.cuda.current_stream(vector.device).synchronize()  # DDP may wait on another stream
+        for pending in taken:
             pending.finish()
 
     def give_back(self) -> None:

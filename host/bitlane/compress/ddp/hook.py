@@ -18,6 +18,7 @@ from ..collectives.transport import TorchTransport, Transport
 from ..compressor import Compressor, Layout, ParameterSpan, SavedState
 from ..compressors.uncompressed import Uncompressed
 from .buckets import TYPES, Buckets
+from .overlap import Overlap, OverlappedStep, StepEnd, checked_overlap, in_segments
 from .settings import check_settings, checked_nonfinite
 from .states import check_identity, identity, renamed
 from .stats import Stats
@@ -28,16 +29,17 @@ from .warm_up import warm_up
 class DDPCompression:
     """The state of a DDP communication hook that compresses gradients.
 
-    All buckets of a step are averaged as one vector, when the last one has arrived. The vector has the parameters of
-    one type adjacent, in reverse order of registration. So the size of the buckets does not change the result, and the
-    compressor sees the whole gradient, as in the papers.
+    The buckets of a step are one vector, with the parameters of one type adjacent, in reverse order of registration. It
+    is averaged in segments while the backward pass goes on, or with `overlap=False` at its end and as a whole, as in
+    the papers. Neither depends on the size of the buckets.
 
     `attach` makes and registers one; `close` frees its connections and threads. Both happen at the same point on every
     rank. Gradients can be float32, bfloat16 or float16. They are averaged in float32; the error of rounding the average
     to its type is not fed back. A bucket that DDP leaves out of a step has the gradient 0.
 
-    Registered by hand, without `attach`, it learns the parameters in the first step. With `static_graph=True` and
-    gradients of several types the last bucket of that step is unknown, so it is averaged bucket by bucket in float32.
+    Registered by hand, without `attach`, it learns the parameters in the first step, and nothing overlaps. With
+    `static_graph=True` and gradients of several types the last bucket of that step is unknown, so it is averaged bucket
+    by bucket in float32.
 
     Parameters
     ----------
@@ -63,6 +65,12 @@ class DDPCompression:
         The scaler of the loss in mixed precision. Gradients are divided by its scale before they are compressed, and
         the averages multiplied by it, so that residuals stay valid when the scale changes. Powers of 2, as in the
         scaler's defaults, change no bit.
+    overlap : bool or "auto", default: "auto"
+        Whether a background thread averages the gradient during the backward pass, in segments of at least 2**20 values
+        (adjacent parameters). The compressor sees each segment for itself. Lower DDP's `bucket_cap_mb` to 4, so that
+        segments are complete early. Until the step ends, the state of the compressor is kept twice. "auto" is True,
+        except for compressors that select from the whole gradient (TopK, DGC, MiCRO: a density then is that of each
+        segment) and for a single rank.
 
     Attributes
     ----------
@@ -84,7 +92,7 @@ class DDPCompression:
     ...     train(ddp)
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # all but the first have defaults
         self,
         compressor: Compressor,
         process_group: dist.ProcessGroup | None = None,
@@ -94,6 +102,7 @@ class DDPCompression:
         timeout: float = 600.0,
         start: int = 0,
         grad_scaler: torch.amp.GradScaler | None = None,
+        overlap: Overlap = "auto",
     ):
         check_settings(compressor, link_model, timeout, grad_scaler)
         self.compressor = compressor
@@ -102,6 +111,8 @@ class DDPCompression:
         self.transport: Transport = TorchTransport(process_group, timeout)
         self.stats = Stats()
         warm_up(compressor, self.transport.size)
+        self._averaged = in_segments(compressor, checked_overlap(overlap), self.transport.size)
+        self._overlapped: OverlappedStep | None = None  # the step of this backward pass, if segments are averaged in it
         self._grad_scaler = grad_scaler
         self._error: BaseException | None = None  # of this backward pass
         self._buckets = Buckets()
@@ -124,17 +135,20 @@ class DDPCompression:
                 f"GradBucket; got {type(bucket).__name__}. FSDP2 is not supported"
             )
         future = self._buckets.add(bucket)
-        if self._buckets.waiting == 1 and _in_backward():
-            # The first bucket of a backward pass: DDP may leave out the last one, and errors wait for its end.
-            _queue_callback(self._end_backward)
+        if self._buckets.waiting == 1:
+            self._begin_step()
+        if self._overlapped is not None:
+            self._overlapped.add(self._buckets.last_parts)
         if self._buckets.complete:
-            self._try(self._step)
+            self._complete()
         elif self._buckets.last_unknown:
             self._try(self._average_single_buckets)
         return future
 
     def close(self) -> None:
         """Free the connections and threads; the state stays. A step after it raises. A second call does nothing."""
+        if self._overlapped is not None:
+            self._overlapped.stop("the compression was closed in a step")
         self.transport.close()
 
     def __enter__(self) -> "DDPCompression":
@@ -157,6 +171,7 @@ class DDPCompression:
     def start_clock(self, *_: object) -> None:
         """Begin the time of a step, for bit policies: `attach` calls it before a forward pass of training."""
         if self._steps is not None and torch.is_grad_enabled():
+            self._abandon()
             self._steps.start_clock()
 
     def state_dict(self) -> dict[str, Any]:
@@ -188,16 +203,38 @@ class DDPCompression:
             If the state is from another compressor, rank or number of ranks. A state of another model raises in the
             first step, if it was not saved and loaded after `attach`.
         """
-        check_identity(state, identity(self.compressor, self.transport.rank, self.transport.size))
+        check_identity(state, identity(self._averaged, self.transport.rank, self.transport.size))
         if self._names and state.get("names", self._names) != self._names:
             state = renamed(self.compressor, state, self._names, self._buckets.layout)
         self._saved = state
         if self._steps is not None:
             self._steps.load_state_dict(state)
 
+    def _begin_step(self) -> None:
+        """Prepare for the first bucket of a step."""
+        self._abandon()
+        if _in_backward():  # DDP may leave out the last bucket, and errors wait for the end of the pass
+            _queue_callback(self._end_backward)
+        if self._buckets.all_known:
+            steps = self._step_runner()
+            if steps.overlaps:
+                scale = self._scale()
+                loss, has_batch = self._take_loss(), _in_backward()
+                at_end = StepEnd(*self._buckets_of_step(scale), self._buckets.give_back, loss, has_batch)
+                self._overlapped = OverlappedStep(steps, self._buckets.memory(), scale, at_end)
+
+    def _abandon(self) -> None:
+        """Leave the step of a backward pass that ended with an error."""
+        overlapped, self._overlapped = self._overlapped, None
+        if overlapped is not None:
+            overlapped.abandon()
+
     def _end_backward(self) -> None:
         """Average what waits at the end of a backward pass. Autograd calls it before DDP waits for its buckets."""
-        if self._buckets.waiting:
+        if self._overlapped is not None:
+            self._overlapped.end()
+            self._try(self._wait)
+        elif self._buckets.waiting:
             self._try(self._step)
         if self._error is not None:
             _queue_callback(self._raise)  # after DDP's own callback, so that DDP can go on
@@ -217,25 +254,52 @@ class DDPCompression:
         if error is not None:
             raise error
 
+    def _complete(self) -> None:
+        """Average the buckets of a step that has no more."""
+        if self._overlapped is None:
+            self._try(self._step)
+            return
+        self._overlapped.end()  # in the first step of a static graph, DDP waits right after its last bucket
+        if not _in_backward():
+            self._try(self._wait)
+
+    def _wait(self) -> None:
+        overlapped, self._overlapped = self._overlapped, None
+        if overlapped is not None:
+            overlapped.wait()
+
     def _step(self) -> None:
+        gradient, deliver = self._buckets_of_step(self._scale())
+        self._step_runner().average(gradient, self._take_loss(), deliver, has_batch=_in_backward())
+
+    def _buckets_of_step(self, scale: float) -> tuple[Callable[[], Tensor], Callable[[Tensor], None]]:
+        """Return what makes the vector of the buckets, and what copies the average to them."""
+        return partial(self._buckets.vector, scale), partial(self._buckets.finish, scale=scale)
+
+    def _take_loss(self) -> float | None:
+        loss, self._loss = self._loss, None
+        return loss
+
+    def _step_runner(self) -> StepRunner:
+        """Return what runs the steps; it is made in the first step."""
         if self._steps is None:
-            self._steps = self._step_runner(self.compressor, self._buckets.layout, self._buckets.device)
+            self._steps = self._new_runner(self._averaged, self._buckets.layout, self._buckets.device)
             if self._saved is not None:
                 self._steps.load_state_dict(self._saved)
-        loss, self._loss = self._loss, None
-        scale = 1.0 if self._grad_scaler is None else self._grad_scaler.get_scale()
-        gradient, deliver = partial(self._buckets.vector, scale), partial(self._buckets.finish, scale=scale)
-        self._steps.average(gradient, loss, deliver, has_batch=_in_backward())
+        return self._steps
+
+    def _scale(self) -> float:
+        return 1.0 if self._grad_scaler is None else self._grad_scaler.get_scale()
 
     def _average_single_buckets(self) -> None:
         """Average each pending bucket separately, uncompressed."""
         for pending in self._buckets.take():
             layout = [ParameterSpan(0, (pending.buffer.numel(),))]
-            steps = self._step_runner(Uncompressed(), layout, pending.buffer.device)
+            steps = self._new_runner(Uncompressed(), layout, pending.buffer.device)
             pending.buffer.copy_(steps.average(pending.gradient))
             pending.finish()
 
-    def _step_runner(self, compressor: Compressor, layout: Layout, device: torch.device) -> StepRunner:
+    def _new_runner(self, compressor: Compressor, layout: Layout, device: torch.device) -> StepRunner:
         return StepRunner(compressor, self.transport, self.link_model, layout, device, self.stats, self.rules)
 
 

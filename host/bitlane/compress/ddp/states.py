@@ -15,13 +15,15 @@ from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
 from ..collectives.transport import ThreadTransport
 from ..compressor import Compressor, Layout, Reducer, SavedState, layout_of_shapes, vector_length
+from ..segments import Segmented
 
 FORMAT = 1
 
 
 def identity(compressor: Compressor, rank: int, ranks: int, layout: Layout | None = None) -> dict[str, Any]:
     """Return the fields that identify a state; without `layout`, those known before the first step."""
-    known: dict[str, Any] = {"format": FORMAT, "compressor": repr(compressor), "ranks": ranks, "rank": rank}
+    inner, segment = (compressor.compressor, compressor.least) if isinstance(compressor, Segmented) else (compressor, 0)
+    known = {"format": FORMAT, "compressor": repr(inner), "segment": segment, "ranks": ranks, "rank": rank}
     return known if layout is None else {**known, "shapes": [list(span.shape) for span in layout]}
 
 
@@ -36,13 +38,14 @@ def check_identity(
 
     The message names `converter`, which converts states to another number of ranks.
     """
+    state = {"segment": 0, **state}  # earlier versions had no segments
     missing = {*fields, *own} - set(state)
     if missing:
         raise DataError(f"not a state of {owner}: it has no {', '.join(sorted(missing))}")
     for name, value in own.items():
         if state[name] != value:
-            hint = f": convert the states with {converter}" if name == "ranks" else ""
-            raise DataError(f"the saved state has {name} {state[name]} instead of {value}{hint}")
+            hint = {"ranks": f": convert the states with {converter}", "segment": ": attach with the same overlap"}
+            raise DataError(f"the saved state has {name} {state[name]} instead of {value}{hint.get(name, '')}")
 
 
 def redistribute(compressor: Compressor, states: Sequence[SavedState], ranks: int) -> list[dict[str, Any]]:
@@ -78,6 +81,8 @@ def redistribute(compressor: Compressor, states: Sequence[SavedState], ranks: in
     """
     if ranks < 1:
         raise DataError(f"ranks must be 1 or more; got {ranks}")
+    if states:
+        compressor = _with_segments(compressor, states[0])
     ordered = _complete(compressor, states)
     layout = layout_of_shapes(ordered[0]["shapes"])
     residuals = [_restored(compressor, layout, state).residual() for state in ordered]
@@ -114,6 +119,7 @@ def renamed(compressor: Compressor, state: SavedState, names: Sequence[str], lay
     dict
         The state of the same rank for these parameters.
     """
+    compressor = _with_segments(compressor, state)
     old = layout_of_shapes(state["shapes"])
     spans = dict(zip(state["names"], old, strict=True))
 
@@ -128,10 +134,18 @@ def renamed(compressor: Compressor, state: SavedState, names: Sequence[str], lay
     residual = _restored(compressor, old, state).residual()
     reducer = _reducer(compressor, layout, state["rank"], state["ranks"])
     count = vector_length(old)
-    vectors = {name: moved(each) if np.shape(each) == (count,) else each for name, each in state["reducer"].items()}
+    vectors = {
+        name: moved(each) if isinstance(each, Tensor) and each.shape == (count,) else each
+        for name, each in state["reducer"].items()
+    }
     reducer.reshard([vectors], None if residual is None else moved(residual))
     own = {**identity(compressor, state["rank"], state["ranks"], layout), "names": list(names)}
     return {**own, "step": state["step"], "policy": dict(state["policy"]), "reducer": reducer.state_dict()}
+
+
+def _with_segments(compressor: Compressor, state: SavedState) -> Compressor:
+    """Return the compressor with the segments of a state."""
+    return Segmented(compressor, state["segment"]) if state.get("segment") else compressor
 
 
 def as_tensors(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,8 @@ class Traffic:
         All other time of the hook: collecting the buckets, encoding, adding, decoding, and returning the averages.
     communication_seconds : float
         Time in exchanges, including waiting for other ranks.
+    blocking_seconds : float
+        Time in which the training waited for the hook: the sum of the two above, without overlap.
     """
 
     bytes_sent: int = 0
@@ -31,6 +33,7 @@ class Traffic:
     bits: int = 0
     codec_seconds: float = 0.0
     communication_seconds: float = 0.0
+    blocking_seconds: float = 0.0
 
     @property
     def ratio(self) -> float:
@@ -45,6 +48,7 @@ class Traffic:
         self.bits = step.bits
         self.codec_seconds += step.codec_seconds
         self.communication_seconds += step.communication_seconds
+        self.blocking_seconds += step.blocking_seconds
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -23,6 +23,7 @@ from ..collectives.link import Link
 from ..collectives.transport import Transport
 from ..compressor import Compressor, Layout, Reducer, SavedState, vector_length
 from ..compressors.uncompressed import Uncompressed
+from ..segments import Segmented, SegmentedReducer, split_layout
 from .checks import average_with_checks
 from .states import as_arrays, as_tensors, check_identity, identity
 from .stats import Stats, Traffic, ring_bytes
@@ -63,6 +64,11 @@ class StepRunner:
     stats : Stats
         Receives the statistics of each step.
     rules : StepRules, optional
+
+    Attributes
+    ----------
+    segments : list of Segment
+        The segments of a `Segmented` compressor; none if a step is exchanged at once.
     """
 
     def __init__(
@@ -79,6 +85,7 @@ class StepRunner:
         names = [f"parameter {number} of shape {span.shape}" for number, span in enumerate(layout)]
         self.link = Link(transport, "\n".join([repr(compressor), repr(model), repr(rules), *names]))
         self.compressor, self.model, self.layout, self.device = compressor, model, layout, device
+        self.segments = split_layout(layout, compressor.least) if isinstance(compressor, Segmented) else []
         self.rules, self.stats, self.step = rules, stats, 0
         self._saved: SavedState | None = None
         self._reducer: Reducer | None = None
@@ -122,22 +129,42 @@ class StepRunner:
         RankFailed
             If another rank failed, ended or timed out.
         """
-        start, sent, waited = perf_counter(), self.link.transport.sent, self.link.seconds
-        vector, flags = self._handshake(gradient)
-        with self._abort_on_error():
-            self._average(vector, flags)
-            if self._chooser is not None and self.step >= self.rules.start:
-                seconds = perf_counter() - (self._began or start)
-                observed = Observation(loss, seconds, partial(_rms, vector), has_batch)
-                self._chooser.after(observed, self.link.gather_numbers)
+        start, before = perf_counter(), self.sent_and_waited()
+        vector, flags = self.handshake(gradient, vector_length(self.layout))
+        nonfinite_rank = next((rank for rank, each in enumerate(flags) if Flag.NOT_FINITE in each), None)
+        if nonfinite_rank is not None and self.rules.nonfinite == "raise":
+            raise DataError(
+                f"step {self.step}: the gradient of rank {nonfinite_rank} has NaN or infinite values; use "
+                'nonfinite="skip" to skip such steps, or "pass" to average them uncompressed; under DDP with a '
+                "GradScaler use attach(..., grad_scaler=scaler)"
+            )
+        with self.abort_on_error():
+            self._average(vector, reduce(or_, flags))
+            self.observe(vector, loss, has_batch, start)
             deliver(vector)
-        ended, waited = perf_counter(), self.link.seconds - waited
-        self._record(len(vector), self.link.transport.sent - sent, ended - start - waited, waited)
-        self.step, self._began = self.step + 1, None
+        seconds = perf_counter() - start
+        self.record(seconds, seconds, before)
         return vector
 
-    def _handshake(self, gradient: Callable[[], Tensor]) -> tuple[Tensor, Flag]:
-        """Return the gradient, and the flags of all ranks together."""
+    @property
+    def overlaps(self) -> bool:
+        """Whether the next step is exchanged in segments, each as soon as all ranks have it."""
+        return len(self.segments) > 1 and self.step >= self.rules.start
+
+    @property
+    def reducers(self) -> Sequence[Reducer]:
+        """The reducers of the segments, after the first handshake."""
+        return self._reducer.reducers if isinstance(self._reducer, SegmentedReducer) else []
+
+    def sent_and_waited(self) -> tuple[int, float]:
+        """Return the bytes sent so far, and the seconds in exchanges."""
+        return self.link.transport.sent, self.link.seconds
+
+    def handshake(self, gradient: Callable[[], Tensor], values: int) -> tuple[Tensor, list[Flag]]:
+        """Return a gradient, or a part of it with so many values, and the flags of all ranks.
+
+        An error of `gradient` is reported to the other ranks, and raised.
+        """
         failure, flags, vector = None, NO_FLAGS, torch.empty(0)
         try:
             self._prepare()
@@ -146,18 +173,10 @@ class StepRunner:
         except Exception as error:  # report it to all ranks before raising it here
             failure, flags = error, Flag.FAILED
         bits = self._reducer.bits if self._reducer is not None else 0
-        header = Header(self.compressor.codec, bits, vector_length(self.layout), 0, flags, step=self.step)
-        headers = self.link.handshake(header)
+        headers = self.link.handshake(Header(self.compressor.codec, bits, values, 0, flags, step=self.step))
         if failure is not None:
             raise failure
-        nonfinite_ranks = [rank for rank, each in enumerate(headers) if Flag.NOT_FINITE in each.flags]
-        if nonfinite_ranks and self.rules.nonfinite == "raise":
-            raise DataError(
-                f"step {self.step}: the gradient of rank {nonfinite_ranks[0]} has NaN or infinite values; use "
-                'nonfinite="skip" to skip such steps, or "pass" to average them uncompressed; under DDP with a '
-                "GradScaler use attach(..., grad_scaler=scaler)"
-            )
-        return vector, reduce(or_, (each.flags for each in headers))
+        return vector, [each.flags for each in headers]
 
     def _prepare(self) -> None:
         """Create the reducer in the first step, and set the bits of this step."""
@@ -170,7 +189,7 @@ class StepRunner:
             self._reducer.bits = self._chooser.bits
 
     @contextmanager
-    def _abort_on_error(self) -> Iterator[None]:
+    def abort_on_error(self) -> Iterator[None]:
         """Leave the process group if this rank fails between two exchanges, so that the others do not wait."""
         try:
             yield
@@ -186,10 +205,21 @@ class StepRunner:
         elif flags or self.step < self.rules.start:
             self._average_uncompressed(vector, Flag.LARGE in flags)
             self.stats.uncompressed += 1
-        elif self.rules.debug:
-            average_with_checks(self._reducer, vector, self.step, self.link, self.layout)
         else:
-            self._reducer.average(vector, self.step)
+            self.compress(self._reducer, vector, self.layout)
+
+    def compress(self, reducer: Reducer, vector: Tensor, layout: Layout) -> None:
+        """Average a finite vector with a reducer of this layout."""
+        if self.rules.debug:
+            average_with_checks(reducer, vector, self.step, self.link, layout)
+        else:
+            reducer.average(vector, self.step)
+
+    def observe(self, average: Tensor, loss: float | None, has_batch: bool, start: float) -> None:
+        """Tell the bit policy of a step. It began at `start`, unless `start_clock` was called before."""
+        if self._chooser is not None and self.step >= self.rules.start:
+            seconds = perf_counter() - (self._began or start)
+            self._chooser.after(Observation(loss, seconds, partial(_rms, average), has_batch), self.link.gather_numbers)
 
     def _average_uncompressed(self, vector: Tensor, is_large: bool) -> None:
         """Average in float32. Large values are divided by a power of 2 first, so that their sum does not overflow."""
@@ -202,10 +232,17 @@ class StepRunner:
         most = torch.finfo(torch.float32).max / divisor  # a mean that was rounded up may exceed it
         vector.copy_(torch.where(torch.isfinite(vector), vector.clamp(-most, most), vector) * divisor)
 
-    def _record(self, values: int, sent: int, codec: float, communication: float) -> None:
+    def record(self, seconds: float, blocking: float, before: tuple[int, float]) -> None:
+        """End a step that took `seconds`, of which the training waited for `blocking`.
+
+        `before` is what `sent_and_waited` returned at its begin.
+        """
         assert self._reducer is not None
-        ring = ring_bytes(values, self.link.size)
-        self.stats.record(Traffic(sent, ring, values, self._reducer.bits, codec, communication))
+        sent, waited = (now - then for now, then in zip(self.sent_and_waited(), before, strict=True))
+        values = vector_length(self.layout)
+        ring, bits = ring_bytes(values, self.link.size), self._reducer.bits
+        self.stats.record(Traffic(int(sent), ring, values, bits, seconds - waited, waited, blocking))
+        self.step, self._began = self.step + 1, None
 
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of the state that the next step depends on; raise DataError before the first step."""

@@ -17,15 +17,15 @@ from torch import Tensor, nn
 from bitlane.errors import BitlaneError, DataError
 from bitlane.support.scalars import as_integer
 
+from ..collectives.background import BackgroundAverage, FinishedAverage
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.transport import TorchTransport, Transport
-from ..compressor import Compressor
+from ..compressor import Compressor, part_compressor
 from ..compressors.dense import QSGD
 from ..ddp.states import check_identity
 from ..ddp.stats import Stats, ring_bytes
 from ..ddp.steps import StepRules, StepRunner
 from ..ddp.warm_up import warm_up
-from .background import BackgroundAverage, FinishedAverage
 from .fragments import Fragment, split_parameters, trained_parameters
 from .outer import GlobalFragment, OuterOptimizer, check_vector, nesterov
 from .same_start import broadcast, check_same_settings, digest, named_tensors, saved_tensors, shapes_of
@@ -145,17 +145,20 @@ class DiLoCo:
             check_same_settings(self.transport, "\n".join([repr(self.schedule), *shapes_of(tensors)]))
             broadcast(self.transport, tensors)
             outer = outer_optimizer or nesterov
-            self._fragments = [GlobalFragment(part, outer, partial(self._runner, part)) for part in parts]
+            self._fragments = [
+                GlobalFragment(each[1], outer, partial(self._runner, *each)) for each in enumerate(parts)
+            ]
             self._settings = f"{self.schedule!r}, {compressor!r}, {self._fragments[0].optimizer!r}"
             check_same_settings(self.transport, self._settings)
         except BaseException:
             self.transport.abort()
             raise
 
-    def _runner(self, part: Fragment) -> StepRunner:
+    def _runner(self, number: int, part: Fragment) -> StepRunner:
         link_model = self.rounds.link_model or AlphaBetaModel()
         rules = StepRules(self.rounds.nonfinite, self.rounds.debug)
-        return StepRunner(self.compressor, self.transport, link_model, part.layout, part.device, self._stats, rules)
+        compressor = part_compressor(self.compressor, number)
+        return StepRunner(compressor, self.transport, link_model, part.layout, part.device, self._stats, rules)
 
     @property
     def stats(self) -> LocalStats:
@@ -308,8 +311,8 @@ class DiLoCo:
             raise DataError(
                 f"the saved state has {len(state['fragments'])} fragments instead of {len(self._fragments)}"
             )
-        for fragment, saved in zip(self._fragments, state["fragments"], strict=True):
-            fragment.check(saved, self.compressor, own["rank"], own["ranks"])
+        for number, (fragment, saved) in enumerate(zip(self._fragments, state["fragments"], strict=True)):
+            fragment.check(saved, part_compressor(self.compressor, number), own["rank"], own["ranks"])
         self._check_pending(state["step"], state["pending"])
         if state["model"] is not None and state["model"] != digest(saved_tensors(self.model)):
             raise DataError(

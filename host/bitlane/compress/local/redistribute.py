@@ -7,7 +7,7 @@ from typing import Any
 
 from bitlane.errors import DataError
 
-from ..compressor import Compressor, SavedState
+from ..compressor import Compressor, SavedState, part_compressor
 from ..ddp.states import redistribute
 
 
@@ -57,7 +57,7 @@ def redistribute_local(compressor: Compressor, states: Sequence[SavedState], ran
     for number, fragment in enumerate(first["fragments"]):
         averages = [state["fragments"][number]["average"] for state in states]
         begun = fragment["average"] is not None
-        new = redistribute(compressor, averages, ranks) if begun else [None] * ranks
+        new = redistribute(part_compressor(compressor, number), averages, ranks) if begun else [None] * ranks
         for state, average in zip(converted, new, strict=True):
             state["fragments"].append({**fragment, "average": average})
     return converted

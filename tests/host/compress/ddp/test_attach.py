@@ -12,12 +12,12 @@ from bitlane.compress.collectives.launch import launch
 pytestmark = pytest.mark.torch
 
 
-@pytest.fixture(scope="module")
-def scenes():
+@pytest.fixture(scope="module", params=[None, 40], ids=["at once", "overlap"])
+def scenes(request):
     """Return the results of both ranks for each scene."""
     seed = int.from_bytes(os.urandom(3), "little")
     print(f"seed of the scenes: {seed}")  # pytest shows it when a test fails
-    found = launch(attach_scenes.play, attach_scenes.RANKS, seed, timeout=120)
+    found = launch(attach_scenes.play, attach_scenes.RANKS, seed, request.param, timeout=120)
     return {name: [rank[name] for rank in found] for name in found[0]}
 
 

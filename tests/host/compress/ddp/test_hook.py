@@ -64,3 +64,12 @@ def test_fsdp_is_rejected(scenes):
         assert text.startswith(
             "DataError: DDPCompression is a hook of DistributedDataParallel without compiled autograd"
         )
+
+
+def test_scenes_with_overlap():
+    """Averages of small segments beside the backward pass keep every promise of those at its end."""
+    for rank in launch(ddp_scenes.play_with_overlap, ddp_scenes.RANKS, timeout=120):
+        assert rank.pop("accumulation") == ([True, True], 2)
+        assert rank.pop("uneven") == (True, 3)
+        assert rank.pop("resumed") is True
+        assert len(rank) == 3 and all(all(equal) for equal in rank.values()), rank

@@ -18,27 +18,32 @@ pytestmark = pytest.mark.torch
 RANKS = 2
 
 
+@pytest.fixture(scope="module", params=[1 << 20, 300], ids=["at once", "overlap"])
+def segment(request):
+    """Values of a segment, at least: the models have 2,100."""
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory):
-    first_step, parameters = launch(
-        kill_scenes.train, RANKS, tmp_path_factory.mktemp("whole"), None, 0, "", timeout=200
-    )[0]
+def uninterrupted(segment, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    first_step, parameters = launch(kill_scenes.train, RANKS, folder, None, 0, "", segment, timeout=200)[0]
     assert first_step == 0
     return parameters
 
 
 @pytest.mark.parametrize("moment", ["backward", "saving"])
-def test_resumption_after_a_kill_is_bit_identical(moment, uninterrupted, seed, tmp_path):
+def test_resumption_after_a_kill_is_bit_identical(moment, segment, uninterrupted, seed, tmp_path):
     rng = np.random.default_rng(seed)
     victim = int(rng.integers(RANKS))
     at = int(rng.integers(STEPS)) if moment == "backward" else 2 * EVERY - 1
     start = time.monotonic()
     with pytest.raises(BitlaneError, match=f"rank {victim} was ended by signal SIGKILL"):
-        launch(kill_scenes.train, RANKS, tmp_path, victim, at, moment, timeout=200)
+        launch(kill_scenes.train, RANKS, tmp_path, victim, at, moment, segment, timeout=200)
     assert time.monotonic() - start < 100
     if moment == "backward":  # the other rank did not wait long
         name, seconds = (tmp_path / f"error-{1 - victim}.txt").read_text().split()
         assert name == "RankFailed" and float(seconds) < 20
-    for first_step, parameters in launch(kill_scenes.train, RANKS, tmp_path, None, 0, "", timeout=200):
+    for first_step, parameters in launch(kill_scenes.train, RANKS, tmp_path, None, 0, "", segment, timeout=200):
         assert first_step == (at // EVERY * EVERY if moment == "backward" else EVERY)
         assert torch.equal(parameters, uninterrupted)

@@ -1,0 +1,149 @@
+"""A gradient in segments of adjacent parameters, each with its own reducer, so that a step can begin with the first.
+
+The segments follow from the layout, and not from DDP's buckets. So the size of the buckets does not change the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bitlane.policies.protocol import BitPolicy
+
+from .codecs.wire import CodecId
+from .collectives.cost_model import AlphaBetaModel
+from .collectives.link import Link
+from .compressor import (
+    Compressor,
+    Layout,
+    Reducer,
+    SavedState,
+    layout_of_shapes,
+    part_compressor,
+)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Adjacent parameters: values `begin` to `end` of the gradient vector, excluding `end`.
+
+    Attributes
+    ----------
+    begin, end : int
+    layout : Layout
+        Its parameters; the first one begins at 0.
+    """
+
+    begin: int
+    end: int
+    layout: Layout
+
+
+def split_layout(layout: Layout, least: int) -> list[Segment]:
+    """Cut a layout after the first parameter with which a segment has `least` values; the last one may have fewer."""
+    segments: list[Segment] = []
+    begin, shapes = 0, []
+    for number, span in enumerate(layout):
+        shapes.append(span.shape)
+        if span.end - begin >= least or number == len(layout) - 1:
+            segments.append(Segment(begin, span.end, layout_of_shapes(shapes)))
+            begin, shapes = span.end, []
+    return segments
+
+
+class SegmentedReducer:
+    """The reducers of all segments, as one `Reducer`.
+
+    In its state, vectors with a value for each value of the gradient are whole; all else is a list, with an item for
+    each segment.
+
+    Parameters
+    ----------
+    segments : sequence of Segment
+    reducers : sequence of Reducer
+        One for each segment.
+    """
+
+    def __init__(self, segments: Sequence[Segment], reducers: Sequence[Reducer]):
+        self.segments, self.reducers = segments, reducers
+
+    @property
+    def bits(self) -> int:
+        """Bits per value in the next step; the same in all segments."""
+        return self.reducers[0].bits if self.reducers else 0
+
+    @bits.setter
+    def bits(self, bits: int) -> None:
+        for each in self.reducers:
+            each.bits = bits
+
+    def average(self, vector: Tensor, step: int) -> None:
+        for segment, reducer in zip(self.segments, self.reducers, strict=True):
+            reducer.average(vector[segment.begin : segment.end], step)
+
+    def residual(self) -> Tensor | None:
+        residuals = [each for reducer in self.reducers if (each := reducer.residual()) is not None]
+        return torch.cat(residuals) if residuals else None
+
+    def state_dict(self) -> dict[str, Any]:
+        states = [each.state_dict() for each in self.reducers]
+        return {name: self._joined([state[name] for state in states]) for name in (states[0] if states else ())}
+
+    def _joined(self, values: list[Any]) -> Any:
+        pairs = zip(self.segments, values, strict=True)
+        is_whole = all(isinstance(each, Tensor) and each.shape == (part.end - part.begin,) for part, each in pairs)
+        return torch.cat(values) if is_whole else values
+
+    def load_state_dict(self, state: SavedState) -> None:
+        for number, reducer in enumerate(self.reducers):
+            reducer.load_state_dict(self._part(state, number))
+
+    def _part(self, state: SavedState, number: int) -> SavedState:
+        """Return the state of a segment. A list for other segments ends with items that count for those behind it."""
+        segment = self.segments[number]
+        return {
+            name: each[segment.begin : segment.end] if isinstance(each, Tensor) else each[min(number, len(each) - 1)]
+            for name, each in state.items()
+        }
+
+    def reshard(self, states: Sequence[SavedState], residual: Tensor | None) -> None:
+        for number, (segment, reducer) in enumerate(zip(self.segments, self.reducers, strict=True)):
+            part = None if residual is None else residual[segment.begin : segment.end]
+            reducer.reshard([self._part(state, number) for state in states], part)
+
+
+@dataclass(frozen=True)
+class Segmented:
+    """A compressor that averages each segment of the gradient for itself.
+
+    Parameters
+    ----------
+    compressor : Compressor
+        The settings of all segments. Each has its own seed.
+    least : int
+        Values of a segment, at least.
+    """
+
+    compressor: Compressor
+    least: int
+
+    @property
+    def codec(self) -> CodecId:
+        """The codec of the compressor."""
+        return self.compressor.codec
+
+    @property
+    def policy(self) -> BitPolicy | None:
+        """The policy of the compressor; it sets the bits of all segments."""
+        return self.compressor.policy
+
+    def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> SegmentedReducer:
+        """Return a new reducer for one rank, as in `Compressor.reducer`."""
+        segments = split_layout(layout, self.least)
+        compressors = [part_compressor(self.compressor, number) for number in range(len(segments))]
+        pairs = zip(segments, compressors, strict=True)
+        return SegmentedReducer(segments, [each.reducer(part.layout, link, model, device) for part, each in pairs])
