@@ -12,7 +12,8 @@ from torch import Tensor
 
 from ..codecs import sparse
 from ..codecs.largest import largest
-from ..codecs.select import Indices, Values
+from ..codecs.packing import Bytes
+from ..codecs.select import Values
 from ..codecs.wire import CodecId
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
@@ -26,28 +27,36 @@ def density_count(density: float, count: int) -> int:
     return min(count, max(1, round(density * count)))
 
 
-def all_gather_average(link: Link, indices: Indices, values: Values, out: Values) -> None:
+def all_gather_average(link: Link, body: Bytes, out: Values) -> None:
     """Average the sparse vectors of all ranks.
 
     Each rank sends its payload to all, and sums all of them in float32 in the order of ranks, so that all ranks get
-    identical bytes.
+    identical bytes. A payload is freed when it is added.
 
     Parameters
     ----------
     link : Link
         The connection to the other ranks.
-    indices, values : int64 [k], float32 [k]
-        The sparse vector of this rank.
+    body : uint8
+        The sparse vector of this rank, from `sparse.encode`.
     out : float32 [n]
         The average; zero where no rank has a value.
     """
-    body = torch.from_numpy(sparse.encode(indices, values, len(out)))
-    bodies = link.all_gather(body, link.gather_lengths(len(body)))
+    bodies = link.all_gather(torch.from_numpy(body), link.gather_lengths(len(body)))
     out[...] = 0
-    for each in bodies:
-        decoded_indices, decoded_values = sparse.decode(each.cpu().numpy(), len(out))
-        out[decoded_indices] += decoded_values
+    while bodies:
+        indices, values = sparse.decode(bodies.pop(0).cpu().numpy(), len(out))
+        out[indices] += values
     out *= np.float32(1 / link.size)
+
+
+def take_largest(values: Values, count: int, *others: Values) -> Bytes:
+    """Return the `count` largest magnitudes as a body of `sparse.encode`; set them to zero, and those of `others`."""
+    indices = largest(values, count)
+    body = sparse.encode(indices, values[indices], len(values))
+    for each in (values, *others):
+        each[indices] = 0
+    return body
 
 
 class TopKReducer:
@@ -68,10 +77,7 @@ class TopKReducer:
             if self.error_feedback:
                 accumulated = self.memory.array("residual")
                 accumulated += average
-            indices = largest(accumulated, self.wanted)
-            values = accumulated[indices]
-            accumulated[indices] = 0
-            all_gather_average(self.link, indices, values, average)
+            all_gather_average(self.link, take_largest(accumulated, self.wanted), average)
 
     def residual(self) -> Tensor | None:
         return self.memory.on_device("residual") if self.error_feedback else None
