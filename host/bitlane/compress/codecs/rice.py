@@ -128,7 +128,7 @@ def best_parameter(gaps: NDArray[np.int64]) -> int:
 
 def _gaps(positions: Indices) -> Indices:
     """Return the zeros before each position, int64 [k]."""
-    gaps = positions.copy()
+    gaps: Indices = positions.copy()
     gaps[1:] -= positions[:-1]
     gaps[1:] -= 1
     return gaps

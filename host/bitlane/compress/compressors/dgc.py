@@ -64,6 +64,9 @@ class DGCReducer:
     def residual(self) -> None:
         """Return None: the accumulated velocities are not gradients."""
 
+    def residual_rounding(self) -> None:
+        """Return None: there is no residual."""
+
     def state_dict(self) -> dict[str, Any]:
         return self.memory.state_dict()
 

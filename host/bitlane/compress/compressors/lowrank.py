@@ -199,6 +199,9 @@ class LowRankReducer:
             residual[span] = right_residual[part]
         return residual
 
+    def residual_rounding(self) -> None:
+        """Return None: the residual has float32."""
+
     def state_dict(self) -> dict[str, Any]:
         """Return `start` (the factors Q), `matrices` (the residual of each) and the state of the second average."""
         matrices = [matrix.residual().clone() for matrix in self._matrices]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,9 +17,10 @@ from ..codecs.select import Values
 from ..codecs.wire import CodecId
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
+from ..collectives.residuals import RESIDUAL_DTYPES
 from ..compressor import Layout, SavedState, vector_length
 from .memory import StateVectors, host_array
-from .settings import checked_density, checked_flag, replace_setting
+from .settings import check_residual_dtype, checked_density, checked_flag, replace_setting
 
 
 def density_count(density: float, count: int) -> int:
@@ -69,18 +70,22 @@ class TopKReducer:
             link,
             settings.error_feedback,
         )
-        self.memory = StateVectors(count, device, *(["residual"] if self.error_feedback else []))
+        names, dtype = ["residual"] if self.error_feedback else [], RESIDUAL_DTYPES[settings.residual_dtype]
+        self.memory = StateVectors(count, device, *names, dtype=dtype)
 
     def average(self, vector: Tensor, step: int) -> None:
         with host_array(vector) as average:
-            accumulated = average
+            accumulated = self.memory.accumulate("residual", average) if self.error_feedback else average
+            body = take_largest(accumulated, self.wanted)
             if self.error_feedback:
-                accumulated = self.memory.array("residual")
-                accumulated += average
-            all_gather_average(self.link, take_largest(accumulated, self.wanted), average)
+                self.memory.keep("residual", accumulated)
+            all_gather_average(self.link, body, average)
 
     def residual(self) -> Tensor | None:
         return self.memory.on_device("residual") if self.error_feedback else None
+
+    def residual_rounding(self) -> Tensor | None:
+        return self.memory.rounding("residual") if self.error_feedback else None
 
     def state_dict(self) -> dict[str, Any]:
         return self.memory.state_dict()
@@ -106,6 +111,8 @@ class TopK:
         Values that each rank sends, as a share of all values.
     error_feedback : bool, default: True
         Keep the values that are not sent, and add them in the next step.
+    residual_dtype : {"float32", "bfloat16"}, default: "float32"
+        The type of the residuals between steps. "bfloat16" halves their memory, and loses what rounding changes.
 
     Examples
     --------
@@ -115,11 +122,13 @@ class TopK:
 
     density: float = 0.01
     error_feedback: bool = True
+    residual_dtype: Literal["float32", "bfloat16"] = "float32"
     codec: CodecId = field(default=CodecId.SPARSE, init=False)
     policy: None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         feedback = checked_flag("error_feedback", self.error_feedback)
+        check_residual_dtype(self.residual_dtype, feedback)
         replace_setting(self, density=checked_density(self.density), error_feedback=feedback)
 
     def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> TopKReducer:
