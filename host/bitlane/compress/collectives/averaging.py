@@ -23,7 +23,7 @@ from bitlane.support.hashing import derive_seed
 from ..codecs.groups import Groups, shard_groups
 from .cost_model import AlphaBetaModel
 from .link import Link
-from .residuals import encode_with_residual, rounding_bound
+from .residuals import add_residual, rounding_bound
 from .restore import restore
 
 
@@ -186,7 +186,16 @@ class Averaging:
 
 
 def _encode(quantizer: Quantizer, values: Tensor, groups: Groups, residual: Tensor | None, seed: int) -> Tensor:
-    """Encode values with a residual of either type, or without one; the values are not used again."""
+    """Encode values with a residual of either type, or without one.
+
+    With a residual in bfloat16 the values are overwritten: they hold the sum, and then minus its quantization error,
+    which has the bits of that of a float32 residual. The residual is that error, rounded to the nearest.
+    """
     if residual is None or residual.dtype == torch.float32:
         return quantizer.encode(values, groups, residual, seed)
-    return encode_with_residual(quantizer, values, groups, residual, seed)
+    add_residual(values, residual)
+    body = quantizer.encode(values, groups, None, seed)
+    values.neg_()
+    quantizer.decode(body, groups, values, add=True)
+    residual.copy_(values).neg_()
+    return body
