@@ -74,6 +74,13 @@ class Reducer(Protocol):
         """
         ...
 
+    def residual_rounding(self) -> Tensor | None:
+        """Return a bound on what rounding the residual lost in the last step, float32 [n], in units of the gradient.
+
+        None if the residual is stored in float32, or if there is none. The sums above differ by at most this bound.
+        """
+        ...
+
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of the state that the next step depends on, as tensors, numbers and text."""
         ...

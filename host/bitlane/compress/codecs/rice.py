@@ -42,16 +42,18 @@ def encode(indices: Indices, n: int) -> Bytes:
         raise DataError(f"n={n}: a vector of indices has 0 to 2**48 values")
     if indices.dtype != np.int64 or indices.ndim != 1:
         raise DataError(f"indices are {indices.dtype} {indices.shape}; give int64 [k]")
-    gaps = np.diff(indices, prepend=-1) - 1
+    gaps = _gaps(indices)
     if len(indices) and (gaps.min() < 0 or indices[-1] >= n):
         raise DataError(f"indices must be strictly ascending, from 0 to at most {n - 1}")
     parameter = best_parameter(gaps)
-    ones = np.cumsum((gaps >> parameter) + 1) - 1
+    shifted = gaps >> parameter
+    ones = _positions(shifted)
     unary = np.zeros(int(ones[-1]) + 1 if len(ones) else 0, np.uint8)
     unary[ones] = 1
     low = np.empty((len(gaps), parameter), np.uint8)
     for bit in range(parameter):
-        low[:, bit] = gaps >> bit & 1
+        np.right_shift(gaps, bit, out=shifted)
+        np.bitwise_and(shifted, 1, out=low[:, bit], casting="unsafe")
     strings = [np.packbits(bits, bitorder="little") for bits in (low, unary)]
     return np.concatenate([_prefix(64 * len(indices) + parameter), *strings])
 
@@ -76,15 +78,16 @@ def decode(codes: Bytes, n: int) -> Indices:
     if not 0 <= n <= MAX_LENGTH or parameter not in _PARAMETERS:
         raise PayloadError(f"invalid codes of indices: parameter {parameter}, vector of {n} values")
     cut = begin + (count * parameter + 7) // 8
-    unary = np.unpackbits(codes[cut:], bitorder="little")
-    ones = np.flatnonzero(unary)
+    ones = np.flatnonzero(np.unpackbits(codes[cut:], bitorder="little"))
     end = int(ones[-1]) + 1 if len(ones) else 0
     if cut > len(codes) or len(ones) != count or (end + 7) // 8 != len(codes) - cut:
         raise PayloadError(f"codes of {count} indices are truncated or too long: {len(codes)} bytes")
-    gaps = _join_gaps(np.diff(ones, prepend=-1) - 1, codes[begin:cut], parameter, n)
+    gaps = _gaps(ones)
+    del ones  # indices are the largest arrays of a sparse compressor
+    _add_low_bits(gaps, codes[begin:cut], parameter, n)
     if gaps.sum(dtype=np.float64) > n:  # checked in float64, so that no sum below overflows
         raise _out_of_range(n)
-    found: Indices = np.cumsum(gaps + 1) - 1
+    found = _positions(gaps)
     if count and found[-1] >= n:
         raise _out_of_range(n)
     return found
@@ -123,17 +126,34 @@ def best_parameter(gaps: NDArray[np.int64]) -> int:
     return best
 
 
-def _join_gaps(quotients: Indices, low: Bytes, parameter: int, n: int) -> Indices:
-    """Return the gaps with these quotients and this low string."""
+def _gaps(positions: Indices) -> Indices:
+    """Return the zeros before each position, int64 [k]."""
+    gaps: Indices = positions.copy()
+    gaps[1:] -= positions[:-1]
+    gaps[1:] -= 1
+    return gaps
+
+
+def _positions(gaps: Indices) -> Indices:
+    """Overwrite gaps int64 [k] with the positions, and return them: the inverse of `_gaps`."""
+    gaps += 1
+    np.cumsum(gaps, out=gaps)
+    gaps -= 1
+    return gaps
+
+
+def _add_low_bits(quotients: Indices, low: Bytes, parameter: int, n: int) -> None:
+    """Overwrite quotients with the gaps that have this low string."""
     if len(quotients) and quotients.max() > n >> parameter:
         raise _out_of_range(n)
     bits = np.unpackbits(low, bitorder="little")
     if bits[len(quotients) * parameter :].any():
         raise PayloadError("codes of indices have bits set after the last index")
-    gaps = quotients << parameter
+    quotients <<= parameter
     for bit in range(parameter):
-        gaps |= bits[bit : len(quotients) * parameter : parameter].astype(np.int64) << bit
-    return gaps
+        part = bits[bit : len(quotients) * parameter : parameter].astype(np.int64)
+        part <<= bit
+        quotients |= part
 
 
 def _out_of_range(n: int) -> PayloadError:

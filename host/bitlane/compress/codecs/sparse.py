@@ -40,7 +40,9 @@ def decode(body: Bytes, n: int) -> tuple[Indices, Values]:
     cut = len(body) - 4 * count
     if cut < begin:
         raise PayloadError(f"a body of {len(body)} bytes is too short for {count} values")
-    return rice.decode(body[:cut], n), np.frombuffer(body[cut:].tobytes(), "<f4").astype(np.float32)
+    indices, values = rice.decode(body[:cut], n), np.empty(count, "<f4")
+    values.view(np.uint8)[...] = body[cut:]
+    return indices, values.astype(np.float32, copy=False)
 
 
 def to_payload(indices: Indices, values: Values, n: int) -> bytes:

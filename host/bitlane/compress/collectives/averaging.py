@@ -23,6 +23,7 @@ from bitlane.support.hashing import derive_seed
 from ..codecs.groups import Groups, shard_groups
 from .cost_model import AlphaBetaModel
 from .link import Link
+from .residuals import add_residual, rounding_bound
 from .restore import restore
 
 
@@ -76,23 +77,35 @@ class Averaging:
         Whether quantization errors are kept and added in the next step.
     device : torch.device
         The device of the vectors.
+    residual_dtype : torch.dtype, default: torch.float32
+        The type of the residuals: float32 or bfloat16.
 
     Attributes
     ----------
-    residual : Tensor, float32 [groups.count], or None
+    residual : Tensor, residual_dtype [groups.count], or None
         Quantization error of this rank's vector; None without error feedback.
-    owned_residual : Tensor, float32 [values of the owned part], or None
+    owned_residual : Tensor, residual_dtype [values of the owned part], or None
         Quantization error of the averages that this rank encoded; None without error feedback.
     """
 
     def __init__(
-        self, groups: Groups, link: Link, model: AlphaBetaModel, seed: int, error_feedback: bool, device: torch.device
+        self,
+        groups: Groups,
+        link: Link,
+        model: AlphaBetaModel,
+        seed: int,
+        error_feedback: bool,
+        device: torch.device,
+        residual_dtype: torch.dtype = torch.float32,
     ):
         self.groups, self.link, self.model, self.seed = groups, link, model, seed
         self.parts = shard_groups(groups, link.size)
         own = self.parts[link.rank]
-        self.residual = torch.zeros(groups.count, device=device) if error_feedback else None
-        self.owned_residual = torch.zeros(own.end - own.begin, device=device) if error_feedback else None
+        self.residual: Tensor | None = None
+        self.owned_residual: Tensor | None = None
+        if error_feedback:
+            self.residual = torch.zeros(groups.count, dtype=residual_dtype, device=device)
+            self.owned_residual = torch.zeros(own.end - own.begin, dtype=residual_dtype, device=device)
 
     def average(self, vector: Tensor, quantizer: Quantizer, step: int) -> None:
         """Replace `vector`, float32 [groups.count], by the average of the decoded vectors of all ranks."""
@@ -105,9 +118,17 @@ class Averaging:
         """Return the sum of both residuals, float32 [groups.count], in units of this rank's vector."""
         assert self.residual is not None and self.owned_residual is not None
         own = self.parts[self.link.rank]
-        combined = self.residual.clone()
-        combined[own.begin : own.end] += self.owned_residual * self.link.size
+        combined = self.residual.to(torch.float32, copy=True)
+        combined[own.begin : own.end] += self.owned_residual.float() * self.link.size
         return combined
+
+    def residual_rounding(self) -> Tensor | None:
+        """Return a bound on what rounding changed in `combined_residual()`, float32 [groups.count]; None if nothing."""
+        if self.residual is None or self.owned_residual is None or self.residual.dtype == torch.float32:
+            return None
+        own, bound = self.parts[self.link.rank], rounding_bound(self.residual)
+        bound[own.begin : own.end] += rounding_bound(self.owned_residual) * self.link.size
+        return bound
 
     def release(self, count: int) -> Tensor:
         """Return the first `count` values of `combined_residual()`, and set them to zero here."""
@@ -136,7 +157,7 @@ class Averaging:
         self.owned_residual.zero_()
 
     def _all_gather(self, vector: Tensor, quantizer: Quantizer, step: int) -> None:
-        body = quantizer.encode(vector, self.groups, self.residual, self._seed(step, 0))
+        body = _encode(quantizer, vector, self.groups, self.residual, self._seed(step, 0))
         bodies = self.link.all_gather(body, [len(body)] * self.link.size)
         self._mean(bodies, self.groups, quantizer, vector)
 
@@ -145,12 +166,12 @@ class Averaging:
         for stage, part in enumerate(self.parts):
             residual = None if self.residual is None else self.residual[part.begin : part.end]
             values = vector[part.begin : part.end]
-            bodies.append(quantizer.encode(values, part.groups, residual, self._seed(step, stage)))
+            bodies.append(_encode(quantizer, values, part.groups, residual, self._seed(step, stage)))
         own = self.parts[self.link.rank]
         received = self.link.exchange(bodies, [quantizer.body_bytes(own.groups)] * self.link.size)
         mean = torch.empty(own.end - own.begin, device=vector.device)
         self._mean(received, own.groups, quantizer, mean)
-        encoded_mean = quantizer.encode(mean, own.groups, self.owned_residual, self._seed(step, self.link.size))
+        encoded_mean = _encode(quantizer, mean, own.groups, self.owned_residual, self._seed(step, self.link.size))
         lengths = [quantizer.body_bytes(part.groups) for part in self.parts]
         for part, body in zip(self.parts, self.link.all_gather(encoded_mean, lengths), strict=True):
             quantizer.decode(body, part.groups, vector[part.begin : part.end], add=False)
@@ -162,3 +183,19 @@ class Averaging:
 
     def _seed(self, step: int, stage: int) -> int:
         return derive_seed(self.seed, step, self.link.rank, stage)
+
+
+def _encode(quantizer: Quantizer, values: Tensor, groups: Groups, residual: Tensor | None, seed: int) -> Tensor:
+    """Encode values with a residual of either type, or without one.
+
+    With a residual in bfloat16 the values are overwritten: they hold the sum, and then minus its quantization error,
+    which has the bits of that of a float32 residual. The residual is that error, rounded to the nearest.
+    """
+    if residual is None or residual.dtype == torch.float32:
+        return quantizer.encode(values, groups, residual, seed)
+    add_residual(values, residual)
+    body = quantizer.encode(values, groups, None, seed)
+    values.neg_()
+    quantizer.decode(body, groups, values, add=True)
+    residual.copy_(values).neg_()
+    return body

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -21,8 +21,9 @@ from ..codecs.wire import CodecId
 from ..collectives.averaging import Averaging, Quantizer
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
+from ..collectives.residuals import RESIDUAL_DTYPES
 from ..compressor import Layout, SavedState, vector_length
-from .settings import checked_bits, checked_flag, replace_setting
+from .settings import check_residual_dtype, checked_bits, checked_flag, replace_setting
 
 TERNARY = 2  # bits of the linear codec with the levels -1, 0 and 1
 
@@ -89,6 +90,9 @@ class DenseReducer:
     def residual(self) -> Tensor | None:
         return None if self.averaging.residual is None else self.averaging.combined_residual()
 
+    def residual_rounding(self) -> Tensor | None:
+        return self.averaging.residual_rounding()
+
     def state_dict(self) -> dict[str, Any]:
         return self.averaging.state_dict()
 
@@ -115,6 +119,8 @@ class QSGD:
         Without error feedback rounding is stochastic and unbiased.
     seed : int, default: 0
         Seed of stochastic rounding.
+    residual_dtype : {"float32", "bfloat16"}, default: "float32"
+        The type of the residuals between steps. "bfloat16" halves their memory, and loses what rounding changes.
 
     Examples
     --------
@@ -125,11 +131,13 @@ class QSGD:
     bits: int | BitPolicy = 8
     error_feedback: bool = False
     seed: int = 0
+    residual_dtype: Literal["float32", "bfloat16"] = "float32"
     codec: CodecId = field(default=CodecId.LINEAR, init=False)
 
     def __post_init__(self) -> None:
         seed, bits = as_integer("seed", self.seed, 0), checked_bits(self.bits, linear.BITS)
         feedback = checked_flag("error_feedback", self.error_feedback)
+        check_residual_dtype(self.residual_dtype, feedback)
         replace_setting(self, bits=bits, error_feedback=feedback, seed=seed)
 
     @property
@@ -139,8 +147,8 @@ class QSGD:
 
     def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> DenseReducer:
         """Return a new reducer for one rank, as in `Compressor.reducer`."""
-        groups = Groups.of(vector_length(layout))
-        averaging = Averaging(groups, link, model, self.seed, self.error_feedback, device)
+        groups, dtype = Groups.of(vector_length(layout)), RESIDUAL_DTYPES[self.residual_dtype]
+        averaging = Averaging(groups, link, model, self.seed, self.error_feedback, device, dtype)
         return DenseReducer(averaging, not self.error_feedback, self.policy.start().bits)
 
 
@@ -215,6 +223,11 @@ class EFSign:
 
     A value is sent as its sign. Each group of 512 values has a scale, its mean magnitude.
 
+    Parameters
+    ----------
+    residual_dtype : {"float32", "bfloat16"}, default: "float32"
+        The type of the residuals between steps. "bfloat16" halves their memory, and loses what rounding changes.
+
     Examples
     --------
     >>> from bitlane.compress import EFSign
@@ -222,10 +235,15 @@ class EFSign:
     1
     """
 
+    residual_dtype: Literal["float32", "bfloat16"] = "float32"
     codec: CodecId = field(default=CodecId.SIGN, init=False)
     policy: FixedBits = field(default=FixedBits(1), init=False)
 
+    def __post_init__(self) -> None:
+        check_residual_dtype(self.residual_dtype)
+
     def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> DenseReducer:
         """Return a new reducer for one rank, as in `Compressor.reducer`."""
-        averaging = Averaging(Groups.of(vector_length(layout)), link, model, 0, True, device)
+        groups, dtype = Groups.of(vector_length(layout)), RESIDUAL_DTYPES[self.residual_dtype]
+        averaging = Averaging(groups, link, model, 0, True, device, dtype)
         return DenseReducer(averaging, False, 1)

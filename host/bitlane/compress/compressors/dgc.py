@@ -22,7 +22,6 @@ from torch import Tensor
 from bitlane.errors import DataError
 from bitlane.support.scalars import as_integer, as_number
 
-from ..codecs.largest import largest
 from ..codecs.select import Values
 from ..codecs.wire import CodecId
 from ..collectives.cost_model import AlphaBetaModel
@@ -30,8 +29,9 @@ from ..collectives.link import Link
 from ..compressor import Layout, SavedState, vector_length
 from .memory import StateVectors, host_array
 from .settings import checked_density, replace_setting
-from .topk import all_gather_average, density_count
+from .topk import all_gather_average, density_count, take_largest
 
+BLOCK = 2**18  # values that are converted to float64 at a time
 FIRST_DENSITY = 0.25  # of the first warm-up stage; each further stage has a quarter of the previous density
 
 
@@ -50,21 +50,22 @@ class DGCReducer:
             momentum *= np.float32(self.settings.momentum)
             momentum += gradient
             velocity += momentum
-            indices = largest(velocity, density_count(self.settings.density_at(step), len(velocity)))
-            values = velocity[indices]
-            velocity[indices] = 0
-            momentum[indices] = 0
-            all_gather_average(self.link, indices, values, gradient)
+            count = density_count(self.settings.density_at(step), len(velocity))
+            all_gather_average(self.link, take_largest(velocity, count, momentum), gradient)
 
     def _clip(self, gradient: Values) -> None:
         if self.settings.clip is not None:
-            norm = float(np.linalg.norm(gradient.astype(np.float64)))
+            blocks = (gradient[begin : begin + BLOCK] for begin in range(0, len(gradient), BLOCK))
+            norm = sqrt(sum(map(_sum_of_squares, blocks)))
             limit = self.settings.clip / sqrt(self.link.size)
             if norm > limit:
                 gradient *= np.float32(limit / norm)
 
     def residual(self) -> None:
         """Return None: the accumulated velocities are not gradients."""
+
+    def residual_rounding(self) -> None:
+        """Return None: there is no residual."""
 
     def state_dict(self) -> dict[str, Any]:
         return self.memory.state_dict()
@@ -74,6 +75,11 @@ class DGCReducer:
 
     def reshard(self, states: Sequence[SavedState], residual: Tensor | None) -> None:
         self.memory.load_mean(states)
+
+
+def _sum_of_squares(values: Values) -> float:
+    doubles = values.astype(np.float64)
+    return float(doubles @ doubles)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,9 @@ Vogels et al., 2019, algorithms 1 and 2; LQ-SGD: Li et al., 2025, algorithm 1):
 
     P = orthonormalized average of M Q;  Q' = average of M^T P;  all ranks apply P Q'^T;  the residual is M - P S^T
 
+Residuals have float32 only: what is stored between steps is M, from which the next step subtracts P S^T (`matrix.py`),
+and rounding M to 16 bits would lose more than rounding the residual.
+
 S is the share of this rank in the average Q': its M^T P as decoded and, if it owns a part of Q', also the quantization
 error of the encoded average times the number of ranks. The sum over ranks is therefore conserved for any codec.
 
@@ -198,6 +201,9 @@ class LowRankReducer:
         for span, part in self._others:
             residual[span] = right_residual[part]
         return residual
+
+    def residual_rounding(self) -> None:
+        """Return None: the residual has float32."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return `start` (the factors Q), `matrices` (the residual of each) and the state of the second average."""

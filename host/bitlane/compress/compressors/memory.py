@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..codecs.select import Values
+from ..collectives.residuals import add_residual, rounding_bound
 from ..collectives.restore import restore
 from ..compressor import SavedState
 
@@ -26,7 +27,7 @@ def host_array(vector: Tensor) -> Iterator[Values]:
 
 
 class StateVectors:
-    """Named vectors, float32 [count], initially zero.
+    """Named vectors, `dtype` [count], initially zero.
 
     Parameters
     ----------
@@ -36,19 +37,41 @@ class StateVectors:
         The device of the gradients, to which `on_device` copies.
     *names : str
         Names of the vectors.
+    dtype : torch.dtype, default: torch.float32
+        The type of their values: float32 or bfloat16.
     """
 
-    def __init__(self, count: int, device: torch.device, *names: str):
-        self.tensors, self.device = {name: torch.zeros(count) for name in names}, device
+    def __init__(self, count: int, device: torch.device, *names: str, dtype: torch.dtype = torch.float32):
+        self.tensors, self.device = {name: torch.zeros(count, dtype=dtype) for name in names}, device
 
     def array(self, name: str) -> Values:
-        """Return the vector without a copy."""
+        """Return a vector of float32 without a copy."""
         values: Values = self.tensors[name].numpy()
         return values
 
+    def accumulate(self, name: str, values: Values) -> Values:
+        """Return the sum of a vector and values, float32 [count], in the memory of one of them; `keep` ends its use."""
+        tensor = self.tensors[name]
+        if tensor.dtype == torch.float32:
+            tensor += torch.from_numpy(values)
+            return self.array(name)
+        add_residual(torch.from_numpy(values), tensor)
+        return values
+
+    def keep(self, name: str, accumulated: Values) -> None:
+        """Set a vector to what `accumulate` returned, after changes."""
+        tensor = self.tensors[name]
+        if tensor.dtype != torch.float32:  # otherwise it is the vector itself
+            tensor.copy_(torch.from_numpy(accumulated))
+
     def on_device(self, name: str) -> Tensor:
-        """Return a copy on the device of the gradients."""
-        return self.tensors[name].to(self.device, copy=True)
+        """Return a copy in float32 on the device of the gradients."""
+        return self.tensors[name].to(self.device, torch.float32, copy=True)
+
+    def rounding(self, name: str) -> Tensor | None:
+        """Return a bound on what rounding changed in each value, float32 [count]; None for vectors of float32."""
+        tensor = self.tensors[name]
+        return None if tensor.dtype == torch.float32 else rounding_bound(tensor).to(self.device)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return copies of the vectors."""

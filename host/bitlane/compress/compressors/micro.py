@@ -23,10 +23,11 @@ from ..codecs.select import Indices, Values
 from ..codecs.wire import CodecId
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
+from ..collectives.residuals import RESIDUAL_DTYPES
 from ..compressor import Layout, SavedState, vector_length
 from .memory import StateVectors, host_array
 from .selection import QuotaSelection, SelectionRule, ThresholdScaling
-from .settings import checked_density, replace_setting
+from .settings import check_residual_dtype, checked_density, replace_setting
 from .topk import density_count
 
 
@@ -43,7 +44,8 @@ class MiCROReducer:
 
     def __init__(self, count: int, settings: MiCRO, link: Link, device: torch.device):
         self.bits = 0
-        self.link, self.memory = link, StateVectors(count, device, "residual")
+        self.link = link
+        self.memory = StateVectors(count, device, "residual", dtype=RESIDUAL_DTYPES[settings.residual_dtype])
         wanted = density_count(settings.density, count)
         self.selection: SelectionRule = (
             QuotaSelection(wanted) if settings.controller == "quotas" else ThresholdScaling(wanted)
@@ -53,16 +55,18 @@ class MiCROReducer:
         self.index_bytes = 0
 
     def average(self, vector: Tensor, step: int) -> None:
-        accumulated = self.memory.array("residual")
         with host_array(vector) as average:
-            accumulated += average
+            accumulated = self.memory.accumulate("residual", average)
             indices = self._gather_indices(accumulated, step)
             self.counts = [len(each) for each in indices]
             self.selection.update(sum(self.counts))
-            average[...] = 0
-            for each, mean in zip(indices, self._means(accumulated, indices), strict=True):
-                average[each] = mean
+            means = self._means(accumulated, indices)
+            for each in indices:
                 accumulated[each] = 0
+            self.memory.keep("residual", accumulated)
+            average[...] = 0
+            for each, mean in zip(indices, means, strict=True):
+                average[each] = mean
 
     def _gather_indices(self, accumulated: Values, step: int) -> list[Indices]:
         """Return the indices that each rank has selected."""
@@ -92,6 +96,9 @@ class MiCROReducer:
     def residual(self) -> Tensor:
         return self.memory.on_device("residual")
 
+    def residual_rounding(self) -> Tensor | None:
+        return self.memory.rounding("residual")
+
     def state_dict(self) -> dict[str, Any]:
         return {**self.memory.state_dict(), **self.selection.state_dict()}
 
@@ -116,6 +123,8 @@ class MiCRO:
     controller : {"quotas", "published"}, default: "quotas"
         "quotas" holds the density exactly in every step and adds a round of at most 100 bytes to each rank.
         "published" scales a threshold as the authors' code does; its density drifts.
+    residual_dtype : {"float32", "bfloat16"}, default: "float32"
+        The type of the residuals between steps. "bfloat16" halves their memory, and loses what rounding changes.
 
     Examples
     --------
@@ -125,11 +134,13 @@ class MiCRO:
 
     density: float = 0.01
     controller: Literal["quotas", "published"] = "quotas"
+    residual_dtype: Literal["float32", "bfloat16"] = "float32"
     codec: CodecId = field(default=CodecId.SPARSE, init=False)
     policy: None = field(default=None, init=False)
     whole_gradient: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_residual_dtype(self.residual_dtype)
         replace_setting(self, density=checked_density(self.density))
         if self.controller not in ("quotas", "published"):
             raise DataError(f"controller must be 'quotas' or 'published'; got {self.controller!r}")

@@ -9,6 +9,8 @@ from bitlane.errors import DataError
 from bitlane.policies.protocol import BitPolicy
 from bitlane.support.scalars import as_number, is_integer
 
+from ..collectives.residuals import RESIDUAL_DTYPES
+
 
 def checked_bits(bits: Any, allowed: Sequence[int]) -> int | BitPolicy:
     """Return a number of bits as an int, or a bit policy; raise DataError for other values."""
@@ -35,6 +37,15 @@ def checked_flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise DataError(f"{name}={value!r}: it must be True or False")
     return value
+
+
+def check_residual_dtype(dtype: Any, error_feedback: bool = True) -> None:
+    """Raise DataError unless `dtype` names a type of residuals; bfloat16 needs error feedback."""
+    if dtype not in tuple(RESIDUAL_DTYPES):
+        reason = ", because float16 overflows above 65504 and has no small gradients" if dtype == "float16" else ""
+        raise DataError(f"residual_dtype must be one of {', '.join(RESIDUAL_DTYPES)}; got {dtype!r}{reason}")
+    if dtype != "float32" and not error_feedback:
+        raise DataError(f"residual_dtype={dtype!r} needs error_feedback=True; without it there are no residuals")
 
 
 def replace_setting(settings: Any, **values: Any) -> None:

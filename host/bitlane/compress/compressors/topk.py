@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -12,13 +12,15 @@ from torch import Tensor
 
 from ..codecs import sparse
 from ..codecs.largest import largest
-from ..codecs.select import Indices, Values
+from ..codecs.packing import Bytes
+from ..codecs.select import Values
 from ..codecs.wire import CodecId
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
+from ..collectives.residuals import RESIDUAL_DTYPES
 from ..compressor import Layout, SavedState, vector_length
 from .memory import StateVectors, host_array
-from .settings import checked_density, checked_flag, replace_setting
+from .settings import check_residual_dtype, checked_density, checked_flag, replace_setting
 
 
 def density_count(density: float, count: int) -> int:
@@ -26,28 +28,36 @@ def density_count(density: float, count: int) -> int:
     return min(count, max(1, round(density * count)))
 
 
-def all_gather_average(link: Link, indices: Indices, values: Values, out: Values) -> None:
+def all_gather_average(link: Link, body: Bytes, out: Values) -> None:
     """Average the sparse vectors of all ranks.
 
     Each rank sends its payload to all, and sums all of them in float32 in the order of ranks, so that all ranks get
-    identical bytes.
+    identical bytes. A payload is freed when it is added.
 
     Parameters
     ----------
     link : Link
         The connection to the other ranks.
-    indices, values : int64 [k], float32 [k]
-        The sparse vector of this rank.
+    body : uint8
+        The sparse vector of this rank, from `sparse.encode`.
     out : float32 [n]
         The average; zero where no rank has a value.
     """
-    body = torch.from_numpy(sparse.encode(indices, values, len(out)))
-    bodies = link.all_gather(body, link.gather_lengths(len(body)))
+    bodies = link.all_gather(torch.from_numpy(body), link.gather_lengths(len(body)))
     out[...] = 0
-    for each in bodies:
-        decoded_indices, decoded_values = sparse.decode(each.cpu().numpy(), len(out))
-        out[decoded_indices] += decoded_values
+    while bodies:
+        indices, values = sparse.decode(bodies.pop(0).cpu().numpy(), len(out))
+        out[indices] += values
     out *= np.float32(1 / link.size)
+
+
+def take_largest(values: Values, count: int, *others: Values) -> Bytes:
+    """Return the `count` largest magnitudes as a body of `sparse.encode`; set them to zero, and those of `others`."""
+    indices = largest(values, count)
+    body = sparse.encode(indices, values[indices], len(values))
+    for each in (values, *others):
+        each[indices] = 0
+    return body
 
 
 class TopKReducer:
@@ -60,21 +70,22 @@ class TopKReducer:
             link,
             settings.error_feedback,
         )
-        self.memory = StateVectors(count, device, *(["residual"] if self.error_feedback else []))
+        names, dtype = ["residual"] if self.error_feedback else [], RESIDUAL_DTYPES[settings.residual_dtype]
+        self.memory = StateVectors(count, device, *names, dtype=dtype)
 
     def average(self, vector: Tensor, step: int) -> None:
         with host_array(vector) as average:
-            accumulated = average
+            accumulated = self.memory.accumulate("residual", average) if self.error_feedback else average
+            body = take_largest(accumulated, self.wanted)
             if self.error_feedback:
-                accumulated = self.memory.array("residual")
-                accumulated += average
-            indices = largest(accumulated, self.wanted)
-            values = accumulated[indices]
-            accumulated[indices] = 0
-            all_gather_average(self.link, indices, values, average)
+                self.memory.keep("residual", accumulated)
+            all_gather_average(self.link, body, average)
 
     def residual(self) -> Tensor | None:
         return self.memory.on_device("residual") if self.error_feedback else None
+
+    def residual_rounding(self) -> Tensor | None:
+        return self.memory.rounding("residual") if self.error_feedback else None
 
     def state_dict(self) -> dict[str, Any]:
         return self.memory.state_dict()
@@ -100,6 +111,8 @@ class TopK:
         Values that each rank sends, as a share of all values.
     error_feedback : bool, default: True
         Keep the values that are not sent, and add them in the next step.
+    residual_dtype : {"float32", "bfloat16"}, default: "float32"
+        The type of the residuals between steps. "bfloat16" halves their memory, and loses what rounding changes.
 
     Examples
     --------
@@ -109,12 +122,14 @@ class TopK:
 
     density: float = 0.01
     error_feedback: bool = True
+    residual_dtype: Literal["float32", "bfloat16"] = "float32"
     codec: CodecId = field(default=CodecId.SPARSE, init=False)
     policy: None = field(default=None, init=False)
     whole_gradient: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         feedback = checked_flag("error_feedback", self.error_feedback)
+        check_residual_dtype(self.residual_dtype, feedback)
         replace_setting(self, density=checked_density(self.density), error_feedback=feedback)
 
     def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> TopKReducer:

@@ -30,6 +30,9 @@ class UncompressedReducer:
     def residual(self) -> Tensor | None:
         return None
 
+    def residual_rounding(self) -> None:
+        """Return None: there is no residual."""
+
     def state_dict(self) -> dict[str, Any]:
         return {}
 

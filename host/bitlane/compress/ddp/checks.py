@@ -27,7 +27,8 @@ def average_with_checks(reducer: Reducer, vector: Tensor, step: int, link: Link,
     check_equal(link, vector, step)
     after = reducer.residual()
     if before is not None and after is not None:
-        check_conserved(link, layout, torch.stack([gradient, before]), torch.stack([vector, after]), step)
+        inputs, outputs = torch.stack([gradient, before]), torch.stack([vector, after])
+        check_conserved(link, layout, inputs, outputs, step, reducer.residual_rounding())
 
 
 def check_equal(link: Link, average: Tensor, step: int) -> None:
@@ -40,7 +41,9 @@ def check_equal(link: Link, average: Tensor, step: int) -> None:
         raise BitlaneError(f"step {step}: the average of rank {odd[0]} differs from that of rank 0")
 
 
-def check_conserved(link: Link, layout: Layout, inputs: Tensor, outputs: Tensor, step: int) -> None:
+def check_conserved(
+    link: Link, layout: Layout, inputs: Tensor, outputs: Tensor, step: int, rounding: Tensor | None = None
+) -> None:
     """Raise BitlaneError, on all ranks, unless inputs and outputs have the same sum over ranks.
 
     Parameters
@@ -55,25 +58,29 @@ def check_conserved(link: Link, layout: Layout, inputs: Tensor, outputs: Tensor,
         The average, and the residual of this rank after the step.
     step : int
         Number of the step, for the message.
+    rounding : Tensor, float32 [n], or None
+        What the sums may differ by besides rounding in float32, on this rank: that of residuals of 16 bits.
     """
     lost = inputs.double().sum(0) - outputs.double().sum(0)
-    size = inputs.double().abs().sum(0) + outputs.double().abs().sum(0)
+    allowed = TOLERANCE * (inputs.double().abs().sum(0) + outputs.double().abs().sum(0))
+    if rounding is not None:
+        allowed += rounding
     parts = shard_groups(Groups.of(len(lost)), link.size)
-    bodies = [torch.cat([lost[part.begin : part.end], size[part.begin : part.end]]) for part in parts]
+    bodies = [torch.cat([lost[part.begin : part.end], allowed[part.begin : part.end]]) for part in parts]
     own = parts[link.rank]
     received = link.exchange([body.view(torch.uint8) for body in bodies], [16 * (own.end - own.begin)] * link.size)
-    lost, size = _sum(received).view(2, -1)
+    lost, allowed = _sum(received).view(2, -1)
     squares = torch.zeros(len(layout), 2, dtype=torch.float64, device=lost.device)
     for number, span in enumerate(layout):
         inside = slice(max(span.begin - own.begin, 0), max(span.end - own.begin, 0))
-        squares[number, 0], squares[number, 1] = (lost[inside] ** 2).sum(), (size[inside] ** 2).sum()
+        squares[number, 0], squares[number, 1] = (lost[inside] ** 2).sum(), (allowed[inside] ** 2).sum()
     gathered = link.all_gather(squares.view(-1).view(torch.uint8), [16 * len(layout)] * link.size)
     norms = _sum(gathered).view(-1, 2).sqrt()
-    for number, (lost_norm, norm) in enumerate(norms.tolist()):
-        if not lost_norm <= TOLERANCE * norm:
+    for number, (lost_norm, allowed_norm) in enumerate(norms.tolist()):
+        if not lost_norm <= allowed_norm:
             raise BitlaneError(
-                f"step {step}: parameter {number} of shape {layout[number].shape} is not conserved: {lost_norm:.3g} of "
-                f"a norm of {norm:.3g} is neither applied nor in a residual"
+                f"step {step}: parameter {number} of shape {layout[number].shape} is not conserved: a norm of "
+                f"{lost_norm:.3g} is neither applied nor in a residual; rounding explains at most {allowed_norm:.3g}"
             )
 
 

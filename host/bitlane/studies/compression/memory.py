@@ -28,6 +28,10 @@ from bitlane.support.text import align_columns
 SIDE = 1024
 RANKS = 2
 PLAIN = "plain DDP"
+IN_BFLOAT16 = (
+    *("qsgd:bits=4,error_feedback=True,residual_dtype=bfloat16", "efsign:residual_dtype=bfloat16"),
+    *("topk:density=0.05,residual_dtype=bfloat16", "micro:density=0.05,residual_dtype=bfloat16"),
+)
 
 
 def peak_bytes(report: Report, compress: str, layers: int, bucket_mb: float | None) -> tuple[int, int]:
@@ -70,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows = [["compressor", "peak over DDP", "one bucket", "state"]]
     whole = 8.0 * arguments.layers  # MB; twice the model
     plain = [measured(PLAIN, arguments.layers, bucket)[0] for bucket in (None, whole)]
-    for name in EXAMPLES:
+    for name in (*EXAMPLES, *IN_BFLOAT16):
         several, kept = measured(name, arguments.layers, None)
         one, _ = measured(name, arguments.layers, whole)
         rows.append([name, f"{several - plain[0]:.1f}", f"{one - plain[1]:.1f}", f"{kept:.1f}"])

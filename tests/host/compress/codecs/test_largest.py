@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
-from bitlane.compress.codecs.largest import largest, sampled_threshold
+from bitlane.compress.codecs.largest import BLOCK, largest, sampled_threshold
 
 
 def by_sorting(values: np.ndarray, count: int) -> list[int]:
@@ -51,3 +53,29 @@ def test_the_threshold_passes_few_values_too_many(seed: int) -> None:
         values = rng.standard_t(3, 200_000).astype(np.float32)
         passed.append(int((np.abs(values) >= sampled_threshold(values, 2000)).sum()))
     assert max(passed) < 6000 and np.mean(np.array(passed) >= 2000) > 0.9
+
+
+@pytest.mark.parametrize("name", ["normal", "alike", "odd", "sorted"])
+def test_memory_is_bounded_by_the_wanted_values(seed: int, name: str) -> None:
+    """Also for vectors of which the sample tells nothing, or the wrong thing."""
+    n, count = 3_000_000, 3000
+    values = vectors(np.random.default_rng(seed), n)[name].astype(np.float32)
+    tracemalloc.start()
+    try:
+        found = largest(values, count)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    magnitudes = np.abs(values)
+    assert len(found) == count and magnitudes[found].min() == np.partition(magnitudes, n - count)[n - count]
+    assert peak < 45 * count + 30e6
+
+
+def test_several_blocks_give_the_result_of_a_sort(seed: int) -> None:
+    n = 3 * BLOCK // 2 + 1
+    for name, vector in vectors(np.random.default_rng(seed), n).items():
+        values = vector.astype(np.float32)
+        order = np.argsort(-np.abs(values), kind="stable")
+        for count in (7, n // 20, n // 2):
+            first = order[:count]
+            assert np.array_equal(largest(values, count), np.sort(first[values[first] != 0])), (name, count)

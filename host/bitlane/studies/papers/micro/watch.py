@@ -66,6 +66,9 @@ class _WatchedReducer:
     def residual(self) -> Tensor | None:
         return self.reducer.residual()
 
+    def residual_rounding(self) -> Tensor | None:
+        return self.reducer.residual_rounding()
+
     def state_dict(self) -> dict[str, Any]:
         return self.reducer.state_dict()
 

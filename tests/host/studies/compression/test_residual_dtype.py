@@ -1,0 +1,34 @@
+"""The study of residual types: short trainings, and the table of their means."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bitlane.compress.training.experiment import NetworkTraining
+from bitlane.compress.training.images import Images
+from bitlane.errors import BitlaneError
+from bitlane.studies.compression.residual_dtype import DtypeTrial, main, table, trial
+
+pytestmark = pytest.mark.torch
+
+
+def test_types_differ_only_in_rounding(seed):
+    torch.manual_seed(seed)
+    pixels, classes = torch.randn(160, 1, 28, 28), torch.randint(0, 10, (160,))
+    images = Images(pixels, classes, pixels[:20], classes[:20])
+    training = NetworkTraining("perceptron", ranks=2, batch=8)
+    full, half = (trial(training, "topk:density=0.01", dtype, images) for dtype in ("float32", "bfloat16"))
+    assert full == trial(training, "topk:density=0.01", "float32", images) and full.loss != half.loss
+    assert full.loss == pytest.approx(half.loss, rel=0.05)
+    assert trial(training, "efsign", "bfloat16", images).loss < 5
+
+
+def test_the_table_has_the_means():
+    trials = {"float32": [DtypeTrial(1.0, 0.5), DtypeTrial(2.0, 0.7)], "bfloat16": [DtypeTrial(1.1, 0.4)] * 2}
+    assert table({"efsign": trials}).splitlines()[-1].split() == ["efsign", "1.5000", "0.6000", "1.1000", "0.4000"]
+
+
+def test_a_wrong_setting_is_one_line():
+    with pytest.raises(BitlaneError, match="unknown images 'cats'"):
+        main(["--images", "cats"])
