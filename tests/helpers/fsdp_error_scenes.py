@@ -13,6 +13,7 @@ from tests.helpers.fsdp_scenes import SECONDS, attached, backward, local_gradien
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import RowwiseParallel, parallelize_module
 
 from bitlane.compress import QSGD, EFSign, MQGrad, attach_fsdp
 
@@ -105,6 +106,8 @@ def refused(rank, mesh):
     every = init_device_mesh("cpu", (dist.get_world_size(),), mesh_dim_names=("all",))
     wide = fully_shard(nn.Linear(5, 3).double(), mesh=mesh["shard"])
     frozen = fully_shard(nn.Linear(5, 3).requires_grad_(False), mesh=mesh["shard"])
+    tensor_parallel = parallelize_module(nn.Linear(5, 3), mesh["replicate"], RowwiseParallel())
+    fully_shard(tensor_parallel, mesh=mesh["shard"])
     mixed = nn.Linear(5, 3)
     mixed.inner = fully_shard(nn.Linear(5, 3), mesh=every)
     fully_shard(mixed, mesh=mesh["shard"])
@@ -118,6 +121,7 @@ def refused(rank, mesh):
         lambda: attach_fsdp(wide, QSGD(), replicas),
         lambda: attach_fsdp(frozen, QSGD(), replicas),
         lambda: attach_fsdp(model, QSGD(bits=MQGrad()), replicas),
+        lambda: attach_fsdp(tensor_parallel, QSGD(), replicas),
         lambda: attach_fsdp(mixed, QSGD(), replicas),
         lambda: attach_fsdp(model, QSGD(), replicas, nonfinite="drop"),
     )

@@ -161,7 +161,7 @@ def _groups(model: nn.Module, kind: Any) -> Iterator[ParameterGroup]:
 def _check_parameter(name: str, parameter: Any, policy: Any) -> None:
     """Raise DataError if the gradients of a sharded parameter cannot be averaged over replicas."""
     where = f"a parameter of {label(name)} of shape {tuple(parameter.shape)}"
-    if any(each.is_replicate() for each in parameter.placements):
+    if parameter.placements[0].is_replicate():
         raise DataError(
             f"{where} is sharded with a mesh of replicas and shards, and FSDP averages it over the replicas itself: "
             'shard with mesh["shard"] alone, and attach with mesh["replicate"]'

@@ -65,6 +65,8 @@ def test_what_attach_fsdp_refuses(scenes):
             "no sharded parameter of the model has requires_grad=True: there is nothing to average",
             "bits=MQGrad(...) needs the loss and the time of a step, and FSDP averages a step in groups: give a number "
             "of bits, or Adaptive()",
+            "a parameter of the outermost module of shape (3, 5) is sharded over 2 dimensions: tensor parallelism with "
+            "attach_fsdp is not supported",
             "'inner' is sharded over ranks [0, 1, 2, 3], and the outermost module over others: attach_fsdp needs one "
             "mesh for the model",
             "nonfinite must be one of raise, skip, pass; got 'drop'",
