@@ -16,6 +16,7 @@ _WHERE = {
     "DGC": "bitlane.compress.compressors.dgc",
     "DiLoCo": "bitlane.compress.local.diloco",
     "EFSign": "bitlane.compress.compressors.dense",
+    "FSDPCompression": "bitlane.compress.fsdp.hook",
     "FixedBits": "bitlane.policies.protocol",
     "LQSGD": "bitlane.compress.compressors.lowrank",
     "MiCRO": "bitlane.compress.compressors.micro",
@@ -26,6 +27,7 @@ _WHERE = {
     "TernGrad": "bitlane.compress.compressors.dense",
     "TopK": "bitlane.compress.compressors.topk",
     "attach": "bitlane.compress.ddp.hook",
+    "attach_fsdp": "bitlane.compress.fsdp.hook",
 }
 __all__ = sorted(_WHERE)
 

@@ -89,6 +89,10 @@ class SegmentedReducer:
         residuals = [each for reducer in self.reducers if (each := reducer.residual()) is not None]
         return torch.cat(residuals) if residuals else None
 
+    def residual_rounding(self) -> Tensor | None:
+        bounds = [each for reducer in self.reducers if (each := reducer.residual_rounding()) is not None]
+        return torch.cat(bounds) if bounds else None
+
     def state_dict(self) -> dict[str, Any]:
         states = [each.state_dict() for each in self.reducers]
         return {name: self._joined([state[name] for state in states]) for name in (states[0] if states else ())}

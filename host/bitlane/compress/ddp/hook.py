@@ -132,7 +132,7 @@ class DDPCompression:
         if not isinstance(bucket, dist.GradBucket):
             raise DataError(
                 f"DDPCompression is a hook of DistributedDataParallel without compiled autograd, which calls it with a "
-                f"GradBucket; got {type(bucket).__name__}. FSDP2 is not supported"
+                f"GradBucket; got {type(bucket).__name__}. For FSDP2 use attach_fsdp"
             )
         future = self._buckets.add(bucket)
         if self._buckets.waiting == 1:
