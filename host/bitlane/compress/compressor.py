@@ -77,7 +77,8 @@ class Reducer(Protocol):
     def residual_rounding(self) -> Tensor | None:
         """Return a bound on what rounding the residual lost in the last step, float32 [n], in units of the gradient.
 
-        None if the residual is stored in float32, or if there is none. The sums above differ by at most this bound.
+        None if the residual is stored in float32, or if there is none. The sides of the equation of `residual` differ
+        by at most this bound.
         """
         ...
 

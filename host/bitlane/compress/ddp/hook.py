@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from bitlane.errors import DataError
-from bitlane.support.scalars import as_integer
 
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.transport import TorchTransport, Transport
@@ -19,10 +18,10 @@ from ..compressor import Compressor, Layout, ParameterSpan, SavedState
 from ..compressors.uncompressed import Uncompressed
 from .buckets import TYPES, Buckets
 from .overlap import Overlap, OverlappedStep, StepEnd, checked_overlap, in_segments
-from .settings import check_settings, checked_nonfinite
+from .settings import check_settings, step_rules
 from .states import check_identity, identity, renamed
 from .stats import Stats
-from .steps import NonFinite, StepRules, StepRunner
+from .steps import NonFinite, StepRunner
 from .warm_up import warm_up
 
 
@@ -106,7 +105,7 @@ class DDPCompression:
     ):
         check_settings(compressor, link_model, timeout, grad_scaler)
         self.compressor = compressor
-        self.rules = StepRules(checked_nonfinite(nonfinite, grad_scaler), debug, as_integer("start", start, 0))
+        self.rules = step_rules(nonfinite, debug, start, grad_scaler)
         self.link_model = link_model or AlphaBetaModel()
         self.transport: Transport = TorchTransport(process_group, timeout)
         self.stats = Stats()

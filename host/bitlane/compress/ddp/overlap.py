@@ -115,7 +115,7 @@ class OverlappedStep:
         self._adding += perf_counter() - start
 
     def end(self) -> None:
-        """Tell that there are no more buckets: other parameters have the gradient 0. A second call does nothing."""
+        """End the gradient: parameters without a bucket have the gradient 0. A second call does nothing."""
         if self._ended is None:
             self._ended = perf_counter()
             self._arrivals.put(None)
@@ -147,8 +147,9 @@ class OverlappedStep:
         """Make the step; in the thread."""
         at_end = self._at_end
         try:
-            if self._average_segments():
-                self._take_all()
+            is_averaged = self._average_segments()
+            self._take_all()
+            if is_averaged:
                 with self._steps.abort_on_error():
                     self._steps.observe(self._vector, at_end.loss, at_end.has_batch, self._begun)
                     at_end.deliver(self._vector)
@@ -156,7 +157,6 @@ class OverlappedStep:
                 waited = 0.0 if self._ended is None else now - self._ended
                 self._steps.record(now - self._begun - self._idle, self._adding + waited, self._before)
             else:
-                self._take_all()
                 self._steps.average(at_end.gradient, at_end.loss, at_end.deliver, at_end.has_batch)
         except BaseException:
             self._take_all()

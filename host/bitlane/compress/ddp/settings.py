@@ -7,10 +7,10 @@ from typing import Any, get_args
 from torch.amp.grad_scaler import GradScaler
 
 from bitlane.errors import DataError
-from bitlane.support.scalars import as_number
+from bitlane.support.scalars import as_integer, as_number
 
 from ..collectives.cost_model import AlphaBetaModel
-from .steps import NonFinite
+from .steps import NonFinite, StepRules
 
 
 def check_settings(compressor: Any, link_model: Any, timeout: Any, grad_scaler: Any) -> None:
@@ -32,7 +32,12 @@ def check_settings(compressor: Any, link_model: Any, timeout: Any, grad_scaler: 
         raise DataError(f"timeout must be above 0 seconds; got {timeout}")
 
 
-def checked_nonfinite(nonfinite: Any, grad_scaler: GradScaler | None) -> NonFinite:
+def step_rules(nonfinite: Any, debug: bool, start: Any, grad_scaler: GradScaler | None) -> StepRules:
+    """Return the rules of each step; raise DataError if one has another value."""
+    return StepRules(_checked_nonfinite(nonfinite, grad_scaler), debug, as_integer("start", start, 0))
+
+
+def _checked_nonfinite(nonfinite: Any, grad_scaler: GradScaler | None) -> NonFinite:
     """Return what happens to gradients that are not finite; None chooses it."""
     if nonfinite is None:
         return "raise" if grad_scaler is None else "pass"

@@ -9,10 +9,9 @@ from torch.amp.grad_scaler import GradScaler
 
 from bitlane.errors import DataError
 from bitlane.policies.mqgrad import MQGrad
-from bitlane.support.scalars import as_integer
 
 from ..collectives.cost_model import AlphaBetaModel
-from ..ddp.settings import check_settings, checked_nonfinite
+from ..ddp.settings import check_settings, step_rules
 from ..ddp.steps import NonFinite, StepRules
 
 
@@ -30,9 +29,7 @@ class AverageSettings:
     @property
     def rules(self) -> StepRules:
         """The rules of each step; raise DataError if one has another value."""
-        return StepRules(
-            checked_nonfinite(self.nonfinite, self.grad_scaler), self.debug, as_integer("start", self.start, 0)
-        )
+        return step_rules(self.nonfinite, self.debug, self.start, self.grad_scaler)
 
     def check(self, compressor: Any) -> None:
         """Raise DataError if a setting has another type or value, or the compressor cannot be used with groups."""

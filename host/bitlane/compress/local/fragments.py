@@ -83,7 +83,7 @@ def trained_parameters(module: nn.Module) -> dict[str, Tensor]:
     Raises
     ------
     DataError
-        There are none; a type is not float32, bfloat16 or float16; they are on several devices.
+        The module has no such parameter; a type is not float32, bfloat16 or float16; they are on several devices.
     """
     named = {name: each for name, each in module.named_parameters() if each.requires_grad}
     if not named:
