@@ -1,10 +1,12 @@
-"""The work of the processes of `test_launch.py` and `test_sockets.py`."""
+"""The work of the processes of `test_launch.py`, `test_sockets.py` and `test_wire_bytes.py`."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import time
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -12,6 +14,7 @@ import torch.distributed as dist
 from bitlane.compress.collectives.sockets import acknowledged_bytes
 from bitlane.compress.collectives.transport import TorchTransport
 from bitlane.errors import DataError
+from bitlane.studies.compression.wire_bytes import run_rank
 
 
 def numbers(report, factor):
@@ -60,3 +63,17 @@ def sends(report, sizes):
         counted.append((acknowledged_bytes() - before, transport.sent - sent))
     dist.barrier()  # the kernel forgets the bytes of a rank that has ended
     return counted
+
+
+def connections_around_trial(report, text):
+    """Return the numbers of open sockets before and after a trial, without the garbage collector."""
+    gc.disable()
+    dist.barrier()
+    before = _open_sockets()
+    run_rank(report, [text], 1000, 1)
+    dist.barrier()
+    return before, _open_sockets()
+
+
+def _open_sockets():
+    return sum(os.readlink(link).startswith("socket:") for link in Path("/proc/self/fd").iterdir() if link.is_symlink())

@@ -93,15 +93,16 @@ def run_rank(report: Callable[[str], None], texts: Sequence[str], values: int, s
 
 def _run_compressor(text: str, model: Matrices, gradients: Sequence[torch.Tensor], steps: int) -> WireTrial:
     ddp = DistributedDataParallel(model, bucket_cap_mb=BUCKET_MB)
-    compression = attach(ddp, parse_compressor(text))
-    torch.distributed.barrier()
-    before, start = _quiescent_bytes(), time.perf_counter()
-    for step in range(steps):
-        ddp.zero_grad()
-        compression.observe(1.0 / (step + 1))
-        ddp(gradients).backward()
-    seconds = time.perf_counter() - start
-    after = _quiescent_bytes()
+    with attach(ddp, parse_compressor(text)) as compression:  # its connections close here, not in a later trial
+        torch.distributed.barrier()
+        before, start = _quiescent_bytes(), time.perf_counter()
+        for step in range(steps):
+            ddp.zero_grad()
+            compression.observe(1.0 / (step + 1))
+            ddp(gradients).backward()
+        seconds = time.perf_counter() - start
+        after = _quiescent_bytes()
+        torch.distributed.barrier()  # no rank closes while another one counts
     digest = blake2b(digest_size=8)
     for parameter in model.parameters():
         digest.update(parameter.grad.numpy().tobytes())

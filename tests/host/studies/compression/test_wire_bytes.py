@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.helpers import rank_work
 
+from bitlane.compress.collectives.launch import launch
 from bitlane.compress.registry import EXAMPLES
 from bitlane.studies.compression.wire_bytes import WireTrial, main, verdict
 
@@ -31,6 +33,12 @@ def test_large_payloads(capsys):
     for line in lines:
         declared, socket, ratio = (float(cell) for cell in line.split()[2:5])
         assert declared > 1.05 and declared <= socket and 1 <= ratio <= 1.02
+
+
+def test_a_trial_closes_its_connections():
+    """A connection that closes in a later trial takes its bytes out of the kernel's sum."""
+    for before, after in launch(rank_work.connections_around_trial, 3, "qsgd:bits=8", timeout=100):
+        assert before == after
 
 
 @pytest.mark.parametrize(
