@@ -81,6 +81,16 @@ def test_cycles(dtype: Any, seed: int) -> None:
         assert cycles == predicted(case)
 
 
+def test_cycles_of_label_beats(seed: int) -> None:
+    """Rows of one word each: a label beat waits until the one before it has passed beside the lanes."""
+    rig, found, i = CoreRig(14, 1, 1), 0, seed
+    while found < 3:
+        case, i = random_case(i, 14, 1, max_features=9, dtype=np.uint8, rows=20), i + 1
+        if not case.settings["sets"] and case.settings["base_digits"] == 1:
+            found += 1
+            assert rig.run(case, Random(i))[1] == predicted(case)
+
+
 def predicted(case: EncoderCase) -> int:
     """Return the cycle of the last word, token by token."""
     settings, features = case.settings, case.geometry.features

@@ -14,6 +14,7 @@ from tests.helpers.simulation import BlockSimulator
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.encoding import ENCODER_BASE_BITS
 from bitlane_hw.encoder.encoder import Encoder
+from bitlane_hw.encoder.source_reader import LINES_BITS
 
 SETS = 2
 CONFIG = AcceleratorConfig(max_features=128, row_buffer_beats=128, fifo_beats=128, address_bits=32, encoder=SETS)
@@ -155,6 +156,22 @@ def test_a_short_source_region_is_reported(seed: int) -> None:
     for i in range(3):
         case = random_case(seed + i, ENCODER_BASE_BITS, SETS, dtype=np.int16, rows=40)
         assert RIG.run(case, Random(seed + i), spare=-1)["failed"]
+
+
+def test_a_source_region_of_the_largest_size_is_read() -> None:
+    """All bits of `lines` count."""
+    dut = Encoder(CONFIG)
+
+    async def testbench(ctx: Any) -> None:
+        ctx.set(dut.lines, 1 << LINES_BITS - 1)
+        ctx.set(dut.load, 1)
+        await ctx.tick()
+        ctx.set(dut.load, 0)
+        ctx.set(dut.enable, 1)
+        await ctx.tick().repeat(4)
+        assert ctx.get(dut.read.arvalid) and not ctx.get(dut.exhausted)
+
+    BlockSimulator(dut).run(testbench)
 
 
 def test_errors_and_stops(seed: int) -> None:

@@ -205,6 +205,22 @@ def test_one_token_a_cycle(seed: int, rows_per_beat: int, outputs: int) -> None:
     run(driver.dut, testbench)
 
 
+def test_all_room_is_used(seed: int) -> None:
+    """While no beat leaves, the bursts of a stream fill its FIFO."""
+    geometry = RunShape(chunks=3, base_digits=1, draws=2, groups=40, batch_groups=4, epochs=1)
+    driver = BurstGeneratorDriver(
+        Random(seed), geometry, RegionPlacement(0x7000, 1, (0x8000, 0x18000), (0, 0)), 1, 1, 0
+    )
+
+    async def testbench(ctx: Any) -> None:
+        await driver.start(ctx)
+        for _ in range(4 * LIMIT):
+            await driver.cycle(ctx)
+
+    run(driver.dut, testbench)
+    assert driver.asked[0] == LIMIT  # 48 beats of the model, and a burst of the base region
+
+
 @pytest.mark.parametrize("rows_per_beat", [1, 2, 4, 8])
 def test_models_are_read_in_full_bursts(seed: int, rows_per_beat: int) -> None:
     """From the start of a page on: all models are one region, in bursts of 16 beats except the last."""
