@@ -1,8 +1,8 @@
 """Recommend a compressor for a model and a link: `bitlane advise`.
 
 Computing and coding are measured on this machine. Sending follows from the alpha-beta cost model and the compressor's
-rounds and bytes. With a compressor the time of a step is their sum, because `DDPCompression` averages after the
-backward pass. Without one, DDP sends a bucket while the backward pass computes the next ones.
+rounds and bytes. A step is a pipeline: while the backward pass computes the next part of the gradient, the part before
+is coded and sent. Compressors that select from the whole gradient begin at its end, as with `overlap="auto"`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from bitlane.support.text import align_columns
 from .collectives.cost_model import AlphaBetaModel
 from .collectives.launch import Report, launch
 from .collectives.transport import TorchTransport, Transport
-from .compressor import Layout, ParameterSpan, vector_length
-from .costs import ComputeCosts, StepCosts, compute_costs, measure_step_costs
+from .compressor import Layout, ParameterSpan
+from .costs import ComputeCosts, StepCosts, compute_costs, measure_peaks, measure_step_costs
 from .registry import parse_compressor
 from .training.experiment import layout_of
 from .training.networks import network
@@ -36,7 +36,6 @@ CANDIDATES = (
 NEAR_FASTEST = 1.1  # a candidate within this factor of the shortest step is fast enough
 CHANNELS, SIDE, BATCH = 3, 32, 32  # the images for which a named network is measured
 MEASURED_BYTES = 4 << 20
-BUCKET_BYTES = 25 << 20  # DDP's default
 
 
 @dataclass(frozen=True)
@@ -49,31 +48,26 @@ class Advice:
         The candidates, ordered by how little they change the gradient.
     costs : sequence of StepCosts
         The cost of coding and sending for each candidate.
+    peaks : sequence of int or None
+        Bytes of memory of each candidate at most, as `measure_peaks` returns them.
     compute : ComputeCosts
         Computing time of a step.
     model : AlphaBetaModel
         The link.
     ranks : int
         Number of ranks.
-    buckets : int
-        DDP's buckets, which it sends one by one without a compressor.
     """
 
     names: Sequence[str]
     costs: Sequence[StepCosts]
+    peaks: Sequence[int | None]
     compute: ComputeCosts
     model: AlphaBetaModel
     ranks: int
-    buckets: int = 1
 
     def step_seconds(self, index: int) -> float:
         """Return the predicted seconds of a step with candidate `index`."""
-        sending = self.costs[index].link_seconds(self.model)
-        if self.names[index] != "none":
-            return self.compute.total + self.costs[index].codec + sending
-        # A pipeline of two stages: the slower one works without a pause, the other one on one bucket besides.
-        backward = self.compute.backward
-        return self.compute.forward + max(backward, sending) + min(backward, sending) / self.buckets
+        return self.costs[index].step_seconds(self.compute, self.model)
 
     @property
     def chosen(self) -> int:
@@ -117,7 +111,8 @@ def advise(
     """
     compressors = [None if name == "none" else parse_compressor(name) for name in names]
     costs = [measure_step_costs(compressor, layout, ranks, model) for compressor in compressors]
-    return Advice(names, costs, compute, model, ranks, max(1, round(4 * vector_length(layout) / BUCKET_BYTES)))
+    peaks = measure_peaks(compressors, layout, ranks, model)
+    return Advice(names, costs, peaks, compute, model, ranks)
 
 
 def measure_model(name: str | None, parameters: int | None) -> tuple[Layout, ComputeCosts]:
@@ -176,15 +171,16 @@ def _measure(_: Report) -> AlphaBetaModel:
 def advice_text(advice: Advice) -> str:
     """Format the predictions as a table, followed by the recommendation and its reason."""
     steps = [advice.step_seconds(index) for index in range(len(advice.names))]
-    cells = [["compressor", "MB sent", "coding ms", "sending ms", "step ms", "speed-up", "state MB"]]
-    for name, costs, step in zip(advice.names, advice.costs, steps, strict=True):
-        sending = costs.link_seconds(advice.model)
+    cells = [["compressor", "MB sent", "coding ms", "sending ms", "step ms", "speed-up", "state MB", "peak MB"]]
+    for name, costs, most, step in zip(advice.names, advice.costs, advice.peaks, steps, strict=True):
+        sending, peak = costs.link_seconds(advice.model), "" if most is None else f"{most / 1e6:.1f}"
         numbers = (f"{costs.sent / 1e6:.2f}", f"{costs.codec * 1e3:.2f}", f"{sending * 1e3:.2f}", f"{step * 1e3:.2f}")
-        cells.append([name, *numbers, f"{steps[0] / step:.2f}", f"{costs.state / 1e6:.1f}"])
+        cells.append([name, *numbers, f"{steps[0] / step:.2f}", f"{costs.state / 1e6:.1f}", peak])
     link = f"{advice.model.bandwidth * 8e-6:,.0f} Mb/s, latency {advice.model.latency * 1e6:,.0f} microseconds"
     compute = f"{advice.compute.forward * 1e3:.2f} + {advice.compute.backward * 1e3:.2f} ms forward and backward"
-    title = f"{advice.ranks} ranks, {link}; {compute}; predicted: sending overlaps the backward pass with none only"
-    return "\n".join([title, "", align_columns(cells, left=1), "", _recommendation(advice, steps)])
+    title = f"{advice.ranks} ranks, {link}; {compute}"
+    note = "step: predicted, with a core that codes while others compute. state, peak: memory beside that of DDP"
+    return "\n".join([title, note, "", align_columns(cells, left=1), "", _recommendation(advice, steps)])
 
 
 def _recommendation(advice: Advice, steps: Sequence[float]) -> str:

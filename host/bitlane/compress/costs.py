@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from .codecs.wire import Header
 from .collectives.cost_model import AlphaBetaModel
 from .collectives.echo import EchoTransport
-from .collectives.link import Link
+from .collectives.launch import Report, launch
+from .collectives.transport import Transport
 from .compressor import Compressor, Layout, vector_length
+from .ddp.overlap import OverlappedStep, StepEnd, in_segments
+from .ddp.stats import Stats
+from .ddp.steps import StepRunner
+from .memory import PeakMemory, return_freed_memory, state_bytes
 from .training.networks import CLASSES, network
 
 Timer = Callable[[], float]  # time.perf_counter; or time.process_time with one thread on a busy machine
 
 WARMUP_STEPS = 2  # not counted: they allocate memory and compile code
+BUCKET_BYTES = 25 << 20  # DDP's default
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,11 @@ class StepCosts:
         Bytes that determine the duration: in each round the larger of incoming and outgoing, summed over rounds.
     sent : int
         Bytes sent to other ranks.
-    state : int
+    state : int, default: 0
         Bytes that a rank keeps between steps.
+    shares : tuple of float, default: (1.0,)
+        The parts of the gradient that are exchanged one after the other, in the order of the backward pass, each as a
+        fraction of its values. Each part begins when it is computed.
     """
 
     codec: float
@@ -75,10 +81,19 @@ class StepCosts:
     bytes: int
     sent: int
     state: int = 0
+    shares: tuple[float, ...] = (1.0,)
 
     def link_seconds(self, model: AlphaBetaModel) -> float:
         """Return the predicted seconds of sending on a link."""
         return self.rounds * model.latency + self.bytes / model.bandwidth
+
+    def step_seconds(self, compute: ComputeCosts, model: AlphaBetaModel) -> float:
+        """Return the predicted seconds of a step with a core for coding beside those that compute."""
+        computed, done, work = compute.forward, 0.0, self.codec + self.link_seconds(model)
+        for share in self.shares:
+            computed += share * compute.backward
+            done = max(done, computed) + share * work
+        return done
 
 
 def measure_step_costs(
@@ -94,7 +109,7 @@ def measure_step_costs(
     Parameters
     ----------
     compressor : Compressor or None
-        None is ring all-reduce in float32, with no time for its additions.
+        None is ring all-reduce in float32, with no time for its additions, in buckets of 25 MiB as DDP's.
     layout : Layout
         The parameters of the model.
     ranks : int
@@ -109,55 +124,87 @@ def measure_step_costs(
     Returns
     -------
     StepCosts
-        The cost of a step.
+        The cost of a step, which overlaps the backward pass as with `attach(..., overlap="auto")`.
     """
     count = vector_length(layout)
     if compressor is None:
-        sent = 2 * (ranks - 1) * 4 * count // ranks
-        return StepCosts(0.0, 2 * (ranks - 1), sent, sent)
-    transport = EchoTransport(ranks)
-    link = Link(transport, "")
-    reducer = compressor.reducer(layout, link, model, torch.device("cpu"))
+        sent, buckets = 2 * (ranks - 1) * 4 * count // ranks, max(1, round(4 * count / BUCKET_BYTES))
+        return StepCosts(0.0, 2 * (ranks - 1), sent, sent, 0, (1 / buckets,) * buckets)
     gradient = torch.randn(count, generator=torch.Generator().manual_seed(0))
     buckets, vector = torch.empty(count), torch.empty(count)
+    transport = EchoTransport(ranks)
+    runner = _rank(compressor, transport, layout, model)
     seconds = []
     with _one_thread():
-        for step in range(WARMUP_STEPS + steps):
+        for _ in range(WARMUP_STEPS + steps):
             transport.sent = transport.rounds = transport.bytes = 0
             buckets.copy_(gradient)
             start = clock()
-            vector.copy_(buckets)
-            torch.aminmax(vector)  # as the hook looks for values that are not finite
-            link.handshake(Header(compressor.codec, reducer.bits, count, 0, step=step))
-            reducer.average(vector, step)
-            buckets.copy_(vector)
+            _average(runner, vector, buckets)
             seconds.append(clock() - start)
+    shares = tuple((each.end - each.begin) / count for each in runner.segments) or (1.0,)
     counts = (transport.rounds, transport.bytes, transport.sent)
-    return StepCosts(median(seconds[WARMUP_STEPS:]), *counts, state_bytes(reducer))
+    return StepCosts(median(seconds[WARMUP_STEPS:]), *counts, state_bytes(runner), shares)
 
 
-def state_bytes(owner: Any) -> int:
-    """Return the bytes of all tensors and arrays that an object holds, also in its attributes; each memory once."""
-    found: dict[int, int] = {}
-    seen: set[int] = set()
-    waiting = [owner]
-    while waiting:
-        each = waiting.pop()
-        if id(each) in seen:
-            continue
-        seen.add(id(each))
-        if isinstance(each, Tensor):
-            storage = each.untyped_storage()
-            found[storage.data_ptr()] = storage.nbytes()
-        elif isinstance(each, np.ndarray):
-            found[each.ctypes.data] = max(each.nbytes, found.get(each.ctypes.data, 0))
-        elif isinstance(each, Mapping):
-            waiting.extend(each.values())
-        elif isinstance(each, list | tuple):
-            waiting.extend(each)
-        elif type(each).__module__.startswith("bitlane.compress"):
-            waiting.extend(vars(each).values())
-    return sum(found.values())
+def measure_peaks(
+    compressors: Sequence[Compressor | None], layout: Layout, ranks: int, model: AlphaBetaModel
+) -> list[int | None]:
+    """Measure the memory that a rank needs at most with each compressor, in a process of its own.
+
+    Parameters
+    ----------
+    compressors, layout, ranks, model
+        As in `measure_step_costs`.
+
+    Returns
+    -------
+    list of int or None
+        Bytes beside those of DDP: between steps, and in a step at most. None if the system does not tell; 0 without a
+        compressor.
+    """
+    found: list[int | None] = launch(_peaks, 1, compressors, layout, ranks, model)[0]
+    return found
+
+
+def _peaks(
+    report: Report, compressors: Sequence[Compressor | None], layout: Layout, ranks: int, model: AlphaBetaModel
+) -> list[int | None]:
+    return_freed_memory()
+    return [0 if each is None else _peak(each, layout, ranks, model) for each in compressors]
+
+
+def _peak(compressor: Compressor, layout: Layout, ranks: int, model: AlphaBetaModel) -> int | None:
+    buckets, vector = torch.randn(vector_length(layout)), torch.empty(vector_length(layout))
+    runner = _rank(compressor, EchoTransport(ranks), layout, model)
+    _average(runner, vector, buckets)  # compiles code
+    peak = PeakMemory()
+    _average(runner, vector, buckets)
+    step = peak.bytes
+    return None if step is None else step + state_bytes(runner) + vector.nbytes
+
+
+def _rank(compressor: Compressor, transport: Transport, layout: Layout, model: AlphaBetaModel) -> StepRunner:
+    averaged = in_segments(compressor, "auto", transport.size)
+    return StepRunner(averaged, transport, model, layout, torch.device("cpu"), Stats())
+
+
+def _average(runner: StepRunner, vector: Tensor, buckets: Tensor) -> None:
+    """Make a step as under DDP, whose buckets are complete from the start."""
+
+    def collect() -> Tensor:
+        return vector.copy_(buckets)
+
+    def deliver(average: Tensor) -> None:
+        buckets.copy_(average)
+
+    if runner.overlaps:
+        step = OverlappedStep(runner, vector, 1, StepEnd(collect, deliver, lambda: None))
+        step.add(lambda: [(span, buckets[span.begin : span.end]) for span in runner.layout])
+        step.end()
+        step.wait()
+    else:
+        runner.average(collect, deliver=deliver)
 
 
 @contextmanager

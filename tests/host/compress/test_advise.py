@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import pytest
@@ -15,8 +16,8 @@ from bitlane.compress.collectives.cost_model import AlphaBetaModel
 from bitlane.compress.collectives.emulated_links import ThrottledTransport, parse_link
 from bitlane.compress.collectives.link import Link
 from bitlane.compress.collectives.transport import run_ranks_in_threads
-from bitlane.compress.compressor import ParameterSpan
-from bitlane.compress.costs import ComputeCosts, StepCosts, measure_compute, measure_step_costs
+from bitlane.compress.compressor import ParameterSpan, layout_of_shapes, vector_length
+from bitlane.compress.costs import ComputeCosts, StepCosts, measure_compute, measure_peaks, measure_step_costs
 from bitlane.errors import DataError
 
 pytestmark = pytest.mark.torch
@@ -72,7 +73,14 @@ def test_a_link_is_measured():
 def advice(*seconds):
     """Return the advice for candidates whose steps take these seconds, all of it coding."""
     costs = [StepCosts(each, 0, 0, 0) for each in seconds]
-    return Advice([f"c{place}" for place in range(len(seconds))], costs, ComputeCosts(0, 0), AlphaBetaModel(), 2)
+    return Advice(
+        [f"c{place}" for place in range(len(seconds))],
+        costs,
+        [None] * len(costs),
+        ComputeCosts(0, 0),
+        AlphaBetaModel(),
+        2,
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,18 +116,43 @@ def test_a_wrong_time_is_one_line(compute, capsys):
     assert error.startswith("bitlane: error: argument --compute: ") and error.count("\n") == 1
 
 
-@pytest.mark.parametrize("buckets", [1, 3, 8])
+@pytest.mark.parametrize("shares", [(1.0,), (0.25, 0.25, 0.5), (0.7, 0.1, 0.1, 0.1)])
 @pytest.mark.parametrize(("backward", "sending"), [(3.0, 1.0), (1.0, 3.0), (2.0, 2.0), (2.0, 0.0)])
-def test_without_a_compressor_sending_overlaps_the_backward_pass(backward, sending, buckets):
-    """Bucket by bucket: each is sent when it is computed and the one before it was sent."""
-    sent = 0.0
-    for bucket in range(buckets):
-        computed = (bucket + 1) * backward / buckets
-        sent = max(sent, computed) + sending / buckets
-    costs = [StepCosts(0.0, 0, int(sending * 1e6), 0), StepCosts(0.5, 0, int(1e5), 0)]
-    found = Advice(["none", "other"], costs, ComputeCosts(1.0, backward), AlphaBetaModel(0.0, 1e6), 2, buckets)
-    assert found.step_seconds(0) == pytest.approx(1.0 + sent)
-    assert found.step_seconds(1) == pytest.approx(1.0 + backward + 0.5 + 0.1)
+def test_each_part_is_sent_while_the_next_is_computed(shares, backward, sending):
+    """A part is coded and sent when it is computed and the part before it was sent: millisecond by millisecond."""
+    costs = StepCosts(0.5, 0, int(sending * 1e6), 0, shares=shares)
+    computed = sent = clock = 0.0
+    ends = [sum(shares[: place + 1]) for place in range(len(shares))]
+    while sent < 1 - 1e-9:
+        clock += 1e-3
+        computed = min(1.0, computed + 1e-3 / backward)
+        ready = max((end for end in ends if end <= computed + 1e-9), default=0.0)
+        sent = min(ready, sent + 1e-3 / (sending + 0.5))
+    found = Advice(["one"], [costs], [0], ComputeCosts(1.0, backward), AlphaBetaModel(0.0, 1e6), 2)
+    assert found.step_seconds(0) == pytest.approx(1.0 + clock, abs=0.02)
+
+
+def test_the_parts_are_those_of_a_step():
+    """DDP's buckets of 25 MiB, segments of at least 2**20 values, or the whole gradient where it is needed."""
+    layout = layout_of_shapes([(1 << 20,)] * 4 + [(1 << 21,)] * 2)
+    shares = {
+        name: measure_step_costs(name, layout, 2, AlphaBetaModel(), steps=1).shares
+        for name in (None, QSGD(4), TopK(0.01))
+    }
+    assert list(shares.values()) == [(1.0,), (*[0.125] * 4, 0.25, 0.25), (1.0,)]
+    large = measure_step_costs(None, layout_of_shapes([(25 << 20,)]), 2, AlphaBetaModel())
+    assert large.shares == (0.25,) * 4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /proc")
+@pytest.mark.parametrize(
+    ("compressor", "least", "most"), [(QSGD(8), 5, 7), (QSGD(4, error_feedback=True), 15, 19), (TopK(0.01), 8, 12)]
+)
+def test_the_peak_of_memory(compressor, least, most):
+    """Bytes a value: the vector (4), the state, its copy with overlap, and what a step needs besides."""
+    layout = layout_of_shapes([(2048, 2048)] * 2)
+    (found,) = measure_peaks([compressor], layout, 2, AlphaBetaModel())
+    assert least <= found / vector_length(layout) <= most
 
 
 def test_a_module_is_measured():

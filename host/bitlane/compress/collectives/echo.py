@@ -21,7 +21,7 @@ class EchoTransport:
         self.rounds += 1
         self.bytes += max(outgoing, sum(lengths[1:]))
         own = parts[0]
-        return [own if len(own) == length else torch.zeros(length, dtype=torch.uint8) for length in lengths]
+        return [own.clone() if len(own) == length else torch.zeros(length, dtype=torch.uint8) for length in lengths]
 
     def abort(self) -> None:
         """Do nothing: no other rank waits."""

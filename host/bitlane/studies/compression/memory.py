@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import median
 
 import torch
@@ -19,8 +18,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from bitlane.compress.collectives.launch import Report, launch
-from bitlane.compress.costs import state_bytes
 from bitlane.compress.ddp.hook import attach
+from bitlane.compress.memory import resident_bytes, state_bytes
 from bitlane.compress.registry import EXAMPLES, parse_compressor
 from bitlane.errors import BitlaneError
 from bitlane.support.text import align_columns
@@ -41,7 +40,7 @@ def peak_bytes(report: Report, compress: str, layers: int, bucket_mb: float | No
     compression = None if compress == PLAIN else attach(ddp, parse_compressor(compress))
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     inputs = torch.randn(32, SIDE, generator=torch.Generator().manual_seed(dist.get_rank()))
-    before = _resident("VmRSS")
+    before = resident_bytes("VmRSS")
     for _ in range(3):
         optimizer.zero_grad()
         loss = ddp(inputs).square().mean()
@@ -50,13 +49,7 @@ def peak_bytes(report: Report, compress: str, layers: int, bucket_mb: float | No
         loss.backward()
         optimizer.step()
     kept = 0 if compression is None else state_bytes(compression._steps)
-    return _resident("VmHWM") - before, kept
-
-
-def _resident(name: str) -> int:
-    """Return a number of bytes of this process from the kernel's status file: VmRSS now, VmHWM at most."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(name))
+    return resident_bytes("VmHWM") - before, kept
 
 
 def measured(compress: str, layers: int, bucket_mb: float | None) -> tuple[float, float]:

@@ -15,8 +15,8 @@ from bitlane.compress.collectives.link import Link
 from bitlane.compress.collectives.residuals import BLOCK, add_residual, rounding_bound
 from bitlane.compress.collectives.transport import run_ranks_in_threads
 from bitlane.compress.compressor import layout_of_shapes
-from bitlane.compress.costs import state_bytes
 from bitlane.compress.ddp.checks import average_with_checks
+from bitlane.compress.memory import state_bytes
 from bitlane.errors import BitlaneError
 
 pytestmark = pytest.mark.torch
