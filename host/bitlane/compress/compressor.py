@@ -82,8 +82,14 @@ class Reducer(Protocol):
         """
         ...
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return a copy of the state that the next step depends on, as tensors, numbers and text."""
+    def state_dict(self, memory: SavedState | None = None) -> dict[str, Any]:
+        """Return a copy of the state that the next step depends on, as tensors, numbers and text.
+
+        Parameters
+        ----------
+        memory : SavedState, optional
+            An earlier copy of this reducer's state, whose tensors are overwritten and used again.
+        """
         ...
 
     def load_state_dict(self, state: SavedState) -> None:

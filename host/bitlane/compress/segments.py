@@ -93,7 +93,7 @@ class SegmentedReducer:
         bounds = [each for reducer in self.reducers if (each := reducer.residual_rounding()) is not None]
         return torch.cat(bounds) if bounds else None
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self, memory: SavedState | None = None) -> dict[str, Any]:
         states = [each.state_dict() for each in self.reducers]
         return {name: self._joined([state[name] for state in states]) for name in (states[0] if states else ())}
 

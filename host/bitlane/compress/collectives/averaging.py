@@ -24,7 +24,7 @@ from ..codecs.groups import Groups, shard_groups
 from .cost_model import AlphaBetaModel
 from .link import Link
 from .residuals import add_residual, rounding_bound
-from .restore import restore
+from .restore import restore, saved
 
 
 class Quantizer(Protocol):
@@ -138,9 +138,9 @@ class Averaging:
         self.owned_residual[: max(0, count - self.parts[self.link.rank].begin)] = 0
         return released
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return copies of the residuals; an empty dictionary without error feedback."""
-        return {name: tensor.clone() for name, tensor in self._residuals().items()}
+    def state_dict(self, memory: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+        """Return copies of the residuals, in the memory of earlier copies if it is given; none without them."""
+        return saved(self._residuals(), memory)
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restore a state of `state_dict`; raise DataError if a residual is missing or has another length."""

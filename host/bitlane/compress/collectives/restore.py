@@ -1,4 +1,4 @@
-"""Restore saved tensors."""
+"""Save and restore tensors."""
 
 from __future__ import annotations
 
@@ -8,6 +8,16 @@ from typing import Any
 from torch import Tensor
 
 from bitlane.errors import DataError
+
+
+def saved(own: Mapping[str, Tensor], memory: Mapping[str, Any] | None = None) -> dict[str, Tensor]:
+    """Return copies of tensors, in the memory of earlier copies if it is given."""
+    return {name: copied(tensor, memory and memory[name]) for name, tensor in own.items()}
+
+
+def copied(tensor: Tensor, memory: Tensor | None) -> Tensor:
+    """Return a copy of a tensor, in this memory if it is given."""
+    return tensor.clone() if memory is None else memory.copy_(tensor)
 
 
 def restore(own: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:

@@ -93,8 +93,8 @@ class DenseReducer:
     def residual_rounding(self) -> Tensor | None:
         return self.averaging.residual_rounding()
 
-    def state_dict(self) -> dict[str, Any]:
-        return self.averaging.state_dict()
+    def state_dict(self, memory: SavedState | None = None) -> dict[str, Any]:
+        return self.averaging.state_dict(memory)
 
     def load_state_dict(self, state: SavedState) -> None:
         self.averaging.load_state_dict(state)

@@ -67,8 +67,8 @@ class DGCReducer:
     def residual_rounding(self) -> None:
         """Return None: there is no residual."""
 
-    def state_dict(self) -> dict[str, Any]:
-        return self.memory.state_dict()
+    def state_dict(self, memory: SavedState | None = None) -> dict[str, Any]:
+        return self.memory.state_dict(memory)
 
     def load_state_dict(self, state: SavedState) -> None:
         self.memory.load_state_dict(state)

@@ -42,6 +42,7 @@ from ..codecs.wire import CodecId
 from ..collectives.averaging import Averaging, Quantizer
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
+from ..collectives.restore import copied
 from ..compressor import Layout, ParameterSpan, SavedState, vector_length
 from .factors import Float32Quantizer, LogQuantizer
 from .matrix import Matrix
@@ -205,10 +206,13 @@ class LowRankReducer:
     def residual_rounding(self) -> None:
         """Return None: the residual has float32."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self, memory: SavedState | None = None) -> dict[str, Any]:
         """Return `start` (the factors Q), `matrices` (the residual of each) and the state of the second average."""
-        matrices = [matrix.residual().clone() for matrix in self._matrices]
-        return {"start": self._start.clone(), "matrices": matrices, **self._right.state_dict()}
+        earlier = memory["matrices"] if memory else [None] * len(self._matrices)
+        pairs = zip(self._matrices, earlier, strict=True)
+        matrices = [copied(matrix.residual(), each) for matrix, each in pairs]
+        start = copied(self._start, memory and memory["start"])
+        return {"start": start, "matrices": matrices, **self._right.state_dict(memory)}
 
     def load_state_dict(self, state: SavedState) -> None:
         self._check(state)

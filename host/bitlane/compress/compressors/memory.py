@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..codecs.select import Values
 from ..collectives.residuals import add_residual, rounding_bound
-from ..collectives.restore import restore
+from ..collectives.restore import restore, saved
 from ..compressor import SavedState
 
 
@@ -73,9 +73,9 @@ class StateVectors:
         tensor = self.tensors[name]
         return None if tensor.dtype == torch.float32 else rounding_bound(tensor).to(self.device)
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return copies of the vectors."""
-        return {name: tensor.clone() for name, tensor in self.tensors.items()}
+    def state_dict(self, memory: SavedState | None = None) -> dict[str, Tensor]:
+        """Return copies of the vectors, in the memory of earlier copies if it is given."""
+        return saved(self.tensors, memory)
 
     def load_state_dict(self, state: SavedState) -> None:
         """Restore a state of `state_dict`; raise DataError if a vector is missing or has another length."""

@@ -99,8 +99,8 @@ class MiCROReducer:
     def residual_rounding(self) -> Tensor | None:
         return self.memory.rounding("residual")
 
-    def state_dict(self) -> dict[str, Any]:
-        return {**self.memory.state_dict(), **self.selection.state_dict()}
+    def state_dict(self, memory: SavedState | None = None) -> dict[str, Any]:
+        return {**self.memory.state_dict(memory), **self.selection.state_dict()}
 
     def load_state_dict(self, state: SavedState) -> None:
         self.memory.load_state_dict(state)

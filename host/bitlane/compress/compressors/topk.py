@@ -87,8 +87,8 @@ class TopKReducer:
     def residual_rounding(self) -> Tensor | None:
         return self.memory.rounding("residual") if self.error_feedback else None
 
-    def state_dict(self) -> dict[str, Any]:
-        return self.memory.state_dict()
+    def state_dict(self, memory: SavedState | None = None) -> dict[str, Any]:
+        return self.memory.state_dict(memory)
 
     def load_state_dict(self, state: SavedState) -> None:
         self.memory.load_state_dict(state)

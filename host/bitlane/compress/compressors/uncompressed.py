@@ -33,7 +33,7 @@ class UncompressedReducer:
     def residual_rounding(self) -> None:
         """Return None: there is no residual."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self, memory: SavedState | None = None) -> dict[str, Any]:
         return {}
 
     def load_state_dict(self, state: SavedState) -> None:

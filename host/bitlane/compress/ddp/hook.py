@@ -67,7 +67,7 @@ class DDPCompression:
     overlap : bool or "auto", default: "auto"
         Whether a background thread averages the gradient during the backward pass, in segments of at least 2**20 values
         (adjacent parameters). The compressor sees each segment for itself. Lower DDP's `bucket_cap_mb` to 4, so that
-        segments are complete early. Until the step ends, the state of the compressor is kept twice. "auto" is True,
+        segments are complete early. The state of the compressor is kept twice. "auto" is True,
         except for compressors that select from the whole gradient (TopK, DGC, MiCRO: a density then is that of each
         segment) and for a single rank.
 

@@ -175,7 +175,7 @@ class OverlappedStep:
                 if any(flags):
                     return False
                 reducer = self._steps.reducers[number]
-                saved.append(reducer.state_dict())
+                saved.append(self._steps.saved_state(number))
                 with self._steps.abort_on_error():
                     self._steps.compress(reducer, part, segment.layout)
             is_made = True

@@ -91,6 +91,7 @@ class StepRunner:
         self._reducer: Reducer | None = None
         self._chooser = compressor.policy.start() if compressor.policy is not None else None
         self._began: float | None = None
+        self._segment_states: dict[int, SavedState] = {}  # before the step
 
     def start_clock(self) -> None:
         """Begin the time of the next step, as bit policies see it; a second call before the step does nothing."""
@@ -155,6 +156,11 @@ class StepRunner:
     def reducers(self) -> Sequence[Reducer]:
         """The reducers of the segments, after the first handshake."""
         return self._reducer.reducers if isinstance(self._reducer, SegmentedReducer) else []
+
+    def saved_state(self, number: int) -> SavedState:
+        """Return a copy of the state of a segment, which the next call for it overwrites."""
+        self._segment_states[number] = self.reducers[number].state_dict(self._segment_states.get(number))
+        return self._segment_states[number]
 
     def sent_and_waited(self) -> tuple[int, float]:
         """Return the bytes sent so far, and the seconds in exchanges."""

@@ -69,8 +69,8 @@ class _WatchedReducer:
     def residual_rounding(self) -> Tensor | None:
         return self.reducer.residual_rounding()
 
-    def state_dict(self) -> dict[str, Any]:
-        return self.reducer.state_dict()
+    def state_dict(self, memory: SavedState | None = None) -> dict[str, Any]:
+        return self.reducer.state_dict(memory)
 
     def load_state_dict(self, state: SavedState) -> None:
         self.reducer.load_state_dict(state)

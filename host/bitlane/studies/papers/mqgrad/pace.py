@@ -48,13 +48,13 @@ class StepTimes:
         return self.compute + self.codec[bits] + self.sending[bits]
 
 
-def measure_step_times(name: str) -> list[StepTimes]:
-    """Measure the times for each link of `LINKS`, with a network of `networks.NETWORKS` for CIFAR-10."""
+def measure_step_times(name: str, channels: int = CHANNELS, side: int = SIDE, batch: int = BATCH) -> list[StepTimes]:
+    """Measure the times for each link of `LINKS`, with a network of `networks.NETWORKS`; by default for CIFAR-10."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        layout = layout_of(list(network(name, CHANNELS, SIDE, 0).parameters()))
-        compute = compute_costs(name, CHANNELS, SIDE, BATCH, time.process_time).total
+        layout = layout_of(list(network(name, channels, side, 0).parameters()))
+        compute = compute_costs(name, channels, side, batch, time.process_time).total
         found = []
         for text in LINKS:
             model = parse_link(text)
