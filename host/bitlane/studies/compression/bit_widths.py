@@ -54,12 +54,12 @@ class Setting:
 
 
 SETTINGS = (
-    Setting("cifar10", "convolutional", 32, 0.05, 250, True),
-    Setting("cifar10", "convolutional", 32, 0.05, 250, False),
     Setting("mnist", "perceptron", 32, 0.1, 300, True),
     Setting("mnist", "perceptron", 32, 0.1, 300, False),
     Setting("fashion_mnist", "perceptron", 128, 0.1, 200, True),
+    Setting("mnist", "convolutional", 32, 0.05, 200, True),
     Setting("mnist", "convolutional", 32, 0.05, 200, False),
+    Setting("cifar10", "convolutional", 32, 0.05, 250, False),
 )
 
 

@@ -1,0 +1,97 @@
+"""Compare ways to run a compressor by the losses of trainings: residuals in bfloat16, and the gradient in segments.
+
+    python -m bitlane.studies.compression.variants            a perceptron on MNIST, 4 ranks, 3 seeds
+    python -m bitlane.studies.compression.variants --images fashion_mnist --epochs 2
+
+Segments are adjacent parameters, averaged each for itself as with `attach(..., overlap=True)`: here two, of 65,536
+values or more. The loss is the mean over the last tenth of the steps, in nats; the accuracy that of held-out images.
+All trainings of a seed have the same weights and batches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bitlane.compress.compressor import Compressor
+from bitlane.compress.registry import parse_compressor
+from bitlane.compress.segments import Segmented
+from bitlane.compress.training.experiment import NetworkTraining, train
+from bitlane.compress.training.images import Images, load_images
+from bitlane.errors import BitlaneError
+from bitlane.support.text import align_columns
+
+RATE = 0.01  # at 0.05 EFSign does not learn with a momentum of 0.9, with either type
+COMPRESSORS = (
+    "qsgd:bits=2,error_feedback=True",
+    "efsign",
+    "topk:density=0.01",
+    "topk:density=0.001",
+    "micro:density=0.01",
+)
+
+
+SEGMENT_VALUES = 1 << 16
+WAYS: dict[str, Callable[[Compressor], Compressor]] = {
+    "float32": lambda compressor: compressor,
+    "bfloat16": lambda compressor: replace(compressor, residual_dtype="bfloat16"),  # type: ignore[type-var]
+    "segments": lambda compressor: Segmented(compressor, SEGMENT_VALUES),
+}
+
+
+@dataclass(frozen=True)
+class VariantTrial:
+    """The end of one training: mean cross-entropy of the last tenth of the steps, and held-out accuracy."""
+
+    loss: float
+    accuracy: float
+
+
+def trial(training: NetworkTraining, compress: str, way: str, images: Images) -> VariantTrial:
+    """Train with a compressor, as text, in one of `WAYS`."""
+    history = train(training, WAYS[way](parse_compressor(compress)), images)
+    return VariantTrial(float(history.losses[-max(1, len(history.losses) // 10) :].mean()), history.accuracy)
+
+
+def table(found: dict[str, dict[str, list[VariantTrial]]]) -> str:
+    """Format the trials of all seeds for each compressor and way, as means."""
+    rows = [["compressor", *(f"{name} {way}" for way in WAYS for name in ("loss", "accuracy"))]]
+    for compress, trials in found.items():
+        cells = []
+        for way in WAYS:
+            cells.append(f"{np.mean([each.loss for each in trials[way]]):.4f}")
+            cells.append(f"{np.mean([each.accuracy for each in trials[way]]):.4f}")
+        rows.append([compress, *cells])
+    return align_columns(rows, left=1)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m bitlane.studies.compression.variants", description=_SUMMARY)
+    parser.add_argument("--images", default="mnist", help="data set (default: %(default)s)")
+    parser.add_argument("--epochs", type=int, default=1, help="passes over the images (default: %(default)s)")
+    parser.add_argument("--seeds", type=int, default=3, help="trainings of each kind (default: %(default)s)")
+    arguments = parser.parse_args(argv)
+    images = load_images(arguments.images)
+    found: dict[str, dict[str, list[VariantTrial]]] = {}
+    for compress in COMPRESSORS:
+        found[compress] = {way: [] for way in WAYS}
+        for seed in range(arguments.seeds):
+            training = NetworkTraining("perceptron", epochs=arguments.epochs, rate=RATE, seed=seed)
+            for way, trials in found[compress].items():
+                trials.append(trial(training, compress, way, images))
+    print(table(found))
+    return 0
+
+
+_SUMMARY = "Compare ways to run a compressor by the losses of trainings."
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except BitlaneError as error:
+        sys.exit(f"error: {error}")
