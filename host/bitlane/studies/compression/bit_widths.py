@@ -23,11 +23,12 @@ from bitlane.compress.compressor import Compressor
 from bitlane.compress.compressors.dense import QSGD
 from bitlane.compress.training.experiment import NetworkTraining, TrainingHistory, train
 from bitlane.compress.training.images import Images, load_images
-from bitlane.errors import BitlaneError, DataError
+from bitlane.errors import DataError
 from bitlane.policies.mqgrad import MQGrad
 from bitlane.policies.protocol import BitPolicy, FixedBits
 from bitlane.support.text import align_columns
 
+from ..command import run
 from ..papers.mqgrad.pace import LINKS, RANKS, StepTimes, measure_step_times
 from ..papers.mqgrad.race import WITHIN, seconds_to, smooth
 from .one_scale import OneScale
@@ -63,7 +64,7 @@ SETTINGS = (
 )
 
 
-def run(setting: Setting, policy: BitPolicy, images: Images, seed: int, pace: StepTimes) -> TrainingHistory:
+def trained(setting: Setting, policy: BitPolicy, images: Images, seed: int, pace: StepTimes) -> TrainingHistory:
     """Train with a policy; it sees the times of `pace`."""
     used = setting.steps * RANKS * setting.batch
     some = Images(images.pixels[:used], images.classes[:used], images.held_out_pixels, images.held_out_classes)
@@ -81,11 +82,11 @@ def measure(setting: Setting, seeds: int, log: Callable[[str], None]) -> list[li
     histories: dict[str, list[list[TrainingHistory]]] = {}  # by link, then by seed
     for bits in WIDTHS:
         log(f"{setting.text}: {bits} bits")
-        fixed = [run(setting, FixedBits(bits), images, seed, paces[0]) for seed in range(seeds)]
+        fixed = [trained(setting, FixedBits(bits), images, seed, paces[0]) for seed in range(seeds)]
         histories[f"{bits} bits"] = [fixed] * len(paces)
     log(f"{setting.text}: MQGrad")
     histories["MQGrad"] = [
-        [run(setting, MQGrad(seed=seed), images, seed, pace) for seed in range(seeds)] for pace in paces
+        [trained(setting, MQGrad(seed=seed), images, seed, pace) for seed in range(seeds)] for pace in paces
     ]
     targets = [WITHIN * float(smooth(history).min()) for history in histories["8 bits"][0]]
     return rows(histories, targets, paces)
@@ -144,7 +145,4 @@ def _log(text: str) -> None:
 _SUMMARY = "Find the settings in which few bits fail: time to a loss with fixed bits and with MQGrad."
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BitlaneError as error:
-        sys.exit(f"error: {error}")
+    run(main)

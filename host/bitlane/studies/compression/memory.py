@@ -8,7 +8,6 @@ steps.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from statistics import median
 
@@ -21,8 +20,9 @@ from bitlane.compress.collectives.launch import Report, launch
 from bitlane.compress.ddp.hook import attach
 from bitlane.compress.memory import resident_bytes, state_bytes
 from bitlane.compress.registry import EXAMPLES, parse_compressor
-from bitlane.errors import BitlaneError
 from bitlane.support.text import align_columns
+
+from ..command import run
 
 SIDE = 1024
 RANKS = 2
@@ -79,7 +79,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 _SUMMARY = "Measure the memory that each compressor needs beside plain DDP."
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BitlaneError as error:
-        sys.exit(f"error: {error}")
+    run(main)

@@ -30,6 +30,8 @@ from bitlane.compress.ddp.hook import DDPCompression, attach
 from bitlane.compress.registry import parse_compressor
 from bitlane.support.text import align_columns
 
+from ..command import run
+
 LAYERS, SIDE = 16, 1250  # 25 million parameters in matrices of 1250 x 1250
 BUCKET_MB, ONE_BUCKET = 4, 1000
 STOCK = "DDP, PowerSGD hook, rank 4"  # with several buckets it does not end with gloo
@@ -169,4 +171,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -11,7 +11,6 @@ All trainings of a seed have the same weights and batches.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,8 +21,9 @@ from bitlane.compress.registry import parse_compressor
 from bitlane.compress.segments import Segmented
 from bitlane.compress.training.experiment import NetworkTraining, train
 from bitlane.compress.training.images import Images, load_images
-from bitlane.errors import BitlaneError
 from bitlane.support.text import align_columns
+
+from ..command import run
 
 RATE = 0.01  # at 0.05 EFSign does not learn with a momentum of 0.9, with either type
 COMPRESSORS = (
@@ -91,7 +91,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 _SUMMARY = "Compare ways to run a compressor by the losses of trainings."
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BitlaneError as error:
-        sys.exit(f"error: {error}")
+    run(main)

@@ -25,8 +25,9 @@ from bitlane.compress.collectives.launch import launch
 from bitlane.compress.collectives.sockets import acknowledged_bytes
 from bitlane.compress.ddp.hook import attach
 from bitlane.compress.registry import EXAMPLES, parse_compressor
-from bitlane.errors import BitlaneError
 from bitlane.support.text import align_columns
+
+from ..command import run
 
 LOG = logging.getLogger(__name__)
 LARGE = 1 << 20  # bytes per step above which the guarantees on bytes apply
@@ -191,7 +192,4 @@ def _on_report(rank: int, text: str) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BitlaneError as error:
-        sys.exit(f"error: {error}")
+    run(main)

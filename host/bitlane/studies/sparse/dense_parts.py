@@ -16,7 +16,6 @@ import argparse
 import os
 import re
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -39,6 +38,8 @@ from bitlane.studies.sparse.dense_exchange import PLAIN, SERVERS
 from bitlane.studies.sparse.dense_workers import BATCHES, Ran, Run, WorkerPlan, Workers, gradients_of
 from bitlane.studies.sparse.servers import start_server
 from bitlane.support.text import align_columns
+
+from ..command import run
 
 BLOCK = 25  # clocks of a way before the next has its turn
 WARM_UP = 10  # clocks of each way that do not count
@@ -241,7 +242,4 @@ def _options(arguments: Sequence[str] | None) -> Any:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except BitlaneError as error:
-        sys.exit(f"error: {error}")
+    run(main)

@@ -9,7 +9,6 @@ rows, for several learning rates of the dense part, because the better one is no
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,6 +23,8 @@ from bitlane.sparse.parameters.optimizers import AdaGrad
 from bitlane.sparse.parameters.unique import unique_keys
 from bitlane.sparse.training.windows import auc
 from bitlane.support.text import align_columns
+
+from ..command import run
 
 KEYS = 20_000  # of the log: few, so that most have been seen
 RATES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
@@ -93,7 +94,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except BitlaneError as error:
-        sys.exit(f"error: {error}")
+    run(main)
