@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -87,7 +88,7 @@ class _Block(nn.Module):  # type: ignore[misc]  # torch has no types here
 
 
 def _resnet(channels: int, side: int, width: int = 16) -> nn.Module:
-    """Build ResNet-18 at a quarter of its width, with group normalization."""
+    """Build ResNet-18 with group normalization, at a quarter of its width with a `width` of 16."""
     blocks = []
     inside = width
     for stage, outside in enumerate((width, 2 * width, 4 * width, 8 * width)):
@@ -102,4 +103,5 @@ NETWORKS: dict[str, _Factory] = {
     "convolutional": _convolutional,
     "wide": _wide,
     "resnet": _resnet,
+    "resnet-narrow": partial(_resnet, width=8),
 }
