@@ -3,9 +3,9 @@
     python -m bitlane.studies.compression.local                   two tasks, three seeds, three ways
     python -m bitlane.studies.compression.local --task text --seeds 7 --steps 200 --every 20
 
-All ways of a seed begin with the same weights and make equally many steps of AdamW with the same batches and learning
-rates. The bytes are those of the rank that sends most, by the kernel's count, from before the start to after the
-finish. The defaults were tuned with another seed than the three.
+All ways of a seed begin with the same weights and make equally many steps of AdamW with the same batches and the same
+schedule of the learning rate. The bytes are those of the rank that sends most, by the kernel's count, from before the
+start to after the finish. The defaults were tuned with another seed than the three.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .tasks import TASKS
 from .trial import Progress, run_rank
 from .ways import ALONE, WAYS
 
-OVERRIDES = ("steps", "every", "batch", "rate", "outer_rate", "outer_momentum")
+OVERRIDES = ("steps", "every", "batch", "rate", "local_rate", "outer_rate", "outer_momentum")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -56,7 +56,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--steps", type=int, help=f"inner steps, a multiple of --every (default: {Recipe.steps})")
     add("--every", type=int, help=f"inner steps between two rounds (default: {Recipe.every})")
     add("--batch", type=int, help=f"examples per rank and step {tuned}")
-    add("--rate", type=float, help=f"largest learning rate of the inner optimizer {tuned}")
+    add("--rate", type=float, help=f"largest learning rate of AdamW with plain DDP {tuned}")
+    add("--local-rate", type=float, help=f"largest learning rate of AdamW with DiLoCo {tuned}")
     add("--outer-rate", type=float, help=f"learning rate of the outer optimizer {tuned}")
     add("--outer-momentum", type=float, help=f"Nesterov momentum of the outer optimizer {tuned}")
     add("--alone", action="store_true", help=f"also train {ALONE}")

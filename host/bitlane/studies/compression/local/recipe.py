@@ -8,6 +8,9 @@ from math import cos, pi
 from bitlane.errors import BitlaneError
 
 
+WEIGHT_DECAY = 0.1  # of AdamW
+
+
 @dataclass(frozen=True)
 class Recipe:
     """The settings of a training.
@@ -17,7 +20,9 @@ class Recipe:
     batch : int
         Examples per rank and step.
     rate : float
-        Largest learning rate of AdamW, the inner optimizer, in each way.
+        Largest learning rate of AdamW, the inner optimizer, with plain DDP and alone.
+    local_rate : float
+        The same with DiLoCo.
     outer_rate, outer_momentum : float
         Learning rate and Nesterov momentum of DiLoCo's outer optimizer.
     steps : int
@@ -33,6 +38,7 @@ class Recipe:
 
     batch: int
     rate: float
+    local_rate: float
     outer_rate: float
     outer_momentum: float
     steps: int = 1000
@@ -54,6 +60,6 @@ class Recipe:
 
 
 TUNED = {
-    "images": Recipe(batch=32, rate=2e-3, outer_rate=1.0, outer_momentum=0.0),
-    "text": Recipe(batch=16, rate=3e-3, outer_rate=1.0, outer_momentum=0.0),
+    "images": Recipe(batch=32, rate=4e-3, local_rate=4e-3, outer_rate=1.0, outer_momentum=0.0),
+    "text": Recipe(batch=32, rate=8e-3, local_rate=8e-3, outer_rate=1.0, outer_momentum=0.0),
 }

@@ -17,7 +17,7 @@ from bitlane.errors import BitlaneError
 from .text import Text, load_text, windows
 from .transformer import ByteTransformer
 
-LENGTH = 64  # bytes of a window
+LENGTH = 32  # bytes of a window
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ def _cross_entropy(model: nn.Module, x: Tensor, y: Tensor, reduction: str) -> Te
 
 
 def image_task(images: Images) -> Task:
-    """Return images at half their resolution, so that a step is short, and ResNet-18 at an eighth of its width."""
+    """Return images at half their resolution, so that a step is short, and a residual network of 8 layers."""
     inputs, held_out = avg_pool2d(images.pixels, 2), avg_pool2d(images.held_out_pixels, 2)
     _, channels, side, _ = inputs.shape
-    model = partial(network, "resnet-narrow", channels, side)
+    model = partial(network, "resnet8", channels, side)
     return Task(model, inputs, images.classes, held_out, images.held_out_classes)
 
 

@@ -33,15 +33,15 @@ class ByteTransformer(nn.Module):  # type: ignore[misc]  # torch has no types he
 
     Parameters
     ----------
-    width : int, default: 64
+    width : int, default: 32
         Size of an activation.
     depth : int, default: 2
         Number of blocks.
-    length : int, default: 64
+    length : int, default: 32
         Longest input.
     """
 
-    def __init__(self, width: int = 64, depth: int = 2, length: int = 64):
+    def __init__(self, width: int = 32, depth: int = 2, length: int = 32):
         super().__init__()
         self.bytes, self.positions = nn.Embedding(BYTE_VALUES, width), nn.Embedding(length, width)
         self.blocks = nn.Sequential(*(TransformerBlock(width) for _ in range(depth)), nn.LayerNorm(width))

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from bitlane.compress.collectives.sockets import acknowledged_bytes
 from bitlane.compress.training.experiment import NetworkTraining, batches
 
-from .recipe import Recipe
+from .recipe import WEIGHT_DECAY, Recipe
 from .tasks import Task, load_task
 from .ways import WAYS
 
@@ -67,7 +67,7 @@ def train(report: Callable[[Progress], None], task: Task, recipe: Recipe, seed: 
     dist.barrier()
     before = quiescent_bytes()
     averaging = WAYS[way](model, recipe)
-    optimizer = torch.optim.AdamW(model.parameters(), recipe.rate)
+    optimizer = torch.optim.AdamW(model.parameters(), averaging.rate, weight_decay=WEIGHT_DECAY)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, recipe.factor)
     with averaging.scope:
         for step, batch in enumerate(own_batches):

@@ -27,12 +27,14 @@ class Alone:
     ----------
     called : torch.nn.Module
         The module to call in a step.
+    rate : float
+        Largest learning rate of the inner optimizer.
     scope : context manager
         Holds connections while it is open.
     """
 
     def __init__(self, model: nn.Module, recipe: Recipe):
-        self.called = model
+        self.called, self.rate = model, recipe.rate
         self.scope: AbstractContextManager[object] = nullcontext()
 
     def step(self) -> None:
@@ -63,6 +65,7 @@ class Rounds(Alone):
 
     def __init__(self, compressor: Compressor, model: nn.Module, recipe: Recipe):
         super().__init__(model, recipe)
+        self.rate = recipe.local_rate
         outer = partial(outer_optimizer, recipe)
         self.scope = self.diloco = DiLoCo(model, outer, compressor, recipe.every)
 

@@ -1,4 +1,4 @@
-"""The transformer: causal, gradients as finite differences have them, and of the residual network too."""
+"""The networks of the study: the transformer is causal, and gradients are as finite differences have them."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def test_gradients_of_the_transformer(seed):
     check_gradients(model, x, y, seed)
 
 
-def test_gradients_of_the_narrow_residual_network(seed):
-    model = network("resnet-narrow", 3, 16, seed).double()
+def test_gradients_of_the_small_residual_network(seed):
+    model = network("resnet8", 3, 16, seed).double()
     torch.manual_seed(seed)
     check_gradients(model, torch.randn(3, 3, 16, 16).double(), torch.randint(0, 10, (3,)), seed)
 
 
-def test_the_narrow_residual_network_has_an_eighth_of_the_width():
-    wide, narrow = (
-        sum(each.numel() for each in network(name, 3, 16, 0).parameters()) for name in ("resnet", "resnet-narrow")
-    )
-    assert 3.8 < wide / narrow < 4
+def test_the_small_residual_network_has_eight_layers():
+    shapes = [tuple(each.shape) for each in network("resnet8", 3, 16, 0).parameters() if each.dim() > 1]
+    first, last, around = (16, 3, 3, 3), (10, 64), [shape for shape in shapes if shape[-2:] == (1, 1)]
+    assert shapes[0] == first and shapes[-1] == last and around == [(32, 16, 1, 1), (64, 32, 1, 1)]
+    assert len(shapes) - len(around) == 8
