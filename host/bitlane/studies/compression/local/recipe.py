@@ -7,7 +7,6 @@ from math import cos, pi
 
 from bitlane.errors import BitlaneError
 
-
 WEIGHT_DECAY = 0.1  # of AdamW
 
 
@@ -60,6 +59,6 @@ class Recipe:
 
 
 TUNED = {
-    "images": Recipe(batch=32, rate=4e-3, local_rate=4e-3, outer_rate=1.0, outer_momentum=0.0),
-    "text": Recipe(batch=32, rate=8e-3, local_rate=8e-3, outer_rate=1.0, outer_momentum=0.0),
+    "images": Recipe(batch=32, rate=4e-3, local_rate=2e-3, outer_rate=0.7, outer_momentum=0.7),
+    "text": Recipe(batch=32, rate=1.5e-2, local_rate=1.5e-2, outer_rate=0.8, outer_momentum=0.4),
 }
