@@ -70,7 +70,7 @@ def _show(task: str, recipe: Recipe, rank: int, progress: Progress) -> None:
         return
     begin = f"{task}, seed {progress.seed}, {progress.way}: "
     if progress.loss is not None:
-        print(f"{begin}loss {progress.loss:.4f}", file=sys.stderr, flush=True)
+        print(f"{begin}loss {progress.loss:.4f} after {progress.steps} steps", file=sys.stderr, flush=True)
     elif sys.stderr.isatty():
         print(f"{begin}step {progress.steps} of {recipe.steps}", end="\r", file=sys.stderr, flush=True)
 
