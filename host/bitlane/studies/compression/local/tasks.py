@@ -49,7 +49,7 @@ class Task:
         """Return the mean cross-entropy of all held-out targets, in nats."""
         pairs = zip(self.held_out_inputs.split(250), self.held_out_targets.split(250), strict=True)
         total = sum(float(_cross_entropy(model, x, y, "sum")) for x, y in pairs)
-        return total / self.held_out_targets.numel()
+        return float(total / self.held_out_targets.numel())
 
 
 def _cross_entropy(model: nn.Module, x: Tensor, y: Tensor, reduction: str) -> Tensor:
