@@ -13,7 +13,9 @@ from .command import Command
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--network", help="perceptron, convolutional, wide or resnet: its computing time is measured")
+    what.add_argument(
+        "--network", help="perceptron, convolutional, wide, resnet or resnet8: its computing time is measured"
+    )
     what.add_argument(
         "--parameters",
         type=positive,

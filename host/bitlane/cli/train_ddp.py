@@ -16,7 +16,7 @@ from .output import check_run_folder, report
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--data", help="mnist, fashion_mnist or cifar10 (default: mnist)")
-    add("--network", help="perceptron, convolutional, wide or resnet (default: convolutional)")
+    add("--network", help="perceptron, convolutional, wide, resnet or resnet8 (default: convolutional)")
     add("--workers", dest="ranks", type=positive, help="number of processes (default: 4)")
     add(
         "--compress",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -86,20 +87,23 @@ class _Block(nn.Module):  # type: ignore[misc]  # torch has no types here
         return torch.relu(self.through(x) + self.around(x))
 
 
-def _resnet(channels: int, side: int, width: int = 16) -> nn.Module:
-    """Build ResNet-18 at a quarter of its width, with group normalization."""
-    blocks = []
+def _resnet(channels: int, side: int, width: int = 16, stages: int = 4, blocks: int = 2) -> nn.Module:
+    """Build a residual network with group normalization; each stage halves the side and doubles the width."""
+    body: list[nn.Module] = []
     inside = width
-    for stage, outside in enumerate((width, 2 * width, 4 * width, 8 * width)):
-        blocks += [_Block(inside, outside, 1 if stage == 0 else 2), _Block(outside, outside, 1)]
-        inside = outside
+    for stage in range(stages):
+        outside = width << stage
+        for block in range(blocks):
+            body.append(_Block(inside, outside, 2 if stage and not block else 1))
+            inside = outside
     first = (nn.Conv2d(channels, width, 3, 1, 1, bias=False), nn.GroupNorm(4, width), nn.ReLU())
-    return nn.Sequential(*first, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inside, CLASSES))
+    return nn.Sequential(*first, *body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inside, CLASSES))
 
 
 NETWORKS: dict[str, _Factory] = {
     "perceptron": _perceptron,
     "convolutional": _convolutional,
     "wide": _wide,
-    "resnet": _resnet,
+    "resnet": _resnet,  # ResNet-18 at a quarter of its width
+    "resnet8": partial(_resnet, stages=3, blocks=1),  # with as many layers
 }

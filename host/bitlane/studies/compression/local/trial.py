@@ -1,0 +1,103 @@
+"""One training on one rank: held-out loss, and bytes at the socket from before the start to after the finish."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import torch
+import torch.distributed as dist
+
+from bitlane.compress.collectives.sockets import acknowledged_bytes
+from bitlane.compress.training.experiment import NetworkTraining, batches
+
+from .recipe import WEIGHT_DECAY, Recipe
+from .tasks import Task, load_task
+from .ways import WAYS
+
+
+@dataclass(frozen=True)
+class LocalTrial:
+    """The result of one way on one rank.
+
+    Attributes
+    ----------
+    loss : float
+        Mean cross-entropy of the held-out targets at the end, in nats.
+    socket_bytes : int
+        Bytes that the kernel has sent and that the other ranks have acknowledged, with the start and the finish.
+    declared_bytes : int
+        Bytes that the way counts by itself.
+    """
+
+    loss: float
+    socket_bytes: int
+    declared_bytes: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a rank is: a way, a seed, and inner steps; the held-out loss after the last one."""
+
+    way: str
+    seed: int
+    steps: int
+    loss: float | None = None
+
+
+def run_rank(
+    report: Callable[[Progress], None], task: str, recipe: Recipe, seeds: Sequence[int], ways: Sequence[str]
+) -> dict[str, list[LocalTrial]]:
+    """Train one rank in each way with each seed, and return the trials of each way."""
+    torch.set_num_threads(1)
+    loaded = load_task(task)
+    trials: dict[str, list[LocalTrial]] = {way: [] for way in ways}
+    for seed in seeds:
+        for way in ways:
+            trials[way].append(train(report, loaded, recipe, seed, way))
+    return trials
+
+
+def train(report: Callable[[Progress], None], task: Task, recipe: Recipe, seed: int, way: str) -> LocalTrial:
+    """Train one rank in one way."""
+    model = task.model(seed)
+    own_batches = _batches(recipe, len(task.inputs), seed)
+    dist.barrier()
+    before = quiescent_bytes()
+    averaging = WAYS[way](model, recipe)
+    optimizer = torch.optim.AdamW(model.parameters(), averaging.rate, weight_decay=WEIGHT_DECAY)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, recipe.factor)
+    with averaging.scope:
+        for step, batch in enumerate(own_batches):
+            optimizer.zero_grad()
+            task.loss(averaging.called, batch).backward()
+            optimizer.step()
+            schedule.step()
+            averaging.step()
+            if (step + 1) % 50 == 0:
+                report(Progress(way, seed, step + 1))
+        averaging.finish()
+        sent = quiescent_bytes() - before
+        dist.barrier()  # no rank closes its connections while another one counts
+    loss = task.held_out_loss(model)
+    report(Progress(way, seed, recipe.steps, loss))
+    return LocalTrial(loss, sent, averaging.declared_bytes(recipe.steps))
+
+
+def _batches(recipe: Recipe, count: int, seed: int) -> list[torch.Tensor]:
+    """Return the indices of this rank's batches, which are the same in each way."""
+    ranks = dist.get_world_size()
+    epochs = ceil(recipe.steps / (count // (ranks * recipe.batch)))
+    training = NetworkTraining(ranks=ranks, batch=recipe.batch, epochs=epochs, seed=seed)
+    return batches(training, count, dist.get_rank())[: recipe.steps]
+
+
+def quiescent_bytes() -> int:
+    """Return the acknowledged bytes of this process when they no longer change."""
+    last, now = -1, acknowledged_bytes()
+    while now != last:
+        time.sleep(0.1)
+        last, now = now, acknowledged_bytes()
+    return now

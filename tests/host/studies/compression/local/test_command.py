@@ -1,0 +1,65 @@
+"""The study of DiLoCo: a tiny run of each task, bytes at the socket, identical ranks, one-line errors."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.helpers import local_study
+
+from bitlane.compress.collectives.launch import launch
+from bitlane.errors import BitlaneError
+from bitlane.studies.compression.local.__main__ import main
+from bitlane.studies.compression.local.recipe import Recipe
+from bitlane.studies.compression.local.tasks import load_task
+from bitlane.studies.compression.local.ways import ALONE, FLOAT32, FOUR_BITS, PLAIN, WAYS
+
+pytestmark = pytest.mark.torch
+
+VALUES = {"images": 78_042, "text": 43_136}
+RECIPE = Recipe(batch=2, rate=1e-3, local_rate=1e-3, outer_rate=0.7, outer_momentum=0.5, steps=6, every=3)
+
+
+@pytest.mark.parametrize("task", ["images", "text"])
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the socket's count needs Linux")
+def test_a_tiny_run_of_each_task(task):
+    found = launch(local_study.play, 2, task, RECIPE, [0, 5], timeout=240)
+    start, values = 4 * VALUES[task], VALUES[task]
+    for number in (0, 1):
+        first, second = ({way: trials[number] for way, trials in rank.items()} for rank in found)
+        assert all(trial.loss > 0.5 for trial in first.values())
+        assert all(first[way].loss == second[way].loss for way in (PLAIN, FLOAT32, FOUR_BITS))
+        assert first[ALONE].loss != second[ALONE].loss
+        assert first[PLAIN].declared_bytes == 6 * 4 * values
+        assert first[ALONE].declared_bytes == first[ALONE].socket_bytes == 0
+        for way, body in ((FLOAT32, 4 * values), (FOUR_BITS, 0.508 * values)):
+            assert 0 <= first[way].declared_bytes - (start + 2 * body) < 2000
+            assert 0 <= second[way].declared_bytes - 2 * body < 2000
+        for trial in (first[PLAIN], first[FLOAT32], first[FOUR_BITS]):
+            begin = start if trial is first[PLAIN] else 0
+            assert 0 <= trial.socket_bytes - trial.declared_bytes - begin < 40_000
+    assert found[0][PLAIN][0].loss != found[0][PLAIN][1].loss
+
+
+def test_the_command_prints_the_table_and_the_verdict(capsys):
+    settings = ["--steps", "4", "--every", "2", "--batch", "1", "--rate", "1e-9", "--local-rate", "1e-9", "--alone"]
+    assert main(["--task", "text", "--seeds", "3", *settings]) == 0
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert len(lines) == 2 + len(WAYS) + 1
+    assert all(f"  {way}  " in line for way, line in zip(WAYS, lines[2:], strict=False))
+    assert "text: the goal of 200 times fewer bytes" in lines[-1] and " is missed: " in lines[-1]
+    results = [line for line in err.splitlines() if line.startswith("text, seed 3, ")]
+    assert [re.sub(r"\d\.\d{4}", "L", line) for line in results] == [
+        f"text, seed 3, {way}: loss L after 4 steps" for way in WAYS
+    ]
+
+
+def test_a_wrong_setting_is_one_line():
+    with pytest.raises(BitlaneError, match="--ranks must be 2 or more; got 1"):
+        main(["--ranks", "1"])
+    with pytest.raises(BitlaneError, match="got 100 and 30"):
+        main(["--steps", "100", "--every", "30"])
+    with pytest.raises(BitlaneError, match="unknown task 'cats': choose one of images, text"):
+        load_task("cats")
