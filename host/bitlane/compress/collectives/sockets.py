@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -34,6 +35,15 @@ def acknowledged_bytes(ports: Collection[int] | None = None) -> int:
 def received_bytes(ports: Collection[int] | None = None) -> int:
     """Return the bytes that came on the open TCP connections of this process; otherwise as `acknowledged_bytes`."""
     return _total(_BYTES_RECEIVED, ports)
+
+
+def bytes_at_rest(count: Callable[[], int] = acknowledged_bytes) -> int:
+    """Return a number of bytes, of `acknowledged_bytes` by default, when it has not changed for a tenth of a second."""
+    last, now = -1, count()
+    while now != last:
+        time.sleep(0.1)
+        last, now = now, count()
+    return now
 
 
 def _total(offset: int, ports: Collection[int] | None) -> int:

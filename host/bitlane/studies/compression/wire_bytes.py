@@ -22,7 +22,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from bitlane.compress.collectives.launch import launch
-from bitlane.compress.collectives.sockets import acknowledged_bytes
+from bitlane.compress.collectives.sockets import bytes_at_rest
 from bitlane.compress.ddp.hook import attach
 from bitlane.compress.registry import EXAMPLES, parse_compressor
 from bitlane.support.text import align_columns
@@ -96,28 +96,19 @@ def _run_compressor(text: str, model: Matrices, gradients: Sequence[torch.Tensor
     ddp = DistributedDataParallel(model, bucket_cap_mb=BUCKET_MB)
     with attach(ddp, parse_compressor(text)) as compression:  # its connections close here, not in a later trial
         torch.distributed.barrier()
-        before, start = _quiescent_bytes(), time.perf_counter()
+        before, start = bytes_at_rest(), time.perf_counter()
         for step in range(steps):
             ddp.zero_grad()
             compression.observe(1.0 / (step + 1))
             ddp(gradients).backward()
         seconds = time.perf_counter() - start
-        after = _quiescent_bytes()
+        after = bytes_at_rest()
         torch.distributed.barrier()  # no rank closes while another one counts
     digest = blake2b(digest_size=8)
     for parameter in model.parameters():
         digest.update(parameter.grad.numpy().tobytes())
     total = compression.stats.total
     return WireTrial(total.bytes_sent, after - before, total.ratio, seconds, digest.hexdigest())
-
-
-def _quiescent_bytes() -> int:
-    """Return the acknowledged bytes when they no longer change."""
-    last, now = -1, acknowledged_bytes()
-    while now != last:
-        time.sleep(0.1)
-        last, now = now, acknowledged_bytes()
-    return now
 
 
 def verdict(text: str, steps: int, ranks: Sequence[WireTrial]) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from bitlane.compress.collectives.sockets import acknowledged_bytes, received_bytes
+from bitlane.compress.collectives.sockets import acknowledged_bytes, bytes_at_rest, received_bytes
 from bitlane.errors import BitlaneError
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
@@ -256,8 +256,4 @@ def _run(exchange: Exchange, run: Run, gradients: Sequence[Arrays]) -> Ran:
 
 def _bytes_at_rest() -> Any:
     """Return the bytes sent and received when they no longer change, int64 [2]."""
-    last, now = (-1, -1), (acknowledged_bytes(), received_bytes())
-    while now != last:
-        time.sleep(0.1)
-        last, now = now, (acknowledged_bytes(), received_bytes())
-    return np.array(now, np.int64)
+    return np.array([bytes_at_rest(count) for count in (acknowledged_bytes, received_bytes)], np.int64)

@@ -19,6 +19,7 @@ from functools import partial
 from bitlane.compress.collectives.launch import launch
 from bitlane.errors import BitlaneError
 
+from ...command import run
 from .recipe import TUNED, Recipe
 from .report import WaySummary, summarize, table, verdict
 from .tasks import TASKS
@@ -76,7 +77,4 @@ def _show(task: str, recipe: Recipe, rank: int, progress: Progress) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BitlaneError as error:
-        sys.exit(f"error: {error}")
+    run(main)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -10,7 +9,7 @@ from math import ceil
 import torch
 import torch.distributed as dist
 
-from bitlane.compress.collectives.sockets import acknowledged_bytes
+from bitlane.compress.collectives.sockets import bytes_at_rest
 from bitlane.compress.training.experiment import NetworkTraining, batches
 
 from .recipe import WEIGHT_DECAY, Recipe
@@ -65,7 +64,7 @@ def train(report: Callable[[Progress], None], task: Task, recipe: Recipe, seed: 
     model = task.model(seed)
     own_batches = _batches(recipe, len(task.inputs), seed)
     dist.barrier()
-    before = quiescent_bytes()
+    before = bytes_at_rest()
     averaging = WAYS[way](model, recipe)
     optimizer = torch.optim.AdamW(model.parameters(), averaging.rate, weight_decay=WEIGHT_DECAY)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, recipe.factor)
@@ -79,7 +78,7 @@ def train(report: Callable[[Progress], None], task: Task, recipe: Recipe, seed: 
             if (step + 1) % 50 == 0:
                 report(Progress(way, seed, step + 1))
         averaging.finish()
-        sent = quiescent_bytes() - before
+        sent = bytes_at_rest() - before
         dist.barrier()  # no rank closes its connections while another one counts
     loss = task.held_out_loss(model)
     report(Progress(way, seed, recipe.steps, loss))
@@ -92,12 +91,3 @@ def _batches(recipe: Recipe, count: int, seed: int) -> list[torch.Tensor]:
     epochs = ceil(recipe.steps / (count // (ranks * recipe.batch)))
     training = NetworkTraining(ranks=ranks, batch=recipe.batch, epochs=epochs, seed=seed)
     return batches(training, count, dist.get_rank())[: recipe.steps]
-
-
-def quiescent_bytes() -> int:
-    """Return the acknowledged bytes of this process when they no longer change."""
-    last, now = -1, acknowledged_bytes()
-    while now != last:
-        time.sleep(0.1)
-        last, now = now, acknowledged_bytes()
-    return now
