@@ -95,12 +95,29 @@ def failed_backward(rank):
     return text, equal
 
 
+def automatic(rank):
+    """Return whether each of 13 steps has the bits of overlap=True, and which overlapped."""
+    model = build(Layers)
+    twin = copy.deepcopy(model)
+    ddp = DistributedDataParallel(model, bucket_cap_mb=1e-4)
+    other, always = attached(twin)
+    equal, kinds = [], []
+    with attach(ddp, QSGD(bits=2, error_feedback=True), timeout=PATIENCE) as compression, always:
+        for step in range(13):
+            backward(ddp, batch(rank, step))
+            backward(other, batch(rank, step))
+            equal.append(same(gradients(model), gradients(twin)))
+            kinds.append(compression.overlaps)  # of the next step
+            assert always.overlaps
+    return equal, kinds
+
+
 def refused(rank):
     """Return the error of a setting that is neither True nor False nor "auto"."""
     return error_text(lambda: attach(DistributedDataParallel(nn.Linear(5, 3)), QSGD(), overlap="yes"))
 
 
-SCENES = (sent_in_backward, failed_backward, refused)
+SCENES = (sent_in_backward, failed_backward, automatic, refused)
 
 
 def play(report):

@@ -18,6 +18,7 @@ from ..compressor import Compressor, Layout, ParameterSpan, SavedState
 from ..compressors.uncompressed import Uncompressed
 from .buckets import TYPES, Buckets
 from .overlap import Overlap, OverlappedStep, StepEnd, checked_overlap, in_segments
+from .overlap_trial import OverlapTrial
 from .settings import check_settings, step_rules
 from .states import check_identity, identity, renamed
 from .stats import Stats
@@ -67,9 +68,10 @@ class DDPCompression:
     overlap : bool or "auto", default: "auto"
         Whether a background thread averages the gradient during the backward pass, in segments of at least 2**20 values
         (adjacent parameters). The compressor sees each segment for itself. Lower DDP's `bucket_cap_mb` to 4, so that
-        segments are complete early. The state of the compressor is kept twice. "auto" is True,
-        except for compressors that select from the whole gradient (TopK, DGC, MiCRO: a density then is that of each
-        segment) and for a single rank.
+        segments are complete early. The state of the compressor is kept twice. "auto" is False for
+        a single rank, and for compressors that select from the whole gradient (TopK, DGC, MiCRO: with overlap a density
+        is that of each segment). For the others it makes the first ten steps with and without overlap by turns, which
+        have the same bits, and keeps to the quicker kind.
 
     Attributes
     ----------
@@ -110,7 +112,8 @@ class DDPCompression:
         self.transport: Transport = TorchTransport(process_group, timeout)
         self.stats = Stats()
         warm_up(compressor, self.transport.size)
-        self._averaged = in_segments(compressor, checked_overlap(overlap), self.transport.size)
+        self._overlap = checked_overlap(overlap)
+        self._averaged = in_segments(compressor, overlap, self.transport.size)
         self._overlapped: OverlappedStep | None = None  # the step of this backward pass, if segments are averaged in it
         self._grad_scaler = grad_scaler
         self._error: BaseException | None = None  # of this backward pass
@@ -143,6 +146,11 @@ class DDPCompression:
         elif self._buckets.last_unknown:
             self._try(self._average_single_buckets)
         return future
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether the next step is exchanged during the backward pass; False before the first step."""
+        return self._steps is not None and self._steps.overlaps
 
     def close(self) -> None:
         """Free the connections and threads; the state stays. A step after it raises. A second call does nothing."""
@@ -283,6 +291,7 @@ class DDPCompression:
         """Return what runs the steps; it is made in the first step."""
         if self._steps is None:
             self._steps = self._new_runner(self._averaged, self._buckets.layout, self._buckets.device)
+            self._steps.trial = OverlapTrial() if self._overlap == "auto" else None
             if self._saved is not None:
                 self._steps.load_state_dict(self._saved)
         return self._steps

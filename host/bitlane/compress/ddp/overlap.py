@@ -153,6 +153,7 @@ class OverlappedStep:
                 with self._steps.abort_on_error():
                     self._steps.observe(self._vector, at_end.loss, at_end.has_batch, self._begun)
                     at_end.deliver(self._vector)
+                    self._steps.end_trial_step(True, self._begun)
                 now = perf_counter()
                 waited = 0.0 if self._ended is None else now - self._ended
                 self._steps.record(now - self._begun - self._idle, self._adding + waited, self._before)

@@ -25,6 +25,7 @@ from ..compressor import Compressor, Layout, Reducer, SavedState, vector_length
 from ..compressors.uncompressed import Uncompressed
 from ..segments import Segmented, SegmentedReducer, split_layout
 from .checks import average_with_checks
+from .overlap_trial import OverlapTrial
 from .states import as_arrays, as_tensors, check_identity, identity
 from .stats import Stats, Traffic, ring_bytes
 
@@ -67,6 +68,8 @@ class StepRunner:
 
     Attributes
     ----------
+    trial : OverlapTrial or None
+        Decides whether segments are exchanged during the backward pass; None: they always are.
     segments : list of Segment
         The segments of a `Segmented` compressor; none if a step is exchanged at once.
     """
@@ -92,6 +95,7 @@ class StepRunner:
         self._chooser = compressor.policy.start() if compressor.policy is not None else None
         self._began: float | None = None
         self._segment_states: dict[int, SavedState] = {}  # before the step
+        self.trial: OverlapTrial | None = None
 
     def start_clock(self) -> None:
         """Begin the time of the next step, as bit policies see it; a second call before the step does nothing."""
@@ -143,6 +147,7 @@ class StepRunner:
             self._average(vector, reduce(or_, flags))
             self.observe(vector, loss, has_batch, start)
             deliver(vector)
+            self.end_trial_step(False, start)
         seconds = perf_counter() - start
         self.record(seconds, seconds, before)
         return vector
@@ -150,7 +155,8 @@ class StepRunner:
     @property
     def overlaps(self) -> bool:
         """Whether the next step is exchanged in segments, each as soon as all ranks have it."""
-        return len(self.segments) > 1 and self.step >= self.rules.start
+        is_cut = len(self.segments) > 1 and self.step >= self.rules.start
+        return is_cut and (self.trial is None or self.trial.overlaps)
 
     @property
     def reducers(self) -> Sequence[Reducer]:
@@ -226,6 +232,15 @@ class StepRunner:
         if self._chooser is not None and self.step >= self.rules.start:
             seconds = perf_counter() - (self._began or start)
             self._chooser.after(Observation(loss, seconds, partial(_rms, average), has_batch), self.link.gather_numbers)
+
+    def end_trial_step(self, overlapped: bool, start: float) -> None:
+        """Tell the trial of overlap of a step, which began as in `observe`; steps that were made again do not count."""
+        is_cut = len(self.segments) > 1 and self.step >= self.rules.start
+        if self.trial is None or self.trial.ended or not is_cut or overlapped != self.trial.overlaps:
+            return
+        self.trial.add(perf_counter() - (self._began or start), self.link.gather_numbers)
+        if self.trial.ended and not self.trial.overlaps:
+            self._segment_states.clear()
 
     def _average_uncompressed(self, vector: Tensor, is_large: bool) -> None:
         """Average in float32. Large values are divided by a power of 2 first, so that their sum does not overflow."""

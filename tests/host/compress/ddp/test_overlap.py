@@ -16,6 +16,7 @@ from bitlane.compress.collectives.link import Link
 from bitlane.compress.collectives.transport import RankFailed, run_ranks_in_threads
 from bitlane.compress.compressor import layout_of_shapes, part_compressor, vector_length
 from bitlane.compress.ddp.overlap import OverlappedStep, StepEnd, in_segments
+from bitlane.compress.ddp.overlap_trial import OverlapTrial
 from bitlane.compress.ddp.states import redistribute
 from bitlane.compress.ddp.stats import Stats
 from bitlane.compress.ddp.steps import StepRules, StepRunner
@@ -223,6 +224,45 @@ def test_a_failed_backward_pass_is_made_again(scenes):
     for text, equal in scenes["failed_backward"]:
         assert text in ("ZeroDivisionError", "RankFailed") and equal
     assert {text for text, _ in scenes["failed_backward"]} == {"ZeroDivisionError", "RankFailed"}
+
+
+def test_auto_tries_both_and_has_the_same_bits(scenes):
+    """Ten steps alternate; then all ranks keep to one kind."""
+    for equal, kinds in scenes["automatic"]:
+        assert all(equal) and kinds == scenes["automatic"][0][1]
+        assert kinds[:9] == [False, True] * 4 + [False] and len(set(kinds[9:])) == 1
+
+
+@pytest.mark.parametrize("wins", [True, False])
+def test_the_choice_of_auto(seed, wins):
+    """The kind counts whose slowest rank is quicker. Without overlap the copies of states are freed."""
+
+    class Timed(OverlapTrial):
+        def __init__(self, rank):
+            super().__init__()
+            self.times = {wins: 1.0 + rank / 10, not wins: 1.5 if rank == 1 else 0.5}
+
+        def add(self, seconds, all_gather):
+            assert seconds > 0
+            super().add(self.times[self.overlaps], all_gather)
+
+    def work(transport):
+        rng, steps = np.random.default_rng([seed, transport.rank]), runner(QSGD(4, error_feedback=True), transport)
+        steps.trial = Timed(transport.rank)
+        averages = []
+        for step in range(12):
+            vector = gradient(seed, transport.rank, step)
+            averages.append(in_buckets(steps, vector, rng) if steps.overlaps else steps.average(vector.clone))
+        return averages, steps.trial.ended, steps.overlaps, len(steps._segment_states)
+
+    def alone(transport):
+        steps, rng = runner(QSGD(4, error_feedback=True), transport), np.random.default_rng(0)
+        return [in_buckets(steps, gradient(seed, transport.rank, step), rng) for step in range(12)]
+
+    wanted = run_ranks_in_threads(RANKS, alone)
+    for rank, (averages, ended, overlaps, kept) in enumerate(run_ranks_in_threads(RANKS, work)):
+        assert ended and overlaps == wins and (kept > 0) == wins
+        assert all(torch.equal(one, other) for one, other in zip(averages, wanted[rank], strict=True))
 
 
 def test_a_wrong_setting_is_refused(scenes):
