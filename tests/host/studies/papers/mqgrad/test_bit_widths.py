@@ -11,8 +11,8 @@ from bitlane.compress.compressor import layout_of_shapes
 from bitlane.compress.training.experiment import TrainingHistory
 from bitlane.errors import DataError
 from bitlane.policies.protocol import FixedBits
-from bitlane.studies.compression.bit_widths import SETTINGS, main, rows
-from bitlane.studies.compression.one_scale import OneScale, OneScaleReducer
+from bitlane.studies.papers.mqgrad.bit_widths import SETTINGS, main, rows
+from bitlane.studies.papers.mqgrad.one_scale import OneScale, OneScaleReducer
 from bitlane.studies.papers.mqgrad.pace import StepTimes
 
 pytestmark = pytest.mark.torch

@@ -1,12 +1,11 @@
 """Find the settings in which few bits fail: time to a loss with fixed bits and with MQGrad.
 
-    python -m bitlane.studies.compression.bit_widths              six settings, three seeds: about half an hour
-    python -m bitlane.studies.compression.bit_widths --only 3 --seeds 1
+    python -m bitlane.studies.papers.mqgrad.bit_widths              six settings, three seeds: an hour
+    python -m bitlane.studies.papers.mqgrad.bit_widths --only 3 --seeds 1
 
 Values share a scale in groups of 512 (`QSGD`), or in a whole parameter as in MQGrad's experiments (`OneScale`). The
-target is a mean loss of 20 steps within 5 % of the lowest one with 8 bits. The times of a step are those of the
-accounts of `bitlane reproduce mqgrad`: computing and coding are measured, sending follows from the link, and one scale
-counts as groups do.
+target is a mean loss of 20 steps within 5 % of the lowest one with 8 bits. The times of a step are as in `pace`:
+computing and coding are measured, and sending follows from the link. One scale counts as groups do.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from bitlane.policies.mqgrad import MQGrad
 from bitlane.policies.protocol import BitPolicy, FixedBits
 from bitlane.support.text import align_columns
 
-from ..command import run
-from ..papers.mqgrad.pace import LINKS, RANKS, StepTimes, measure_step_times
-from ..papers.mqgrad.race import WITHIN, seconds_to, smooth
+from ...command import run
 from .one_scale import OneScale
+from .pace import LINKS, RANKS, StepTimes, measure_step_times
+from .race import WITHIN, seconds_to, smooth
 
 WIDTHS = (2, 3, 4, 6, 8)
 
@@ -121,7 +120,7 @@ def _seconds(times: Sequence[float]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m bitlane.studies.compression.bit_widths", description=_SUMMARY)
+    parser = argparse.ArgumentParser(prog="python -m bitlane.studies.papers.mqgrad.bit_widths", description=_SUMMARY)
     parser.add_argument("--seeds", type=int, default=3, help="trainings with each policy (default: %(default)s)")
     parser.add_argument("--only", type=int, metavar="N", help=f"one setting, 1 to {len(SETTINGS)} (default: all)")
     arguments = parser.parse_args(argv)
