@@ -205,6 +205,21 @@ def test_one_token_a_cycle(seed: int, rows_per_beat: int, outputs: int) -> None:
     run(driver.dut, testbench)
 
 
+def test_all_bits_of_the_number_of_sets_count(seed: int) -> None:
+    """With so many sets the second epoch reads the second one."""
+    geometry = RunShape(chunks=1, base_digits=1, draws=1, groups=4, batch_groups=2, epochs=3)
+    placement = RegionPlacement(0x7000, (1 << 31) + 1, (0x8000, 0x18000), (0x1000, 0x1000))
+    driver = BurstGeneratorDriver(Random(seed), geometry, placement, 1, 1, 1)
+
+    async def testbench(ctx: Any) -> None:
+        await driver.start(ctx)
+        while driver.waiting or driver.pending is not None or ctx.get(driver.dut.bursts.valid):
+            await driver.cycle(ctx)
+
+    run(driver.dut, testbench)
+    check_bursts(driver)
+
+
 def test_all_room_is_used(seed: int) -> None:
     """While no beat leaves, the bursts of a stream fill its FIFO."""
     geometry = RunShape(chunks=3, base_digits=1, draws=2, groups=40, batch_groups=4, epochs=1)
