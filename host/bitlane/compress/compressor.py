@@ -77,8 +77,8 @@ class Reducer(Protocol):
     def residual_rounding(self) -> Tensor | None:
         """Return a bound on what rounding the residual lost in the last step, float32 [n], in units of the gradient.
 
-        None if the residual is stored in float32, or if there is none. The sides of the equation of `residual` differ
-        by at most this bound.
+        None without a residual, or with one in float32. The sides of the equation of `residual` differ by at most this
+        bound.
         """
         ...
 

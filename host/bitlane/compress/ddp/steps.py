@@ -155,8 +155,11 @@ class StepRunner:
     @property
     def overlaps(self) -> bool:
         """Whether the next step is exchanged in segments, each as soon as all ranks have it."""
-        is_cut = len(self.segments) > 1 and self.step >= self.rules.start
-        return is_cut and (self.trial is None or self.trial.overlaps)
+        return self._may_overlap and (self.trial is None or self.trial.overlaps)
+
+    @property
+    def _may_overlap(self) -> bool:
+        return len(self.segments) > 1 and self.step >= self.rules.start
 
     @property
     def reducers(self) -> Sequence[Reducer]:
@@ -235,8 +238,7 @@ class StepRunner:
 
     def end_trial_step(self, overlapped: bool, start: float) -> None:
         """Tell the trial of overlap of a step, which began as in `observe`; steps that were made again do not count."""
-        is_cut = len(self.segments) > 1 and self.step >= self.rules.start
-        if self.trial is None or self.trial.ended or not is_cut or overlapped != self.trial.overlaps:
+        if self.trial is None or self.trial.ended or not self._may_overlap or overlapped != self.trial.overlaps:
             return
         self.trial.add(perf_counter() - (self._began or start), self.link.gather_numbers)
         if self.trial.ended and not self.trial.overlaps:
