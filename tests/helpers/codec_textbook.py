@@ -61,14 +61,22 @@ def quantized(value: F, scale: F, most: int, drawn: int | None) -> int:
     return min((fixed + (drawn >> 16)) // 2**16, most)
 
 
+def each_width(bits: int | Sequence[int], groups: Sequence[range]) -> list[int]:
+    return [bits] * len(groups) if isinstance(bits, int) else list(bits)
+
+
 def encode(
-    values: Sequence[F], groups: Sequence[range], bits: int, residual: Sequence[F] | None, seed: int | None
+    values: Sequence[F],
+    groups: Sequence[range],
+    widths: int | Sequence[int],
+    residual: Sequence[F] | None,
+    seed: int | None,
 ) -> tuple[bytes, list[F]]:
     """A body of signs (1 bit) or levels, and what it does not say of values plus residual."""
     whole = list(values) if residual is None else [v + r for v, r in zip(values, residual, strict=True)]
     scales, codes, left = [], b"", []
-    most = 2 ** (bits - 1) - 1
-    for places in groups:
+    for places, bits in zip(groups, each_width(widths, groups), strict=True):
+        most = 2 ** (bits - 1) - 1
         group = [whole[place] for place in places]
         if bits == 1:
             step = halves([abs(value) for value in group]) / F(len(group))
@@ -86,10 +94,10 @@ def encode(
     return struct.pack(f"<{len(scales)}f", *scales) + codes, left
 
 
-def decode(body: bytes, groups: Sequence[range], bits: int) -> list[F]:
+def decode(body: bytes, groups: Sequence[range], widths: int | Sequence[int]) -> list[F]:
     """The values of a body."""
     at, found = 4 * len(groups), []
-    for place, places in enumerate(groups):
+    for place, (places, bits) in enumerate(zip(groups, each_width(widths, groups), strict=True)):
         step = F(struct.unpack_from("<f", body, 4 * place)[0])
         size = (len(places) * bits + 7) // 8
         number = int.from_bytes(body[at : at + size], "little")

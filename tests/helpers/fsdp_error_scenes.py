@@ -15,7 +15,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import RowwiseParallel, parallelize_module
 
-from bitlane.compress import QSGD, EFSign, MQGrad, attach_fsdp
+from bitlane.compress import QSGD, BitAllocation, EFSign, MQGrad, attach_fsdp
 
 
 class Pair(nn.Module):
@@ -121,6 +121,7 @@ def refused(rank, mesh):
         lambda: attach_fsdp(wide, QSGD(), replicas),
         lambda: attach_fsdp(frozen, QSGD(), replicas),
         lambda: attach_fsdp(model, QSGD(bits=MQGrad()), replicas),
+        lambda: attach_fsdp(model, QSGD(bits=BitAllocation()), replicas),
         lambda: attach_fsdp(tensor_parallel, QSGD(), replicas),
         lambda: attach_fsdp(mixed, QSGD(), replicas),
         lambda: attach_fsdp(model, QSGD(), replicas, nonfinite="drop"),

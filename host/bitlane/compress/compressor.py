@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeGuard, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from bitlane.policies.protocol import BitPolicy
+from bitlane.policies.protocol import BitPolicy, GroupSample
 from bitlane.support.hashing import derive_seed
 
 from .codecs.wire import CodecId
@@ -18,6 +20,8 @@ from .collectives.cost_model import AlphaBetaModel
 from .collectives.link import Link
 
 SavedState = Mapping[str, Any]
+Sampler = Callable[[Tensor], GroupSample]
+"""Takes the average of all ranks' gradients, float32 [n], and completes the sample of this rank's gradient."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,27 @@ class Reducer(Protocol):
             The new residual of this rank; None without error feedback.
         """
         ...
+
+
+class GroupReducer(Reducer, Protocol):
+    """A reducer whose groups of values can have different numbers of bits.
+
+    Attributes
+    ----------
+    widths : uint8 [groups], or None
+        Bits per value of each group in the next step; set by the bit policy. None: all have `bits`.
+    """
+
+    widths: NDArray[np.uint8] | None
+
+    def sample(self, vector: Tensor, choices: Sequence[int]) -> Sampler:
+        """Begin a sample of this rank's gradient, float32 [n], before the average, for these bits."""
+        ...
+
+
+def has_widths(reducer: Reducer) -> TypeGuard[GroupReducer]:
+    """Return whether a reducer is a `GroupReducer`."""
+    return hasattr(reducer, "widths")
 
 
 class Compressor(Protocol):

@@ -8,7 +8,7 @@ from typing import Any
 
 from bitlane.errors import DataError
 
-from . import DGC, LQSGD, QSGD, Adaptive, EFSign, MiCRO, MQGrad, PowerSGD, TernGrad, TopK
+from . import DGC, LQSGD, QSGD, Adaptive, BitAllocation, EFSign, MiCRO, MQGrad, PowerSGD, TernGrad, TopK
 from .compressor import Compressor
 from .compressors.uncompressed import Uncompressed
 
@@ -23,7 +23,7 @@ _NAMES: dict[str, Any] = {
     "powersgd": PowerSGD,
     "lqsgd": LQSGD,
 }
-_POLICIES: dict[str, Any] = {"mqgrad": MQGrad, "adaptive": Adaptive}
+_POLICIES: dict[str, Any] = {"mqgrad": MQGrad, "adaptive": Adaptive, "allocation": BitAllocation}
 EXAMPLES = (
     *("none", "qsgd:bits=8", "qsgd:bits=4,error_feedback=True", "qsgd:bits=2,error_feedback=True", "qsgd:bits=mqgrad"),
     *("terngrad", "efsign", "topk:density=0.05", "dgc:density=0.05", "micro:density=0.05", "powersgd:rank=8"),

@@ -9,19 +9,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from bitlane.policies.protocol import BitPolicy
+from bitlane.policies.protocol import BitPolicy, GroupSample
 
+from .codecs.groups import Groups
 from .codecs.wire import CodecId
 from .collectives.cost_model import AlphaBetaModel
 from .collectives.link import Link
 from .compressor import (
     Compressor,
+    GroupReducer,
     Layout,
     Reducer,
+    Sampler,
     SavedState,
+    has_widths,
     layout_of_shapes,
     part_compressor,
 )
@@ -81,9 +87,36 @@ class SegmentedReducer:
         for each in self.reducers:
             each.bits = bits
 
+    @property
+    def widths(self) -> NDArray[np.uint8] | None:
+        """Bits per value of each group of all segments, uint8 [groups], instead of `bits`; see `GroupReducer`."""
+        found = [reducer.widths for reducer in self._group_reducers() if reducer.widths is not None]
+        return np.concatenate(found) if found else None
+
+    @widths.setter
+    def widths(self, widths: NDArray[np.uint8] | None) -> None:
+        ends = np.cumsum([len(Groups.of(part.end - part.begin)) for part in self.segments])
+        parts = [None] * len(ends) if widths is None else np.split(widths, ends[:-1])
+        for reducer, part in zip(self._group_reducers(), parts, strict=True):
+            reducer.widths = part
+
+    def _group_reducers(self) -> list[GroupReducer]:
+        return [each for each in self.reducers if has_widths(each)]
+
     def average(self, vector: Tensor, step: int) -> None:
         for segment, reducer in zip(self.segments, self.reducers, strict=True):
             reducer.average(vector[segment.begin : segment.end], step)
+
+    def sample(self, vector: Tensor, choices: Sequence[int]) -> Sampler:
+        """Begin a sample of each segment, as in `GroupReducer`."""
+        pairs = list(zip(self.segments, self._group_reducers(), strict=True))
+        samplers = [reducer.sample(vector[part.begin : part.end], choices) for part, reducer in pairs]
+
+        def complete(average: Tensor) -> GroupSample:
+            parts = [average[part.begin : part.end] for part, _ in pairs]
+            return GroupSample.joined([sampler(part) for sampler, part in zip(samplers, parts, strict=True)])
+
+        return complete
 
     def residual(self) -> Tensor | None:
         residuals = [each for reducer in self.reducers if (each := reducer.residual()) is not None]

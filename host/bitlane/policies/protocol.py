@@ -4,10 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
 
 AllGather = Callable[[Sequence[float]], Sequence[Sequence[float]]]
 """Sends the numbers of this rank to all ranks, and returns those of all ranks in order; 8 bytes per number."""
+
+
+@dataclass(frozen=True)
+class GroupSample:
+    """What a bit policy needs to know of a rank's gradient, before it was rounded, to choose the bits of each group.
+
+    Attributes
+    ----------
+    lengths : int64 [groups]
+        Values in each group.
+    peaks : float64 [groups]
+        Square of the largest magnitude in each group.
+    energy : float
+        Sum of the squares of all values.
+    sampled_energy : float
+        The same, of some of the groups.
+    product : float
+        Sum of the products of these groups' values with those of the average.
+    rounded_peaks : float
+        Sum of lengths * peaks of still fewer groups.
+    errors : float64 [choices]
+        Expected sum of the squared errors of stochastic rounding in these, for each choice of bits.
+    """
+
+    lengths: NDArray[np.int64]
+    peaks: NDArray[np.float64]
+    energy: float
+    sampled_energy: float
+    product: float
+    rounded_peaks: float
+    errors: NDArray[np.float64]
+
+    @classmethod
+    def joined(cls, parts: Sequence[GroupSample]) -> GroupSample:
+        """Return the sample of a gradient from those of its segments, in their order."""
+        return cls(
+            np.concatenate([part.lengths for part in parts]),
+            np.concatenate([part.peaks for part in parts]),
+            sum(part.energy for part in parts),
+            sum(part.sampled_energy for part in parts),
+            sum(part.product for part in parts),
+            sum(part.rounded_peaks for part in parts),
+            np.sum([part.errors for part in parts], axis=0),
+        )
 
 
 @dataclass(frozen=True)
@@ -24,16 +71,25 @@ class Observation:
         Computes the root mean square of the average gradient.
     has_batch : bool, default: True
         False on a rank that has no more data, and only takes part in the exchanges (`Join`).
+    exchange : float, default: 0.0
+        Seconds of the step in exchanges with other ranks.
+    sample : GroupSample or None, default: None
+        This rank's gradient, if the chooser asked for it (`GroupBitChooser`) and the step was compressed.
     """
 
     loss: float | None
     seconds: float
     rms: Callable[[], float]
     has_batch: bool = True
+    exchange: float = 0.0
+    sample: GroupSample | None = None
 
 
 class BitPolicy(Protocol):
-    """The settings of a bit policy: a frozen dataclass. Ranks compare its repr, so it includes every setting."""
+    """The settings of a bit policy: a frozen dataclass. Ranks compare its repr, so it includes every setting.
+
+    One that chooses the bits of each group has the class attribute `by_group`, True.
+    """
 
     @property
     def choices(self) -> Sequence[int]:
@@ -72,6 +128,25 @@ class BitChooser(Protocol):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a state of `state_dict`; raise DataError if it is from a policy with other settings."""
         ...
+
+
+class GroupBitChooser(BitChooser, Protocol):
+    """Chooses the bits of each group of values that share a scale."""
+
+    @property
+    def widths(self) -> NDArray[np.uint8] | None:
+        """Bits of each group in the next step, uint8 [groups]; None before the first choice: all groups have `bits`."""
+        ...
+
+    @property
+    def sampled_bits(self) -> Sequence[int]:
+        """Bits for which the next observation should have a `GroupSample`; none if it needs no sample."""
+        ...
+
+
+def chooses_groups(chooser: BitChooser) -> TypeGuard[GroupBitChooser]:
+    """Return whether a chooser is a `GroupBitChooser`; in every step, so without the slow `isinstance` of protocols."""
+    return hasattr(chooser, "sampled_bits")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import bitlane.compress
-from bitlane.compress import LQSGD, QSGD, Adaptive, MiCRO, MQGrad
+from bitlane.compress import LQSGD, QSGD, Adaptive, BitAllocation, MiCRO, MQGrad
 from bitlane.compress.compressors.uncompressed import Uncompressed
 from bitlane.compress.registry import EXAMPLES, parse_compressor
 from bitlane.errors import DataError
@@ -19,6 +19,7 @@ def test_names_and_settings():
     assert parse_compressor("lqsgd:rank=3,bits=4,alpha=2.5") == LQSGD(rank=3, bits=4, alpha=2.5)
     assert parse_compressor("qsgd:bits=mqgrad,error_feedback=True") == QSGD(bits=MQGrad(), error_feedback=True)
     assert parse_compressor("qsgd:bits=adaptive") == QSGD(bits=Adaptive())
+    assert parse_compressor("qsgd:bits=allocation") == QSGD(bits=BitAllocation())
     assert parse_compressor("micro:controller=published") == MiCRO(controller="published")
 
 

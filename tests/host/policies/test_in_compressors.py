@@ -2,10 +2,17 @@
 
 import numpy as np
 import pytest
+import torch
 
-from bitlane.compress import QSGD, Adaptive, FixedBits, MQGrad
+from bitlane.compress import LQSGD, QSGD, Adaptive, BitAllocation, FixedBits, MQGrad
+from bitlane.compress.codecs.groups import Groups
+from bitlane.compress.collectives.cost_model import AlphaBetaModel
 from bitlane.compress.collectives.link import Link
 from bitlane.compress.collectives.transport import run_ranks_in_threads
+from bitlane.compress.compressor import layout_of_shapes
+from bitlane.compress.ddp.stats import Stats
+from bitlane.compress.ddp.steps import StepRules, StepRunner
+from bitlane.compress.segments import Segmented
 from bitlane.errors import BitlaneError, DataError
 from bitlane.policies.protocol import Observation
 
@@ -53,3 +60,50 @@ def test_compressors_reject_policies_with_unsupported_bits():
         QSGD(bits=MQGrad(choices=(1, 2)))
     with pytest.raises(DataError, match="2 to 8"):
         QSGD(bits=FixedBits(9))
+
+
+@pytest.mark.parametrize("least", [None, 3000], ids=["at once", "segments"])
+def test_allocation_in_steps(seed, least):
+    """Groups of different scales get different bits, alike on all ranks. Averages are right; a state continues."""
+    scales = np.repeat(10.0 ** np.random.default_rng(seed).integers(-3, 1, 18), 512)[:9000].astype(np.float32)
+    compressor = QSGD(bits=BitAllocation(period=2, weight=1.0), seed=seed % 1000)
+
+    def gradient(rank, step):
+        rng = np.random.default_rng([seed, rank, step])
+        return torch.from_numpy((rng.normal(size=9000) + 2 * np.sin(np.arange(9000))).astype(np.float32) * scales)
+
+    def work(transport):
+        def runner():
+            settings = compressor if least is None else Segmented(compressor, least)
+            layout = layout_of_shapes([(4000,), (5000,)])
+            model, device, rules = AlphaBetaModel(), torch.device("cpu"), StepRules(debug=True)
+            return StepRunner(settings, transport, model, layout, device, Stats(), rules)
+
+        steps, averages, bits = runner(), [], []
+        for step in range(8):
+            averages.append(steps.average(lambda step=step: gradient(transport.rank, step), 1.0).numpy().copy())
+            bits.append(steps.stats.bits)
+        chosen, other = np.asarray(steps.state_dict()["policy"]["widths"]), runner()
+        other.load_state_dict(steps.state_dict())
+        one, again = (each.average(lambda: gradient(transport.rank, 8), 1.0).numpy().copy() for each in (steps, other))
+        used = steps._reducer.widths
+        return np.array(averages), bits, one.tobytes() == again.tobytes() and (used == chosen).all(), chosen
+
+    ranks = run_ranks_in_threads(RANKS, work)
+    averages, bits, _, widths = ranks[0]
+    assert all(each[0].tobytes() == averages.tobytes() and each[2] for each in ranks)
+    assert len(set(widths.tolist())) > 1
+    assert bits[:2] == [4, 4] and all(2 < each <= 8 for each in bits[2:])
+    gradients = np.array([[gradient(rank, step).numpy() for step in range(8)] for rank in range(RANKS)])
+    groups = Groups.of(9000) if least is None else Groups.of(4000, 5000)
+    peaks = (np.maximum.reduceat(np.abs(gradients[:, -1]), groups.starts[:-1], axis=1).astype(float) ** 2).mean(axis=0)
+    assert (np.diff(widths[np.argsort(peaks)].astype(int)) >= 0).all()
+    tops = np.array([np.abs(gradients[:, :, max(0, i - 511) : i + 512]).max() for i in range(9000)])
+    assert (np.abs(averages - gradients.mean(axis=0)) <= 3 * tops).all()  # two roundings, in groups around each value
+
+
+def test_allocation_needs_random_rounding_of_groups():
+    assert QSGD(bits=BitAllocation()).policy == BitAllocation()
+    for wrong in (lambda: QSGD(bits=BitAllocation(), error_feedback=True), lambda: LQSGD(bits=BitAllocation())):
+        with pytest.raises(DataError, match="chooses the bits of each group, for the random rounding of QSGD"):
+            wrong()

@@ -10,6 +10,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+Bits = int | NDArray[np.uint8]
+"""Bits a value: the same in all groups, or uint8 [groups]."""
+
 MIN_SCALE = np.float32(2.0**-100)  # a group with a smaller scale is encoded as zeros
 GROUP = 512  # values in a full group: a 4-byte scale costs 1/16 bit a value
 
@@ -22,6 +25,8 @@ class Groups:
     ----------
     lengths : int64 [groups]
         Values in each group, 1 to `GROUP`.
+    widths : uint8 [groups], or None
+        Bits a value of each group, if they differ.
 
     Examples
     --------
@@ -30,6 +35,7 @@ class Groups:
     """
 
     lengths: NDArray[np.int64]
+    widths: NDArray[np.uint8] | None = None
 
     @classmethod
     def of(cls, *runs: int) -> Groups:
@@ -50,14 +56,24 @@ class Groups:
         """First index of each group, then the end of the last: int64 [groups + 1]."""
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.lengths)])
 
-    def code_bytes(self, bits: int) -> NDArray[np.int64]:
+    def code_bytes(self, bits: Bits) -> NDArray[np.int64]:
         """Return the bytes of each group's codes, int64 [groups]; each group starts at a byte boundary."""
         sizes: NDArray[np.int64] = (self.lengths * bits + 7) // 8
         return sizes
 
-    def all_code_bytes(self, bits: int) -> int:
+    def all_code_bytes(self, bits: Bits) -> int:
         """Return the bytes of all groups' codes, for 0 to 8 bits."""
-        return self._all_code_bytes[bits]
+        if bits is self.widths:
+            return self._own_code_bytes
+        return self._all_code_bytes[bits] if isinstance(bits, int) else int(self.code_bytes(bits).sum())
+
+    @cached_property
+    def _own_code_bytes(self) -> int:
+        return 0 if self.widths is None else int(self.code_bytes(self.widths).sum())
+
+    def part(self, first: int, last: int) -> Groups:
+        """Return the groups from `first` to `last`, excluding `last`."""
+        return Groups(self.lengths[first:last], None if self.widths is None else self.widths[first:last])
 
     @cached_property
     def _all_code_bytes(self) -> list[int]:
@@ -74,11 +90,15 @@ class Shard:
 
 
 def shard_groups(groups: Groups, ranks: int) -> Sequence[Shard]:
-    """Return one shard per rank, in order, of about equal size; some are empty if there are few groups."""
+    """Return one shard per rank, in order, of about equal size: values, or bits if groups have different widths.
+
+    Some are empty if there are few groups.
+    """
     starts = groups.starts
-    cuts = np.searchsorted(starts, np.arange(ranks + 1) * (groups.count / ranks))
+    sizes = starts if groups.widths is None else np.concatenate([[0], np.cumsum(groups.lengths * groups.widths)])
+    cuts = np.searchsorted(sizes, np.arange(ranks + 1) * (sizes[-1] / ranks))
     cuts[0], cuts[-1] = 0, len(groups)
     return [
-        Shard(int(starts[first]), int(starts[last]), Groups(groups.lengths[first:last]))
+        Shard(int(starts[first]), int(starts[last]), groups.part(first, last))
         for first, last in pairwise(cuts.tolist())
     ]

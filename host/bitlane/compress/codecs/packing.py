@@ -2,29 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
-from .groups import GROUP, Groups
+from .groups import GROUP, Bits, Groups
 
 Bytes = NDArray[np.uint8]
+Where = slice | NDArray[np.bool_]
 
 
-def pack(codes: Bytes, groups: Groups, bits: int) -> Bytes:
+def pack(codes: Bytes, groups: Groups, bits: Bits) -> Bytes:
     """Pack codes uint8 [groups.count], each below 2**bits, into uint8 [groups.all_code_bytes(bits)]."""
-    rows = np.zeros((len(groups), GROUP), np.uint8)
-    rows[_value_mask(groups)] = codes
-    spread = np.unpackbits(rows[:, :, None], axis=2, count=bits, bitorder="little").reshape(len(groups), GROUP * bits)
-    packed = np.packbits(spread, axis=1, bitorder="little")
-    return packed[_byte_mask(groups, bits)]
+    packed = np.empty(groups.all_code_bytes(bits), np.uint8)
+    for width, part, values, places in _by_width(groups, bits):
+        rows = np.zeros((len(part), GROUP), np.uint8)
+        rows[_value_mask(part)] = codes[values]
+        spread = np.unpackbits(rows[:, :, None], axis=2, count=width, bitorder="little")
+        joined = np.packbits(spread.reshape(len(part), GROUP * width), axis=1, bitorder="little")
+        packed[places] = joined[_byte_mask(part, width)]
+    return packed
 
 
-def unpack(packed: Bytes, groups: Groups, bits: int) -> Bytes:
+def unpack(packed: Bytes, groups: Groups, bits: Bits) -> Bytes:
     """Return the codes that `pack` was given."""
-    rows = np.zeros((len(groups), GROUP * bits // 8), np.uint8)
-    rows[_byte_mask(groups, bits)] = packed
-    spread = np.unpackbits(rows, axis=1, bitorder="little").reshape(len(groups), GROUP, bits)
-    return np.packbits(spread, axis=2, bitorder="little")[:, :, 0][_value_mask(groups)]
+    codes = np.empty(groups.count, np.uint8)
+    for width, part, values, places in _by_width(groups, bits):
+        rows = np.zeros((len(part), GROUP * width // 8), np.uint8)
+        rows[_byte_mask(part, width)] = packed[places]
+        spread = np.unpackbits(rows, axis=1, bitorder="little").reshape(len(part), GROUP, width)
+        codes[values] = np.packbits(spread, axis=2, bitorder="little")[:, :, 0][_value_mask(part)]
+    return codes
+
+
+def _by_width(groups: Groups, bits: Bits) -> Iterator[tuple[int, Groups, Where, Where]]:
+    """Yield each width, its groups, and where in the codes and in the packed bytes they are."""
+    if isinstance(bits, int):
+        yield bits, groups, slice(None), slice(None)
+        return
+    for width in np.unique(bits).tolist():
+        is_same = bits == width
+        values, places = np.repeat(is_same, groups.lengths), np.repeat(is_same, groups.code_bytes(bits))
+        yield width, Groups(groups.lengths[is_same]), values, places
 
 
 def _value_mask(groups: Groups) -> NDArray[np.bool_]:

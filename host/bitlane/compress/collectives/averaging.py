@@ -114,6 +114,11 @@ class Averaging:
         else:
             self._all_gather(vector, quantizer, step)
 
+    def regroup(self, groups: Groups) -> None:
+        """Continue with other groups of the same values, and other shards; only without error feedback."""
+        assert self.residual is None
+        self.groups, self.parts = groups, shard_groups(groups, self.link.size)
+
     def combined_residual(self) -> Tensor:
         """Return the sum of both residuals, float32 [groups.count], in units of this rank's vector."""
         assert self.residual is not None and self.owned_residual is not None

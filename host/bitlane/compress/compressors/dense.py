@@ -3,89 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from importlib import import_module
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from bitlane.errors import DataError
 from bitlane.policies.protocol import BitPolicy, FixedBits
-from bitlane.support.optional import require_extra
 from bitlane.support.scalars import as_integer, as_number
 
-from ..codecs import linear, sign
+from ..codecs import linear
 from ..codecs.groups import Groups
 from ..codecs.wire import CodecId
 from ..collectives.averaging import Averaging, Quantizer
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
 from ..collectives.residuals import RESIDUAL_DTYPES
-from ..compressor import Layout, SavedState, vector_length
+from ..compressor import Layout, Sampler, SavedState, vector_length
+from .group_sample import begin_sample
+from .quantizers import LinearQuantizer, MixedQuantizer, SignQuantizer
 from .settings import check_residual_dtype, checked_bits, checked_flag, replace_setting
 
 TERNARY = 2  # bits of the linear codec with the levels -1, 0 and 1
 
 
-@dataclass(frozen=True)
-class LinearQuantizer:
-    """Evenly spaced levels, as a `Quantizer`; `stochastic` selects stochastic rounding instead of nearest."""
-
-    bits: int
-    stochastic: bool
-
-    def body_bytes(self, groups: Groups) -> int:
-        return linear.body_bytes(groups, self.bits)
-
-    def encode(self, values: Tensor, groups: Groups, residual: Tensor | None, seed: int) -> Tensor:
-        rounding_seed = seed if self.stochastic else None
-        if values.is_cuda:
-            return _gpu().encode(values, groups, self.bits, residual, rounding_seed)
-        array = None if residual is None else residual.numpy()
-        return torch.from_numpy(linear.encode(values.numpy(), groups, self.bits, array, rounding_seed))
-
-    def decode(self, body: Tensor, groups: Groups, out: Tensor, add: bool) -> None:
-        if out.is_cuda:
-            _gpu().decode(body.to(out.device), groups, self.bits, out, add)
-        else:
-            linear.decode(body.numpy(), groups, self.bits, out.numpy(), add)
-
-
-@dataclass(frozen=True)
-class SignQuantizer:
-    """Scaled signs, as a `Quantizer`."""
-
-    def body_bytes(self, groups: Groups) -> int:
-        return sign.body_bytes(groups)
-
-    def encode(self, values: Tensor, groups: Groups, residual: Tensor | None, seed: int) -> Tensor:
-        if values.is_cuda:
-            return _gpu().encode(values, groups, 1, residual, None)
-        array = None if residual is None else residual.numpy()
-        return torch.from_numpy(sign.encode(values.numpy(), groups, array))
-
-    def decode(self, body: Tensor, groups: Groups, out: Tensor, add: bool) -> None:
-        if out.is_cuda:
-            _gpu().decode(body.to(out.device), groups, 1, out, add)
-        else:
-            sign.decode(body.numpy(), groups, out.numpy(), add)
-
-
-def _gpu() -> Any:
-    require_extra("triton", "compression on a GPU", "'bitlane[torch,gpu]'")
-    return import_module("..codecs.gpu.codes", __package__)
-
-
 class DenseReducer:
-    """The reducer of QSGD and EFSign."""
+    """The reducer of QSGD and EFSign.
+
+    Attributes
+    ----------
+    bits : int
+        Bits per value in the next step.
+    """
 
     def __init__(self, averaging: Averaging, stochastic: bool, bits: int):
         self.averaging, self.stochastic, self.bits = averaging, stochastic, bits
 
+    @property
+    def widths(self) -> NDArray[np.uint8] | None:
+        """Bits per value of each group, uint8 [groups], instead of `bits`; only for rounding that is stochastic."""
+        return self.averaging.groups.widths
+
+    @widths.setter
+    def widths(self, widths: NDArray[np.uint8] | None) -> None:
+        if widths is not None and not np.array_equal(widths, self.averaging.groups.widths):  # type: ignore[arg-type]
+            self.averaging.regroup(replace(self.averaging.groups, widths=widths))
+
     def average(self, vector: Tensor, step: int) -> None:
-        quantizer: Quantizer = SignQuantizer() if self.bits == 1 else LinearQuantizer(self.bits, self.stochastic)
-        self.averaging.average(vector, quantizer, step)
+        self.averaging.average(vector, self._quantizer(), step)
+
+    def _quantizer(self) -> Quantizer:
+        if self.widths is not None:
+            return MixedQuantizer()
+        return SignQuantizer() if self.bits == 1 else LinearQuantizer(self.bits, self.stochastic)
+
+    def sample(self, vector: Tensor, choices: Sequence[int]) -> Sampler:
+        """Begin a sample of this rank's gradient, as in `GroupReducer`."""
+        return begin_sample(vector, self.averaging.groups, choices)
 
     def residual(self) -> Tensor | None:
         return None if self.averaging.residual is None else self.averaging.combined_residual()
@@ -135,8 +112,8 @@ class QSGD:
     codec: CodecId = field(default=CodecId.LINEAR, init=False)
 
     def __post_init__(self) -> None:
-        seed, bits = as_integer("seed", self.seed, 0), checked_bits(self.bits, linear.BITS)
-        feedback = checked_flag("error_feedback", self.error_feedback)
+        seed, feedback = as_integer("seed", self.seed, 0), checked_flag("error_feedback", self.error_feedback)
+        bits = checked_bits(self.bits, linear.BITS, by_group=not feedback)
         check_residual_dtype(self.residual_dtype, feedback)
         replace_setting(self, bits=bits, error_feedback=feedback, seed=seed)
 

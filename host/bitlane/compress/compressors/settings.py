@@ -12,14 +12,22 @@ from bitlane.support.scalars import as_number, is_integer
 from ..collectives.residuals import RESIDUAL_DTYPES
 
 
-def checked_bits(bits: Any, allowed: Sequence[int]) -> int | BitPolicy:
-    """Return a number of bits as an int, or a bit policy; raise DataError for other values."""
+def checked_bits(bits: Any, allowed: Sequence[int], by_group: bool = False) -> int | BitPolicy:
+    """Return a number of bits as an int, or a bit policy; raise DataError for other values.
+
+    A policy that chooses the bits of each group needs a compressor that can send them (`by_group`).
+    """
     if is_integer(bits) and int(bits) in allowed:
         return int(bits)
     if isinstance(bits, type) or not hasattr(bits, "start") or not set(bits.choices) <= set(allowed):
         raise DataError(
             f"bits={bits!r}: give an integer from {allowed[0]} to {allowed[-1]}, or a bit policy with such choices, "
             "such as MQGrad(); EFSign() sends 1 bit"
+        )
+    if getattr(bits, "by_group", False) and not by_group:
+        raise DataError(
+            f"bits={bits!r} chooses the bits of each group, for the random rounding of QSGD without error feedback: "
+            "use it with that, or give another policy, such as MQGrad()"
         )
     policy: BitPolicy = bits
     return policy

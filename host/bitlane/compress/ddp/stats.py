@@ -17,8 +17,8 @@ class Traffic:
         Bytes that a rank sends in a ring all-reduce of the same values in float32: 2 (n - 1) / n * 4 per value.
     values : int
         Values averaged.
-    bits : int
-        Bits per value in the last step; 0 if the codec has no bit width.
+    bits : float
+        Bits per value in the last step, as a mean over groups; 0 if the codec has no bit width.
     codec_seconds : float
         All other time of the hook: collecting the buckets, encoding, adding, decoding, and returning the averages.
     communication_seconds : float
@@ -30,7 +30,7 @@ class Traffic:
     bytes_sent: int = 0
     ring_bytes: float = 0.0
     values: int = 0
-    bits: int = 0
+    bits: float = 0
     codec_seconds: float = 0.0
     communication_seconds: float = 0.0
     blocking_seconds: float = 0.0

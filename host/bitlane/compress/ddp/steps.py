@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from bitlane.errors import DataError
-from bitlane.policies.protocol import Observation
+from bitlane.policies.protocol import GroupSample, Observation
 
+from ..chosen_bits import begin_sample, mean_bits, set_bits
 from ..codecs.wire import NO_FLAGS, Flag, Header
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
@@ -94,6 +95,7 @@ class StepRunner:
         self._reducer: Reducer | None = None
         self._chooser = compressor.policy.start() if compressor.policy is not None else None
         self._began: float | None = None
+        self._samples: list[GroupSample] = []  # of the parts of this step
         self._segment_states: dict[int, SavedState] = {}  # before the step
         self.trial: OverlapTrial | None = None
 
@@ -135,6 +137,7 @@ class StepRunner:
             If another rank failed, ended or timed out.
         """
         start, before = perf_counter(), self.sent_and_waited()
+        self._samples = []  # those of segments whose step was given up
         vector, flags = self.handshake(gradient, vector_length(self.layout))
         nonfinite_rank = next((rank for rank, each in enumerate(flags) if Flag.NOT_FINITE in each), None)
         if nonfinite_rank is not None and self.rules.nonfinite == "raise":
@@ -145,7 +148,7 @@ class StepRunner:
             )
         with self.abort_on_error():
             self._average(vector, reduce(or_, flags))
-            self.observe(vector, loss, has_batch, start)
+            self.observe(vector, loss, has_batch, start, self.link.seconds - before[1])
             deliver(vector)
             self.end_trial_step(False, start)
         seconds = perf_counter() - start
@@ -201,7 +204,7 @@ class StepRunner:
                 self._load(reducer, self._saved)
             self._reducer, self._saved = reducer, None
         if self._chooser is not None:
-            self._reducer.bits = self._chooser.bits
+            set_bits(self._chooser, self._reducer)
 
     @contextmanager
     def abort_on_error(self) -> Iterator[None]:
@@ -225,16 +228,22 @@ class StepRunner:
 
     def compress(self, reducer: Reducer, vector: Tensor, layout: Layout) -> None:
         """Average a finite vector with a reducer of this layout."""
+        sampler = begin_sample(self._chooser, reducer, vector)
         if self.rules.debug:
             average_with_checks(reducer, vector, self.step, self.link, layout)
         else:
             reducer.average(vector, self.step)
+        if sampler is not None:
+            self._samples.append(sampler(vector))
 
-    def observe(self, average: Tensor, loss: float | None, has_batch: bool, start: float) -> None:
-        """Tell the bit policy of a step. It began at `start`, unless `start_clock` was called before."""
+    def observe(self, average: Tensor, loss: float | None, has_batch: bool, start: float, waited: float) -> None:
+        """Tell the bit policy of a step that began at `start` or `start_clock`, `waited` seconds of it in exchanges."""
+        samples, self._samples = self._samples, []
         if self._chooser is not None and self.step >= self.rules.start:
             seconds = perf_counter() - (self._began or start)
-            self._chooser.after(Observation(loss, seconds, partial(_rms, average), has_batch), self.link.gather_numbers)
+            sample = GroupSample.joined(samples) if samples else None
+            observed = Observation(loss, seconds, partial(_rms, average), has_batch, waited, sample)
+            self._chooser.after(observed, self.link.gather_numbers)
 
     def end_trial_step(self, overlapped: bool, start: float) -> None:
         """Tell the trial of overlap of a step, which began as in `observe`; steps that were made again do not count."""
@@ -263,7 +272,7 @@ class StepRunner:
         assert self._reducer is not None
         sent, waited = (now - then for now, then in zip(self.sent_and_waited(), before, strict=True))
         values = vector_length(self.layout)
-        ring, bits = ring_bytes(values, self.link.size), self._reducer.bits
+        ring, bits = ring_bytes(values, self.link.size), mean_bits(self._reducer)
         self.stats.record(Traffic(int(sent), ring, values, bits, seconds - waited, waited, blocking))
         self.step, self._began = self.step + 1, None
 

@@ -8,6 +8,7 @@ from typing import Any
 from torch.amp.grad_scaler import GradScaler
 
 from bitlane.errors import DataError
+from bitlane.policies.allocation import BitAllocation
 from bitlane.policies.mqgrad import MQGrad
 
 from ..collectives.cost_model import AlphaBetaModel
@@ -34,8 +35,8 @@ class AverageSettings:
     def check(self, compressor: Any) -> None:
         """Raise DataError if a setting has another type or value, or the compressor cannot be used with groups."""
         check_settings(compressor, self.link_model, self.timeout, self.grad_scaler)
-        if isinstance(compressor.policy, MQGrad):
+        if isinstance(compressor.policy, MQGrad | BitAllocation):
             raise DataError(
-                "bits=MQGrad(...) needs the loss and the time of a step, and FSDP averages a step in groups: give a "
-                "number of bits, or Adaptive()"
+                f"bits={type(compressor.policy).__name__}(...) needs the time of a step, and FSDP averages a step in "
+                "groups: give a number of bits, or Adaptive()"
             )

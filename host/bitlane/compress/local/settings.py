@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from bitlane.errors import DataError
+from bitlane.policies.allocation import BitAllocation
 from bitlane.policies.mqgrad import MQGrad
 
 from ..collectives.cost_model import AlphaBetaModel
@@ -53,7 +54,8 @@ def check_arguments(model: Any, outer_optimizer: Any, compressor: Any, settings:
             f"lambda tensors: torch.optim.SGD(tensors, lr=0.7); got {type(outer_optimizer).__name__}"
         )
     check_settings(compressor, settings.link_model, settings.timeout, None)
-    if isinstance(compressor.policy, MQGrad):
+    if isinstance(compressor.policy, MQGrad | BitAllocation):
         raise DataError(
-            "bits=MQGrad(...) needs the loss of each step, and a round has many: give a number of bits, or Adaptive()"
+            f"bits={type(compressor.policy).__name__}(...) needs the loss or the time of each step, and a round has "
+            "many: give a number of bits, or Adaptive()"
         )

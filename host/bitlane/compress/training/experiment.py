@@ -15,6 +15,7 @@ from torch.nn.functional import cross_entropy
 
 from bitlane.policies.protocol import Observation
 
+from ..chosen_bits import begin_sample, mean_bits, set_bits
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
 from ..collectives.transport import ThreadTransport, run_ranks_in_threads
@@ -23,7 +24,7 @@ from .images import Images
 from .networks import network
 
 OnStep = Callable[[int, int], None]  # called with completed steps and the total number
-StepTimer = Callable[[int], float]  # returns the seconds of a step for a number of bits
+StepTimer = Callable[[float], tuple[float, float]]  # the seconds of a step with mean bits, and of its exchanges
 
 
 @dataclass(frozen=True)
@@ -71,15 +72,15 @@ class TrainingHistory:
         Bytes sent by all ranks.
     volume : float
         `bytes_sent` divided by the bytes of ring all-reduce in float32.
-    bits : int64 [steps]
-        Bits per value of each step; 0 if the codec has no bit width.
+    bits : float64 [steps]
+        Bits per value of each step, as a mean over groups; 0 if the codec has no bit width.
     """
 
     losses: NDArray[np.float64]
     accuracy: float
     bytes_sent: int
     volume: float
-    bits: NDArray[np.int64]
+    bits: NDArray[np.float64]
 
 
 def train(
@@ -113,14 +114,14 @@ def train(
     model = network(training.network, channels, side, training.seed)
     replicas = [model, *(deepcopy(model) for _ in range(training.ranks - 1))]
 
-    def work(rank: ThreadTransport) -> tuple[list[float], list[int], int]:
+    def work(rank: ThreadTransport) -> tuple[list[float], list[float], int]:
         return _rank(training, compressor, images, replicas[rank.rank], rank, on_step, clock)
 
     ranks = run_ranks_in_threads(training.ranks, work, timeout=600)
     losses = np.mean([losses for losses, _, _ in ranks], axis=0)
     ring = 2 * (training.ranks - 1) * 4 * sum(parameter.numel() for parameter in model.parameters()) * len(losses)
     sent = sum(sent for _, _, sent in ranks) if compressor is not None else ring
-    bits = np.array(ranks[0][1], np.int64)
+    bits = np.array(ranks[0][1], np.float64)
     return TrainingHistory(losses, accuracy(model, images), sent, sent / ring if ring else 0.0, bits)
 
 
@@ -144,7 +145,7 @@ def _rank(
     rank: ThreadTransport,
     on_step: OnStep | None,
     clock: StepTimer | None,
-) -> tuple[list[float], list[int], int]:
+) -> tuple[list[float], list[float], int]:
     parameters = list(model.parameters())
     layout = layout_of(parameters)
     link = Link(rank, repr(compressor))
@@ -180,20 +181,25 @@ class _GradientAverage:
         self._link, self._clock, self._ended = link, clock, time.perf_counter()
 
     @property
-    def bits(self) -> int:
-        return 0 if self._reducer is None else self._reducer.bits
+    def bits(self) -> float:
+        return 0 if self._reducer is None else mean_bits(self._reducer)
 
     def average(self, vector: Tensor, step: int, loss: float) -> None:
         if self._reducer is None:
             _float_average(vector, self._link)
             return
+        waited, sampler = self._link.seconds, begin_sample(self._chooser, self._reducer, vector)
         self._reducer.average(vector, step)
         if self._chooser is not None:
             start, self._ended = self._ended, time.perf_counter()
-            seconds = self._ended - start if self._clock is None else self._clock(self.bits)
-            observed = Observation(loss, seconds, lambda: float(vector.square().mean().sqrt()))
+            measured = self._ended - start, self._link.seconds - waited
+            seconds, exchange = measured if self._clock is None else self._clock(self.bits)
+            sample = None if sampler is None else sampler(vector)
+            observed = Observation(
+                loss, seconds, lambda: float(vector.square().mean().sqrt()), exchange=exchange, sample=sample
+            )
             self._chooser.after(observed, self._link.gather_numbers)
-            self._reducer.bits = self._chooser.bits
+            set_bits(self._chooser, self._reducer)
 
 
 def batches(training: NetworkTraining, count: int, rank: int) -> list[Tensor]:

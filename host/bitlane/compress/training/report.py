@@ -88,7 +88,7 @@ def _summary(job: DDPJob, ranks: Sequence[RankResult]) -> str:
         traffic = result.traffic
         cells = [f"{traffic.bytes_sent / 1e6:.3f}", f"{traffic.ratio:.4f}"]
         times = [f"{traffic.codec_seconds:.2f}", f"{traffic.communication_seconds:.2f}"]
-        rows.append([str(rank), *cells, f"{traffic.bits or '-'}", *times])
+        rows.append([str(rank), *cells, f"{traffic.bits:.3g}" if traffic.bits else "-", *times])
     first, losses = ranks[0].first_step, ranks[0].losses
     steps = f"steps {first + 1} to {first + len(losses)}, final loss {losses[-1]:.4f} nats" if losses else ""
     result_line = f"{steps or 'the training was complete'}; held-out accuracy {ranks[0].accuracy:.2%}"

@@ -16,7 +16,7 @@ from bitlane.compress.codecs import linear
 from bitlane.compress.codecs.groups import Groups
 from bitlane.compress.codecs.select import select
 from bitlane.compress.collectives.averaging import Quantizer
-from bitlane.compress.compressors.dense import LinearQuantizer, SignQuantizer
+from bitlane.compress.compressors.quantizers import LinearQuantizer, SignQuantizer
 from bitlane.errors import BitlaneError, DataError
 from bitlane.support.text import align_columns
 

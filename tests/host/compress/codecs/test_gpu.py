@@ -77,6 +77,21 @@ def test_bodies_equal_those_of_numpy(bits, seed):
         assert found.cpu().numpy().tobytes() == out.tobytes()
 
 
+def test_groups_with_different_bits_equal_those_of_numpy(seed):
+    rng = np.random.default_rng(seed)
+    for count in (0, 1, int(rng.integers(2, 9 * GROUP))):
+        groups = Groups.of(count)
+        values, base = rng.normal(size=(2, count)).astype(np.float32)
+        widths, draw, out = rng.integers(2, 9, len(groups)).astype(np.uint8), int(rng.integers(2**32)), base.copy()
+        found, add = tensor(base), bool(rng.random() < 0.5)
+        body = linear.encode(values, groups, widths, None, draw)
+        linear.decode(body, groups, widths, out, add)
+        made = codes.encode(tensor(values), groups, widths, None, draw)
+        codes.decode(made, groups, widths, found, add)
+        assert made.cpu().numpy().tobytes() == body.tobytes()
+        assert found.cpu().numpy().tobytes() == out.tobytes()
+
+
 @pytest.mark.parametrize("threshold", [0.0, 0.1, 2.0, 9.0])
 def test_selections_equal_those_of_numpy(threshold, seed):
     rng = np.random.default_rng(seed)
@@ -117,12 +132,13 @@ def show(kernel, types, constants):
     made = compile(source, target=GPUTarget("cuda", 90, 32), options=codes.OPTIONS)
     print(made.asm["ptx"], "// END")
 
-encode = {"values": "*fp32", "residual": "*fp32", "steps": "*fp32", "codes": "*u8", "total": "i64", "seed": "i32"}
-for bits in (1, 3):
-    no_seed = {"seed": None} if bits == 1 else {}
-    show(codes._encode, encode, {"bits": bits, "lanes": codes._lanes(bits), **no_seed})
-    decode = {"codes": "*u8", "steps": "*fp32", "out": "*fp32", "total": "i64"}
-    show(codes._decode, decode, {"bits": bits, "lanes": codes._lanes(bits), "add": True})
+encode = {"values": "*fp32", "residual": "*fp32", "steps": "*fp32", "codes": "*u8", "formats": "*i64", "total": "i64"}
+decode = {"codes": "*u8", "steps": "*fp32", "formats": "*i64", "out": "*fp32", "total": "i64"}
+for same in (0, 1, 3):
+    alike = {"formats": None} if same else {"residual": None}
+    size = {"same": same, "lanes": codes._lanes(same)}
+    show(codes._encode, {**encode, "seed": "i32"}, {**size, **alike, **({"seed": None} if same == 1 else {})})
+    show(codes._decode, decode, {**size, "add": True, **({"formats": None} if same else {})})
 count = {"values": "*fp32", "counts": "*i64", "total": "i64", "least": "fp32"}
 show(select._count, count, {"size": 1024})
 write = {"values": "*fp32", "starts": "*i64", "to": "*i64", "found": "*fp32", "total": "i64", "least": "fp32"}
@@ -135,6 +151,6 @@ def test_compiled_code_has_no_fused_flushed_or_approximate_operation(tmp_path):
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("// END") == 6
+    assert done.stdout.count("// END") == 8
     assert not re.findall(r"fma\.|\.ftz|div\.full|div\.approx|rcp\.", done.stdout)
     assert done.stdout.count("div.rn.f32") >= 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,6 +36,16 @@ def test_shards_are_in_order_and_differ_by_at_most_a_group(lengths, ranks):
     assert np.concatenate([shard.groups.lengths for shard in shards]).tolist() == groups.lengths.tolist()
     assert all(shard.groups.count == shard.end - shard.begin for shard in shards)
     assert max(abs(shard.end - shard.begin - groups.count / ranks) for shard in shards) <= GROUP
+
+
+@given(st.lists(st.integers(2, 8), min_size=1, max_size=60), st.integers(1, 8))
+def test_shards_of_groups_with_different_bits_are_of_equal_size_in_bits(widths, ranks):
+    groups = replace(Groups.of(len(widths) * GROUP - 7), widths=np.array(widths, np.uint8))
+    shards = shard_groups(groups, ranks)
+    assert np.concatenate([shard.groups.widths for shard in shards]).tolist() == widths
+    assert [shard.begin for shard in shards[1:]] == [shard.end for shard in shards[:-1]]
+    bits = [int((shard.groups.lengths * shard.groups.widths).sum()) for shard in shards]
+    assert max(abs(each - sum(bits) / ranks) for each in bits) <= max(widths) * GROUP
 
 
 def test_an_empty_vector_has_no_groups():

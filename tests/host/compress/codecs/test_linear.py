@@ -77,6 +77,36 @@ def test_bytes_are_the_textbooks(loops, bits, data_seed, lengths, feedback, draw
     assert out.tobytes() == np.array(textbook.decode(body, ranges(groups), bits), np.float32).tobytes()
 
 
+@share(1 / 400)
+@given(SEEDS, runs(3000, most=2), st.booleans(), st.none() | WORDS)
+def test_groups_with_different_bits_have_the_textbooks_bytes(loops, data_seed, lengths, feedback, draw_seed):
+    rng = np.random.default_rng(data_seed)
+    groups, values = drawn(rng, lengths, 4)
+    widths = rng.choice([rng.integers(2, 9), 2, 3, 8], len(groups)).astype(np.uint8)
+    residual = (values * 0.01 * rng.normal(size=len(values))).astype(np.float32) if feedback else None
+    kept = None if residual is None else list(residual)
+    body, error = textbook.encode(list(values), ranges(groups), widths.tolist(), kept, draw_seed)
+    assert linear.encode(values, groups, widths, residual, draw_seed).tobytes() == body
+    if residual is not None:
+        assert residual.tobytes() == np.array(error, np.float32).tobytes()
+    out = np.empty(len(values), np.float32)
+    linear.decode(np.frombuffer(body, np.uint8), groups, widths, out)
+    assert out.tobytes() == np.array(textbook.decode(body, ranges(groups), widths.tolist()), np.float32).tobytes()
+
+
+def test_expected_errors_are_those_of_many_draws(loops, seed):
+    rng = np.random.default_rng(seed)
+    groups, draws = Groups.of(700, 9), 2000
+    values = rng.laplace(size=groups.count).astype(np.float32)
+    values[700:] = 0
+    for bits, expected in zip((2, 3, 5), linear.expected_errors(values, groups, (2, 3, 5)), strict=True):
+        out, errors = np.empty(groups.count, np.float32), []
+        for draw in rng.integers(2**32, size=draws).tolist():
+            linear.decode(linear.encode(values, groups, bits, None, draw), groups, bits, out)
+            errors.append(float(((out - values).astype(np.float64) ** 2).sum()))
+        assert abs(np.mean(errors) - expected) < 6 * np.std(errors) / draws**0.5
+
+
 @given(
     arrays(np.float32, st.integers(1, 600), elements=st.floats(-(2.0**127), 2.0**127, width=32)),
     st.integers(2, 8),

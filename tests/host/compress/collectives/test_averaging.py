@@ -13,7 +13,7 @@ from bitlane.compress.collectives.averaging import Averaging
 from bitlane.compress.collectives.cost_model import AlphaBetaModel
 from bitlane.compress.collectives.link import Link
 from bitlane.compress.collectives.transport import run_ranks_in_threads
-from bitlane.compress.compressors.dense import LinearQuantizer, SignQuantizer
+from bitlane.compress.compressors.quantizers import LinearQuantizer, SignQuantizer
 from bitlane.errors import DataError
 
 pytestmark = pytest.mark.torch

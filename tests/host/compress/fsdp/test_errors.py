@@ -63,8 +63,11 @@ def test_what_attach_fsdp_refuses(scenes):
             "a parameter of the outermost module of shape (3, 5) is reduced as torch.float64: use float32, bfloat16 or "
             "float16 (reduce_dtype of its policy)",
             "no sharded parameter of the model has requires_grad=True: there is nothing to average",
-            "bits=MQGrad(...) needs the loss and the time of a step, and FSDP averages a step in groups: give a number "
-            "of bits, or Adaptive()",
+            *(
+                f"bits={policy}(...) needs the time of a step, and FSDP averages a step in groups: give a number of bits, "
+                "or Adaptive()"
+                for policy in ("MQGrad", "BitAllocation")
+            ),
             "a parameter of the outermost module of shape (3, 5) is sharded over 2 dimensions: tensor parallelism with "
             "attach_fsdp is not supported",
             "'inner' is sharded over ranks [0, 1, 2, 3], and the outermost module over others: attach_fsdp needs one "

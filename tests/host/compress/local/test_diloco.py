@@ -11,7 +11,7 @@ from tests.helpers.ddp_scenes import error_text
 from tests.helpers.diloco_scenes import build, flat, inner_optimizer, inner_step, running_averages, textbook
 from torch import nn
 
-from bitlane.compress import QSGD, Adaptive, MQGrad
+from bitlane.compress import QSGD, Adaptive, BitAllocation, MQGrad
 from bitlane.compress.collectives.transport import RankFailed
 from bitlane.compress.compressors.uncompressed import Uncompressed
 from bitlane.compress.local.diloco import DiLoCo
@@ -336,7 +336,8 @@ def test_different_settings_raise_on_all_ranks(other, message, threads):
         ({"model": [torch.ones(2)]}, "a torch.nn.Module is needed; got list"),
         ({"outer_optimizer": 0.7}, "outer_optimizer must be a function that takes a list of tensors"),
         ({"outer_optimizer": lambda tensors: None}, "outer_optimizer must return a torch.optim.Optimizer"),
-        ({"compressor": QSGD(MQGrad())}, "bits=MQGrad(...) needs the loss of each step"),
+        ({"compressor": QSGD(MQGrad())}, "bits=MQGrad(...) needs the loss or the time of each step"),
+        ({"compressor": QSGD(BitAllocation())}, "bits=BitAllocation(...) needs the loss or the time of each step"),
         ({"compressor": QSGD}, "a compressor is needed, such as QSGD(bits=4); got QSGD"),
         ({"nonfinite": "drop"}, "nonfinite must be one of raise, skip, pass; got 'drop'"),
         ({"timeout": 0}, "timeout must be above 0 seconds; got 0"),

@@ -64,7 +64,7 @@ def test_a_policy_uses_the_clock_and_its_bits_are_reported(seed):
 
     def clock(bits):
         asked.append(bits)
-        return 1e6 if bits == 3 else 1.0
+        return (1e6 if bits == 3 else 1.0), 0.0
 
     training, images = NetworkTraining("perceptron", 2, 8, 2, seed=seed % 1000), pictures(seed)
     found = train(training, QSGD(policy), images, clock=clock)
@@ -73,7 +73,7 @@ def test_a_policy_uses_the_clock_and_its_bits_are_reported(seed):
     chooser = policy.start()
     for loss, bits in zip(found.losses, found.bits, strict=True):
         assert chooser.bits == bits
-        chooser.after(Observation(loss, clock(bits), lambda: 1.0), lambda own: [own])
+        chooser.after(Observation(loss, clock(bits)[0], lambda: 1.0), lambda own: [own])
 
 
 def test_an_epoch_uses_every_image_once():

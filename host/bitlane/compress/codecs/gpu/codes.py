@@ -9,13 +9,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from bitlane.errors import DataError
 from bitlane.support.hashing import FRACTION_BITS, GOLDEN_RATIO, MULTIPLIERS
 
-from ..groups import GROUP, MIN_SCALE, Groups
+from ..groups import GROUP, MIN_SCALE, Bits, Groups
 from ..wire import PayloadError
 
 triton: Any = import_module("triton")
@@ -32,7 +33,7 @@ _MULTIPLIER_1, _MULTIPLIER_2 = tl.constexpr(MULTIPLIERS[0]), tl.constexpr(MULTIP
 _NO_FRACTION = tl.constexpr(float(2**23))  # a float32 this large has no fraction
 
 
-def encode(values: Tensor, groups: Groups, bits: int, residual: Tensor | None, seed: int | None) -> Tensor:
+def encode(values: Tensor, groups: Groups, bits: Bits, residual: Tensor | None, seed: int | None) -> Tensor:
     """Encode values on their device as `linear.encode` does, or for 1 bit as `sign.encode` does.
 
     Values are not checked for NaN and infinity, since that would wait for the device: DDPCompression checks them.
@@ -49,13 +50,14 @@ def encode(values: Tensor, groups: Groups, bits: int, residual: Tensor | None, s
     if len(groups):
         steps, codes = body[: 4 * len(groups)].view(torch.float32), body[4 * len(groups) :]
         signed_seed = None if seed is None else _signed(seed)
+        same, formats = _formats(groups, bits, values.device)
         _encode[(len(groups),)](
-            values, residual, steps, codes, groups.count, signed_seed, bits, _lanes(bits), **OPTIONS
+            values, residual, steps, codes, formats, groups.count, signed_seed, same, _lanes(same), **OPTIONS
         )  # fmt: skip
     return body
 
 
-def decode(body: Tensor, groups: Groups, bits: int, out: Tensor, add: bool) -> None:
+def decode(body: Tensor, groups: Groups, bits: Bits, out: Tensor, add: bool) -> None:
     """Write the decoded values to `out` float32 [groups.count], or add them to it.
 
     Raises
@@ -69,8 +71,9 @@ def decode(body: Tensor, groups: Groups, bits: int, out: Tensor, add: bool) -> N
         raise PayloadError(f"body is {found}, which is not that of {groups.count} values at {bits} bits")
     if len(groups):
         steps, codes = body[: 4 * len(groups)].clone().view(torch.float32), body[4 * len(groups) :]
+        same, formats = _formats(groups, bits, out.device)
         _decode[(len(groups),)](
-            codes, steps, out, groups.count, bits, _lanes(bits), add, **OPTIONS
+            codes, steps, formats, out, groups.count, same, _lanes(same), add, **OPTIONS
         )  # fmt: skip
 
 
@@ -82,10 +85,18 @@ def _check(values: Tensor, groups: Groups) -> None:
         raise DataError("groups of several runs: a GPU codec takes the groups of a single run of values")
 
 
-def _lanes(bits: int) -> int:
-    """Bytes of eight codes, rounded up to a power of two, as the side of a block must be."""
-    lanes: int = triton.next_power_of_2(bits)
+def _lanes(same: int) -> int:
+    """Bytes of eight codes, rounded up to a power of two, as the side of a block must be; of 8 bits for `same` 0."""
+    lanes: int = triton.next_power_of_2(same or 8)
     return lanes
+
+
+def _formats(groups: Groups, bits: Bits, device: torch.device) -> tuple[int, Tensor | None]:
+    """Return the bits of all groups and None; or 0, and each group's bits and first byte, int64 [groups, 2]."""
+    if isinstance(bits, int):
+        return bits, None
+    sizes = groups.code_bytes(bits)
+    return 0, torch.from_numpy(np.stack([bits.astype(np.int64), np.cumsum(sizes) - sizes], axis=1)).to(device)
 
 
 def _signed(seed: int) -> int:
@@ -94,19 +105,24 @@ def _signed(seed: int) -> int:
 
 
 @triton.jit(do_not_specialize=["seed"])  # type: ignore[untyped-decorator]
-def _encode(
+def _encode(  # noqa: PLR0913  # a kernel has no objects
     values: tl.tensor,
     residual: tl.tensor,
     steps: tl.tensor,
     codes: tl.tensor,
+    formats: tl.tensor,
     total: tl.tensor,
     seed: tl.tensor,
-    bits: tl.constexpr,
+    same: tl.constexpr,
     lanes: tl.constexpr,
 ) -> None:
-    """Encode one group. `residual` may be None, `seed` None rounds to the nearest; Triton compiles both cases."""
+    """Encode one group. `residual` may be None, `seed` None rounds to the nearest; Triton compiles each case.
+
+    `same` is the bits of all groups; 0 if `formats` has those of each.
+    """
     group = tl.program_id(0)
     begin = group.to(tl.int64) * _FULL
+    bits, first_byte = _format(formats, group, same)
     octets = tl.arange(0, _OCTETS)
     eight = tl.arange(0, 8)
     indices = begin + octets[:, None] * 8 + eight[None, :]
@@ -115,15 +131,15 @@ def _encode(
     if residual is not None:
         x += tl.load(residual + indices, mask=valid, other=0.0)
     magnitude = tl.abs(x)
-    max_level: tl.constexpr = 1.0 if bits == 1 else 2.0 ** (bits - 1) - 1
-    if bits == 1:
+    max_level = _max_level(bits)
+    if same == 1:
         count = tl.minimum(total - begin, _FULL).to(tl.float32)
         scale = tl.math.div_rn(_tree_sum(magnitude), count)
     else:
         scale = tl.max(tl.max(magnitude, axis=1), axis=0)
         scale = tl.where(scale < _MIN_SCALE, 0.0, scale)
     step = tl.math.div_rn(scale, max_level)
-    if bits == 1:
+    if same == 1:
         level = tl.where(x >= 0, 1.0, -1.0)
         code = tl.where(x >= 0, 1, 0)
     else:
@@ -147,38 +163,56 @@ def _encode(
     byte = (joined[:, None] >> (8 * lane[None, :]).to(tl.uint64)) & 255
     at = octets[:, None] * bits + lane[None, :]
     size = (tl.minimum(total - begin, _FULL) * bits + 7) // 8
-    tl.store(codes + begin * bits // 8 + at, byte.to(tl.uint8), mask=(lane[None, :] < bits) & (at < size))
+    tl.store(codes + first_byte + at, byte.to(tl.uint8), mask=(lane[None, :] < bits) & (at < size))
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _decode(
     codes: tl.tensor,
     steps: tl.tensor,
+    formats: tl.tensor,
     out: tl.tensor,
     total: tl.tensor,
-    bits: tl.constexpr,
+    same: tl.constexpr,
     lanes: tl.constexpr,
     add: tl.constexpr,
 ) -> None:
     group = tl.program_id(0)
     begin = group.to(tl.int64) * _FULL
+    bits, first_byte = _format(formats, group, same)
     octets = tl.arange(0, _OCTETS)
     lane = tl.arange(0, lanes)
     at = octets[:, None] * bits + lane[None, :]
     size = (tl.minimum(total - begin, _FULL) * bits + 7) // 8
-    byte = tl.load(codes + begin * bits // 8 + at, mask=(lane[None, :] < bits) & (at < size), other=0)
+    byte = tl.load(codes + first_byte + at, mask=(lane[None, :] < bits) & (at < size), other=0)
     joined = tl.sum(byte.to(tl.uint64) << (8 * lane[None, :]).to(tl.uint64), axis=1)
     eight = tl.arange(0, 8)
-    code = ((joined[:, None] >> (bits * eight[None, :]).to(tl.uint64)) & (2**bits - 1)).to(tl.int32)
-    if bits == 1:
+    code = ((joined[:, None] >> (bits * eight[None, :]).to(tl.uint64)) & ((1 << bits) - 1)).to(tl.int32)
+    if same == 1:
         level = (2 * code - 1).to(tl.float32)
     else:
-        level = (code - (2 ** (bits - 1) - 1)).to(tl.float32)
+        level = code.to(tl.float32) - _max_level(bits)
     indices = begin + octets[:, None] * 8 + eight[None, :]
     value = level * tl.load(steps + group)
     if add:
         value += tl.load(out + indices, mask=indices < total, other=0.0)
     tl.store(out + indices, value, mask=indices < total)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _format(formats: tl.tensor, group: tl.tensor, same: tl.constexpr) -> tl.tensor:
+    """Return the bits of a group, int32, and the first byte of its codes, int64."""
+    if same > 0:
+        bits, first_byte = tl.full((), same, tl.int32), group.to(tl.int64) * (_FULL * same // 8)
+    else:
+        bits, first_byte = tl.load(formats + 2 * group).to(tl.int32), tl.load(formats + 2 * group + 1)
+    return bits, first_byte
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _max_level(bits: tl.tensor) -> tl.tensor:
+    """Return 2**(bits - 1) - 1, and 1 for signs."""
+    return tl.maximum((1 << (bits - 1)) - 1, 1).to(tl.float32)
 
 
 @triton.jit  # type: ignore[untyped-decorator]

@@ -64,10 +64,15 @@ def code_to_level(bits: Any) -> Any:
 
 
 @inline
-def tile(lengths: Array, first: Any) -> Any:
-    """Groups from `first` on whose codes are adjacent in a tile: the end of their range, and the number of codes."""
+def tile(lengths: Array, widths: Array, first: Any) -> Any:
+    """Groups of one width from `first` on whose codes are adjacent in a tile: their end, and the number of codes."""
     last, count = first, ZERO
-    while last < u64(len(lengths)) and count + u64(lengths[last]) <= TILE and count & u64(7) == ZERO:
+    while (
+        last < u64(len(lengths))
+        and widths[last] == widths[first]
+        and count + u64(lengths[last]) <= TILE
+        and count & u64(7) == ZERO
+    ):
         count += u64(lengths[last])
         last += ONE
     return last, count

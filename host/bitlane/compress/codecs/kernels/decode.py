@@ -24,15 +24,15 @@ from .common import (
 
 
 @kernel
-def decode(body: Array, steps: Array, lengths: Array, bits: Any, out: Array, add: bool) -> None:
+def decode(body: Array, steps: Array, lengths: Array, widths: Array, out: Array, add: bool) -> None:
     """Write the values that `encode` encoded to `out`, or add them to it."""
-    bits = u64(bits)
     words, packed = np.empty(TILE_WORDS, np.uint64), np.empty(TILE_WORDS, np.uint64)
-    byte_codes = bits == EIGHT
-    codes = body if byte_codes else words.view(np.uint8)
     first, begin, at = ZERO, ZERO, ZERO
     while first < u64(len(lengths)):
-        last, count_of_tile = tile(lengths, first)
+        last, count_of_tile = tile(lengths, widths, first)
+        bits = u64(widths[first])
+        byte_codes = bits == EIGHT
+        codes = body if byte_codes else words.view(np.uint8)
         read = at if byte_codes else ZERO
         at = at + count_of_tile if byte_codes else _unpack(body, at, count_of_tile, bits, packed, words)
         for g in range(first, last):

@@ -40,26 +40,26 @@ MULTIPLIER_1, MULTIPLIER_2 = MULTIPLIERS  # numba takes plain integers as consta
 
 
 @kernel
-def encode(
-    values: Array, source: Array, residual: Array, lengths: Array, bits: Any, seed: Any, steps: Array, out: Array
-) -> Any:
-    """Write steps and codes; return -1, or the first group whose step is not finite.
+def encode(values: Array, source: Array, residual: Array, lengths: Array, widths: Array, seed: Any, body: Array) -> Any:
+    """Write the body: steps, then codes. Return -1, or the first group whose step is not finite.
 
-    residual: empty without error feedback. source: what is encoded, `residual` with error feedback, else `values`.
-    seed: of stochastic rounding; negative rounds to the nearest.
+    source: what is encoded, `residual` with error feedback, else `values`. residual: empty without error feedback.
+    widths: bits of each group. seed: of stochastic rounding; negative rounds to the nearest.
     """
+    steps, out = body[: 4 * len(lengths)].view(np.float32), body[4 * len(lengths) :]
     stochastic, feedback = seed >= 0, len(residual) > 0
-    bits, seed = u64(bits), u32(seed)
-    _, max_level = code_to_level(bits)
+    seed = u32(seed)
     magnitudes, sums = source.view(np.uint32), np.empty(FULL, np.float32)
     scale_bits = np.empty(1, np.uint32)
     scale = scale_bits.view(np.float32)
     words, packed = np.empty(TILE_WORDS, np.uint64), np.empty(TILE_WORDS, np.uint64)
-    byte_codes = bits == EIGHT
-    codes = out if byte_codes else words.view(np.uint8)
     first, begin, at = ZERO, ZERO, ZERO
     while first < u64(len(lengths)):
-        last, count_of_tile = tile(lengths, first)
+        last, count_of_tile = tile(lengths, widths, first)
+        bits = u64(widths[first])
+        _, max_level = code_to_level(bits)
+        byte_codes = bits == EIGHT
+        codes = out if byte_codes else words.view(np.uint8)
         filled = at if byte_codes else ZERO
         for g in range(first, last):
             count = u64(lengths[g])

@@ -1,18 +1,20 @@
-"""Find the settings in which few bits fail: time to a loss with fixed bits and with MQGrad.
+"""Time to a loss with fixed bits and with bit policies, also where few bits fail.
 
-    python -m bitlane.studies.papers.mqgrad.bit_widths              six settings, three seeds: an hour
+    python -m bitlane.studies.papers.mqgrad.bit_widths              six settings, three seeds: more than an hour
     python -m bitlane.studies.papers.mqgrad.bit_widths --only 3 --seeds 1
 
 Values share a scale in groups of 512 (`QSGD`), or in a whole parameter as in MQGrad's experiments (`OneScale`). The
 target is a mean loss of 20 steps within 5 % of the lowest one with 8 bits. The times of a step are as in `pace`:
-computing and coding are measured, and sending follows from the link. One scale counts as groups do.
+computing and coding are measured in the first minute, in which the machine should be quiet, and sending follows from
+the link. One scale counts as groups do. Policies see these times; `BitAllocation` chooses the bits of each group, or of
+each parameter.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -20,19 +22,22 @@ import numpy as np
 
 from bitlane.compress.compressor import Compressor
 from bitlane.compress.compressors.dense import QSGD
-from bitlane.compress.training.experiment import NetworkTraining, TrainingHistory, train
+from bitlane.compress.training.experiment import NetworkTraining, TrainingHistory, layout_of, train
 from bitlane.compress.training.images import Images, load_images
+from bitlane.compress.training.networks import network
 from bitlane.errors import DataError
+from bitlane.policies.allocation import BitAllocation
 from bitlane.policies.mqgrad import MQGrad
 from bitlane.policies.protocol import BitPolicy, FixedBits
 from bitlane.support.text import align_columns
 
 from ...command import run
 from .one_scale import OneScale
-from .pace import LINKS, RANKS, StepTimes, measure_step_times
+from .pace import LINKS, RANKS, StepTimes, measure_step_times, with_allocation
 from .race import WITHIN, seconds_to, smooth
 
 WIDTHS = (2, 3, 4, 6, 8)
+LinkRuns = Sequence[tuple[StepTimes, Sequence[TrainingHistory]]]  # of each link: its times, and the runs of all seeds
 
 
 @dataclass(frozen=True)
@@ -58,8 +63,8 @@ SETTINGS = (
     Setting("mnist", "perceptron", 32, 0.1, 300, False),
     Setting("fashion_mnist", "perceptron", 128, 0.1, 200, True),
     Setting("mnist", "convolutional", 32, 0.05, 200, True),
-    Setting("mnist", "convolutional", 32, 0.05, 200, False),
-    Setting("cifar10", "convolutional", 32, 0.05, 250, False),
+    Setting("cifar10", "convolutional", 32, 0.05, 250, True),
+    Setting("cifar10", "wide", 32, 0.05, 200, True),
 )
 
 
@@ -70,38 +75,54 @@ def trained(setting: Setting, policy: BitPolicy, images: Images, seed: int, pace
     epochs = ceil(used / len(some.pixels))
     training = NetworkTraining(setting.network, RANKS, setting.batch, epochs, setting.rate, seed=seed)
     compressor: Compressor = QSGD(policy, seed=seed) if setting.groups else OneScale(policy, seed)
-    return train(training, compressor, some, clock=pace.seconds)
+    return train(training, compressor, some, clock=pace.clock)
 
 
-def measure(setting: Setting, seeds: int, log: Callable[[str], None]) -> list[list[str]]:
+@dataclass(frozen=True)
+class Times:
+    """The times of a setting's steps on each link: with the same bits in all groups, and with `BitAllocation`."""
+
+    plain: Sequence[StepTimes]
+    allocated: Sequence[StepTimes]
+
+    @classmethod
+    def measured(cls, setting: Setting) -> Times:
+        """Measure them; other work on the machine disturbs this."""
+        channels, side = (3, 32) if setting.images == "cifar10" else (1, 28)
+        plain = measure_step_times(setting.network, channels, side, setting.batch)
+        layout = layout_of(list(network(setting.network, channels, side, 0).parameters()))
+        return cls(plain, with_allocation(plain, layout))
+
+
+def measure(setting: Setting, times: Times, seeds: int, log: Callable[[str], None]) -> list[list[str]]:
     """Return the rows of the table of a setting: seconds to the target on each link, bits, final loss, accuracy."""
     images = load_images(setting.images)
-    _, channels, side, _ = images.pixels.shape
-    paces = measure_step_times(setting.network, channels, side, setting.batch)
-    histories: dict[str, list[list[TrainingHistory]]] = {}  # by link, then by seed
+    runs: dict[str, LinkRuns] = {}
     for bits in WIDTHS:
         log(f"{setting.text}: {bits} bits")
-        fixed = [trained(setting, FixedBits(bits), images, seed, paces[0]) for seed in range(seeds)]
-        histories[f"{bits} bits"] = [fixed] * len(paces)
-    log(f"{setting.text}: MQGrad")
-    histories["MQGrad"] = [
-        [trained(setting, MQGrad(seed=seed), images, seed, pace) for seed in range(seeds)] for pace in paces
-    ]
-    targets = [WITHIN * float(smooth(history).min()) for history in histories["8 bits"][0]]
-    return rows(histories, targets, paces)
+        fixed = [trained(setting, FixedBits(bits), images, seed, times.plain[0]) for seed in range(seeds)]
+        runs[f"{bits} bits"] = [(pace, fixed) for pace in times.plain]
+    policies: Mapping[str, tuple[Callable[[int], BitPolicy], Sequence[StepTimes]]] = {
+        "MQGrad": (lambda seed: MQGrad(seed=seed), times.plain),
+        "BitAllocation": (lambda seed: BitAllocation(), times.allocated),
+    }
+    for name, (policy, own) in policies.items():
+        log(f"{setting.text}: {name}")
+        runs[name] = [
+            (pace, [trained(setting, policy(seed), images, seed, pace) for seed in range(seeds)]) for pace in own
+        ]
+    return rows(runs, [WITHIN * float(smooth(history).min()) for history in runs["8 bits"][0][1]])
 
 
-def rows(
-    histories: dict[str, list[list[TrainingHistory]]], targets: Sequence[float], paces: Sequence[StepTimes]
-) -> list[list[str]]:
-    """Return the rows of a setting from its histories, by name, link and seed, and the targets of the seeds."""
+def rows(runs: Mapping[str, LinkRuns], targets: Sequence[float]) -> list[list[str]]:
+    """Return the rows of a setting from its runs, by name, and the targets of the seeds."""
     found = []
-    for name, links in histories.items():
+    for name, links in runs.items():
         times = [
             [seconds_to(target, history, pace) for target, history in zip(targets, own, strict=True)]
-            for own, pace in zip(links, paces, strict=True)
+            for pace, own in links
         ]
-        every = [history for own in links for history in own]
+        every = [history for _, own in links for history in own]
         ends = [float(smooth(history)[-1]) for history in every]
         numbers = (
             f"{np.mean([history.bits.mean() for history in every]):.2f}",
@@ -129,8 +150,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"--seeds must be 1 or more and --only 1 to {len(SETTINGS)}; got {arguments.seeds} and {arguments.only}"
         )
     chosen = SETTINGS if arguments.only is None else (SETTINGS[arguments.only - 1],)
-    for setting in chosen:
-        table = measure(setting, arguments.seeds, _log)
+    for setting, times in [(setting, Times.measured(setting)) for setting in chosen]:
+        table = measure(setting, times, arguments.seeds, _log)
         headings = ["", *(f"{link}: s" for link in LINKS), "mean bits", "final loss", "accuracy"]
         print(f"{setting.text}\n{align_columns([headings, *table], left=1)}\n", flush=True)
     return 0
@@ -141,7 +162,7 @@ def _log(text: str) -> None:
         print(text, file=sys.stderr)
 
 
-_SUMMARY = "Find the settings in which few bits fail: time to a loss with fixed bits and with MQGrad."
+_SUMMARY = "Measure the time to a loss with fixed bits and with bit policies, also where few bits fail."
 
 if __name__ == "__main__":
     run(main)

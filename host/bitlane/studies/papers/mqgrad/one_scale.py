@@ -11,13 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from bitlane.compress.codecs.groups import Groups
 from bitlane.compress.codecs.wire import CodecId
 from bitlane.compress.collectives.cost_model import AlphaBetaModel
 from bitlane.compress.collectives.link import Link
-from bitlane.compress.compressor import Layout, SavedState
+from bitlane.compress.compressor import Layout, Sampler, SavedState
+from bitlane.compress.compressors.group_sample import begin_sample
 from bitlane.policies.protocol import BitPolicy
 from bitlane.support.hashing import derive_seed
 
@@ -48,6 +52,7 @@ class OneScaleReducer:
 
     def __init__(self, layout: Layout, link: Link, bits: int, seed: int):
         self.layout, self.link, self.bits, self.seed = layout, link, bits, seed
+        self.widths: NDArray[np.uint8] | None = None  # of the parameters
 
     def average(self, vector: Tensor, step: int) -> None:
         self._round(vector, derive_seed(self.seed, step, self.link.rank))
@@ -56,13 +61,18 @@ class OneScaleReducer:
         self._round(vector, derive_seed(self.seed, step, self.link.size))
 
     def _round(self, vector: Tensor, seed: int) -> None:
-        generator, most = torch.Generator().manual_seed(seed), 2 ** (self.bits - 1) - 1
-        for span in self.layout:
-            values = vector[span.begin : span.end]
+        generator = torch.Generator().manual_seed(seed)
+        widths = [self.bits] * len(self.layout) if self.widths is None else self.widths.tolist()
+        for span, bits in zip(self.layout, widths, strict=True):
+            values, most = vector[span.begin : span.end], 2 ** (bits - 1) - 1
             step = float(values.abs().max()) / most
             if step > 0:
                 up = torch.rand(len(values), generator=generator)
                 values.div_(step).add_(up).floor_().clamp_(-most, most).mul_(step)
+
+    def sample(self, vector: Tensor, choices: Sequence[int]) -> Sampler:
+        """Begin a sample whose groups are the parameters, as in `GroupReducer`."""
+        return begin_sample(vector, Groups(np.array([span.end - span.begin for span in self.layout])), choices)
 
     def residual(self) -> None:
         """Return None: there is no error feedback."""

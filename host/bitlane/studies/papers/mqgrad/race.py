@@ -83,7 +83,7 @@ def measure(size: MQGradSize, log: Log) -> Claim:
     def run(name: str, policy: BitPolicy, seed: int, pace: StepTimes) -> TrainingHistory:
         log(f"race: {name}, seed {seed}")
         training = NetworkTraining(size.network, RANKS, BATCH, 1, RATE, seed=seed)
-        return train(training, QSGD(policy, seed=seed), images, clock=pace.seconds)
+        return train(training, QSGD(policy, seed=seed), images, clock=pace.clock)
 
     rivals = [[run(name, policy, seed, found[0]) for seed in seeds] for name, policy in RIVALS]
     races = []

@@ -50,8 +50,8 @@ def history(losses, bits):
 def test_rows():
     """Losses that fall to the target after 30 steps, and losses that never do."""
     falls, stays = [5.0] * 30 + [1.0] * 30, [5.0] * 60
-    histories = {"2 bits": [[history(falls, 2), history(stays, 2)]], "8 bits": [[history(falls, 8), history(falls, 8)]]}
-    found = rows(histories, [1.05, 1.05], [PACE])
+    two, eight = [history(falls, 2), history(stays, 2)], [history(falls, 8), history(falls, 8)]
+    found = rows({"2 bits": [(PACE, two)], "8 bits": [(PACE, eight)]}, [1.05, 1.05])
     assert found[0] == ["2 bits", "missed by 1 of 2", "2.00", "3.0000", "0.500"]
     assert found[1] == ["8 bits", f"{50 * 9:.2f}", "8.00", "1.0000", "0.500"]
 

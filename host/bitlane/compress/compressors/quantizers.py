@@ -1,0 +1,87 @@
+"""The codecs with a code for each value, as quantizers of `Averaging`, on a CPU or a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bitlane.support.optional import require_extra
+
+from ..codecs import linear, sign
+from ..codecs.groups import Groups
+
+
+@dataclass(frozen=True)
+class LinearQuantizer:
+    """Evenly spaced levels, as a `Quantizer`; `stochastic` selects stochastic rounding instead of nearest."""
+
+    bits: int
+    stochastic: bool
+
+    def body_bytes(self, groups: Groups) -> int:
+        return linear.body_bytes(groups, self.bits)
+
+    def encode(self, values: Tensor, groups: Groups, residual: Tensor | None, seed: int) -> Tensor:
+        rounding_seed = seed if self.stochastic else None
+        if values.is_cuda:
+            return _gpu().encode(values, groups, self.bits, residual, rounding_seed)
+        array = None if residual is None else residual.numpy()
+        return torch.from_numpy(linear.encode(values.numpy(), groups, self.bits, array, rounding_seed))
+
+    def decode(self, body: Tensor, groups: Groups, out: Tensor, add: bool) -> None:
+        if out.is_cuda:
+            _gpu().decode(body.to(out.device), groups, self.bits, out, add)
+        else:
+            linear.decode(body.numpy(), groups, self.bits, out.numpy(), add)
+
+
+@dataclass(frozen=True)
+class SignQuantizer:
+    """Scaled signs, as a `Quantizer`."""
+
+    def body_bytes(self, groups: Groups) -> int:
+        return sign.body_bytes(groups)
+
+    def encode(self, values: Tensor, groups: Groups, residual: Tensor | None, seed: int) -> Tensor:
+        if values.is_cuda:
+            return _gpu().encode(values, groups, 1, residual, None)
+        array = None if residual is None else residual.numpy()
+        return torch.from_numpy(sign.encode(values.numpy(), groups, array))
+
+    def decode(self, body: Tensor, groups: Groups, out: Tensor, add: bool) -> None:
+        if out.is_cuda:
+            _gpu().decode(body.to(out.device), groups, 1, out, add)
+        else:
+            sign.decode(body.numpy(), groups, out.numpy(), add)
+
+
+def _gpu() -> Any:
+    require_extra("triton", "compression on a GPU", "'bitlane[torch,gpu]'")
+    return import_module("..codecs.gpu.codes", __package__)
+
+
+@dataclass(frozen=True)
+class MixedQuantizer:
+    """Evenly spaced levels and stochastic rounding, with the bits of `Groups.widths`, as a `Quantizer`."""
+
+    def body_bytes(self, groups: Groups) -> int:
+        assert groups.widths is not None
+        return linear.body_bytes(groups, groups.widths)
+
+    def encode(self, values: Tensor, groups: Groups, residual: Tensor | None, seed: int) -> Tensor:
+        """Encode values; there is no residual, because groups move between ranks when their bits change."""
+        assert residual is None and groups.widths is not None
+        if values.is_cuda:
+            return _gpu().encode(values, groups, groups.widths, None, seed)
+        return torch.from_numpy(linear.encode(values.numpy(), groups, groups.widths, None, seed))
+
+    def decode(self, body: Tensor, groups: Groups, out: Tensor, add: bool) -> None:
+        assert groups.widths is not None
+        if out.is_cuda:
+            _gpu().decode(body.to(out.device), groups, groups.widths, out, add)
+        else:
+            linear.decode(body.numpy(), groups, groups.widths, out.numpy(), add)

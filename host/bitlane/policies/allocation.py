@@ -1,0 +1,219 @@
+"""A bit policy that gives each group of values its own bits: more where rounding costs more, for the same bytes.
+
+Values that share a scale s are rounded to levels that are s / (2**(b - 1) - 1) apart, so the error of a group is about
+c(b) * length * s**2. For given bytes the sum of all errors is least if each group takes the b with the least
+
+    c(b) * s**2 + price * b
+
+(reverse water-filling: Cover and Thomas, Elements of Information Theory, section 10.3; for integer bits: Shoham and
+Gersho, 1988). The price follows from the time of a step. With the noise Q of rounding, a step advances the training
+about 1 / (1 + w Q / X) times as much as without, where X is the square of the average gradient with the noise of its
+batches. So the policy takes the price with the least
+
+    (seconds of all else + seconds of a bit * mean bits) * (1 + w Q / X)
+
+All of it is measured in the training. For g_i, the gradient of rank i of n, and g, the average as it was rounded:
+
+    s**2 = mean over ranks,  c(b): of some groups,  A = mean of |g_i|**2,  X / A = mean of <g_i, g> / mean of |g_i|**2
+
+because rounding is unbiased. An average is rounded twice: Q = q + r (X + q) with r = sum of c(b) length s**2 / A and
+q = r A / n. The weight w is the only number that was fitted, to trainings of networks on MNIST
+(`bitlane.studies.papers.mqgrad.bit_widths`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.errors import DataError
+
+from .choices import BIT_CHOICES, check_choices, check_period, check_state
+from .protocol import AllGather, GroupSample, Observation
+
+SCALE_BITS = 1 / 16  # a value: a scale of 4 bytes for each group of 512
+SMOOTHING = 0.5  # weight of new times
+PRICES = 128  # that are tried
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class BitAllocation:
+    """A bit policy that measures rounding and the link, and chooses the bits of each group; for `QSGD`.
+
+    Rounding must be unbiased, so error feedback is refused.
+
+    Parameters
+    ----------
+    start_bits : int, default: 4
+        Bits of the first two steps.
+    choices : sequence of int, default: 2 to 8
+        The allowed bits, ascending.
+    period : int, default: 20
+        Steps between two choices, and before after the second, fourth, eighth step and so on. For each choice a rank
+        sends 8 bytes a group to every other rank.
+    weight : float, default: 0.35
+        How much the noise of rounding delays the training (w).
+
+    Examples
+    --------
+    >>> from bitlane.compress import QSGD, BitAllocation
+    >>> compressor = QSGD(bits=BitAllocation())  # doctest: +SKIP
+    """
+
+    by_group: ClassVar[bool] = True
+
+    start_bits: int = 4
+    choices: Sequence[int] = BIT_CHOICES
+    period: int = 20
+    weight: float = 0.35
+
+    def __post_init__(self) -> None:
+        check_choices(self.choices)
+        check_period(self.period, 2)
+        if self.start_bits not in self.choices:
+            raise DataError(f"start_bits must be one of choices={self.choices!r}; got {self.start_bits!r}")
+        if not (isfinite(self.weight) and self.weight > 0):
+            raise DataError(f"weight must be finite and above 0; got {self.weight!r}")
+
+    def start(self) -> BitAllocationChooser:
+        """Return a chooser for the first step."""
+        return BitAllocationChooser(self)
+
+
+class BitAllocationChooser:
+    """The chooser of `BitAllocation`. All ranks compute the same bits from the numbers of all ranks."""
+
+    def __init__(self, settings: BitAllocation):
+        self.settings = settings
+        self._steps = 0  # that were compressed
+        self._widths = np.zeros(0, np.uint8)  # none before the first choice
+        self._times = np.full(2, np.nan)  # seconds of all else, and of a bit
+
+    @property
+    def bits(self) -> int:
+        return self.settings.start_bits
+
+    @property
+    def widths(self) -> NDArray[np.uint8] | None:
+        return self._widths if len(self._widths) else None
+
+    @property
+    def sampled_bits(self) -> Sequence[int]:
+        ended = self._steps + 1  # with this step
+        early = 2 <= ended < self.settings.period and ended & (ended - 1) == 0
+        return self.settings.choices if early or ended % self.settings.period == 0 else ()
+
+    def after(self, observed: Observation, all_gather: AllGather) -> None:
+        wanted, sample = bool(self.sampled_bits), observed.sample
+        if wanted and sample is None:  # the step was averaged uncompressed
+            return
+        self._steps += 1
+        if sample is not None:
+            own = [observed.seconds, observed.exchange, *_numbers(sample)]
+            self._choose(np.array(all_gather(own)), sample.lengths)
+
+    def _choose(self, ranks: Floats, lengths: NDArray[np.int64]) -> None:
+        """Choose from the numbers of all ranks, float64 [ranks, numbers]; keep the bits if there is no gradient."""
+        found = ranks.mean(axis=0)
+        if not (np.isfinite(found).all() and found[2] > 0):
+            return
+        seconds, exchange = ranks[:, 0].max(), ranks[:, 1].min()  # of the rank that waits least for others
+        mean_bits = self.bits if self.widths is None else float(np.average(self.widths, weights=lengths))
+        times = np.array([seconds - exchange, exchange / (mean_bits + SCALE_BITS)])
+        self._times = times if np.isnan(self._times).any() else SMOOTHING * times + (1 - SMOOTHING) * self._times
+        energy, sampled_energy, product, rounded_peaks = found[2:6]
+        errors, peaks = np.split(found[6:], [len(self.settings.choices)])
+        share = min(max(product / sampled_energy, 1 / len(ranks)), 1.0)  # X / A
+        relative = errors / rounded_peaks  # c(b)
+        curve = allocation_curve(lengths, peaks, relative, self.settings.choices)
+        rounding = curve.errors / energy  # r
+        first = rounding / len(ranks)  # q / A
+        noise = first + rounding * (share + first)
+        costs = (self._times[0] + self._times[1] * (curve.bits + SCALE_BITS)) * (
+            1 + self.settings.weight * noise / share
+        )
+        self._widths = curve.widths(int(np.argmin(costs)))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"steps": self._steps, "widths": self._widths.copy(), "times": self._times.copy()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        check_state({**state, "widths": ()} if "widths" in state else state, {**self.state_dict(), "widths": ()})
+        self._steps, self._widths = int(state["steps"]), np.array(state["widths"], np.uint8)
+        self._times = np.array(state["times"], np.float64)
+
+
+def _numbers(sample: GroupSample) -> list[float]:
+    """Return what is exchanged of a sample, in the order in which `_choose` reads it."""
+    sums = [sample.energy, sample.sampled_energy, sample.product, sample.rounded_peaks]
+    return [*sums, *sample.errors.tolist(), *sample.peaks.tolist()]
+
+
+@dataclass(frozen=True)
+class AllocationCurve:
+    """The least error for each of some mean numbers of bits.
+
+    Attributes
+    ----------
+    bits : float64 [prices]
+        Mean bits a value.
+    errors : float64 [prices]
+        Sum of the squared errors of all groups.
+    places : int64 [prices, choices - 1]
+        How many of the groups, by ascending peak, have fewer bits than each choice but the first.
+    order : int64 [groups]
+        The groups, by ascending peak.
+    choices : sequence of int
+    """
+
+    bits: Floats
+    errors: Floats
+    places: NDArray[np.int64]
+    order: NDArray[np.int64]
+    choices: Sequence[int]
+
+    def widths(self, number: int) -> NDArray[np.uint8]:
+        """Return the bits of each group at one point of the curve, uint8 [groups]."""
+        ranked = np.searchsorted(self.places[number], np.arange(len(self.order)), side="right")
+        widths = np.empty(len(self.order), np.uint8)
+        widths[self.order] = np.array(self.choices, np.uint8)[ranked]
+        return widths
+
+
+def allocation_curve(
+    lengths: NDArray[np.int64], peaks: Floats, relative: Floats, choices: Sequence[int]
+) -> AllocationCurve:
+    """Return the curve of the least errors.
+
+    Parameters
+    ----------
+    lengths : int64 [groups]
+    peaks : float64 [groups]
+        Square of the scale of each group; at least one is not 0.
+    relative : float64 [choices]
+        Squared error of a value over its group's peak (c).
+    choices : sequence of int
+        Bits a value, ascending.
+    """
+    order = np.argsort(peaks, kind="stable")
+    ranked = peaks[order]
+    values = np.concatenate([[0], np.cumsum(lengths[order])])
+    levels = np.concatenate([[0.0], np.cumsum(lengths[order] * ranked)])
+    gains, steps = -np.diff(relative), np.diff(choices)
+    with np.errstate(divide="ignore"):
+        # A group takes a choice once its peak is at least this many times the price.
+        least = np.maximum.accumulate(np.where(gains > 0, steps / gains, np.inf))
+    usable, positive = least[np.isfinite(least)].tolist() or [1.0], ranked[ranked > 0].tolist()
+    # From a price at which all groups have the most bits to one at which all have the fewest.
+    prices = np.geomspace(positive[0] / usable[-1] / 2, positive[-1] / usable[0] * 2, PRICES)
+    places = np.asarray(np.searchsorted(ranked, prices[:, None] * least), np.int64)
+    bits = choices[0] + ((values[-1] - values[places]) * steps).sum(axis=1) / values[-1]
+    errors = relative[0] * levels[-1] - ((levels[-1] - levels[places]) * gains).sum(axis=1)
+    return AllocationCurve(bits, errors, places, order, choices)
