@@ -64,8 +64,8 @@ def test_what_attach_fsdp_refuses(scenes):
             "float16 (reduce_dtype of its policy)",
             "no sharded parameter of the model has requires_grad=True: there is nothing to average",
             *(
-                f"bits={policy}(...) needs the time of a step, and FSDP averages a step in groups: give a number of bits, "
-                "or Adaptive()"
+                f"bits={policy}(...) needs the time of a step, and FSDP averages a step in groups: give a number of "
+                "bits, or Adaptive()"
                 for policy in ("MQGrad", "BitAllocation")
             ),
             "a parameter of the outermost module of shape (3, 5) is sharded over 2 dimensions: tensor parallelism with "
