@@ -63,7 +63,7 @@ def encode(values: Values, groups: Groups, bits: int, alpha: float, residual: Va
     total = add_residual(values, residual)
     scale = group_scales(total, groups)
     scale_of_value = np.repeat(np.where(scale > 0, scale, np.float32(np.inf)), groups.lengths)
-    level = np.searchsorted(_thresholds(bits, alpha), np.abs(total) / scale_of_value)
+    level = np.searchsorted(thresholds(bits, alpha), np.abs(total) / scale_of_value)
     codes = np.where(total < 0, _max_level(bits) - level, _max_level(bits) + level).astype(np.uint8)
     if residual is not None:
         residual[...] = total - levels(bits, alpha)[codes] * np.repeat(scale, groups.lengths)
@@ -98,7 +98,7 @@ def levels(bits: int, alpha: float) -> Values:
 
 
 @lru_cache
-def _thresholds(bits: int, alpha: float) -> Values:
+def thresholds(bits: int, alpha: float) -> Values:
     """Return the magnitudes at which level k + 1 begins, float32 [L]."""
     magnitudes = _curve(np.arange(_max_level(bits) + 1), bits, alpha)
     middles: Values = ((magnitudes[:-1] + magnitudes[1:]) / 2).astype(np.float32)

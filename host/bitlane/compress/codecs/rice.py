@@ -15,6 +15,8 @@ wherever the indices are, and a few per cent more than the entropy log2 C(n, k) 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,8 +28,8 @@ from .wire import PayloadError
 Indices = NDArray[np.int64]
 
 MAX_LENGTH = 2**48  # of a vector, so that no sum of gaps overflows
-_PREFIX_BYTES = 8  # at most, for 2**48 indices
-_PARAMETERS = range(48)
+MAX_PREFIX_BYTES = 8  # at most, for 2**48 indices
+PARAMETERS = range(48)
 
 
 def encode(indices: Indices, n: int) -> Bytes:
@@ -55,7 +57,7 @@ def encode(indices: Indices, n: int) -> Bytes:
         np.right_shift(gaps, bit, out=shifted)
         np.bitwise_and(shifted, 1, out=low[:, bit], casting="unsafe")
     strings = [np.packbits(bits, bitorder="little") for bits in (low, unary)]
-    return np.concatenate([_prefix(64 * len(indices) + parameter), *strings])
+    return np.concatenate([prefix(64 * len(indices) + parameter), *strings])
 
 
 def decode(codes: Bytes, n: int) -> Indices:
@@ -75,7 +77,7 @@ def decode(codes: Bytes, n: int) -> Indices:
         If `encode` cannot have produced the codes for a vector of length n.
     """
     count, parameter, begin = read_prefix(codes)
-    if not 0 <= n <= MAX_LENGTH or parameter not in _PARAMETERS:
+    if not 0 <= n <= MAX_LENGTH or parameter not in PARAMETERS:
         raise PayloadError(f"invalid codes of indices: parameter {parameter}, vector of {n} values")
     cut = begin + (count * parameter + 7) // 8
     ones = np.flatnonzero(np.unpackbits(codes[cut:], bitorder="little"))
@@ -86,10 +88,10 @@ def decode(codes: Bytes, n: int) -> Indices:
     del ones  # indices are the largest arrays of a sparse compressor
     _add_low_bits(gaps, codes[begin:cut], parameter, n)
     if gaps.sum(dtype=np.float64) > n:  # checked in float64, so that no sum below overflows
-        raise _out_of_range(n)
+        raise out_of_range(n)
     found = _positions(gaps)
     if count and found[-1] >= n:
-        raise _out_of_range(n)
+        raise out_of_range(n)
     return found
 
 
@@ -102,24 +104,30 @@ def read_prefix(codes: Bytes) -> tuple[int, int, int]:
         If the prefix is truncated.
     """
     value = 0
-    for at, byte in enumerate(codes[:_PREFIX_BYTES].tolist()):
+    for at, byte in enumerate(codes[:MAX_PREFIX_BYTES].tolist()):
         value |= (byte & 127) << 7 * at
         if byte < 128:
             return value >> 6, value & 63, at + 1
-    raise PayloadError(f"codes of indices have no valid prefix: {codes[:_PREFIX_BYTES].tobytes().hex()!r}")
+    raise PayloadError(f"codes of indices have no valid prefix: {codes[:MAX_PREFIX_BYTES].tobytes().hex()!r}")
 
 
-def _prefix(value: int) -> Bytes:
+def prefix(value: int) -> Bytes:
+    """Return a number as LEB128."""
     groups = [value >> shift & 127 for shift in range(0, max(1, value.bit_length()), 7)]
     return np.array([128 + group for group in groups[:-1]] + groups[-1:], np.uint8)
 
 
 def best_parameter(gaps: NDArray[np.int64]) -> int:
     """Return the smallest r that makes the codes of gaps int64 [k] shortest."""
-    best, bits = 0, int(gaps.sum()) + len(gaps)
+    return shorter_parameter(len(gaps), lambda parameter: int((gaps >> parameter).sum()))
+
+
+def shorter_parameter(count: int, quotients: Callable[[int], int]) -> int:
+    """Return the best r of `count` gaps, from a function that returns the sum of their quotients for an r."""
+    best, bits = 0, quotients(0) + count
     parameter = 1
-    while len(gaps) * (1 + parameter) < bits:
-        candidate = len(gaps) * (1 + parameter) + int((gaps >> parameter).sum())
+    while count * (1 + parameter) < bits:
+        candidate = count * (1 + parameter) + quotients(parameter)
         if candidate < bits:
             best, bits = parameter, candidate
         parameter += 1
@@ -145,7 +153,7 @@ def _positions(gaps: Indices) -> Indices:
 def _add_low_bits(quotients: Indices, low: Bytes, parameter: int, n: int) -> None:
     """Overwrite quotients with the gaps that have this low string."""
     if len(quotients) and quotients.max() > n >> parameter:
-        raise _out_of_range(n)
+        raise out_of_range(n)
     bits = np.unpackbits(low, bitorder="little")
     if bits[len(quotients) * parameter :].any():
         raise PayloadError("codes of indices have bits set after the last index")
@@ -156,5 +164,6 @@ def _add_low_bits(quotients: Indices, low: Bytes, parameter: int, n: int) -> Non
         quotients |= part
 
 
-def _out_of_range(n: int) -> PayloadError:
+def out_of_range(n: int) -> PayloadError:
+    """Return the error for indices of n or more."""
     return PayloadError(f"codes of indices reach beyond the {n} values of their vector")

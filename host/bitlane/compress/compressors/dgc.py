@@ -15,19 +15,17 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from bitlane.errors import DataError
 from bitlane.support.scalars import as_integer, as_number
 
-from ..codecs.select import Values
 from ..codecs.wire import CodecId
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
 from ..compressor import Layout, SavedState, vector_length
-from .memory import StateVectors, host_array
+from .memory import StateVectors
 from .settings import checked_density, replace_setting
 from .topk import all_gather_average, density_count, take_largest
 
@@ -44,22 +42,19 @@ class DGCReducer:
         self.memory = StateVectors(count, device, "momentum", "velocity")
 
     def average(self, vector: Tensor, step: int) -> None:
-        momentum, velocity = self.memory.array("momentum"), self.memory.array("velocity")
-        with host_array(vector) as gradient:
-            self._clip(gradient)
-            momentum *= np.float32(self.settings.momentum)
-            momentum += gradient
-            velocity += momentum
-            count = density_count(self.settings.density_at(step), len(velocity))
-            all_gather_average(self.link, take_largest(velocity, count, momentum), gradient)
+        momentum, velocity = self.memory.tensors["momentum"], self.memory.tensors["velocity"]
+        self._clip(vector)
+        momentum.mul_(self.settings.momentum).add_(vector)
+        velocity.add_(momentum)
+        count = density_count(self.settings.density_at(step), len(velocity))
+        all_gather_average(self.link, take_largest(velocity, count, momentum), vector)
 
-    def _clip(self, gradient: Values) -> None:
+    def _clip(self, gradient: Tensor) -> None:
         if self.settings.clip is not None:
-            blocks = (gradient[begin : begin + BLOCK] for begin in range(0, len(gradient), BLOCK))
-            norm = sqrt(sum(map(_sum_of_squares, blocks)))
+            norm = sqrt(sum(map(_sum_of_squares, gradient.split(BLOCK))))
             limit = self.settings.clip / sqrt(self.link.size)
             if norm > limit:
-                gradient *= np.float32(limit / norm)
+                gradient.mul_(limit / norm)
 
     def residual(self) -> None:
         """Return None: the accumulated velocities are not gradients."""
@@ -77,8 +72,8 @@ class DGCReducer:
         self.memory.load_mean(states)
 
 
-def _sum_of_squares(values: Values) -> float:
-    doubles = values.astype(np.float64)
+def _sum_of_squares(values: Tensor) -> float:
+    doubles = values.double()
     return float(doubles @ doubles)
 
 

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from ..codecs import log
+from ..codecs.gpu import log as gpu_log
 from ..codecs.groups import Groups
+from ..codecs.tensors import on_host
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,13 @@ class LogQuantizer:
         return log.body_bytes(groups, self.bits)
 
     def encode(self, values: Tensor, groups: Groups, residual: Tensor | None, seed: int) -> Tensor:
+        if not on_host(values.device):
+            return gpu_log.encode(values, groups, self.bits, self.alpha, residual)
         array = None if residual is None else residual.numpy()
         return torch.from_numpy(log.encode(values.numpy(), groups, self.bits, self.alpha, array))
 
     def decode(self, body: Tensor, groups: Groups, out: Tensor, add: bool) -> None:
-        log.decode(body.numpy(), groups, self.bits, self.alpha, out.numpy(), add)
+        if on_host(out.device):
+            log.decode(body.numpy(), groups, self.bits, self.alpha, out.numpy(), add)
+        else:
+            gpu_log.decode(body.to(out.device), groups, self.bits, self.alpha, out, add)

@@ -1,29 +1,15 @@
-"""The state of sparse compressors: vectors as long as the gradient, in host memory.
-
-Sparse codecs run on the host. A gradient on a GPU is copied to the host, and its average back.
-"""
+"""The state of sparse compressors: vectors as long as the gradient, on its device."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from ..codecs.select import Values
 from ..collectives.residuals import add_residual, rounding_bound
 from ..collectives.restore import restore, saved
 from ..compressor import SavedState
-
-
-@contextmanager
-def host_array(vector: Tensor) -> Iterator[Values]:
-    """Give a vector, float32 [n], on any device as a writable array; copy changes back at the end of the context."""
-    values = vector.cpu().numpy()
-    yield values
-    if not vector.is_cpu:
-        vector.copy_(torch.from_numpy(values))
 
 
 class StateVectors:
@@ -34,7 +20,7 @@ class StateVectors:
     count : int
         Values of each vector.
     device : torch.device
-        The device of the gradients, to which `on_device` copies.
+        The device of the gradients.
     *names : str
         Names of the vectors.
     dtype : torch.dtype, default: torch.float32
@@ -42,36 +28,30 @@ class StateVectors:
     """
 
     def __init__(self, count: int, device: torch.device, *names: str, dtype: torch.dtype = torch.float32):
-        self.tensors, self.device = {name: torch.zeros(count, dtype=dtype) for name in names}, device
+        self.tensors = {name: torch.zeros(count, dtype=dtype, device=device) for name in names}
 
-    def array(self, name: str) -> Values:
-        """Return a vector of float32 without a copy."""
-        values: Values = self.tensors[name].numpy()
-        return values
-
-    def accumulate(self, name: str, values: Values) -> Values:
+    def accumulate(self, name: str, values: Tensor) -> Tensor:
         """Return the sum of a vector and values, float32 [count], in the memory of one of them; `keep` ends its use."""
         tensor = self.tensors[name]
         if tensor.dtype == torch.float32:
-            tensor += torch.from_numpy(values)
-            return self.array(name)
-        add_residual(torch.from_numpy(values), tensor)
+            return tensor.add_(values)
+        add_residual(values, tensor)
         return values
 
-    def keep(self, name: str, accumulated: Values) -> None:
+    def keep(self, name: str, accumulated: Tensor) -> None:
         """Set a vector to what `accumulate` returned, after changes."""
         tensor = self.tensors[name]
         if tensor.dtype != torch.float32:  # otherwise it is the vector itself
-            tensor.copy_(torch.from_numpy(accumulated))
+            tensor.copy_(accumulated)
 
-    def on_device(self, name: str) -> Tensor:
-        """Return a copy in float32 on the device of the gradients."""
-        return self.tensors[name].to(self.device, torch.float32, copy=True)
+    def copy(self, name: str) -> Tensor:
+        """Return a copy in float32."""
+        return self.tensors[name].to(torch.float32, copy=True)
 
     def rounding(self, name: str) -> Tensor | None:
         """Return a bound on what rounding changed in each value, float32 [count]; None for vectors of float32."""
         tensor = self.tensors[name]
-        return None if tensor.dtype == torch.float32 else rounding_bound(tensor).to(self.device)
+        return None if tensor.dtype == torch.float32 else rounding_bound(tensor)
 
     def state_dict(self, memory: SavedState | None = None) -> dict[str, Tensor]:
         """Return copies of the vectors, in the memory of earlier copies if it is given."""

@@ -12,20 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from bitlane.errors import DataError
 
-from ..codecs import rice
-from ..codecs.select import Indices, Values
+from ..codecs import tensors
 from ..codecs.wire import CodecId
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
 from ..collectives.residuals import RESIDUAL_DTYPES
 from ..compressor import Layout, SavedState, vector_length
-from .memory import StateVectors, host_array
+from .memory import StateVectors
 from .selection import QuotaSelection, SelectionRule, ThresholdScaling
 from .settings import check_residual_dtype, checked_density, replace_setting
 from .topk import density_count
@@ -55,46 +53,47 @@ class MiCROReducer:
         self.index_bytes = 0
 
     def average(self, vector: Tensor, step: int) -> None:
-        with host_array(vector) as average:
-            accumulated = self.memory.accumulate("residual", average)
-            indices = self._gather_indices(accumulated, step)
-            self.counts = [len(each) for each in indices]
-            self.selection.update(sum(self.counts))
-            means = self._means(accumulated, indices)
-            for each in indices:
-                accumulated[each] = 0
-            self.memory.keep("residual", accumulated)
-            average[...] = 0
-            for each, mean in zip(indices, means, strict=True):
-                average[each] = mean
+        accumulated = self.memory.accumulate("residual", vector)
+        indices = self._gather_indices(accumulated, step)
+        self.counts = [len(each) for each in indices]
+        self.selection.update(sum(self.counts))
+        means = self._means(accumulated, indices)
+        for each in indices:
+            accumulated.index_fill_(0, each, 0)
+        self.memory.keep("residual", accumulated)
+        vector.zero_()
+        for each, mean in zip(indices, means, strict=True):
+            vector.scatter_(0, each, mean)
 
-    def _gather_indices(self, accumulated: Values, step: int) -> list[Indices]:
+    def _gather_indices(self, accumulated: Tensor, step: int) -> list[Tensor]:
         """Return the indices that each rank has selected."""
         parts = [(rank + step) % self.link.size for rank in range(self.link.size)]
         begins = [self.part_bounds[part] for part in parts]
         sizes = [self.part_bounds[part + 1] - self.part_bounds[part] for part in parts]
         rank = self.link.rank
         own = self.selection.select(accumulated[begins[rank] : begins[rank] + sizes[rank]], self.link)
-        codes = torch.from_numpy(rice.encode(own, sizes[rank]))
+        codes = tensors.encode_indices(own, sizes[rank])
         self.index_bytes = len(codes)
         gathered = self.link.all_gather(codes, self.link.gather_lengths(len(codes)))
         return [
-            begin + rice.decode(each.cpu().numpy(), n) for begin, each, n in zip(begins, gathered, sizes, strict=True)
+            tensors.decode_indices(each, n, accumulated.device).add_(begin)
+            for begin, each, n in zip(begins, gathered, sizes, strict=True)
         ]
 
-    def _means(self, accumulated: Values, indices: Sequence[Indices]) -> list[Values]:
+    def _means(self, accumulated: Tensor, indices: Sequence[Tensor]) -> list[Tensor]:
         """Return the averages at the indices of each rank, computed by that rank."""
-        own = 4 * len(indices[self.link.rank])
-        replies = [_tensor(accumulated[each]) for each in indices]
-        values = [_values(each) for each in self.link.exchange(replies, [own] * self.link.size)]
-        mean = values[0].copy()
+        own, device = 4 * len(indices[self.link.rank]), accumulated.device
+        replies = [tensors.as_bytes(accumulated.index_select(0, each)) for each in indices]
+        values = [tensors.as_values(each, device) for each in self.link.exchange(replies, [own] * self.link.size)]
+        mean = values[0]
         for each in values[1:]:
             mean += each
-        mean *= np.float32(1 / self.link.size)
-        return [_values(each) for each in self.link.all_gather(_tensor(mean), [4 * len(each) for each in indices])]
+        mean *= 1 / self.link.size
+        bodies = self.link.all_gather(tensors.as_bytes(mean), [4 * len(each) for each in indices])
+        return [tensors.as_values(each, device) for each in bodies]
 
     def residual(self) -> Tensor:
-        return self.memory.on_device("residual")
+        return self.memory.copy("residual")
 
     def residual_rounding(self) -> Tensor | None:
         return self.memory.rounding("residual")
@@ -148,12 +147,3 @@ class MiCRO:
     def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> MiCROReducer:
         """Return a new reducer for one rank, as in `Compressor.reducer`."""
         return MiCROReducer(vector_length(layout), self, link, device)
-
-
-def _tensor(values: Values) -> Tensor:
-    return torch.from_numpy(values.astype("<f4").view(np.uint8))
-
-
-def _values(data: Tensor) -> Values:
-    values: Values = data.cpu().numpy().view("<f4")
-    return values

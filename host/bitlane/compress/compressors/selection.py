@@ -10,11 +10,11 @@ from math import sqrt
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
 from bitlane.errors import DataError
 
-from ..codecs.largest import largest
-from ..codecs.select import Indices, Values, select
+from ..codecs import tensors
 from ..collectives.link import Link
 from ..compressor import SavedState
 from .quotas import Tail, quotas, reported_counts
@@ -23,7 +23,7 @@ from .quotas import Tail, quotas, reported_counts
 class SelectionRule(Protocol):
     """Selects values of a part; depends only on the part and on data that all ranks share."""
 
-    def select(self, values: Values, link: Link) -> Indices:
+    def select(self, values: Tensor, link: Link) -> Tensor:
         """Return ascending indices in `values`, float32 [part]; all ranks call it at the same point."""
         ...
 
@@ -46,12 +46,12 @@ class QuotaSelection:
     def __init__(self, wanted: int):
         self.wanted, self.counts = wanted, reported_counts(wanted)
 
-    def select(self, values: Values, link: Link) -> Indices:
-        near = largest(values, self.wanted)
-        tail = torch.from_numpy(Tail.of(values[near], self.counts).pack())
+    def select(self, values: Tensor, link: Link) -> Tensor:
+        near = tensors.largest(values, self.wanted)
+        tail = torch.from_numpy(Tail.of(values[near].cpu().numpy(), self.counts).pack()).to(values.device)
         tails = [Tail.unpack(each.cpu().numpy()) for each in link.all_gather(tail, [len(tail)] * link.size)]
         own = quotas(tails, self.counts, self.wanted)[link.rank]
-        return near[largest(values[near], own)]
+        return near[tensors.largest(values[near], own)]
 
     def update(self, total: int) -> None:
         """Do nothing: the rule has no state."""
@@ -73,8 +73,8 @@ class ThresholdScaling:
     def __init__(self, wanted: int):
         self.wanted, self.threshold = wanted, 1 / (2 * sqrt(max(wanted, 1)))
 
-    def select(self, values: Values, link: Link) -> Indices:
-        return select(values, self.threshold)[0]
+    def select(self, values: Tensor, link: Link) -> Tensor:
+        return tensors.select(values, self.threshold)
 
     def update(self, total: int) -> None:
         ratio = total / max(self.wanted, 1)

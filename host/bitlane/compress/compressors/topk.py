@@ -6,20 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from ..codecs import sparse
-from ..codecs.largest import largest
-from ..codecs.packing import Bytes
-from ..codecs.select import Values
+from ..codecs import tensors
 from ..codecs.wire import CodecId
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
 from ..collectives.residuals import RESIDUAL_DTYPES
 from ..compressor import Layout, SavedState, vector_length
-from .memory import StateVectors, host_array
+from .memory import StateVectors
 from .settings import check_residual_dtype, checked_density, checked_flag, replace_setting
 
 
@@ -28,7 +24,7 @@ def density_count(density: float, count: int) -> int:
     return min(count, max(1, round(density * count)))
 
 
-def all_gather_average(link: Link, body: Bytes, out: Values) -> None:
+def all_gather_average(link: Link, body: Tensor, out: Tensor) -> None:
     """Average the sparse vectors of all ranks.
 
     Each rank sends its payload to all, and sums all of them in float32 in the order of ranks, so that all ranks get
@@ -38,25 +34,25 @@ def all_gather_average(link: Link, body: Bytes, out: Values) -> None:
     ----------
     link : Link
         The connection to the other ranks.
-    body : uint8
-        The sparse vector of this rank, from `sparse.encode`.
-    out : float32 [n]
+    body : Tensor, uint8
+        The sparse vector of this rank, from `tensors.encode`.
+    out : Tensor, float32 [n]
         The average; zero where no rank has a value.
     """
-    bodies = link.all_gather(torch.from_numpy(body), link.gather_lengths(len(body)))
-    out[...] = 0
+    bodies = link.all_gather(body, link.gather_lengths(len(body)))
+    out.zero_()
     while bodies:
-        indices, values = sparse.decode(bodies.pop(0).cpu().numpy(), len(out))
-        out[indices] += values
-    out *= np.float32(1 / link.size)
+        indices, values = tensors.decode(bodies.pop(0), len(out), out.device)
+        out.scatter_add_(0, indices, values)  # indices of one rank are unique
+    out.mul_(1 / link.size)
 
 
-def take_largest(values: Values, count: int, *others: Values) -> Bytes:
-    """Return the `count` largest magnitudes as a body of `sparse.encode`; set them to zero, and those of `others`."""
-    indices = largest(values, count)
-    body = sparse.encode(indices, values[indices], len(values))
+def take_largest(values: Tensor, count: int, *others: Tensor) -> Tensor:
+    """Return the `count` largest magnitudes as a body of `tensors.encode`; set them to zero, and those of `others`."""
+    indices = tensors.largest(values, count)
+    body = tensors.encode(indices, values.index_select(0, indices), len(values))
     for each in (values, *others):
-        each[indices] = 0
+        each.index_fill_(0, indices, 0)
     return body
 
 
@@ -74,15 +70,14 @@ class TopKReducer:
         self.memory = StateVectors(count, device, *names, dtype=dtype)
 
     def average(self, vector: Tensor, step: int) -> None:
-        with host_array(vector) as average:
-            accumulated = self.memory.accumulate("residual", average) if self.error_feedback else average
-            body = take_largest(accumulated, self.wanted)
-            if self.error_feedback:
-                self.memory.keep("residual", accumulated)
-            all_gather_average(self.link, body, average)
+        accumulated = self.memory.accumulate("residual", vector) if self.error_feedback else vector
+        body = take_largest(accumulated, self.wanted)
+        if self.error_feedback:
+            self.memory.keep("residual", accumulated)
+        all_gather_average(self.link, body, vector)
 
     def residual(self) -> Tensor | None:
-        return self.memory.on_device("residual") if self.error_feedback else None
+        return self.memory.copy("residual") if self.error_feedback else None
 
     def residual_rounding(self) -> Tensor | None:
         return self.memory.rounding("residual") if self.error_feedback else None

@@ -12,11 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bitlane.compress.codecs import linear
+from bitlane.compress.codecs import linear, tensors
 from bitlane.compress.codecs.groups import Groups
 from bitlane.compress.codecs.select import select
 from bitlane.compress.collectives.averaging import Quantizer
+from bitlane.compress.compressors.factors import LogQuantizer
 from bitlane.compress.compressors.quantizers import LinearQuantizer, SignQuantizer
+from bitlane.compress.compressors.topk import density_count
 from bitlane.errors import BitlaneError, DataError
 from bitlane.support.text import align_columns
 
@@ -25,6 +27,7 @@ Work = Callable[[], object]
 _MIN_BYTES = 4 << 20  # bytes per measurement; the operation repeats on a smaller tensor
 _RESIDUAL = 0.1  # initial standard deviation of the residual, relative to that of the values
 _SEED = 1
+_ALPHA = 10.0  # of logarithmic levels
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,9 @@ class CodecSpeed:
     relative_to_copy : float
         Speed divided by that of `Tensor.copy_`.
     bytes_per_value : float or None
-        Bytes of the body per value; for a selection those of int64 indices and float32 values.
+        Bytes of the body per value; for a selection by threshold those of int64 indices and float32 values.
     error : float or None
-        Norm of the quantization error divided by that of the values; None for a selection.
+        Norm of the quantization error divided by that of the values; None for selections.
     """
 
     operation: str
@@ -67,13 +70,16 @@ def parse_codec(name: str) -> tuple[str, float]:
     try:
         if kind == "sign" and not number:
             return kind, 1
-        if kind == "linear" and int(number) in linear.BITS:
+        if kind in ("linear", "log") and int(number) in linear.BITS:
             return kind, int(number)
-        if kind == "select" and 0 < float(number) < 1:
+        if kind in ("select", "top") and 0 < float(number) < 1:
             return kind, float(number)
     except ValueError:
         pass
-    raise DataError(f"unknown codec {name!r}: give sign, linear-2 to linear-8, or select-DENSITY such as select-0.01")
+    raise DataError(
+        f"unknown codec {name!r}: give sign, linear-2 to linear-8, log-2 to log-8, or select-DENSITY or top-DENSITY, "
+        "such as select-0.01"
+    )
 
 
 def measure_codecs(
@@ -153,15 +159,19 @@ def _rows(name: str, kind: str, number: float, size: int, repeat: int, device: t
         threshold = float(torch.quantile(values[: 1 << 20].abs(), 1 - number))
         work[name] = lambda: _select(values, threshold)
         share = 12 * len(_select(values, threshold)[0]) / len(values)
+    elif kind == "top":
+        sent = _top(values, density_count(number, len(values)))
+        share = len(sent) / len(values)
+        work[f"{name} select and encode"] = lambda: _top(values, density_count(number, len(values)))
+        work[f"{name} decode"] = lambda: tensors.decode(sent, len(values), device)
     else:
-        quantizer: Quantizer = SignQuantizer() if kind == "sign" else LinearQuantizer(int(number), False)
-        stochastic: Quantizer = SignQuantizer() if kind == "sign" else LinearQuantizer(int(number), True)
+        quantizer, stochastic = _quantizers(kind, int(number))
         groups = Groups.of(len(values))
         body, out = quantizer.encode(values, groups, None, 0), torch.empty_like(values)
         residual = _RESIDUAL * torch.randn_like(values)
         quantizer.decode(body, groups, out, False)
         share, error = len(body) / len(values), float((out - values).norm() / values.norm())
-        with_feedback = "encode, feedback" if kind == "sign" else "encode stochastically, feedback"
+        with_feedback = "encode stochastically, feedback" if kind == "linear" else "encode, feedback"
         work[f"{name} encode"] = lambda: quantizer.encode(values, groups, None, 0)
         work[f"{name} {with_feedback}"] = lambda: stochastic.encode(values, groups, residual, _SEED)
         work[f"{name} decode"] = lambda: quantizer.decode(body, groups, out, False)
@@ -169,6 +179,19 @@ def _rows(name: str, kind: str, number: float, size: int, repeat: int, device: t
     seconds = _measured(list(work.values()), max(1, _MIN_BYTES // size), repeat, device)
     for operation, each in list(zip(work, seconds, strict=True))[1:]:
         yield CodecSpeed(operation, size, each, seconds[0] / each, share, error)
+
+
+def _quantizers(kind: str, bits: int) -> tuple[Quantizer, Quantizer]:
+    """Return the quantizer of a codec, and the one that rounds at random, or the same if it does not."""
+    if kind == "linear":
+        return LinearQuantizer(bits, False), LinearQuantizer(bits, True)
+    same: Quantizer = SignQuantizer() if kind == "sign" else LogQuantizer(bits, _ALPHA)
+    return same, same
+
+
+def _top(values: Tensor, count: int) -> Tensor:
+    indices = tensors.largest(values, count)
+    return tensors.encode(indices, values[indices], len(values))
 
 
 def _select(values: Tensor, threshold: float) -> tuple[Any, Any]:

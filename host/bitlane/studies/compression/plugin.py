@@ -9,7 +9,7 @@ from bitlane.cli.command import Command
 from bitlane.cli.output import progress
 from bitlane.support.optional import require_extra
 
-CODECS = ["linear-2", "linear-4", "linear-8", "sign", "select-0.001", "select-0.01"]
+CODECS = ["linear-2", "linear-4", "linear-8", "sign", "log-4", "select-0.001", "select-0.01", "top-0.01"]
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +18,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--codecs",
         type=words,
         default=CODECS,
-        help=f"a list of sign, linear-2 to linear-8 and select-DENSITY (default: {','.join(CODECS)})",
+        help="a list of sign, linear-2 to linear-8, log-2 to log-8, select-DENSITY and top-DENSITY "
+        f"(default: {','.join(CODECS)})",
     )
     add(
         "--size",
