@@ -1,12 +1,15 @@
 """A bit policy that gives each group of values its own bits: more where rounding costs more, for the same bytes.
 
 Values that share a scale s are rounded to levels that are s / (2**(b - 1) - 1) apart, so the error of a group is about
-c(b) * length * s**2. For given bytes the sum of all errors is least if each group takes the b with the least
+c(b) * length * s**2. Each group takes the b with the least
 
-    c(b) * s**2 + price * b
+    c(b) * s + price * b
 
-(reverse water-filling: Cover and Thomas, Elements of Information Theory, section 10.3; for integer bits: Shoham and
-Gersho, 1988). The price follows from the time of a step. With the noise Q of rounding, a step advances the training
+which gives the least sum of errors over s for given bytes (reverse water-filling: Cover and Thomas, Elements of
+Information Theory, section 10.3; for integer bits: Shoham and Gersho, 1988). With s**2 the sum of errors itself would
+be least; but groups with small gradients then have 2 bits, and trainings needed more steps for the same sum.
+
+The price follows from the time of a step. With the noise Q of rounding, a step advances the training
 about 1 / (1 + w Q / X) times as much as without, where X is the square of the average gradient with the noise of its
 batches. So the policy takes the price with the least
 
@@ -17,8 +20,8 @@ All of it is measured in the training. For g_i, the gradient of rank i of n, and
     s**2 = mean over ranks,  c(b): of some groups,  A = mean of |g_i|**2,  X / A = mean of <g_i, g> / mean of |g_i|**2
 
 because rounding is unbiased. An average is rounded twice: Q = q + r (X + q) with r = sum of c(b) length s**2 / A and
-q = r A / n. The weight w is the only number that was fitted, to trainings of networks on MNIST
-(`bitlane.studies.papers.mqgrad.bit_widths`).
+q = r A / n. The weight w and the power of s were fitted to trainings of networks on MNIST
+and CIFAR-10; `bitlane.studies.papers.mqgrad.bit_widths` shows where the choice is good, and where not.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ from .protocol import AllGather, GroupSample, Observation
 
 SCALE_BITS = 1 / 16  # a value: a scale of 4 bytes for each group of 512
 SMOOTHING = 0.5  # weight of new times
-PRICES = 128  # that are tried
+PRICES = 256  # that are tried
 
 Floats = NDArray[np.float64]
 
@@ -58,7 +61,7 @@ class BitAllocation:
     period : int, default: 20
         Steps between two choices, and before after the second, fourth, eighth step and so on. For each choice a rank
         sends 8 bytes a group to every other rank.
-    weight : float, default: 0.35
+    weight : float, default: 0.2
         How much the noise of rounding delays the training (w).
 
     Examples
@@ -72,7 +75,7 @@ class BitAllocation:
     start_bits: int = 4
     choices: Sequence[int] = BIT_CHOICES
     period: int = 20
-    weight: float = 0.35
+    weight: float = 0.2
 
     def __post_init__(self) -> None:
         check_choices(self.choices)
@@ -122,24 +125,24 @@ class BitAllocationChooser:
     def _choose(self, ranks: Floats, lengths: NDArray[np.int64]) -> None:
         """Choose from the numbers of all ranks, float64 [ranks, numbers]; keep the bits if there is no gradient."""
         found = ranks.mean(axis=0)
-        if not (np.isfinite(found).all() and found[2] > 0):
-            return
-        seconds, exchange = ranks[:, 0].max(), ranks[:, 1].min()  # of the rank that waits least for others
-        mean_bits = self.bits if self.widths is None else float(np.average(self.widths, weights=lengths))
-        times = np.array([seconds - exchange, exchange / (mean_bits + SCALE_BITS)])
-        self._times = times if np.isnan(self._times).any() else SMOOTHING * times + (1 - SMOOTHING) * self._times
         energy, sampled_energy, product, rounded_peaks = found[2:6]
+        if not (np.isfinite(found).all() and sampled_energy > 0 and rounded_peaks > 0):
+            return
         errors, peaks = np.split(found[6:], [len(self.settings.choices)])
+        curve = allocation_curve(lengths, peaks, errors / rounded_peaks, self.settings.choices)
         share = min(max(product / sampled_energy, 1 / len(ranks)), 1.0)  # X / A
-        relative = errors / rounded_peaks  # c(b)
-        curve = allocation_curve(lengths, peaks, relative, self.settings.choices)
         rounding = curve.errors / energy  # r
         first = rounding / len(ranks)  # q / A
-        noise = first + rounding * (share + first)
-        costs = (self._times[0] + self._times[1] * (curve.bits + SCALE_BITS)) * (
-            1 + self.settings.weight * noise / share
-        )
-        self._widths = curve.widths(int(np.argmin(costs)))
+        noise = (first + rounding * (share + first)) / share  # Q / X
+        self._measure_times(ranks[:, 0].max(), ranks[:, 1].min(), lengths)
+        seconds = self._times[0] + self._times[1] * (curve.bits + SCALE_BITS)
+        self._widths = curve.widths(int(np.argmin(seconds * (1 + self.settings.weight * noise))))
+
+    def _measure_times(self, seconds: float, exchange: float, lengths: NDArray[np.int64]) -> None:
+        """Update the times with those of a step, and of the exchanges of the rank that waited least for others."""
+        bits = self.bits if self.widths is None else float(np.average(self.widths, weights=lengths))
+        new = np.array([seconds - exchange, exchange / (bits + SCALE_BITS)])
+        self._times = new if np.isnan(self._times).any() else SMOOTHING * new + (1 - SMOOTHING) * self._times
 
     def state_dict(self) -> dict[str, Any]:
         return {"steps": self._steps, "widths": self._widths.copy(), "times": self._times.copy()}
@@ -158,7 +161,7 @@ def _numbers(sample: GroupSample) -> list[float]:
 
 @dataclass(frozen=True)
 class AllocationCurve:
-    """The least error for each of some mean numbers of bits.
+    """The best bits of each group for some mean numbers of bits.
 
     Attributes
     ----------
@@ -190,7 +193,7 @@ class AllocationCurve:
 def allocation_curve(
     lengths: NDArray[np.int64], peaks: Floats, relative: Floats, choices: Sequence[int]
 ) -> AllocationCurve:
-    """Return the curve of the least errors.
+    """Return the curve with the least sums of the groups' errors over their scales.
 
     Parameters
     ----------
@@ -203,17 +206,17 @@ def allocation_curve(
         Bits a value, ascending.
     """
     order = np.argsort(peaks, kind="stable")
-    ranked = peaks[order]
+    ranked, scales = peaks[order], np.sqrt(peaks[order])
     values = np.concatenate([[0], np.cumsum(lengths[order])])
     levels = np.concatenate([[0.0], np.cumsum(lengths[order] * ranked)])
     gains, steps = -np.diff(relative), np.diff(choices)
     with np.errstate(divide="ignore"):
-        # A group takes a choice once its peak is at least this many times the price.
+        # A group takes a choice once its scale is at least this many times the price.
         least = np.maximum.accumulate(np.where(gains > 0, steps / gains, np.inf))
-    usable, positive = least[np.isfinite(least)].tolist() or [1.0], ranked[ranked > 0].tolist()
+    usable, positive = least[np.isfinite(least)].tolist() or [1.0], scales[scales > 0].tolist()
     # From a price at which all groups have the most bits to one at which all have the fewest.
     prices = np.geomspace(positive[0] / usable[-1] / 2, positive[-1] / usable[0] * 2, PRICES)
-    places = np.asarray(np.searchsorted(ranked, prices[:, None] * least), np.int64)
+    places = np.asarray(np.searchsorted(scales, prices[:, None] * least), np.int64)
     bits = choices[0] + ((values[-1] - values[places]) * steps).sum(axis=1) / values[-1]
     errors = relative[0] * levels[-1] - ((levels[-1] - levels[places]) * gains).sum(axis=1)
     return AllocationCurve(bits, errors, places, order, choices)
