@@ -41,7 +41,7 @@ from .protocol import AllGather, GroupSample, Observation
 
 SCALE_BITS = 1 / 16  # a value: a scale of 4 bytes for each group of 512
 SMOOTHING = 0.5  # weight of new times
-PRICES = 256  # that are tried
+PRICES = 512  # that are tried
 
 Floats = NDArray[np.float64]
 
