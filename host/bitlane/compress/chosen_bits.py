@@ -14,7 +14,7 @@ def set_bits(chooser: BitChooser, reducer: Reducer) -> None:
     """Set the bits of the next step."""
     reducer.bits = chooser.bits
     if chooses_groups(chooser) and has_widths(reducer):
-        reducer.widths = chooser.widths
+        reducer.widths = chooser.widths(reducer.group_count)
 
 
 def mean_bits(reducer: Reducer) -> float:

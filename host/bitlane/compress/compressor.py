@@ -119,11 +119,16 @@ class GroupReducer(Reducer, Protocol):
 
     Attributes
     ----------
-    widths : uint8 [groups], or None
+    widths : uint8 [group_count], or None
         Bits per value of each group in the next step; set by the bit policy. None: all have `bits`.
     """
 
     widths: NDArray[np.uint8] | None
+
+    @property
+    def group_count(self) -> int:
+        """Number of groups."""
+        ...
 
     def sample(self, vector: Tensor, choices: Sequence[int]) -> Sampler:
         """Begin a sample of this rank's gradient, float32 [n], before the average, for these bits."""

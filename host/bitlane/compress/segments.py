@@ -16,7 +16,6 @@ from torch import Tensor
 
 from bitlane.policies.protocol import BitPolicy, GroupSample
 
-from .codecs.groups import Groups
 from .codecs.wire import CodecId
 from .collectives.cost_model import AlphaBetaModel
 from .collectives.link import Link
@@ -95,10 +94,15 @@ class SegmentedReducer:
 
     @widths.setter
     def widths(self, widths: NDArray[np.uint8] | None) -> None:
-        ends = np.cumsum([len(Groups.of(part.end - part.begin)) for part in self.segments])
+        ends = np.cumsum([reducer.group_count for reducer in self._group_reducers()])
         parts = [None] * len(ends) if widths is None else np.split(widths, ends[:-1])
         for reducer, part in zip(self._group_reducers(), parts, strict=True):
             reducer.widths = part
+
+    @property
+    def group_count(self) -> int:
+        """Number of groups of all segments."""
+        return sum(reducer.group_count for reducer in self._group_reducers())
 
     def _group_reducers(self) -> list[GroupReducer]:
         return [each for each in self.reducers if has_widths(each)]

@@ -103,9 +103,8 @@ class BitAllocationChooser:
     def bits(self) -> int:
         return self.settings.start_bits
 
-    @property
-    def widths(self) -> NDArray[np.uint8] | None:
-        return self._widths if len(self._widths) else None
+    def widths(self, groups: int) -> NDArray[np.uint8] | None:
+        return self._widths if len(self._widths) == groups else None
 
     @property
     def sampled_bits(self) -> Sequence[int]:
@@ -140,7 +139,8 @@ class BitAllocationChooser:
 
     def _measure_times(self, seconds: float, exchange: float, lengths: NDArray[np.int64]) -> None:
         """Update the times with those of a step, and of the exchanges of the rank that waited least for others."""
-        bits = self.bits if self.widths is None else float(np.average(self.widths, weights=lengths))
+        widths = self.widths(len(lengths))
+        bits = self.bits if widths is None else float(np.average(widths, weights=lengths))
         new = np.array([seconds - exchange, exchange / (bits + SCALE_BITS)])
         self._times = new if np.isnan(self._times).any() else SMOOTHING * new + (1 - SMOOTHING) * self._times
 

@@ -133,9 +133,11 @@ class BitChooser(Protocol):
 class GroupBitChooser(BitChooser, Protocol):
     """Chooses the bits of each group of values that share a scale."""
 
-    @property
-    def widths(self) -> NDArray[np.uint8] | None:
-        """Bits of each group in the next step, uint8 [groups]; None before the first choice: all groups have `bits`."""
+    def widths(self, groups: int) -> NDArray[np.uint8] | None:
+        """Return the bits of each group in the next step, uint8 [groups].
+
+        None before the first choice for so many groups: all have `bits`.
+        """
         ...
 
     @property

@@ -107,3 +107,30 @@ def test_allocation_needs_random_rounding_of_groups():
     for wrong in (lambda: QSGD(bits=BitAllocation(), error_feedback=True), lambda: LQSGD(bits=BitAllocation())):
         with pytest.raises(DataError, match="chooses the bits of each group, for the random rounding of QSGD"):
             wrong()
+
+
+def test_bits_of_other_groups_are_not_used(seed):
+    """A state of a model with a layer more continues with the first bits, until the next choice."""
+    rng = np.random.default_rng(seed)
+    vectors = torch.from_numpy(rng.normal(size=(8, 6000)).astype(np.float32))
+
+    def runner(transport, *shapes):
+        layout = layout_of_shapes(shapes)
+        settings = QSGD(bits=BitAllocation(start_bits=3))
+        return StepRunner(settings, transport, AlphaBetaModel(), layout, torch.device("cpu"), Stats(), StepRules())
+
+    def work(transport):
+        steps, other = runner(transport, (6000,)), runner(transport, (4000,))
+        for vector in vectors[:3]:
+            steps.average(vector.clone, 1.0)
+        other.average(vectors[3, :4000].clone, 1.0)
+        chosen = steps.state_dict()["policy"]
+        other.load_state_dict({**other.state_dict(), "policy": chosen})
+        found = []
+        for vector in vectors[4:]:
+            other.average(vector[:4000].clone, 1.0)
+            found.append(other._reducer.widths)
+        return found
+
+    for found in run_ranks_in_threads(2, work):
+        assert found[0] is None and len(found[-1]) == 8

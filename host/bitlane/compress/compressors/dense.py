@@ -49,8 +49,14 @@ class DenseReducer:
 
     @widths.setter
     def widths(self, widths: NDArray[np.uint8] | None) -> None:
-        if widths is not None and not np.array_equal(widths, self.averaging.groups.widths):  # type: ignore[arg-type]
+        own = self.averaging.groups.widths
+        if (widths is None) != (own is None) or (widths is not None and own is not None and (widths != own).any()):
             self.averaging.regroup(replace(self.averaging.groups, widths=widths))
+
+    @property
+    def group_count(self) -> int:
+        """Number of groups."""
+        return len(self.averaging.groups)
 
     def average(self, vector: Tensor, step: int) -> None:
         self.averaging.average(vector, self._quantizer(), step)

@@ -70,6 +70,11 @@ class OneScaleReducer:
                 up = torch.rand(len(values), generator=generator)
                 values.div_(step).add_(up).floor_().clamp_(-most, most).mul_(step)
 
+    @property
+    def group_count(self) -> int:
+        """Number of parameters."""
+        return len(self.layout)
+
     def sample(self, vector: Tensor, choices: Sequence[int]) -> Sampler:
         """Begin a sample whose groups are the parameters, as in `GroupReducer`."""
         return begin_sample(vector, Groups(np.array([span.end - span.begin for span in self.layout])), choices)
