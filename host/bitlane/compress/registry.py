@@ -70,4 +70,5 @@ def _setting(name: str, text: str) -> tuple[str, Any]:
     try:
         return key, literal_eval(value)
     except (ValueError, SyntaxError):
-        raise DataError(f"invalid value {value!r} of {name}:{key}: give a number, True or False") from None
+        others = ", ".join(_POLICIES) if key == "bits" else "True or False"
+        raise DataError(f"invalid value {value!r} of {name}:{key}: give a number, {others}") from None
