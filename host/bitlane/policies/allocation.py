@@ -17,7 +17,7 @@ batches. So the policy takes the price with the least
 
 All of it is measured in the training. For g_i, the gradient of rank i of n, and g, the average as it was rounded:
 
-    s**2 = mean over ranks,  c(b): of some groups,  A = mean of |g_i|**2,  X / A = mean of <g_i, g> / mean of |g_i|**2
+    s**2: its mean over ranks,  c(b): of some groups,  A: mean square of g_i,  X / A: mean of <g_i, g> / A
 
 because rounding is unbiased. An average is rounded twice: Q = q + r (X + q) with r = sum of c(b) length s**2 / A and
 q = r A / n. The weight w and the power of s were fitted to trainings of networks on MNIST
