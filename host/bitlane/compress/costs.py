@@ -135,7 +135,7 @@ def measure_step_costs(
     transport = EchoTransport(ranks)
     runner = _rank(compressor, transport, layout, model)
     seconds = []
-    with _one_thread():
+    with one_thread():
         for _ in range(WARMUP_STEPS + steps):
             transport.sent = transport.rounds = transport.bytes = 0
             buckets.copy_(gradient)
@@ -208,7 +208,8 @@ def _average(runner: StepRunner, vector: Tensor, buckets: Tensor) -> None:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
+    """Let torch use one thread, as `torchrun` starts a rank."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

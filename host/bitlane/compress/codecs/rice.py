@@ -119,10 +119,10 @@ def prefix(value: int) -> Bytes:
 
 def best_parameter(gaps: NDArray[np.int64]) -> int:
     """Return the smallest r that makes the codes of gaps int64 [k] shortest."""
-    return shorter_parameter(len(gaps), lambda parameter: int((gaps >> parameter).sum()))
+    return find_parameter(len(gaps), lambda parameter: int((gaps >> parameter).sum()))
 
 
-def shorter_parameter(count: int, quotients: Callable[[int], int]) -> int:
+def find_parameter(count: int, quotients: Callable[[int], int]) -> int:
     """Return the best r of `count` gaps, from a function that returns the sum of their quotients for an r."""
     best, bits = 0, quotients(0) + count
     parameter = 1

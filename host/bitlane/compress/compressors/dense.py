@@ -24,7 +24,7 @@ from ..collectives.link import Link
 from ..collectives.residuals import RESIDUAL_DTYPES
 from ..compressor import Layout, Sampler, SavedState, vector_length
 from .group_sample import begin_sample
-from .quantizers import LinearQuantizer, MixedQuantizer, SignQuantizer
+from .quantizers import LinearQuantizer, SignQuantizer
 from .settings import check_residual_dtype, checked_bits, checked_flag, replace_setting
 
 TERNARY = 2  # bits of the linear codec with the levels -1, 0 and 1
@@ -59,12 +59,8 @@ class DenseReducer:
         return len(self.averaging.groups)
 
     def average(self, vector: Tensor, step: int) -> None:
-        self.averaging.average(vector, self._quantizer(), step)
-
-    def _quantizer(self) -> Quantizer:
-        if self.widths is not None:
-            return MixedQuantizer()
-        return SignQuantizer() if self.bits == 1 else LinearQuantizer(self.bits, self.stochastic)
+        quantizer: Quantizer = SignQuantizer() if self.bits == 1 else LinearQuantizer(self.bits, self.stochastic)
+        self.averaging.average(vector, quantizer, step)
 
     def sample(self, vector: Tensor, choices: Sequence[int]) -> Sampler:
         """Begin a sample of this rank's gradient, as in `GroupReducer`."""

@@ -12,31 +12,39 @@ from torch import Tensor
 from bitlane.support.optional import require_extra
 
 from ..codecs import linear, sign
-from ..codecs.groups import Groups
+from ..codecs.groups import Bits, Groups
 
 
 @dataclass(frozen=True)
 class LinearQuantizer:
-    """Evenly spaced levels, as a `Quantizer`; `stochastic` selects stochastic rounding instead of nearest."""
+    """Evenly spaced levels, as a `Quantizer`; `stochastic` selects stochastic rounding instead of nearest.
+
+    `bits` are those of all groups, unless the groups have widths of their own.
+    """
 
     bits: int
     stochastic: bool
 
     def body_bytes(self, groups: Groups) -> int:
-        return linear.body_bytes(groups, self.bits)
+        return linear.body_bytes(groups, self._bits(groups))
 
     def encode(self, values: Tensor, groups: Groups, residual: Tensor | None, seed: int) -> Tensor:
         rounding_seed = seed if self.stochastic else None
+        bits = self._bits(groups)
         if values.is_cuda:
-            return _gpu().encode(values, groups, self.bits, residual, rounding_seed)
+            return _gpu().encode(values, groups, bits, residual, rounding_seed)
         array = None if residual is None else residual.numpy()
-        return torch.from_numpy(linear.encode(values.numpy(), groups, self.bits, array, rounding_seed))
+        return torch.from_numpy(linear.encode(values.numpy(), groups, bits, array, rounding_seed))
 
     def decode(self, body: Tensor, groups: Groups, out: Tensor, add: bool) -> None:
+        bits = self._bits(groups)
         if out.is_cuda:
-            _gpu().decode(body.to(out.device), groups, self.bits, out, add)
+            _gpu().decode(body.to(out.device), groups, bits, out, add)
         else:
-            linear.decode(body.numpy(), groups, self.bits, out.numpy(), add)
+            linear.decode(body.numpy(), groups, bits, out.numpy(), add)
+
+    def _bits(self, groups: Groups) -> Bits:
+        return self.bits if groups.widths is None else groups.widths
 
 
 @dataclass(frozen=True)
@@ -62,26 +70,3 @@ class SignQuantizer:
 def _gpu() -> Any:
     require_extra("triton", "compression on a GPU", "'bitlane[torch,gpu]'")
     return import_module("..codecs.gpu.codes", __package__)
-
-
-@dataclass(frozen=True)
-class MixedQuantizer:
-    """Evenly spaced levels and stochastic rounding, with the bits of `Groups.widths`, as a `Quantizer`."""
-
-    def body_bytes(self, groups: Groups) -> int:
-        assert groups.widths is not None
-        return linear.body_bytes(groups, groups.widths)
-
-    def encode(self, values: Tensor, groups: Groups, residual: Tensor | None, seed: int) -> Tensor:
-        """Encode values; there is no residual, because groups move between ranks when their bits change."""
-        assert residual is None and groups.widths is not None
-        if values.is_cuda:
-            return _gpu().encode(values, groups, groups.widths, None, seed)
-        return torch.from_numpy(linear.encode(values.numpy(), groups, groups.widths, None, seed))
-
-    def decode(self, body: Tensor, groups: Groups, out: Tensor, add: bool) -> None:
-        assert groups.widths is not None
-        if out.is_cuda:
-            _gpu().decode(body.to(out.device), groups, groups.widths, out, add)
-        else:
-            linear.decode(body.numpy(), groups, groups.widths, out.numpy(), add)

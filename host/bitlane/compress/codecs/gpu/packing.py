@@ -51,12 +51,9 @@ class GroupPlaces:
 
     def _is_sent(self, bits: int, device: torch.device) -> Tensor:
         """Return which bytes of whole octets are sent, bool [octets * bits]: a group's last octet may be cut."""
-        octets, sizes = (self._groups.lengths + 7) // 8 * bits, self._groups.code_bytes(bits)
-        ends = np.cumsum(octets)
-        cut = np.ones(len(octets) and int(ends[-1]), bool)
-        for end, missing in zip(ends[octets > sizes].tolist(), (octets - sizes)[octets > sizes].tolist(), strict=True):
-            cut[end - missing : end] = False
-        return torch.from_numpy(cut).to(device)
+        whole, sent = (self._groups.lengths + 7) // 8 * bits, self._groups.code_bytes(bits)
+        begins = np.cumsum(whole) - whole
+        return torch.from_numpy(np.arange(whole.sum()) < np.repeat(begins + sent, whole)).to(device)
 
 
 def pack_bits(bits: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..rice import MAX_PREFIX_BYTES, PARAMETERS, out_of_range, prefix, read_prefix, shorter_parameter
+from ..rice import MAX_PREFIX_BYTES, PARAMETERS, find_parameter, out_of_range, prefix, read_prefix
 from ..wire import PayloadError
 from .packing import pack_bits, unpack_bits
 
@@ -13,7 +13,7 @@ from .packing import pack_bits, unpack_bits
 def encode(indices: Tensor) -> Tensor:
     """Encode indices int64 [k], ascending, on their device as `rice.encode` does; they are not checked."""
     gaps = torch.diff(indices, prepend=indices.new_full((1,), -1)) - 1
-    parameter = shorter_parameter(len(gaps), lambda shift: int((gaps >> shift).sum()))
+    parameter = find_parameter(len(gaps), lambda shift: int((gaps >> shift).sum()))
     ones = (gaps >> parameter).add_(1).cumsum(0)
     unary = torch.zeros(int(ones[-1]) if len(ones) else 0, dtype=torch.bool, device=indices.device)
     unary[ones - 1] = True

@@ -18,7 +18,7 @@ from bitlane.compress.collectives.emulated_links import parse_link
 from bitlane.compress.compressor import Layout, vector_length
 from bitlane.compress.compressors.dense import QSGD
 from bitlane.compress.compressors.group_sample import begin_sample
-from bitlane.compress.costs import compute_costs, measure_step_costs
+from bitlane.compress.costs import compute_costs, measure_step_costs, one_thread
 from bitlane.compress.training.experiment import layout_of
 from bitlane.compress.training.networks import network
 from bitlane.policies.allocation import BitAllocation
@@ -67,14 +67,10 @@ def _interpolated(times: Mapping[int, float], bits: float) -> float:
 def with_allocation(paces: Sequence[StepTimes], layout: Layout) -> list[StepTimes]:
     """Return the times with the coding of `BitAllocation`, which is measured: several widths, samples and choices."""
     policy = BitAllocation()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        coding = measure_step_costs(QSGD(policy), layout, RANKS, parse_link(LINKS[0]), time.process_time, STEPS).codec
+    coding = measure_step_costs(QSGD(policy), layout, RANKS, parse_link(LINKS[0]), time.process_time, STEPS).codec
+    with one_thread():
         coding += _choice_seconds(policy, vector_length(layout)) / policy.period
-        return [replace(each, codec=dict.fromkeys(BIT_CHOICES, coding)) for each in paces]
-    finally:
-        torch.set_num_threads(threads)
+    return [replace(each, codec=dict.fromkeys(BIT_CHOICES, coding)) for each in paces]
 
 
 def _choice_seconds(policy: BitAllocation, count: int) -> float:
@@ -93,22 +89,15 @@ def _choice_seconds(policy: BitAllocation, count: int) -> float:
 
 def measure_step_times(name: str, channels: int = CHANNELS, side: int = SIDE, batch: int = BATCH) -> list[StepTimes]:
     """Measure the times for each link of `LINKS`, with a network of `networks.NETWORKS`; by default for CIFAR-10."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        layout = layout_of(list(network(name, channels, side, 0).parameters()))
+    layout = layout_of(list(network(name, channels, side, 0).parameters()))
+    with one_thread():
         compute = compute_costs(name, channels, side, batch, time.process_time).total
-        found = []
-        for text in LINKS:
-            model = parse_link(text)
-            costs = {
-                bits: measure_step_costs(QSGD(bits), layout, RANKS, model, time.process_time, STEPS)
-                for bits in BIT_CHOICES
-            }
-            codec = {bits: each.codec for bits, each in costs.items()}
-            found.append(
-                StepTimes(text, compute, codec, {bits: each.link_seconds(model) for bits, each in costs.items()})
-            )
-        return found
-    finally:
-        torch.set_num_threads(threads)
+    found = []
+    for text in LINKS:
+        model = parse_link(text)
+        costs = {
+            bits: measure_step_costs(QSGD(bits), layout, RANKS, model, time.process_time, STEPS) for bits in BIT_CHOICES
+        }
+        codec = {bits: each.codec for bits, each in costs.items()}
+        found.append(StepTimes(text, compute, codec, {bits: each.link_seconds(model) for bits, each in costs.items()}))
+    return found
