@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+
+from bitlane.support.one_thread import one_thread
 
 from .collectives.cost_model import AlphaBetaModel
 from .collectives.echo import EchoTransport
@@ -205,17 +206,6 @@ def _average(runner: StepRunner, vector: Tensor, buckets: Tensor) -> None:
         step.wait()
     else:
         runner.average(collect, deliver=deliver)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let torch use one thread, as `torchrun` starts a rank."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def compute_costs(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+
+from bitlane.support.one_thread import one_thread
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -60,7 +61,7 @@ class Dense:
 
     def scores(self, inputs: NDArray[Any], dense: Arrays) -> NDArray[Any]:
         """Return the scores of `inputs` [rows, inputs], in their dtype."""
-        with _one_thread(), torch.no_grad():
+        with one_thread(), torch.no_grad():
             return self._numpy(self._call(self._tensor(inputs), self._tensors(dense)))
 
     def gradients(self, inputs: NDArray[Any], dense: Arrays, slope: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
@@ -81,7 +82,7 @@ class Dense:
         outer : dict from name to array
             Derivative of the sum of all rows' losses by the weights.
         """
-        with _one_thread():
+        with one_thread():
             leaf = self._tensor(inputs).requires_grad_()
             weights = {name: each.requires_grad_() for name, each in self._tensors(dense).items()}
             found = self._call(leaf, weights)
@@ -104,17 +105,3 @@ class Dense:
     def _numpy(self, tensor: Tensor) -> NDArray[Any]:
         found: NDArray[Any] = tensor.cpu().numpy()
         return found
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Let torch use one thread of the processor: the layers are small, and the order of sums is the same everywhere."""
-    before = torch.get_num_threads()
-    if before == 1:
-        yield
-        return
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -18,12 +18,13 @@ from bitlane.compress.collectives.emulated_links import parse_link
 from bitlane.compress.compressor import Layout, vector_length
 from bitlane.compress.compressors.dense import QSGD
 from bitlane.compress.compressors.group_sample import begin_sample
-from bitlane.compress.costs import compute_costs, measure_step_costs, one_thread
+from bitlane.compress.costs import compute_costs, measure_step_costs
 from bitlane.compress.training.experiment import layout_of
 from bitlane.compress.training.networks import network
 from bitlane.policies.allocation import BitAllocation
 from bitlane.policies.choices import BIT_CHOICES
 from bitlane.policies.protocol import Observation
+from bitlane.support.one_thread import one_thread
 
 RANKS, BATCH = 4, 32
 CHANNELS, SIDE = 3, 32
