@@ -9,7 +9,7 @@ import torch
 
 from bitlane.cli.main import main
 from bitlane.compress import DGC, LQSGD, QSGD, EFSign, TopK
-from bitlane.compress.advise import Advice, advice_text, advise, measure_link, measure_model
+from bitlane.compress.advise import LOCAL, Advice, advice_text, advise, measure_link, measure_model
 from bitlane.compress.codecs.wire import Header
 from bitlane.compress.collectives.cost_model import AlphaBetaModel
 from bitlane.compress.collectives.emulated_links import ThrottledTransport, parse_link
@@ -91,6 +91,22 @@ def test_the_first_fast_enough_candidate_is_chosen(seconds, chosen):
     found = advice(*seconds)
     assert found.chosen == chosen
     assert f"Use {'none' if chosen == 0 else f'c{chosen}'}" in advice_text(found)
+
+
+def test_rounds_of_diloco_take_at_most_a_twentieth_of_the_time():
+    def every(round_seconds, compute):
+        names, costs = ["none", LOCAL], [StepCosts(9.0, 0, 0, 0), StepCosts(round_seconds - 0.5, 5, 500_000, 0)]
+        found = Advice(names, costs, [None, None], ComputeCosts.of(compute), AlphaBetaModel(0.05, 2e6), 2)
+        return found.every, advice_text(found)
+
+    for round_seconds, compute in ((1.0, 0.5), (3.0, 0.01), (0.5, 4.0)):
+        steps, told = every(round_seconds, compute)
+        assert round_seconds / (round_seconds + steps * compute) <= 0.05
+        assert steps == 1 or round_seconds / (round_seconds + (steps - 1) * compute) > 0.05
+        assert f" at most 5% of the time from every={steps} on" in told
+    steps, told = every(1.0, 0.0)
+    assert steps is None and "DiLoCo" not in told
+    assert advice(1.0, 2.0).every is None
 
 
 def test_a_fast_link_needs_no_compression_and_a_slow_one_does():
