@@ -8,7 +8,9 @@ from bitlane.compress.training.images import Images
 from bitlane.studies.compression.local.tasks import image_task, text_task
 from bitlane.studies.compression.local.text import load_text
 from bitlane.studies.compression.local.trial import train
-from bitlane.studies.compression.local.ways import WAYS
+from bitlane.studies.compression.local.ways import TORCHFT, WAYS, recipe_of
+
+OWN_WAYS = [way for way in WAYS if way != TORCHFT]  # those that need no further package
 
 
 def small_task(name):
@@ -20,7 +22,7 @@ def small_task(name):
     return image_task(Images(pixels[:50], classes[:50], pixels[50:], classes[50:]))
 
 
-def play(report, name, recipe, seeds):
+def play(report, name, recipe, seeds, ways=OWN_WAYS):
     """Train on one rank in each way with each seed."""
     task = small_task(name)
-    return {way: [train(report, task, recipe, seed, way) for seed in seeds] for way in WAYS}
+    return {way: [train(report, task, recipe_of(way, recipe), seed, way) for seed in seeds] for way in ways}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import cos, pi
 
 from bitlane.errors import BitlaneError
@@ -49,6 +49,11 @@ class Recipe:
                 f"--steps must be a multiple of --every, 1 or more, because DiLoCo drops the steps after its last "
                 f"round; got {self.steps} and {self.every}"
             )
+
+    def longer(self) -> Recipe:
+        """Return the recipe with as many rounds, each with half as many steps again, rounded down."""
+        every = self.every * 3 // 2
+        return replace(self, every=every, steps=self.steps // self.every * every)
 
     def factor(self, step: int) -> float:
         """Return the share of the largest rate in a step, from 0: linear over the first tenth, then a cosine to 0."""

@@ -14,7 +14,7 @@ from bitlane.compress.training.experiment import NetworkTraining, batches
 
 from .recipe import WEIGHT_DECAY, Recipe
 from .tasks import Task, load_task
-from .ways import WAYS
+from .ways import WAYS, recipe_of
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,12 @@ class LocalTrial:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a rank is: a way, a seed, and inner steps; the held-out loss after the last one."""
+    """How far a rank is: a way, a seed, and inner steps of so many; the held-out loss after the last one."""
 
     way: str
     seed: int
     steps: int
+    of: int
     loss: float | None = None
 
 
@@ -55,7 +56,7 @@ def run_rank(
     trials: dict[str, list[LocalTrial]] = {way: [] for way in ways}
     for seed in seeds:
         for way in ways:
-            trials[way].append(train(report, loaded, recipe, seed, way))
+            trials[way].append(train(report, loaded, recipe_of(way, recipe), seed, way))
     return trials
 
 
@@ -68,7 +69,7 @@ def train(report: Callable[[Progress], None], task: Task, recipe: Recipe, seed: 
     averaging = WAYS[way](model, recipe)
     optimizer = torch.optim.AdamW(model.parameters(), averaging.rate, weight_decay=WEIGHT_DECAY)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, recipe.factor)
-    with averaging.scope:
+    with averaging.scope(optimizer):
         for step, batch in enumerate(own_batches):
             optimizer.zero_grad()
             task.loss(averaging.called, batch).backward()
@@ -76,12 +77,12 @@ def train(report: Callable[[Progress], None], task: Task, recipe: Recipe, seed: 
             schedule.step()
             averaging.step()
             if (step + 1) % 50 == 0:
-                report(Progress(way, seed, step + 1))
+                report(Progress(way, seed, step + 1, recipe.steps))
         averaging.finish()
-        sent = bytes_at_rest() - before
+        sent = averaging.socket_bytes() - before
         dist.barrier()  # no rank closes its connections while another one counts
     loss = task.held_out_loss(model)
-    report(Progress(way, seed, recipe.steps, loss))
+    report(Progress(way, seed, recipe.steps, recipe.steps, loss))
     return LocalTrial(loss, sent, averaging.declared_bytes(recipe.steps))
 
 

@@ -1,9 +1,12 @@
-"""The ways to train: alone, with an average of the gradients in each step, and with rounds of DiLoCo."""
+"""The ways to train: alone, with an average of the gradients in each step, with rounds of DiLoCo, and of torchft's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
 from functools import partial
 
 import torch
@@ -11,13 +14,17 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from bitlane.compress.collectives.sockets import acknowledged_bytes, bytes_at_rest
 from bitlane.compress.compressor import Compressor
 from bitlane.compress.compressors.dense import QSGD
 from bitlane.compress.compressors.uncompressed import Uncompressed
 from bitlane.compress.ddp.stats import ring_bytes
 from bitlane.compress.local.diloco import DiLoCo
+from bitlane.errors import BitlaneError
 
 from .recipe import Recipe
+
+TIMEOUT = timedelta(seconds=60)  # of torchft's exchanges
 
 
 class Alone:
@@ -29,19 +36,24 @@ class Alone:
         The module to call in a step.
     rate : float
         Largest learning rate of the inner optimizer.
-    scope : context manager
-        Holds connections while it is open.
     """
 
     def __init__(self, model: nn.Module, recipe: Recipe):
         self.called, self.rate = model, recipe.rate
-        self.scope: AbstractContextManager[object] = nullcontext()
+
+    def scope(self, inner: torch.optim.Optimizer) -> AbstractContextManager[object]:
+        """Return what holds the connections while the inner optimizer makes its steps."""
+        return nullcontext()
 
     def step(self) -> None:
         """Do what is due after a step of the inner optimizer."""
 
     def finish(self) -> None:
         """Make the parameters of all ranks identical, if this way does."""
+
+    def socket_bytes(self) -> int:
+        """Return the bytes that the other ranks have acknowledged on all open connections of this process."""
+        return bytes_at_rest()
 
     def declared_bytes(self, steps: int) -> int:
         """Return the bytes that this rank has sent by its own count, or should have sent by the formula."""
@@ -67,7 +79,10 @@ class Rounds(Alone):
         super().__init__(model, recipe)
         self.rate = recipe.local_rate
         outer = partial(outer_optimizer, recipe)
-        self.scope = self.diloco = DiLoCo(model, outer, compressor, recipe.every)
+        self.diloco = DiLoCo(model, outer, compressor, recipe.every)
+
+    def scope(self, inner: torch.optim.Optimizer) -> AbstractContextManager[object]:
+        return self.diloco
 
     def step(self) -> None:
         self.diloco.step()
@@ -79,6 +94,64 @@ class Rounds(Alone):
         return self.diloco.transport.sent
 
 
+class FaultTolerantRounds(Alone):
+    """DiLoCo of torchft, in float32, with a manager on each rank and their lighthouse on rank 0.
+
+    Its socket's bytes contain what managers tell one another several times a second, and not the start, whose
+    connection is closed early. torchft quantizes on GPUs only.
+
+    Raises
+    ------
+    BitlaneError
+        torchft is not installed.
+    """
+
+    def __init__(self, model: nn.Module, recipe: Recipe):
+        super().__init__(model, recipe)
+        self.rate, self._recipe = recipe.local_rate, recipe
+
+    @contextmanager
+    def scope(self, inner: torch.optim.Optimizer) -> Iterator[object]:
+        os.environ.setdefault("RUST_LOG", "error")  # its managers tell each quorum otherwise
+        try:
+            from torchft import Manager, ProcessGroupGloo
+            from torchft.coordination import LighthouseServer
+            from torchft.local_sgd import DiLoCo as TorchftDiLoCo
+        except ModuleNotFoundError as error:
+            raise BitlaneError(f"no module {error.name!r}: pip install torchft") from None
+        ranks, model = dist.get_world_size(), self.called
+        lighthouse = LighthouseServer("[::]:0", ranks) if dist.get_rank() == 0 else None
+        address = [lighthouse.address() if lighthouse else ""]
+        dist.broadcast_object_list(address)
+        store = dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+        manager = Manager(
+            ProcessGroupGloo(TIMEOUT),
+            load_state_dict=model.load_state_dict,
+            state_dict=model.state_dict,
+            min_replica_size=ranks,
+            use_async_quorum=False,
+            replica_id=str(dist.get_rank()),
+            store_addr="localhost",
+            store_port=store.port,
+            rank=0,
+            world_size=1,
+            lighthouse_addr=address[0],
+        )
+        try:
+            outer = outer_optimizer(self._recipe, [*model.parameters()])
+            with TorchftDiLoCo(manager, [model], inner, outer, self._recipe.every) as rounds:
+                yield rounds
+        finally:
+            dist.barrier()
+            manager.shutdown(wait=False)
+            if lighthouse:
+                lighthouse.shutdown()
+
+    def socket_bytes(self) -> int:
+        time.sleep(1)  # the managers never rest
+        return acknowledged_bytes()
+
+
 def outer_optimizer(recipe: Recipe, tensors: list[Tensor]) -> torch.optim.Optimizer:
     """Return SGD with the outer rate and the Nesterov momentum of a recipe; without momentum if that is 0."""
     momentum = recipe.outer_momentum
@@ -86,9 +159,18 @@ def outer_optimizer(recipe: Recipe, tensors: list[Tensor]) -> torch.optim.Optimi
 
 
 PLAIN, FLOAT32, FOUR_BITS, ALONE = "plain DDP", "DiLoCo, float32", "DiLoCo, 4 bits", "each rank alone"
+LONGER = f"{FOUR_BITS}, longer rounds"
+TORCHFT = "torchft's DiLoCo, float32"
 WAYS: dict[str, Callable[[nn.Module, Recipe], Alone]] = {
     PLAIN: EachStep,
     FLOAT32: partial(Rounds, Uncompressed()),
     FOUR_BITS: partial(Rounds, QSGD(bits=4, error_feedback=True)),
+    LONGER: partial(Rounds, QSGD(bits=4, error_feedback=True)),
+    TORCHFT: FaultTolerantRounds,
     ALONE: Alone,
 }
+
+
+def recipe_of(way: str, recipe: Recipe) -> Recipe:
+    """Return the recipe of a way, from that of plain DDP."""
+    return recipe.longer() if way == LONGER else recipe

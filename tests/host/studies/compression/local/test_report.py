@@ -34,15 +34,15 @@ def test_a_summary_has_means_over_ranks_for_each_seed_and_the_rank_that_sends_mo
     [(2.02, 20_000, True), (2.021, 20_000, False), (2.02, 20_001, False), (1.0, 20_000, True), (2.0, 10, True)],
 )
 def test_the_goal_needs_both(loss, sent, met):
-    assert reaches_goal(ways(loss, sent)) is met
+    assert reaches_goal(ways(loss, sent), FOUR_BITS) is met
 
 
 def test_the_verdict_names_the_numbers():
-    assert verdict("text", ways()) == (
-        "text: the goal of 200 times fewer bytes at a loss within 1% is met: 200.0 times fewer, "
+    assert verdict("text", ways(), FOUR_BITS) == (
+        "text, DiLoCo, 4 bits: the goal of 200 times fewer bytes at a loss within 1% is met: 200.0 times fewer, "
         "loss +1.0% (+2.0%, +1.0%, +0.7% for each seed)"
     )
-    assert " is missed: 100.0 times fewer, " in verdict("text", ways(sent=40_000))
+    assert " is missed: 100.0 times fewer, " in verdict("text", ways(sent=40_000), FOUR_BITS)
 
 
 def test_the_table_has_a_row_for_each_task_and_way():
