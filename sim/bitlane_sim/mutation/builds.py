@@ -177,7 +177,9 @@ def runtime_objects(build: ModuleType, folder: Path) -> list[str]:
         path = (folder / name).with_suffix(".o")
         if not path.exists():
             options = [*build.COMPILER_FLAGS, f"-I{include}", f"-I{include / 'vltstd'}"]
-            build.toolchain.run([tools.compiler, *options, "-c", str(include / name), "-o", str(path)])
+            new = path.with_suffix(f".{os.getpid()}.o")
+            build.toolchain.run([tools.compiler, *options, "-c", str(include / name), "-o", str(new)])
+            new.replace(path)  # another process may compile the same file
         objects.append(str(path))
     return objects
 

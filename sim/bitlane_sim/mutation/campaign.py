@@ -16,7 +16,7 @@ from .trial import Sandbox, Stage, Verdict, finish, start
 Candidate = tuple[Mutant, Iterator[Mutant]]  # a mutant, and those that may replace it
 Stages = Callable[[Mutant, Path], Sequence[Stage]]  # of the trial of a mutant that was installed in a folder
 MIN_PER_MODULE = 6  # mutants of each module in a sample, if it has as many
-REPLACED = ("invalid", "identical")  # results that do not count: another mutant of the module is tried
+REPLACED = ("invalid", "identical", "equivalent")  # results that do not count: another mutant of the module is tried
 POLL_SECONDS = 0.05
 
 

@@ -1,4 +1,4 @@
-"""The record of the last campaign: `docs/mutation.md`, and each result in `runs/mutation.jsonl`."""
+"""The record of the last campaign: `docs/mutation.md`, and each trial in `docs/mutation.jsonl`."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Summary:
         Of the sample.
     counted : list of TrialResult
         Killed and survived mutants.
-    equivalent : list of (TrialResult, str)
-        Survivors that no test can kill, and why.
+    equivalent : list of (Mutant, str)
+        Mutants that no test can kill, and why.
     invalid, identical : int
         Numbers of mutants that were replaced by others.
     killed_later : int
@@ -37,7 +37,7 @@ class Summary:
 
     seed: int
     counted: list[TrialResult]
-    equivalent: list[tuple[TrialResult, str]]
+    equivalent: list[tuple[Mutant, str]]
     invalid: int
     identical: int
     killed_later: int
@@ -66,21 +66,18 @@ class Campaign:
         Of the sample.
     count : int
         Size of the sample.
-    patterns : list of str
-        Which modules are mutated.
     sources : dict of str to str
         SHA-256 digest of each of these modules.
     """
 
     seed: int
     count: int
-    patterns: list[str]
     sources: dict[str, str]
 
     @classmethod
-    def of(cls, seed: int, count: int, patterns: list[str], texts: dict[str, str]) -> Campaign:
+    def of(cls, seed: int, count: int, texts: dict[str, str]) -> Campaign:
         """Return the campaign over modules with these texts."""
-        return cls(seed, count, patterns, {name: sha256(text.encode()).hexdigest() for name, text in texts.items()})
+        return cls(seed, count, {name: sha256(text.encode()).hexdigest() for name, text in texts.items()})
 
 
 @dataclass(frozen=True)
@@ -105,19 +102,22 @@ class Log:
     trials: list[TrialResult]
 
 
-def summarize(log: Log, reasons: dict[Key, str]) -> Summary:
-    """Sort the results of a log by kind; `reasons` are those of `known_equivalents`."""
+def summarize(log: Log, equivalent: list[tuple[Mutant, str]]) -> Summary:
+    """Sort the results of a log by kind; `equivalent` is what `equivalents` returns."""
     counted: list[TrialResult] = []
-    equivalent: list[tuple[TrialResult, str]] = []
     replaced = {"invalid": 0, "identical": 0}
+    known = {mutant.key for mutant, _ in equivalent}
     for result in log.results:
         if result.verdict.result in replaced:
             replaced[result.verdict.result] += 1
-        elif result.verdict.result == "survived" and result.mutant.key in reasons:
-            equivalent.append((result, reasons[result.mutant.key]))
-        else:
+        elif result.mutant.key not in known:
             counted.append(result)
     return Summary(log.campaign.seed, counted, equivalent, **replaced, killed_later=log.killed_later)
+
+
+def equivalents(mutants: Iterable[Mutant], reasons: dict[Key, str]) -> list[tuple[Mutant, str]]:
+    """Return those of these mutants that are known to change no behaviour; `reasons` as of `known_equivalents`."""
+    return [(mutant, reasons[mutant.key]) for mutant in mutants if mutant.key in reasons]
 
 
 def known_equivalents(path: Path = EQUIVALENT) -> dict[Key, str]:
@@ -138,7 +138,7 @@ def resume(path: Path, texts: dict[str, str]) -> Log:
     A module whose text has changed is tried again.
     """
     found = logged(path)
-    campaign = Campaign.of(found.campaign.seed, found.campaign.count, found.campaign.patterns, texts)
+    campaign = Campaign.of(found.campaign.seed, found.campaign.count, texts)
     kept = {name for name, digest in campaign.sources.items() if found.campaign.sources.get(name) == digest}
     lines = [_line(campaign), *(_line(result) for result in found.trials if result.mutant.module in kept)]
     new = path.with_suffix(".new")
@@ -189,11 +189,11 @@ def markdown(found: Summary, modules: Iterable[str], day: date) -> str:
         f"({100 * found.score:.1f} %).",
         "",
         "A mutant is one small change of the RTL's source. It is killed when a unit test or a simulation of a whole "
-        "build fails. The log, mutation.jsonl in the folder runs, has each trial with the seed of its tests; "
-        "`python -m bitlane_sim.mutation --repeat N` repeats trial N.",
+        "build fails. The log, `docs/mutation.jsonl`, has each trial with the seed of its tests: "
+        "`python -m bitlane_sim.mutation --repeat N` repeats trial N; `--resume` goes on with a run that was cut short.",
         "",
         f"Not counted: {found.invalid} mutants that Amaranth does not elaborate, {found.identical} that leave the "
-        f"Verilog unchanged, {len(found.equivalent)} that change the Verilog but no behaviour.",
+        f"Verilog unchanged. {len(found.equivalent)} that change the Verilog but no behaviour are not tried again.",
         "",
         *_later(found.killed_later),
         "| module | mutants | killed | survived |",
@@ -206,7 +206,7 @@ def markdown(found: Summary, modules: Iterable[str], day: date) -> str:
     lines += ["", "## Survivors", ""]
     lines += sorted(f"- {describe(result.mutant)}" for result in found.survivors) or ["None."]
     lines += ["", "## Equivalent mutants", ""]
-    lines += sorted(f"- {describe(result.mutant)}: {reason}" for result, reason in found.equivalent) or ["None."]
+    lines += sorted(f"- {describe(mutant)}: {reason}" for mutant, reason in found.equivalent) or ["None."]
     return "\n".join(lines) + "\n"
 
 

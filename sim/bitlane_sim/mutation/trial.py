@@ -10,6 +10,7 @@ import resource
 import shutil
 import signal
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -24,6 +25,7 @@ PACKAGE = "bitlane_hw"
 FOLDERS = ("host", "hw", "sim")  # below a project's root: what its tests import
 MIN_SECONDS = 5.0  # processor time that a stage may take, plus
 TIMES_LONGER = 3.0  # this multiple of its time without a mutant
+TEST_SECONDS = 20.0  # the same as MIN_SECONDS for a single test, which may make what others use, too
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Verdict:
     ----------
     result : str
         "killed": a test failed. "survived": none did. "invalid": Amaranth does not elaborate the mutant. "identical":
-        the Verilog is that of the RTL without the mutant.
+        the Verilog is that of the RTL without the mutant. "equivalent": not tried, because no test can kill it.
     detail : str
         The first test that failed, or why the mutant is invalid.
     seed : int or None
@@ -192,7 +194,7 @@ def _limit(seconds: float) -> None:
 
 
 class _Watch:
-    """A pytest plugin that runs cheap tests first, and keeps the first failure and the time of each test."""
+    """A pytest plugin that runs cheap tests first, ends one that hangs, and keeps the first failure and all times."""
 
     def __init__(self, seconds: Mapping[str, float]) -> None:
         self.failed = ""
@@ -204,6 +206,12 @@ class _Watch:
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         """Called by pytest with the tests that it is about to run."""
         items.sort(key=lambda item: self._known.get(item.nodeid, 0.0))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: Any) -> None:
+        """Called by pytest before it sets a test up."""
+        if item.nodeid in self._known:
+            _limit(TEST_SECONDS + TIMES_LONGER * self._known[item.nodeid])
 
     def pytest_exception_interact(self, node: Any, call: Any) -> None:
         """Called by pytest when a test, or one of its fixtures, raises."""
@@ -252,7 +260,7 @@ def run_tests(
     keyword : str, default=""
         Run only the tests whose name matches this expression of pytest's `-k`; all when empty.
     seconds : mapping, optional
-        Of each test in an earlier run: the cheap tests run first.
+        Of each test in an earlier run: the cheap tests run first, and a test that takes far longer ends the process.
     seed : int, optional
         Of every test; by default each has a fresh one.
     """
@@ -283,8 +291,8 @@ def baseline(
     RuntimeError
         One of them fails.
     """
-    folder = sandbox.root.parent
-    report, log, times = (folder / f"baseline.{name}" for name in ("json", "log", "times"))
+    folder = Path(tempfile.mkdtemp(prefix="baseline.", dir=sandbox.root.parent))
+    report, log, times = (folder / name for name in ("report.json", "log", "times.json"))
 
     def run() -> Verdict | None:
         found = run_tests(sandbox.root, tests, keyword)

@@ -6,6 +6,7 @@ import ast
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -142,8 +143,11 @@ class TrialPlan:
         sandbox: Sandbox,
         modules: Sequence[str],
         on_time: Callable[[str, float], None] = lambda name, seconds: None,
+        processes: int = 1,
     ) -> TrialPlan:
         """Run all tests of these modules once without a mutant, and call `on_time` with the time of each.
+
+        So many `processes` run at a time.
 
         Raises
         ------
@@ -153,16 +157,22 @@ class TrialPlan:
         every = unit_tests(sandbox)
         tests = {module: every[module] for module in modules}
         plan = cls(sandbox, tests, {}, {}, {}, {})
-        for test in sorted(set().union(*tests.values())):
-            plan.seconds[test], each = baseline(sandbox, [test])
-            plan.test_seconds |= each
-            on_time(test, plan.seconds[test])
-        for build in BUILDS:
-            reference = plan.reference(build)
-            used, _ = baseline(sandbox, [*build.tests], reference.write, build.keyword)
-            plan.system_seconds[build] = BUILD_SECONDS + used
-            on_time(build.name, used)
-            plan.reached[build] = reference.modules()
+        files = sorted(set().union(*tests.values()))
+        with ThreadPoolExecutor(processes) as pool:
+            whole = [
+                pool.submit(baseline, sandbox, [*build.tests], plan.reference(build).write, build.keyword)
+                for build in BUILDS
+            ]
+            units = [pool.submit(baseline, sandbox, [test]) for test in files]
+            for build, run in zip(BUILDS, whole, strict=True):
+                used, _ = run.result()
+                plan.system_seconds[build] = BUILD_SECONDS + used
+                on_time(build.name, used)
+                plan.reached[build] = plan.reference(build).modules()
+            for test, run in zip(files, units, strict=True):
+                plan.seconds[test], each = run.result()
+                plan.test_seconds |= each
+                on_time(test, plan.seconds[test])
         for module in modules:
             builds_of(module, plan.reached)
         return plan

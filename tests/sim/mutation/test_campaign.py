@@ -57,7 +57,7 @@ def test_a_campaign_goes_on(seed: int) -> None:
     """Mutants that count are not tried again, others are replaced: at the end each module has its share."""
     found = {name: mutants(name, SUM) for name in ("a", "b")}
     sample = [mutant for mutant, _ in sample_mutants(found, 20, seed)]
-    results = ["killed", "survived", "invalid", "identical"] * 2
+    results = ["killed", "survived", "invalid", "identical", "equivalent"] * 2
     tried = [TrialResult(mutant, Verdict(result)) for mutant, result in zip(sample, results, strict=False)]
     rest = [mutant for mutant, _ in sample_mutants(found, 20, seed, tried)]
     counted = [each.mutant for each in tried if each.verdict.result not in REPLACED]

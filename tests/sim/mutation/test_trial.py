@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,17 +16,18 @@ from bitlane_sim.mutation.operators import Mutant, mutants
 from bitlane_sim.mutation.trial import Sandbox, Stage, Verdict, baseline, run_tests
 
 TEST = "tests/hw/test_block.py"
+ENDLESS = "`number - 2` became `number + 2`"
 
 
-def verdicts(sandbox: Sandbox, wanted: list[str]) -> dict[str, Verdict]:
-    """How the trials of some changes of the block end, two at a time."""
+def verdicts(sandbox: Sandbox, wanted: list[str], seconds: float = 0.0) -> dict[str, Verdict]:
+    """How the trials of some changes of the block end, two at a time, whose only stage takes so many seconds else."""
 
     def stages(mutant: Mutant, folder: Path) -> Sequence[Stage]:
         def run() -> Verdict | None:
-            failed = run_tests(sandbox.root, [TEST]).failed
+            failed = run_tests(sandbox.root, [TEST], seconds={f"{TEST}::test_sums": 0.0}).failed
             return Verdict("killed", failed) if failed else None
 
-        return [Stage("unit", run, 0.0, seed=11)]
+        return [Stage("unit", run, seconds, seed=11)]
 
     found = [mutant for mutant in mutants("block", SUM) if mutant.change in wanted]
     assert len(found) == len(wanted)
@@ -38,13 +40,20 @@ def test_verdicts(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     shows, hidden, endless = (
         "`self.a + self.b` became `self.a - self.b`",
         "`self.a & self.b` became `self.a | self.b`",
-        "`number - 2` became `number + 2`",
+        ENDLESS,
     )
     found = verdicts(sandbox, [shows, hidden, endless])
     assert found[shows] == Verdict("killed", f"{TEST}::test_sums", seed=11)
     assert found[hidden] == Verdict("survived")
     assert found[endless] == Verdict("killed", "unit: timeout", seed=11)
     assert sandbox.sources()["block"] == SUM
+
+
+def test_a_test_that_hangs_ends_before_the_stage(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "TEST_SECONDS", 2.0)
+    begin = time.monotonic()
+    assert verdicts(sandbox, [ENDLESS], seconds=1e6)[ENDLESS] == Verdict("killed", "unit: timeout", seed=11)
+    assert time.monotonic() - begin < 200
 
 
 def test_a_seed_reaches_the_tests(sandbox: Sandbox) -> None:
