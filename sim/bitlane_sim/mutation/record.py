@@ -190,7 +190,7 @@ def markdown(found: Summary, modules: Iterable[str], day: date) -> str:
         "",
         "A mutant is one small change of the RTL's source. It is killed when a unit test or a simulation of a whole "
         "build fails. The log, `docs/mutation.jsonl`, has each trial with the seed of its tests: "
-        "`python -m bitlane_sim.mutation --repeat N` repeats trial N; `--resume` goes on with a run that was cut short.",
+        "`python -m bitlane_sim.mutation --repeat N` repeats trial N; `--resume` goes on with a run that ended early.",
         "",
         f"Not counted: {found.invalid} mutants that Amaranth does not elaborate, {found.identical} that leave the "
         f"Verilog unchanged. {len(found.equivalent)} that change the Verilog but no behaviour are not tried again.",
