@@ -105,7 +105,7 @@ def advise(
     model : AlphaBetaModel
         The link between the ranks.
     ranks : int
-        Number of ranks.
+        Number of ranks, 2 or more.
     names : sequence of str, default: CANDIDATES
         Compressors as `parse_compressor` takes them, ordered by how little they change the gradient.
 
@@ -113,6 +113,11 @@ def advise(
     -------
     Advice
         The predictions; `advice_text` formats them.
+
+    Raises
+    ------
+    DataError
+        For a single rank.
 
     Examples
     --------
@@ -124,6 +129,8 @@ def advise(
     >>> layout = layout_of(list(model.parameters()))  # doctest: +SKIP
     >>> print(advice_text(advise(layout, compute, parse_link("1gbit"), ranks=4)))  # doctest: +SKIP
     """
+    if ranks < 2:
+        raise DataError(f"--ranks must be 2 or more, because one rank sends nothing; got {ranks}")
     compressors = [None if name == "none" else parse_compressor(name) for name in names]
     costs = [measure_step_costs(compressor, layout, ranks, model) for compressor in compressors]
     peaks = measure_peaks(compressors, layout, ranks, model)

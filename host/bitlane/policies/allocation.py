@@ -19,9 +19,10 @@ All of it is measured in the training. For g_i, the gradient of rank i of n, and
 
     s**2: its mean over ranks,  c(b): of some groups,  A: mean square of g_i,  X / A: mean of <g_i, g> / A
 
-because rounding is unbiased. An average is rounded twice: Q = q + r (X + q) with r = sum of c(b) length s**2 / A and
-q = r A / n. The weight w and the power of s were fitted to trainings of networks on MNIST
-and CIFAR-10; `bitlane.studies.papers.mqgrad.bit_widths` shows where the choice is good, and where not.
+because rounding is unbiased. With r = sum of c(b) length s**2 / A, that of the gradients is q = r A / n. An average
+that is rounded, too, as in reduce-scatter and all-gather, has Q = q + r (X + q); otherwise Q = q. The weight w and the
+power of s were fitted to trainings of networks on MNIST and CIFAR-10 by four ranks;
+`bitlane.studies.papers.mqgrad.bit_widths` shows where the choice is good, and where not.
 """
 
 from __future__ import annotations
@@ -119,10 +120,13 @@ class BitAllocationChooser:
         self._steps += 1
         if sample is not None:
             own = [observed.seconds, observed.exchange, *_numbers(sample)]
-            self._choose(np.array(all_gather(own)), sample.lengths)
+            self._choose(np.array(all_gather(own)), sample.lengths, sample.again)
 
-    def _choose(self, ranks: Floats, lengths: NDArray[np.int64]) -> None:
-        """Choose from the numbers of all ranks, float64 [ranks, numbers]; keep the bits if there is no gradient."""
+    def _choose(self, ranks: Floats, lengths: NDArray[np.int64], again: float) -> None:
+        """Choose from the numbers of all ranks, float64 [ranks, numbers]; keep the bits if there is no gradient.
+
+        `lengths` and `again` are those of `GroupSample`.
+        """
         found = ranks.mean(axis=0)
         energy, sampled_energy, product, rounded_peaks = found[2:6]
         if not (np.isfinite(found).all() and sampled_energy > 0 and rounded_peaks > 0):
@@ -132,7 +136,7 @@ class BitAllocationChooser:
         share = min(max(product / sampled_energy, 1 / len(ranks)), 1.0)  # X / A
         rounding = curve.errors / energy  # r
         first = rounding / len(ranks)  # q / A
-        noise = (first + rounding * (share + first)) / share  # Q / X
+        noise = (first + again * rounding * (share + first)) / share  # Q / X
         self._measure_times(ranks[:, 0].max(), ranks[:, 1].min(), lengths)
         seconds = self._times[0] + self._times[1] * (curve.bits + SCALE_BITS)
         self._widths = curve.widths(int(np.argmin(seconds * (1 + self.settings.weight * noise))))

@@ -33,6 +33,8 @@ class GroupSample:
         Sum of lengths * peaks of still fewer groups.
     errors : float64 [choices]
         Expected sum of the squared errors of stochastic rounding in these, for each choice of bits.
+    again : float
+        Share of the values whose average is rounded, too; the same on all ranks.
     """
 
     lengths: NDArray[np.int64]
@@ -42,6 +44,7 @@ class GroupSample:
     product: float
     rounded_peaks: float
     errors: NDArray[np.float64]
+    again: float
 
     @classmethod
     def joined(cls, parts: Sequence[GroupSample]) -> GroupSample:
@@ -54,6 +57,7 @@ class GroupSample:
             sum(part.product for part in parts),
             sum(part.rounded_peaks for part in parts),
             np.sum([part.errors for part in parts], axis=0),
+            float(np.average([part.again for part in parts], weights=[part.lengths.sum() for part in parts])),
         )
 
 

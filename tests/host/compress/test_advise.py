@@ -125,6 +125,13 @@ def test_the_command(capsys):
     capsys.readouterr()
 
 
+def test_a_single_rank_needs_no_advice(capsys):
+    assert main(["advise", "--parameters", "1000", "--ranks", "1", "--link", "1gbit"]) == 2
+    assert (
+        capsys.readouterr().err == "bitlane: error: --ranks must be 2 or more, because one rank sends nothing; got 1\n"
+    )
+
+
 @pytest.mark.parametrize("compute", ["-1", "nan", "soon"])
 def test_a_wrong_time_is_one_line(compute, capsys):
     assert main(["advise", "--parameters", "20000", "--link", "1gbit", "--compute", compute]) == 2

@@ -17,13 +17,13 @@ RELATIVE = np.array([0.1, 0.02, 0.004, 0.0009])  # errors of a value with 2, 3, 
 CHOICES = (2, 3, 4, 5)
 
 
-def sample(rng, groups=40, spread=1.5, product=0.6):
+def sample(rng, groups=40, spread=1.5, product=0.6, again=1.0):
     peaks = np.exp(rng.normal(0, spread, groups))
     lengths = np.full(groups, 512)
     lengths[-1] = rng.integers(1, 513)
     energy = float(lengths @ peaks) * 0.05
     return GroupSample(
-        lengths, peaks, energy, energy, product * energy, float(lengths @ peaks), RELATIVE * (lengths @ peaks)
+        lengths, peaks, energy, energy, product * energy, float(lengths @ peaks), RELATIVE * (lengths @ peaks), again
     )
 
 
@@ -94,15 +94,19 @@ def test_a_smaller_weight_of_noise_gives_fewer_bits(seed):
     assert means == sorted(means) and means[0] == 2 and means[-1] > 4.8
 
 
-def test_the_choice_is_that_of_all_mean_bits(seed):
-    """The widths have the least product of time and delay among all prices, computed from the definition."""
-    each = sample(np.random.default_rng(seed), product=1.0)  # of a single rank
+@pytest.mark.parametrize("again", [0.0, 0.5, 1.0])
+def test_the_choice_is_that_of_all_mean_bits(again, seed):
+    """The widths have the least product of time and delay among all prices, computed from the definition.
+
+    `again` is the share of the values whose average is rounded, too.
+    """
+    each = sample(np.random.default_rng(seed), product=1.0, again=again)  # of a single rank
     widths = after(BitAllocation(choices=CHOICES), [each] * 2, 3.0, 2.0)
 
     def cost(chosen):
         relative = RELATIVE[np.searchsorted(CHOICES, chosen)]
         first = (relative * each.lengths * each.peaks).sum()  # one rank
-        noise = first + first / each.energy * (each.product + first)
+        noise = first + again * first / each.energy * (each.product + first)
         mean = np.average(chosen, weights=each.lengths)
         return (1.0 + 2.0 / (4 + 1 / 16) * (mean + 1 / 16)) * (1 + 0.2 * noise / each.product)
 
@@ -126,9 +130,11 @@ def test_steps_in_which_it_chooses(seed):
 
 def test_a_gradient_of_zeros_changes_nothing(seed):
     each = sample(np.random.default_rng(seed))
-    zeros = GroupSample(each.lengths, each.peaks * 0, 0.0, 0.0, 0.0, 0.0, RELATIVE * 0)
+    zeros = GroupSample(each.lengths, each.peaks * 0, 0.0, 0.0, 0.0, 0.0, RELATIVE * 0, 1.0)
     assert after(BitAllocation(choices=CHOICES), [zeros] * 2, 2.0, 1.0) is None
-    unseen = GroupSample(each.lengths, each.peaks, each.energy, 0.0, 0.0, 0.0, RELATIVE * 0)  # sampled groups are zeros
+    unseen = GroupSample(
+        each.lengths, each.peaks, each.energy, 0.0, 0.0, 0.0, RELATIVE * 0, 1.0
+    )  # sampled groups are 0
     assert after(BitAllocation(choices=CHOICES), [unseen] * 2, 2.0, 1.0) is None
     settings = BitAllocation(choices=CHOICES, period=2)
     assert (after(settings, [each] * 3, 2.0, 1.0) == after(settings, [each] * 3 + [zeros], 2.0, 1.0)).all()

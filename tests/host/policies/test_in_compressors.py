@@ -102,6 +102,47 @@ def test_allocation_in_steps(seed, least):
     assert (np.abs(averages - gradients.mean(axis=0)) <= 3 * tops).all()  # two roundings, in groups around each value
 
 
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_a_sample_tells_how_often_an_average_is_rounded(ranks, seed):
+    """The noise that follows from it is that of averages, over many steps."""
+    values = np.random.default_rng(seed).normal(size=(ranks, 5120)).astype(np.float32)
+    exact = values.mean(axis=0, dtype=np.float64)
+
+    def work(transport):
+        link, layout = Link(transport, ""), layout_of_shapes([(5120,)])
+        reducer = QSGD(bits=3, seed=seed % 1000).reducer(layout, link, AlphaBetaModel(), torch.device("cpu"))
+        errors = []
+        for step in range(20):
+            vector = torch.from_numpy(values[transport.rank].copy())
+            sampler = reducer.sample(vector, (3,))
+            reducer.average(vector, step)
+            errors.append(np.square(vector.numpy() - exact).sum())
+        return np.mean(errors), sampler(vector)
+
+    found = run_ranks_in_threads(ranks, work)
+    assert {sample.again for _, sample in found} == {float(ranks > 2)}
+    energy = np.square(values, dtype=np.float64).sum() / ranks
+    rounding = sum(float(sample.errors.sum()) for _, sample in found) / ranks / energy  # all groups are sampled
+    first = rounding * energy / ranks
+    noise = first + found[0][1].again * rounding * (exact @ exact + first)
+    assert noise == pytest.approx(found[0][0], rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [FixedBits(np.int64(4)), Adaptive(start_bits=np.int64(4)), MQGrad(choices=tuple(np.arange(2, 9))),
+     BitAllocation(start_bits=np.int64(4))],
+    ids=lambda policy: type(policy).__name__,
+)  # fmt: skip
+def test_bits_may_be_numpy_integers(policy):
+    def work(transport):
+        layout = layout_of_shapes([(1200,)])
+        steps = StepRunner(QSGD(bits=policy), transport, AlphaBetaModel(), layout, torch.device("cpu"), Stats())
+        return [steps.average(lambda: torch.ones(1200), 1.0).mean().item() for _ in range(6)]
+
+    assert run_ranks_in_threads(2, work) == [[1.0] * 6] * 2
+
+
 def test_allocation_needs_random_rounding_of_groups():
     assert QSGD(bits=BitAllocation()).policy == BitAllocation()
     for wrong in (lambda: QSGD(bits=BitAllocation(), error_feedback=True), lambda: LQSGD(bits=BitAllocation())):

@@ -47,4 +47,4 @@ def decode(codes: Bytes, steps: Values, groups: Groups, bits: Bits, out: Values,
 
 def _widths(groups: Groups, bits: Bits) -> Bytes:
     """Return the bits of each group, uint8 [groups]."""
-    return np.full(len(groups), bits, np.uint8) if isinstance(bits, int) else bits
+    return bits if isinstance(bits, np.ndarray) else np.full(len(groups), bits, np.uint8)

@@ -65,7 +65,7 @@ class Groups:
         """Return the bytes of all groups' codes, for 0 to 8 bits."""
         if bits is self.widths:
             return self._own_code_bytes
-        return self._all_code_bytes[bits] if isinstance(bits, int) else int(self.code_bytes(bits).sum())
+        return int(self.code_bytes(bits).sum()) if isinstance(bits, np.ndarray) else self._all_code_bytes[bits]
 
     @cached_property
     def _own_code_bytes(self) -> int:

@@ -38,7 +38,7 @@ def unpack(packed: Bytes, groups: Groups, bits: Bits) -> Bytes:
 
 def _by_width(groups: Groups, bits: Bits) -> Iterator[tuple[int, Groups, Where, Where]]:
     """Yield each width, its groups, and where in the codes and in the packed bytes they are."""
-    if isinstance(bits, int):
+    if not isinstance(bits, np.ndarray):
         yield bits, groups, slice(None), slice(None)
         return
     for width in np.unique(bits).tolist():

@@ -109,10 +109,14 @@ class Averaging:
 
     def average(self, vector: Tensor, quantizer: Quantizer, step: int) -> None:
         """Replace `vector`, float32 [groups.count], by the average of the decoded vectors of all ranks."""
-        if self.model.prefers_reduce_scatter(quantizer.body_bytes(self.groups), self.link.size):
+        if self.rounds_average(quantizer):
             self._reduce_scatter(vector, quantizer, step)
         else:
             self._all_gather(vector, quantizer, step)
+
+    def rounds_average(self, quantizer: Quantizer) -> bool:
+        """Return whether the average is encoded, too, as in reduce-scatter and all-gather."""
+        return self.model.prefers_reduce_scatter(quantizer.body_bytes(self.groups), self.link.size)
 
     def regroup(self, groups: Groups) -> None:
         """Continue with other groups of the same values, and other shards; only without error feedback."""

@@ -59,12 +59,15 @@ class DenseReducer:
         return len(self.averaging.groups)
 
     def average(self, vector: Tensor, step: int) -> None:
-        quantizer: Quantizer = SignQuantizer() if self.bits == 1 else LinearQuantizer(self.bits, self.stochastic)
-        self.averaging.average(vector, quantizer, step)
+        self.averaging.average(vector, self._quantizer, step)
+
+    @property
+    def _quantizer(self) -> Quantizer:
+        return SignQuantizer() if self.bits == 1 else LinearQuantizer(self.bits, self.stochastic)
 
     def sample(self, vector: Tensor, choices: Sequence[int]) -> Sampler:
         """Begin a sample of this rank's gradient, as in `GroupReducer`."""
-        return begin_sample(vector, self.averaging.groups, choices)
+        return begin_sample(vector, self.averaging.groups, choices, self.averaging.rounds_average(self._quantizer))
 
     def residual(self) -> Tensor | None:
         return None if self.averaging.residual is None else self.averaging.combined_residual()

@@ -28,7 +28,7 @@ class Float32Quantizer:
         return total.view(torch.uint8)
 
     def decode(self, body: Tensor, groups: Groups, out: Tensor, add: bool) -> None:
-        values = body.view(torch.float32)
+        values = body.to(out.device).view(torch.float32)
         if add:
             out += values
         else:

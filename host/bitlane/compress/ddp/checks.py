@@ -69,13 +69,13 @@ def check_conserved(
     bodies = [torch.cat([lost[part.begin : part.end], allowed[part.begin : part.end]]) for part in parts]
     own = parts[link.rank]
     received = link.exchange([body.view(torch.uint8) for body in bodies], [16 * (own.end - own.begin)] * link.size)
-    lost, allowed = _sum(received).view(2, -1)
+    lost, allowed = _sum(received, inputs.device).view(2, -1)
     squares = torch.zeros(len(layout), 2, dtype=torch.float64, device=lost.device)
     for number, span in enumerate(layout):
         inside = slice(max(span.begin - own.begin, 0), max(span.end - own.begin, 0))
         squares[number, 0], squares[number, 1] = (lost[inside] ** 2).sum(), (allowed[inside] ** 2).sum()
     gathered = link.all_gather(squares.view(-1).view(torch.uint8), [16 * len(layout)] * link.size)
-    norms = _sum(gathered).view(-1, 2).sqrt()
+    norms = _sum(gathered, inputs.device).view(-1, 2).sqrt()
     for number, (lost_norm, allowed_norm) in enumerate(norms.tolist()):
         if not lost_norm <= allowed_norm:
             raise BitlaneError(
@@ -84,6 +84,6 @@ def check_conserved(
             )
 
 
-def _sum(bodies: Sequence[Tensor]) -> Tensor:
+def _sum(bodies: Sequence[Tensor], device: torch.device) -> Tensor:
     """Sum the bodies, as float64, in the order of ranks."""
-    return torch.stack([body.view(torch.float64) for body in bodies]).sum(0)
+    return torch.stack([body.to(device).view(torch.float64) for body in bodies]).sum(0)

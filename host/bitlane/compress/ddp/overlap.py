@@ -162,6 +162,7 @@ class OverlappedStep:
                 self._steps.average(at_end.gradient, at_end.loss, at_end.deliver, at_end.has_batch)
         except BaseException:
             self._take_all()
+            self._steps.give_up()
             at_end.give_up()
             raise
         return self._vector
@@ -183,6 +184,7 @@ class OverlappedStep:
             is_made = True
         finally:
             if not is_made:
+                self._steps.drop_samples()
                 for reducer, state in zip(self._steps.reducers, saved, strict=False):
                     reducer.load_state_dict(state)
         return True

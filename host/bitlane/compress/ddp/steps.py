@@ -136,8 +136,20 @@ class StepRunner:
         RankFailed
             If another rank failed, ended or timed out.
         """
+        try:
+            return self._average_step(gradient, loss, deliver, has_batch)
+        except BaseException:
+            self.give_up()
+            raise
+
+    def _average_step(
+        self,
+        gradient: Callable[[], Tensor],
+        loss: float | None,
+        deliver: Callable[[Tensor], None],
+        has_batch: bool,
+    ) -> Tensor:
         start, before = perf_counter(), self.sent_and_waited()
-        self._samples = []  # those of segments whose step was given up
         vector, flags = self.handshake(gradient, vector_length(self.layout))
         nonfinite_rank = next((rank for rank, each in enumerate(flags) if Flag.NOT_FINITE in each), None)
         if nonfinite_rank is not None and self.rules.nonfinite == "raise":
@@ -154,6 +166,15 @@ class StepRunner:
         seconds = perf_counter() - start
         self.record(seconds, seconds, before)
         return vector
+
+    def give_up(self) -> None:
+        """Forget what was measured of a step that ended with an error."""
+        self.drop_samples()
+        self._began = None
+
+    def drop_samples(self) -> None:
+        """Forget the samples of segments that have to be averaged again."""
+        self._samples = []
 
     @property
     def overlaps(self) -> bool:

@@ -22,6 +22,10 @@ CASES = [pytest.param(case, id=f"{case['bits']} bits, feedback {case['feedback']
 PAYLOAD = to_payload(np.ones(40, np.float32), 4)
 
 
+def test_bits_may_be_a_numpy_integer():
+    assert to_payload(np.ones(40, np.float32), np.int64(4)) == PAYLOAD
+
+
 def inputs(case):
     values, residual = (np.frombuffer(bytes.fromhex(GOLDEN[name]), "<f4") for name in ("values", "residual"))
     if case["bits"] == 1:

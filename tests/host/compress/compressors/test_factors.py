@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from bitlane.compress.codecs import log
 from bitlane.compress.codecs.groups import Groups
@@ -28,6 +29,13 @@ def test_float32_sends_values_and_residual(seed):
     assert torch.equal(out, 1 + whole)
     Float32Quantizer().decode(body, GROUPS, out, add=False)
     assert torch.equal(out, whole)
+
+
+def test_float32_is_added_from_another_device():
+    """As with gloo and gradients on a GPU: the bodies of other ranks come on the CPU. Tensors without memory."""
+    with FakeTensorMode():
+        out = torch.ones(GROUPS.count, device="cuda")
+        Float32Quantizer().decode(torch.zeros(4 * GROUPS.count, dtype=torch.uint8), GROUPS, out, add=True)
 
 
 def test_float32_is_a_copy(seed):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.helpers import overlap_scenes
 
-from bitlane.compress import QSGD, TopK
+from bitlane.compress import QSGD, BitAllocation, TopK
 from bitlane.compress.collectives.cost_model import AlphaBetaModel
 from bitlane.compress.collectives.launch import launch
 from bitlane.compress.collectives.link import Link
@@ -133,6 +133,41 @@ def test_an_abandoned_step_raises_on_the_others(after, seed):
         return torch.equal(in_buckets(steps, vector, rng), plain.average(vector.clone))
 
     assert run_ranks_in_threads(RANKS, work) == [True] * RANKS
+
+
+def test_samples_of_an_abandoned_step_are_dropped(seed):
+    """Rank 1 leaves a step for whose end a choice was due, after its first segment was averaged."""
+
+    def work(transport):
+        steps = runner(QSGD(bits=BitAllocation(period=2)), transport)
+        vectors = [gradient(seed, transport.rank, number) for number in range(3)]
+        rng = np.random.default_rng([seed, transport.rank])
+        in_buckets(steps, vectors[0], rng)
+        if transport.rank == 1:
+            step = OverlappedStep(steps, torch.empty(COUNT), 1.0, StepEnd(vectors[1].clone, print, lambda: None))
+            step.add(lambda: [(span, vectors[1][span.begin : span.end]) for span in LAYOUT[:2]])
+            while not steps._samples:
+                time.sleep(0.01)
+            step.abandon()
+        else:
+            with pytest.raises(RankFailed, match="rank 1 failed in step 1"):
+                in_buckets(steps, vectors[1], rng)
+        for vector in vectors[1:]:
+            in_buckets(steps, vector, rng)
+        return steps._reducer.widths is not None
+
+    assert run_ranks_in_threads(RANKS, work) == [True] * RANKS
+
+
+def test_a_pause_after_an_abandoned_step_is_no_time_of_the_next(seed):
+    def work(transport):
+        steps, vector = runner(QSGD(4), transport), gradient(seed, 0, 0)
+        steps.start_clock()
+        step = OverlappedStep(steps, torch.empty(COUNT), 1.0, StepEnd(vector.clone, print, lambda: None))
+        step.abandon()
+        return steps._began
+
+    assert run_ranks_in_threads(1, work) == [None]
 
 
 def test_an_error_of_a_bucket_is_that_of_its_rank(seed):

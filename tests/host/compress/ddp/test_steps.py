@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass, field
 
@@ -235,6 +236,20 @@ def test_pauses_between_steps_are_no_time_of_a_step():
 
     for seconds in run_ranks_in_threads(2, work):
         assert len(seconds) == 3 and all(0.05 <= each < 1.5 for each in seconds), seconds
+
+
+def test_a_pause_after_a_step_that_raised_is_no_time_of_the_next():
+    def work(transport):
+        steps = steps_of(transport, QSGD(bits=Watching()))
+        for value in (1.0, float("nan"), 1.0):
+            steps.start_clock()
+            with contextlib.suppress(DataError):
+                steps.average(lambda value=value: torch.full((N,), value))
+            time.sleep(1.5)
+        return steps._chooser.seconds
+
+    for seconds in run_ranks_in_threads(2, work):
+        assert len(seconds) == 2 and all(each < 1.5 for each in seconds), seconds
 
 
 def test_returning_the_average_counts_as_time_of_the_codec():

@@ -93,7 +93,7 @@ def _lanes(same: int) -> int:
 
 def _formats(groups: Groups, bits: Bits, device: torch.device) -> tuple[int, Tensor | None]:
     """Return the bits of all groups and None; or 0, and each group's bits and first byte, int64 [groups, 2]."""
-    if isinstance(bits, int):
+    if not isinstance(bits, np.ndarray):
         return bits, None
     sizes = groups.code_bytes(bits)
     return 0, torch.from_numpy(np.stack([bits.astype(np.int64), np.cumsum(sizes) - sizes], axis=1)).to(device)

@@ -77,7 +77,7 @@ class OneScaleReducer:
 
     def sample(self, vector: Tensor, choices: Sequence[int]) -> Sampler:
         """Begin a sample whose groups are the parameters, as in `GroupReducer`."""
-        return begin_sample(vector, Groups(np.array([span.end - span.begin for span in self.layout])), choices)
+        return begin_sample(vector, Groups(np.array([span.end - span.begin for span in self.layout])), choices, True)
 
     def residual(self) -> None:
         """Return None: there is no error feedback."""

@@ -82,7 +82,7 @@ def _choice_seconds(policy: BitAllocation, count: int) -> float:
         chooser, start = policy.start(), time.process_time()
         for _ in range(2):
             choices = chooser.sampled_bits
-            sample = begin_sample(gradient, groups, choices)(gradient) if choices else None
+            sample = begin_sample(gradient, groups, choices, True)(gradient) if choices else None
             chooser.after(Observation(1.0, 1.0, lambda: 1.0, True, 0.5, sample), lambda own: [own] * RANKS)
         found.append(time.process_time() - start)
     return float(np.median(found))
