@@ -53,7 +53,10 @@ class Precision:
                 raise DataError(f"bits={self.bits!r} has no codebooks: choose {', '.join(map(str, stored))}")
             return
         if not whole or self.bits % DIGIT_BITS or not DIGIT_BITS <= self.bits <= FULL_BITS:
-            raise DataError(f"bits={self.bits!r} cannot be stored: choose an even number from 2 to {FULL_BITS}")
+            raise DataError(
+                f"bits={self.bits!r} cannot be stored: choose an even number from 2 to {FULL_BITS}, or 3 or 5 with "
+                'levels="optimal"'
+            )
         if self.sampling == "full" and self.bits != FULL_BITS:
             raise DataError(f"bits={self.bits} contradicts sampling='full': set bits={FULL_BITS}, or another sampling")
 

@@ -240,7 +240,7 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
         labels = as_labels(y, len(table))
         classes = np.unique(labels)
         if len(classes) < 2:
-            raise DataError(f"y holds one class only ({classes[0]!r}): a classifier needs two")
+            raise DataError(f"y holds one class only ({classes.tolist()[0]!r}): a classifier needs two")
         targets = np.where(labels[:, None] == _positive(classes), 1.0, -1.0)
         weights = class_weights(self.class_weight, labels, classes)
         ranges = TableRanges.of(table, targets)

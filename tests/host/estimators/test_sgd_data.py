@@ -104,7 +104,7 @@ def test_data_that_cannot_be_used(seed, make, change, message):
 
 def test_labels_that_cannot_be_used(seed):
     X, _ = table(seed)
-    with pytest.raises(DataError, match="one class only"):
+    with pytest.raises(DataError, match=r"one class only \(1.0\)"):
         classifier().fit(X, np.ones(200))
     with pytest.raises(DataError, match=r"y has 2 dimension\(s\)"):
         classifier().fit(X, X)
