@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import gc
+import subprocess
+import sys
+import tempfile
 import types
 import warnings
 
@@ -23,6 +26,21 @@ def test_modules_that_make_a_build() -> None:
     assert {"accelerator", "engine", "datapath/dot", "memory/axi", "common/payloads"} <= modules
     assert not {"datapath/table_dot", "datapath/rounding"} & modules
     assert not any(module.startswith("zynq/") for module in modules)
+
+
+def test_importing_a_module_does_not_count() -> None:
+    """In a process that has imported nothing yet, as for a build's reference. Yosys is left out."""
+    code = (
+        "import sys; from pathlib import Path; from amaranth.back import verilog; from amaranth.hdl import Fragment; "
+        "verilog.convert = lambda top, **_: str(Fragment.get(top, None).prepare()); "
+        "from bitlane_sim.mutation.builds import BUILDS, Build, Reference; Build.use = lambda *_: None; "
+        "found = Reference(BUILDS[0], Path(sys.argv[1])); found.write(); print(*found.modules())"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True, check=True)
+    modules = done.stdout.split()
+    assert {"accelerator", "engine"} <= set(modules)
+    assert not any(module.startswith(("zynq/", "encoder/")) for module in modules)
 
 
 def test_an_elaboration_error_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
