@@ -141,8 +141,8 @@ class FaultTolerantRounds(Alone):
             outer = outer_optimizer(self._recipe, [*model.parameters()])
             with TorchftDiLoCo(manager, [model], inner, outer, self._recipe.every) as rounds:
                 yield rounds
+            dist.barrier()  # rank 0 has the lighthouse of all
         finally:
-            dist.barrier()
             manager.shutdown(wait=False)
             if lighthouse:
                 lighthouse.shutdown()
