@@ -135,6 +135,19 @@ def test_irq_and_done_last_until_the_driver_acknowledges(seed):
     assert [*seen, device.read(status), device.cycles - before > 100] == [STATUS_DONE, True, 0, True]
 
 
+def test_completed_epochs_are_counted_during_the_run(seed):
+    device, seen = device_of(NARROW), []
+    device.stalls = 0.0
+
+    def watch():
+        for _ in range(200):
+            seen.append(device.read(REGISTERS["epoch"].offset))
+            device.run(10)
+
+    Driver(device, timeout=5).run(random_small_job(np.random.default_rng(seed), NARROW), while_running=watch)
+    assert seen == sorted(seen) and set(seen) == {0, 1, 2}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("base_digits", "draws", "fits"), [(4, False, True), (3, True, True), (4, True, False)])
 def test_the_longest_row_includes_its_draws(base_digits, draws, fits):
