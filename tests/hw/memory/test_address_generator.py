@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from random import Random
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from tests.helpers.run_shapes import LABEL, MODEL, RunShape, Token, random_shape, settings, tokens
 from tests.helpers.simulation import run
 
+from bitlane.contract.layout import MAX_ROWS
 from bitlane_hw.memory.address_generator import AddressGenerator
 
 FLAGS = ("first", "last_base", "last", "row_last", "batch_last", "epoch_last")
@@ -80,3 +82,19 @@ def test_order(seed: int, eagerness: float, rows_per_beat: int, outputs: int) ->
 )
 def test_corners(seed: int, geometry: RunShape) -> None:
     check(geometry, Random(seed), 0.8)
+
+
+def test_the_largest_epoch_does_not_end_at_its_begin() -> None:
+    """All bits of the counters of groups matter."""
+    geometry = RunShape(1, 1, 1, groups=MAX_ROWS, batch_groups=MAX_ROWS, epochs=1)
+    dut = AddressGenerator(geometry.config)
+
+    async def testbench(ctx: Any) -> None:
+        ctx.set(dut.settings, settings(geometry))
+        await ctx.tick()
+        ctx.set(dut.tokens.ready, 1)
+        for token in itertools.islice(tokens(geometry), 200):
+            check_token(ctx.get(dut.tokens.payload), token)
+            await ctx.tick()
+
+    run(dut, testbench)
