@@ -24,6 +24,8 @@ from bitlane_hw.zynq.hp_port import ZYNQ_7000
 from bitlane_hw.zynq.hp_port import HpPort as PortKind
 from bitlane_hw.zynq.port_pair import PortPair
 
+FIFO_BEATS = 16  # of the queue behind a port
+
 
 @pytest.fixture(scope="module", params=[ZYNQ_7000, PortKind(40, 128, is_axi3=False)], ids=["AXI3", "AXI4"])
 def simulator(request: pytest.FixtureRequest) -> BlockSimulator:
@@ -104,6 +106,18 @@ def test_a_long_stream_keeps_both_ports_busy(simulator: BlockSimulator, seed: in
     rate = (total - 1) / (reads.cycles[-1] - reads.cycles[0])
     busiest = 2 * -(-beats // 2)  # words of a burst on the first port
     assert 0.98 * beats / busiest <= rate <= 1
+
+
+def test_beats_of_a_port_wait_for_the_other_one(simulator: BlockSimulator, seed: int) -> None:
+    """The first port answers nothing. The second is stopped when the queue behind it is full, and so are the slices."""
+    rng = Random(seed)
+    dut = simulator.dut
+    bursts = [(0, 512 * i, 16) for i in range(40)]
+    hps = [HpPort(rng, port, Memory(), latency) for port, latency in ((dut.hp0, 10_000), (dut.hp1, 1))]
+    reads = Reads(rng, dut.read, bursts)
+    simulate(simulator, [reads, *hps], lambda: hps[1].now == 400, 500)
+    taken = sum(words for _, words in hps[1].bursts) - len(hps[1].reads)
+    assert taken == 2 * FIFO_BEATS + 1 + 2  # words: one in the upsizer, and two in the slice
 
 
 def test_latency(simulator: BlockSimulator, seed: int) -> None:
