@@ -23,7 +23,7 @@ class Summary:
 
     Attributes
     ----------
-    seed : int
+    seed, count : int
         Of the sample.
     counted : list of TrialResult
         Killed and survived mutants.
@@ -36,6 +36,7 @@ class Summary:
     """
 
     seed: int
+    count: int
     counted: list[TrialResult]
     equivalent: list[tuple[Mutant, str]]
     invalid: int
@@ -112,7 +113,8 @@ def summarize(log: Log, equivalent: list[tuple[Mutant, str]]) -> Summary:
             replaced[result.verdict.result] += 1
         elif result.mutant.key not in known:
             counted.append(result)
-    return Summary(log.campaign.seed, counted, equivalent, **replaced, killed_later=log.killed_later)
+    sample = log.campaign
+    return Summary(sample.seed, sample.count, counted, equivalent, **replaced, killed_later=log.killed_later)
 
 
 def equivalents(mutants: Iterable[Mutant], reasons: dict[Key, str]) -> list[tuple[Mutant, str]]:
@@ -186,7 +188,7 @@ def markdown(found: Summary, modules: Iterable[str], day: date) -> str:
         "# Mutation of the RTL",
         "",
         f"`make mutate` on {day.isoformat()}, seed {found.seed}: {found.killed} of {len(found.counted)} mutants killed "
-        f"({100 * found.score:.1f} %).",
+        f"({100 * found.score:.1f} %), of a sample of {found.count}.",
         "",
         "A mutant is one small change of the RTL's source. It is killed when a unit test or a simulation of a whole "
         "build fails. The log, `docs/mutation.jsonl`, has each trial with the seed of its tests: "

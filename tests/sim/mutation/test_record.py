@@ -33,7 +33,7 @@ def test_record(tmp_path: Path) -> None:
     assert (found.killed, len(found.survivors), found.score) == (1, 1, 0.5)
     page = record.markdown(found, ["block"], date(2026, 1, 2))
     assert (found.invalid, found.identical) == (1, 1)
-    assert "2026-01-02, seed 7: 1 of 2 mutants killed (50.0 %)" in page
+    assert "2026-01-02, seed 7: 1 of 2 mutants killed (50.0 %), of a sample of 2." in page
     assert "\n1 of the killed mutants survived at first" in page
     assert "| block | 2 | 1 | 1 |" in page
     assert f"- {record.describe(done[1].mutant)}\n" in page
