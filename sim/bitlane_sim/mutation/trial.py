@@ -268,7 +268,11 @@ def run_tests(
     options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-c", str(root / "pyproject.toml")]
     options += ["-k", keyword] if keyword else []
     options += ["--seed", str(seed)] if seed is not None else []
-    code = pytest.main([*options, "--rootdir", str(root), *(str(root / test) for test in tests)], plugins=[watch])
+    limit = resource.getrlimit(resource.RLIMIT_CPU)
+    try:
+        code = pytest.main([*options, "--rootdir", str(root), *(str(root / test) for test in tests)], plugins=[watch])
+    finally:
+        resource.setrlimit(resource.RLIMIT_CPU, limit)  # in place of that of the last test
     if code != pytest.ExitCode.OK and not watch.failed:
         watch.failed = f"pytest: {code.name if isinstance(code, pytest.ExitCode) else code}"
     return TestRun(watch.failed, watch.error, dict(watch.seconds))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -79,6 +80,7 @@ def test_baseline(sandbox: Sandbox) -> None:
 
 def test_cheap_tests_run_first(sandbox: Sandbox) -> None:
     (sandbox.root / TEST).write_text("def test_a():\n    assert False\n\n\ndef test_b():\n    assert False\n")
-    names = [f"{TEST}::test_{name}" for name in "ab"]
+    names, limit = [f"{TEST}::test_{name}" for name in "ab"], resource.getrlimit(resource.RLIMIT_CPU)
     assert run_tests(sandbox.root, [TEST]).failed == names[0]
     assert run_tests(sandbox.root, [TEST], seconds={names[0]: 2.0, names[1]: 1.0}).failed == names[1]
+    assert resource.getrlimit(resource.RLIMIT_CPU) == limit  # this process lives on
