@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
+from amaranth.hdl import Module, ResetInserter, Signal
 from tests.helpers.axi3_ports import (
     DECERR,
     SLVERR,
@@ -16,7 +18,7 @@ from tests.helpers.axi3_ports import (
     random_bursts,
     simulate,
 )
-from tests.helpers.simulation import BlockSimulator
+from tests.helpers.simulation import BlockSimulator, run
 
 from bitlane_hw.zynq.memory_port import MemoryPort
 
@@ -56,6 +58,42 @@ def test_writes(simulator: BlockSimulator, seed: int, rate: float) -> None:
     words.pop(failing)
     assert memory.written == words
     assert writes.answers == [(0, DECERR if address == failing else 0) for address, _ in bursts]
+
+
+def test_a_burst_from_before_a_reset_is_ended(seed: int) -> None:
+    """The port gets all words that it expects: those after the reset without strobes, and WLAST with the last one."""
+    rng = Random(seed)
+    words, before = 8, rng.randrange(1, 7)
+    m = Module()
+    m.submodules.port = port = MemoryPort()
+    reset, seen = Signal(), []
+
+    async def testbench(ctx: Any) -> None:
+        hp, write, is_reset = port.hp0, port.write, False
+        ctx.set(hp.awready, 1)
+        ctx.set(write.awlen, words - 1)
+        ctx.set(write.wstrb, 0xFF)
+        ctx.set(write.awvalid, 1)
+        ctx.set(write.wvalid, 1)
+        for _ in range(200):
+            ready = rng.random() < 0.5
+            ctx.set(hp.wready, ready)
+            if ready and ctx.get(hp.wvalid):
+                seen.append((is_reset, ctx.get(hp.wstrb), ctx.get(hp.wlast)))
+            accepted = ctx.get(write.awready)
+            begins = len(seen) == before and not is_reset
+            ctx.set(reset, begins)
+            await ctx.tick()
+            is_reset |= begins
+            if accepted or is_reset:
+                ctx.set(write.awvalid, 0)
+            if is_reset:
+                ctx.set(write.wvalid, 0)
+
+    run(ResetInserter(reset)(m), testbench)
+    assert len(seen) == words
+    assert [last for *_, last in seen] == [0] * (words - 1) + [1]
+    assert all(strobes == (0 if after else 0xFF) for after, strobes, _ in seen)
 
 
 def test_one_word_a_cycle(simulator: BlockSimulator, seed: int) -> None:

@@ -61,6 +61,10 @@ def system(request: pytest.FixtureRequest) -> tuple[tuple[int, ...], dict[str, s
     return numbers, instance(text, "PS7"), text
 
 
+def test_memory_ports_are_two() -> None:
+    assert len({*top.HP_PORTS}) == 2 and {*top.HP_PORTS} <= {*range(4)}
+
+
 def test_inputs_are_those_of_the_primitive(primitive: dict[str, tuple[str, int]]) -> None:
     assert input_bits() == {name: bits for name, (way, bits) in primitive.items() if way == "input"}
 
