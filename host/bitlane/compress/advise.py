@@ -35,7 +35,7 @@ CANDIDATES = (
     *("none", "qsgd:bits=8", LOCAL, "qsgd:bits=2,error_feedback=True", "efsign"),
     *("powersgd:rank=4", "lqsgd:rank=4", "lqsgd:rank=1"),
 )
-ROUNDS_SHARE = 0.05  # of the time, which rounds of DiLoCo may take
+ROUNDS_SHARE = 0.05  # share of the time that rounds of DiLoCo may take
 NEAR_FASTEST = 1.1  # a candidate within this factor of the shortest step is fast enough
 CHANNELS, SIDE, BATCH = 3, 32, 32  # the images for which a named network is measured
 MEASURED_BYTES = 4 << 20

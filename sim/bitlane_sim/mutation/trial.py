@@ -25,7 +25,7 @@ PACKAGE = "bitlane_hw"
 FOLDERS = ("host", "hw", "sim")  # below a project's root: what its tests import
 MIN_SECONDS = 5.0  # processor time that a stage may take, plus
 TIMES_LONGER = 3.0  # this multiple of its time without a mutant
-TEST_SECONDS = 20.0  # the same as MIN_SECONDS for a single test, which may make what others use, too
+TEST_SECONDS = 20.0  # as MIN_SECONDS, for a single test, which may also make what other tests use
 
 
 @dataclass(frozen=True)

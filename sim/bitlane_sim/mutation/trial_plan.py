@@ -147,7 +147,7 @@ class TrialPlan:
     ) -> TrialPlan:
         """Run all tests of these modules once without a mutant, and call `on_time` with the time of each.
 
-        So many `processes` run at a time.
+        `processes` of them run at a time.
 
         Raises
         ------

@@ -38,7 +38,7 @@ class LocalTrial:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a rank is: a way, a seed, and inner steps of so many; the held-out loss after the last one."""
+    """How far a rank is: a way, a seed, and `steps` of the `of` inner steps; the held-out loss after the last one."""
 
     way: str
     seed: int

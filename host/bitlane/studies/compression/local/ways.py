@@ -161,11 +161,12 @@ def outer_optimizer(recipe: Recipe, tensors: list[Tensor]) -> torch.optim.Optimi
 PLAIN, FLOAT32, FOUR_BITS, ALONE = "plain DDP", "DiLoCo, float32", "DiLoCo, 4 bits", "each rank alone"
 LONGER = f"{FOUR_BITS}, longer rounds"
 TORCHFT = "torchft's DiLoCo, float32"
+FOUR_BIT_ROUNDS = partial(Rounds, QSGD(bits=4, error_feedback=True))
 WAYS: dict[str, Callable[[nn.Module, Recipe], Alone]] = {
     PLAIN: EachStep,
     FLOAT32: partial(Rounds, Uncompressed()),
-    FOUR_BITS: partial(Rounds, QSGD(bits=4, error_feedback=True)),
-    LONGER: partial(Rounds, QSGD(bits=4, error_feedback=True)),
+    FOUR_BITS: FOUR_BIT_ROUNDS,
+    LONGER: FOUR_BIT_ROUNDS,
     TORCHFT: FaultTolerantRounds,
     ALONE: Alone,
 }
