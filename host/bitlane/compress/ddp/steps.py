@@ -137,35 +137,26 @@ class StepRunner:
             If another rank failed, ended or timed out.
         """
         try:
-            return self._average_step(gradient, loss, deliver, has_batch)
+            start, before = perf_counter(), self.sent_and_waited()
+            vector, flags = self.handshake(gradient, vector_length(self.layout))
+            nonfinite_rank = next((rank for rank, each in enumerate(flags) if Flag.NOT_FINITE in each), None)
+            if nonfinite_rank is not None and self.rules.nonfinite == "raise":
+                raise DataError(
+                    f"step {self.step}: the gradient of rank {nonfinite_rank} has NaN or infinite values; use "
+                    'nonfinite="skip" to skip such steps, or "pass" to average them uncompressed; under DDP with a '
+                    "GradScaler use attach(..., grad_scaler=scaler)"
+                )
+            with self.abort_on_error():
+                self._average(vector, reduce(or_, flags))
+                self.observe(vector, loss, has_batch, start, self.link.seconds - before[1])
+                deliver(vector)
+                self.end_trial_step(False, start)
+            seconds = perf_counter() - start
+            self.record(seconds, seconds, before)
+            return vector
         except BaseException:
             self.give_up()
             raise
-
-    def _average_step(
-        self,
-        gradient: Callable[[], Tensor],
-        loss: float | None,
-        deliver: Callable[[Tensor], None],
-        has_batch: bool,
-    ) -> Tensor:
-        start, before = perf_counter(), self.sent_and_waited()
-        vector, flags = self.handshake(gradient, vector_length(self.layout))
-        nonfinite_rank = next((rank for rank, each in enumerate(flags) if Flag.NOT_FINITE in each), None)
-        if nonfinite_rank is not None and self.rules.nonfinite == "raise":
-            raise DataError(
-                f"step {self.step}: the gradient of rank {nonfinite_rank} has NaN or infinite values; use "
-                'nonfinite="skip" to skip such steps, or "pass" to average them uncompressed; under DDP with a '
-                "GradScaler use attach(..., grad_scaler=scaler)"
-            )
-        with self.abort_on_error():
-            self._average(vector, reduce(or_, flags))
-            self.observe(vector, loss, has_batch, start, self.link.seconds - before[1])
-            deliver(vector)
-            self.end_trial_step(False, start)
-        seconds = perf_counter() - start
-        self.record(seconds, seconds, before)
-        return vector
 
     def give_up(self) -> None:
         """Forget what was measured of a step that ended with an error."""
