@@ -23,6 +23,7 @@ from bitlane.quantization.positions import position_map
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.support.rng import seed_word
 from bitlane.training.by_policy import MQGRAD, PARTS, parts_of, policy_of
+from bitlane.training.learning_rate import suggest_learning_rate
 from bitlane.training.options import TrainingOptions
 from bitlane.training.result import joined
 from bitlane.training.train import first_settings
@@ -95,6 +96,15 @@ def test_each_epoch_equals_a_training_with_its_bits(seed, draws, loss):
     np.testing.assert_array_equal(run.bits, bits)
     assert checkpoint.options.precision.bits == 2
     np.testing.assert_array_equal(run.checkpoint().master, checkpoint.master)
+
+
+@pytest.mark.parametrize("bits", [(2, 8), (8, 2)])
+def test_each_part_has_the_automatic_rate_of_its_bits(seed, bits):
+    X, y = table(seed)
+    run = SGDRegressor(Listed(bits), epochs=1, device="emulator").fit(X, y).run_
+    rates = {each: suggest_learning_rate(X, 16, Precision(each)) for each in bits}
+    assert rates[2] < rates[8]
+    assert run.settings["learning_rate"] == rates[bits[-1]]  # a result has the options of its last part
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "log_loss"])

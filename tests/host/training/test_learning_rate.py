@@ -10,7 +10,6 @@ from bitlane.contract.precision import Precision
 from bitlane.evaluation.baseline import float_models
 from bitlane.evaluation.metrics import constant_loss, losses_of
 from bitlane.evaluation.schedules import Schedule
-from bitlane.policies.mqgrad import MQGrad
 from bitlane.quantization.scaling import fit_scaling
 from bitlane.training.learning_rate import (
     LARGEST,
@@ -125,13 +124,6 @@ def test_stale_weights_need_a_quarter_of_the_rate(seed: int) -> None:
     rates = [run.settings["learning_rate"] for run in runs]
     assert rates[1] == pytest.approx(rates[0] / 4, rel=0.06)
     assert runs[1].loss[-1] < runs[1].loss[0] and runs[1].saturations == 0
-
-
-def test_a_bit_policy_gets_the_rate_of_its_fewest_bits(seed: int) -> None:
-    X = np.random.default_rng(seed).normal(size=(120, 6))
-    y = X[:, 0]
-    model = SGDRegressor(bits=MQGrad(choices=(2, 8)), epochs=2, device="emulator").fit(X, y)
-    assert model.run_.settings["learning_rate"] == suggest_learning_rate(X, 16, Precision(2))
 
 
 def test_another_word_is_an_error() -> None:
