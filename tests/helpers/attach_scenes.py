@@ -19,6 +19,7 @@ from tests.helpers.ddp_scenes import (
     local_gradients,
     same,
 )
+from tests.helpers.devices import DEVICE
 from torch import nn
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
@@ -52,7 +53,7 @@ class Skipping(nn.Module):
 
 
 def attached(model, compressor=None, settings=None, **options):
-    ddp = DistributedDataParallel(model, **options)
+    ddp = DistributedDataParallel(model.to(DEVICE), **options)
     return ddp, attach(ddp, compressor or Uncompressed(), timeout=PATIENCE, **(settings or {}))
 
 
@@ -180,7 +181,7 @@ def with_a_scaler(rank, seed):
     for compressor in (TopK(density=0.2), QSGD(bits=2, error_feedback=True), PowerSGD(rank=1)):
         model = build(lambda: nn.Sequential(nn.Linear(5, 40), nn.Tanh(), nn.Linear(40, 3)), seed)
         plain = copy.deepcopy(model)
-        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=2)
+        scaler = torch.amp.GradScaler(DEVICE.type, init_scale=2.0**10, growth_interval=2)
         ddp, compression = attached(model, compressor, {"grad_scaler": scaler})
         other, without = attached(plain, compressor)
         optimizers = [torch.optim.SGD(each.parameters(), 0.1) for each in (model, plain)]

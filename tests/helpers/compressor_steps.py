@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from tests.helpers.devices import DEVICE
 
 from bitlane.compress.collectives.cost_model import AlphaBetaModel
 from bitlane.compress.collectives.link import Link
@@ -24,7 +25,7 @@ class StepResults:
 
 
 def make(compressor, count, transport):
-    return compressor.reducer([ParameterSpan(0, (count,))], Link(transport, ""), AlphaBetaModel(), torch.device("cpu"))
+    return compressor.reducer([ParameterSpan(0, (count,))], Link(transport, ""), AlphaBetaModel(), DEVICE)
 
 
 def steps(compressor, inputs, begin=0, states=None):
@@ -36,15 +37,20 @@ def steps(compressor, inputs, begin=0, states=None):
             reducer.load_state_dict(states[transport.rank])
         averages, kept = [], []
         for step, vector in enumerate(inputs[:, transport.rank], start=begin):
-            average = torch.from_numpy(vector.copy())
+            average = torch.from_numpy(vector.copy()).to(DEVICE)
             reducer.average(average, step)
-            averages.append(average.numpy())
+            averages.append(average.cpu().numpy())
             now = reducer.residual()
-            kept.append(np.full(len(vector), np.nan, np.float32) if now is None else now.numpy())
-        return np.array(averages), np.array(kept), reducer.state_dict(), transport.sent
+            kept.append(np.full(len(vector), np.nan, np.float32) if now is None else now.cpu().numpy())
+        return np.array(averages), np.array(kept), on_cpu(reducer.state_dict()), transport.sent
 
     averages, kept, last, sent = zip(*run_ranks_in_threads(inputs.shape[1], work), strict=True)
     return StepResults(np.stack(averages, 1), list(last), np.stack(kept, 1), list(sent))
+
+
+def on_cpu(state):
+    """Return a state of a reducer with its tensors on the CPU, to look at them."""
+    return {name: each.cpu() if isinstance(each, torch.Tensor) else each for name, each in state.items()}
 
 
 def alike(averages):

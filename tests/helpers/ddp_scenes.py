@@ -7,6 +7,7 @@ from contextlib import nullcontext
 
 import torch
 import torch.distributed as dist
+from tests.helpers.devices import DEVICE
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -43,11 +44,11 @@ class AllUsed(Mixed):
 
 def build(kind, seed=0):
     torch.manual_seed(seed)
-    return kind()
+    return kind().to(DEVICE)
 
 
 def batch(rank, step, rows=4):
-    return torch.randn(rows, 5, generator=torch.Generator().manual_seed(100 * rank + step))
+    return torch.randn(rows, 5, generator=torch.Generator().manual_seed(100 * rank + step)).to(DEVICE)
 
 
 def local_gradients(model, inputs, **options):
@@ -69,7 +70,7 @@ def expected(model, inputs, **options):
 
 def wrapped(model, compressor=None, **options):
     compression_options = {name: options.pop(name) for name in ("debug", "nonfinite") if name in options}
-    ddp = DistributedDataParallel(model, **options)
+    ddp = DistributedDataParallel(model.to(DEVICE), **options)
     if overlap.SEGMENT_VALUES == SEGMENT:
         return ddp, attach(ddp, compressor or Uncompressed(), **compression_options)
     compression = DDPCompression(compressor or Uncompressed(), **compression_options)
@@ -226,7 +227,7 @@ def error_text(work):
 
 def backward(model, x):
     ddp, _ = wrapped(model)
-    return error_text(lambda: ddp(x).sum().backward())
+    return error_text(lambda: ddp(x.to(DEVICE)).sum().backward())
 
 
 def refusals(rank):
@@ -240,10 +241,10 @@ def fsdp(rank):
     """Return the error for FSDP2, whose hook gets gradients that have already been averaged."""
     from torch.distributed.fsdp import fully_shard
 
-    model = fully_shard(nn.Linear(8, 8))
+    model = fully_shard(nn.Linear(8, 8).to(DEVICE))
     compression = DDPCompression(Uncompressed())
     model.set_all_reduce_hook(compression.hook)
-    return error_text(lambda: model(torch.ones(2, 8)).sum().backward())
+    return error_text(lambda: model(torch.ones(2, 8, device=DEVICE)).sum().backward())
 
 
 SCENES = (mixed_types, accumulation, unused, uneven, bucket_sizes, resumed, stats, refusals, fsdp)

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from tests.helpers.ddp_scenes import error_text
+from tests.helpers.devices import DEVICE
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -38,14 +39,14 @@ def build(seed=0, dtype=torch.float32):
     with torch.no_grad():
         for each in model.parameters():
             each.copy_(torch.rand(each.shape, generator=generator) - 0.5)
-    return model.to(dtype)
+    return model.to(DEVICE, dtype)
 
 
 def loss_of(model, seed, rank, step):
     generator = torch.Generator().manual_seed((1000 * seed + 50 * rank + step) % 2**63)
     x, y = torch.randn(4, 5, generator=generator), torch.randn(4, 3, generator=generator)
-    dtype = next(model.parameters()).dtype
-    return (model(x.to(dtype)) - y.to(dtype)).square().mean()
+    first = next(model.parameters())
+    return (model(x.to(first)) - y.to(first)).square().mean()
 
 
 def inner_optimizer(model):
@@ -114,9 +115,9 @@ def over_gloo(rank):
             for step in range(1, 15):
                 inner_step(model, optimizer, 7, rank, step)
                 diloco.step()
-            found.append(flat(model))
+            found.append(flat(model).cpu())
             diloco.finish()
-            found.append(flat(model))
+            found.append(flat(model).cpu())
         diloco.close()
         counts.append(tuple(len(os.listdir(Path("/proc/self", name))) for name in ("fd", "task")))
     return found, counts, len(running_averages()), error_text(diloco.step)
@@ -220,7 +221,7 @@ def train_and_die(report, folder: Path, name, victim, exchanges):
             raise
         if step % SAVED_EVERY == 0:
             checkpoints.save(folder, step, {key: each.state_dict() for key, each in stateful.items()}, step)
-    parameters = flat(model)
+    parameters = flat(model).cpu()
     diloco.close()
     return first_step, parameters
 

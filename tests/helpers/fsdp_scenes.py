@@ -1,4 +1,4 @@
-"""Scenes of `tests/host/compress/fsdp/test_hook.py`: ranks run them in real processes with FSDP2 on the CPU."""
+"""Scenes of `tests/host/compress/fsdp/test_hook.py`: ranks run them in real processes with FSDP2."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import copy
 import torch
 import torch.distributed as dist
 from tests.helpers.ddp_scenes import batch, mean
+from tests.helpers.devices import DEVICE
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
@@ -42,11 +43,11 @@ class Net(nn.Module):
 
 def build(seed=0):
     torch.manual_seed(seed)
-    return Net()
+    return Net().to(DEVICE)
 
 
 def mesh_of(replicas, shards):
-    return init_device_mesh("cpu", (replicas, shards), mesh_dim_names=("replicate", "shard"))
+    return init_device_mesh(DEVICE.type, (replicas, shards), mesh_dim_names=("replicate", "shard"))
 
 
 def sharded(mesh, seed=0, **options):
@@ -128,7 +129,7 @@ def reduced(compressor, shapes, gradients):
 
     def work(transport):
         link = Link(transport, "")
-        reducer = compressor.reducer(layout_of_shapes(shapes), link, AlphaBetaModel(), torch.device("cpu"))
+        reducer = compressor.reducer(layout_of_shapes(shapes), link, AlphaBetaModel(), DEVICE)
         found = []
         for step, parameters in enumerate(gradients[transport.rank]):
             vector = torch.cat([each.flatten() for each in parameters])
@@ -206,7 +207,7 @@ def resumed(rank, mesh):
         whole, _ = trained(mesh, compressor, 5)
         again, _ = trained(mesh, compressor, 5, parts=2)
         equal = all(torch.equal(a, b) for a, b in zip(whole, again, strict=True))
-        found.append((b"".join(each.numpy().tobytes() for each in whole), equal))
+        found.append((b"".join(each.cpu().numpy().tobytes() for each in whole), equal))
     return found
 
 
@@ -252,7 +253,7 @@ def with_a_scaler(rank, mesh):
     """Train with a GradScaler, and without one: whether parameters are equal. Step 3 overflows on rank 1 only."""
     found = []
     for compressor in (TopK(density=0.2), QSGD(bits=2, error_feedback=True)):
-        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=2)
+        scaler = torch.amp.GradScaler(DEVICE.type, init_scale=2.0**10, growth_interval=2)
         models = [attached(mesh, compressor, grad_scaler=scaler), attached(mesh, compressor)]
         (model, compression), (plain, without) = models
         optimizers = [torch.optim.SGD(each.parameters(), 0.1) for each, _ in models]

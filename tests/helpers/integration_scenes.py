@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from tests.helpers.attach_scenes import PATIENCE, attached
 from tests.helpers.ddp_scenes import RANKS, batch, error_text, expected, gradients, same
+from tests.helpers.devices import DEVICE
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -22,7 +23,7 @@ def build(*widths):
     torch.manual_seed(0)
     sizes = (5, 40, *widths)
     hidden = [layer for a, b in pairwise(sizes) for layer in (nn.Linear(a, b), nn.Tanh())]
-    return nn.Sequential(*hidden, nn.Linear(sizes[-1], 3))
+    return nn.Sequential(*hidden, nn.Linear(sizes[-1], 3)).to(DEVICE)
 
 
 def compiled(rank):
@@ -57,18 +58,18 @@ def compiled_autograd(rank):
 
 def sparse_embedding(rank):
     """Return the error for sparse gradients beside dense ones; then train the dense layer alone."""
-    model = nn.Sequential(nn.Embedding(4, 5, sparse=True), nn.Linear(5, 3))
+    model = nn.Sequential(nn.Embedding(4, 5, sparse=True), nn.Linear(5, 3)).to(DEVICE)
     found = []
     for options in ({}, {"bucket_cap_mb": 1e-4}, {"gradient_as_bucket_view": True}):
         ddp, compression = attached(copy.deepcopy(model), **options)
         with compression:
-            found.append(error_text(lambda ddp=ddp: ddp(torch.tensor([rank, 3])).sum().backward()))
+            found.append(error_text(lambda ddp=ddp: ddp(torch.tensor([rank, 3], device=DEVICE)).sum().backward()))
     dense = copy.deepcopy(model)
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(dense, ["0.weight"])
     ddp, compression = attached(dense)
     with compression:
-        ddp(torch.tensor([rank, 3])).sum().backward()
-    of_ranks = [model[0](torch.tensor([r, 3])).detach().sum(0).expand(3, 5) for r in range(RANKS)]
+        ddp(torch.tensor([rank, 3], device=DEVICE)).sum().backward()
+    of_ranks = [model[0](torch.tensor([r, 3], device=DEVICE)).detach().sum(0).expand(3, 5) for r in range(RANKS)]
     weight, bias = gradients(dense[1])
     return found, torch.allclose(weight, torch.stack(of_ranks).mean(0)) and bool((bias == 2).all())
 
@@ -102,7 +103,7 @@ def play(report):
 
 def meshes(report):
     """DDP over one dimension of a mesh, given as `device_mesh` or as its group: whether gradients are the pair's."""
-    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "other"))["replicate"]
+    mesh = init_device_mesh(DEVICE.type, (2, 2), mesh_dim_names=("replicate", "other"))["replicate"]
     rank = dist.get_rank()
     pair = dist.get_process_group_ranks(mesh.get_group())
     equal = []

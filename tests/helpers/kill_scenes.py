@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from tests.helpers.devices import DEVICE
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -27,7 +28,9 @@ class Trained:
 
     def __init__(self, text):
         torch.manual_seed(5)
-        self.model = nn.Sequential(nn.Linear(20, 40), nn.Tanh(), nn.Linear(40, 30), nn.Tanh(), nn.Linear(30, 3))
+        self.model = nn.Sequential(nn.Linear(20, 40), nn.Tanh(), nn.Linear(40, 30), nn.Tanh(), nn.Linear(30, 3)).to(
+            DEVICE
+        )
         self.ddp = DistributedDataParallel(self.model, bucket_cap_mb=0.002)
         self.compression = attach(self.ddp, parse_compressor(text))
         self.optimizer = torch.optim.SGD(self.model.parameters(), 0.02, momentum=0.9)
@@ -50,7 +53,7 @@ def train(report, folder: Path, victim: int | None, at: int, moment: str, segmen
             models[-1].model[0].weight.register_hook(lambda gradient: die())
         if dies and moment == "between":
             die()
-        x = torch.randn(8, 20, generator=torch.Generator().manual_seed(100 * step + rank))
+        x = torch.randn(8, 20, generator=torch.Generator().manual_seed(100 * step + rank)).to(DEVICE)
         start = time.monotonic()
         try:
             for each in models:
@@ -64,7 +67,7 @@ def train(report, folder: Path, victim: int | None, at: int, moment: str, segmen
             shared = {"step": step + 1, "models": [each.model.state_dict() for each in models]}
             shared["optimizers"] = [each.optimizer.state_dict() for each in models]
             checkpoints.save(folder, step + 1, [each.compression.state_dict() for each in models], shared)
-    return first_step, torch.cat([p.detach().flatten() for each in models for p in each.model.parameters()])
+    return first_step, torch.cat([p.detach().flatten() for each in models for p in each.model.parameters()]).cpu()
 
 
 def resume(folder, models, rank):

@@ -136,4 +136,4 @@ def many_steps(report):
         for step in range(200):
             backward(ddp, batch(dist.get_rank(), step))
             optimizer.step()
-    return torch.cat([each.detach().flatten() for each in model.parameters()])
+    return torch.cat([each.detach().flatten() for each in model.parameters()]).cpu()

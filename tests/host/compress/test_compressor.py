@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from tests.helpers.compressor_steps import make
+from tests.helpers.devices import DEVICE
 
 from bitlane.compress.collectives.transport import run_ranks_in_threads
 from bitlane.compress.registry import EXAMPLES, parse_compressor
@@ -32,7 +33,7 @@ def test_a_copy_of_a_state_is_written_again(text, seed):
         reducer, rng = make(parse_compressor(text), 3000, transport), np.random.default_rng([seed, transport.rank])
 
         def step(number):
-            reducer.average(torch.from_numpy(rng.normal(size=3000).astype(np.float32)), number)
+            reducer.average(torch.from_numpy(rng.normal(size=3000).astype(np.float32)).to(DEVICE), number)
 
         step(0)
         earlier = reducer.state_dict()

@@ -56,6 +56,11 @@ class Groups:
         """First index of each group, then the end of the last: int64 [groups + 1]."""
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.lengths)])
 
+    @cached_property
+    def are_full(self) -> bool:
+        """Whether all groups but the last are full, as those of a single run are."""
+        return bool((self.lengths[:-1] == GROUP).all())
+
     def code_bytes(self, bits: Bits) -> NDArray[np.int64]:
         """Return the bytes of each group's codes, int64 [groups]; each group starts at a byte boundary."""
         sizes: NDArray[np.int64] = (self.lengths * bits + 7) // 8

@@ -114,6 +114,8 @@ class TorchTransport:
     def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
         if self._group is None:
             raise BitlaneError(f"rank {self.rank} has left the process group {self._left}")
+        if self.size == 1:
+            return list(parts)
         received = self._all_to_all(parts, lengths) if self._on_gpu else self._pairwise(parts, lengths)
         self.sent += sum(len(part) for rank, part in enumerate(parts) if rank != self.rank)
         received[self.rank] = parts[self.rank]
@@ -186,7 +188,7 @@ class ThreadTransport:
 
     def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
         for rank, part in enumerate(parts):
-            self._queues[rank][self.rank].put(part.clone())
+            self._queues[rank][self.rank].put(part.to(self.device, copy=True))  # waits for the stream of a GPU
             self.sent += len(part) if rank != self.rank else 0
         return [self._receive(rank, length) for rank, length in enumerate(lengths)]
 

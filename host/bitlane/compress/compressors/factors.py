@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from bitlane.support.optional import require_extra
+
 from ..codecs import log
-from ..codecs.gpu import log as gpu_log
 from ..codecs.groups import Groups
 from ..codecs.tensors import on_host
 
@@ -47,7 +50,7 @@ class LogQuantizer:
 
     def encode(self, values: Tensor, groups: Groups, residual: Tensor | None, seed: int) -> Tensor:
         if not on_host(values.device):
-            return gpu_log.encode(values, groups, self.bits, self.alpha, residual)
+            return _gpu().encode(values, groups, self.bits, self.alpha, residual)
         array = None if residual is None else residual.numpy()
         return torch.from_numpy(log.encode(values.numpy(), groups, self.bits, self.alpha, array))
 
@@ -55,4 +58,9 @@ class LogQuantizer:
         if on_host(out.device):
             log.decode(body.numpy(), groups, self.bits, self.alpha, out.numpy(), add)
         else:
-            gpu_log.decode(body.to(out.device), groups, self.bits, self.alpha, out, add)
+            _gpu().decode(body.to(out.device), groups, self.bits, self.alpha, out, add)
+
+
+def _gpu() -> Any:
+    require_extra("triton", "compression on a GPU", "'bitlane[torch,gpu]'")
+    return import_module("..codecs.gpu.log", __package__)

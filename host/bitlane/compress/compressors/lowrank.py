@@ -174,12 +174,12 @@ class LowRankReducer:
         left = torch.empty(self._left.groups.count, device=vector.device)
         right = torch.empty(self._right.groups.count, device=vector.device)
         lefts, rights = self._factors(left, 0), self._factors(right, 1)
-        for k, (matrix, start) in enumerate(zip(self._matrices, self._factors(self._start, 1), strict=True)):
-            q = orthonormalize(start, partial(self._random_column, step, k, start.shape[1]))
+        starts = orthonormalize(self._factors(self._start, 1), partial(self._random_column, step))
+        for k, (matrix, q) in enumerate(zip(self._matrices, starts, strict=True)):
             matrix.times(gradients[k], q, lefts[k])
         self._left.average(left, quantizer, step)
-        for p, matrix, q in zip(lefts, self._matrices, rights, strict=True):
-            p.copy_(orthonormalize(p))
+        for p, orthonormal, matrix, q in zip(lefts, orthonormalize(lefts), self._matrices, rights, strict=True):
+            p.copy_(orthonormal)
             matrix.transposed_times(p, q)
         for span, part in self._others:
             right[part] = vector[span]
@@ -253,8 +253,9 @@ class LowRankReducer:
             begin = end
         return found
 
-    def _random_column(self, step: int, matrix: int, length: int, column: int) -> Tensor:
+    def _random_column(self, step: int, matrix: int, column: int) -> Tensor:
         """Return `random_column` on the device of the gradients."""
+        length = self._matrices[matrix].values.shape[1]
         return random_column(self.settings.seed, step, matrix, column, length).to(self._start.device)
 
 

@@ -1,7 +1,8 @@
 """A gradient matrix and its low-rank part, with few passes over the memory.
 
 The subtraction of P S^T from the residual is deferred to the next step. There one pass over blocks of rows, which stay
-in the cache, computes the residual M - P S^T, adds the gradient and multiplies by Q.
+in the cache, computes the residual M - P S^T, adds the gradient and multiplies by Q. On a GPU the
+matrix is one block, because each operation is a launch.
 """
 
 from __future__ import annotations
@@ -61,5 +62,5 @@ class Matrix:
 
     def _blocks(self) -> Iterator[slice]:
         rows, columns = self.values.shape
-        step = max(1, BLOCK // columns)
+        step = rows if self.values.is_cuda else max(1, BLOCK // columns)
         return (slice(first, first + step) for first in range(0, rows, step))

@@ -316,7 +316,7 @@ class StepRunner:
 
 def _flags(vector: Tensor) -> Flag:
     """Return what the other ranks have to know of a gradient, from one pass over it."""
-    low, high = map(float, torch.aminmax(vector)) if len(vector) else (0.0, 0.0)
+    low, high = torch.stack(torch.aminmax(vector)).tolist() if len(vector) else (0.0, 0.0)
     most = max(-low, high)
     return Flag.NOT_FINITE if not isfinite(most) else Flag.LARGE if most > LARGEST else NO_FLAGS
 

@@ -2,9 +2,11 @@
 
 python -m bitlane.studies.compression.overlap                          2 ranks on this machine's loopback
 python -m bitlane.studies.compression.overlap --ranks 4 --link 1gbit   on emulated links (root, network namespaces)
+python -m bitlane.studies.compression.overlap --gpu                    on the GPUs here, which ranks may share
 
-The computing time is that of a device beside the host, as a GPU: the layers' gradients are small products, and each
-layer sleeps a fixed time in the backward pass. So the processor is free for codecs, whatever the number of ranks.
+Without a GPU the computing time is that of a device beside the host: the layers' gradients are small products, and each
+layer sleeps a fixed time in the backward pass. So the processor is free for codecs, whatever the number of ranks. On a
+GPU the layers compute the gradients of a batch, and gloo moves bytes over the host.
 """
 
 from __future__ import annotations
@@ -28,11 +30,13 @@ from bitlane.compress.collectives.emulated_links import emulate_links, parse_lin
 from bitlane.compress.collectives.launch import Report, launch
 from bitlane.compress.ddp.hook import DDPCompression, attach
 from bitlane.compress.registry import parse_compressor
+from bitlane.errors import BitlaneError
 from bitlane.support.text import align_columns
 
 from ..command import run
 
 LAYERS, SIDE = 16, 1250  # 25 million parameters in matrices of 1250 x 1250
+GPU_BATCH = 8192
 BUCKET_MB, ONE_BUCKET = 4, 1000
 NO_EXCHANGE = "DDP, no exchange"
 STOCK = "DDP, PowerSGD hook, rank 4"  # with several buckets it does not end with gloo
@@ -59,10 +63,11 @@ class _Layer(torch.autograd.Function):  # type: ignore[misc]  # torch has no typ
 
 
 class _Network(nn.Module):  # type: ignore[misc]  # torch has no types here
-    def __init__(self, compute: float):
+    def __init__(self, compute: float, device: torch.device):
         super().__init__()
         torch.manual_seed(0)
-        self.weights = nn.ParameterList(nn.Parameter(torch.randn(SIDE, SIDE) / SIDE) for _ in range(LAYERS))
+        weights = [torch.randn(SIDE, SIDE) / SIDE for _ in range(LAYERS)]
+        self.weights = nn.ParameterList(nn.Parameter(each.to(device)) for each in weights)
         self.seconds = compute / LAYERS
 
     def forward(self, x: Tensor) -> Tensor:
@@ -125,13 +130,15 @@ def ways() -> dict[str, Callable[[DistributedDataParallel], DDPCompression | Non
     return {NO_EXCHANGE: _no_exchange, "DDP": _plain, "DDP, fp16 hook": _half, STOCK: _stock_powersgd, **ours}
 
 
-def measure(report: Report, compute: float) -> dict[str, StepTime]:
-    """Measure all ways on this rank, one after the other; the backward pass alone takes `compute` seconds."""
+def measure(report: Report, compute: float, gpu: bool) -> dict[str, StepTime]:
+    """Measure all ways on this rank, one after the other; on a CPU the backward pass alone takes `compute` seconds."""
     torch.set_num_threads(1)
-    x = torch.ones(1, SIDE) / SIDE
-    found = {"alone": _measure_model(_Network(compute), x, None)}
+    device = torch.device("cuda", dist.get_rank() % torch.cuda.device_count()) if gpu else torch.device("cpu")
+    x, compute = torch.ones(GPU_BATCH if gpu else 1, SIDE, device=device) / SIDE, 0.0 if gpu else compute
+    found = {"alone": _measure_model(_Network(compute, device), x, None)}
     for name, register in ways().items():
-        ddp = DistributedDataParallel(_Network(compute), bucket_cap_mb=ONE_BUCKET if name == STOCK else BUCKET_MB)
+        size = ONE_BUCKET if name == STOCK else BUCKET_MB
+        ddp = DistributedDataParallel(_Network(compute, device), bucket_cap_mb=size)
         compression = register(ddp)
         with ExitStack() as stack:
             if compression is not None:
@@ -149,6 +156,8 @@ def _measure_model(model: nn.Module, x: Tensor, compression: DDPCompression | No
         dist.barrier()
         start = time.perf_counter()
         model(x).sum().backward()
+        if x.is_cuda:
+            torch.cuda.synchronize(x.device)
         seconds.append(time.perf_counter() - start)
         if compression is not None:
             hook.append(compression.stats.codec_seconds + compression.stats.communication_seconds)
@@ -174,13 +183,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--ranks", type=int, default=2, help="number of processes (default 2)")
     parser.add_argument("--link", help="such as 100mbit or 1gbit,0.5ms (default: the loopback)")
     parser.add_argument("--compute", type=float, default=0.4, help="seconds of the backward pass alone (default 0.4)")
+    parser.add_argument("--gpu", action="store_true", help="compute on the GPU, as fast as it can")
     options = parser.parse_args(argv)
+    if options.gpu and not torch.cuda.is_available():
+        raise BitlaneError("torch finds no GPU: run without --gpu")
     with ExitStack() as stack:
         enter, where = None, "loopback"
         if options.link:
             links = stack.enter_context(emulate_links(options.ranks, parse_link(options.link)))
             enter, where = links.enter, f"{options.link}, {links.description}"
-        ranks = launch(measure, options.ranks, options.compute, enter=enter, timeout=1800)
+        ranks = launch(measure, options.ranks, options.compute, options.gpu, enter=enter, timeout=1800)
     print(f"{options.ranks} ranks, {where}; rank 0, medians of {STEPS} steps")
     print(table(ranks[0]))
 

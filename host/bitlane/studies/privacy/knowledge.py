@@ -141,7 +141,7 @@ def _right(settings: PowerSGD | LQSGD, matrices: Tensor, number: int) -> Tensor:
     if step and settings.warm_start:
         return _columns(matrices[:, -2].mT, settings.rank)
     drawn = [random_column(settings.seed, step, number, column, n) for column in range(settings.rank)]
-    return orthonormalize(torch.stack(drawn)).T
+    return orthonormalize([torch.stack(drawn)])[0].T
 
 
 def _columns(matrices: Tensor, rank: int) -> Tensor:

@@ -16,25 +16,21 @@ import sys
 import numpy as np
 import pytest
 import torch
+from tests.helpers.devices import DEVICE
+from tests.helpers.places import GOLDEN
 
-ON_GPU = torch.cuda.is_available()
-if not ON_GPU:
-    os.environ["TRITON_INTERPRET"] = "1"  # which triton reads when it is imported
 pytest.importorskip("triton")
 
-from tests.helpers.places import GOLDEN  # noqa: E402
-
-from bitlane.compress.codecs import linear, sign  # noqa: E402
-from bitlane.compress.codecs.gpu import codes  # noqa: E402
-from bitlane.compress.codecs.gpu.select import select  # noqa: E402
-from bitlane.compress.codecs.groups import GROUP, Groups  # noqa: E402
-from bitlane.compress.codecs.select import select as plain_select  # noqa: E402
-from bitlane.compress.codecs.wire import HEADER_BYTES, PayloadError  # noqa: E402
-from bitlane.errors import DataError  # noqa: E402
+from bitlane.compress.codecs import linear, sign
+from bitlane.compress.codecs.gpu import codes
+from bitlane.compress.codecs.gpu.select import select
+from bitlane.compress.codecs.groups import GROUP, Groups
+from bitlane.compress.codecs.select import select as plain_select
+from bitlane.compress.codecs.wire import HEADER_BYTES, PayloadError
+from bitlane.errors import DataError
 
 pytestmark = pytest.mark.torch
 
-DEVICE = "cuda" if ON_GPU else "cpu"
 GOLDEN_CASES = json.loads((GOLDEN / "codecs.json").read_text())
 CASES = [pytest.param(case, id=f"{case['bits']} bits, feedback {case['feedback']}") for case in GOLDEN_CASES["cases"]]
 
@@ -123,34 +119,39 @@ COMPILE = """
 from triton import compile
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from bitlane.compress.codecs.gpu import codes, select
+from bitlane.compress.codecs.gpu import codes, log, octets, select
 
 def show(kernel, types, constants):
     types = {**types, **dict.fromkeys(constants, "constexpr")}
     indices = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
     source = ASTSource(fn=kernel, signature=types, constexprs=indices)
-    made = compile(source, target=GPUTarget("cuda", 90, 32), options=codes.OPTIONS)
+    made = compile(source, target=GPUTarget("cuda", 90, 32), options=octets.OPTIONS)
     print(made.asm["ptx"], "// END")
 
 encode = {"values": "*fp32", "residual": "*fp32", "steps": "*fp32", "codes": "*u8", "formats": "*i64", "total": "i64"}
 decode = {"codes": "*u8", "steps": "*fp32", "formats": "*i64", "out": "*fp32", "total": "i64"}
 for same in (0, 1, 3):
     alike = {"formats": None} if same else {"residual": None}
-    size = {"same": same, "lanes": codes._lanes(same)}
+    size = {"same": same, "lanes": octets.lanes(same or 8)}
     show(codes._encode, {**encode, "seed": "i32"}, {**size, **alike, **({"seed": None} if same == 1 else {})})
     show(codes._decode, decode, {**size, "add": True, **({"formats": None} if same else {})})
 count = {"values": "*fp32", "counts": "*i64", "total": "i64", "least": "fp32"}
 show(select._count, count, {"size": 1024})
+tables = {"places": "*i64", "total": "i64", "levels": "*fp32"}
+encode = {"values": "*fp32", "residual": "*fp32", "scales": "*fp32", "codes": "*u8", **tables, "thresholds": "*fp32"}
+show(log._encode, encode, {"bits": 4, "lanes": 4})
+decode = {"codes": "*u8", "scales": "*fp32", **tables, "out": "*fp32"}
+show(log._decode, decode, {"bits": 4, "lanes": 4, "add": True, "places": None})
 write = {"values": "*fp32", "starts": "*i64", "to": "*i64", "found": "*fp32", "total": "i64", "least": "fp32"}
 show(select._write, write, {"size": 1024})
 """
 
 
-@pytest.mark.skipif(ON_GPU, reason="runs on the GPU instead")
+@pytest.mark.skipif(DEVICE.type != "cpu", reason="runs on the GPU instead")
 def test_compiled_code_has_no_fused_flushed_or_approximate_operation(tmp_path):
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("// END") == 8
+    assert done.stdout.count("// END") == 10
     assert not re.findall(r"fma\.|\.ftz|div\.full|div\.approx|rcp\.", done.stdout)
-    assert done.stdout.count("div.rn.f32") >= 3
+    assert done.stdout.count("div.rn.f32") >= 4

@@ -1,10 +1,12 @@
 """Codecs of indices and of logarithmic levels on a GPU: the bytes, values and errors of numpy's.
 
-They are operations of torch, so without a GPU they run on the CPU. The reducers take them there, too, and are compared
-with those that take numpy's.
+Without a GPU they run on the CPU: operations of torch there, kernels in Triton's interpreter. The reducers take them
+there, too, and are compared with those that take numpy's.
 """
 
 from __future__ import annotations
+
+from threading import Lock
 
 import numpy as np
 import pytest
@@ -12,7 +14,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers.compressor_steps import alike, steps
+from tests.helpers.devices import DEVICE
 from tests.helpers.properties import SEEDS, damage, damaged, index_sets, runs, share
+
+pytest.importorskip("triton")
 
 from bitlane.compress import DGC, LQSGD, MiCRO, TopK
 from bitlane.compress.codecs import log, rice, sparse, tensors
@@ -26,8 +31,6 @@ from bitlane.compress.codecs.wire import PayloadError
 from bitlane.compress.compressors import factors
 
 pytestmark = pytest.mark.torch
-
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def tensor(values):
@@ -113,6 +116,21 @@ def test_bodies_are_those_of_numpy_and_short_ones_are_refused(case, seed):
             tensors.decode(body[:-1], n, DEVICE)
 
 
+class OneAtATime:
+    """The codec of factors, for ranks that are threads: they share Triton's interpreter."""
+
+    def __init__(self, lock):
+        self.lock = lock
+
+    def encode(self, *arguments):
+        with self.lock:
+            return gpu_log.encode(*arguments)
+
+    def decode(self, *arguments):
+        with self.lock:
+            gpu_log.decode(*arguments)
+
+
 COMPRESSORS = [
     *(TopK(0.1), TopK(0.1, residual_dtype="bfloat16"), TopK(0.2, error_feedback=False)),
     *(DGC(0.05, clip=0.5), MiCRO(0.1), LQSGD(rank=1)),
@@ -124,7 +142,8 @@ def test_reducers_have_the_same_bytes_with_the_codecs_of_a_gpu(compressor, monke
     vectors = np.random.default_rng(seed).normal(size=(4, 3, 1600)).astype(np.float32)
     vectors[:, :, ::7] = 0
     host = steps(compressor, vectors)
-    taken = []
+    taken, lock = [], Lock()
+    monkeypatch.setattr(factors, "_gpu", lambda: OneAtATime(lock))
     for module in (tensors, factors):
         monkeypatch.setattr(module, "on_host", lambda device: bool(taken.append(device)))
     there = steps(compressor, vectors)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.helpers.compressor_steps import alike, integers, make, steps, summed, top_mask
+from tests.helpers.compressor_steps import alike, integers, make, on_cpu, steps, summed, top_mask
 
 from bitlane.compress import DGC
 from bitlane.compress.collectives.transport import run_ranks_in_threads
@@ -91,7 +91,7 @@ def test_another_number_of_ranks_gets_the_mean(seed):
     def work(transport):
         reducer = make(DGC(0.02), 200, transport)
         reducer.reshard(states, None)
-        return reducer.state_dict()
+        return on_cpu(reducer.state_dict())
 
     for found in run_ranks_in_threads(2, work):
         for name in ("momentum", "velocity"):

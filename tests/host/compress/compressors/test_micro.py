@@ -177,7 +177,7 @@ def test_redistribution_to_another_number_of_ranks(seed, controller):
     def work(transport):
         reducer = make(MiCRO(0.02, controller), 200, transport)
         reducer.reshard(before.states, torch.from_numpy(mean))
-        return reducer.residual().numpy(), reducer.state_dict().get("threshold")
+        return reducer.residual().cpu().numpy(), reducer.state_dict().get("threshold")
 
     for kept, threshold in run_ranks_in_threads(3, work):
         assert np.array_equal(kept, mean) and threshold == before.states[0].get("threshold")

@@ -72,7 +72,7 @@ def test_redistribution_from_four_to_three_ranks(seed):
 
         reducer = make(TopK(0.02), 300, transport)
         reducer.reshard([], torch.from_numpy(mean))
-        return reducer.residual().numpy()
+        return reducer.residual().cpu().numpy()
 
     assert all(np.array_equal(each, mean) for each in run_ranks_in_threads(3, work))
 

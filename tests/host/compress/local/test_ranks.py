@@ -30,7 +30,7 @@ def test_parameters_are_those_of_the_textbook(scenes):
     wanted = textbook(build(0), 7, RANKS, 14, settings)
     for (found, _, _, _), expected in zip(scenes["over_gloo"], wanted, strict=True):
         for each in found[::2]:
-            torch.testing.assert_close(each.double(), expected, rtol=0, atol=2e-5)
+            torch.testing.assert_close(each.double(), expected.cpu(), rtol=0, atol=2e-5)
     first, second = (found[1::2] for found, _, _, _ in scenes["over_gloo"])
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))  # after `finish`
 

@@ -230,7 +230,7 @@ def test_another_number_of_ranks_keeps_the_global_parameters_and_the_residuals(n
         assert torch.equal(world, found[0][2])
     for number in range(len(states[0]["fragments"])):
         before, after = (pending_sum([state["fragments"][number] for state in each]) for each in (states, converted))
-        torch.testing.assert_close(after / new, before / 2, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(after.cpu() / new, before.cpu() / 2, rtol=1e-5, atol=1e-6)
 
 
 def pending_sum(fragments):

@@ -6,9 +6,6 @@ and sums are binary trees, so that bytes and residuals equal the CPU's.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -16,16 +13,10 @@ from torch import Tensor
 from bitlane.errors import DataError
 from bitlane.support.hashing import FRACTION_BITS, GOLDEN_RATIO, MULTIPLIERS
 
-from ..groups import GROUP, MIN_SCALE, Bits, Groups
+from ..groups import MIN_SCALE, Bits, Groups
 from ..wire import PayloadError
+from .octets import FULL, OPTIONS, lanes, load_codes, places_in_group, store_codes, tl, triton
 
-triton: Any = import_module("triton")
-tl: Any = import_module("triton.language")
-
-OPTIONS = {"enable_fp_fusion": False}  # of the compiler
-
-_FULL = tl.constexpr(GROUP)
-_OCTETS = tl.constexpr(GROUP // 8)  # of codes: eight codes of b bits are b bytes
 _MIN_SCALE = tl.constexpr(float(MIN_SCALE))
 _FRACTION_BITS = tl.constexpr(FRACTION_BITS)
 _GOLDEN_RATIO = tl.constexpr(GOLDEN_RATIO)
@@ -52,7 +43,7 @@ def encode(values: Tensor, groups: Groups, bits: Bits, residual: Tensor | None, 
         signed_seed = None if seed is None else _signed(seed)
         same, formats = _formats(groups, bits, values.device)
         _encode[(len(groups),)](
-            values, residual, steps, codes, formats, groups.count, signed_seed, same, _lanes(same), **OPTIONS
+            values, residual, steps, codes, formats, groups.count, signed_seed, same, lanes(same or 8), **OPTIONS
         )  # fmt: skip
     return body
 
@@ -73,7 +64,7 @@ def decode(body: Tensor, groups: Groups, bits: Bits, out: Tensor, add: bool) -> 
         steps, codes = body[: 4 * len(groups)].clone().view(torch.float32), body[4 * len(groups) :]
         same, formats = _formats(groups, bits, out.device)
         _decode[(len(groups),)](
-            codes, steps, formats, out, groups.count, same, _lanes(same), add, **OPTIONS
+            codes, steps, formats, out, groups.count, same, lanes(same or 8), add, **OPTIONS
         )  # fmt: skip
 
 
@@ -81,14 +72,8 @@ def _check(values: Tensor, groups: Groups) -> None:
     if values.dtype != torch.float32 or values.shape != (groups.count,) or not values.is_contiguous():
         found = f"{values.dtype} {tuple(values.shape)}"
         raise DataError(f"tensor is {found}; a GPU codec needs contiguous float32 ({groups.count},)")
-    if len(groups) != triton.cdiv(groups.count, GROUP):
+    if not groups.are_full:
         raise DataError("groups of several runs: a GPU codec takes the groups of a single run of values")
-
-
-def _lanes(same: int) -> int:
-    """Bytes of eight codes, rounded up to a power of two, as the side of a block must be; of 8 bits for `same` 0."""
-    lanes: int = triton.next_power_of_2(same or 8)
-    return lanes
 
 
 def _formats(groups: Groups, bits: Bits, device: torch.device) -> tuple[int, Tensor | None]:
@@ -121,20 +106,18 @@ def _encode(  # noqa: PLR0913  # a kernel has no objects
     `same` is the bits of all groups; 0 if `formats` has those of each.
     """
     group = tl.program_id(0)
-    begin = group.to(tl.int64) * _FULL
+    begin = group.to(tl.int64) * FULL
     bits, first_byte = _format(formats, group, same)
-    octets = tl.arange(0, _OCTETS)
-    eight = tl.arange(0, 8)
-    indices = begin + octets[:, None] * 8 + eight[None, :]
+    indices = begin + places_in_group()
     valid = indices < total
     x = tl.load(values + indices, mask=valid, other=0.0)
     if residual is not None:
         x += tl.load(residual + indices, mask=valid, other=0.0)
     magnitude = tl.abs(x)
+    count = tl.minimum(total - begin, FULL)
     max_level = _max_level(bits)
     if same == 1:
-        count = tl.minimum(total - begin, _FULL).to(tl.float32)
-        scale = tl.math.div_rn(_tree_sum(magnitude), count)
+        scale = tl.math.div_rn(_tree_sum(magnitude), count.to(tl.float32))
     else:
         scale = tl.max(tl.max(magnitude, axis=1), axis=0)
         scale = tl.where(scale < _MIN_SCALE, 0.0, scale)
@@ -157,13 +140,7 @@ def _encode(  # noqa: PLR0913  # a kernel has no objects
     tl.store(steps + group, step)
     if residual is not None:
         tl.store(residual + indices, x - level * step, mask=valid)
-    code = tl.where(valid, code, 0).to(tl.uint64)
-    joined = tl.sum(code << (bits * eight[None, :]).to(tl.uint64), axis=1)
-    lane = tl.arange(0, lanes)
-    byte = (joined[:, None] >> (8 * lane[None, :]).to(tl.uint64)) & 255
-    at = octets[:, None] * bits + lane[None, :]
-    size = (tl.minimum(total - begin, _FULL) * bits + 7) // 8
-    tl.store(codes + first_byte + at, byte.to(tl.uint8), mask=(lane[None, :] < bits) & (at < size))
+    store_codes(tl.where(valid, code, 0), codes + first_byte, count, bits, lanes)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -178,21 +155,14 @@ def _decode(
     add: tl.constexpr,
 ) -> None:
     group = tl.program_id(0)
-    begin = group.to(tl.int64) * _FULL
+    begin = group.to(tl.int64) * FULL
     bits, first_byte = _format(formats, group, same)
-    octets = tl.arange(0, _OCTETS)
-    lane = tl.arange(0, lanes)
-    at = octets[:, None] * bits + lane[None, :]
-    size = (tl.minimum(total - begin, _FULL) * bits + 7) // 8
-    byte = tl.load(codes + first_byte + at, mask=(lane[None, :] < bits) & (at < size), other=0)
-    joined = tl.sum(byte.to(tl.uint64) << (8 * lane[None, :]).to(tl.uint64), axis=1)
-    eight = tl.arange(0, 8)
-    code = ((joined[:, None] >> (bits * eight[None, :]).to(tl.uint64)) & ((1 << bits) - 1)).to(tl.int32)
+    code = load_codes(codes + first_byte, tl.minimum(total - begin, FULL), bits, lanes)
     if same == 1:
         level = (2 * code - 1).to(tl.float32)
     else:
         level = code.to(tl.float32) - _max_level(bits)
-    indices = begin + octets[:, None] * 8 + eight[None, :]
+    indices = begin + places_in_group()
     value = level * tl.load(steps + group)
     if add:
         value += tl.load(out + indices, mask=indices < total, other=0.0)
@@ -203,7 +173,7 @@ def _decode(
 def _format(formats: tl.tensor, group: tl.tensor, same: tl.constexpr) -> tl.tensor:
     """Return the bits of a group, int32, and the first byte of its codes, int64."""
     if same > 0:
-        bits, first_byte = tl.full((), same, tl.int32), group.to(tl.int64) * (_FULL * same // 8)
+        bits, first_byte = tl.full((), same, tl.int32), group.to(tl.int64) * (FULL * same // 8)
     else:
         bits, first_byte = tl.load(formats + 2 * group).to(tl.int32), tl.load(formats + 2 * group + 1)
     return bits, first_byte
@@ -225,7 +195,7 @@ def _rint(x: tl.tensor) -> tl.tensor:
 @triton.jit  # type: ignore[untyped-decorator]
 def _tree_sum(magnitudes: tl.tensor) -> tl.tensor:
     """Sum a full group as a binary tree."""
-    sums = tl.reshape(magnitudes, (_FULL,))
+    sums = tl.reshape(magnitudes, (FULL,))
     for level in tl.static_range(9):
-        sums = tl.sum(tl.reshape(sums, (2, _FULL >> (level + 1))), axis=0)
+        sums = tl.sum(tl.reshape(sums, (2, FULL >> (level + 1))), axis=0)
     return tl.sum(sums, axis=0)

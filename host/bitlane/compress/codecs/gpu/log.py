@@ -1,38 +1,39 @@
-"""Logarithmic levels on a GPU, in operations of torch: the bytes of `codecs.log`.
+"""Logarithmic levels on a GPU: one program per group, with the bytes of `codecs.log`.
 
-torch divides correctly rounded, and each operation is a kernel of its own, so that no multiplication is fused with an
-addition.
+Division rounds correctly, and no multiplication is fused with an addition. A value finds its level among the thresholds
+by bisection.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..groups import MIN_SCALE, Groups
 from ..log import body_bytes, levels, thresholds
 from ..wire import PayloadError
-from .packing import GroupPlaces
+from .octets import FULL, OPTIONS, lanes, load_codes, places_in_group, store_codes, tl, triton
+
+_MIN_SCALE = tl.constexpr(float(MIN_SCALE))
 
 
 def encode(values: Tensor, groups: Groups, bits: int, alpha: float, residual: Tensor | None) -> Tensor:
-    """Encode values float32 [groups.count] on their device as `log.encode` does; they are not checked for NaN."""
-    total = values if residual is None else values + residual
-    places = GroupPlaces(groups, values.device)
-    scale = torch.zeros(len(groups), device=values.device).scatter_reduce_(0, places.group, total.abs(), "amax")
-    scale[scale < float(MIN_SCALE)] = 0
-    divisor = torch.where(scale > 0, scale, torch.inf)[places.group]
-    level = torch.searchsorted(torch.tensor(thresholds(bits, alpha), device=values.device), total.abs() / divisor)
-    most = 2 ** (bits - 1) - 1
-    codes = torch.where(total < 0, most - level, most + level)
-    if residual is not None:
-        table = torch.tensor(levels(bits, alpha), device=values.device)
-        residual.copy_(total - table[codes] * scale[places.group])
-    return torch.cat([scale.view(torch.uint8), places.pack(codes, bits)])
+    """Encode contiguous values float32 [groups.count] on their device as `log.encode` does; NaN is not checked."""
+    body = torch.empty(body_bytes(groups, bits), dtype=torch.uint8, device=values.device)
+    if len(groups):
+        scales, codes = body[: 4 * len(groups)].view(torch.float32), body[4 * len(groups) :]
+        places, tables = _places(groups, bits, values.device), _tables(bits, alpha, values.device)
+        _encode[(len(groups),)](
+            values, residual, scales, codes, places, groups.count, *tables, bits, lanes(bits), **OPTIONS
+        )  # fmt: skip
+    return body
 
 
 def decode(body: Tensor, groups: Groups, bits: int, alpha: float, out: Tensor, add: bool) -> None:
-    """Write the decoded values to `out` float32 [groups.count], or add them to it.
+    """Write the decoded values to `out`, contiguous float32 [groups.count], or add them to it.
 
     Raises
     ------
@@ -42,11 +43,94 @@ def decode(body: Tensor, groups: Groups, bits: int, alpha: float, out: Tensor, a
     if body.shape != (body_bytes(groups, bits),):
         found = f"{body.dtype} {tuple(body.shape)}"
         raise PayloadError(f"body is {found}, which is not that of {groups.count} values at {bits} bits")
-    places = GroupPlaces(groups, out.device)
-    scale = body[: 4 * len(groups)].clone().view(torch.float32)
-    table = torch.tensor(levels(bits, alpha), device=out.device)
-    values = table[places.unpack(body[4 * len(groups) :], bits)] * scale[places.group]
+    if len(groups):
+        scales, codes = body[: 4 * len(groups)].clone().view(torch.float32), body[4 * len(groups) :]
+        places, (_, table) = _places(groups, bits, out.device), _tables(bits, alpha, out.device)
+        _decode[(len(groups),)](codes, scales, places, out, groups.count, table, bits, lanes(bits), add, **OPTIONS)
+
+
+def _places(groups: Groups, bits: int, device: torch.device) -> Tensor | None:
+    """Return each group's first value, values and first byte, int64 [groups, 3]; None where all groups are full."""
+    if groups.are_full:
+        return None
+    sizes = groups.code_bytes(bits)
+    found = np.stack([groups.starts[:-1], groups.lengths, np.cumsum(sizes) - sizes], axis=1)
+    return torch.from_numpy(found).to(device)
+
+
+@lru_cache
+def _tables(bits: int, alpha: float, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the thresholds and the levels on a device."""
+    return torch.tensor(thresholds(bits, alpha), device=device), torch.tensor(levels(bits, alpha), device=device)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _encode(  # noqa: PLR0913  # a kernel has no objects
+    values: tl.tensor,
+    residual: tl.tensor,
+    scales: tl.tensor,
+    codes: tl.tensor,
+    places: tl.tensor,
+    total: tl.tensor,
+    thresholds: tl.tensor,
+    levels: tl.tensor,
+    bits: tl.constexpr,
+    lanes: tl.constexpr,
+) -> None:
+    """Encode one group. `residual` may be None; Triton compiles each case."""
+    group = tl.program_id(0)
+    begin, count, first_byte = _place(places, group, total, bits)
+    indices = begin + places_in_group()
+    valid = places_in_group() < count
+    x = tl.load(values + indices, mask=valid, other=0.0)
+    if residual is not None:
+        x += tl.load(residual + indices, mask=valid, other=0.0)
+    magnitude = tl.abs(x)
+    scale = tl.max(tl.max(magnitude, axis=1), axis=0)
+    scale = tl.where(scale < _MIN_SCALE, 0.0, scale)
+    share = tl.where(scale > 0, tl.math.div_rn(magnitude, tl.where(scale > 0, scale, 1.0)), 0.0)
+    level = tl.zeros(share.shape, tl.int32)
+    for k in tl.static_range(bits - 1):
+        higher = level + (1 << (bits - 2 - k))
+        level = tl.where(tl.load(thresholds + higher - 1) < share, higher, level)
+    most = (1 << (bits - 1)) - 1
+    code = tl.where(x < 0, most - level, most + level)
+    tl.store(scales + group, scale)
+    if residual is not None:
+        tl.store(residual + indices, x - tl.load(levels + code) * scale, mask=valid)
+    store_codes(tl.where(valid, code, 0), codes + first_byte, count, bits, lanes)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _decode(  # noqa: PLR0913  # a kernel has no objects
+    codes: tl.tensor,
+    scales: tl.tensor,
+    places: tl.tensor,
+    out: tl.tensor,
+    total: tl.tensor,
+    levels: tl.tensor,
+    bits: tl.constexpr,
+    lanes: tl.constexpr,
+    add: tl.constexpr,
+) -> None:
+    group = tl.program_id(0)
+    begin, count, first_byte = _place(places, group, total, bits)
+    code = load_codes(codes + first_byte, count, bits, lanes)
+    indices = begin + places_in_group()
+    valid = places_in_group() < count
+    value = tl.load(levels + code) * tl.load(scales + group)
     if add:
-        out += values
+        value += tl.load(out + indices, mask=valid, other=0.0)
+    tl.store(out + indices, value, mask=valid)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _place(places: tl.tensor, group: tl.tensor, total: tl.tensor, bits: tl.constexpr) -> tl.tensor:
+    """Return a group's first value, its values and its first byte, int64."""
+    if places is None:
+        begin = group.to(tl.int64) * FULL
+        count, first_byte = tl.minimum(total - begin, FULL), group.to(tl.int64) * (FULL * bits // 8)
     else:
-        out.copy_(values)
+        begin, count = tl.load(places + 3 * group), tl.load(places + 3 * group + 1)
+        first_byte = tl.load(places + 3 * group + 2)
+    return begin, count, first_byte
