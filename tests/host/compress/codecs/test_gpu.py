@@ -109,8 +109,9 @@ def test_other_tensors_are_refused():
             codes.encode(good, groups, 4, bad, None)
         with pytest.raises(DataError, match="contiguous float32"):
             codes.decode(codes.encode(good, groups, 4, None, None), groups, 4, bad, False)
-    with pytest.raises(DataError, match="several runs"):
-        codes.encode(good, Groups.of(3, 3), 4, None, None)
+    for runs in ((3, 3), (1, 512)):  # the second has as many groups as a single run
+        with pytest.raises(DataError, match="several runs"):
+            codes.encode(torch.zeros(sum(runs), device=DEVICE), Groups.of(*runs), 4, None, None)
     with pytest.raises(PayloadError, match="which is not that of 6 values at 5 bits"):
         codes.decode(codes.encode(good, groups, 4, None, None), groups, 5, good, False)
 
