@@ -30,6 +30,7 @@ from .compressor import (
     layout_of_shapes,
     part_compressor,
 )
+from .compressors.shares import SharedSelection, Shares
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,9 @@ class SegmentedReducer:
 
     def __init__(self, segments: Sequence[Segment], reducers: Sequence[Reducer]):
         self.segments, self.reducers = segments, reducers
+        selections = [getattr(reducer, "selection", None) for reducer in reducers]
+        shared = [each for each in selections if isinstance(each, SharedSelection)]
+        self._shares = Shares(shared) if len(shared) > 1 else None
 
     @property
     def bits(self) -> int:
@@ -110,6 +114,12 @@ class SegmentedReducer:
     def average(self, vector: Tensor, step: int) -> None:
         for segment, reducer in zip(self.segments, self.reducers, strict=True):
             reducer.average(vector[segment.begin : segment.end], step)
+        self.end_step()
+
+    def end_step(self) -> None:
+        """Divide the number of values that a sparse compressor sends anew, after all segments have been averaged."""
+        if self._shares is not None:
+            self._shares.follow()
 
     def sample(self, vector: Tensor, choices: Sequence[int]) -> Sampler:
         """Begin a sample of each segment, as in `GroupReducer`."""
@@ -132,7 +142,8 @@ class SegmentedReducer:
 
     def state_dict(self, memory: SavedState | None = None) -> dict[str, Any]:
         states = [each.state_dict() for each in self.reducers]
-        return {name: self._joined([state[name] for state in states]) for name in (states[0] if states else ())}
+        joined = {name: self._joined([state[name] for state in states]) for name in (states[0] if states else ())}
+        return joined if self._shares is None else {**joined, "shares": self._shares.saved()}
 
     def _joined(self, values: list[Any]) -> Any:
         pairs = zip(self.segments, values, strict=True)
@@ -142,6 +153,11 @@ class SegmentedReducer:
     def load_state_dict(self, state: SavedState) -> None:
         for number, reducer in enumerate(self.reducers):
             reducer.load_state_dict(self._part(state, number))
+        self._restore_shares([state])
+
+    def _restore_shares(self, states: Sequence[SavedState]) -> None:
+        if self._shares is not None:
+            self._shares.restore([state["shares"] for state in states if "shares" in state])
 
     def _part(self, state: SavedState, number: int) -> SavedState:
         """Return the state of a segment. A list for other segments ends with items that count for those behind it."""
@@ -155,6 +171,7 @@ class SegmentedReducer:
         for number, (segment, reducer) in enumerate(zip(self.segments, self.reducers, strict=True)):
             part = None if residual is None else residual[segment.begin : segment.end]
             reducer.reshard([self._part(state, number) for state in states], part)
+        self._restore_shares(states)
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,7 @@ class BitAllocation:
     """
 
     by_group: ClassVar[bool] = True
+    observes_steps: ClassVar[bool] = True
 
     start_bits: int = 4
     choices: Sequence[int] = BIT_CHOICES
@@ -120,12 +121,12 @@ class BitAllocationChooser:
         self._steps += 1
         if sample is not None:
             own = [observed.seconds, observed.exchange, *_numbers(sample)]
-            self._choose(np.array(all_gather(own)), sample.lengths, sample.again)
+            self._choose(np.array(all_gather(own)), sample.lengths, sample.average_rounded)
 
-    def _choose(self, ranks: Floats, lengths: NDArray[np.int64], again: float) -> None:
+    def _choose(self, ranks: Floats, lengths: NDArray[np.int64], average_rounded: float) -> None:
         """Choose from the numbers of all ranks, float64 [ranks, numbers]; keep the bits if there is no gradient.
 
-        `lengths` and `again` are those of `GroupSample`.
+        `lengths` and `average_rounded` are those of `GroupSample`.
         """
         found = ranks.mean(axis=0)
         energy, sampled_energy, product, rounded_peaks = found[2:6]
@@ -136,7 +137,7 @@ class BitAllocationChooser:
         share = min(max(product / sampled_energy, 1 / len(ranks)), 1.0)  # X / A
         rounding = curve.errors / energy  # r
         first = rounding / len(ranks)  # q / A
-        noise = (first + again * rounding * (share + first)) / share  # Q / X
+        noise = (first + average_rounded * rounding * (share + first)) / share  # Q / X
         self._measure_times(ranks[:, 0].max(), ranks[:, 1].min(), lengths)
         seconds = self._times[0] + self._times[1] * (curve.bits + SCALE_BITS)
         self._widths = curve.widths(int(np.argmin(seconds * (1 + self.settings.weight * noise))))

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -82,6 +82,7 @@ class MQGrad:
     scale: float = 300.0
     discount: float = 0.9
     seed: int = 0
+    observes_steps: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_choices(self.choices)

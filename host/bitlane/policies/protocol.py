@@ -33,7 +33,7 @@ class GroupSample:
         Sum of lengths * peaks of still fewer groups.
     errors : float64 [choices]
         Expected sum of the squared errors of stochastic rounding in these, for each choice of bits.
-    again : float
+    average_rounded : float
         Share of the values whose average is rounded, too; the same on all ranks.
     """
 
@@ -44,7 +44,7 @@ class GroupSample:
     product: float
     rounded_peaks: float
     errors: NDArray[np.float64]
-    again: float
+    average_rounded: float
 
     @classmethod
     def joined(cls, parts: Sequence[GroupSample]) -> GroupSample:
@@ -57,7 +57,7 @@ class GroupSample:
             sum(part.product for part in parts),
             sum(part.rounded_peaks for part in parts),
             np.sum([part.errors for part in parts], axis=0),
-            float(np.average([part.again for part in parts], weights=[part.lengths.sum() for part in parts])),
+            float(np.average([part.average_rounded for part in parts], weights=[part.lengths.sum() for part in parts])),
         )
 
 
@@ -92,7 +92,8 @@ class Observation:
 class BitPolicy(Protocol):
     """The settings of a bit policy: a frozen dataclass. Ranks compare its repr, so it includes every setting.
 
-    One that chooses the bits of each group has the class attribute `by_group`, True.
+    One that chooses the bits of each group has the class attribute `by_group`, True; one whose choices depend on the
+    loss or the time of whole steps has `observes_steps`, True.
     """
 
     @property

@@ -120,11 +120,11 @@ def test_a_sample_tells_how_often_an_average_is_rounded(ranks, seed):
         return np.mean(errors), sampler(vector)
 
     found = run_ranks_in_threads(ranks, work)
-    assert {sample.again for _, sample in found} == {float(ranks > 2)}
+    assert {sample.average_rounded for _, sample in found} == {float(ranks > 2)}
     energy = np.square(values, dtype=np.float64).sum() / ranks
     rounding = sum(float(sample.errors.sum()) for _, sample in found) / ranks / energy  # all groups are sampled
     first = rounding * energy / ranks
-    noise = first + found[0][1].again * rounding * (exact @ exact + first)
+    noise = first + found[0][1].average_rounded * rounding * (exact @ exact + first)
     assert noise == pytest.approx(found[0][0], rel=0.1)
 
 

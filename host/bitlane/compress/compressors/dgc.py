@@ -27,7 +27,8 @@ from ..collectives.link import Link
 from ..compressor import Layout, SavedState, vector_length
 from .memory import StateVectors
 from .settings import checked_density, replace_setting
-from .topk import all_gather_average, density_count, take_largest
+from .shares import LargestSelection
+from .topk import all_gather_average, take
 
 BLOCK = 2**18  # values that are converted to float64 at a time
 FIRST_DENSITY = 0.25  # of the first warm-up stage; each further stage has a quarter of the previous density
@@ -39,6 +40,7 @@ class DGCReducer:
     def __init__(self, count: int, settings: DGC, link: Link, device: torch.device):
         self.bits = 0
         self.settings, self.link = settings, link
+        self.selection = LargestSelection(count)
         self.memory = StateVectors(count, device, "momentum", "velocity")
 
     def average(self, vector: Tensor, step: int) -> None:
@@ -46,8 +48,8 @@ class DGCReducer:
         self._clip(vector)
         momentum.mul_(self.settings.momentum).add_(vector)
         velocity.add_(momentum)
-        count = density_count(self.settings.density_at(step), len(velocity))
-        all_gather_average(self.link, take_largest(velocity, count, momentum), vector)
+        indices = self.selection.select(velocity, self.settings.density_at(step))
+        all_gather_average(self.link, take(indices, velocity, momentum), vector)
 
     def _clip(self, gradient: Tensor) -> None:
         if self.settings.clip is not None:

@@ -19,7 +19,7 @@ SAMPLED_GROUPS = 128  # at most: 65,536 values
 ROUNDED_GROUPS = 16  # of these, whose errors of rounding are estimated
 
 
-def begin_sample(vector: Tensor, groups: Groups, choices: Sequence[int], again: bool) -> Sampler:
+def begin_sample(vector: Tensor, groups: Groups, choices: Sequence[int], average_rounded: bool) -> Sampler:
     """Begin a sample of a gradient, which the average will overwrite.
 
     Parameters
@@ -30,7 +30,7 @@ def begin_sample(vector: Tensor, groups: Groups, choices: Sequence[int], again: 
         Values that share a scale.
     choices : sequence of int
         Bits for which the errors of rounding are estimated.
-    again : bool
+    average_rounded : bool
         Whether the average is rounded, too.
     """
     peaks = _tops(vector, groups).cpu().numpy().astype(np.float64) ** 2
@@ -56,7 +56,7 @@ def begin_sample(vector: Tensor, groups: Groups, choices: Sequence[int], again: 
             float((exact * some(average)).sum()),
             float(few.lengths @ peaks[chosen[rounded]]),
             linear.expected_errors(own[_indices(sampled, rounded)], few, choices),
-            float(again),
+            float(average_rounded),
         )
 
     return complete

@@ -26,7 +26,7 @@ from ..compressor import Layout, SavedState, vector_length
 from .memory import StateVectors
 from .selection import QuotaSelection, SelectionRule, ThresholdScaling
 from .settings import check_residual_dtype, checked_density, replace_setting
-from .topk import density_count
+from .shares import density_count
 
 
 class MiCROReducer:
@@ -44,9 +44,10 @@ class MiCROReducer:
         self.bits = 0
         self.link = link
         self.memory = StateVectors(count, device, "residual", dtype=RESIDUAL_DTYPES[settings.residual_dtype])
-        wanted = density_count(settings.density, count)
         self.selection: SelectionRule = (
-            QuotaSelection(wanted) if settings.controller == "quotas" else ThresholdScaling(wanted)
+            QuotaSelection(count, settings.density)
+            if settings.controller == "quotas"
+            else ThresholdScaling(density_count(settings.density, count))
         )
         self.part_bounds = [count * part // link.size for part in range(link.size + 1)]
         self.counts: list[int] = []

@@ -18,6 +18,7 @@ from ..codecs import tensors
 from ..collectives.link import Link
 from ..compressor import SavedState
 from .quotas import Tail, quotas, reported_counts
+from .shares import SharedSelection
 
 
 class SelectionRule(Protocol):
@@ -40,17 +41,22 @@ class SelectionRule(Protocol):
         ...
 
 
-class QuotaSelection:
-    """Selects the largest values up to the quota of the part; the quotas of all ranks sum to k in every step."""
+class QuotaSelection(SharedSelection):
+    """Selects the largest values up to the quota of the part; the quotas of all ranks sum to k in every step.
 
-    def __init__(self, wanted: int):
-        self.wanted, self.counts = wanted, reported_counts(wanted)
+    Those of a segment sum to its share of k.
+    """
+
+    def __init__(self, count: int, density: float):
+        super().__init__(count)
+        self.density = density
 
     def select(self, values: Tensor, link: Link) -> Tensor:
-        near = tensors.largest(values, self.wanted)
-        tail = torch.from_numpy(Tail.of(values[near].cpu().numpy(), self.counts).pack()).to(values.device)
-        tails = [Tail.unpack(each.cpu().numpy()) for each in link.all_gather(tail, [len(tail)] * link.size)]
-        own = quotas(tails, self.counts, self.wanted)[link.rank]
+        self.k, wanted = self.share.counts(self.density)
+        near, counts = tensors.largest(values, self.share.tail_count(self.k, wanted)), reported_counts(self.k)
+        tail = torch.from_numpy(Tail.of(values[near].cpu().numpy(), counts).pack()).to(values.device)
+        self.tails = [Tail.unpack(each.cpu().numpy()) for each in link.all_gather(tail, [len(tail)] * link.size)]
+        own = quotas(self.tails, counts, wanted)[link.rank]
         return near[tensors.largest(values[near], own)]
 
     def update(self, total: int) -> None:

@@ -17,11 +17,7 @@ from ..collectives.residuals import RESIDUAL_DTYPES
 from ..compressor import Layout, SavedState, vector_length
 from .memory import StateVectors
 from .settings import check_residual_dtype, checked_density, checked_flag, replace_setting
-
-
-def density_count(density: float, count: int) -> int:
-    """Return the number of values for a density: rounded, at least 1."""
-    return min(count, max(1, round(density * count)))
+from .shares import LargestSelection
 
 
 def all_gather_average(link: Link, body: Tensor, out: Tensor) -> None:
@@ -47,9 +43,8 @@ def all_gather_average(link: Link, body: Tensor, out: Tensor) -> None:
     out.mul_(1 / link.size)
 
 
-def take_largest(values: Tensor, count: int, *others: Tensor) -> Tensor:
-    """Return the `count` largest magnitudes as a body of `tensors.encode`; set them to zero, and those of `others`."""
-    indices = tensors.largest(values, count)
+def take(indices: Tensor, values: Tensor, *others: Tensor) -> Tensor:
+    """Return the values at ascending indices as a body of `tensors.encode`; set them to zero, and those of `others`."""
     body = tensors.encode(indices, values.index_select(0, indices), len(values))
     for each in (values, *others):
         each.index_fill_(0, indices, 0)
@@ -61,17 +56,14 @@ class TopKReducer:
 
     def __init__(self, count: int, settings: TopK, link: Link, device: torch.device):
         self.bits = 0
-        self.wanted, self.link, self.error_feedback = (
-            density_count(settings.density, count),
-            link,
-            settings.error_feedback,
-        )
+        self.density, self.link, self.error_feedback = settings.density, link, settings.error_feedback
+        self.selection = LargestSelection(count)
         names, dtype = ["residual"] if self.error_feedback else [], RESIDUAL_DTYPES[settings.residual_dtype]
         self.memory = StateVectors(count, device, *names, dtype=dtype)
 
     def average(self, vector: Tensor, step: int) -> None:
         accumulated = self.memory.accumulate("residual", vector) if self.error_feedback else vector
-        body = take_largest(accumulated, self.wanted)
+        body = take(self.selection.select(accumulated, self.density), accumulated)
         if self.error_feedback:
             self.memory.keep("residual", accumulated)
         all_gather_average(self.link, body, vector)
@@ -97,8 +89,8 @@ class TopKReducer:
 class TopK:
     """Send the k values with the largest magnitudes, in float32, with their indices (Aji and Heafield, 2017).
 
-    The selection is exact and covers the whole vector. Ranks select different indices, so that n ranks average up to
-    n k values in a step.
+    The selection is exact and covers the whole vector; of segments (`overlap=True`) each has a share of the k values.
+    Ranks select different indices, so that n ranks average up to n k values in a step.
 
     Parameters
     ----------

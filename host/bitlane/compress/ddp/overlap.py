@@ -151,6 +151,7 @@ class OverlappedStep:
             self._take_all()
             if is_averaged:
                 with self._steps.abort_on_error():
+                    self._steps.end_segments()
                     waited = self._steps.sent_and_waited()[1] - self._before[1]
                     self._steps.observe(self._vector, at_end.loss, at_end.has_batch, self._begun, waited)
                     at_end.deliver(self._vector)

@@ -186,6 +186,11 @@ class StepRunner:
         self._segment_states[number] = self.reducers[number].state_dict(self._segment_states.get(number))
         return self._segment_states[number]
 
+    def end_segments(self) -> None:
+        """End the averages of all segments of a step."""
+        if isinstance(self._reducer, SegmentedReducer):
+            self._reducer.end_step()
+
     def sent_and_waited(self) -> tuple[int, float]:
         """Return the bytes sent so far, and the seconds in exchanges."""
         return self.link.transport.sent, self.link.seconds

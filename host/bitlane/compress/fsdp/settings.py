@@ -8,8 +8,6 @@ from typing import Any
 from torch.amp.grad_scaler import GradScaler
 
 from bitlane.errors import DataError
-from bitlane.policies.allocation import BitAllocation
-from bitlane.policies.mqgrad import MQGrad
 
 from ..collectives.cost_model import AlphaBetaModel
 from ..ddp.settings import check_settings, step_rules
@@ -35,7 +33,7 @@ class AverageSettings:
     def check(self, compressor: Any) -> None:
         """Raise DataError if a setting has another type or value, or the compressor cannot be used with groups."""
         check_settings(compressor, self.link_model, self.timeout, self.grad_scaler)
-        if isinstance(compressor.policy, MQGrad | BitAllocation):
+        if getattr(compressor.policy, "observes_steps", False):
             raise DataError(
                 f"bits={type(compressor.policy).__name__}(...) needs the time of a step, and FSDP averages a step in "
                 "groups: give a number of bits, or Adaptive()"

@@ -10,8 +10,6 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from bitlane.errors import DataError
-from bitlane.policies.allocation import BitAllocation
-from bitlane.policies.mqgrad import MQGrad
 
 from ..collectives.cost_model import AlphaBetaModel
 from ..ddp.settings import check_settings
@@ -54,7 +52,7 @@ def check_arguments(model: Any, outer_optimizer: Any, compressor: Any, settings:
             f"lambda tensors: torch.optim.SGD(tensors, lr=0.7); got {type(outer_optimizer).__name__}"
         )
     check_settings(compressor, settings.link_model, settings.timeout, None)
-    if isinstance(compressor.policy, MQGrad | BitAllocation):
+    if getattr(compressor.policy, "observes_steps", False):
         raise DataError(
             f"bits={type(compressor.policy).__name__}(...) needs the loss or the time of each step, and a round has "
             "many: give a number of bits, or Adaptive()"

@@ -18,7 +18,7 @@ from bitlane.compress.codecs.select import select
 from bitlane.compress.collectives.averaging import Quantizer
 from bitlane.compress.compressors.factors import LogQuantizer
 from bitlane.compress.compressors.quantizers import LinearQuantizer, SignQuantizer
-from bitlane.compress.compressors.topk import density_count
+from bitlane.compress.compressors.shares import density_count
 from bitlane.errors import BitlaneError, DataError
 from bitlane.support.text import align_columns
 

@@ -41,7 +41,7 @@ BUCKET_MB, ONE_BUCKET = 4, 1000
 NO_EXCHANGE = "DDP, no exchange"
 STOCK = "DDP, PowerSGD hook, rank 4"  # with several buckets it does not end with gloo
 WARMUP_STEPS, STEPS = 3, 5
-OURS = ("qsgd:bits=4,error_feedback=True", "powersgd:rank=4")
+OURS = ("qsgd:bits=4,error_feedback=True", "powersgd:rank=4", "topk:density=0.01")
 
 
 class _Layer(torch.autograd.Function):  # type: ignore[misc]  # torch has no types here

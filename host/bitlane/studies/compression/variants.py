@@ -1,11 +1,13 @@
 """Compare ways to run a compressor by the losses of trainings: residuals in bfloat16, and the gradient in segments.
 
     python -m bitlane.studies.compression.variants            a perceptron on MNIST, 4 ranks, 3 seeds
-    python -m bitlane.studies.compression.variants --images fashion_mnist --epochs 2
+    python -m bitlane.studies.compression.variants topk micro --images fashion_mnist --network convolutional
 
-Segments are adjacent parameters, averaged each for itself as with `attach(..., overlap=True)`: here two, of 65,536
-values or more. The loss is the mean over the last tenth of the steps, in nats; the accuracy that of held-out images.
-All trainings of a seed have the same weights and batches.
+Segments are adjacent parameters, averaged each for itself as with `attach(..., overlap=True)`: here two, of which the
+first has 65,536 values or more. A sparse compressor divides the number of values that it sends between them by what
+the last steps had above a common threshold, or, in the way "equal density", by their lengths. The loss is the mean
+over the last tenth of the steps, in nats; the accuracy that of held-out images. All trainings of a seed have the same
+weights and batches.
 """
 
 from __future__ import annotations
@@ -15,10 +17,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 
-from bitlane.compress.compressor import Compressor
+from bitlane.compress.collectives.cost_model import AlphaBetaModel
+from bitlane.compress.collectives.link import Link
+from bitlane.compress.compressor import Compressor, Layout
 from bitlane.compress.registry import parse_compressor
-from bitlane.compress.segments import Segmented
+from bitlane.compress.segments import Segmented, SegmentedReducer
 from bitlane.compress.training.experiment import NetworkTraining, train
 from bitlane.compress.training.images import Images, load_images
 from bitlane.support.text import align_columns
@@ -33,13 +38,24 @@ COMPRESSORS = (
     "topk:density=0.001",
     "micro:density=0.01",
 )
-
-
 SEGMENT_VALUES = 1 << 16
+
+
+class EqualDensity(Segmented):
+    """Segments that each send the same share of their values, in every step."""
+
+    def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> SegmentedReducer:
+        """Return a reducer whose shares stay at the lengths of its segments."""
+        reducer = super().reducer(layout, link, model, device)
+        reducer.end_step = lambda: None  # type: ignore[method-assign]
+        return reducer
+
+
 WAYS: dict[str, Callable[[Compressor], Compressor]] = {
     "float32": lambda compressor: compressor,
     "bfloat16": lambda compressor: replace(compressor, residual_dtype="bfloat16"),  # type: ignore[type-var]
     "segments": lambda compressor: Segmented(compressor, SEGMENT_VALUES),
+    "equal density": lambda compressor: EqualDensity(compressor, SEGMENT_VALUES),
 }
 
 
@@ -72,16 +88,19 @@ def table(found: dict[str, dict[str, list[VariantTrial]]]) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m bitlane.studies.compression.variants", description=_SUMMARY)
+    parser.add_argument("compressors", nargs="*", help="what to compare (default: five)", default=COMPRESSORS)
     parser.add_argument("--images", default="mnist", help="data set (default: %(default)s)")
+    parser.add_argument("--network", default="perceptron", help="kind of network (default: %(default)s)")
+    parser.add_argument("--rate", type=float, default=RATE, help="learning rate at the start (default: %(default)s)")
     parser.add_argument("--epochs", type=int, default=1, help="passes over the images (default: %(default)s)")
     parser.add_argument("--seeds", type=int, default=3, help="trainings of each kind (default: %(default)s)")
     arguments = parser.parse_args(argv)
     images = load_images(arguments.images)
     found: dict[str, dict[str, list[VariantTrial]]] = {}
-    for compress in COMPRESSORS:
+    for compress in arguments.compressors:
         found[compress] = {way: [] for way in WAYS}
         for seed in range(arguments.seeds):
-            training = NetworkTraining("perceptron", epochs=arguments.epochs, rate=RATE, seed=seed)
+            training = NetworkTraining(arguments.network, epochs=arguments.epochs, rate=arguments.rate, seed=seed)
             for way, trials in found[compress].items():
                 trials.append(trial(training, compress, way, images))
     print(table(found))

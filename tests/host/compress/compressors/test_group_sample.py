@@ -33,7 +33,7 @@ def test_sums_are_those_of_numpy(groups, seed):
     sampler = begin_sample(vector, groups, CHOICES, True)
     vector.copy_(torch.from_numpy(average))
     found, own, of_average = sampler(vector), parts(values, groups), parts(average, groups)
-    assert found.again == 1
+    assert found.average_rounded == 1
     assert found.lengths.tolist() == groups.lengths.tolist()
     np.testing.assert_allclose(found.peaks, [np.abs(part).max() ** 2 for part in own], rtol=1e-6)
     assert found.energy == pytest.approx(sum(part @ part for part in own), rel=1e-5)
@@ -57,5 +57,5 @@ def test_segments_are_joined_in_their_order(seed):
     assert whole.peaks.tolist() == [peak for sample in samples for peak in sample.peaks.tolist()]
     for name in ("energy", "sampled_energy", "product", "rounded_peaks"):
         assert getattr(whole, name) == pytest.approx(sum(getattr(sample, name) for sample in samples))
-    assert whole.again == pytest.approx(700 / 1215)
+    assert whole.average_rounded == pytest.approx(700 / 1215)
     np.testing.assert_allclose(whole.errors, sum(sample.errors for sample in samples))

@@ -14,7 +14,7 @@ from bitlane.compress.collectives.link import Link
 from bitlane.compress.collectives.transport import ThreadTransport, run_ranks_in_threads
 from bitlane.compress.compressor import ParameterSpan
 from bitlane.compress.compressors.micro import MiCRO
-from bitlane.compress.compressors.topk import density_count
+from bitlane.compress.compressors.shares import density_count
 
 from .gradients import SyntheticGradients
 
