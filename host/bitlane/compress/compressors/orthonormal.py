@@ -42,7 +42,6 @@ def orthonormalize(matrices: Sequence[Tensor], fresh: Fresh | None = None) -> li
     found = [_cholesky_qr(torch.stack([matrices[i] for i in same]).double()) for same in by_shape.values()]
     independent = torch.cat([each for _, each in found]).tolist() if found else []
     quick = [columns for stack, _ in found for columns in stack.float()]
-    quick = [columns for stack, _ in found for columns in stack.float()]
     results = list(matrices)
     for number, i in enumerate(i for same in by_shape.values() for i in same):
         own = partial(fresh, i) if fresh is not None else None
@@ -59,8 +58,8 @@ def _cholesky_qr(columns: Tensor) -> tuple[Tensor, Tensor]:
     factor, failed = torch.linalg.cholesky_ex(products)
     added, lengths = factor.diagonal(dim1=1, dim2=2), products.diagonal(dim1=1, dim2=2).sqrt()
     found = torch.linalg.solve_triangular(factor, columns, upper=False)
-    again = torch.linalg.cholesky_ex(found @ found.mT)[0]
-    found = torch.linalg.solve_triangular(again, found, upper=False)
+    second = torch.linalg.cholesky_ex(found @ found.mT)[0]
+    found = torch.linalg.solve_triangular(second, found, upper=False)
     return found, (failed == 0) & (added > DEPENDENT * lengths).all(1)
 
 
