@@ -117,7 +117,7 @@ class SegmentedReducer:
         self.end_step()
 
     def end_step(self) -> None:
-        """Divide the number of values that a sparse compressor sends anew, after all segments have been averaged."""
+        """Update the shares of a sparse compressor, after all segments have been averaged."""
         if self._shares is not None:
             self._shares.follow()
 

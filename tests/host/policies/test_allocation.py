@@ -107,9 +107,8 @@ def test_the_choice_is_that_of_all_mean_bits(average_rounded, seed):
 
     `average_rounded` is the share of the values whose average is rounded, too.
     """
-    each = sample(
-        np.random.default_rng(seed), 2000, product=1.0, average_rounded=average_rounded
-    )  # of a single rank; few groups make jumps
+    # Of a single rank. With few groups the cost jumps between the prices that are tried.
+    each = sample(np.random.default_rng(seed), 2000, product=1.0, average_rounded=average_rounded)
     widths = after(BitAllocation(choices=CHOICES), [each] * 2, 3.0, 2.0)
 
     def cost(chosen):

@@ -18,7 +18,7 @@ from ..codecs import tensors
 from ..collectives.link import Link
 from ..compressor import SavedState
 from .quotas import Tail, quotas, reported_counts
-from .shares import SharedSelection
+from .shares import SharedSelection, tail_count
 
 
 class SelectionRule(Protocol):
@@ -53,7 +53,7 @@ class QuotaSelection(SharedSelection):
 
     def select(self, values: Tensor, link: Link) -> Tensor:
         self.k, wanted = self.share.counts(self.density)
-        near, counts = tensors.largest(values, self.share.tail_count(self.k, wanted)), reported_counts(self.k)
+        near, counts = tensors.largest(values, tail_count(self.k, wanted)), reported_counts(self.k)
         tail = torch.from_numpy(Tail.of(values[near].cpu().numpy(), counts).pack()).to(values.device)
         self.tails = [Tail.unpack(each.cpu().numpy()) for each in link.all_gather(tail, [len(tail)] * link.size)]
         own = quotas(self.tails, counts, wanted)[link.rank]

@@ -17,8 +17,8 @@ from torch import Tensor
 from ..codecs import tensors
 from .quotas import Tail, quotas, reported_counts
 
-FOLLOWED = 0.1  # of the way that a step moves the shares: one step alone is noise
-LEAST_TAIL = 64  # values of a tail, at least, so that a share of 0 can grow
+FOLLOWED = 0.1  # a step moves the shares by this part of the way, because the counts of one step are noisy
+LEAST_TAIL = 64  # least length of a tail, so that a share of 0 can grow
 
 
 def density_count(density: float, count: int) -> int:
@@ -26,9 +26,14 @@ def density_count(density: float, count: int) -> int:
     return min(count, max(1, round(density * count)))
 
 
+def tail_count(k: int, own: int) -> int:
+    """Return the length of a tail: twice the values that a segment sends, so that its share can grow; at most k."""
+    return min(k, max(2 * own, LEAST_TAIL))
+
+
 @dataclass(frozen=True)
 class Share:
-    """A part of the k values that a gradient sends: those from `begin` k to `end` k.
+    """A part of the k values that a gradient sends: those from `begin * k` to `end * k`.
 
     Attributes
     ----------
@@ -47,10 +52,6 @@ class Share:
         k = density_count(density, self.whole)
         return k, round(self.end * k) - round(self.begin * k)
 
-    def tail_count(self, k: int, own: int) -> int:
-        """Return how many of the largest values of a part its tail has: of a segment twice its own, to tell of more."""
-        return own if own == k else min(k, max(2 * own, LEAST_TAIL))
-
 
 class SharedSelection:
     """Selects the largest values of a gradient, or of a segment as many as its share.
@@ -67,7 +68,7 @@ class SharedSelection:
     k : int
         Number of values that the whole gradient sent in the last step.
     tails : sequence of Tail
-        Tails of the last selection, one of each rank that selects with this one; none of a whole gradient.
+        Tails of the last selection: of this rank, or of all ranks if they select together.
     """
 
     def __init__(self, count: int):
@@ -87,7 +88,7 @@ class LargestSelection(SharedSelection):
     def select(self, values: Tensor, density: float) -> Tensor:
         """Return the ascending indices of the selected values, int64; `density` is that of the whole gradient."""
         self.k, own = self.share.counts(density)
-        near = tensors.largest(values, self.share.tail_count(self.k, own))
+        near = tensors.largest(values, tail_count(self.k, own))
         if self.is_whole:
             return near
         self.tails = [Tail.of(values[near].cpu().numpy(), reported_counts(self.k))]

@@ -88,7 +88,7 @@ def table(found: dict[str, dict[str, list[VariantTrial]]]) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m bitlane.studies.compression.variants", description=_SUMMARY)
-    parser.add_argument("compressors", nargs="*", help="what to compare (default: five)", default=COMPRESSORS)
+    parser.add_argument("compressors", nargs="*", help="compressors, as text (default: five)", default=COMPRESSORS)
     parser.add_argument("--images", default="mnist", help="data set (default: %(default)s)")
     parser.add_argument("--network", default="perceptron", help="kind of network (default: %(default)s)")
     parser.add_argument("--rate", type=float, default=RATE, help="learning rate at the start (default: %(default)s)")
