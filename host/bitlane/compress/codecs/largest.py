@@ -85,11 +85,18 @@ def _first_largest(found: Values, count: int) -> tuple[NDArray[np.bool_], np.flo
 
 
 def sampled_threshold(values: Values, count: int) -> float:
-    """Estimate from a sample a magnitude that slightly more than `count` of the values float32 [n > 0] reach.
+    """Estimate from a sample a magnitude that slightly more than `count` of the values float32 [n > 0] reach."""
+    stride, rank = sampling(len(values), count)
+    sample = np.abs(values[::stride])
+    return float(np.partition(sample, len(sample) - rank)[len(sample) - rank])
+
+
+def sampling(n: int, count: int) -> tuple[int, int]:
+    """Return the stride of a sample of n > 0 values, and which of its largest magnitudes is the estimated threshold.
 
     The estimate allows for three standard deviations of the sample, so that fewer than `count` are rare.
     """
-    sample = np.abs(values[:: max(1, min(STRIDE, len(values) // SAMPLE))])
-    expected = count * len(sample) / len(values)
-    rank = min(len(sample), int(expected + 3 * sqrt(expected)) + 1)
-    return float(np.partition(sample, len(sample) - rank)[len(sample) - rank])
+    stride = max(1, min(STRIDE, n // SAMPLE))
+    sampled = -(-n // stride)
+    expected = count * sampled / n
+    return stride, min(sampled, int(expected + 3 * sqrt(expected)) + 1)

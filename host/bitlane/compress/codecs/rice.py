@@ -15,7 +15,7 @@ wherever the indices are, and a few per cent more than the entropy log2 C(n, k) 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ def encode(indices: Indices, n: int) -> Bytes:
     gaps = _gaps(indices)
     if len(indices) and (gaps.min() < 0 or indices[-1] >= n):
         raise DataError(f"indices must be strictly ascending, from 0 to at most {n - 1}")
-    parameter = best_parameter(gaps)
+    parameter = best_parameter(gaps, n)
     shifted = gaps >> parameter
     ones = _positions(shifted)
     unary = np.zeros(int(ones[-1]) + 1 if len(ones) else 0, np.uint8)
@@ -117,21 +117,23 @@ def prefix(value: int) -> Bytes:
     return np.array([128 + group for group in groups[:-1]] + groups[-1:], np.uint8)
 
 
-def best_parameter(gaps: NDArray[np.int64]) -> int:
-    """Return the smallest r that makes the codes of gaps int64 [k] shortest."""
-    return find_parameter(len(gaps), lambda parameter: int((gaps >> parameter).sum()))
+def best_parameter(gaps: NDArray[np.int64], n: int) -> int:
+    """Return the smallest r that makes the codes of gaps int64 [k], in a vector of n values, shortest."""
+    return shortest(len(gaps), [int((gaps >> parameter).sum()) for parameter in parameters(len(gaps), n)])
 
 
-def find_parameter(count: int, quotients: Callable[[int], int]) -> int:
-    """Return the best r of `count` gaps, from a function that returns the sum of their quotients for an r."""
-    best, bits = 0, quotients(0) + count
-    parameter = 1
-    while count * (1 + parameter) < bits:
-        candidate = count * (1 + parameter) + quotients(parameter)
-        if candidate < bits:
-            best, bits = parameter, candidate
-        parameter += 1
-    return best
+def parameters(count: int, n: int) -> range:
+    """Return the values of r that can be the best of `count` gaps in a vector of n values.
+
+    From the first r on with n <= count * 2**r codes grow: one bit more shortens the unary string by at most the sum of
+    the quotients, which is at most `count` there, and lengthens the low string by `count`.
+    """
+    return range((n // count).bit_length() + 1 if count else 1)
+
+
+def shortest(count: int, quotients: Sequence[int]) -> int:
+    """Return the best r of `count` gaps, from the sums of their quotients for r = 0, 1 and so on."""
+    return min(range(len(quotients)), key=lambda parameter: count * parameter + quotients[parameter])
 
 
 def _gaps(positions: Indices) -> Indices:

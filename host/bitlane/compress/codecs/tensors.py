@@ -5,13 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from bitlane.support.optional import require_extra
 
 from . import rice
-from .gpu import largest as gpu_largest
 from .gpu import rice as gpu_rice
 from .largest import largest as host_largest
 from .select import select as host_select
@@ -27,23 +27,30 @@ def largest(values: Tensor, count: int) -> Tensor:
     """Return the indices of the `count` largest magnitudes, int64 [<= count], as `largest.largest` does."""
     if on_host(values.device):
         return torch.from_numpy(host_largest(values.numpy(), count))
-    return gpu_largest.largest(values, count)
+    found: Tensor = _kernels(".gpu.largest").largest(values, count)
+    return found
 
 
 def select(values: Tensor, threshold: float) -> Tensor:
     """Return the indices of all values whose magnitude reaches a threshold, int64 [k], as `select.select` does."""
     if on_host(values.device):
         return torch.from_numpy(host_select(values.numpy(), threshold)[0])
-    require_extra("triton", "compression on a GPU", "'bitlane[torch,gpu]'")
-    found: Any = import_module(".gpu.select", __package__).select(values, threshold)[0]
+    found: Tensor = _kernels(".gpu.select").select(values, threshold)[0]
     return found
+
+
+def descending_magnitudes(values: Tensor) -> Tensor:
+    """Return the magnitudes of values float32 [k], the largest first."""
+    if on_host(values.device):  # numpy sorts several times as fast as torch there
+        return torch.from_numpy(np.sort(np.abs(values.numpy()))[::-1].copy())
+    return values.abs().sort(descending=True).values
 
 
 def encode_indices(indices: Tensor, n: int) -> Tensor:
     """Encode ascending indices of a vector of n values, int64 [k], as `rice.encode` does."""
     if on_host(indices.device):
         return torch.from_numpy(rice.encode(indices.numpy(), n))
-    return gpu_rice.encode(indices)
+    return gpu_rice.encode(indices, n)
 
 
 def decode_indices(codes: Tensor, n: int, device: torch.device) -> Tensor:
@@ -81,3 +88,8 @@ def decode(body: Tensor, n: int, device: torch.device) -> tuple[Tensor, Tensor]:
     if cut < begin:
         raise PayloadError(f"a body of {len(body)} bytes is too short for {count} values")
     return decode_indices(body[:cut], n, device), as_values(body[cut:], device)
+
+
+def _kernels(module: str) -> Any:
+    require_extra("triton", "compression on a GPU", "'bitlane[torch,gpu]'")
+    return import_module(module, __package__)

@@ -12,12 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from bitlane.errors import BitlaneError
 
 from ..codecs.packing import Bytes
 from ..codecs.select import Values
+from ..codecs.tensors import descending_magnitudes
 
 POINTS = 24  # most counts of a tail; about 0.5 % of the selected values then differ from those of an exact threshold
 
@@ -40,14 +43,15 @@ class Tail:
     magnitudes: Values
 
     @classmethod
-    def of(cls, values: Values, counts: Counts) -> Tail:
-        """Return the tail of a part from its k largest values that are not zero, float32 [available]."""
-        descending = np.sort(np.abs(values))[::-1]
+    def of(cls, values: Tensor, counts: Counts) -> Tail:
+        """Return the tail of a part from its k largest values that are not zero, float32 [available], on any device."""
+        descending = descending_magnitudes(values)
         reached = counts <= len(descending)
+        # Behind the last count that is reached, the next larger one reports the smallest value.
+        places = np.minimum(counts, len(descending))[: int(reached.sum()) + 1] - 1
         magnitudes = np.zeros(len(counts), np.float32)
-        magnitudes[reached] = descending[counts[reached] - 1]
-        if not reached.all() and len(descending):
-            magnitudes[np.argmin(reached)] = descending[-1]  # report the smallest value at the next larger count
+        if len(descending):
+            magnitudes[: len(places)] = descending[torch.from_numpy(places).to(values.device)].cpu().numpy()
         return cls(len(descending), magnitudes)
 
     def pack(self) -> Bytes:

@@ -91,7 +91,7 @@ class LargestSelection(SharedSelection):
         near = tensors.largest(values, tail_count(self.k, own))
         if self.is_whole:
             return near
-        self.tails = [Tail.of(values[near].cpu().numpy(), reported_counts(self.k))]
+        self.tails = [Tail.of(values[near], reported_counts(self.k))]
         return near[tensors.largest(values[near], own)]
 
 

@@ -91,7 +91,7 @@ def test_the_parameter_is_the_best(seed: int) -> None:
         n = int(rng.integers(1000, 50_000))
         indices = np.unique((n * rng.random(200) ** rng.uniform(1, 4)).astype(np.int64))
         bits = [bits_by_hand(indices.tolist(), parameter) for parameter in range(20)]
-        assert rice.best_parameter(np.diff(indices, prepend=-1) - 1) == int(np.argmin(bits))
+        assert rice.best_parameter(np.diff(indices, prepend=-1) - 1, n) == int(np.argmin(bits))
 
 
 @pytest.mark.parametrize("density", [1e-4, 1e-3, 1e-2, 0.05, 0.1, 0.2])
@@ -188,8 +188,8 @@ def test_a_prefix_without_an_end() -> None:
 
 
 def test_ties_take_the_smallest_parameter() -> None:
-    assert rice.best_parameter(np.array([2])) == 0
-    assert rice.best_parameter(np.zeros(0, np.int64)) == 0
+    assert rice.best_parameter(np.array([2]), 3) == 0
+    assert rice.best_parameter(np.zeros(0, np.int64), 10) == 0
 
 
 def test_bits_after_the_last_index() -> None:

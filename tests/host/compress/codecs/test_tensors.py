@@ -24,6 +24,7 @@ from bitlane.compress.codecs import log, rice, sparse, tensors
 from bitlane.compress.codecs.gpu import largest as gpu_largest
 from bitlane.compress.codecs.gpu import log as gpu_log
 from bitlane.compress.codecs.gpu import rice as gpu_rice
+from bitlane.compress.codecs.gpu import select as gpu_select
 from bitlane.compress.codecs.gpu.packing import pack_bits, unpack_bits
 from bitlane.compress.codecs.groups import Groups
 from bitlane.compress.codecs.largest import largest
@@ -41,7 +42,7 @@ def tensor(values):
 @given(index_sets())
 def test_codes_of_indices_are_those_of_numpy(case):
     indices, n = np.array(case[0], np.int64), case[1]
-    codes = gpu_rice.encode(tensor(indices))
+    codes = gpu_rice.encode(tensor(indices), n)
     assert codes.dtype == torch.uint8 and codes.cpu().numpy().tobytes() == rice.encode(indices, n).tobytes()
     found = gpu_rice.decode(codes, n)
     assert found.dtype == torch.int64 and found.cpu().tolist() == indices.tolist()
@@ -64,12 +65,21 @@ def test_damaged_codes_are_refused_as_by_numpy(case, data):
 
 
 @share(1 / 100)
-@given(SEEDS, st.integers(0, 3000), st.integers(-1, 3100), st.sampled_from([1, 3, 100]))
+@given(SEEDS, st.integers(0, 20_000), st.integers(-1, 20_100), st.sampled_from([1, 3, 100, 10_000]))
 def test_the_largest_are_those_of_numpy(seed, n, count, kinds):
-    """With ties and zeros: few kinds of values."""
+    """With ties and zeros: few kinds of values. Of the longer vectors every second to fourth value is sampled."""
     values = np.random.default_rng(seed).integers(-kinds, kinds + 1, n).astype(np.float32)
     found = gpu_largest.largest(tensor(values), count)
     assert found.dtype == torch.int64 and found.cpu().tolist() == largest(values, count).tolist()
+
+
+@pytest.mark.parametrize("sampled", [0.0, 1.0, 9.0])
+def test_a_sample_that_misleads_gives_the_largest_too(sampled):
+    """Every fourth value is sampled, and differs from all others."""
+    values = np.random.default_rng(0).normal(size=20_000).astype(np.float32)
+    values[::4] = sampled
+    for count in (10, 4000, 6000, 16_000, 20_000):
+        assert gpu_largest.largest(tensor(values), count).cpu().tolist() == largest(values, count).tolist()
 
 
 @pytest.mark.parametrize("bits", range(2, 9))
@@ -117,7 +127,7 @@ def test_bodies_are_those_of_numpy_and_short_ones_are_refused(case, seed):
 
 
 class OneAtATime:
-    """The codec of factors, for ranks that are threads: they share Triton's interpreter."""
+    """The kernels, for ranks that are threads: they share Triton's interpreter."""
 
     def __init__(self, lock):
         self.lock = lock
@@ -129,6 +139,10 @@ class OneAtATime:
     def decode(self, *arguments):
         with self.lock:
             gpu_log.decode(*arguments)
+
+    def select(self, *arguments):
+        with self.lock:
+            return gpu_select.select(*arguments)
 
 
 COMPRESSORS = [
@@ -142,8 +156,9 @@ def test_reducers_have_the_same_bytes_with_the_codecs_of_a_gpu(compressor, monke
     vectors = np.random.default_rng(seed).normal(size=(4, 3, 1600)).astype(np.float32)
     vectors[:, :, ::7] = 0
     host = steps(compressor, vectors)
-    taken, lock = [], Lock()
-    monkeypatch.setattr(factors, "_gpu", lambda: OneAtATime(lock))
+    taken, kernels = [], OneAtATime(Lock())
+    monkeypatch.setattr(factors, "_gpu", lambda: kernels)
+    monkeypatch.setattr(gpu_largest, "select", kernels.select)
     for module in (tensors, factors):
         monkeypatch.setattr(module, "on_host", lambda device: bool(taken.append(device)))
     there = steps(compressor, vectors)

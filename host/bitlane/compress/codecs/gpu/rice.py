@@ -5,25 +5,32 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..rice import MAX_PREFIX_BYTES, PARAMETERS, find_parameter, out_of_range, prefix, read_prefix
+from ..rice import MAX_PREFIX_BYTES, PARAMETERS, out_of_range, parameters, prefix, read_prefix, shortest
 from ..wire import PayloadError
 from .packing import pack_bits, unpack_bits
 
 
-def encode(indices: Tensor) -> Tensor:
-    """Encode indices int64 [k], ascending, on their device as `rice.encode` does; they are not checked."""
+def encode(indices: Tensor, n: int) -> Tensor:
+    """Encode indices int64 [k], ascending, on their device as `rice.encode` does; they are not checked.
+
+    Waits for the device once.
+    """
     gaps = torch.diff(indices, prepend=indices.new_full((1,), -1)) - 1
-    parameter = find_parameter(len(gaps), lambda shift: int((gaps >> shift).sum()))
+    tried = torch.arange(len(parameters(len(gaps), n)), device=indices.device)
+    quotients = (gaps >> tried[:, None]).sum(1).tolist()
+    parameter = shortest(len(gaps), quotients)
     ones = (gaps >> parameter).add_(1).cumsum(0)
-    unary = torch.zeros(int(ones[-1]) if len(ones) else 0, dtype=torch.bool, device=indices.device)
+    unary = torch.zeros(quotients[parameter] + len(gaps), dtype=torch.bool, device=indices.device)
     unary[ones - 1] = True
-    low = (gaps[:, None] >> torch.arange(parameter, device=indices.device) & 1).bool()
+    low = (gaps[:, None] >> tried[:parameter] & 1).bool()
     head = torch.from_numpy(prefix(64 * len(indices) + parameter)).to(indices.device)
     return torch.cat([head, pack_bits(low.flatten()), pack_bits(unary)])
 
 
 def decode(codes: Tensor, n: int) -> Tensor:
     """Return the indices int64 [k] of a vector of n values, as `rice.decode` does.
+
+    Waits for the device three times.
 
     Raises
     ------
@@ -35,20 +42,28 @@ def decode(codes: Tensor, n: int) -> Tensor:
     if parameter not in PARAMETERS or cut > len(codes):
         raise PayloadError(f"codes of {count} indices are truncated: {len(codes)} bytes, parameter {parameter}")
     ones = unpack_bits(codes[cut:]).nonzero().flatten()
-    end = int(ones[-1]) + 1 if len(ones) else 0
-    if len(ones) != count or (end + 7) // 8 != len(codes) - cut:
-        raise PayloadError(f"codes of {count} indices are truncated or too long: {len(codes)} bytes")
+    if len(ones) != count:
+        raise _wrong_length(count, codes)
     bits = unpack_bits(codes[begin:cut])
-    if bool(bits[count * parameter :].any()):
-        raise PayloadError("codes of indices have bits set after the last index")
-    gaps = torch.diff(ones, prepend=ones.new_full((1,), -1)) - 1
-    if count and int(gaps.max()) > n >> parameter:
-        raise out_of_range(n)
+    if not count:
+        if len(codes) > cut:
+            raise _wrong_length(count, codes)
+        return ones
+    quotients = torch.diff(ones, prepend=ones.new_full((1,), -1)) - 1
     low = bits[: count * parameter].view(count, parameter).long()
-    gaps = (gaps << parameter) + (low << torch.arange(parameter, device=codes.device)).sum(1)
-    if count and float(gaps.double().sum()) > n:  # in float64, so that no sum below overflows
-        raise out_of_range(n)
+    gaps = (quotients << parameter) + (low << torch.arange(parameter, device=codes.device)).sum(1)
     indices = (gaps + 1).cumsum(0) - 1
-    if count and int(indices[-1]) >= n:
+    # One copy to the host. Numbers above 2**53 are rounded in float64, and far out of range; the sum does not overflow.
+    checked = [ones[-1], bits[count * parameter :].any(), quotients.max(), gaps.sum(dtype=torch.float64), indices[-1]]
+    last_one, rest, largest, total, last = torch.stack([each.double() for each in checked]).tolist()
+    if (int(last_one) + 8) // 8 != len(codes) - cut:
+        raise _wrong_length(count, codes)
+    if rest:
+        raise PayloadError("codes of indices have bits set after the last index")
+    if largest > n >> parameter or total > n or last >= n:
         raise out_of_range(n)
     return indices
+
+
+def _wrong_length(count: int, codes: Tensor) -> PayloadError:
+    return PayloadError(f"codes of {count} indices are truncated or too long: {len(codes)} bytes")
