@@ -19,7 +19,7 @@ MARKED = {
     "docs/tutorial.md": {"setup": 1},
     "docs/guides/board.md": {"board": 6},
     "docs/guides/laptop.md": {"setup": 1},
-    "docs/guides/several-machines.md": {"setup": 1, "torch": 4},
+    "docs/guides/several-machines.md": {"setup": 1, "torch": 5},
     "docs/guides/sparse-models.md": {"setup": 3},
 }
 CODE_BLOCKS = [block for page in PAGES for block in blocks(page) if block.language in CODE]

@@ -28,5 +28,13 @@ def test_the_hook_trains_saves_and_loads(tmp_path: Path, monkeypatch: pytest.Mon
     with inside(tmp_path):
         python = [block for block in blocks(GUIDE) if block.language == "python" and block.mark == "torch"]
         printed = [run_python(block, space) for block in python]
-    assert printed == ["5 steps, 0 bytes sent by this rank\n", "\n"]
+    assert printed == ["5 steps, 0 bytes sent by this rank\n", "\n", "\n"]
     assert (tmp_path / "rank0.pt").is_file()
+
+
+def test_the_network_of_a_user(tmp_path: Path) -> None:
+    from bitlane.compress.training.networks import network
+
+    (block,) = (block for block in blocks(GUIDE) if "def small(channels, side)" in block.text)
+    (tmp_path / "networks.py").write_text(block.text)
+    assert len(list(network(f"{tmp_path}/networks.py:small", 3, 32, 0).parameters())) == 4

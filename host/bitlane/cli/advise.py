@@ -14,7 +14,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument(
-        "--network", help="perceptron, convolutional, wide, resnet or resnet8: its computing time is measured"
+        "--network",
+        help="perceptron, convolutional, wide, resnet or resnet8, or FILE.py:FUNCTION as in train-ddp: its computing "
+        "time is measured, with 32 images of 3 x 32 x 32",
     )
     what.add_argument(
         "--parameters",

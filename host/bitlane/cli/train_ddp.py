@@ -16,7 +16,11 @@ from .output import check_run_folder, report
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--data", help="mnist, fashion_mnist or cifar10 (default: mnist)")
-    add("--network", help="perceptron, convolutional, wide, resnet or resnet8 (default: convolutional)")
+    add(
+        "--network",
+        help="perceptron, convolutional, wide, resnet or resnet8 (default: convolutional); or FILE.py:FUNCTION, a "
+        "function of yours that takes the channels and the side of an image, and returns a torch module",
+    )
     add("--workers", dest="ranks", type=positive, help="number of processes (default: 4)")
     add(
         "--compress",

@@ -1,8 +1,7 @@
-"""Networks for measuring compressors."""
+"""Networks for measuring compressors, and those of users."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 
@@ -11,20 +10,21 @@ from torch import nn
 
 from bitlane.errors import DataError
 
+from .user_networks import Factory, user_network
+
 CLASSES = 10
-_Factory = Callable[[int, int], nn.Module]  # takes the channels and the side of an image
 
 
 def network(name: str, channels: int, side: int, seed: int) -> nn.Module:
     """Return a network for images [channels, side, side] in ten classes.
 
-    No layer uses statistics of the batch, so that ranks do not have to share any. The global random state of torch
-    does not change.
+    No layer of `NETWORKS` uses statistics of the batch, so that ranks do not have to share any. The global random
+    state of torch does not change.
 
     Parameters
     ----------
     name : str
-        A name of `NETWORKS`.
+        A name of `NETWORKS`, or a user's network as `user_network` takes it.
     channels, side : int
         Shape of an image.
     seed : int
@@ -33,13 +33,21 @@ def network(name: str, channels: int, side: int, seed: int) -> nn.Module:
     Raises
     ------
     DataError
-        If the name is unknown.
+        If the name is unknown, or as `user_network`.
     """
-    if name not in NETWORKS:
-        raise DataError(f"unknown network {name!r}: choose one of {', '.join(NETWORKS)}")
+    build = network_factory(name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return NETWORKS[name](channels, side)
+        return build(channels, side)
+
+
+def network_factory(name: str) -> Factory:
+    """Return what builds the network of this name; raise DataError as `network`."""
+    if ":" in name:
+        return user_network(name, CLASSES)
+    if name not in NETWORKS:
+        raise DataError(f"unknown network {name!r}: choose one of {', '.join(NETWORKS)}, or your own FILE.py:FUNCTION")
+    return NETWORKS[name]
 
 
 def _perceptron(channels: int, side: int) -> nn.Module:
@@ -100,7 +108,7 @@ def _resnet(channels: int, side: int, width: int = 16, stages: int = 4, blocks: 
     return nn.Sequential(*first, *body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inside, CLASSES))
 
 
-NETWORKS: dict[str, _Factory] = {
+NETWORKS: dict[str, Factory] = {
     "perceptron": _perceptron,
     "convolutional": _convolutional,
     "wide": _wide,

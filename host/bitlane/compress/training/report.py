@@ -16,7 +16,7 @@ from bitlane.compress.training import checkpoints
 from bitlane.compress.training.distributed import DDPJob, RankResult, train_on_processes
 from bitlane.compress.training.experiment import NetworkTraining
 from bitlane.compress.training.images import NAMES
-from bitlane.compress.training.networks import NETWORKS
+from bitlane.compress.training.networks import network_factory
 from bitlane.errors import DataError
 from bitlane.reporting.records import Record
 from bitlane.support.optional import require_extra
@@ -69,10 +69,10 @@ def _job(arguments: argparse.Namespace) -> DDPJob:
 
 
 def _check(data: str, network: str, compress: str) -> None:
-    """Raise DataError for unknown names before any process is started."""
-    for name, value, known in (("data", data, NAMES), ("network", network, NETWORKS)):
-        if value not in known:
-            raise DataError(f"--{name} must be one of {', '.join(known)}; got {value}")
+    """Raise DataError for unknown names, and files of users that fail, before any process is started."""
+    if data not in NAMES:
+        raise DataError(f"--data must be one of {', '.join(NAMES)}; got {data}")
+    network_factory(network)
     parse_compressor(compress)
 
 

@@ -68,14 +68,27 @@ SETTINGS = (
 )
 
 
+def data_of(setting: Setting, images: Images) -> Images:
+    """Return the images of a training: all, if it needs more."""
+    used = setting.steps * RANKS * setting.batch
+    return Images(images.pixels[:used], images.classes[:used], images.held_out_pixels, images.held_out_classes)
+
+
+def training_of(setting: Setting, images: Images, seed: int) -> NetworkTraining:
+    """Return the settings of a training with these images."""
+    epochs = ceil(setting.steps * RANKS * setting.batch / len(images.pixels))
+    return NetworkTraining(setting.network, RANKS, setting.batch, epochs, setting.rate, seed=seed)
+
+
+def compressor_of(setting: Setting, policy: BitPolicy, seed: int) -> Compressor:
+    """Return the compressor of a setting."""
+    return QSGD(policy, seed=seed) if setting.groups else OneScale(policy, seed)
+
+
 def trained(setting: Setting, policy: BitPolicy, images: Images, seed: int, pace: StepTimes) -> TrainingHistory:
     """Train with a policy; it sees the times of `pace`."""
-    used = setting.steps * RANKS * setting.batch
-    some = Images(images.pixels[:used], images.classes[:used], images.held_out_pixels, images.held_out_classes)
-    epochs = ceil(used / len(some.pixels))
-    training = NetworkTraining(setting.network, RANKS, setting.batch, epochs, setting.rate, seed=seed)
-    compressor: Compressor = QSGD(policy, seed=seed) if setting.groups else OneScale(policy, seed)
-    return train(training, compressor, some, clock=pace.clock)
+    some = data_of(setting, images)
+    return train(training_of(setting, some, seed), compressor_of(setting, policy, seed), some, clock=pace.clock)
 
 
 @dataclass(frozen=True)
