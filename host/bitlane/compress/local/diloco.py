@@ -28,7 +28,7 @@ from ..ddp.steps import StepRules, StepRunner
 from ..ddp.warm_up import warm_up
 from .fragments import Fragment, split_parameters, trained_parameters
 from .outer import GlobalFragment, OuterOptimizer, check_vector, nesterov
-from .same_start import broadcast, check_same_settings, digest, named_tensors, saved_tensors, shapes_of
+from .same_start import check_same_settings, digest, make_same, named_tensors, saved_tensors, shapes_of
 from .schedule import Schedule
 from .settings import RoundSettings, check_arguments
 from .stats import LocalStats
@@ -53,9 +53,9 @@ class DiLoCo:
     optimizer. After every `every` steps the ranks average the difference between the global parameters and their own.
     An outer optimizer applies the average to the global parameters, which then replace those of the ranks.
 
-    The constructor sends the parameters and buffers of rank 0 to all ranks. Make it, step it and close it at the same
-    points on all ranks. Buffers, such as the statistics of batch normalization, and the state of the inner optimizer
-    are not averaged.
+    The constructor sends the parameters and buffers of rank 0 to the ranks that have others. Make it, step it and
+    close it at the same points on all ranks. Buffers, such as the statistics of batch normalization, and the state of
+    the inner optimizer are not averaged.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class DiLoCo:
             warm_up(compressor, self.transport.size)
             tensors = named_tensors(model)
             check_same_settings(self.transport, "\n".join([repr(self.schedule), *shapes_of(tensors)]))
-            broadcast(self.transport, tensors)
+            make_same(self.transport, tensors)
             outer = outer_optimizer or nesterov
             self._fragments = [
                 GlobalFragment(each[1], outer, partial(self._runner, *each)) for each in enumerate(parts)

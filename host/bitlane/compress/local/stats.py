@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LocalStats:
-    """What one rank has done since its `DiLoCo` was made. Sending the parameters of rank 0 at the start is left out.
+    """What one rank has done since its `DiLoCo` was made. What the start sends is left out.
 
     Attributes
     ----------

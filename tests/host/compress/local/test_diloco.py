@@ -269,6 +269,22 @@ def test_all_begin_with_rank_0(threads):
             assert torch.equal(after[name], value), name
 
 
+def test_only_ranks_with_other_values_receive_those_of_rank_0(threads):
+    """Beside digests and settings rank 0 sends 4 bytes of each of 66 values to each of them."""
+
+    def work(transport, others):
+        model, start = build(int(transport.rank in others)), transport.sent
+        DiLoCo(model, process_group=transport)
+        return transport.sent - start, flat(model)
+
+    for others in ((), (1,), (0,), (1, 2, 3)):
+        found = threads(4, lambda transport, others=others: work(transport, others))
+        small = found[3][0]
+        assert small < 600 and [sent for sent, _ in found[1:]] == [small] * 3
+        assert found[0][0] == small + 4 * 66 * (3 if 0 in others else len(others))
+        assert all(torch.equal(values, flat(build(int(0 in others)))) for _, values in found)
+
+
 def test_byte_counts(seed, threads):
     def work(transport):
         start = transport.sent

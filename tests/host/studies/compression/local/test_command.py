@@ -37,8 +37,7 @@ def test_a_tiny_run_of_each_task(task):
         assert first[PLAIN].declared_bytes == 6 * 4 * values
         assert first[ALONE].declared_bytes == first[ALONE].socket_bytes == 0
         for way, body in ((FLOAT32, 4 * values), (FOUR_BITS, 0.508 * values), (LONGER, 0.508 * values)):
-            assert 0 <= first[way].declared_bytes - (start + 2 * body) < 2000
-            assert 0 <= second[way].declared_bytes - 2 * body < 2000
+            assert all(0 <= trials[way].declared_bytes - 2 * body < 2000 for trials in (first, second))
         for trial in (first[PLAIN], first[FLOAT32], first[FOUR_BITS], first[LONGER]):
             begin = start if trial is first[PLAIN] else 0
             assert 0 <= trial.socket_bytes - trial.declared_bytes - begin < 40_000
