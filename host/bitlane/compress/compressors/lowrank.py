@@ -46,7 +46,7 @@ from ..collectives.restore import copied
 from ..compressor import Layout, ParameterSpan, SavedState, vector_length
 from .factors import Float32Quantizer, LogQuantizer
 from .matrix import Matrix
-from .orthonormal import orthonormalize
+from .orthonormal import load_linear_algebra, orthonormalize
 from .settings import checked_bits, checked_flag, replace_setting
 
 
@@ -155,6 +155,7 @@ class LowRankReducer:
         model: AlphaBetaModel,
         device: torch.device,
     ):
+        load_linear_algebra(device)
         self.settings, self.bits, self.count = settings, bits, vector_length(layout)
         self._factored = [each for each in layout if is_factored(each, settings)]
         self._matrices = [Matrix(*matrix_shape(each), settings.rank, device) for each in self._factored]

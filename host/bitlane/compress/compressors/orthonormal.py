@@ -10,12 +10,22 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
+from threading import Lock
 
 import torch
 from torch import Tensor
 
 DEPENDENT = 2.0**-20  # a column whose remainder is relatively smaller counts as dependent: float32 has 24 bits
 Fresh = Callable[[int, int], Tensor]
+
+_LOADING = Lock()
+
+
+def load_linear_algebra(device: torch.device) -> None:
+    """Let torch load its linear algebra for a GPU: its first use by several threads at once fails (pytorch #90613)."""
+    if device.type == "cuda":
+        with _LOADING:
+            torch.linalg.cholesky_ex(torch.eye(1, device=device))
 
 
 def orthonormalize(matrices: Sequence[Tensor], fresh: Fresh | None = None) -> list[Tensor]:
