@@ -4,7 +4,7 @@
     python -m bitlane.studies.compression.local --task text --seeds 7 --steps 200 --every 20
 
 All ways of a seed begin with the same weights and make equally many steps of AdamW with the same batches and the same
-schedule of the learning rate. Only the way with longer rounds has more: as many rounds, each with half as many steps
+schedule of the learning rate. Only the way with longer rounds has more: as many rounds, each with a third as many steps
 again. The bytes are those of the rank that sends most, by the kernel's count, from before the start to after the
 finish; of torchft without its start. The defaults were tuned with another seed than the three.
 """

@@ -40,8 +40,8 @@ class Recipe:
     local_rate: float
     outer_rate: float
     outer_momentum: float
-    steps: int = 1000
-    every: int = 40
+    steps: int = 1008
+    every: int = 28
 
     def __post_init__(self) -> None:
         if min(self.steps, self.every) < 1 or self.steps % self.every:
@@ -51,8 +51,8 @@ class Recipe:
             )
 
     def longer(self) -> Recipe:
-        """Return the recipe with as many rounds, each with half as many steps again, rounded down."""
-        every = self.every * 3 // 2
+        """Return the recipe with as many rounds, each with a third as many steps again, rounded down."""
+        every = self.every * 4 // 3
         return replace(self, every=every, steps=self.steps // self.every * every)
 
     def factor(self, step: int) -> float:

@@ -45,7 +45,7 @@ def test_a_tiny_run_of_each_task(task):
 
 
 def test_the_command_prints_the_table_and_the_verdict(capsys):
-    settings = ["--steps", "4", "--every", "2", "--batch", "1", "--rate", "1e-9", "--local-rate", "1e-9", "--alone"]
+    settings = ["--steps", "6", "--every", "3", "--batch", "1", "--rate", "1e-9", "--local-rate", "1e-9", "--alone"]
     assert main(["--task", "text", "--seeds", "3", *settings]) == 0
     out, err = capsys.readouterr()
     lines = out.splitlines()
@@ -56,7 +56,7 @@ def test_the_command_prints_the_table_and_the_verdict(capsys):
         assert f"text, {way}: the goal of 200 times fewer bytes" in line and " is missed: " in line
     results = [line for line in err.splitlines() if line.startswith("text, seed 3, ")]
     assert [re.sub(r"\d\.\d{4}", "L", line) for line in results] == [
-        f"text, seed 3, {way}: loss L after {6 if way == LONGER else 4} steps" for way in ways
+        f"text, seed 3, {way}: loss L after {8 if way == LONGER else 6} steps" for way in ways
     ]
 
 

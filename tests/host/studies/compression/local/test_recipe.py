@@ -30,8 +30,8 @@ def test_no_step_is_dropped():
 
 
 def test_longer_rounds_are_as_many():
-    assert RECIPE.longer() == replace(RECIPE, steps=150, every=15)
-    assert replace(RECIPE, steps=27, every=9).longer() == replace(RECIPE, steps=39, every=13)
+    assert RECIPE.longer() == replace(RECIPE, steps=130, every=13)
+    assert replace(RECIPE, steps=27, every=9).longer() == replace(RECIPE, steps=36, every=12)
 
 
 def test_each_task_has_a_recipe():
