@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -185,6 +186,17 @@ def test_a_large_count_is_refused(claimed: int) -> None:
 def test_a_prefix_without_an_end() -> None:
     with pytest.raises(PayloadError, match="have no valid prefix"):
         rice.decode(np.full(100, 255, np.uint8), 2**40)
+
+
+def test_the_parameters_that_are_tried_contain_the_best() -> None:
+    """All sets of five indices below 19, where the best is the last one that is tried for some of them."""
+    tried, last = rice.parameters(5, 19), 0
+    for indices in combinations(range(19), 5):
+        gaps = np.diff(indices, prepend=-1) - 1
+        best = int(np.argmin([5 * parameter + (gaps >> parameter).sum() for parameter in range(6)]))
+        assert best == rice.best_parameter(gaps, 19)
+        last += best == tried[-1]
+    assert last
 
 
 def test_ties_take_the_smallest_parameter() -> None:
