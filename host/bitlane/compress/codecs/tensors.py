@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,13 +36,6 @@ def select(values: Tensor, threshold: float) -> Tensor:
         return torch.from_numpy(host_select(values.numpy(), threshold)[0])
     found: Tensor = _kernels(".gpu.select").select(values, threshold)[0]
     return found
-
-
-def descending_magnitudes(values: Tensor) -> Tensor:
-    """Return the magnitudes of values float32 [k], the largest first."""
-    if on_host(values.device):  # numpy sorts several times as fast as torch there
-        return torch.from_numpy(np.sort(np.abs(values.numpy()))[::-1].copy())
-    return values.abs().sort(descending=True).values
 
 
 def encode_indices(indices: Tensor, n: int) -> Tensor:

@@ -12,15 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from bitlane.errors import BitlaneError
 
 from ..codecs.packing import Bytes
 from ..codecs.select import Values
-from ..codecs.tensors import descending_magnitudes
 
 POINTS = 24  # most counts of a tail; about 0.5 % of the selected values then differ from those of an exact threshold
 
@@ -43,16 +40,17 @@ class Tail:
     magnitudes: Values
 
     @classmethod
-    def of(cls, values: Tensor, counts: Counts) -> Tail:
-        """Return the tail of a part from its k largest values that are not zero, float32 [available], on any device."""
-        descending = descending_magnitudes(values)
-        reached = counts <= len(descending)
-        # Behind the last count that is reached, the next larger one reports the smallest value.
-        places = np.minimum(counts, len(descending))[: int(reached.sum()) + 1] - 1
-        magnitudes = np.zeros(len(counts), np.float32)
-        if len(descending):
-            magnitudes[: len(places)] = descending[torch.from_numpy(places).to(values.device)].cpu().numpy()
-        return cls(len(descending), magnitudes)
+    def of(cls, values: Values, counts: Counts) -> Tail:
+        """Return the tail of a part from its k largest values that are not zero, float32 [available]."""
+        descending = np.sort(np.abs(values))[::-1]
+        return cls.reported(len(values), descending[reported_places(counts, len(values))], counts)
+
+    @classmethod
+    def reported(cls, available: int, magnitudes: Values, counts: Counts) -> Tail:
+        """Return the tail from the magnitudes at `reported_places(counts, available)`."""
+        padded = np.zeros(len(counts), np.float32)
+        padded[: len(magnitudes)] = magnitudes
+        return cls(available, padded)
 
     def pack(self) -> Bytes:
         """Return the tail as bytes, uint8 [4 + 4 points]: `available`, then the magnitudes."""
@@ -84,6 +82,15 @@ class Tail:
 def reported_counts(wanted: int) -> Counts:
     """Return the counts at which a tail reports its magnitude: int64, ascending, at most POINTS, geometric to k."""
     return np.unique(np.rint(np.geomspace(1, max(1, wanted), POINTS)).astype(np.int64))
+
+
+def reported_places(counts: Counts, available: int) -> Counts:
+    """Return which of the magnitudes, the largest first, a tail reports: those at the counts, int64, ascending.
+
+    If there are fewer than the last count, the smallest one stands for the next larger count.
+    """
+    reached = int(np.searchsorted(counts, available, side="right"))
+    return np.minimum(counts, available)[: reached + 1 if available else 0] - 1
 
 
 def quotas(tails: Sequence[Tail], counts: Counts, wanted: int) -> list[int]:

@@ -18,7 +18,7 @@ from ..codecs import tensors
 from ..collectives.link import Link
 from ..compressor import SavedState
 from .quotas import Tail, quotas, reported_counts
-from .shares import SharedSelection, tail_count
+from .shares import SharedSelection, tail_count, tail_of
 
 
 class SelectionRule(Protocol):
@@ -54,7 +54,7 @@ class QuotaSelection(SharedSelection):
     def select(self, values: Tensor, link: Link) -> Tensor:
         self.k, wanted = self.share.counts(self.density)
         near, counts = tensors.largest(values, tail_count(self.k, wanted)), reported_counts(self.k)
-        tail = torch.from_numpy(Tail.of(values[near], counts).pack()).to(values.device)
+        tail = torch.from_numpy(tail_of(values[near], counts).pack()).to(values.device)
         self.tails = [Tail.unpack(each.cpu().numpy()) for each in link.all_gather(tail, [len(tail)] * link.size)]
         own = quotas(self.tails, counts, wanted)[link.rank]
         return near[tensors.largest(values[near], own)]

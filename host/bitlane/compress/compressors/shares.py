@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from ..codecs import tensors
-from .quotas import Tail, quotas, reported_counts
+from .quotas import Counts, Tail, quotas, reported_counts, reported_places
 
 FOLLOWED = 0.1  # a step moves the shares by this part of the way, because the counts of one step are noisy
 LEAST_TAIL = 64  # least length of a tail, so that a share of 0 can grow
@@ -29,6 +30,15 @@ def density_count(density: float, count: int) -> int:
 def tail_count(k: int, own: int) -> int:
     """Return the length of a tail: twice the values that a segment sends, so that its share can grow; at most k."""
     return min(k, max(2 * own, LEAST_TAIL))
+
+
+def tail_of(values: Tensor, counts: Counts) -> Tail:
+    """Return `Tail.of` values on any device. A GPU sorts them by itself, and copies what is reported."""
+    if tensors.on_host(values.device):
+        return Tail.of(values.numpy(), counts)
+    descending = values.abs().sort(descending=True).values
+    places = torch.from_numpy(reported_places(counts, len(values))).to(values.device)
+    return Tail.reported(len(values), descending[places].cpu().numpy(), counts)
 
 
 @dataclass(frozen=True)
@@ -91,7 +101,7 @@ class LargestSelection(SharedSelection):
         near = tensors.largest(values, tail_count(self.k, own))
         if self.is_whole:
             return near
-        self.tails = [Tail.of(values[near], reported_counts(self.k))]
+        self.tails = [tail_of(values[near], reported_counts(self.k))]
         return near[tensors.largest(values[near], own)]
 
 

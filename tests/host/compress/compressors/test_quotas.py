@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from bitlane.compress.compressors.quotas import POINTS, Tail, quotas, reported_counts
 from bitlane.errors import BitlaneError
@@ -17,7 +16,7 @@ def quotas_of(parts: list[np.ndarray], wanted: int) -> list[int]:
     for part in parts:
         nonzero = part[part != 0].astype(np.float32)
         near = nonzero[np.argsort(-np.abs(nonzero), kind="stable")[:wanted]]
-        tails.append(Tail.unpack(Tail.of(torch.from_numpy(near), counts).pack()))
+        tails.append(Tail.unpack(Tail.of(near, counts).pack()))
     return quotas(tails, counts, wanted)
 
 
