@@ -186,6 +186,7 @@ def test_a_fault_is_found_in_its_block(fault: EmulatedFault, seed: int, monkeypa
     assert f"--seed {seed} " in report.summary()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -62,7 +62,9 @@ def expected(case: EncoderCase, regions: int) -> list[list[int]]:
     return [region.tolist() for region in case.regions] + [[]] * (regions - len(case.regions))
 
 
-@pytest.mark.parametrize(("base_bits", "sets", "outputs"), [(14, 1, 1), (14, 4, 3), (8, 2, 2)])
+@pytest.mark.parametrize(
+    ("base_bits", "sets", "outputs"), [(14, 1, 1), pytest.param(14, 4, 3, marks=pytest.mark.slow), (8, 2, 2)]
+)
 def test_bits(base_bits: int, sets: int, outputs: int, seed: int) -> None:
     rig = CoreRig(base_bits, sets, outputs)
     for i in range(8):

@@ -202,7 +202,7 @@ def test_a_correct_block_is_proved(tools: Tools, tmp_path: Path, name: str) -> N
         ("writer", Writer, data_after_address),
         ("registers_live", Registers, impatient),
         ("registers_live", Registers, deaf),
-        ("address_generator", AddressGenerator, wrong_place),
+        pytest.param("address_generator", AddressGenerator, wrong_place, marks=pytest.mark.slow),
         ("table_order", AddressGenerator, no_half_digits),
         ("table_order", AddressGenerator, wrong_place),
         ("table_sequencer", Sequencer, never_waits),

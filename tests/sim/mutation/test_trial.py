@@ -36,6 +36,7 @@ def verdicts(sandbox: Sandbox, wanted: list[str], seconds: float = 0.0) -> dict[
     return {result.mutant.change: result.verdict for result in done}
 
 
+@pytest.mark.slow
 def test_verdicts(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "MIN_SECONDS", 2.0)
     shows, hidden, endless = (
