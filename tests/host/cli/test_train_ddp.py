@@ -46,7 +46,11 @@ def test_trains_reports_and_resumes(data_dir, tmp_path, capsys):
     [
         (["--compress", "zip"], "unknown compressor 'zip'"),
         (["--data", "faces"], "--data must be one of mnist, fashion_mnist, cifar10; got faces"),
-        (["--network", "deep"], "unknown network 'deep': choose one of perceptron, convolutional"),
+        (
+            ["--network", "deep"],
+            "unknown network 'deep': choose one of perceptron, convolutional, wide, resnet, resnet8, or your own "
+            "FILE.py:FUNCTION",
+        ),
         (["--link", "fast"], "invalid link 'fast': give a bandwidth"),
         (["--resume", "/nowhere"], "no checkpoint in /nowhere"),
     ],

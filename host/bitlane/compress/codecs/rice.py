@@ -119,10 +119,10 @@ def prefix(value: int) -> Bytes:
 
 def best_parameter(gaps: NDArray[np.int64], n: int) -> int:
     """Return the smallest r that makes the codes of gaps int64 [k], in a vector of n values, shortest."""
-    return shortest(len(gaps), [int((gaps >> parameter).sum()) for parameter in parameters(len(gaps), n)])
+    return shortest(len(gaps), [int((gaps >> parameter).sum()) for parameter in tried_parameters(len(gaps), n)])
 
 
-def parameters(count: int, n: int) -> range:
+def tried_parameters(count: int, n: int) -> range:
     """Return the values of r that can be the best of `count` gaps in a vector of n values.
 
     From the first r on with n <= count * 2**r codes grow: one bit more shortens the unary string by at most the sum of

@@ -26,7 +26,7 @@ def largest(values: Tensor, count: int) -> Tensor:
     """Return the indices of the `count` largest magnitudes, int64 [<= count], as `largest.largest` does."""
     if on_host(values.device):
         return torch.from_numpy(host_largest(values.numpy(), count))
-    found: Tensor = _kernels(".gpu.largest").largest(values, count)
+    found: Tensor = gpu_module("largest").largest(values, count)
     return found
 
 
@@ -34,7 +34,7 @@ def select(values: Tensor, threshold: float) -> Tensor:
     """Return the indices of all values whose magnitude reaches a threshold, int64 [k], as `select.select` does."""
     if on_host(values.device):
         return torch.from_numpy(host_select(values.numpy(), threshold)[0])
-    found: Tensor = _kernels(".gpu.select").select(values, threshold)[0]
+    found: Tensor = gpu_module("select").select(values, threshold)[0]
     return found
 
 
@@ -82,6 +82,7 @@ def decode(body: Tensor, n: int, device: torch.device) -> tuple[Tensor, Tensor]:
     return decode_indices(body[:cut], n, device), as_values(body[cut:], device)
 
 
-def _kernels(module: str) -> Any:
+def gpu_module(name: str) -> Any:
+    """Return a module of `codecs.gpu` with kernels; raise an error that names the extra if Triton is missing."""
     require_extra("triton", "compression on a GPU", "'bitlane[torch,gpu]'")
-    return import_module(module, __package__)
+    return import_module(f".gpu.{name}", __package__)

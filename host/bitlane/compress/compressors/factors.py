@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from bitlane.support.optional import require_extra
-
 from ..codecs import log
 from ..codecs.groups import Groups
-from ..codecs.tensors import on_host
+from ..codecs.tensors import gpu_module, on_host
 
 
 @dataclass(frozen=True)
@@ -62,5 +59,4 @@ class LogQuantizer:
 
 
 def _gpu() -> Any:
-    require_extra("triton", "compression on a GPU", "'bitlane[torch,gpu]'")
-    return import_module("..codecs.gpu.log", __package__)
+    return gpu_module("log")

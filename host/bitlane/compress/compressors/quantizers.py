@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from bitlane.support.optional import require_extra
-
 from ..codecs import linear, sign
 from ..codecs.groups import Bits, Groups
+from ..codecs.tensors import gpu_module
 
 
 @dataclass(frozen=True)
@@ -68,5 +66,4 @@ class SignQuantizer:
 
 
 def _gpu() -> Any:
-    require_extra("triton", "compression on a GPU", "'bitlane[torch,gpu]'")
-    return import_module("..codecs.gpu.codes", __package__)
+    return gpu_module("codes")

@@ -190,7 +190,7 @@ def test_a_prefix_without_an_end() -> None:
 
 def test_the_parameters_that_are_tried_contain_the_best() -> None:
     """All sets of five indices below 19, where the best is the last one that is tried for some of them."""
-    tried, last = rice.parameters(5, 19), 0
+    tried, last = rice.tried_parameters(5, 19), 0
     for indices in combinations(range(19), 5):
         gaps = np.diff(indices, prepend=-1) - 1
         best = int(np.argmin([5 * parameter + (gaps >> parameter).sum() for parameter in range(6)]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..rice import MAX_PREFIX_BYTES, PARAMETERS, out_of_range, parameters, prefix, read_prefix, shortest
+from ..rice import MAX_PREFIX_BYTES, PARAMETERS, out_of_range, prefix, read_prefix, shortest, tried_parameters
 from ..wire import PayloadError
 from .packing import pack_bits, unpack_bits
 
@@ -16,7 +16,7 @@ def encode(indices: Tensor, n: int) -> Tensor:
     Waits for the device once.
     """
     gaps = torch.diff(indices, prepend=indices.new_full((1,), -1)) - 1
-    tried = torch.arange(len(parameters(len(gaps), n)), device=indices.device)
+    tried = torch.arange(len(tried_parameters(len(gaps), n)), device=indices.device)
     quotients = (gaps >> tried[:, None]).sum(1).tolist()
     parameter = shortest(len(gaps), quotients)
     ones = (gaps >> parameter).add_(1).cumsum(0)

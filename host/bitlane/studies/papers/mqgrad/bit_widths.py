@@ -152,17 +152,27 @@ def _seconds(times: Sequence[float]) -> str:
     return f"missed by {missed} of {len(times)}" if missed else f"{np.mean(times):.2f}"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m bitlane.studies.papers.mqgrad.bit_widths", description=_SUMMARY)
-    parser.add_argument("--seeds", type=int, default=3, help="trainings with each policy (default: %(default)s)")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options for seeds and settings."""
+    parser.add_argument("--seeds", type=int, default=3, help="trainings of each kind (default: %(default)s)")
     parser.add_argument("--only", type=int, metavar="N", help=f"one setting, 1 to {len(SETTINGS)} (default: all)")
-    arguments = parser.parse_args(argv)
+
+
+def chosen_settings(arguments: argparse.Namespace) -> Sequence[Setting]:
+    """Return the settings that the options name; raise DataError for wrong numbers."""
     if arguments.seeds < 1 or not 1 <= (arguments.only or 1) <= len(SETTINGS):
         raise DataError(
             f"--seeds must be 1 or more and --only 1 to {len(SETTINGS)}; got {arguments.seeds} and {arguments.only}"
         )
-    chosen = SETTINGS if arguments.only is None else (SETTINGS[arguments.only - 1],)
+    return SETTINGS if arguments.only is None else (SETTINGS[arguments.only - 1],)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m bitlane.studies.papers.mqgrad.bit_widths", description=_SUMMARY)
+    add_arguments(parser)
+    arguments = parser.parse_args(argv)
+    chosen = chosen_settings(arguments)
     for setting, times in [(setting, Times.measured(setting)) for setting in chosen]:
         table = measure(setting, times, arguments.seeds, _log)
         headings = ["", *(f"{link}: s" for link in LINKS), "mean bits", "final loss", "accuracy"]

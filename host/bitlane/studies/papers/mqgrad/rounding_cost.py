@@ -4,13 +4,13 @@
     python -m bitlane.studies.papers.mqgrad.rounding_cost --only 6 --seeds 1
 
 The error e of the average of a step, with exact gradients as a comparison, moves the weights by -rate / (1 - momentum)
-times e in the end. Errors of many steps add up to a displacement d, and the gradient answers it with H d. So
+times e in the end. Errors of many steps add up to a displacement d, to which the gradient responds with H d. So
 <d, gradient> / <d, d> is the mean curvature h along errors: the gradients of later batches do not depend on d
 otherwise. A step's rounding then costs
 
     h / 2 * (rate / (1 - momentum))**2 * <e, e>
 
-The displacement begins anew every 20 steps. A single error is answered too weakly to be told from the noise of batches.
+The displacement begins anew every 20 steps. The response to a single error drowns in the noise of batches.
 The share is this cost over what a step would gain without it, the fall of the loss plus the cost: of 1 or more,
 training with so few bits makes no progress.
 """
@@ -32,12 +32,12 @@ from bitlane.compress.compressor import Compressor, Layout, Reducer
 from bitlane.compress.compressors.uncompressed import Uncompressed
 from bitlane.compress.training.experiment import NetworkTraining, TrainingHistory, train
 from bitlane.compress.training.images import Images, load_images
-from bitlane.errors import DataError
+from bitlane.policies.choices import BIT_CHOICES
 from bitlane.policies.protocol import FixedBits
 from bitlane.support.text import align_columns
 
 from ...command import run
-from .bit_widths import SETTINGS, Setting, compressor_of, data_of, training_of
+from .bit_widths import Setting, add_arguments, chosen_settings, compressor_of, data_of, training_of
 from .race import smooth
 
 WINDOW = 20  # steps after which the displacement begins anew
@@ -56,14 +56,14 @@ class Watch:
 
     Attributes
     ----------
-    answers, lengths : list of float
+    responses, lengths : list of float
         <d, gradient> and <d, d> of each step.
     moves : list of float
         (rate / (1 - momentum))**2 <e, e> of each step.
     """
 
     def __init__(self, training: NetworkTraining, steps: int):
-        self.answers: list[float] = []
+        self.responses: list[float] = []
         self.lengths: list[float] = []
         self.moves: list[float] = []
         self._training, self._steps = training, steps
@@ -74,7 +74,7 @@ class Watch:
         rate, momentum = self._training.rate * (1 - step / self._steps), self._training.momentum
         if step % WINDOW == 0:
             self._velocity, self._displacement = torch.zeros_like(error), torch.zeros_like(error)
-        self.answers.append(float(self._displacement @ gradient))
+        self.responses.append(float(self._displacement @ gradient))
         self.lengths.append(float(self._displacement @ self._displacement))
         self.moves.append((rate / (1 - momentum)) ** 2 * float(error @ error))
         self._velocity.mul_(momentum).add_(error)
@@ -82,7 +82,7 @@ class Watch:
 
     def cost(self, steps: slice) -> float:
         """Return the mean cost of rounding in these steps, in nats."""
-        curvature = sum(self.answers[steps]) / sum(self.lengths[steps])
+        curvature = sum(self.responses[steps]) / sum(self.lengths[steps])
         return curvature / 2 * float(np.mean(self.moves[steps]))
 
 
@@ -140,15 +140,12 @@ def row(setting: Setting, bits: int, images: Images, seeds: int) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m bitlane.studies.papers.mqgrad.rounding_cost", description=_SUMMARY)
-    parser.add_argument("--seeds", type=int, default=3, help="trainings of each kind (default: %(default)s)")
-    parser.add_argument("--bits", type=int, nargs="+", default=[2, 3], help="fixed bits (default: 2 3)")
-    parser.add_argument("--only", type=int, metavar="N", help=f"one setting, 1 to {len(SETTINGS)} (default: all)")
+    add_arguments(parser)
+    parser.add_argument(
+        "--bits", type=int, nargs="+", choices=BIT_CHOICES, default=[2, 3], help="fixed bits (default: 2 3)"
+    )
     arguments = parser.parse_args(argv)
-    if arguments.seeds < 1 or not 1 <= (arguments.only or 1) <= len(SETTINGS):
-        raise DataError(
-            f"--seeds must be 1 or more and --only 1 to {len(SETTINGS)}; got {arguments.seeds} and {arguments.only}"
-        )
-    for setting in SETTINGS if arguments.only is None else (SETTINGS[arguments.only - 1],):
+    for setting in chosen_settings(arguments):
         images = load_images(setting.images)
         rows = [row(setting, bits, images, arguments.seeds) for bits in arguments.bits]
         print(f"{setting.text}\n{align_columns([HEADINGS, *rows])}\n", flush=True)

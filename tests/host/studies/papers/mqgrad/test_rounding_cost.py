@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from bitlane.compress.training.experiment import NetworkTraining
-from bitlane.studies.papers.mqgrad import rounding_cost
+from bitlane.studies.papers.mqgrad import bit_widths
 from bitlane.studies.papers.mqgrad.bit_widths import Setting
 from bitlane.studies.papers.mqgrad.rounding_cost import Watch, main
 
@@ -36,7 +36,7 @@ def test_the_cost_on_a_quadratic_is_half_its_curvature_along_the_errors(seed):
 def test_few_bits_cost_more(data_dir, monkeypatch, capsys):
     small = Setting("mnist", "perceptron", 8, 0.05, 100, True)
     wild = Setting("mnist", "perceptron", 8, 100.0, 100, False)
-    monkeypatch.setattr(rounding_cost, "SETTINGS", (small, wild))
+    monkeypatch.setattr(bit_widths, "SETTINGS", (small, wild))
     assert main(["--only", "1", "--seeds", "2", "--bits", "2", "4"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "mnist, perceptron, batch 8, rate 0.05, 100 steps, groups of 512"
