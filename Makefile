@@ -24,10 +24,10 @@ help: ## this list
 demo: $(STAMP) ## train on handwritten digits at several precisions, on the simulated hardware: a table and a figure; then a fit beside scikit-learn's
 	$(BIN)/bitlane compare digits --bits 2,4,8,32 --sampling double,nearest,naive --learning-rate 0.05 \
 	    --device rtl --out $(OUT)
-	$(BIN)/python -m bitlane.studies.end_to_end --equal-epochs
+	$(BIN)/python -m bitlane_studies.end_to_end --equal-epochs
 
 sparse-demo: $(STAMP) ## a click log that drifts: train, publish, validate, serve at once; a table and a picture in SPARSE_OUT (runs/sparse-demo)
-	$(BIN)/python -m bitlane.studies.sparse.loop --out $(SPARSE_OUT)
+	$(BIN)/python -m bitlane_studies.sparse.loop --out $(SPARSE_OUT)
 
 test: $(STAMP) $(firstword $(PYNQ:%=%/installed)) ## the quick tests, 8 minutes on two cores; ends with what it left for `make check`
 	@[ -n "$(PYNQ)" ] || echo "tests of boards left out: pynq runs on Python 3.10 to 3.12 (make test PYTHON=python3.12)"
@@ -49,7 +49,7 @@ reproduce: $(TORCH)/installed ## measure the claims of PAPER (zipml; lqsgd, micr
 	$(TORCH)/bin/bitlane reproduce $(PAPER) --out docs/$(PAPER).md
 
 formal: $(STAMP) ## prove the streams, the AXI ports and the order of the data, by induction
-	$(BIN)/python -m bitlane_sim.formal
+	$(BIN)/python -m bitlane_verify.formal
 
 lint: $(STAMP) ## style, types, and who may import whom
 	$(BIN)/ruff check .
@@ -59,44 +59,44 @@ lint: $(STAMP) ## style, types, and who may import whom
 
 bench: $(STAMP) ## cycles against the bounds, time to the loss of 32 bits, staleness, simulated cycles a second, levels, encoding
 	@date -u +'measured %Y-%m-%d'
-	$(BIN)/python -m bitlane_sim.benchmarks.throughput --wide
-	$(BIN)/python -m bitlane_sim.benchmarks.time_to_loss
-	$(BIN)/python -m bitlane.studies.staleness docs/staleness.svg
-	$(BIN)/python -m bitlane_sim.benchmarks.sim_speed
-	$(BIN)/python -m bitlane.studies.levels_speed
-	$(BIN)/python -m bitlane.studies.encode_speed
+	$(BIN)/python -m bitlane_verify.benchmarks.throughput --wide
+	$(BIN)/python -m bitlane_studies.time_to_loss
+	$(BIN)/python -m bitlane_studies.staleness docs/staleness.svg
+	$(BIN)/python -m bitlane_verify.benchmarks.sim_speed
+	$(BIN)/python -m bitlane_studies.levels_speed
+	$(BIN)/python -m bitlane_studies.encode_speed
 
 levels: $(STAMP) ## what optimal levels save in training, on nine data sets: about half an hour
-	$(BIN)/python -m bitlane.studies.levels_training
+	$(BIN)/python -m bitlane_studies.levels_training
 
 compression: $(TORCH)/installed ## every gradient compressor on 2 to 8 processes: bytes at the socket, no hang, codecs against a copy
-	$(TORCH)/bin/python -m bitlane.studies.compression.wire_bytes
-	$(TORCH)/bin/python -m bitlane.studies.compression.wire_bytes --values 600000 --steps 200 --timeout 1800
-	$(TORCH)/bin/python -m bitlane.studies.compression.density --controllers quotas
+	$(TORCH)/bin/python -m bitlane_studies.compression.wire_bytes
+	$(TORCH)/bin/python -m bitlane_studies.compression.wire_bytes --values 600000 --steps 200 --timeout 1800
+	$(TORCH)/bin/python -m bitlane_studies.compression.density --controllers quotas
 	$(TORCH)/bin/bitlane bench-compress
-	$(TORCH)/bin/python -m bitlane.studies.compression.stock
+	$(TORCH)/bin/python -m bitlane_studies.compression.stock
 
 soak: $(STAMP) ## random runs, RTL against numpy reference, for MINUTES (10)
-	$(BIN)/python -m bitlane_sim.equivalence.soak --minutes $(MINUTES)
+	$(BIN)/python -m bitlane_verify.equivalence.soak --minutes $(MINUTES)
 
 cov: $(STAMP) ## functional and code coverage of the RTL in random runs: 5 to 20 minutes
-	$(BIN)/python -m bitlane_sim.coverage
+	$(BIN)/python -m bitlane_verify.coverage
 
 synth: $(STAMP) ## area and speed by open tools, into the table of docs/results.md
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[synth]'
-	$(BIN)/python -m bitlane_sim.implementation.area_and_timing
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e './verify[synth]'
+	$(BIN)/python -m bitlane_verify.implementation.area_and_timing
 
 netlist: $(STAMP) ## random runs of the synthesised netlist, cell by cell, against the numpy reference
-	$(BIN)/python -m bitlane_sim.implementation.netlist
+	$(BIN)/python -m bitlane_verify.implementation.netlist
 
 mutate: $(STAMP) ## mutation testing of the RTL, MUTANTS (850) small changes: docs/mutation.md
-	$(BIN)/python -m bitlane_sim.mutation --count $(MUTANTS)
+	$(BIN)/python -m bitlane_verify.mutation --count $(MUTANTS)
 
 toolchain: $(STAMP) ## Debian's Yosys and project X-Ray, and nextpnr with a patch, into the cache: for bitstreams; ten minutes
-	$(BIN)/python -m bitlane_sim.implementation.bitstream.install
+	$(BIN)/python -m bitlane_verify.implementation.bitstream.install
 
 bitstream: $(STAMP) ## bitstreams/CHIP for all boards with the chip of BOARD (pynq-z2), with open tools alone: ten minutes
-	$(BIN)/python -m bitlane_sim.implementation.bitstream $(BOARD)
+	$(BIN)/python -m bitlane_verify.implementation.bitstream $(BOARD)
 
 docs: $(DOCS)/installed ## the documentation, in build/docs; a warning, a broken link or an undocumented name fails
 	$(DOCS)/bin/python -m bitlane_hw.export.register_docs docs/registers.md
@@ -115,7 +115,7 @@ dist: $(STAMP) ## build sdist and wheel, install them for PYTHONS (every support
 
 clean: ## remove the environment and everything made, but the cache of built simulators
 	rm -rf $(VENV) $(TORCH) $(DOCS) $(PYNQ) docs/reference/api build dist runs .pytest_cache .mypy_cache .ruff_cache
-	find host hw sim tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find host hw sim studies verify tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pynq wants older versions of numpy, protobuf and setuptools than the rest, so that it gets environments of its own.
 $(PYNQ:%=%/installed): $(VENV)-%/installed: $(STAMP)
@@ -127,16 +127,17 @@ $(PYNQ:%=%/installed): $(VENV)-%/installed: $(STAMP)
 # torch is large, so that only what needs it has it.
 $(TORCH)/installed: $(STAMP)
 	$(PYTHON) -m venv $(TORCH)
-	$(TORCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,fast,sparse,torch,gpu,privacy]' pytest pytest-timeout hypothesis
+	$(TORCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,fast,sparse,torch,gpu]' -e './studies[torch]' pytest pytest-timeout hypothesis
 	@touch $@
 
 # The generator of the documentation and its forty packages are no business of the tests.
-$(DOCS)/installed: pyproject.toml constraints.txt
+$(DOCS)/installed: pyproject.toml studies/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(DOCS)
 	$(DOCS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(DOCS)/bin/pip install --quiet --disable-pip-version-check --no-deps -e ./studies
 	@touch $@
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml studies/pyproject.toml verify/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || \
 	    { echo "bitlane needs Python 3.10 or later, and $(PYTHON) is not that: make PYTHON=python3.11" >&2; exit 1; }
 	@for tool in g++ perl; do command -v $$tool >/dev/null || \
@@ -144,5 +145,5 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
 	    { echo "$(PYTHON) cannot make virtual environments (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,formal,fast,sparse,metrics,serve,ray,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,fast,sparse,metrics,serve,ray,dev]' -e ./verify -e ./studies
 	@touch $@

@@ -72,7 +72,7 @@ internal_rooms = [
     "bitlane.machine",
     "bitlane.overlays",
     "bitlane.reporting",
-    "bitlane.studies",
+    "bitlane_studies",
     "bitlane.support",
 ]
 

@@ -11,7 +11,7 @@ from tests.helpers.places import ROOT
 
 MAX_FILE_LINES = 400
 MAX_ELABORATE_LINES = 100
-FOLDERS = ("host", "hw", "sim", "tests", "docs", "examples", ".ci")
+FOLDERS = ("host", "hw", "sim", "studies", "verify", "tests", "docs", "examples", ".ci")
 SUFFIXES = (".py", ".c", ".cpp", ".h", ".hpp")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.helpers.places import ROOT
 
-SOURCES = ("host", "hw", "sim", "tests", "docs", "examples", "bitstreams", ".ci")
+SOURCES = ("host", "hw", "sim", "studies", "verify", "tests", "docs", "examples", "bitstreams", ".ci")
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
     *sorted(page for page in (ROOT / "docs").rglob("*.md") if not {"api", "plots"} & set(page.parts)),
@@ -65,7 +65,7 @@ def test_names_in_pages_exist(page: Path) -> None:
     [
         ("host/bitlane/driver/driver.py", "host/bitlane/driver.py"),
         ("driver.py", "requester.py"),
-        ("python -m bitlane_sim.formal --list", "python -m bitlane_sim.formality"),
+        ("python -m bitlane_verify.formal --list", "python -m bitlane_sim.formality"),
         ("AlphaBetaModel.prefers_reduce_scatter", "LinkModel.by_" + "owners"),
         ("burst_generator_live", "requester" + "_live"),
         ("x = 1 / 2", "no_such" + "_name()"),

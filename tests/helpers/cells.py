@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from bitlane_sim.implementation.netlist.mapping import CELLS
 from bitlane_sim.rtl import toolchain
 from bitlane_sim.rtl.build import RUNTIME, cached, content_hash
+from bitlane_verify.implementation.netlist.mapping import CELLS
 
 Bits = npt.NDArray[np.uint8]  # [cycles, bits], 0 or 1
 MAIN = Path(__file__).with_name("vectors.cpp")

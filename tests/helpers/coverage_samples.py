@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bitlane_sim.coverage.code_coverage import CodePoint
+from bitlane_verify.coverage.code_coverage import CodePoint
 
 VERILOG = r"""
 (* src = "/somewhere/hw/bitlane_hw/gate.py:10" *)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from bitlane.compress.training.images import Images
-from bitlane.studies.compression.local.tasks import image_task, text_task
-from bitlane.studies.compression.local.text import load_text
-from bitlane.studies.compression.local.trial import train
-from bitlane.studies.compression.local.ways import TORCHFT, WAYS, recipe_of
+from bitlane_studies.compression.local.tasks import image_task, text_task
+from bitlane_studies.compression.local.text import load_text
+from bitlane_studies.compression.local.trial import train
+from bitlane_studies.compression.local.ways import TORCHFT, WAYS, recipe_of
 
 OWN_WAYS = [way for way in WAYS if way != TORCHFT]  # those that need no further package
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bitlane.studies.papers.claim import Claim, StudySize, Verdict, markdown_table
-from bitlane.studies.papers.paper import Paper
+from bitlane_studies.papers.claim import Claim, StudySize, Verdict, markdown_table
+from bitlane_studies.papers.paper import Paper
 
 
 def claim(name: str, verdict: Verdict = Verdict.HELD) -> Claim:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from bitlane.studies.privacy.attack import PixelFormat
-from bitlane.studies.privacy.victim import Victim, smooth_network
+from bitlane_studies.privacy.attack import PixelFormat
+from bitlane_studies.privacy.victim import Victim, smooth_network
 
 PIXELS = PixelFormat(1, 12, -1.0, 1.0)
 CLASSES = torch.tensor([3, 7, 1])

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from bitlane.compress.collectives.sockets import acknowledged_bytes
 from bitlane.compress.collectives.transport import TorchTransport
 from bitlane.errors import DataError
-from bitlane.studies.compression.wire_bytes import run_rank
+from bitlane_studies.compression.wire_bytes import run_rank
 
 
 def numbers(report, factor):

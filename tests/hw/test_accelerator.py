@@ -23,8 +23,8 @@ from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane.errors import DeviceError
 from bitlane_hw.build_digest import build_digest
-from bitlane_sim.equivalence.random_jobs import random_job
-from bitlane_sim.equivalence.rig import cycle_difference, difference
+from bitlane_verify.equivalence.random_jobs import random_job
+from bitlane_verify.equivalence.rig import cycle_difference, difference
 
 TIMING = MemoryTiming(read_latency=13, write_latency=7)
 NARROW, WIDE, TABLE = (

@@ -26,6 +26,7 @@ BUILT_IN = {  # name: module in this package. Some take seconds to import, so on
     "datasets": "datasets",
     "selftest": "selftest",
 }
+OF_STUDIES = ("reproduce", "bench-compress")  # entry points of another distribution, in the checkout's studies/
 
 
 class _Parser(argparse.ArgumentParser):
@@ -50,7 +51,10 @@ def make_parser(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"bitlane {__version__}")
     parser.add_argument("-v", "--verbose", action="store_true", help=VERBOSE)
     named = next((each for each in argv if not each.startswith("-")), "")
-    add_commands(parser, [_load(named)] if named in BUILT_IN else all_commands())
+    commands = [_load(named)] if named in BUILT_IN else all_commands()
+    if named in OF_STUDIES and named not in {each.name for each in commands}:
+        raise DataError(f"`bitlane {named}` needs bitlane-studies: pip install ./studies in a checkout of bitlane")
+    add_commands(parser, commands)
     return parser
 
 

@@ -22,7 +22,7 @@ All of it is measured in the training. For g_i, the gradient of rank i of n, and
 because rounding is unbiased. With r = sum of c(b) length s**2 / A, that of the gradients is q = r A / n. An average
 that is rounded, too, as in reduce-scatter and all-gather, has Q = q + r (X + q); otherwise Q = q. The weight w and the
 power of s were fitted to trainings of networks on MNIST and CIFAR-10 by four ranks;
-`bitlane.studies.papers.mqgrad.bit_widths` shows where the choice is good, and where not.
+`bitlane_studies.papers.mqgrad.bit_widths` shows where the choice is good, and where not.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from pynqmetadata.frontends import Metadata
 from pynqmetadata.views.runtime import RuntimeMetadataParser
 
 from bitlane.contract.registers import CONTROL_ENCODE, CONTROL_START, REGISTERS, STATUS_BUSY
-from bitlane_sim.implementation.bitstream.hwh import RANGE
+from bitlane_hw.export.hwh import RANGE
 from bitlane_sim.rtl.device import RtlBuffer, RtlDevice
 
 from .boards import BoardKind, config_in

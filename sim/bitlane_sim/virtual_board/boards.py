@@ -10,7 +10,7 @@ from pathlib import Path
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.errors import DeviceError
 from bitlane_hw.build_digest import build_digest
-from bitlane_sim.implementation.bitstream.hwh import ZYNQ, ZYNQ_ULTRASCALE, System, hwh
+from bitlane_hw.export.hwh import ZYNQ, ZYNQ_ULTRASCALE, System, hwh
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import bitlane
-from bitlane.cli import devices
+from bitlane.cli import devices, parser
 from bitlane.cli.main import main
-from bitlane.cli.parser import BUILT_IN, all_commands
+from bitlane.cli.parser import BUILT_IN, OF_STUDIES, all_commands
 
 pytest.importorskip("pandas")
 pytest.importorskip("sklearn")
@@ -58,3 +58,14 @@ def test_a_closed_output_pipe_is_not_an_error(here: Path) -> None:
     program = [sys.executable, "-m", "bitlane.cli", "datasets"]
     done = subprocess.run(["sh", "-c", f"{' '.join(program)} | head -c 1"], capture_output=True, text=True, check=True)
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("name", OF_STUDIES)
+def test_a_command_of_the_studies_says_how_to_install_them(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert name in {command.name for command in all_commands()}
+    monkeypatch.setattr(parser, "entry_points", lambda group: [])
+    assert main([name]) == 2
+    message = f"bitlane: error: `bitlane {name}` needs bitlane-studies: pip install ./studies in a checkout of bitlane\n"
+    assert capsys.readouterr() == ("", message)

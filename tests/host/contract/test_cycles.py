@@ -1,6 +1,6 @@
 """Predicted cycles against a cycle-by-cycle simulation of the schedule, and properties of all predictions.
 
-`tests/sim/equivalence/test_exact.py` tests that the predictions equal the counts of the RTL.
+`tests/verify/equivalence/test_exact.py` tests that the predictions equal the counts of the RTL.
 """
 
 from dataclasses import replace

@@ -15,7 +15,7 @@ from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import DataError
 from bitlane.quantization.scaling import fit_scaling
 from bitlane.quantization.stochastic import model_cut, scaled_gradient_cut
-from bitlane.studies.gradient_variance import Trial, gradient_variance
+from bitlane_studies.gradient_variance import Trial, gradient_variance
 
 BOTH = {"model_bits": 9, "gradient_bits": 8}
 

@@ -11,8 +11,8 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.driver.job import Job
 from bitlane_sim.cocotb.recording import record
 from bitlane_sim.cocotb.runner import run_bench, unavailable_reason
-from bitlane_sim.equivalence.random_jobs import random_job
 from bitlane_sim.rtl.build import TOP, verilog
+from bitlane_verify.equivalence.random_jobs import random_job
 
 
 def small_job(seed: int, config: AcceleratorConfig) -> Job:
@@ -20,7 +20,7 @@ def small_job(seed: int, config: AcceleratorConfig) -> Job:
     return random_job(np.random.default_rng(seed), config, features=100, rows=12 * config.rows_per_beat, epochs=3)
 
 
-@pytest.mark.slow  # compiles the whole accelerator for cocotb; `tests/sim/equivalence` runs it in the simulator
+@pytest.mark.slow  # compiles the whole accelerator for cocotb; `tests/verify/equivalence` runs it in the simulator
 @pytest.mark.skipif(bool(unavailable_reason()), reason=unavailable_reason())
 def test_run_with_pauses_equals_the_emulator(tmp_path: Path, seed: int) -> None:
     config = AcceleratorConfig(128, max_features=128, row_buffer_beats=256, fifo_beats=64)

@@ -13,10 +13,10 @@ from bitlane.contract.registers import REGISTERS
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane.errors import DeviceError
-from bitlane_sim.equivalence.interrupted import Interrupted
-from bitlane_sim.equivalence.random_jobs import TESTED, random_job
-from bitlane_sim.equivalence.rig import EquivalenceRig, Variant, random_stalls
 from bitlane_sim.rtl.harness import Disturbance
+from bitlane_verify.equivalence.interrupted import Interrupted
+from bitlane_verify.equivalence.random_jobs import TESTED, random_job
+from bitlane_verify.equivalence.rig import EquivalenceRig, Variant, random_stalls
 
 RUNS = (40, pytest.param(120, marks=pytest.mark.slow))  # of each configuration
 CONTROL = REGISTERS["control"].offset

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane_sim.equivalence.random_jobs import random_job
-from bitlane_sim.equivalence.zynq_soak import ZynqRig
 from bitlane_sim.rtl.harness import Disturbance
+from bitlane_verify.equivalence.random_jobs import random_job
+from bitlane_verify.equivalence.zynq_soak import ZynqRig
 
 
 @pytest.fixture(scope="module", params=[64, 128])

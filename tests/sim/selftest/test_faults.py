@@ -10,11 +10,11 @@ from tests.helpers.rtl_faults import FAULTS, RtlFault, faulty_verilog
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.selftest import BLOCKS, SelfTestReport, control, examine, speed
-from bitlane_sim.equivalence.rig import CAPACITY
-from bitlane_sim.mutation.builds import modules_called
 from bitlane_sim.rtl import build
 from bitlane_sim.rtl.build import build_verilog
 from bitlane_sim.rtl.device import RtlDevice
+from bitlane_verify.equivalence.rig import CAPACITY
+from bitlane_verify.mutation.builds import modules_called
 
 SIZES = {"max_features": 128, "row_buffer_beats": 100}  # too short for the longest rows, which must be refused
 DIGIT = AcceleratorConfig(128, 2, **SIZES)

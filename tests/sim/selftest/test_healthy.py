@@ -6,11 +6,11 @@ import pytest
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.selftest import SelfTestReport, blocks_of, examine, speed
-from bitlane_sim.equivalence.random_jobs import SMALL, TESTED
-from bitlane_sim.equivalence.rig import CAPACITY
 from bitlane_sim.rtl import build
 from bitlane_sim.rtl.device import RtlDevice
 from bitlane_sim.rtl.harness import Disturbance
+from bitlane_verify.equivalence.random_jobs import SMALL, TESTED
+from bitlane_verify.equivalence.rig import CAPACITY
 
 # Level slots, rounding, width and outputs: every pair of values is in one of the builds. The emulator covers all 32.
 BUILDS = [

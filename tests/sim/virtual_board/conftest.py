@@ -15,10 +15,10 @@ if find_spec("pynq") is not None:
 
     from bitlane.devices.pynq import remote as pynq_remote
     from bitlane.devices.pynq.board import BoardDevice, open_board
-    from bitlane_sim.equivalence.random_jobs import SMALL
     from bitlane_sim.virtual_board.board import Hardware, SimulatedBoard
     from bitlane_sim.virtual_board.boards import PYNQ_Z2, ZCU104, BoardKind, write_overlay
     from bitlane_sim.virtual_board.server import Server
+    from bitlane_verify.equivalence.random_jobs import SMALL
 
     @pytest.fixture
     def kind() -> BoardKind:

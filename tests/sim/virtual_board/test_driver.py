@@ -17,11 +17,11 @@ from bitlane.contract.registers import IDENTITY
 from bitlane.devices.pynq.board import BoardDevice, open_board
 from bitlane.driver.driver import Driver
 from bitlane.errors import DeviceError
-from bitlane_sim.benchmarks.throughput import random_job as job_of
-from bitlane_sim.equivalence.random_jobs import random_job
 from bitlane_sim.virtual_board.board import Hardware, SimulatedBoard
 from bitlane_sim.virtual_board.boards import BoardKind, write_overlay
 from bitlane_sim.virtual_board.uio import connect_interrupt
+from bitlane_verify.benchmarks.throughput import random_job as job_of
+from bitlane_verify.equivalence.random_jobs import random_job
 
 pytestmark = pytest.mark.pynq
 

@@ -15,11 +15,11 @@ from bitlane.devices.emulator import EmulatorDevice
 from bitlane.devices.pynq.board import BoardDevice, open_board
 from bitlane.driver.driver import Driver
 from bitlane.errors import DeviceError
-from bitlane_sim.benchmarks.throughput import random_job as timed_job
-from bitlane_sim.equivalence.random_jobs import random_job
 from bitlane_sim.rtl.harness import Disturbance
 from bitlane_sim.virtual_board.board import Hardware, SimulatedBoard
 from bitlane_sim.virtual_board.boards import BoardKind, write_overlay
+from bitlane_verify.benchmarks.throughput import random_job as timed_job
+from bitlane_verify.equivalence.random_jobs import random_job
 
 pytestmark = pytest.mark.pynq
 

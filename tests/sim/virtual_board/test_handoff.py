@@ -10,7 +10,7 @@ from pynqmetadata.views.runtime import RuntimeMetadataParser
 
 from bitlane.contract.registers import REGISTERS, VLNV
 from bitlane_hw.build_digest import build_digest
-from bitlane_sim.implementation.bitstream.hwh import INSTANCE, RANGE
+from bitlane_hw.export.hwh import INSTANCE, RANGE
 from bitlane_sim.virtual_board.boards import PYNQ_Z2, ZCU104, BoardKind, write_overlay
 
 pytestmark = pytest.mark.pynq

@@ -13,10 +13,10 @@ from bitlane import SGDClassifier, SGDRegressor
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.devices.pynq.board import BoardDevice, open_board
 from bitlane.training.samples import SampleEncoder
-from bitlane_sim.equivalence.encoder_soak import CONFIG
 from bitlane_sim.rtl.device import RtlDevice
 from bitlane_sim.virtual_board.board import SimulatedBoard
 from bitlane_sim.virtual_board.boards import BoardKind, write_overlay
+from bitlane_verify.equivalence.encoder_soak import CONFIG
 
 pytestmark = pytest.mark.pynq
 

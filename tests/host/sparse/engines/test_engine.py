@@ -26,7 +26,7 @@ from bitlane.sparse.parameters.optimizers import SGD
 from bitlane.sparse.training.log import read_log
 from bitlane.sparse.training.run_folder import RunFolder
 from bitlane.sparse.workers.worker import WorkerOptions
-from bitlane.studies.sparse.distributed import same_bits
+from bitlane_studies.sparse.distributed import same_bits
 
 WORKERS = 2
 

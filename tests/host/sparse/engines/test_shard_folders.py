@@ -14,7 +14,7 @@ from bitlane.sparse.engines.shard_folders import prepare_shards, shard_folders
 from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.workers.shards import model_of
 from bitlane.sparse.workers.worker import WorkerOptions
-from bitlane.studies.sparse.distributed import same_bits
+from bitlane_studies.sparse.distributed import same_bits
 
 
 def test_shards_are_made_once_and_move(seed: int, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from bitlane.sparse.servers.training import TrainingServers
 from bitlane.sparse.workers.pushing import PushSettings
 from bitlane.sparse.workers.view import View
 from bitlane.sparse.workers.worker import Worker, WorkerOptions
-from bitlane.studies.sparse.distributed import same_bits
+from bitlane_studies.sparse.distributed import same_bits
 
 KINDS = ("lr", "fm", "ffm")
 

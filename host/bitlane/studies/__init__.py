@@ -1,1 +1,0 @@
-"""Measurements for papers and documentation. The product imports nothing from here."""

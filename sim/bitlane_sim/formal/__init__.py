@@ -1,1 +1,0 @@
-"""Proofs of the RTL by k-induction: `python -m bitlane_sim.formal`."""

@@ -1,0 +1,1 @@
+"""Measurements for papers and documentation."""

@@ -1,0 +1,55 @@
+"""The digest of a design follows its gates, not its names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from bitlane import overlays
+from bitlane_verify.implementation.bitstream.design_digest import build_number, design_digest
+
+
+class Sum(wiring.Component):
+    """y = a + b one cycle later, with names of any kind."""
+
+    def __init__(
+        self, stored: str = "stored", inner: str = "inner", operation=int.__add__, width: int = 8, reset: int = 0
+    ):
+        self._names = stored, inner
+        self._operation = operation
+        self._reset = reset
+        super().__init__({"a": In(width), "b": In(width), "y": Out(width + 1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        stored, inner = self._names
+        kept = Signal(len(self.y), name=stored, init=self._reset)
+        m.submodules[inner] = below = Module()
+        below.d.sync += kept.eq(self.a - self.b if self._operation is int.__sub__ else self.a + self.b)
+        m.d.comb += self.y.eq(kept)
+        return m
+
+
+def test_names_do_not_change_the_digest() -> None:
+    assert design_digest(Sum()) == design_digest(Sum("a_longer_name", "zzz"))
+
+
+@pytest.mark.parametrize("change", [{"operation": int.__sub__}, {"width": 9}, {"reset": 1}], ids=str)
+def test_gates_change_the_digest(change: dict) -> None:
+    assert design_digest(Sum()) != design_digest(Sum(**change))
+
+
+def test_the_build_number_is_of_the_circuit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start of the digest, or the number of the package's bitstream of this circuit."""
+    digest = design_digest(Sum())
+    assert f"{build_number(digest):08x}" == digest[:8]
+    (tmp_path / "chip").mkdir()
+    (tmp_path / "chip" / "manifest.json").write_text(json.dumps({"circuit": digest, "build": "0x0000002A"}))
+    monkeypatch.setattr(overlays, "FOLDER", tmp_path)
+    assert build_number(digest) == 42
+    assert build_number(design_digest(Sum(width=9))) != 42
