@@ -67,5 +67,5 @@ def test_a_command_of_the_studies_says_how_to_install_them(
     assert name in {command.name for command in all_commands()}
     monkeypatch.setattr(parser, "entry_points", lambda group: [])
     assert main([name]) == 2
-    message = f"bitlane: error: `bitlane {name}` needs bitlane-studies: pip install ./studies in a checkout of bitlane\n"
-    assert capsys.readouterr() == ("", message)
+    message = f"`bitlane {name}` needs bitlane-studies: pip install ./studies in a checkout of bitlane"
+    assert capsys.readouterr() == ("", f"bitlane: error: {message}\n")
