@@ -15,6 +15,9 @@ BOARD ?= pynq-z2
 PAPER ?= zipml
 PYTHONS ?=
 
+# pytest keeps the tests that it has compiled, so that each process of a run need not compile all of them again.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help demo sparse-demo test check slow pynq torch reproduce formal lint bench levels compression soak cov mutate synth netlist toolchain bitstream docs links plots dist clean
 

@@ -10,26 +10,27 @@ from amaranth.sim import Simulator
 
 
 class BlockSimulator:
-    """A simulated block, compiled once for any number of testbenches."""
+    """A simulated block, compiled by the first of any number of testbenches."""
 
     def __init__(self, dut: Any, *, clocked: bool = True):
         self.dut = dut
-        self._simulator = Simulator(dut)
+        self._clocked = clocked
+        self._simulator: Simulator | None = None
         self._testbench: Callable[[Any], Coroutine[Any, Any, None]] | None = None
-        if clocked:
-            self._simulator.add_clock(1e-6)
 
     def run(self, testbench: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
         """Simulate from reset until `testbench(ctx)` returns.
 
         The testbench sets inputs, reads outputs and ticks the clock, cycle by cycle.
         """
-        again = self._testbench is not None
         self._testbench = testbench
-        if again:
-            self._simulator.reset()
-        else:
+        if self._simulator is None:
+            self._simulator = Simulator(self.dut)
+            if self._clocked:
+                self._simulator.add_clock(1e-6)
             self._simulator.add_testbench(self._current)
+        else:
+            self._simulator.reset()
         self._simulator.run()
 
     async def _current(self, ctx: Any) -> None:
