@@ -9,6 +9,8 @@ import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from tests.helpers import circuits
+from tests.helpers.places import GOLDEN
 
 from bitlane import overlays
 from bitlane_verify.implementation.bitstream.design_digest import build_number, design_digest
@@ -53,3 +55,11 @@ def test_the_build_number_is_of_the_circuit(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(overlays, "FOLDER", tmp_path)
     assert build_number(digest) == 42
     assert build_number(design_digest(Sum(width=9))) != 42
+
+
+@pytest.mark.slow  # elaborates five accelerators
+def test_five_builds_keep_their_circuits() -> None:
+    golden = json.loads((GOLDEN / "circuits.json").read_text())
+    if golden["amaranth"] != circuits.amaranth():
+        pytest.skip(f"the golden file is of Amaranth {golden['amaranth']}, and {circuits.amaranth()} is installed")
+    assert circuits.digests() == golden["circuits"]
