@@ -21,46 +21,46 @@ export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 .PHONY: help demo sparse-demo test check slow pynq torch reproduce formal lint bench levels compression soak cov mutate synth netlist toolchain bitstream docs links plots dist clean
 
-help: ## this list
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(STAMP) ## train on handwritten digits at several precisions, on the simulated hardware: a table and a figure; then a fit beside scikit-learn's
+demo: $(STAMP) ## train on handwritten digits at several precisions on the simulated hardware, and compare a fit with scikit-learn's
 	$(BIN)/bitlane compare digits --bits 2,4,8,32 --sampling double,nearest,naive --learning-rate 0.05 \
 	    --device rtl --out $(OUT)
 	$(BIN)/python -m bitlane_studies.end_to_end --equal-epochs
 
-sparse-demo: $(STAMP) ## a click log that drifts: train, publish, validate, serve at once; a table and a picture in SPARSE_OUT (runs/sparse-demo)
+sparse-demo: $(STAMP) ## train on a drifting click log while publishing, validating and serving; table and plot in SPARSE_OUT (runs/sparse-demo)
 	$(BIN)/python -m bitlane_studies.sparse.loop --out $(SPARSE_OUT)
 
-test: $(STAMP) $(firstword $(PYNQ:%=%/installed)) ## the quick tests, 8 minutes on two cores; ends with what it left for `make check`
+test: $(STAMP) $(firstword $(PYNQ:%=%/installed)) ## the quick tests, 8 minutes on two cores; lists the tests left for `make check`
 	@[ -n "$(PYNQ)" ] || echo "tests of boards left out: pynq runs on Python 3.10 to 3.12 (make test PYTHON=python3.12)"
 	$(if $(PYNQ),$(firstword $(PYNQ))/bin/pytest -m "pynq and not slow")
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" --hypothesis-profile quick
 
-check: lint test slow pynq torch formal docs ## everything that has to hold: style, types, all tests, proofs, documentation
+check: lint test slow pynq torch formal docs ## everything: style, types, all tests, proofs, documentation
 
-slow: $(STAMP) ## the tests that are long, and the property tests with all of their examples: half an hour or more
+slow: $(STAMP) ## the long tests, and the property tests with all examples: half an hour or more
 	$(BIN)/pytest -n 2 --dist worksteal -m "slow or hypothesis"
 
-pynq: $(PYNQ:%=%/installed) ## the tests of boards, with both versions of pynq
+pynq: $(PYNQ:%=%/installed) ## the board tests, with both versions of pynq
 	@for venv in $(PYNQ); do echo $$venv/bin/pytest -m pynq; $$venv/bin/pytest -m pynq || exit 1; done
 
-torch: $(TORCH)/installed ## the tests that need torch: networks and gradient compression, in a separate environment
+torch: $(TORCH)/installed ## the tests that need torch (networks, gradient compression), in a separate environment
 	$(TORCH)/bin/pytest -m torch
 
-reproduce: $(TORCH)/installed ## measure the claims of PAPER (zipml; lqsgd, micro, mqgrad): docs/PAPER.md
+reproduce: $(TORCH)/installed ## measure the claims of PAPER (zipml; lqsgd, micro, mqgrad) into docs/PAPER.md
 	$(TORCH)/bin/bitlane reproduce $(PAPER) --out docs/$(PAPER).md
 
-formal: $(STAMP) ## prove the streams, the AXI ports and the order of the data, by induction
+formal: $(STAMP) ## prove stream and AXI protocols and data order by induction
 	$(BIN)/python -m bitlane_verify.formal
 
-lint: $(STAMP) ## style, types, and who may import whom
+lint: $(STAMP) ## style, types and import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP) ## cycles against the bounds, time to the loss of 32 bits, staleness, simulated cycles a second, levels, encoding
+bench: $(STAMP) ## cycles against bounds, time to the 32-bit loss, staleness, simulation speed, levels, encoding
 	@date -u +'measured %Y-%m-%d'
 	$(BIN)/python -m bitlane_verify.benchmarks.throughput --wide
 	$(BIN)/python -m bitlane_studies.time_to_loss
@@ -69,39 +69,39 @@ bench: $(STAMP) ## cycles against the bounds, time to the loss of 32 bits, stale
 	$(BIN)/python -m bitlane_studies.levels_speed
 	$(BIN)/python -m bitlane_studies.encode_speed
 
-levels: $(STAMP) ## what optimal levels save in training, on nine data sets: about half an hour
+levels: $(STAMP) ## training with optimal levels on nine data sets: about half an hour
 	$(BIN)/python -m bitlane_studies.levels_training
 
-compression: $(TORCH)/installed ## every gradient compressor on 2 to 8 processes: bytes at the socket, no hang, codecs against a copy
+compression: $(TORCH)/installed ## every gradient compressor in 2 to 8 processes: bytes at the socket, hangs, codec speed
 	$(TORCH)/bin/python -m bitlane_studies.compression.wire_bytes
 	$(TORCH)/bin/python -m bitlane_studies.compression.wire_bytes --values 600000 --steps 200 --timeout 1800
 	$(TORCH)/bin/python -m bitlane_studies.compression.density --controllers quotas
 	$(TORCH)/bin/bitlane bench-compress
 	$(TORCH)/bin/python -m bitlane_studies.compression.stock
 
-soak: $(STAMP) ## random runs, RTL against numpy reference, for MINUTES (10)
+soak: $(STAMP) ## random runs of RTL against numpy reference for MINUTES (10)
 	$(BIN)/python -m bitlane_verify.equivalence.soak --minutes $(MINUTES)
 
 cov: $(STAMP) ## functional and code coverage of the RTL in random runs: 5 to 20 minutes
 	$(BIN)/python -m bitlane_verify.coverage
 
-synth: $(STAMP) ## area and speed by open tools, into the table of docs/results.md
+synth: $(STAMP) ## area and speed from open tools, written to docs/results.md
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e './verify[synth]'
 	$(BIN)/python -m bitlane_verify.implementation.area_and_timing
 
-netlist: $(STAMP) ## random runs of the synthesised netlist, cell by cell, against the numpy reference
+netlist: $(STAMP) ## random runs of the synthesised netlist against the numpy reference
 	$(BIN)/python -m bitlane_verify.implementation.netlist
 
-mutate: $(STAMP) ## mutation testing of the RTL, MUTANTS (850) small changes: docs/mutation.md
+mutate: $(STAMP) ## mutation testing of the RTL with MUTANTS (850) mutants, into docs/mutation.md
 	$(BIN)/python -m bitlane_verify.mutation --count $(MUTANTS)
 
-toolchain: $(STAMP) ## Debian's Yosys and project X-Ray, and nextpnr with a patch, into the cache: for bitstreams; ten minutes
+toolchain: $(STAMP) ## install the bitstream tools into the cache (Yosys, project X-Ray, patched nextpnr): ten minutes
 	$(BIN)/python -m bitlane_verify.implementation.bitstream.install
 
-bitstream: $(STAMP) ## bitstreams/CHIP for all boards with the chip of BOARD (pynq-z2), with open tools alone: ten minutes
+bitstream: $(STAMP) ## build bitstreams/CHIP for all boards with the chip of BOARD (pynq-z2), with open tools: ten minutes
 	$(BIN)/python -m bitlane_verify.implementation.bitstream $(BOARD)
 
-docs: $(DOCS)/installed ## the documentation, in build/docs; a warning, a broken link or an undocumented name fails
+docs: $(DOCS)/installed ## build the documentation in build/docs; fails on warnings, broken links and undocumented names
 	$(DOCS)/bin/python -m bitlane_hw.export.register_docs docs/registers.md
 	$(DOCS)/bin/sphinx-build --fail-on-warning --keep-going --quiet -d build/doctrees -b html docs build/docs
 	@echo "open build/docs/index.html"
@@ -109,14 +109,14 @@ docs: $(DOCS)/installed ## the documentation, in build/docs; a warning, a broken
 links: $(DOCS)/installed ## check the external links of the documentation: needs the internet
 	$(DOCS)/bin/sphinx-build --quiet -d build/doctrees -b linkcheck docs build/links
 
-plots: $(STAMP) ## measure and draw the plots of "When to use what" again: needs BITLANE_DATA, half an hour
+plots: $(STAMP) ## measure and draw the plots of "When to use what": needs BITLANE_DATA, half an hour
 	for plot in which_data bits sampling draws learning_rate; do $(BIN)/python docs/plots/$$plot.py || exit 1; done
 
-dist: $(STAMP) ## build sdist and wheel, install them for PYTHONS (every supported one) with numpy only, and train
+dist: $(STAMP) ## build sdist and wheel, install them with numpy only in PYTHONS (default: all supported), and train
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dist]'
 	$(BIN)/python .ci/dist.py $(PYTHONS)
 
-clean: ## remove the environment and everything made, but the cache of built simulators
+clean: ## remove the environment and all build output, except the cache of compiled simulators
 	rm -rf $(VENV) $(TORCH) $(DOCS) $(PYNQ) docs/reference/api build dist runs .pytest_cache .mypy_cache .ruff_cache
 	find host hw sim studies verify tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
