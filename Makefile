@@ -1,7 +1,7 @@
 # `make` lists the targets. Everything runs in a virtual environment, .venv.
 PYTHON ?= python3
 VENV := .venv
-# pynq stands still at libraries that Python 3.13 and later have left behind; there its tests are left out.
+# pynq depends on libraries that do not support Python 3.13 and later; its tests are skipped there.
 PYNQ := $(shell $(PYTHON) -c 'import sys; print("$(VENV)-pynq-z7 $(VENV)-pynq-zu" * (sys.version_info < (3, 13)))')
 TORCH := $(VENV)-torch
 DOCS := $(VENV)-docs
@@ -120,20 +120,20 @@ clean: ## remove the environment and all build output, except the cache of compi
 	rm -rf $(VENV) $(TORCH) $(DOCS) $(PYNQ) docs/reference/api build dist runs .pytest_cache .mypy_cache .ruff_cache
 	find host hw sim studies verify tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# pynq wants older versions of numpy, protobuf and setuptools than the rest, so that it gets environments of its own.
+# pynq needs older versions of numpy, protobuf and setuptools than the rest, hence separate environments.
 $(PYNQ:%=%/installed): $(VENV)-%/installed: $(STAMP)
 	$(PYTHON) -m venv $(@D)
 	grep -v -e ^numpy -e ^protobuf constraints.txt > $(@D)/constraints.txt
 	$(@D)/bin/pip install --quiet --disable-pip-version-check -c $(@D)/constraints.txt -e '.[sim,$*]' pytest pytest-timeout matplotlib
 	@touch $@
 
-# torch is large, so that only what needs it has it.
+# torch is large, so it is installed only where it is needed.
 $(TORCH)/installed: $(STAMP)
 	$(PYTHON) -m venv $(TORCH)
 	$(TORCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,fast,sparse,torch,gpu]' -e './studies[torch]' pytest pytest-timeout hypothesis
 	@touch $@
 
-# The generator of the documentation and its forty packages are no business of the tests.
+# The documentation generator and its forty packages are not needed by the tests.
 $(DOCS)/installed: pyproject.toml studies/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(DOCS)
 	$(DOCS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
