@@ -22,7 +22,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--parameters",
         type=positive,
         metavar="N",
-        help="a square matrix of this many values; low-rank compressors send more of a model of several layers",
+        help="a square matrix of this many values; for a model of several layers, low-rank compressors send more",
     )
     add("--ranks", type=positive, default=4, help="processes of the training (default: %(default)s)")
     add(

@@ -34,7 +34,7 @@ def words(text: str) -> list[str]:
     """Words separated by commas."""
     found = [word.strip() for word in text.split(",")]
     if not all(found):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of words separated by commas")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a comma-separated list of words")
     return found
 
 
@@ -43,7 +43,7 @@ def integers(text: str) -> list[int]:
     try:
         return [int(word) for word in words(text)]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of integers separated by commas") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a comma-separated list of integers") from None
 
 
 def bits(text: str) -> str | int:
@@ -51,7 +51,7 @@ def bits(text: str) -> str | int:
     if text in ("adaptive", "mqgrad"):
         return text
     if not text.lstrip("-").isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is neither an integer nor adaptive or mqgrad")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer, adaptive or mqgrad")
     return int(text)
 
 
@@ -64,7 +64,7 @@ def bounds(text: str) -> tuple[float | None, ...]:
 def draws(text: str) -> str | int:
     """once, epoch, or an integer."""
     if text not in ("once", "epoch") and not text.lstrip("-").isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is neither an integer, nor once or epoch")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer, once or epoch")
     return text if text in ("once", "epoch") else int(text)
 
 
@@ -73,7 +73,7 @@ def learning_rate(text: str) -> float | str:
     try:
         return text if text == "auto" else float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor auto") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number or auto") from None
 
 
 def tensor_sizes(text: str) -> list[int]:
@@ -81,7 +81,7 @@ def tensor_sizes(text: str) -> list[int]:
     try:
         sizes = [int(float(word) * 2**18) * 4 for word in words(text)]
     except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of sizes in MiB separated by commas") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a comma-separated list of sizes in MiB") from None
     if min(sizes) < 4:
         raise argparse.ArgumentTypeError(f"{text!r}: a tensor needs at least one value of 4 bytes")
     return sizes

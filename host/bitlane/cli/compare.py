@@ -53,9 +53,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="class to separate from the rest (default: the first; of two classes the second)",
     )
     add_training_arguments(parser)
-    add(
-        "--staleness", type=integers, help="how many batches old the weights may be: 0, 1, or 0,1 for both (default: 0)"
-    )
+    add("--staleness", type=integers, help="age of the weights in batches: 0, 1, or 0,1 for both (default: 0)")
 
 
 def _run(arguments: argparse.Namespace) -> None:
@@ -84,7 +82,7 @@ COMMAND = Command(
     "train at several precisions and compare",
     _add_arguments,
     _run,
-    description="Train in float64, at full precision, and at each precision named, all with the same row order and "
+    description="Train in float64, at full precision, and at each given precision, all with the same row order and "
     "schedule.",
     suppress_defaults=True,
 )

@@ -71,8 +71,8 @@ COMMAND = Command(
     "compare uniform levels with levels of least variance",
     _add_arguments,
     _run,
-    description="Compare uniform levels with levels of least variance for each feature. Nothing is trained: "
-    "`bitlane train --levels optimal` does that.",
+    description="Compare uniform levels with levels of least variance for each feature. To train with them, use "
+    "`bitlane train --levels optimal`.",
     suppress_defaults=True,
 )
 
@@ -80,8 +80,8 @@ COMMAND = Command(
 def _check_plot(out: Path, precision: Precision) -> None:
     """Refuse a plot that cannot be drawn or written, before anything is computed."""
     if precision.bits > DRAWN_BITS:
-        raise DataError(f"--out {out}: {precision.levels:,} levels crowd a plot: use --bits {DRAWN_BITS} or less")
+        raise DataError(f"--out {out}: too many levels to plot ({precision.levels:,}): use --bits {DRAWN_BITS} or less")
     check_file(out)
     if out.suffix.lower() != ".png":
-        raise DataError(f"--out {out}: the plot is a PNG: give a name that ends with .png")
+        raise DataError(f"--out {out}: the plot is a PNG file: use a name that ends with .png")
     require_extra("matplotlib", "plotting (--out)")

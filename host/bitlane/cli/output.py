@@ -22,7 +22,7 @@ def check_run_folder(out: Path | None) -> None:
 def check_file(out: Path) -> None:
     """Refuse a file that cannot be written, before anything is computed."""
     if out.is_dir() or not out.parent.is_dir():
-        raise DataError(f"--out {out}: give the name of a file in an existing folder")
+        raise DataError(f"--out {out}: not a file name in an existing folder")
 
 
 def report(summary: str, record: Record, out: Path | None, add: Callable[[Path], object]) -> None:

@@ -14,7 +14,7 @@ from .command import Command
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="RUN_DIR", help="a run folder that train or compare wrote")
+    parser.add_argument("folder", type=Path, metavar="RUN_DIR", help="a run folder written by train or compare")
 
 
 def _run(arguments: argparse.Namespace) -> None:

@@ -26,7 +26,7 @@ SELFTEST_DEFAULTS: dict[str, Any] = {
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_build_arguments(parser)
     add = parser.add_argument
-    add("--seed", type=seed, help="seed of the random inputs (default: a fresh one, which the report shows)")
+    add("--seed", type=seed, help="seed of the random inputs (default: a new one, shown in the report)")
     add("--out", type=Path, metavar="FILE", help="write the report: JSON if the name ends with .json, otherwise text")
 
 
@@ -51,7 +51,7 @@ COMMAND = Command(
     _add_arguments,
     _run,
     description="Check every block of a device against the numpy reference, bit for bit, and print a report. A board "
-    "has the build of its bitstream; the options of the build are for simulated devices. The exit status is 1 if a "
+    "has the build of its bitstream; build options apply to simulated devices only. The exit status is 1 if a "
     "check fails.",
     suppress_defaults=True,
 )

@@ -20,7 +20,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("source", metavar="FILE_OR_DATASET", help="csv, tsv, parquet, libsvm, npz or npy file, or a data set's name")
     add("--target", metavar="NAME", help="name of the label column")
-    add("--impute", action="store_true", help="replace NaN and inf by the mean of their column")
+    add("--impute", action="store_true", help="replace NaN and inf with the column mean")
 
 
 def load_source(arguments: argparse.Namespace) -> tuple[Dataset, str]:

@@ -57,7 +57,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--bits",
         type=bits,
-        help="stored bits of a feature: even, 2 to 32, or 3 or 5; adaptive or mqgrad: they change (default: 4)",
+        help="stored bits of a feature: even, 2 to 32, or 3 or 5; adaptive or mqgrad: variable (default: 4)",
     )
     add("--sampling", choices=SAMPLINGS, help="how samples are rounded (default: double; full for 32 bits)")
     add(
@@ -66,7 +66,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="uniform, or optimal: least variance for each feature, with 3 to 5 bits (default: uniform)",
     )
     add_training_arguments(parser)
-    add("--staleness", type=int, choices=[0, 1], help="how many batches old the weights may be (default: 0)")
+    add("--staleness", type=int, choices=[0, 1], help="age of the weights in batches, 0 or 1 (default: 0)")
     add("--model-bits", type=int, help="bits of the weights in dot products, rounded at random, 5 to 23 (default: all)")
     add("--gradient-bits", type=int, help="bits of the scaled gradient, rounded at random, 2 to 32 (default: all)")
     add("--penalty", choices=["l2", "l1"], help="penalty on the scaled weights (default: none)")
@@ -78,13 +78,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--average-every",
         type=positive,
         metavar="EPOCHS",
-        help="with several devices, as in --device cpu,cpu: epochs after which the models of shards are averaged "
-        "(default: 1)",
+        help="with several devices, as in --device cpu,cpu: epochs between averages of the shards' models (default: 1)",
     )
     add(
         "--on-device-failure",
         choices=ON_FAILURE,
-        help="with several devices: end the training if one fails, or let the others do its work (default: raise)",
+        help="with several devices: stop if one fails, or let the others take over its work (default: raise)",
     )
     add("--resume", type=Path, default=None, metavar="RUN_DIR", help="continue a run folder, up to --epochs in total")
 
@@ -139,7 +138,7 @@ def _resumed(arguments: argparse.Namespace) -> tuple[Checkpoint, Record]:
     given = [name for name in (*ESTIMATOR_PARAMETERS, *KEPT) if name != "epochs" and hasattr(arguments, name)]
     if given:
         option = given[0].replace("_", "-")
-        raise DataError(f"--{option}: a resumed training keeps its options; omit it, or train from the start")
+        raise DataError(f"--{option}: a resumed training keeps its options; omit it, or start a new one")
     earlier = read_record(arguments.resume)
     if earlier.kind != "run":
         raise DataError(f"{arguments.resume} holds a {earlier.kind}, which cannot be resumed")
@@ -150,7 +149,7 @@ def _resumed(arguments: argparse.Namespace) -> tuple[Checkpoint, Record]:
             raise DataError(f"{arguments.resume}: a training with a bit policy cannot be resumed")
         was = {"task": data["task"], "class_weight": settings["class_weight"], **data["source"]}
     except (KeyError, TypeError) as error:
-        raise DataError(f"{arguments.resume} lacks data for resuming ({error}): train from the start") from error
+        raise DataError(f"{arguments.resume} lacks data for resuming ({error}): start a new training") from error
     options = {name: value for name, value in checkpoint.options.as_dict().items() if name != "epochs"}
     fill(arguments, {**options, **was})
     return checkpoint, earlier

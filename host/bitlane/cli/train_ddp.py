@@ -19,7 +19,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--network",
         help="perceptron, convolutional, wide, resnet or resnet8 (default: convolutional); or FILE.py:FUNCTION, a "
-        "function of yours that takes the channels and the side of an image, and returns a torch module",
+        "function that takes the channels and the side of an image and returns a torch module",
     )
     add("--workers", dest="ranks", type=positive, help="number of processes (default: 4)")
     add(
@@ -29,16 +29,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "lqsgd:rank=2,bits=mqgrad (default: lqsgd)",
     )
     add("--epochs", type=positive, help="passes over the data (default: 1)")
-    add("--batch-size", dest="batch", type=positive, help="images of a step, for each worker (default: 32)")
+    add("--batch-size", dest="batch", type=positive, help="images per step and worker (default: 32)")
     add(
         "--learning-rate",
         dest="rate",
         type=float,
         metavar="RATE",
-        help="learning rate at the start; it falls to 0 (default: 0.05)",
+        help="initial learning rate; it decreases to 0 (default: 0.05)",
     )
     add("--momentum", type=float, help="momentum of SGD (default: 0.9)")
-    add("--seed", type=seed, help="seed of the weights and of the order of the images (default: 0)")
+    add("--seed", type=seed, help="seed of the weights and the image order (default: 0)")
     add(
         "--link",
         default=None,
@@ -46,7 +46,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="emulate a slow network: a rate, or a rate and a delay, such as 100mbit or 1gbit,0.5ms",
     )
     add("--checkpoint", type=Path, default=None, metavar="DIR", help="write checkpoints to this folder")
-    add("--every", type=positive, default=100, help="steps from one checkpoint to the next (default: %(default)s)")
+    add("--every", type=positive, default=100, help="steps between checkpoints (default: %(default)s)")
     add("--resume", type=Path, default=None, metavar="DIR", help="continue from the latest checkpoint in this folder")
     add("--out", type=Path, default=None, metavar="DIR", help="write a run folder: run.jsonl and loss.png")
 
@@ -65,7 +65,7 @@ COMMAND = Command(
     "train a network on several processes, with compressed gradients",
     _add_arguments,
     _run,
-    description="Train a network on several processes of this machine, with compressed gradients. Needs torch: "
+    description="Train a network in several processes on this machine, with compressed gradients. Needs torch: "
     "pip install 'bitlane[torch]'.",
     suppress_defaults=True,
 )

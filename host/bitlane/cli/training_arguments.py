@@ -44,8 +44,8 @@ def add_training_arguments(parser: argparse.ArgumentParser) -> None:
         choices=["auto", "regression", "classification"],
         help="regression or classification (default: auto, from the values of the target)",
     )
-    add("--loss", choices=list(LOSSES), help="loss to minimise (default: squared_error)")
-    add("--draws", type=draws, help="draw sets: a number, epoch (a new one each epoch), or once (default: 8)")
+    add("--loss", choices=list(LOSSES), help="loss to minimize (default: squared_error)")
+    add("--draws", type=draws, help="number of draw sets, epoch (a new one each epoch), or once (default: 8)")
     add("--epochs", type=positive, help="passes over the data (default: 20)")
     add("--batch-size", type=positive, help="rows of a mini-batch (default: 16)")
     add(
@@ -78,7 +78,7 @@ def add_build_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=DEFAULT_LEVEL_SLOTS,
         metavar="SLOTS",
-        help="simulate table lanes with a codebook memory of SLOTS levels for each lane, a power of two from 16 on "
+        help="simulate table lanes with a codebook memory of SLOTS levels per lane, a power of two of at least 16 "
         f"(default: digit lanes; without a number {DEFAULT_LEVEL_SLOTS})",
     )
     add("--random-rounding", action="store_true", help="simulate a build with random rounding (default: without)")
@@ -86,7 +86,7 @@ def add_build_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_outputs_argument(parser: argparse.ArgumentParser) -> None:
     """Add the argument for the number of outputs of a build."""
-    parser.add_argument("--outputs", type=positive, help="models that the device trains at a time (default: 1)")
+    parser.add_argument("--outputs", type=positive, help="models that the device trains in parallel (default: 1)")
 
 
 def fill(arguments: argparse.Namespace, values: Mapping[str, Any]) -> None:

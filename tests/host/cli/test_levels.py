@@ -100,12 +100,12 @@ def test_levels_show_progress(
         (["--bits", "0"], "bits=0"),
         (["--bits", "34"], "bits=34"),
         (["--bits", "few"], "invalid int value: 'few'"),
-        (["--bits", "10"], "257 levels crowd a plot: use --bits 8 or less"),
+        (["--bits", "10"], "too many levels to plot (257): use --bits 8 or less"),
         (["--target", "pric"], "did you mean price?"),
         (["--epochs", "3"], "unrecognized arguments: --epochs 3"),
         (["--out", "l.svg"], "--out l.svg: the plot is a PNG"),
-        (["--out", "."], "--out .: give the name of a file"),
-        (["--out", "none/l.png"], "--out none/l.png: give the name of a file in an existing folder"),
+        (["--out", "."], "--out .: not a file name"),
+        (["--out", "none/l.png"], "--out none/l.png: not a file name in an existing folder"),
     ],
 )
 def test_levels_with_bad_options(

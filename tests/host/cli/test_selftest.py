@@ -116,7 +116,7 @@ def test_a_report_that_cannot_be_written_is_an_error_before_the_test(
 ) -> None:
     assert cli.main(["selftest", "--out", out or str(here)]) == 2
     printed = capsys.readouterr()
-    assert printed.out == "" and "give the name of a file" in printed.err
+    assert printed.out == "" and "not a file name" in printed.err
     assert list(here.iterdir()) == []
 
 

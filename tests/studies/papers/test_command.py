@@ -46,7 +46,7 @@ def test_a_page_goes_to_the_docs(ready, capsys):
     [
         (["--out", "p.txt"], "the page is Markdown"),
         (["--out", "none/p.md"], "in an existing folder"),
-        ([], "--out docs/zipml.md: give the name of a file in an existing folder"),
+        ([], "--out docs/zipml.md: not a file name in an existing folder"),
         (["--out", "taken.md"], "which is not a folder"),
     ],
 )

@@ -20,8 +20,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive,
         default=KEEP,
         metavar="N",
-        help=f"keep the newest N versions, and those that the last N roll-backs of a label would reach "
-        f"(default: {KEEP})",
+        help=f"keep the newest N versions, and those reachable by the last N roll-backs of a label (default: {KEEP})",
     )
     add_mirror_argument(parser)
 

@@ -50,46 +50,46 @@ def add_columns_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that say what the columns of tables are."""
     add = parser.add_argument_group("columns of CSV, Parquet and Arrow files").add_argument
     add("--label", metavar="NAME", help="column of the label (default: label)")
-    add("--time", metavar="NAME", help="column of the time, which is no feature (default: time, if there is one)")
+    add("--time", metavar="NAME", help="timestamp column, not a feature (default: time, if there is one)")
     add(
         "--categorical",
         type=words,
         metavar="NAMES",
-        help="columns of categories, separated by commas (default: all that are not floating point)",
+        help="categorical columns, separated by commas (default: all except floating point)",
     )
-    add("--numeric", type=words, metavar="NAMES", help="columns of numbers (default: those of floating point)")
-    add("--ignore", type=words, metavar="NAMES", help="columns that are no features")
+    add("--numeric", type=words, metavar="NAMES", help="numeric columns (default: floating-point columns)")
+    add("--ignore", type=words, metavar="NAMES", help="columns to ignore")
     add(
         "--cross",
         type=words,
         action="append",
         metavar="NAMES",
-        help="columns whose combination is a feature too; may be given several times",
+        help="columns whose combination is an additional feature; may be repeated",
     )
 
 
 def add_test_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of held-out rows."""
     add = parser.add_argument_group("held-out rows").add_argument
-    add("--test", nargs="+", metavar="DATA", help="evaluate on this data at the end")
+    add("--test", nargs="+", metavar="DATA", help="data for an evaluation at the end")
     add(
         "--test-fraction",
         type=float,
         metavar="SHARE",
-        help="leave out this share of the rows, the same rows in each run, and evaluate on them at the end",
+        help="hold out this share of the rows, the same in each run, and evaluate on them at the end",
     )
 
 
 def add_order_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the order of the rows."""
     add = parser.add_argument_group("order of the rows").add_argument
-    add("--shuffle-rows", type=seed, metavar="N", help="shuffle each N rows that follow each other (default: 0, not)")
+    add("--shuffle-rows", type=seed, metavar="N", help="shuffle within groups of N rows (default: 0, no shuffling)")
     add(
         "--follow",
         action="store_true",
-        help="DATA is a folder to which Parquet or Arrow files come: train until Ctrl-C",
+        help="DATA is a folder that receives Parquet or Arrow files: train until Ctrl-C",
     )
-    add("--seed", type=seed, help="seed of the order and of the first weights (default: 0)")
+    add("--seed", type=seed, help="seed of the row order and the initial weights (default: 0)")
 
 
 def require_libraries(purpose: str) -> None:
@@ -124,7 +124,7 @@ class TrainingData:
 def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
     """Return the settings of the data that arguments name. Their files are opened, but not read through."""
     if arguments.test and arguments.test_fraction is not None:
-        raise DataError("--test and --test-fraction: give one of them")
+        raise DataError("use either --test or --test-fraction, not both")
     if arguments.follow:
         _check_follow(arguments)
     settings: dict[str, Any] = {
@@ -165,7 +165,7 @@ def open_training(settings: Settings, place: Mapping[str, Any] | None = None) ->
 
     if _digest(settings) != settings["digest"]:
         raise DataError(
-            f"the files of {', '.join(settings['paths'])} are not those that the training began with: "
+            f"the files of {', '.join(settings['paths'])} differ from those at the start of the training: "
             "their names or sizes have changed"
         )
     if settings["follow"]:
@@ -291,7 +291,7 @@ def _schema(source: FileSource, arguments: argparse.Namespace) -> Any:
     moved = [name for names in named.values() for name in names]
     if isinstance(schema, ListSchema):
         if arguments.cross or moved:
-            raise DataError(f"{source.files[0].name} has lists of keys: --categorical and the like have no place there")
+            raise DataError(f"{source.files[0].name} has lists of keys: omit --categorical and similar options")
         return replace(schema, time=arguments.time)
     assert isinstance(schema, Schema)
     columns = [*schema.categorical, *schema.numeric]
@@ -314,7 +314,7 @@ def _check_follow(arguments: argparse.Namespace) -> None:
         raise DataError(f"--follow needs one folder; got {', '.join(arguments.data)}")
     for name in ("epochs", "test_fraction", "shuffle_rows"):
         if getattr(arguments, name) not in (None, 0, 1):
-            raise DataError(f"--{name.replace('_', '-')}: a folder that is followed has one epoch, in order; omit it")
+            raise DataError(f"--{name.replace('_', '-')}: a followed folder has one epoch, in order; omit it")
 
 
 def _stream(settings: Settings, place: Mapping[str, Any] | None, options: ReadOptions) -> FolderStream:
@@ -346,7 +346,7 @@ def _array_names(file: DataFile) -> list[str]:
         with reading(file.name), file.open_file() as opened, np.load(opened, allow_pickle=False) as arrays:
             return list(arrays.files)
     except (ValueError, AttributeError):
-        raise DataError(f"{file.name}: cannot be read; it may be damaged or no npz file") from None
+        raise DataError(f"{file.name}: cannot be read; it may be damaged, or not an npz file") from None
 
 
 def _absolute(path: str) -> str:

@@ -15,7 +15,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_registry_argument(parser)
     parser.add_argument("old", metavar="OLD", help="a version or a label")
     parser.add_argument("new", metavar="NEW", nargs="?", default="latest", help="another one (default: latest)")
-    parser.add_argument("--top", type=seed, default=10, metavar="N", help="how many changes to list (default: 10)")
+    parser.add_argument("--top", type=seed, default=10, metavar="N", help="number of changes to list (default: 10)")
 
 
 def _run(arguments: argparse.Namespace) -> None:

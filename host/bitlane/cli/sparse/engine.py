@@ -45,24 +45,23 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--engine",
         choices=ENGINES,
-        help="local: in this process; ray: workers in processes of their own, whose parameters lie on servers "
-        "(default: local)",
+        help="local: in this process; ray: in worker processes, with the parameters on servers (default: local)",
     )
-    add("--servers", type=positive, metavar="N", help="servers, each with a part of the model (default: 1)")
-    add("--workers", type=positive, metavar="N", help="workers, each with a part of the rows (default: 2)")
+    add("--servers", type=positive, metavar="N", help="number of servers, each with a shard of the model (default: 1)")
+    add("--workers", type=positive, metavar="N", help="number of workers, each with a shard of the rows (default: 2)")
     add(
         "--staleness",
         type=seed,
         metavar="N",
-        help="minibatches by which a worker may be ahead of another; 0: the same bits in each run (default: 0)",
+        help="minibatches that a worker may be ahead of another; 0: bit-identical runs (default: 0)",
     )
-    add("--push", choices=PUSHES, help="how gradients are sent (default: full)")
-    add("--push-share", type=float, metavar="SHARE", help="of a minibatch's rows that --push topk sends at once")
-    add("--residual-rows", type=seed, metavar="N", help="rows whose gradients a worker keeps back, with --push topk")
+    add("--push", choices=PUSHES, help="encoding of pushed gradients (default: full)")
+    add("--push-share", type=float, metavar="SHARE", help="share of a minibatch's rows that --push topk sends")
+    add("--residual-rows", type=seed, metavar="N", help="most rows of residuals in a worker, with --push topk")
     add("--push-bits", type=positive, metavar="B", help="bits of a gradient, with --push few (default: 3) or topk")
-    add("--pull", choices=PULLS, help="how rows are read; int8 needs --staleness 0 (default: float32)")
-    add("--cache-rows", type=seed, metavar="N", help="rows that a worker keeps, with --staleness (default: 131072)")
-    add("--ray-address", metavar="HOST:PORT", help="a Ray cluster (default: Ray on this machine alone)")
+    add("--pull", choices=PULLS, help="encoding of pulled rows; int8 needs --staleness 0 (default: float32)")
+    add("--cache-rows", type=seed, metavar="N", help="rows in a worker's cache, with --staleness (default: 131072)")
+    add("--ray-address", metavar="HOST:PORT", help="address of a Ray cluster (default: Ray on this machine only)")
     for name, what in (("certificate", "certificate of the servers"), ("key", "its key"), ("ca", "who signed it")):
         add(f"--tls-{name}", type=Path, metavar="PEM", help=f"with --ray-address: {what}")
 
@@ -141,13 +140,13 @@ def train_on_ray(
 def _check(arguments: argparse.Namespace) -> None:
     """Refuse what workers cannot do."""
     if arguments.threads > 1:
-        raise DataError(f"--threads {arguments.threads}: a worker learns with one thread; give more --workers")
+        raise DataError(f"--threads {arguments.threads}: a worker uses one thread; use more --workers")
     if arguments.statistics:
-        raise DataError("--statistics: workers have none; omit it, or --engine ray")
+        raise DataError("--statistics: not supported with --engine ray")
     if arguments.test_fraction is not None:
-        raise DataError("--test-fraction: workers do not know the numbers of their rows; give other files by --test")
+        raise DataError("--test-fraction: not supported with --engine ray; pass other files with --test")
     if arguments.device != "cpu":
-        raise DataError(f"--device {arguments.device}: workers compute on the CPU; omit it, or --engine ray")
+        raise DataError(f"--device {arguments.device}: not supported with --engine ray; workers compute on the CPU")
     for name in _TOPK:
         if getattr(arguments, name) is not None and arguments.push != "topk":
             raise DataError(f"{option_of(name)}: needs --push topk")

@@ -33,6 +33,5 @@ COMMAND = Command(
     "measure AUC, log loss and calibration of a model on data",
     _add_arguments,
     _run,
-    description="Measure AUC, log loss and calibration of a model on data. Of data sets with held-out rows, these are "
-    "taken.",
+    description="Measure AUC, log loss and calibration of a model on data, or on the held-out rows of a data set.",
 )

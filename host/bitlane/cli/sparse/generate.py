@@ -26,7 +26,7 @@ def count(text: str) -> int:
         if number < 1 or number != int(number):
             raise ValueError
     except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1, such as 5 or 1e6") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least 1, such as 5 or 1e6") from None
     return int(number)
 
 
@@ -34,23 +34,23 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="DIR", help="a new folder for the files")
     add = parser.add_argument
     add("--rows", type=count, default=1_000_000, metavar="N", help="rows in total (default: 1000000)")
-    add("--segment-rows", type=count, default=1 << 20, metavar="N", help="rows of a file (default: 1048576)")
+    add("--segment-rows", type=count, default=1 << 20, metavar="N", help="rows per file (default: 1048576)")
     add("--format", choices=FORMATS, default="parquet", help="format of the files (default: parquet)")
-    add("--threads", type=positive, default=2, metavar="N", help="files that are made at a time (default: 2)")
+    add("--threads", type=positive, default=2, metavar="N", help="files generated in parallel (default: 2)")
     add = parser.add_argument_group("what the log is like").add_argument
-    add("--keys", type=count, metavar="N", help="keys that can appear at any one time, such as 1e6 (default: 1e6)")
-    add("--fields", type=positive, metavar="N", help="columns; a row has one key of each (default: 10)")
-    add("--growth", type=float, metavar="X", help="keys of a column over those of the one before (default: 2)")
-    add("--zipf", type=float, metavar="S", help="the key of rank r appears in proportion to r^-S (default: 1.1)")
-    add("--dim", type=positive, metavar="K", help="length of the factors of the truth (default: 4)")
-    add("--linear", type=float, metavar="X", help="strength of the keys' own weights (default: 1)")
-    add("--interactions", type=float, metavar="X", help="strength of the interactions of keys (default: 1)")
-    add("--base-rate", type=float, metavar="SHARE", help="share of clicks at the beginning (default: 0.2)")
-    add("--churn", type=float, metavar="X", help="how often each rank changes its key in a million rows (default: 0)")
-    add("--turn", type=float, metavar="RADIANS", help="how far the truth turns in a million rows (default: 0)")
+    add("--keys", type=count, metavar="N", help="keys in use at any time, such as 1e6 (default: 1e6)")
+    add("--fields", type=positive, metavar="N", help="columns; each row has one key per column (default: 10)")
+    add("--growth", type=float, metavar="X", help="ratio of the key counts of consecutive columns (default: 2)")
+    add("--zipf", type=float, metavar="S", help="key frequency is proportional to rank^-S (default: 1.1)")
+    add("--dim", type=positive, metavar="K", help="length of the true factors (default: 4)")
+    add("--linear", type=float, metavar="X", help="scale of the true linear weights (default: 1)")
+    add("--interactions", type=float, metavar="X", help="scale of the true interactions (default: 1)")
+    add("--base-rate", type=float, metavar="SHARE", help="initial share of clicks (default: 0.2)")
+    add("--churn", type=float, metavar="X", help="key changes of each rank per million rows (default: 0)")
+    add("--turn", type=float, metavar="RADIANS", help="rotation of the true factors per million rows (default: 0)")
     add("--start-time", type=seed, metavar="T", help="time of the first row in seconds since 1970 (default: 1.7e9)")
-    add("--rows-per-second", type=float, metavar="X", help="rows in a second of the log's time (default: 1000)")
-    add("--seed", type=seed, help="seed of keys, truth and clicks (default: 0)")
+    add("--rows-per-second", type=float, metavar="X", help="rows per second of log time (default: 1000)")
+    add("--seed", type=seed, help="seed of keys, true weights and clicks (default: 0)")
 
 
 def _run(arguments: argparse.Namespace) -> None:
@@ -85,6 +85,6 @@ COMMAND = Command(
     "write a click log with planted truth",
     _add_arguments,
     _run,
-    description="Write a click log whose truth is a factorization machine, with keys of Zipf's popularity. It prints "
-    "the AUC and log loss of the true probabilities, which no model can beat but by chance.",
+    description="Write a click log with clicks drawn from a factorization machine and Zipf-distributed keys. Print "
+    "the AUC and log loss of the true probabilities, which no model can beat except by chance.",
 )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_argument(parser)
     parser.add_argument(
-        "--top", type=seed, default=10, metavar="N", help="how many of the largest weights to list (default: 10)"
+        "--top", type=seed, default=10, metavar="N", help="number of largest weights to list (default: 10)"
     )
 
 

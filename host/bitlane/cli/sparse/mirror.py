@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def add_mirror_argument(parser: argparse.ArgumentParser) -> None:
     """Add the argument of the mirror."""
     parser.add_argument(
-        "--mlflow", metavar="URI", help="show versions and labels in the model registry of this MLflow server, too"
+        "--mlflow", metavar="URI", help="also record versions and labels in the model registry of this MLflow server"
     )
 
 

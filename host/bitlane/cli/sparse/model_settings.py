@@ -51,14 +51,14 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         "--admit-after",
         type=positive,
         metavar="K",
-        help="give a key weights when it is seen for the K-th time (default: 1)",
+        help="give a key weights at its K-th occurrence (default: 1)",
     )
     add(
         "--statistics",
         action="store_true",
-        help="add two features for each field: click rate and number of sightings of its key in earlier rows",
+        help="add two features for each field: click rate and number of occurrences of its key in earlier rows",
     )
-    add("--half-life", type=float, metavar="N", help="rows after which a sighting counts half in the click rate")
+    add("--half-life", type=float, metavar="N", help="rows after which an occurrence counts half in the click rate")
     add = parser.add_argument_group("optimizer").add_argument
     add("--optimizer", choices=OPTIMIZERS, help="of all weights by key (default: depends on the model)")
     add(
@@ -72,7 +72,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         "--linear-rate",
         type=float,
         metavar="RATE",
-        help="of the linear weights beside factors (default: depends on the model)",
+        help="of the linear weights of a model with factors (default: depends on the model)",
     )
     add(
         "--l1",
@@ -85,7 +85,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         "--batch-rows",
         type=positive,
         metavar="B",
-        help="rows of a minibatch; 1 learns row after row (default: 1; 256 for networks and --engine ray)",
+        help="rows per minibatch; 1 learns row by row (default: 1; 256 for networks and --engine ray)",
     )
 
 
@@ -138,10 +138,10 @@ def statistics_settings(arguments: argparse.Namespace, fields: int) -> dict[str,
     """Return the settings of the statistics of all fields, or None without `--statistics`."""
     if not arguments.statistics:
         if arguments.half_life is not None:
-            raise DataError("--half-life is of the statistics: add --statistics")
+            raise DataError("--half-life: needs --statistics")
         return None
     if arguments.loss != "log_loss":
-        raise DataError("--statistics count clicks, labels 0 and 1: omit it, or --loss")
+        raise DataError("--statistics: needs labels 0 and 1, so it cannot be combined with --loss squared_error")
     from bitlane.sparse.parameters.statistics import StatisticsSettings
 
     return asdict(StatisticsSettings(tuple(range(fields)), fields, half_life=arguments.half_life))

@@ -29,15 +29,15 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
         "data",
         nargs="+",
         metavar="DATA",
-        help="files, folders, globs, URIs or a data set's name; columns as in the training",
+        help="files, folders, globs, URIs or a data set's name; columns as in training",
     )
     add(
         "--test-fraction",
         type=float,
         metavar="SHARE",
-        help="take only the rows that `train` left out with the same --test-fraction",
+        help="use only the rows that `train` held out with the same --test-fraction",
     )
-    add("--device", default="cpu", metavar="NAME", help="where torch computes the layers of a network (default: cpu)")
+    add("--device", default="cpu", metavar="NAME", help="torch device for the layers of a network (default: cpu)")
 
 
 def open_model(folder: Path, device: str) -> AnyModel:
@@ -67,4 +67,4 @@ def load_model(arguments: argparse.Namespace) -> tuple[AnyModel, dict[str, Any]]
     try:
         return model, dict(settings["data"])
     except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{folder} is damaged: its settings have no data ({type(error).__name__})") from error
+        raise DataError(f"{folder} is damaged: its settings lack the data section ({type(error).__name__})") from error

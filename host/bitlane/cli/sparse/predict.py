@@ -29,14 +29,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="csv or parquet file with the column prediction, a row for each row",
+        help="csv or parquet file for the column prediction, one line per input row",
     )
 
 
 def _run(arguments: argparse.Namespace) -> None:
     data.require_libraries("predicting by a sparse model")
     if arguments.out.suffix not in SUFFIXES:
-        raise DataError(f"--out {arguments.out}: give a name that ends with {' or '.join(SUFFIXES)}")
+        raise DataError(f"--out {arguments.out}: the name must end with {' or '.join(SUFFIXES)}")
     check_file(arguments.out)
     from bitlane.sparse.training.loop import NOTICE
 
@@ -62,7 +62,7 @@ COMMAND = Command(
     _add_arguments,
     _run,
     description="Write the predictions of a model: probabilities of label 1, or numbers after squared_error. The label "
-    "column may be missing. Of data sets with held-out rows, these are taken.",
+    "column may be missing. If a data set has held-out rows, only these are used.",
 )
 
 

@@ -16,7 +16,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_registry_argument(parser)
     parser.add_argument("version", metavar="VERSION", help="a version, another label, or latest")
     add_label_arguments(parser)
-    parser.add_argument("--force", action="store_true", help="do not ask for a validation")
+    parser.add_argument("--force", action="store_true", help="skip the validation")
     add_validation_arguments(parser, required=False)
     add_mirror_argument(parser)
 
@@ -26,7 +26,7 @@ def _run(arguments: argparse.Namespace) -> None:
     from bitlane.sparse.registry.validation import promote, report_name
 
     if arguments.force and arguments.held_out:
-        raise DataError("--force and --held-out: give one of them")
+        raise DataError("use either --force or --held-out, not both")
     if not arguments.held_out:
         check_unused(arguments)
     before, version = registry.label(arguments.label), number_of(registry, arguments.version)
@@ -45,6 +45,6 @@ COMMAND = Command(
     "let a label name a version that was validated, such as production",
     _add_arguments,
     _run,
-    description="Let a label name a version that has passed its validation against the version that the label names "
-    "now. With --held-out, it is validated first.",
+    description="Move a label to a version that has passed validation against the currently labelled "
+    "version. With --held-out, validate it first.",
 )

@@ -28,14 +28,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_argument(parser)
     add_registry_argument(parser)
     add = parser.add_argument
-    add("--base", action="store_true", help="write all rows, not only what differs from the newest version")
-    add("--parent", metavar="VERSION", help="write what differs from this version or label (default: the newest)")
-    add("--shards", type=positive, metavar="N", help="files of rows of a base (default: 1)")
+    add("--base", action="store_true", help="write all rows, not only the changes since the newest version")
+    add("--parent", metavar="VERSION", help="write the changes since this version or label (default: the newest)")
+    add("--shards", type=positive, metavar="N", help="number of row files of a base (default: 1)")
     group = parser.add_argument_group("weights in few bits")
     group.add_argument(
         "--bits",
         choices=("8", "4", "2", AUTO),
-        help="bits of a weight in a base, or auto: the fewest that keep --max-loss (default: 32)",
+        help="bits per weight of a base, or auto: the fewest within --max-loss (default: 32)",
     )
     group.add_argument(
         "--levels",
@@ -47,7 +47,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-loss",
         type=float,
         metavar="X",
-        help="AUC and log loss that few bits may lose on the held-out rows (default: 0.0005)",
+        help="most AUC and log loss that few bits may lose on the held-out rows (default: 0.0005)",
     )
     add_held_out_arguments(group, required=False)
     add_mirror_argument(parser)
@@ -60,7 +60,7 @@ def _run(arguments: argparse.Namespace) -> None:
     from bitlane.sparse.registry.writing import chain_above
 
     if arguments.base and arguments.parent is not None:
-        raise DataError("--base and --parent: give one of them")
+        raise DataError("use either --base or --parent, not both")
     _check_bits(arguments)
     parent = None
     if arguments.parent is not None:
@@ -69,9 +69,9 @@ def _run(arguments: argparse.Namespace) -> None:
         chain = chain_above(registry, known[-1], LONGEST_CHAIN)
         parent = chain[-1].version if chain else None
     if parent is not None and arguments.shards is not None:
-        raise DataError(f"--shards: a change of version {parent} has its shards; omit it, or add --base")
+        raise DataError(f"--shards: a delta has the shards of its parent, version {parent}; omit it, or add --base")
     if parent is not None and arguments.bits is not None:
-        raise DataError(f"--bits: a change of version {parent} has its levels; omit it, or add --base")
+        raise DataError(f"--bits: a delta has the levels of its parent, version {parent}; omit it, or add --base")
     quantize = None if arguments.bits is None else partial(_quantize, arguments)
     folder = Path(arguments.model)
     manifest = publish_folder(registry, folder, parent=parent, shards=arguments.shards or 1, quantize=quantize)
@@ -83,7 +83,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 def _check_bits(arguments: argparse.Namespace) -> None:
     if arguments.bits is not None and not arguments.held_out:
-        raise DataError("--bits: needs --held-out, rows that tell what few bits lose")
+        raise DataError("--bits: needs --held-out to measure the loss")
     for name in ("levels", "max_loss", "held_out", "test_fraction"):
         if arguments.bits is None and getattr(arguments, name) is not None:
             raise DataError(f"{option_of(name)}: needs --bits")
@@ -111,5 +111,5 @@ COMMAND = Command(
     _add_arguments,
     _run,
     description="Publish a model as a new version of a registry. The first version has all rows (a base); later ones "
-    "have the rows that differ from the newest version (a delta). A version is there completely or not at all.",
+    "have the rows that differ from the newest version (a delta). A version appears completely or not at all.",
 )

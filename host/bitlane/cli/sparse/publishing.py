@@ -21,12 +21,12 @@ DEFAULTS: dict[str, Any] = {"publish": None, "publish_every": None}
 def add_publishing_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of versions that are published while a model is trained."""
     add = parser.add_argument_group("versions").add_argument
-    add("--publish", metavar="REGISTRY", help="publish the model at the end, in this folder or URI of its versions")
+    add("--publish", metavar="REGISTRY", help="publish the model at the end to this registry, a folder or URI")
     add(
         "--publish-every",
         type=float,
         metavar="SECONDS",
-        help="publish what has changed every so many seconds too, while the training goes on",
+        help="also publish the changes every N seconds during training",
     )
 
 

@@ -26,7 +26,7 @@ def add_label_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--label", default=PRODUCTION, metavar="NAME", help=f"the label to move (default: {PRODUCTION})"
     )
-    parser.add_argument("--reason", default="", metavar="TEXT", help="why, for the history of the label")
+    parser.add_argument("--reason", default="", metavar="TEXT", help="reason, for the history of the label")
 
 
 def open_registry(arguments: argparse.Namespace) -> ModelRegistry:

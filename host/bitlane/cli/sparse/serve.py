@@ -26,33 +26,31 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL", help="the model's folder in a registry, a path or a URI")
     add("--label", default=PRODUCTION, help=f"label to follow, a version's number, or latest (default: {PRODUCTION})")
-    add("--name", help="name of the model in requests (default: the last part of MODEL)")
-    add("--cache", type=Path, metavar="DIR", help="folder for copies of files that are not local (default: memory)")
+    add("--name", help="name of the model in requests (default: last component of MODEL)")
+    add("--cache", type=Path, metavar="DIR", help="folder for copies of remote files (default: memory)")
     add = parser.add_argument_group("how the service is reached").add_argument
     add("--host", default="127.0.0.1", help="default: 127.0.0.1; others need a token and TLS")
     add("--port", type=seed, default=8080, metavar="N", help="of HTTP; 0: any free one (default: 8080)")
     add("--flight-port", type=seed, default=8815, metavar="N", help="of Arrow Flight; 0: any free one (default: 8815)")
-    add("--token-file", type=Path, metavar="FILE", help="with the token that callers must know")
+    add("--token-file", type=Path, metavar="FILE", help="file with the token that clients must send")
     add("--tls-certificate", type=Path, metavar="PEM", help="certificate of the service")
     add("--tls-key", type=Path, metavar="PEM", help="its key")
     add = parser.add_argument_group("how much it takes").add_argument
-    add("--limit", type=positive, default=64, metavar="N", help="requests that run or wait (default: 64)")
-    add("--threads", type=positive, metavar="N", help="requests that are scored at once (default: cores)")
-    add("--max-features", type=positive, metavar="N", help="of a request, all rows together (default: 1048576)")
+    add("--limit", type=positive, default=64, metavar="N", help="most running and waiting requests (default: 64)")
+    add("--threads", type=positive, metavar="N", help="requests scored in parallel (default: cores)")
+    add("--max-features", type=positive, metavar="N", help="most features of a request (default: 1048576)")
     add = parser.add_argument_group("a model in several processes").add_argument
-    add("--shards", type=positive, metavar="N", help="processes with a part of the weights each (default: none)")
-    add("--replicas", type=positive, metavar="N", help="processes with the same part (default: 1)")
+    add("--shards", type=positive, metavar="N", help="weight shards, each in a process (default: none)")
+    add("--replicas", type=positive, metavar="N", help="processes per shard (default: 1)")
     add("--lookup-seconds", type=float, metavar="S", help="deadline of a lookup in the shards (default: 0.1)")
     add("--hedge-share", type=float, metavar="SHARE", help="most extra requests to second replicas (default: 0.1)")
-    add("--hedge-quantile", type=float, metavar="Q", help="of the latencies, after which they are sent (default: 0.95)")
-    add("--placement", choices=("processes", "ray"), help="who starts the processes again (default: this command)")
-    add("--ray-address", metavar="HOST:PORT", help="of a Ray cluster (default: Ray on this machine alone)")
+    add("--hedge-quantile", type=float, metavar="Q", help="latency quantile after which they are sent (default: 0.95)")
+    add("--placement", choices=("processes", "ray"), help="what restarts the processes (default: this command)")
+    add("--ray-address", metavar="HOST:PORT", help="of a Ray cluster (default: Ray on this machine only)")
     add("--tls-ca", type=Path, metavar="PEM", help="authorities that signed the certificate, for a Ray cluster")
     add = parser.add_argument_group("a record of requests").add_argument
-    add(
-        "--record", type=Path, metavar="FILE", help="new file for requests with their answers, in Arrow's stream format"
-    )
-    add("--record-share", type=float, metavar="SHARE", help="of the requests, with --record (default: 0.01)")
+    add("--record", type=Path, metavar="FILE", help="new file for recorded requests and answers, an Arrow stream")
+    add("--record-share", type=float, metavar="SHARE", help="share of requests that --record writes (default: 0.01)")
 
 
 def _run(arguments: argparse.Namespace) -> None:
@@ -129,7 +127,7 @@ COMMAND = Command(
     "answer requests for predictions over Arrow Flight and HTTP",
     _add_arguments,
     _run,
-    description="Serve the version of a model that a label names, and follow the label: over Arrow Flight, and over "
-    "HTTP by the Open Inference Protocol. The page at / shows versions, labels, traffic and latency; /metrics is for "
-    "Prometheus. Ctrl-C or SIGTERM ends it after the requests that run.",
+    description="Serve the version of a model that a label names, over Arrow Flight and HTTP, and follow the "
+    "label. HTTP uses the Open Inference Protocol. The page at / shows versions, labels, traffic and latency; /metrics "
+    "serves Prometheus. Ctrl-C or SIGTERM stops it after the running requests.",
 )

@@ -38,9 +38,9 @@ HEADER = (
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("servers", nargs="+", metavar="RUN|HOST:PORT", help="a run folder, or the addresses of all servers in order")
-    add("--token-file", type=Path, metavar="FILE", help="with the token of servers that are given by address")
-    add("--tls-ca", type=Path, metavar="PEM", help="who signed the certificates of servers given by address")
-    add("--json", action="store_true", help="print all that the servers report, as JSON")
+    add("--token-file", type=Path, metavar="FILE", help="file with the token of servers given by address")
+    add("--tls-ca", type=Path, metavar="PEM", help="CA certificates for servers given by address")
+    add("--json", action="store_true", help="print the full reports of the servers as JSON")
 
 
 def _run(arguments: argparse.Namespace) -> None:
@@ -61,7 +61,7 @@ COMMAND = Command(
     _add_arguments,
     _run,
     description="Show the parameter servers of a training: rows, memory, clocks of the workers (the oldest and the "
-    "newest, and their difference, the lag), updates, and bytes received and sent since the server has started.",
+    "newest, and their difference, the lag), updates, and bytes received and sent since the start of the server.",
 )
 
 

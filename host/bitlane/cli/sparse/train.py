@@ -64,26 +64,26 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--threads",
         type=positive,
         metavar="N",
-        help="threads that learn; more than 1 give another result in each run (default: 1)",
+        help="learning threads; with more than 1, results differ from run to run (default: 1)",
     )
     add("--out", type=Path, metavar="DIR", help="write a run folder: run.jsonl, checkpoints, the model and plots")
     add(
         "--resume",
         type=Path,
         metavar="DIR",
-        help="go on with the last checkpoint of a run folder; other options stay as they were",
+        help="continue from the last checkpoint of a run folder, with its options",
     )
-    add("--window-rows", type=positive, metavar="N", help="rows between two reports of AUC and loss (default: 50000)")
+    add("--window-rows", type=positive, metavar="N", help="rows between reports of AUC and loss (default: 50000)")
     add(
         "--checkpoint-rows",
         type=seed,
         metavar="N",
-        help="rows between two checkpoints, of the servers with --engine ray; 0: at the end only (default: 5000000)",
+        help="rows between checkpoints, of the servers with --engine ray; 0: at the end only (default: 5000000)",
     )
-    add("--expire-after", type=seed, metavar="N", help="remove a key that N rows have not had; 0: never (default: 0)")
-    add("--drop-zeros", action="store_true", help="remove keys whose weights are all 0, as l1 leaves them")
+    add("--expire-after", type=seed, metavar="N", help="remove keys not seen in the last N rows; 0: never (default: 0)")
+    add("--drop-zeros", action="store_true", help="remove keys whose weights are all 0, as after l1")
     add("--metrics-port", metavar="[HOST:]PORT", help="serve live metrics to Prometheus")
-    add("--device", metavar="NAME", help="where torch computes the layers of a network (default: cpu)")
+    add("--device", metavar="NAME", help="torch device for the layers of a network (default: cpu)")
     model_settings.add_model_arguments(parser)
     engine.add_engine_arguments(parser)
     publishing.add_publishing_arguments(parser)
@@ -104,7 +104,7 @@ def _run(arguments: argparse.Namespace) -> None:
         else:
             fill(arguments, DEFAULTS)
             if not arguments.data:
-                raise DataError("no DATA is given (see bitlane sparse train --help)")
+                raise DataError("DATA is missing (see bitlane sparse train --help)")
             if arguments.out is not None:
                 check_free(arguments.out)
                 require_extra("matplotlib", "plotting (--out)")
@@ -125,7 +125,7 @@ COMMAND = Command(
     _add_arguments,
     _run,
     description="Train a sparse model. AUC, log loss and calibration of each window of rows are measured before the "
-    "model learns these rows. One thread is deterministic: the same command gives the same bits.",
+    "model learns these rows. With one thread, the same command gives bit-identical results.",
     suppress_defaults=True,
 )
 
@@ -165,12 +165,12 @@ def _resumed(arguments: argparse.Namespace) -> RunFolder:
     given = [name for name, value in vars(arguments).items() if name not in allowed and value not in ([], None)]
     if given:
         option = "DATA" if given[0] == "data" else option_of(given[0])
-        raise DataError(f"{option}: a resumed training keeps its data and options; omit it, or train from the start")
+        raise DataError(f"{option}: a resumed training keeps its data and options; omit it, or start a new one")
     run = RunFolder.resume(arguments.resume)
     given = [name for name in engine.CHANGEABLE if hasattr(arguments, name)]
     if given and not run.settings.get("engine"):
         run.log.close()
-        raise DataError(f"{option_of(given[0])}: {run.path} has no servers; omit it")
+        raise DataError(f"{option_of(given[0])}: the training in {run.path} has no servers; omit it")
     run.settings["training"] = {**run.settings["training"], **_changes(arguments)}
     return run
 

@@ -37,7 +37,7 @@ COMMAND = Command(
     "check a version before a label names it: files, weights, quality, answers, latency, your hooks",
     _add_arguments,
     _run,
-    description="Check a version before a label names it: files and checksums, weights, AUC, log loss and calibration "
-    "on held-out rows against the version that the label names now, answers and latency of recorded requests, and your "
-    "hooks. The result and a report are kept beside the versions. Exit status: 0 passed, 1 rejected.",
+    description="Check a version before a label moves to it: files, checksums, weights, AUC, log loss and calibration "
+    "on held-out rows against the currently labelled version, answers and latency of recorded requests, and your "
+    "hooks. The result and a report are stored in the registry. Exit status: 0 passed, 1 rejected.",
 )

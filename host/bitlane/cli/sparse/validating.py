@@ -40,13 +40,13 @@ def add_held_out_arguments(parser: argparse._ArgumentGroup | argparse.ArgumentPa
         nargs="+",
         required=required,
         metavar="DATA",
-        help="rows that the model has not learned: files, folders, globs, URIs or a data set's name",
+        help="rows not used for training: files, folders, globs, URIs or a data set's name",
     )
     parser.add_argument(
         "--test-fraction",
         type=float,
         metavar="SHARE",
-        help="of --held-out, take only the rows that `train` left out with the same --test-fraction",
+        help="of --held-out, use only the rows that `train` held out with the same --test-fraction",
     )
 
 
@@ -54,13 +54,13 @@ def add_validation_arguments(parser: argparse.ArgumentParser, *, required: bool)
     """Add the arguments of a validation; `required` says whether there must be held-out rows."""
     group = parser.add_argument_group("what the version is checked with")
     add_held_out_arguments(group, required=required)
-    group.add_argument("--requests", type=Path, metavar="FILE", help="requests that `serve --record` has recorded")
+    group.add_argument("--requests", type=Path, metavar="FILE", help="requests recorded by `serve --record`")
     group.add_argument(
         "--hook",
         action="append",
         default=[],
         metavar="PACKAGE.MODULE:FUNCTION",
-        help="your own check, beside those of the entry points bitlane.validators; may be given several times",
+        help="an additional check, besides the entry points bitlane.validators; may be repeated",
     )
     group = parser.add_argument_group("bounds")
     for option, name, text in _BOUNDS:

@@ -55,7 +55,7 @@ def test_bad_data(fails: Fails, name: str, content: str | bytes, arguments: list
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "no DATA is given"),
+        ([], "DATA is missing"),
         (["nowhere.csv"], "no file matches 'nowhere.csv'"),
         (["rows.libsvm", "--model", "svm"], "invalid choice: 'svm'"),
         (["rows.libsvm", "--epochs", "0"], "argument --epochs"),
@@ -67,10 +67,10 @@ def test_bad_data(fails: Fails, name: str, content: str | bytes, arguments: list
         (["rows.libsvm", "--fields", "4"], "--fields: fm has none"),
         (["rows.libsvm", "--label", "y"], "--label: "),
         (["rows.libsvm", "--test-fraction", "1.5"], "test fraction of 1.5"),
-        (["rows.libsvm", "--test-fraction", "0.1", "--test", "rows.libsvm"], "give one of them"),
+        (["rows.libsvm", "--test-fraction", "0.1", "--test", "rows.libsvm"], "use either --test or --test-fraction"),
         (["rows.libsvm", "--test", "nowhere.csv"], "no file matches 'nowhere.csv'"),
         (["rows.libsvm", "--follow"], "--follow needs one folder"),
-        ([".", "--follow", "--epochs", "2"], "--epochs: a folder that is followed has one epoch"),
+        ([".", "--follow", "--epochs", "2"], "--epochs: a followed folder has one epoch"),
         (["rows.libsvm", "--metrics-port", "x"], "is neither a port nor HOST:PORT"),
         (["rows.libsvm", "--learning-rate", "1e30"], "lower the learning rate"),
         (["rows.libsvm", "--model", "dnn", "--batch-rows", "1"], "batch_rows=1"),
@@ -138,7 +138,7 @@ def test_bad_models(trains: Callable[..., str], fails: Fails) -> None:
     for arguments in (["evaluate", "run", data], ["predict", "run", data, "--out", "p.csv"], ["inspect", "run"]):
         assert "run holds no sparse model" in fails("sparse", *arguments)
     trains(data, "--out", "run")
-    assert "ends with .csv or .parquet" in fails("sparse", "predict", "run", data, "--out", "p.txt")
+    assert "must end with .csv or .parquet" in fails("sparse", "predict", "run", data, "--out", "p.txt")
     assert "existing folder" in fails("sparse", "predict", "run", data, "--out", "nowhere/p.csv")
     write("bad.libsvm", LIBSVM + "1 x\n")
     assert "bad.libsvm, line 101" in fails("sparse", "predict", "run", "bad.libsvm", "--out", "p.csv")

@@ -1,4 +1,4 @@
-"""`bitlane sparse train --engine ray` and `bitlane sparse status`: Ctrl-C, kills, resumption, what is refused."""
+"""`bitlane sparse train --engine ray` and `bitlane sparse status`: Ctrl-C, kills, resumption, what is refsome."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def write_segment(folder: Path, number: int, draw: np.random.Generator) -> None:
 
 
 def refusal(arguments: list[object], capsys: pytest.CaptureFixture[str]) -> str:
-    """The line with which a command is refused."""
+    """The line with which a command is refsome."""
     assert main(["sparse", *map(str, arguments)]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1
@@ -152,10 +152,10 @@ def refusal(arguments: list[object], capsys: pytest.CaptureFixture[str]) -> str:
     [
         (["--servers", "2"], "--servers: needs --engine ray"),
         (["--push", "topk"], "--push: needs --engine ray"),
-        (["--engine", "ray", "--threads", "2"], "--threads 2: a worker learns with one thread; give more --workers"),
-        (["--engine", "ray", "--statistics"], "--statistics: workers have none; omit it, or --engine ray"),
-        (["--engine", "ray", "--test-fraction", "0.1"], "--test-fraction: workers do not know the numbers"),
-        (["--engine", "ray", "--device", "cuda"], "--device cuda: workers compute on the CPU"),
+        (["--engine", "ray", "--threads", "2"], "--threads 2: a worker uses one thread; use more --workers"),
+        (["--engine", "ray", "--statistics"], "--statistics: not supported with --engine ray"),
+        (["--engine", "ray", "--test-fraction", "0.1"], "--test-fraction: not supported with --engine ray"),
+        (["--engine", "ray", "--device", "cuda"], "--device cuda: not supported with --engine ray"),
         (["--engine", "ray", "--push-share", "0.1"], "--push-share: needs --push topk"),
         (["--engine", "ray", "--tls-key", "k.pem"], "--tls-key is for a cluster: without --ray-address"),
         (
@@ -185,7 +185,8 @@ def test_the_servers_of_another_training_are_refused(
     clicks: Path, trains: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     trains(clicks, "--label", "click", "--out", "run")
-    assert refusal(["train", "--resume", "run", "--servers", "2"], capsys) == "--servers: run has no servers; omit it"
+    resumed = refusal(["train", "--resume", "run", "--servers", "2"], capsys)
+    assert resumed == "--servers: the training in run has no servers; omit it"
     assert refusal(["status", "run"], capsys).startswith("run has no servers: give the run folder of a training")
     assert refusal(["train", "--resume", "run", "--workers", "3"], capsys).startswith("--workers: a resumed training")
     assert refusal(["status", "nowhere"], capsys) == "nowhere is neither a run folder nor HOST:PORT"

@@ -98,8 +98,8 @@ def test_what_is_refused(runs: tuple[Path, Path], clicks: Path, call: Call, fail
     assert fails("promote", REGISTRY, "latest") == f"{REGISTRY} has no version: publish one"
     assert fails("publish", "nowhere", REGISTRY).startswith("nowhere holds no sparse model")
     call("publish", one, REGISTRY)
-    assert fails("publish", one, REGISTRY, "--base", "--parent", 1) == "--base and --parent: give one of them"
-    assert fails("publish", one, REGISTRY, "--shards", 2).startswith("--shards: a change of version 1 has its shards")
+    assert fails("publish", one, REGISTRY, "--base", "--parent", 1) == "use either --base or --parent, not both"
+    assert fails("publish", one, REGISTRY, "--shards", 2).startswith("--shards: a delta has the shards of its")
     call("train", clicks, *LABEL, "--ignore", "price", "--out", "three")
     assert fails("publish", "three", REGISTRY).startswith("version 1 has other settings of hashing, schema={")
     statistics = ["--statistics", "--model", "lr"]
