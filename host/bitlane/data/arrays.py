@@ -76,7 +76,7 @@ def _check_shape(shape: tuple[int, ...], least: int) -> None:
             " X.reshape(1, -1) is one row, X.reshape(-1, 1) one feature"
         )
     if least and shape[0] == 0:
-        raise DataError("X has 0 rows: there is nothing to learn from")
+        raise DataError("X has 0 rows: at least one is needed")
     if shape[0] < least:
         raise DataError(f"X has {shape[0]} sample(s): at least {least} are needed")
     if shape[1] == 0:
@@ -95,7 +95,7 @@ def as_targets(y: ArrayLike | None, rows: int) -> Floats:
     """
     targets = _given(y)
     if targets.ndim == 2 and targets.shape[1] == 0:
-        raise DataError("y has 0 columns: there is nothing to learn")
+        raise DataError("y has 0 columns: at least one is needed")
     targets = _of_rows(targets, rows)
     columns = targets if targets.ndim == 2 else _one_dimension(targets)
     return finite(numbers(columns, "y").astype(np.float64), "y")
@@ -131,7 +131,7 @@ def _given(y: ArrayLike | None) -> NDArray[Any]:
 
 def _one_dimension(y: NDArray[Any]) -> NDArray[Any]:
     if y.ndim != 1:
-        raise DataError(f"y has {y.ndim} dimension(s): it must have one value a row")
+        raise DataError(f"y has {y.ndim} dimension(s): it must have one value per row")
     return y
 
 
@@ -155,13 +155,13 @@ def numbers(array: NDArray[Any], name: str) -> Matrix:
     if array.dtype in (np.float32, np.float64) or array.dtype.kind in "iu":
         return array
     if array.dtype.kind == "c":
-        raise DataError(f"Complex data not supported: {name} holds {array.dtype} values, and a model has real ones")
+        raise DataError(f"Complex data not supported: {name} has {array.dtype} values; real numbers are needed")
     try:
         if array.dtype.kind not in "bfO":
             raise TypeError
         return np.asarray(array.astype(np.float64))
     except (TypeError, ValueError):
-        raise DataError(f"{name} holds {array.dtype} values: it must hold numbers; encode text first") from None
+        raise DataError(f"{name} holds {array.dtype} values: it must contain numbers; encode text first") from None
 
 
 _AnyArray = TypeVar("_AnyArray", bound=NDArray[Any])

@@ -45,6 +45,6 @@ def arrow_matrix(X: Any) -> Matrix:
 def _check(name: str, column: Any) -> None:
     types = sys.modules["pyarrow"].types
     if not any(of(column.type) for of in (types.is_integer, types.is_floating, types.is_boolean)):
-        raise DataError(f"column {name!r} of X holds {column.type} values: it must hold numbers; encode or drop it")
+        raise DataError(f"column {name!r} of X holds {column.type} values: it must contain numbers; encode or drop it")
     if column.null_count:
         raise DataError(f"column {name!r} of X has {column.null_count} null(s): fill them, or drop these rows")

@@ -101,7 +101,7 @@ def _from_libsvm(paths: list[Path], entry: DatasetEntry) -> Dataset:
     try:
         parts = datasets.load_svmlight_files([str(path) for path in paths], n_features=entry.features)
     except ValueError as error:
-        raise DataError(f"{paths[0]} is not a libsvm file of {entry.features} features: {error}") from error
+        raise DataError(f"{paths[0]} is not a libsvm file with {entry.features} features: {error}") from error
     dense = [np.asarray(part.toarray() if i % 2 == 0 else part, np.float64) for i, part in enumerate(parts)]
     if entry.task == "binary":
         dense[1::2] = [_signs(y) for y in dense[1::2]]

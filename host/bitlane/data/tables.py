@@ -96,7 +96,7 @@ def read_dataset(path: str | Path, target: str | None = None, *, impute: bool = 
     except PermissionError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
     except MemoryError as error:
-        raise DataError(f"{path} does not fit in memory: train on a part of its rows") from error
+        raise DataError(f"{path} does not fit in memory: train on a subset of its rows") from error
     return _checked(table, path.name, impute)
 
 
@@ -152,7 +152,7 @@ def _from_frame(frame: Any, name: str, target: str | None) -> Dataset:
     position = columns.index(target)
     features = [index for index in range(len(columns)) if index != position]
     if not features:
-        raise DataError(f"{name} has no column besides the target {target!r}")
+        raise DataError(f"{name} has no column except the target {target!r}")
     X = np.empty((len(frame), len(features)))
     for j, index in enumerate(features):
         X[:, j] = _numbers(frame.iloc[:, index], columns[index], name)
@@ -205,7 +205,7 @@ def _densified(sparse: Any, name: str) -> Floats:
     rows, features = sparse.shape
     if rows * features > MAX_CELLS:
         raise DataError(
-            f"{name} has {rows} x {features} values: too many for a dense table; train on a part of its rows"
+            f"{name} has {rows} x {features} values: too many for a dense table; train on a subset of its rows"
         )
     return np.asarray(sparse.toarray(), np.float64)
 
@@ -246,16 +246,16 @@ def _read_npy(path: Path, target: str | None) -> Dataset:
         raise DataError(f"{path.name} is not an npy file of numbers: {_first_line(error)}") from error
     if not isinstance(matrix, np.ndarray) or matrix.ndim != 2 or matrix.dtype.kind not in "iufb":
         shape = matrix.shape if isinstance(matrix, np.ndarray) else "several arrays"
-        raise DataError(f"{path.name} is {shape}; it needs a matrix of numbers, with the target as one column")
+        raise DataError(f"{path.name} is {shape}; it needs a matrix of numbers that includes the target column")
     columns = matrix.shape[1]
     if target is None:
-        raise DataError(f"{path.name} needs a target: the number of a column, 0 to {columns - 1}, or -1")
+        raise DataError(f"{path.name} needs a target: a column number, 0 to {columns - 1}, or -1")
     try:
         position = range(columns)[int(target)]
     except (ValueError, IndexError):
         raise DataError(f"{path.name} has no column {target!r}: its columns are numbered 0 to {columns - 1}") from None
     if columns < 2:
-        raise DataError(f"{path.name} has no column besides the target")
+        raise DataError(f"{path.name} has no column except the target")
     X = np.delete(matrix, position, axis=1).astype(np.float64)
     names = tuple(f"x{j}" for j in range(columns) if j != position)
     return Dataset(X, matrix[:, position].astype(np.float64), names, f"x{position}")
@@ -264,7 +264,7 @@ def _read_npy(path: Path, target: str | None) -> Dataset:
 def _samples(X: NDArray[Any], name: str, file: str) -> Floats:
     if X.dtype.kind not in "iufb" or X.ndim < 2:
         shape = f"{X.dtype}{list(X.shape)}"
-        raise DataError(f"{file}: {name} is {shape}; it needs numbers, one row for each sample")
+        raise DataError(f"{file}: {name} is {shape}; it needs numbers, one row per sample")
     return X.reshape(len(X), math.prod(X.shape[1:])).astype(np.float64)  # images become rows of pixels
 
 
@@ -272,7 +272,7 @@ def _targets(y: NDArray[Any], name: str, file: str) -> NDArray[Any]:
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1 or y.dtype.kind not in "iufbU":
-        raise DataError(f"{file}: {name} is {y.dtype}{list(y.shape)}; it needs one label for each row")
+        raise DataError(f"{file}: {name} is {y.dtype}{list(y.shape)}; it needs one label per row")
     return y if y.dtype.kind == "U" else y.astype(np.float64)
 
 
@@ -290,7 +290,7 @@ def _checked(table: Dataset, name: str, impute: bool) -> Dataset:
     if len(table.y) != table.rows:
         raise DataError(f"{name} has {table.rows} rows and {len(table.y)} labels")
     if table.rows == 0:
-        raise DataError(f"{name} is empty: it has column names but no row")
+        raise DataError(f"{name} is empty: it has column names but no rows")
     if table.rows == 1:
         raise DataError(f"{name} has one row; training needs at least two")
     if table.features == 0:
@@ -314,7 +314,7 @@ def _means(table: Dataset, name: str) -> Floats:
     counts = finite.sum(axis=0)
     if not counts.all():
         j = int(np.argmin(counts))
-        raise DataError(f"{name}: column {table.feature_names[j]!r} has no value at all; drop it")
+        raise DataError(f"{name}: column {table.feature_names[j]!r} has no values; drop it")
     return np.asarray(np.where(finite, table.X, 0.0).sum(axis=0) / counts)
 
 

@@ -158,7 +158,7 @@ def opened_devices(spec: DeviceSpec, config: AcceleratorConfig | None = None) ->
     specs = [*spec] if isinstance(spec, list | tuple) else [spec]
     boards = [each for each in specs if isinstance(each, str) and each.startswith("pynq")]
     if len({*boards}) < len(boards):
-        raise DataError(f"device={specs!r} has a board twice: name each board once")
+        raise DataError(f"device={specs!r} lists a board twice: list each board once")
     with ExitStack() as stack:
         devices = []
         for each in specs:

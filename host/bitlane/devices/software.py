@@ -193,7 +193,7 @@ class SoftwareDevice(ABC):
                 break
             address = start + taken
         if address + size > MEMORY_BASE + self.capacity_bytes:
-            raise DeviceError(f"no room for {nbytes} bytes in the {self.capacity_bytes} of {self.name}")
+            raise DeviceError(f"no room for {nbytes} bytes in the memory of {self.name}, {self.capacity_bytes} bytes")
         self._buffers[address] = size
         return SoftwareBuffer(self, address, self._provide(address, -(-nbytes // WORD_BYTES)))
 

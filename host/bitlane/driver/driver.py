@@ -181,7 +181,7 @@ class Driver:
                 encoder=self._read("encoder"),
             )
         except DataError as error:
-            raise DeviceError(f"{self.device.name}: its registers describe no build that exists: {error}") from error
+            raise DeviceError(f"{self.device.name}: its registers describe an invalid build: {error}") from error
 
     def _write_all(self, values: dict[str, int]) -> None:
         for name, value in values.items():

@@ -125,7 +125,7 @@ class _Poller:
             if status & STATUS_DONE:
                 return status
             if not status & STATUS_BUSY:
-                raise DeviceError(f"{self._device.name} lost its run: something has reset it in the meantime")
+                raise DeviceError(f"{self._device.name} lost its run: it was reset during the run")
             passed += min(max(passed // 16, SHORTEST_PAUSE), LONGEST_PAUSE)
             self._device.wait(passed)
             self._check_progress()

@@ -87,7 +87,7 @@ def strides(job: Job) -> dict[str, int]:
     found = {name: len(sets[0]) * WORD_BYTES if len(sets) > 1 else 0 for name, sets in regions.items()}
     if max(found.values()) >= STRIDE_LIMIT:
         raise DataError(
-            f"a draw set takes {max(found.values())} bytes, but several sets may take {STRIDE_LIMIT} bytes at most "
+            f"a draw set takes {max(found.values())} bytes, but with several sets the limit is {STRIDE_LIMIT} bytes "
             "each: use draws='once', or train on fewer rows"
         )
     return found

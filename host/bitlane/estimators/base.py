@@ -88,7 +88,7 @@ class LinearSGD(BaseEstimator):
         """Return the initial model or checkpoint of a fit to data with these ranges."""
         if resume is not None:
             if coef_init is not None or intercept_init is not None:
-                raise DataError("resume begins with the weights of the checkpoint: omit coef_init and intercept_init")
+                raise DataError("resume starts with the weights of the checkpoint: omit coef_init and intercept_init")
             return resume
         if self.warm_start and self.__sklearn_is_fitted__():
             coef_init = self.coef_ if coef_init is None else coef_init
@@ -114,7 +114,7 @@ class LinearSGD(BaseEstimator):
         config = AcceleratorConfig(level_slots=options.precision.level_slots, random_rounding=options.random_rounding)
         several = isinstance(self.device, list | tuple)
         if several and policy is not None:
-            raise DataError("a training with a bit policy runs on one device: give one, or a number of bits")
+            raise DataError("a bit policy needs a single device: pass one device, or a number of bits")
         with opened_devices(self.device, config) as devices:
             if policy is None and (several or (isinstance(start, Checkpoint) and start.options.shards > 1)):
                 return train_on_several(
@@ -192,7 +192,7 @@ class LinearSGD(BaseEstimator):
         X is the table as it was given.
         """
         if policy_of(self.bits) is not None:
-            raise DataError(f"bits={self.bits!r}: partial_fit needs a number of bits; a policy chooses them by epochs")
+            raise DataError(f"bits={self.bits!r}: partial_fit needs a number of bits, not a policy")
         ranges, call = TableRanges.of(table, targets), 0
         coef, intercept = np.zeros((targets.shape[1], table.shape[1])), np.zeros(targets.shape[1])
         if self.__sklearn_is_fitted__():

@@ -309,7 +309,7 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
         by their sum, as in scikit-learn.
         """
         if self.loss != "log_loss":
-            raise AttributeError(f"loss={self.loss!r} gives no probabilities: set loss='log_loss'")
+            raise AttributeError(f"loss={self.loss!r} has no probabilities: set loss='log_loss'")
         return self._probabilities
 
     def _probabilities(self, X: ArrayLike) -> Floats:

@@ -70,13 +70,13 @@ def known_classes(classes: ArrayLike | None, before: NDArray[Any] | None) -> NDA
     """
     if classes is None:
         if before is None:
-            raise DataError("classes must be passed on the first call to partial_fit: give all labels of the data")
+            raise DataError("classes must be passed on the first call to partial_fit: pass all labels of the data")
         return before
     found = np.unique(np.asarray(classes))
     if len(found) < 2:
         raise DataError(f"classes={found.tolist()}: a classifier needs two or more")
     if before is not None and not np.array_equal(found, before):
-        raise DataError(f"classes={found.tolist()}, but those of the calls before are {before.tolist()}")
+        raise DataError(f"classes={found.tolist()}, but earlier calls had {before.tolist()}")
     return found
 
 

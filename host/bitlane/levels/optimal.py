@@ -111,7 +111,7 @@ def optimal_levels(
         raise DataError(f"method={method!r} is unknown: choose one of {', '.join(METHODS)}")
     whole = isinstance(intervals, int | np.integer) and not isinstance(intervals, bool)
     if not whole or intervals < 1:
-        raise DataError(f"intervals={intervals!r} is not possible: choose a whole number of at least 1")
+        raise DataError(f"intervals={intervals!r} is invalid: choose an integer of at least 1")
     intervals = int(intervals)
     x = _numbers(values, "values")
     heavy = None if weights is None else _weights(weights, x.size)
@@ -197,9 +197,9 @@ def _numbers(values: ArrayLike, name: str) -> NDArray[np.floating]:
     """Return finite values [N] as float32 or float64."""
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
-        raise DataError(f"{name} holds {array.dtype}: it must hold real numbers")
+        raise DataError(f"{name} holds {array.dtype}: it must contain real numbers")
     if array.size == 0:
-        raise DataError(f"{name} is empty: give at least one number")
+        raise DataError(f"{name} is empty: pass at least one number")
     array = array.ravel() if array.dtype == np.float32 else array.ravel().astype(np.float64, copy=False)
     with np.errstate(invalid="ignore"):
         finite = np.isfinite(array.min()) and np.isfinite(array.max())
@@ -213,9 +213,9 @@ def _weights(weights: ArrayLike, size: int) -> Floats:
     """Return the weights as float64 [N], at least 0 and not all 0."""
     heavy = _numbers(weights, "weights").astype(np.float64, copy=False)
     if heavy.size != size:
-        raise DataError(f"weights has {heavy.size} numbers, but values has {size}: give one for each value")
+        raise DataError(f"weights has {heavy.size} numbers, but values has {size}: pass one for each value")
     if heavy.min() < 0:
-        raise DataError(f"weights holds {heavy.min():g}: give weights of at least 0")
+        raise DataError(f"weights contains {heavy.min():g}: weights must be at least 0")
     if not heavy.any():
-        raise DataError("weights holds only 0: give at least one value a weight above 0")
+        raise DataError("weights contains only 0: at least one must be above 0")
     return heavy

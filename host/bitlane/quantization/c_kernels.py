@@ -81,7 +81,7 @@ def c_kernels() -> Kernels | None:
             _kernel(_function(library, "bitlane_encode_base")), _kernel(_function(library, "bitlane_encode_draws"))
         )
     except LibraryError as error:
-        _logger.warning("note: numpy encodes the samples, in several times the time of machine code: %s", error)
+        _logger.warning("note: samples are encoded by numpy, several times slower than compiled code: %s", error)
         return None
 
 

@@ -204,7 +204,7 @@ def scaling_from(
     if not (np.isfinite(scale).all() and np.isfinite(label_scale).all()):
         raise DataError("X or y holds values so large that their range overflows: divide them by a constant")
     if (small := scale[(scale != 0) & (scale < LEAST_SCALE)]).size:
-        raise DataError(f"a column of X has a range of {small[0]:g}, which is too small: multiply X by a constant")
+        raise DataError(f"the range of a column of X is too small ({small[0]:g}): multiply X by a constant")
     return Scaling(
         center, scale, label_center, label_scale, fit_intercept, margins, intercept_value if fit_intercept else 0.0
     )

@@ -41,7 +41,7 @@ def value_type(dtype: np.dtype[np.generic]) -> ValueType:
     """Return the type of raw values; DataError if no encoder in hardware reads them."""
     if dtype not in VALUE_TYPES:
         raise DataError(
-            f"an encoder in hardware reads uint8, int16 and float32, not {dtype}: convert X, or encode here"
+            f"the hardware encoder reads uint8, int16 and float32, not {dtype}: convert X, or encode on the host"
         )
     return VALUE_TYPES[dtype]
 
@@ -74,7 +74,7 @@ def pack_source(X: Matrix, labels: NDArray[np.int16], mapped: PositionMap, geome
     """
     kind = value_type(X.dtype)
     if geometry.rows_per_beat != 1:
-        raise DataError(f"rows_per_beat={geometry.rows_per_beat}: an encoder in hardware has one row a beat")
+        raise DataError(f"rows_per_beat={geometry.rows_per_beat}: the hardware encoder needs one row per beat")
     features, outputs, beats = geometry.features, geometry.outputs, row_beats(kind, geometry.features)
     raw = np.zeros((-(-geometry.rows // LABELS_PER_WORD) * LABELS_PER_WORD, beats * WORD_BYTES // X.itemsize), X.dtype)
     raw[: geometry.rows, :features] = X[:, mapped.columns]
@@ -118,7 +118,7 @@ def pack_scales(mapped: PositionMap, base_bits: int) -> Words:
     if (beyond := _beyond(mapped, base_bits)).any():
         feature = int(beyond.argmax())
         raise DataError(
-            f"stored feature {feature} has a scale beyond the encoder in hardware: multiply its column by a constant"
+            f"stored feature {feature} is beyond the scales of the hardware encoder: multiply its column by a constant"
         )
     table = np.zeros((row_parts(features) * ENCODER_LANES, ENTRY_WORDS), np.int64)
     multipliers = np.ldexp(np.frexp(mapped.multipliers)[0], MULTIPLIER_BITS).astype(np.int64)

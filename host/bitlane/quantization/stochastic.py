@@ -83,5 +83,5 @@ def scaled_gradient_cut(bits: int | None, step: int) -> int:
 def _check_bits(name: str, value: int, limits: tuple[int, int]) -> int:
     low, high = limits
     if not is_integer(value) or not low <= value <= high:
-        raise DataError(f"{name}={value!r}: it must be None or an integer from {low} to {high}")
+        raise DataError(f"{name}={value!r}: must be None or an integer from {low} to {high}")
     return value

@@ -42,7 +42,7 @@ def policy_of(bits: int | str | BitPolicy | BitPlan) -> BitPolicy | BitPlan | No
     """Return what an estimator's `bits` names; None for a number, DataError for an unknown word."""
     if isinstance(bits, str):
         if bits not in BY_NAME:
-            raise DataError(f"bits={bits!r}: give a number, 'adaptive', 'mqgrad', or a policy")
+            raise DataError(f"bits={bits!r}: choose a number, 'adaptive', 'mqgrad' or a policy")
         return BY_NAME[bits]
     return None if isinstance(bits, int) or not hasattr(bits, "choices") else bits
 
@@ -81,7 +81,7 @@ def train_by_policy(
         raise DataError(f"sampling={sampling!r}, levels={levels!r}: a bit policy needs 'double' and 'uniform'")
     precisions = {bits: choose_precision(bits, sampling, levels) for bits in policy.choices}
     if any(precision.codebook for precision in precisions.values()):
-        raise DataError(f"the policy chooses among {tuple(policy.choices)} bits: give it even numbers only")
+        raise DataError(f"the policy chooses among {tuple(policy.choices)} bits: use even numbers only")
     driver, clock = Driver(device), PhaseClock()
     with clock.during("prepare"):
         first, rows = prepare(X, y, replace(options, precision=precisions[min(precisions)]), [driver], start)

@@ -65,7 +65,7 @@ class Checkpoint:
             if name == "epochs" or (name, asked[name]) == ("learning_rate", AUTO):
                 continue
             if asked[name] != was[name]:
-                raise DataError(f"{name}={asked[name]!r}, but the checkpoint is of a training with {was[name]!r}")
+                raise DataError(f"{name}={asked[name]!r}, but the checkpoint was trained with {was[name]!r}")
         if data != self.fingerprint:
             raise DataError(
                 "X or y differ from the data that the checkpoint was trained on: resume with the same values and types"
@@ -73,11 +73,11 @@ class Checkpoint:
         if not self.options.ends_round(self.epoch):
             raise DataError(
                 f"the checkpoint has {self.epoch} epochs, but shards are averaged every {self.options.average_every}: "
-                "resume a checkpoint of a multiple of that"
+                "resume a checkpoint at a multiple of that"
             )
         if options.epochs <= self.epoch:
             raise DataError(
-                f"epochs={options.epochs}: the checkpoint has {self.epoch} already; give the total, with those"
+                f"epochs={options.epochs}: the checkpoint already has {self.epoch}; pass the total number of epochs"
             )
 
     def save(self, path: str | Path) -> None:
@@ -118,7 +118,7 @@ class Checkpoint:
         except FileNotFoundError:
             raise DataError(f"no checkpoint {path}") from None
         except _DAMAGE as error:
-            raise DataError(f"{path} is damaged, or no checkpoint ({type(error).__name__})") from error
+            raise DataError(f"{path} is damaged or not a checkpoint ({type(error).__name__})") from error
         raise DataError(f"{path} has format {version!r}, this bitlane reads {FORMAT}")
 
     @classmethod

@@ -83,9 +83,9 @@ class DevicePool:
         if on_failure not in ON_FAILURE:
             raise DataError(f"on_device_failure={on_failure!r}: choose one of {', '.join(map(repr, ON_FAILURE))}")
         if not drivers:
-            raise DataError("device is an empty list: give at least one device")
+            raise DataError("device is an empty list: pass at least one device")
         if len({id(driver.device) for driver in drivers}) < len(drivers):
-            raise DataError("a device is listed twice: give each open device once")
+            raise DataError("a device is listed twice: list each open device once")
         for number, driver in enumerate(drivers[1:], 2):
             _check_same_build(drivers[0], driver, number)
         self._working = dict(enumerate(drivers, 1))  # by their numbers, from 1
@@ -180,5 +180,5 @@ def _check_same_build(first: Driver, other: Driver, number: int) -> None:
         if mine != theirs:
             raise DataError(
                 f"device {number} ({other.device.name}) has {each.name}={theirs}, but device 1 ({first.device.name}) "
-                f"has {each.name}={mine}: give devices of the same build"
+                f"has {each.name}={mine}: use devices of the same build"
             )

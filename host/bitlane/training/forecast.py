@@ -133,11 +133,11 @@ def _check(options: TrainingOptions, features: int) -> None:
     """Raise DataError for a training that cannot be forecast."""
     if options.objective.loss != "squared_error":
         raise DataError(
-            f"bits='adaptive' plans squared errors only; with loss={options.objective.loss!r} give a number"
+            f"bits='adaptive' needs loss='squared_error', not {options.objective.loss!r}: set a number of bits"
         )
     if any(pair != EQUAL_WEIGHTS for pair in options.class_weight):
-        raise DataError("bits='adaptive' cannot plan with class weights: give a number of bits, or omit class_weight")
+        raise DataError("bits='adaptive' does not support class weights: set a number of bits, or omit class_weight")
     if features > MOST_FEATURES:
         raise DataError(
-            f"bits='adaptive' plans up to {MOST_FEATURES:,} features, and this table has {features:,}: give a number"
+            f"bits='adaptive' supports {MOST_FEATURES:,} features, not {features:,}: set a number of bits"
         )

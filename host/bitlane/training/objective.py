@@ -63,7 +63,7 @@ class Objective:
         if self.penalty and as_number("alpha", self.alpha) < 0:
             raise DataError(f"alpha={self.alpha}: it must be a finite number, 0 or more")
         if self.bounds is not None and self.penalty:
-            raise DataError(f"bounds={self.bounds!r} exclude a penalty: set penalty=None, or leave bounds out")
+            raise DataError(f"bounds={self.bounds!r} cannot have a penalty: set penalty=None, or omit bounds")
         _box(self.bounds)
 
     @property
@@ -114,7 +114,7 @@ class Objective:
         """
         least, most = (limit * 2.0**-DECAY_FRACTION for limit in DECAY_RANGE)
         if not least <= decay <= most:
-            raise DataError(f"decay={decay}: the hardware takes {least:g} to {most:g}")
+            raise DataError(f"decay={decay}: the hardware supports {least:g} to {most:g}")
         if isinstance(staleness, bool) or staleness not in (0, 1):
             raise DataError(f"staleness={staleness!r}: choose 0 or 1")
         step = learning_rate / batch
@@ -160,7 +160,7 @@ def _box(bounds: Bounds | None) -> tuple[int, int] | None:
     try:
         low, high = (float(end) for end in _ends(*bounds))
     except (TypeError, ValueError):
-        raise DataError(f"bounds={bounds!r}: they must be None, or two numbers, low and high") from None
+        raise DataError(f"bounds={bounds!r}: must be None or two numbers, low and high") from None
     reach = -float(WEIGHT.minimum) * 2.0**-WEIGHT.fraction
     if not (low == -math.inf or -reach <= low < reach) or not (high == math.inf or -reach <= high < reach):
         raise DataError(f"bounds={bounds!r}: each end must be in [-{reach:g}, {reach:g}), or None")
@@ -172,7 +172,7 @@ def _box(bounds: Bounds | None) -> tuple[int, int] | None:
         BOUND.maximum if high == math.inf else math.floor(high * unit),
     )
     if box[0] > box[1]:
-        raise DataError(f"bounds={bounds!r}: no multiple of 2**-{BOUND.fraction} lies between them")
+        raise DataError(f"bounds={bounds!r}: there is no multiple of 2**-{BOUND.fraction} between them")
     return box
 
 

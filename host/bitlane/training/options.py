@@ -116,7 +116,7 @@ class TrainingOptions:
     def _rate(self) -> float | str:
         if isinstance(self.learning_rate, str):
             if self.learning_rate != AUTO:
-                raise DataError(f"learning_rate={self.learning_rate!r}: give a number or 'auto'")
+                raise DataError(f"learning_rate={self.learning_rate!r}: choose a number or 'auto'")
             return AUTO
         return as_number("learning_rate", self.learning_rate)
 
@@ -178,5 +178,5 @@ def _pairs(class_weight: Any) -> tuple[ClassWeights, ...]:
     if weights.shape == (2,):
         weights = weights[None]
     if weights.ndim != 2 or weights.shape[1] != 2 or not (np.isfinite(weights) & (weights >= 0)).all():
-        raise DataError(f"class_weight={class_weight!r}: give two numbers, 0 or more, or two for each target")
+        raise DataError(f"class_weight={class_weight!r}: must be two numbers of at least 0, or two for each target")
     return tuple((float(low), float(high)) for low, high in weights)

@@ -185,7 +185,7 @@ class TrainingResult:
         DataError for a run without snapshots.
         """
         if self._masters is None:
-            raise DataError("the run was made without snapshots: ask for them to see its models after each epoch")
+            raise DataError("the run has no snapshots: train with snapshots=True to get the model after each epoch")
         coef, intercept = self.scaling.coefficients(weight_values(self._masters))
         return self._of_targets(coef, 1), self._of_targets(intercept, 1)
 
@@ -210,7 +210,7 @@ class TrainingResult:
             raise DataError(f"epoch={epoch}: this run ended epochs {first.epoch + 1} to {last.epoch}")
         if self._masters is None:
             raise DataError(
-                f"epoch={epoch}: without snapshots a run keeps only its last state, epoch {last.epoch}: "
+                f"epoch={epoch}: without snapshots only the last epoch, {last.epoch}, is available: "
                 "use snapshots=True"
             )
         if not last.options.ends_round(epoch):

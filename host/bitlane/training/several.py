@@ -164,7 +164,7 @@ def _shard_rows(rows: int, batch: int, shards: int) -> list[range]:
     if batches < shards:
         raise DataError(
             f"X has {batches} batch{'es' * (batches > 1)} of {batch} rows, but there are {shards} shards: "
-            "lower batch_size, or give fewer devices"
+            "lower batch_size, or use fewer devices"
         )
     bounds = [min(k * batches // shards * batch, rows) for k in range(shards + 1)]
     return [range(*bounds[k : k + 2]) for k in range(shards)]

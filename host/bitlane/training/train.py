@@ -264,7 +264,7 @@ def _check_targets(targets: Matrix, options: TrainingOptions) -> None:
     if len(options.class_weight) not in (1, targets.shape[1]):
         raise DataError(
             f"class_weight has {len(options.class_weight)} pairs, but y has {targets.shape[1]} targets: "
-            "give one pair, or one for each target"
+            "pass one pair, or one for each target"
         )
 
 
@@ -285,7 +285,7 @@ def _fresh_state(X: Matrix, targets: Matrix, options: TrainingOptions, initial: 
     scaling = scaling_of(initial.ranges or TableRanges.of(X, targets), options)
     features = len(scaling.active)
     if not features:
-        raise DataError("every column of X is constant: there is nothing to learn from")
+        raise DataError("every column of X is constant: at least one must vary")
     if features < X.shape[1]:
         warn_user(f"{X.shape[1] - features} column(s) of X are constant: their weights are 0")
     options = with_learning_rate(options, X, targets, scaling)

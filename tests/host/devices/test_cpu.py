@@ -44,6 +44,6 @@ def test_the_capacity_follows_the_memory(monkeypatch):
     monkeypatch.setattr(cpu.os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 6}.get)
     device = CpuDevice()
     assert device.capacity_bytes == 3 * 4096
-    with pytest.raises(DeviceError, match="no room for 12289 bytes in the 12288 of cpu"):
+    with pytest.raises(DeviceError, match="no room for 12289 bytes in the memory of cpu, 12288 bytes"):
         device.allocate(3 * 4096 + 1)
     assert emulator(kind=CpuDevice, capacity_bytes=4096).capacity_bytes == 4096

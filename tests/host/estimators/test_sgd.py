@@ -81,7 +81,7 @@ def test_probabilities(seed):
     assert model.predict_proba(X) == pytest.approx(1 / 3)
     for loss in ("squared_error", "hinge"):
         assert not hasattr(classifier(loss=loss), "predict_proba")
-        with pytest.raises(AttributeError, match=f"loss='{loss}' gives no probabilities: set loss='log_loss'"):
+        with pytest.raises(AttributeError, match=f"loss='{loss}' has no probabilities: set loss='log_loss'"):
             _ = classifier(loss=loss).predict_proba
     with pytest.raises(DataError, match="not fitted"):
         classifier(loss="log_loss").predict_proba(X)
@@ -159,5 +159,5 @@ def test_resuming(seed, make):
         make(epochs=6).fit(X[::-1], target, resume=stopped.run_.checkpoint())
     with pytest.raises(DataError, match="omit coef_init and intercept_init"):
         make(epochs=6).fit(X, target, coef_init=whole.coef_, resume=stopped.run_.checkpoint())
-    with pytest.raises(DataError, match="batch_size=8, but the checkpoint is of a training with 16"):
+    with pytest.raises(DataError, match="batch_size=8, but the checkpoint was trained with 16"):
         make(epochs=6, batch_size=8).fit(X, target, resume=stopped.run_.checkpoint())

@@ -39,9 +39,9 @@ def test_cuts():
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"model_bits": 4}, "model_bits=4: it must be None or an integer from 5 to 23"),
+        ({"model_bits": 4}, "model_bits=4: must be None or an integer from 5 to 23"),
         ({"model_bits": 24}, "model_bits=24"),
-        ({"gradient_bits": True}, "gradient_bits=True: it must be None or an integer from 2 to 32"),
+        ({"gradient_bits": True}, "gradient_bits=True: must be None or an integer from 2 to 32"),
         ({"gradient_bits": 8.0}, "gradient_bits=8.0"),
         ({"gradient_bits": 2, "batch_size": 1, "learning_rate": 7.0}, "gradient_bits=2 is too few for a step of 7"),
     ],

@@ -120,7 +120,7 @@ def test_what_cannot_be_planned_is_refused(model, says):
 def test_too_many_features_are_refused(monkeypatch):
     monkeypatch.setattr("bitlane.training.forecast.MOST_FEATURES", 5)
     X, y = table(0)
-    with pytest.raises(DataError, match="up to 5 features, and this table has 6"):
+    with pytest.raises(DataError, match="supports 5 features, not 6"):
         SGDRegressor("adaptive").fit(X, y)
 
 

@@ -127,7 +127,7 @@ def test_stale_weights_need_a_quarter_of_the_rate(seed: int) -> None:
 
 
 def test_another_word_is_an_error() -> None:
-    with pytest.raises(DataError, match="learning_rate='optimal': give a number or 'auto'"):
+    with pytest.raises(DataError, match="learning_rate='optimal': choose a number or 'auto'"):
         SGDRegressor(learning_rate="optimal", batch_size=2, device="emulator").fit([[1.0], [2.0]], [1.0, 2.0])
 
 

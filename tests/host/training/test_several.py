@@ -218,7 +218,7 @@ def test_a_checkpoint_within_a_round_is_refused(seed):
         run.checkpoint(1)
     with pytest.raises(DataError, match="the checkpoint has 3 epochs, but shards are averaged every 2"):
         train_on_several(X, y, replace(options, epochs=5), devices(2), start=run.checkpoint())
-    with pytest.raises(DataError, match="average_every=1, but the checkpoint is of a training with 2"):
+    with pytest.raises(DataError, match="average_every=1, but the checkpoint was trained with 2"):
         train_on_several(X, y, options_of(epochs=5), devices(2), start=run.checkpoint(2))
     with pytest.raises(DataError, match="shards=2: train them with"):
         train(X, y, replace(options, shards=2, epochs=5), EmulatorDevice(), start=run.checkpoint(2))

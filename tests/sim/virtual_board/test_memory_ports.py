@@ -56,7 +56,7 @@ def test_a_port_that_stays_narrow(address: int, channel: str, tmp_path: Path, mo
     hardware = Hardware(PYNQ_Z2)
     write = hardware.write
     monkeypatch.setattr(hardware, "write", lambda at, value: at == address or write(at, value))
-    with pytest.raises(DeviceError, match=f"HP2 does not take 64 bits for its {channel} channel: restart the board"):
+    with pytest.raises(DeviceError, match=f"HP2 cannot be set to 64 bits on its {channel} channel: restart the board"):
         set_width(parameters(PYNQ_Z2, tmp_path), SimulatedBoard(hardware))
 
 

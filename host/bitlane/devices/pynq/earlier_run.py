@@ -58,4 +58,4 @@ def end_earlier_run(board: Any) -> None:
             continue
         mmio = pynq.MMIO(ip["phys_addr"], SPAN, device=board)
         if mmio.read(REGISTERS["identity"].offset) == IDENTITY and not abort(mmio):
-            raise DeviceError("the accelerator is in a run of another process, which does not end: restart the board")
+            raise DeviceError("a run of another process on the accelerator does not end: restart the board")

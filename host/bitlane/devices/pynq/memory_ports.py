@@ -41,5 +41,5 @@ def set_width(parameters: dict[str, str], board: Any) -> None:
             control.write(0, wanted)
             if (int(control.read(0)) ^ wanted) & NARROW:
                 raise DeviceError(
-                    f"memory port HP{port} does not take {width} bits for its {channel} channel: restart the board"
+                    f"memory port HP{port} cannot be set to {width} bits on its {channel} channel: restart the board"
                 )

@@ -59,7 +59,7 @@ def one_a_row(y: ArrayLike | None, rows: int) -> NDArray[Any]:
         found = found[:, 0]
         warn_user("A column-vector y was passed when a 1d array was expected: y.ravel() is one", DataConversionWarning)
     if found.ndim != 1:
-        raise DataError(f"y has {found.ndim} dimension(s): it must have one value a row")
+        raise DataError(f"y has {found.ndim} dimension(s): it must have one value per row")
     if len(found) != rows:
         raise DataError(f"X has {rows} rows, but y has {len(found)} values")
     return found

@@ -179,7 +179,7 @@ def test_labels_that_cannot_be() -> None:
         (LRClassifier, y + 0.5, "Unknown label type: continuous; y has values with a fraction: use a regressor"),
         (LRClassifier, y[:19], "X has 20 rows, but y has 19 values"),
         (LRClassifier, None, "requires y to be passed, but the target y is None"),
-        (LRClassifier, np.stack([y, y], 1), r"y has 2 dimension\(s\): it must have one value a row"),
+        (LRClassifier, np.stack([y, y], 1), r"y has 2 dimension\(s\): it must have one value per row"),
         (LRRegressor, ["a"] * 20, "y holds <U1 values: it must hold numbers"),
         (LRRegressor, np.where(y, np.nan, 1), "y holds 10 NaN, infinite or too large value"),
     ):
