@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from bitlane.estimators.sgd import SGDClassifier, SGDRegressor
     from bitlane.levels import optimal_levels
 
-__version__ = "0.1.0"
+    __version__: str
+
 __all__ = ["BitlaneError", "DataError", "DeviceError", "SGDClassifier", "SGDRegressor", "__version__", "optimal_levels"]
 
 _HOMES = {
@@ -27,9 +28,21 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def _version() -> str:
+    """Return the version of the installed distribution; of sources that are only on the path, "0+unknown"."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("bitlane")
+    except PackageNotFoundError:
+        return "0+unknown"
 
 
 def __dir__() -> list[str]:

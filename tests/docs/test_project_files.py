@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 
 from tests.helpers.places import ROOT
-
-from bitlane import __version__
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -18,11 +17,31 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 def test_versions_agree() -> None:
-    citation = (ROOT / "CITATION.cff").read_text()
-    assert PROJECT["project"]["version"] == __version__
-    assert re.search(r"^version: (.*)$", citation, re.MULTILINE)[1] == __version__
-    assert re.search(r"^license: (.*)$", citation, re.MULTILINE)[1] == PROJECT["project"]["license"]
-    assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text()
+    """CITATION.cff names the newest version of the changelog, and both name the tag of a release."""
+    citation = yaml_values("CITATION.cff")
+    newest = re.findall(r"^## (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
+    assert citation["version"] == newest
+    assert citation["license"] == PROJECT["project"]["license"]
+    git = ["git", "tag", "--points-at", "HEAD", "v[0-9]*"]
+    tags = subprocess.run(git, cwd=ROOT, capture_output=True, text=True).stdout.split()
+    assert tags in ([], [f"v{newest}"])
+
+
+def yaml_values(name: str) -> dict[str, str]:
+    """The values of one word at the top level of a YAML file."""
+    return dict(re.findall(r"^([\w-]+): (\S+)$", (ROOT / name).read_text(), re.MULTILINE))
+
+
+def test_the_three_distributions_have_one_way_to_a_version() -> None:
+    ours = PROJECT["tool"]["hatch"]["version"]
+    for folder in ("studies", "verify"):
+        project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())
+        theirs = project["tool"]["hatch"]["version"]
+        options = theirs.pop("raw-options")
+        assert options.pop("root") == options.pop("fallback_root") == ".."
+        assert theirs | {"raw-options": options} == ours
+        assert project["build-system"] == PROJECT["build-system"]
+        assert (ROOT / folder / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
 def test_pythons_agree() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
 
@@ -32,3 +33,16 @@ def test_nothing_is_loaded_before_its_name_is_used() -> None:
 
 def test_every_public_name_exists() -> None:
     assert [name for name in bitlane.__all__ if not hasattr(bitlane, name)] == []
+
+
+def test_the_version_is_that_of_the_installed_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "version", {"bitlane": "1.2.3"}.__getitem__)
+    assert bitlane.__version__ == "1.2.3"
+
+
+def test_sources_that_are_not_installed_have_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    assert bitlane.__version__ == "0+unknown"
