@@ -14,12 +14,13 @@ MUTANTS ?= 850
 BOARD ?= pynq-z2
 PAPER ?= zipml
 PYTHONS ?=
+RELEASE_TO ?= dist
 
 # pytest keeps the tests that it has compiled, so that each process of a run need not compile all of them again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sparse-demo test check slow pynq torch reproduce formal lint bench levels compression soak cov mutate synth netlist toolchain bitstream docs links plots dist clean
+.PHONY: help demo sparse-demo test check slow pynq torch reproduce formal lint bench levels compression soak cov mutate synth netlist toolchain bitstream docs links plots dist release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -112,11 +113,13 @@ links: $(DOCS)/installed ## check the external links of the documentation: needs
 plots: $(STAMP) ## measure and draw the plots of "When to use what": needs BITLANE_DATA, half an hour
 	for plot in which_data bits sampling draws learning_rate; do $(BIN)/python docs/plots/$$plot.py || exit 1; done
 
-dist: $(STAMP) ## build sdist and wheel, install them with numpy only in PYTHONS (default: all supported), and train
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dist]'
+dist: $(STAMP) ## build sdist and wheel, install them for PYTHONS (every supported one) with numpy only, and train
 	$(BIN)/python .ci/dist.py $(PYTHONS)
 
-clean: ## remove the environment and all build output, except the cache of compiled simulators
+release: $(STAMP) ## after `make dist lowest`, tag VERSION and build the distributions and notes into RELEASE_TO (dist); publishes nothing
+	@$(BIN)/python .ci/release.py "$(VERSION)" --to "$(RELEASE_TO)"
+
+clean: ## remove the environment and everything made, but the cache of built simulators
 	rm -rf $(VENV) $(TORCH) $(DOCS) $(PYNQ) docs/reference/api build dist runs .pytest_cache .mypy_cache .ruff_cache
 	find host hw sim studies verify tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -148,5 +151,5 @@ $(STAMP): pyproject.toml studies/pyproject.toml verify/pyproject.toml constraint
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
 	    { echo "$(PYTHON) cannot make virtual environments (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,fast,sparse,metrics,serve,ray,dev]' -e ./verify -e ./studies
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,fast,sparse,metrics,serve,ray,dev,dist]' -e ./verify -e ./studies
 	@touch $@

@@ -21,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 PACKAGES = ("host/", "hw/", "sim/")  # folders of the work tree whose content is the wheel's
+OTHERS = ("bitlane_studies", "bitlane_verify")  # distributions of their own
 METADATA = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
 
 try_package = """
@@ -94,12 +95,15 @@ def check_wheel(wheel: Path, tracked: set[str]) -> list[str]:
         names = set(archive.namelist())
         packaged = {name.partition("/")[2] for name in tracked if name.startswith(PACKAGES)}
         _check_names(wheel, names, packaged | {f"{info}/{name}" for name in METADATA})
+        foreign = sorted(name for name in names if name.partition("/")[0] in OTHERS)
+        assert not foreign, f"{wheel.name} holds modules of other distributions: {foreign[:5]}"
         metadata = archive.read(f"{info}/METADATA").decode().partition("\n\n")[0]
     needed = [line for line in re.findall("^Requires-Dist: (.*)$", metadata, re.MULTILINE) if "extra ==" not in line]
     assert len(needed) == 1 and "numpy" in needed[0], f"{wheel.name} needs {needed}"
     promised = re.findall(r"^Classifier: Programming Language :: Python :: (3\.\d+)$", metadata, re.MULTILINE)
     (oldest,) = re.findall(r"^Requires-Python: >=(3\.\d+)$", metadata, re.MULTILINE)
     assert promised and min(promised, key=_number) == oldest, f"{wheel.name} requires {oldest} and promises {promised}"
+    print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.2f} MB, {len(names)} files, no studies, no verification")
     print(f"{wheel.name}: needs numpy only, promises Python {', '.join(promised)}")
     return promised
 

@@ -23,11 +23,7 @@ def find_placeholders(root: Path) -> list[str]:
 def _in_file(root: Path, name: str) -> Iterator[str]:
     try:
         text = (root / name).read_text()
-    except (
-        UnicodeDecodeError,
-        FileNotFoundError,
-        IsADirectoryError,
-    ):  # a picture, an archive; a file removed, a submodule
+    except (UnicodeDecodeError, FileNotFoundError):  # a picture; a file that the work tree lacks
         return
     for number, line in enumerate(text.splitlines(), 1):
         for match in PLACEHOLDER.finditer(line):

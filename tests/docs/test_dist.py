@@ -20,7 +20,7 @@ METADATA = """Name: bitlane
 Classifier: Programming Language :: Python :: 3.10
 Classifier: Programming Language :: Python :: 3.12
 Requires-Python: >=3.10
-Requires-Dist: numpy>=1.24
+Requires-Dist: numpy>=1.21.5
 Requires-Dist: amaranth>=0.5; extra == 'sim'
 
 Text
@@ -40,8 +40,15 @@ def wheel(folder: Path, metadata: str = METADATA, **changes: str | None) -> Path
     return path
 
 
-def test_a_complete_wheel_promises_versions(tmp_path: Path) -> None:
+def test_a_complete_wheel_promises_versions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert DIST["check_wheel"](wheel(tmp_path), TRACKED) == ["3.10", "3.12"]
+    assert "0.00 MB, 8 files, no studies, no verification" in capsys.readouterr().out
+
+
+def test_a_wheel_with_a_study_is_refused(tmp_path: Path) -> None:
+    tracked = TRACKED | {"host/bitlane_studies/claim.py"}
+    with pytest.raises(AssertionError, match=r"modules of other distributions: \['bitlane_studies/claim.py'\]"):
+        DIST["check_wheel"](wheel(tmp_path, **{"bitlane_studies/claim.py": ""}), tracked)
 
 
 @pytest.mark.parametrize(
