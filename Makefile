@@ -5,6 +5,7 @@ VENV := .venv
 PYNQ := $(shell $(PYTHON) -c 'import sys; print("$(VENV)-pynq-z7 $(VENV)-pynq-zu" * (sys.version_info < (3, 13)))')
 TORCH := $(VENV)-torch
 DOCS := $(VENV)-docs
+LOWEST := $(VENV)-lowest
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 OUT ?= runs/demo
@@ -14,13 +15,14 @@ MUTANTS ?= 850
 BOARD ?= pynq-z2
 PAPER ?= zipml
 PYTHONS ?=
+PYTHON310 ?= python3.10
 RELEASE_TO ?= dist
 
 # pytest keeps the tests that it has compiled, so that each process of a run need not compile all of them again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sparse-demo test check slow pynq torch reproduce formal lint bench levels compression soak cov mutate synth netlist toolchain bitstream docs links plots dist release clean
+.PHONY: help demo sparse-demo test check slow pynq torch reproduce formal lint bench levels compression soak cov mutate synth netlist toolchain bitstream docs links plots dist release lowest nightly clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -119,8 +121,16 @@ dist: $(STAMP) ## build sdist and wheel, install them for PYTHONS (every support
 release: $(STAMP) ## after `make dist lowest`, tag VERSION and build the distributions and notes into RELEASE_TO (dist); publishes nothing
 	@$(BIN)/python .ci/release.py "$(VERSION)" --to "$(RELEASE_TO)"
 
+lowest: $(LOWEST)/installed ## tests with the lowest versions that pyproject.toml allows: numpy alone as on a PYNQ-Z2, then the extras; Python 3.10
+	$(LOWEST)/board/bin/python -m bitlane.cli selftest --device emulator
+	$(LOWEST)/board/bin/pytest -m "not slow" --hypothesis-profile quick $(BOARD_TESTS)
+	$(LOWEST)/extras/bin/pytest -m "not slow" --hypothesis-profile quick $(EXTRAS_TESTS)
+
+nightly: $(STAMP) ## figures of proofs, coverage, random runs and speed, MINUTES (10) each, into docs/history/DATE.json
+	$(BIN)/python .ci/nightly.py --minutes $(MINUTES)
+
 clean: ## remove the environment and everything made, but the cache of built simulators
-	rm -rf $(VENV) $(TORCH) $(DOCS) $(PYNQ) docs/reference/api build dist runs .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(TORCH) $(DOCS) $(LOWEST) $(PYNQ) docs/reference/api build dist runs .pytest_cache .mypy_cache .ruff_cache
 	find host hw sim studies verify tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pynq needs older versions of numpy, protobuf and setuptools than the rest, hence separate environments.
@@ -136,7 +146,24 @@ $(TORCH)/installed: $(STAMP)
 	$(TORCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,fast,sparse,torch,gpu]' -e './studies[torch]' pytest pytest-timeout hypothesis
 	@touch $@
 
-# The documentation generator and its forty packages are not needed by the tests.
+# uv writes the lowest versions that pyproject.toml allows together; what it does not name is the newest.
+$(LOWEST)/installed: pyproject.toml
+	@$(PYTHON310) -c 'import ensurepip, sys; sys.exit(sys.version_info[:2] != (3, 10))' 2>/dev/null || \
+	    { echo "make lowest needs Python 3.10 with its venv module: make lowest PYTHON310=/path/to/python3.10" >&2; exit 1; }
+	@mkdir -p $(LOWEST)
+	grep -e ^pytest -e ^hypothesis constraints.txt > $(LOWEST)/constraints.txt
+	for venv in board extras; do \
+	    $(PYTHON310) -m venv $(LOWEST)/$$venv && \
+	    $(LOWEST)/$$venv/bin/pip install --quiet --disable-pip-version-check uv && \
+	    $(LOWEST)/$$venv/bin/uv pip compile --quiet --resolution lowest-direct --python $(LOWEST)/$$venv/bin/python \
+	        $$([ $$venv = board ] || echo $(EXTRAS:%=--extra %)) pyproject.toml --output-file $(LOWEST)/$$venv.txt >/dev/null && \
+	    $(LOWEST)/$$venv/bin/pip install --quiet --disable-pip-version-check -c $(LOWEST)/constraints.txt \
+	        -r $(LOWEST)/$$venv.txt pytest pytest-timeout hypothesis && \
+	    $(LOWEST)/$$venv/bin/pip install --quiet --disable-pip-version-check --no-deps -e . || exit 1; \
+	done
+	@touch $@
+
+# The generator of the documentation and its forty packages are no business of the tests.
 $(DOCS)/installed: pyproject.toml studies/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(DOCS)
 	$(DOCS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'

@@ -21,6 +21,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinxarg.ext",
     "rooms",
+    "history",
 ]
 exclude_patterns = ["_extensions", "plots/*.md"]
 nitpicky = True

@@ -53,7 +53,10 @@ def test_pythons_agree() -> None:
     assert tool["ruff"]["target-version"] == f"py3{promised[0]}"
     assert tool["mypy"]["python_version"] == f"3.{promised[0]}"
     workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
-    assert set(re.findall(r'"3\.(\d+)"', workflow)) <= set(promised)
+    matrix = re.search(r"^ +python: \[(.*)\]$", workflow, re.MULTILINE)[1]
+    assert re.findall(r'"3\.(\d+)"', matrix) == promised
+    installed = re.findall(r"^ +3\.(\d+)$", workflow, re.MULTILINE)  # for `make dist`
+    assert sorted(installed, key=int) == promised
 
 
 def test_the_sdist_names_files_that_exist() -> None:
@@ -62,9 +65,11 @@ def test_the_sdist_names_files_that_exist() -> None:
 
 
 def test_the_workflow_runs_targets_of_the_makefile() -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    called = re.findall(r"run: make (.*)", (ROOT / ".github" / "workflows" / "ci.yml").read_text())
-    assert {"lint", "test", "docs"} == {target for line in called for target in line.split()} <= targets
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    text = "".join((ROOT / ".github" / "workflows" / name).read_text() for name in ("ci.yml", "nightly.yml"))
+    lines = re.findall(r"run: make ([a-z]+)", text) + re.findall(r'target: \[?"([a-z ]+)"', text)
+    called = {target for line in lines for target in line.split()}
+    assert {"lint", "test", "torch", "lowest", "formal", "docs", "dist", "nightly"} == called <= targets
 
 
 def test_every_public_room_is_in_the_api_reference() -> None:

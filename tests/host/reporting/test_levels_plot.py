@@ -59,8 +59,8 @@ def test_everything_is_labelled(tmp_path: Path, figures: list[Any], seed: int) -
     (legend,) = figure.legends
     assert legend.get_title().get_text() == "the title"
     assert [text.get_text() for text in legend.get_texts()] == ["values", "uniform levels", "optimal levels"]
-    assert figure.get_supxlabel() == "scaled value"
-    assert figure.get_supylabel() == "share of the rows (%)"
+    assert figure._supxlabel.get_text() == "scaled value"
+    assert figure._supylabel.get_text() == "share of the rows (%)"
 
 
 def test_nothing_overlaps(tmp_path: Path, figures: list[Any], seed: int) -> None:

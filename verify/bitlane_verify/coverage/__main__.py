@@ -15,6 +15,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,28 +93,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="seed of the first run (default: a fresh one)")
     arguments = parser.parse_args()
     seed: int = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
-    sources = {name: verilog(config) for name, config in MEASURED.items()}
-    sources[ENCODER] = verilog(encoder.CONFIG)
-    libraries = {name: build_verilog(source, coverage=True) for name, source in sources.items()}
-    libraries |= {name: build(config) for name, config in WIDE.items()}
-    libraries |= {name: build_ports(config) for name, config in zynq_ports.CONFIGS.items()}
-    with ProcessPoolExecutor(PROCESSES) as pool:
-        measured = {
-            name: pool.submit(measure, config, libraries[name], seed, arguments.minutes)
-            for name, config in MEASURED.items()
-        }
-        wide = {name: pool.submit(measure_wide, config, libraries[name], seed) for name, config in WIDE.items()}
-        behind = {
-            name: pool.submit(measure_zynq, config, libraries[name], seed, arguments.minutes)
-            for name, config in zynq_ports.CONFIGS.items()
-        }
-        encodings = {ENCODER: pool.submit(measure_encoder, libraries[ENCODER], seed, arguments.minutes)}
-        results = {name: future.result() for name, future in (measured | encodings | wide | behind).items()}
+    sources = verilog_sources()
+    results = measure_builds(sources, seed, arguments.minutes)
 
     good = []
     for name, result in results.items():
-        group = result.group.only(*WIDE_POINTS) if name in WIDE else result.group
-        good += [report_bins(group, f"{name}: {result.runs} runs from seed {seed}"), not result.failures]
+        good += [report_bins(result.group, f"{name}: {result.runs} runs from seed {seed}"), not result.failures]
         for failure in result.failures:
             print(f"  wrong: {failure}")
     points = [
@@ -125,6 +110,30 @@ def main() -> int:
     ]
     good.append(report_code(CodeCoverage(points, read_exclusions())))
     return int(not all(good))
+
+
+def verilog_sources() -> dict[str, Path]:
+    """Return the Verilog of each build whose code is measured."""
+    sources = {name: verilog(config) for name, config in MEASURED.items()}
+    return sources | {ENCODER: verilog(encoder.CONFIG)}
+
+
+def measure_builds(sources: Mapping[str, Path], seed: int, minutes: float) -> dict[str, Measurement]:
+    """Return the coverage of every build; `sources` as of `verilog_sources`."""
+    libraries = {name: build_verilog(source, coverage=True) for name, source in sources.items()}
+    libraries |= {name: build(config) for name, config in WIDE.items()}
+    libraries |= {name: build_ports(config) for name, config in zynq_ports.CONFIGS.items()}
+    with ProcessPoolExecutor(PROCESSES) as pool:
+        measured = {
+            name: pool.submit(measure, config, libraries[name], seed, minutes) for name, config in MEASURED.items()
+        }
+        wide = {name: pool.submit(measure_wide, config, libraries[name], seed) for name, config in WIDE.items()}
+        behind = {
+            name: pool.submit(measure_zynq, config, libraries[name], seed, minutes)
+            for name, config in zynq_ports.CONFIGS.items()
+        }
+        encodings = {ENCODER: pool.submit(measure_encoder, libraries[ENCODER], seed, minutes)}
+        return {name: future.result() for name, future in (measured | encodings | wide | behind).items()}
 
 
 def measure(config: AcceleratorConfig, library: Path, seed: int, minutes: float) -> Measurement:
@@ -183,6 +192,7 @@ def measure_wide(config: AcceleratorConfig, library: Path, seed: int) -> Measure
     for result.runs in range(1, WIDE_RUNS + 1):
         stimulus.run_undisturbed(seed + result.runs)
     stimulus.close()
+    result.group = result.group.only(*WIDE_POINTS)
     return result
 
 
