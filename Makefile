@@ -48,7 +48,8 @@ slow: $(STAMP) ## the long tests, and the property tests with all examples: half
 pynq: $(PYNQ:%=%/installed) ## the board tests, with both versions of pynq
 	@for venv in $(PYNQ); do echo $$venv/bin/pytest -m pynq; $$venv/bin/pytest -m pynq || exit 1; done
 
-torch: $(TORCH)/installed ## the tests that need torch (networks, gradient compression), in a separate environment
+torch: $(TORCH)/installed ## types and tests that need torch (networks, gradient compression), in a separate environment
+	$(TORCH)/bin/mypy
 	$(TORCH)/bin/pytest -m torch
 
 reproduce: $(TORCH)/installed ## measure the claims of PAPER (zipml; lqsgd, micro, mqgrad) into docs/PAPER.md
@@ -143,7 +144,7 @@ $(PYNQ:%=%/installed): $(VENV)-%/installed: $(STAMP)
 # torch is large, so it is installed only where it is needed.
 $(TORCH)/installed: $(STAMP)
 	$(PYTHON) -m venv $(TORCH)
-	$(TORCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,fast,sparse,torch,gpu]' -e './studies[torch]' pytest pytest-timeout hypothesis
+	$(TORCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,fast,sparse,torch,gpu]' -e './studies[torch]' pytest pytest-timeout hypothesis mypy
 	@touch $@
 
 # uv writes the lowest versions that pyproject.toml allows together; what it does not name is the newest.

@@ -129,8 +129,8 @@ def measure_step_costs(
     """
     count = vector_length(layout)
     if compressor is None:
-        sent, buckets = 2 * (ranks - 1) * 4 * count // ranks, max(1, round(4 * count / BUCKET_BYTES))
-        return StepCosts(0.0, 2 * (ranks - 1), sent, sent, 0, (1 / buckets,) * buckets)
+        sent, bucket_count = 2 * (ranks - 1) * 4 * count // ranks, max(1, round(4 * count / BUCKET_BYTES))
+        return StepCosts(0.0, 2 * (ranks - 1), sent, sent, 0, (1 / bucket_count,) * bucket_count)
     gradient = torch.randn(count, generator=torch.Generator().manual_seed(0))
     buckets, vector = torch.empty(count), torch.empty(count)
     transport = EchoTransport(ranks)

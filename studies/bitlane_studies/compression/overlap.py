@@ -44,7 +44,7 @@ WARMUP_STEPS, STEPS = 3, 5
 OURS = ("qsgd:bits=4,error_feedback=True", "powersgd:rank=4", "topk:density=0.01")
 
 
-class _Layer(torch.autograd.Function):  # type: ignore[misc]  # torch has no types here
+class _Layer(torch.autograd.Function):
     """A layer whose backward pass takes a fixed time, of which the processor works on the gradient only."""
 
     @staticmethod
@@ -62,7 +62,10 @@ class _Layer(torch.autograd.Function):  # type: ignore[misc]  # torch has no typ
         return *results, None
 
 
-class _Network(nn.Module):  # type: ignore[misc]  # torch has no types here
+_layer: Callable[[Tensor, Tensor, float], Tensor] = _Layer.apply
+
+
+class _Network(nn.Module):
     def __init__(self, compute: float, device: torch.device):
         super().__init__()
         torch.manual_seed(0)
@@ -72,7 +75,7 @@ class _Network(nn.Module):  # type: ignore[misc]  # torch has no types here
 
     def forward(self, x: Tensor) -> Tensor:
         for weight in self.weights:
-            x = _Layer.apply(x, weight, self.seconds)
+            x = _layer(x, weight, self.seconds)
         return x
 
 

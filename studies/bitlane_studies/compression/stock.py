@@ -105,7 +105,7 @@ def _ours(compressor: PowerSGD | LQSGD, gradient: Tensor) -> Callable[[Tensor, i
     return lambda values, step: reducer.average(values.view(-1), step)
 
 
-class _OneMatrix(nn.Module):  # type: ignore[misc]  # torch has no types here
+class _OneMatrix(nn.Module):
     """A model whose gradient is a given matrix, so that its backward pass computes little."""
 
     def __init__(self, gradient: Tensor):

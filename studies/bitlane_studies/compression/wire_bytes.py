@@ -62,7 +62,7 @@ class WireTrial:
     digest: str
 
 
-class Matrices(nn.Module):  # type: ignore[misc]  # torch has no types here
+class Matrices(nn.Module):
     """Matrices and a vector with about `values` values in total.
 
     The gradients of the matrices are the arguments of `forward`; that of the vector is 1.
@@ -77,7 +77,8 @@ class Matrices(nn.Module):  # type: ignore[misc]  # torch has no types here
 
     def forward(self, gradients: Sequence[torch.Tensor]) -> torch.Tensor:
         pairs = zip(self.matrices, gradients, strict=True)
-        return sum((matrix * gradient).sum() for matrix, gradient in pairs) + self.vector.sum()
+        total: torch.Tensor = sum(((matrix * gradient).sum() for matrix, gradient in pairs), self.vector.sum())
+        return total
 
 
 def run_rank(report: Callable[[str], None], texts: Sequence[str], values: int, steps: int) -> list[WireTrial]:
@@ -106,6 +107,7 @@ def _run_compressor(text: str, model: Matrices, gradients: Sequence[torch.Tensor
         torch.distributed.barrier()  # no rank closes while another one counts
     digest = blake2b(digest_size=8)
     for parameter in model.parameters():
+        assert parameter.grad is not None
         digest.update(parameter.grad.numpy().tobytes())
     total = compression.stats.total
     return WireTrial(total.bytes_sent, after - before, total.ratio, seconds, digest.hexdigest())

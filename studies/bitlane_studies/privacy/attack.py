@@ -118,6 +118,7 @@ def _descend(
     for _ in range(attack.steps):
         optimizer.zero_grad()
         objective(victim, compare, classes, images, attack.smoothness).sum().backward()
+        assert images.grad is not None
         images.grad.sign_()
         optimizer.step()
         schedule.step()

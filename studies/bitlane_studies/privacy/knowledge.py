@@ -78,7 +78,7 @@ def _intervals(settings: QSGD, seen: Tensor, number: int) -> tuple[Tensor, Tenso
         raise DataError(f"the attack needs a fixed number of bits; got bits={settings.bits!r}")
     most = _each(_grouped(seen).abs().amax(2), seen)
     step = most / (2 ** (settings.bits - 1) - 1)
-    below = 0.5
+    below: float | Tensor = 0.5
     if not settings.error_feedback:
         drawn = hash_words(derive_seed(settings.seed, number, 0, 0), np.arange(seen.shape[1]))
         below = torch.from_numpy((drawn / 2.0**32).astype(np.float32))
@@ -146,12 +146,14 @@ def _right(settings: PowerSGD | LQSGD, matrices: Tensor, number: int) -> Tensor:
 
 def _columns(matrices: Tensor, rank: int) -> Tensor:
     """Return an orthonormal basis [k, m, rank] of the columns of matrices [k, m, n] of this rank."""
-    return torch.linalg.svd(matrices, full_matrices=False)[0][:, :, :rank]
+    basis: Tensor = torch.linalg.svd(matrices, full_matrices=False)[0][:, :, :rank]
+    return basis
 
 
 def _grouped(values: Tensor) -> Tensor:
     """Reshape [k, n] to [k, groups, GROUP]; the last group is padded with zeros."""
-    return pad(values, (0, -values.shape[1] % GROUP)).view(len(values), -1, GROUP)
+    padded: Tensor = pad(values, (0, -values.shape[1] % GROUP))
+    return padded.view(len(values), -1, GROUP)
 
 
 def _each(of_groups: Tensor, values: Tensor) -> Tensor:

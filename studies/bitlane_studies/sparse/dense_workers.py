@@ -227,8 +227,8 @@ def _exchanges(plan: WorkerPlan, worker: int) -> dict[str, Exchange]:
     found: dict[str, Exchange] = {}
     if any(way != SERVERS for way in plan.ways):
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        place = {"init_method": f"file://{plan.store}", "rank": worker, "world_size": plan.workers}
-        dist.init_process_group("gloo", timeout=timedelta(seconds=plan.timeout), **place)
+        limit = timedelta(seconds=plan.timeout)
+        dist.init_process_group("gloo", f"file://{plan.store}", limit, world_size=plan.workers, rank=worker)
     for way in plan.ways:  # all workers in the same order: each compressor makes a group
         if way == SERVERS:
             servers = TrainingServers(plan.addresses, worker=worker_name(worker), deadline=plan.timeout)

@@ -36,5 +36,5 @@ def test_it_equals_the_definition(seed):
 
 def test_a_missing_library_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "skimage.metrics", None)
-    with pytest.raises(BitlaneError, match=r"SSIM needs scikit-image: pip install 'bitlane\[privacy\]'"):
+    with pytest.raises(BitlaneError, match=r"SSIM needs scikit-image: pip install './studies\[torch\]'"):
         similarity(torch.zeros(1, 1, 8, 8), torch.zeros(1, 1, 8, 8), 1.0)

@@ -12,7 +12,7 @@ from bitlane.errors import DataError
 
 def saved(own: Mapping[str, Tensor], memory: Mapping[str, Any] | None = None) -> dict[str, Tensor]:
     """Return copies of tensors, in the memory of earlier copies if it is given."""
-    return {name: copied(tensor, memory and memory[name]) for name, tensor in own.items()}
+    return {name: copied(tensor, memory[name] if memory else None) for name, tensor in own.items()}
 
 
 def copied(tensor: Tensor, memory: Tensor | None) -> Tensor:

@@ -47,7 +47,8 @@ class LogQuantizer:
 
     def encode(self, values: Tensor, groups: Groups, residual: Tensor | None, seed: int) -> Tensor:
         if not on_host(values.device):
-            return _gpu().encode(values, groups, self.bits, self.alpha, residual)
+            body: Tensor = _gpu().encode(values, groups, self.bits, self.alpha, residual)
+            return body
         array = None if residual is None else residual.numpy()
         return torch.from_numpy(log.encode(values.numpy(), groups, self.bits, self.alpha, array))
 

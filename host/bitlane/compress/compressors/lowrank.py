@@ -212,7 +212,7 @@ class LowRankReducer:
         earlier = memory["matrices"] if memory else [None] * len(self._matrices)
         pairs = zip(self._matrices, earlier, strict=True)
         matrices = [copied(matrix.residual(), each) for matrix, each in pairs]
-        start = copied(self._start, memory and memory["start"])
+        start = copied(self._start, memory["start"] if memory else None)
         return {"start": start, "matrices": matrices, **self._right.state_dict(memory)}
 
     def load_state_dict(self, state: SavedState) -> None:

@@ -30,7 +30,8 @@ class LinearQuantizer:
         rounding_seed = seed if self.stochastic else None
         bits = self._bits(groups)
         if values.is_cuda:
-            return _gpu().encode(values, groups, bits, residual, rounding_seed)
+            body: Tensor = _gpu().encode(values, groups, bits, residual, rounding_seed)
+            return body
         array = None if residual is None else residual.numpy()
         return torch.from_numpy(linear.encode(values.numpy(), groups, bits, array, rounding_seed))
 
@@ -54,7 +55,8 @@ class SignQuantizer:
 
     def encode(self, values: Tensor, groups: Groups, residual: Tensor | None, seed: int) -> Tensor:
         if values.is_cuda:
-            return _gpu().encode(values, groups, 1, residual, None)
+            body: Tensor = _gpu().encode(values, groups, 1, residual, None)
+            return body
         array = None if residual is None else residual.numpy()
         return torch.from_numpy(sign.encode(values.numpy(), groups, array))
 

@@ -53,27 +53,26 @@ class Fragment:
         """Return the part of each parameter, in its shape, of a vector [count]; without a copy."""
         return [vector[span.begin : span.end].view(span.shape) for span in self.layout]
 
-    @torch.no_grad()  # type: ignore[untyped-decorator]  # torch has no types here
     def vector(self) -> Tensor:
         """Return a copy of the parameters, float32 [count]."""
         vector = torch.empty(self.count, device=self.device)
-        for part, parameter in zip(self.views(vector), self.parameters, strict=True):
-            part.copy_(parameter)
+        with torch.no_grad():
+            for view, parameter in zip(self.views(vector), self.parameters, strict=True):
+                view.copy_(parameter)
         return vector
 
-    @torch.no_grad()  # type: ignore[untyped-decorator]
     def assign(self, vector: Tensor) -> None:
         """Set the parameters to a vector, float32 [count], each rounded to its type."""
-        for part, parameter in zip(self.views(vector), self.parameters, strict=True):
-            parameter.copy_(part)
+        with torch.no_grad():
+            for view, parameter in zip(self.views(vector), self.parameters, strict=True):
+                parameter.copy_(view)
 
-    @torch.no_grad()  # type: ignore[untyped-decorator]
     def rounded(self, vector: Tensor) -> Tensor:
         """Return a copy of a vector, float32 [count], with the values that `assign` would give the parameters."""
-        result = vector.clone()
-        for part, parameter in zip(self.views(result), self.parameters, strict=True):
+        result = vector.detach().clone()
+        for view, parameter in zip(self.views(result), self.parameters, strict=True):
             if parameter.dtype != torch.float32:
-                part.copy_(part.to(parameter.dtype))
+                view.copy_(view.to(parameter.dtype))
         return result
 
 
@@ -85,7 +84,7 @@ def trained_parameters(module: nn.Module) -> dict[str, Tensor]:
     DataError
         The module has no such parameter; a type is not float32, bfloat16 or float16; they are on several devices.
     """
-    named = {name: each for name, each in module.named_parameters() if each.requires_grad}
+    named: dict[str, Tensor] = {name: each for name, each in module.named_parameters() if each.requires_grad}
     if not named:
         raise DataError(
             f"{type(module).__name__} has no parameter with requires_grad=True: there is nothing to average"

@@ -57,7 +57,8 @@ class GlobalFragment:
     def __init__(self, fragment: Fragment, outer_optimizer: OuterOptimizer, runner: Callable[[], StepRunner]):
         self.fragment, self.vector = fragment, fragment.vector()
         self._outer_optimizer, self._new_runner = outer_optimizer, runner
-        self._parameters = [nn.Parameter(part) for part in fragment.views(self.vector)]  # they share its memory
+        # They share the memory of the vector.
+        self._parameters: list[Tensor] = [nn.Parameter(view) for view in fragment.views(self.vector)]
         self.optimizer = self._new_optimizer()
         self._runner = runner()
         self._saved: SavedState | None = None  # of the runner, until its first average after a restart

@@ -36,7 +36,6 @@ def check_same_settings(transport: Transport, settings: str) -> None:
     Link(transport, settings).handshake(Header(CodecId.FLOAT, 0, 0, 0))
 
 
-@torch.no_grad()  # type: ignore[untyped-decorator]  # torch has no types here
 def make_same(transport: Transport, tensors: Mapping[str, Tensor]) -> None:
     """Set tensors, of the same names, types and shapes on all ranks, to those of rank 0.
 
@@ -49,7 +48,7 @@ def make_same(transport: Transport, tensors: Mapping[str, Tensor]) -> None:
     if not any(differ):
         return
     for tensor in tensors.values():
-        values = _bytes(tensor)
+        values = _bytes(tensor.detach())
         nothing = values[:0]
         if transport.rank == 0:
             transport.exchange([values if each else nothing for each in differ], [0] * transport.size)
@@ -57,14 +56,15 @@ def make_same(transport: Transport, tensors: Mapping[str, Tensor]) -> None:
         lengths = [len(values) if differ[transport.rank] else 0, *[0] * (transport.size - 1)]
         received = transport.exchange([nothing] * transport.size, lengths)[0].to(tensor.device)
         if differ[transport.rank]:
-            tensor.copy_(received.view(tensor.dtype).view(tensor.shape))
+            with torch.no_grad():
+                tensor.copy_(received.view(tensor.dtype).view(tensor.shape))
 
 
 def digest(tensors: Mapping[str, Tensor]) -> str:
     """Return a digest of the values of tensors, as text."""
     total = blake2b(digest_size=16)
     for tensor in tensors.values():
-        total.update(_bytes(tensor.detach()).cpu().numpy())
+        total.update(_bytes(tensor.detach()).cpu().numpy().data)
     return total.hexdigest()
 
 

@@ -128,7 +128,7 @@ def train_rank(report: Report, job: DDPJob, links: EmulatedLinks | None) -> Rank
     optimizer = torch.optim.SGD(model.parameters(), training.rate, training.momentum)
     own_batches = batches(training, len(images.pixels), rank)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, len(own_batches))
-    stateful = {"model": model, "optimizer": optimizer, "schedule": schedule}
+    stateful: dict[str, Any] = {"model": model, "optimizer": optimizer, "schedule": schedule}
     first_step = _resume(job.resume, stateful, compression, rank) if job.resume is not None else 0
     losses = []
     for step in range(first_step, len(own_batches)):

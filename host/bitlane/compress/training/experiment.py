@@ -159,11 +159,12 @@ def _rank(
         loss = cross_entropy(model(images.pixels[batch]), images.classes[batch])
         loss.backward()
         losses.append(loss.item())
-        vector = torch.cat([parameter.grad.flatten() for parameter in reversed(parameters)])
+        gradients = [_gradient_of(parameter) for parameter in reversed(parameters)]
+        vector = torch.cat([gradient.flatten() for gradient in gradients])
         bits.append(average.bits)
         average.average(vector, step, losses[-1])
-        for parameter, span in zip(reversed(parameters), layout, strict=True):
-            parameter.grad.copy_(vector[span.begin : span.end].view(span.shape))
+        for gradient, span in zip(gradients, layout, strict=True):
+            gradient.copy_(vector[span.begin : span.end].view(span.shape))
         optimizer.step()
         schedule.step()
         if on_step is not None and rank.rank == 0:
@@ -186,7 +187,7 @@ class _GradientAverage:
 
     def average(self, vector: Tensor, step: int, loss: float) -> None:
         if self._reducer is None:
-            _float_average(vector, self._link)
+            float_average(vector, self._link)
             return
         waited, sampler = self._link.seconds, begin_sample(self._chooser, self._reducer, vector)
         self._reducer.average(vector, step)
@@ -212,6 +213,12 @@ def batches(training: NetworkTraining, count: int, rank: int) -> list[Tensor]:
     return [torch.from_numpy(batch[mine]) for order in orders for batch in order]
 
 
-def _float_average(vector: Tensor, link: Link) -> None:
+def float_average(vector: Tensor, link: Link) -> None:
+    """Average vectors, float32 [n], in place, summed in the order of ranks."""
     bodies = link.all_gather(vector.view(torch.uint8), [4 * len(vector)] * link.size)
-    vector.copy_(sum(body.view(torch.float32) for body in bodies) / link.size)
+    vector.copy_(sum((body.view(torch.float32) for body in bodies), torch.zeros(())) / link.size)
+
+
+def _gradient_of(parameter: Tensor) -> Tensor:
+    assert parameter.grad is not None
+    return parameter.grad

@@ -78,7 +78,7 @@ def _wide(channels: int, side: int) -> nn.Module:
     )
 
 
-class _Block(nn.Module):  # type: ignore[misc]  # torch has no types here
+class _Block(nn.Module):
     """A residual block: two convolutions with a shortcut (He et al., 2016)."""
 
     def __init__(self, inside: int, outside: int, stride: int):

@@ -44,11 +44,11 @@ class Task:
         """Return the mean cross-entropy of the training examples with these indices, in nats."""
         return _cross_entropy(model, self.inputs[batch], self.targets[batch], "mean")
 
-    @torch.no_grad()  # type: ignore[untyped-decorator]  # torch has no types here
     def held_out_loss(self, model: nn.Module) -> float:
         """Return the mean cross-entropy of all held-out targets, in nats."""
         pairs = zip(self.held_out_inputs.split(250), self.held_out_targets.split(250), strict=True)
-        total = sum(float(_cross_entropy(model, x, y, "sum")) for x, y in pairs)
+        with torch.no_grad():
+            total = sum(float(_cross_entropy(model, x, y, "sum")) for x, y in pairs)
         return float(total / self.held_out_targets.numel())
 
 

@@ -10,7 +10,7 @@ BYTE_VALUES = 256
 HEADS = 4
 
 
-class TransformerBlock(nn.Module):  # type: ignore[misc]  # torch has no types here
+class TransformerBlock(nn.Module):
     """Causal attention, then a perceptron, each after a normalization and with a shortcut."""
 
     def __init__(self, width: int):
@@ -21,14 +21,15 @@ class TransformerBlock(nn.Module):  # type: ignore[misc]  # torch has no types h
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the activations after this block, [batch, length, width]."""
-        parts = self.queries_keys_values(self.before_attention(x)).chunk(3, -1)
-        heads = [part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in parts]
-        attended = scaled_dot_product_attention(*heads, is_causal=True).transpose(1, 2).flatten(2)
+        projected = self.queries_keys_values(self.before_attention(x)).chunk(3, -1)
+        queries, keys, values = (each.unflatten(-1, (HEADS, -1)).transpose(1, 2) for each in projected)
+        attended = scaled_dot_product_attention(queries, keys, values, is_causal=True).transpose(1, 2).flatten(2)
         x = x + self.out(attended)
-        return x + self.perceptron(self.before_perceptron(x))
+        activations: Tensor = x + self.perceptron(self.before_perceptron(x))
+        return activations
 
 
-class ByteTransformer(nn.Module):  # type: ignore[misc]  # torch has no types here
+class ByteTransformer(nn.Module):
     """Predicts each next byte of a text.
 
     Parameters
@@ -51,5 +52,6 @@ class ByteTransformer(nn.Module):  # type: ignore[misc]  # torch has no types he
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits of the next bytes, [batch, length, 256], for bytes, int64 [batch, length]."""
-        places = torch.arange(x.shape[1], device=x.device)
-        return self.head(self.blocks(self.bytes(x) + self.positions(places)))
+        positions = torch.arange(x.shape[1], device=x.device)
+        logits: Tensor = self.head(self.blocks(self.bytes(x) + self.positions(positions)))
+        return logits

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -161,8 +160,8 @@ def tune_on_rehearsal(aim: Target, compressor: Compressor | None, attack: Attack
 
 
 def _payloads(victim: Victim, compressor: Compressor | None, images: Tensor, classes: Tensor, steps: int) -> Tensor:
-    each: Sequence[Tensor] = victim.gradients(images, classes)
-    return torch.stack([decoded_payloads(compressor, victim.layout, [gradient] * steps) for gradient in each])
+    gradients = victim.gradients(images, classes).unbind()
+    return torch.stack([decoded_payloads(compressor, victim.layout, [gradient] * steps) for gradient in gradients])
 
 
 def _train(network: nn.Module, images: Images, first: int, steps: int) -> None:

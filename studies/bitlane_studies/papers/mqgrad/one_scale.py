@@ -22,6 +22,7 @@ from bitlane.compress.collectives.cost_model import AlphaBetaModel
 from bitlane.compress.collectives.link import Link
 from bitlane.compress.compressor import Layout, Sampler, SavedState
 from bitlane.compress.compressors.group_sample import begin_sample
+from bitlane.compress.training.experiment import float_average
 from bitlane.policies.protocol import BitPolicy
 from bitlane.support.hashing import derive_seed
 
@@ -56,8 +57,7 @@ class OneScaleReducer:
 
     def average(self, vector: Tensor, step: int) -> None:
         self._round(vector, derive_seed(self.seed, step, self.link.rank))
-        bodies = self.link.all_gather(vector.view(torch.uint8), [vector.nbytes] * self.link.size)
-        vector.copy_(sum(body.view(torch.float32) for body in bodies) / self.link.size)
+        float_average(vector, self.link)
         self._round(vector, derive_seed(self.seed, step, self.link.size))
 
     def _round(self, vector: Tensor, seed: int) -> None:
