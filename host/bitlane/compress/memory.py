@@ -6,7 +6,6 @@ import ctypes
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -16,11 +15,11 @@ RESET_PEAK = "5"  # to RESET, since Linux 4.0
 M_MMAP_THRESHOLD, SMALL = -3, 1 << 16  # of malloc.h: blocks of this size or more are not kept
 
 
-def state_bytes(owner: Any) -> int:
+def state_bytes(owner: object) -> int:
     """Return the bytes of all tensors and arrays that an object holds, also in its attributes; each memory once."""
-    found: dict[int, int] = {}
+    sizes: dict[int, int] = {}  # by address
     seen: set[int] = set()
-    waiting = [owner]
+    waiting: list[object] = [owner]
     while waiting:
         each = waiting.pop()
         if id(each) in seen:
@@ -28,16 +27,16 @@ def state_bytes(owner: Any) -> int:
         seen.add(id(each))
         if isinstance(each, Tensor):
             storage = each.untyped_storage()
-            found[storage.data_ptr()] = storage.nbytes()
+            sizes[storage.data_ptr()] = storage.nbytes()
         elif isinstance(each, np.ndarray):
-            found[each.ctypes.data] = max(each.nbytes, found.get(each.ctypes.data, 0))
+            sizes[each.ctypes.data] = max(each.nbytes, sizes.get(each.ctypes.data, 0))
         elif isinstance(each, Mapping):
             waiting.extend(each.values())
         elif isinstance(each, list | tuple):
             waiting.extend(each)
         elif type(each).__module__.startswith("bitlane.compress"):
             waiting.extend(vars(each).values())
-    return sum(found.values())
+    return sum(sizes.values())
 
 
 def resident_bytes(name: str) -> int:

@@ -86,4 +86,6 @@ class AdaptiveChooser:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         check_state(state, self.state_dict())
-        self._steps, self._first, self._bits = int(state["steps"]), float(state["first"]), int(state["bits"])
+        self._steps = int(state["steps"])
+        self._first = float(state["first"])
+        self._bits = int(state["bits"])

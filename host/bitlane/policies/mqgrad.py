@@ -137,7 +137,9 @@ class MQGradChooser:
             target = reward + self.settings.discount * float(values[taken])
             error = target - float(self._network.values(self._state)[self._taken])
             self._network.update_value(self._state, self._taken, self.settings.rate * error)
-        self._state, self._taken, self._greedy_choice = state, taken, greedy
+        self._state = state
+        self._taken = taken
+        self._greedy_choice = greedy
 
     def _smooth(self, losses: Sequence[float]) -> Floats:
         """Return the moving average of the losses (equation 1), continued from the previous period."""

@@ -52,7 +52,9 @@ class Period:
         """
         seconds = -1.0 if self._missing else self._seconds
         reported = all_gather([*self._losses.tolist(), seconds])
-        self._steps, self._missing, self._seconds = 0, 0, 0.0
+        self._steps = 0
+        self._missing = 0
+        self._seconds = 0.0
         for rank, numbers in enumerate(reported):
             if numbers[-1] < 0:
                 raise DataError(
@@ -73,7 +75,9 @@ class Period:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         check_state(state, self.state_dict())
         self._losses[...] = state["losses"]
-        self._steps, self._missing, self._seconds = int(state["steps"]), int(state["untold"]), float(state["seconds"])
+        self._steps = int(state["steps"])
+        self._missing = int(state["untold"])
+        self._seconds = float(state["seconds"])
 
 
 def _mean(losses: Sequence[float]) -> float:

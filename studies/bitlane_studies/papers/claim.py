@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Log = Callable[[str], object]
 """Receives progress messages, one line for each training; usually the `info` method of a logger."""
@@ -52,7 +55,7 @@ class Claim:
     verdict: Verdict
     reason: str
     differs: Sequence[str]
-    plot: Callable[[Any], None]
+    plot: Callable[[Figure], None]
 
 
 @dataclass(frozen=True)

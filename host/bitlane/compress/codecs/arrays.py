@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +13,7 @@ from .wire import PayloadError
 Values = NDArray[np.float32]
 
 
-def check_values(values: Any, count: int, name: str = "values") -> None:
+def check_values(values: object, count: int, name: str = "values") -> None:
     """Raise DataError unless `values` is a contiguous float32 [count]."""
     if not isinstance(values, np.ndarray) or values.dtype != np.float32:
         found = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
@@ -26,7 +24,7 @@ def check_values(values: Any, count: int, name: str = "values") -> None:
         raise DataError(f"{name} are not contiguous: pass numpy.ascontiguousarray(...)")
 
 
-def check_input(values: Any, residual: Any, count: int) -> None:
+def check_input(values: object, residual: object, count: int) -> None:
     """Call `check_values` on the values and, if there is one, on the residual."""
     check_values(values, count)
     if residual is not None:

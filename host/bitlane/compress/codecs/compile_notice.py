@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from bitlane.support.compile_notice import CompileNotice
+from bitlane.support.jit import Loop
 
 MESSAGE = "compiling the gradient codecs with numba: about 10 seconds, once for each machine; later runs use the cache"
 
@@ -20,7 +20,7 @@ silence = _NOTICE.silence
 
 
 @contextmanager
-def compile_notice(loop: Any) -> Iterator[None]:
+def compile_notice(loop: Loop) -> Iterator[None]:
     """Log `MESSAGE`, at most once in a process, if the first call of a compiled `loop` compiles it."""
     if id(loop) in _called:
         yield

@@ -98,7 +98,10 @@ class Averaging:
         device: torch.device,
         residual_dtype: torch.dtype = torch.float32,
     ):
-        self.groups, self.link, self.model, self.seed = groups, link, model, seed
+        self.groups = groups
+        self.link = link
+        self.model = model
+        self.seed = seed
         self.parts = shard_groups(groups, link.size)
         own = self.parts[link.rank]
         self.residual: Tensor | None = None

@@ -12,7 +12,10 @@ class EchoTransport:
     """A transport without other ranks: it receives its own bytes, or zeros. Only times and byte counts are valid."""
 
     def __init__(self, size: int):
-        self.rank, self.size, self.device, self.sent = 0, size, torch.device("cpu"), 0
+        self.rank = 0
+        self.size = size
+        self.device = torch.device("cpu")
+        self.sent = 0
         self.rounds = self.bytes = 0
 
     def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:

@@ -129,7 +129,9 @@ class ThrottledTransport:
 
     def __init__(self, transport: Transport, model: AlphaBetaModel):
         self.transport, self.model = transport, model
-        self.rank, self.size, self.device = transport.rank, transport.size, transport.device
+        self.rank = transport.rank
+        self.size = transport.size
+        self.device = transport.device
         self.sent = transport.sent
 
     def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:

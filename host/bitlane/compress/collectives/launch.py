@@ -36,7 +36,7 @@ Report = Callable[[Any], None]
 def launch(
     work: Work,
     ranks: int,
-    *arguments: Any,
+    *arguments: object,
     timeout: float | None = None,
     enter: Callable[[int], None] | None = None,
     on_report: Callable[[int, Any], None] | None = None,
@@ -172,7 +172,7 @@ def _rank(
     rank: int,
     ranks: int,
     work: Work,
-    arguments: Sequence[Any],
+    arguments: Sequence[object],
 ) -> None:
     """Run in the process of a rank."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends this process

@@ -36,7 +36,9 @@ class Link:
 
     def __init__(self, transport: Transport, settings: str):
         self.transport = transport
-        self.rank, self.size, self.device = transport.rank, transport.size, transport.device
+        self.rank = transport.rank
+        self.size = transport.size
+        self.device = transport.device
         self.settings, self.seconds = settings, 0.0
 
     def handshake(self, header: Header) -> Sequence[Header]:

@@ -183,7 +183,9 @@ class ThreadTransport:
     device = torch.device("cpu")
 
     def __init__(self, rank: int, queues: list[list[queue.Queue[Tensor | None]]], timeout: float):
-        self.rank, self.size, self.sent = rank, len(queues), 0
+        self.rank = rank
+        self.size = len(queues)
+        self.sent = 0
         self._queues, self._timeout = queues, timeout
 
     def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:

@@ -40,7 +40,9 @@ class DenseReducer:
     """
 
     def __init__(self, averaging: Averaging, stochastic: bool, bits: int):
-        self.averaging, self.stochastic, self.bits = averaging, stochastic, bits
+        self.averaging = averaging
+        self.stochastic = stochastic
+        self.bits = bits
 
     @property
     def widths(self) -> NDArray[np.uint8] | None:

@@ -156,7 +156,9 @@ class LowRankReducer:
         device: torch.device,
     ):
         load_linear_algebra(device)
-        self.settings, self.bits, self.count = settings, bits, vector_length(layout)
+        self.settings = settings
+        self.bits = bits
+        self.count = vector_length(layout)
         self._factored = [each for each in layout if is_factored(each, settings)]
         self._matrices = [Matrix(*matrix_shape(each), settings.rank, device) for each in self._factored]
         lefts = [len(matrix.values) for matrix in self._matrices for _ in range(settings.rank)]

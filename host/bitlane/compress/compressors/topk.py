@@ -56,7 +56,9 @@ class TopKReducer:
 
     def __init__(self, count: int, settings: TopK, link: Link, device: torch.device):
         self.bits = 0
-        self.density, self.link, self.error_feedback = settings.density, link, settings.error_feedback
+        self.density = settings.density
+        self.link = link
+        self.error_feedback = settings.error_feedback
         self.selection = LargestSelection(count)
         names, dtype = ["residual"] if self.error_feedback else [], RESIDUAL_DTYPES[settings.residual_dtype]
         self.memory = StateVectors(count, device, *names, dtype=dtype)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from bitlane.errors import DataError
@@ -73,7 +73,7 @@ class Buckets:
         self._spans: dict[Tensor, ParameterSpan] = {}
         self._vector: Tensor | None = None
 
-    def add(self, bucket: Any) -> torch.futures.Future[Tensor]:
+    def add(self, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
         """Add a `GradBucket`; the future receives its buffer when that holds the average."""
         pending = PendingBucket(bucket.buffer(), bucket.parameters())
         if self._known:

@@ -1,7 +1,7 @@
 """A DDP communication hook that averages the gradient of a step with a compressor."""
 
 # DDP compares the hook's annotations with types, so they cannot be text: no `from __future__ import annotations`.
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -122,6 +122,12 @@ class DDPCompression:
         self._steps: StepRunner | None = None
         self._saved: SavedState | None = None
         self._loss: float | None = None
+
+    def set_parameters(self, named: Mapping[str, Tensor]) -> None:
+        """Set the parameters that have gradients, by name, in the order of registration; before the first step."""
+        names = {parameter: name for name, parameter in named.items()}
+        self._buckets = Buckets(list(named.values()))
+        self._names = [names[parameter] for parameter in self._buckets.parameters]
 
     def hook(self, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
         """What DDP calls for each bucket; the future holds the bucket's average.
@@ -350,14 +356,13 @@ def attach(ddp: DistributedDataParallel, compressor: Compressor, **settings: Any
     if not isinstance(ddp, DistributedDataParallel):
         raise DataError(f"attach takes a model in DistributedDataParallel; got {type(ddp).__name__}")
     ignored = getattr(ddp, "parameters_to_ignore", ())
-    named = [(name, each) for name, each in ddp.module.named_parameters() if each.requires_grad and name not in ignored]
-    for name, each in named:
+    parameters = ddp.module.named_parameters()
+    named = {name: each for name, each in parameters if each.requires_grad and name not in ignored}
+    for name, each in named.items():
         if each.dtype not in TYPES:
             raise DataError(f"{name} has the type {each.dtype}: its gradient must be float32, bfloat16 or float16")
     compression = DDPCompression(compressor, process_group=ddp.process_group, **settings)
-    compression._buckets = Buckets([each for _, each in named])
-    by_parameter = {each: name for name, each in named}
-    compression._names = [by_parameter[each] for each in compression._buckets.parameters]
+    compression.set_parameters(named)
     ddp.register_comm_hook(compression, DDPCompression.hook)
     ddp.register_forward_pre_hook(compression.start_clock)
     return compression

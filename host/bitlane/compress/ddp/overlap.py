@@ -95,7 +95,10 @@ class OverlappedStep:
     """
 
     def __init__(self, steps: StepRunner, vector: Tensor, scale: float, at_end: StepEnd):
-        self._steps, self._vector, self._scale, self._at_end = steps, vector, scale, at_end
+        self._steps = steps
+        self._vector = vector
+        self._scale = scale
+        self._at_end = at_end
         self._missing = {span.begin: span for span in steps.layout if span.end > span.begin}
         # Buckets, then None for the end of the backward pass; or an error.
         self._arrivals: queue.SimpleQueue[_Bucket | BaseException | None] = queue.SimpleQueue()

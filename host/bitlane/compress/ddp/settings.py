@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import get_args
 
 from torch.amp.grad_scaler import GradScaler
 
@@ -10,10 +10,13 @@ from bitlane.errors import DataError
 from bitlane.support.scalars import as_integer, as_number
 
 from ..collectives.cost_model import AlphaBetaModel
+from ..compressor import Compressor
 from .steps import NonFinite, StepRules
 
 
-def check_settings(compressor: Any, link_model: Any, timeout: Any, grad_scaler: Any) -> None:
+def check_settings(
+    compressor: Compressor, link_model: AlphaBetaModel | None, timeout: float, grad_scaler: GradScaler | None
+) -> None:
     """Raise DataError if a setting has another type or value."""
     if isinstance(compressor, type) or not hasattr(compressor, "reducer"):
         name = compressor.__name__ if isinstance(compressor, type) else repr(compressor)
@@ -32,12 +35,12 @@ def check_settings(compressor: Any, link_model: Any, timeout: Any, grad_scaler: 
         raise DataError(f"timeout must be above 0 seconds; got {timeout}")
 
 
-def step_rules(nonfinite: Any, debug: bool, start: Any, grad_scaler: GradScaler | None) -> StepRules:
+def step_rules(nonfinite: NonFinite | None, debug: bool, start: int, grad_scaler: GradScaler | None) -> StepRules:
     """Return the rules of each step; raise DataError if one has another value."""
     return StepRules(_checked_nonfinite(nonfinite, grad_scaler), debug, as_integer("start", start, 0))
 
 
-def _checked_nonfinite(nonfinite: Any, grad_scaler: GradScaler | None) -> NonFinite:
+def _checked_nonfinite(nonfinite: NonFinite | None, grad_scaler: GradScaler | None) -> NonFinite:
     """Return what happens to gradients that are not finite; None chooses it."""
     if nonfinite is None:
         return "raise" if grad_scaler is None else "pass"
@@ -48,5 +51,4 @@ def _checked_nonfinite(nonfinite: Any, grad_scaler: GradScaler | None) -> NonFin
             f"nonfinite={nonfinite!r} hides infinities from the GradScaler, which then never lowers its scale: leave "
             'nonfinite out, or give "pass"'
         )
-    chosen: NonFinite = nonfinite
-    return chosen
+    return nonfinite

@@ -79,11 +79,11 @@ def redistribute(compressor: Compressor, states: Sequence[SavedState], ranks: in
     >>> from bitlane.compress.ddp.states import redistribute
     >>> states = redistribute(EFSign(), saved_states, ranks=8)  # doctest: +SKIP
     """
-    if ranks < 1:
-        raise DataError(f"ranks must be 1 or more; got {ranks}")
     if states:
         compressor = _with_segments(compressor, states[0])
-    ordered = _complete(compressor, states)
+    for state in states:
+        check_identity(state, identity(compressor, state.get("rank", 0), states[0].get("ranks", len(states))))
+    ordered = ordered_states(states, ("step", "shapes"), ranks)
     layout = layout_of_shapes(ordered[0]["shapes"])
     residuals = [_restored(compressor, layout, state).residual() for state in ordered]
     mean = _mean([each for each in residuals if each is not None]) if residuals[0] is not None else None
@@ -161,19 +161,26 @@ def as_arrays(state: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.cpu().numpy() if isinstance(value, Tensor) else value for name, value in state.items()}
 
 
-def _complete(compressor: Compressor, states: Sequence[SavedState]) -> list[SavedState]:
-    """Return the states in the order of ranks; raise DataError unless they are complete and consistent."""
+def ordered_states(states: Sequence[SavedState], same: Sequence[str], ranks: int) -> list[SavedState]:
+    """Return the states of all ranks of a run in order, for their conversion to `ranks` ranks.
+
+    Raises
+    ------
+    DataError
+        If a state is missing, if states differ in a field of `same`, or if `ranks` is less than 1.
+    """
+    if ranks < 1:
+        raise DataError(f"ranks must be 1 or more; got {ranks}")
     if not states:
         raise DataError("no states to redistribute")
-    size = states[0].get("ranks", len(states))
-    for state in states:
-        check_identity(state, identity(compressor, state.get("rank", 0), size))
-        for name in ("step", "shapes"):
+    for name in same:
+        for state in states:
             if state[name] != states[0][name]:
                 raise DataError(f"states have different {name}: {states[0][name]} and {state[name]}")
     ordered = sorted(states, key=lambda state: int(state["rank"]))
-    if [state["rank"] for state in ordered] != list(range(size)):
-        raise DataError(f"the states of {size} ranks are needed; got ranks {[state['rank'] for state in ordered]}")
+    saved, needed = [state["rank"] for state in ordered], states[0]["ranks"]
+    if saved != list(range(needed)):
+        raise DataError(f"the states of {needed} ranks are needed; got ranks {saved}")
     return ordered
 
 

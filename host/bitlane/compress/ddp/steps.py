@@ -88,9 +88,14 @@ class StepRunner:
         rules = rules or StepRules()
         names = [f"parameter {number} of shape {span.shape}" for number, span in enumerate(layout)]
         self.link = Link(transport, "\n".join([repr(compressor), repr(model), repr(rules), *names]))
-        self.compressor, self.model, self.layout, self.device = compressor, model, layout, device
+        self.compressor = compressor
+        self.model = model
+        self.layout = layout
+        self.device = device
         self.segments = split_layout(layout, compressor.least) if isinstance(compressor, Segmented) else []
-        self.rules, self.stats, self.step = rules, stats, 0
+        self.rules = rules
+        self.stats = stats
+        self.step = 0
         self._saved: SavedState | None = None
         self._reducer: Reducer | None = None
         self._chooser = compressor.policy.start() if compressor.policy is not None else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed.fsdp
@@ -16,6 +16,9 @@ from bitlane.errors import DataError
 
 from ..compressor import Layout, layout_of_shapes, vector_length
 from ..ddp.buckets import TYPES
+
+if TYPE_CHECKING:  # not in every version of torch that the other compressors support
+    from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,10 @@ class ParameterGroup:
         The shards of this rank that have values, in FSDP's order, one after the other.
     """
 
-    def __init__(self, name: str, module: Any, parameters: Sequence[Any], device: torch.device):
-        self.name, self.module, self.device = name, module, device
+    def __init__(self, name: str, module: FSDPModule, parameters: Sequence[Any], device: torch.device):
+        self.name = name
+        self.module = module
+        self.device = device
         self.mesh: DeviceMesh = parameters[0].sharded_param.device_mesh
         self._shards = [
             Shard(tuple(each.sharded_param.to_local().shape), each.padded_sharded_param_size.numel())
@@ -139,7 +144,7 @@ def parameter_groups(model: nn.Module) -> list[ParameterGroup]:
     return groups
 
 
-def _groups(model: nn.Module, kind: Any) -> Iterator[ParameterGroup]:
+def _groups(model: nn.Module, kind: type[FSDPModule]) -> Iterator[ParameterGroup]:
     seen = set()
     for name, module in model.named_modules():
         if not isinstance(module, kind) or (state := module._get_fsdp_state()) in seen:
@@ -158,7 +163,7 @@ def _groups(model: nn.Module, kind: Any) -> Iterator[ParameterGroup]:
                 yield ParameterGroup(name, module, parameters, group.device)
 
 
-def _check_parameter(name: str, parameter: Any, policy: Any) -> None:
+def _check_parameter(name: str, parameter: Any, policy: MixedPrecisionPolicy) -> None:
     """Raise DataError if the gradients of a sharded parameter cannot be averaged over replicas."""
     where = f"a parameter of {label(name)} of shape {tuple(parameter.shape)}"
     if parameter.placements[0].is_replicate():

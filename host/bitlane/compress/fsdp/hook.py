@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler
 from torch.distributed.device_mesh import DeviceMesh
 
 from bitlane.errors import DataError
@@ -14,17 +17,42 @@ from bitlane.errors import DataError
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.transport import TorchTransport, Transport
 from ..compressor import Compressor, SavedState, part_compressor
+from ..ddp.settings import check_settings, step_rules
 from ..ddp.states import check_identity
 from ..ddp.stats import Stats
-from ..ddp.steps import StepRunner
+from ..ddp.steps import NonFinite, StepRules, StepRunner
 from ..ddp.warm_up import warm_up
 from .groups import ParameterGroup, label, parameter_groups
 from .peers import ShardPeers, check_replicas
-from .settings import AverageSettings
-from .stats import summed
 
 FORMAT = 1
 SAME_MODULES = " (all replicas must use the same modules in a step)"  # in the message if they average different groups
+
+
+@dataclass(frozen=True)
+class AverageSettings:
+    """How the replicas exchange data; described in `FSDPCompression`."""
+
+    nonfinite: NonFinite | None = None
+    debug: bool = False
+    start: int = 0
+    timeout: float = 600.0
+    link_model: AlphaBetaModel | None = None
+    grad_scaler: GradScaler | None = None
+
+    @property
+    def rules(self) -> StepRules:
+        """The rules of each step; raise DataError if one has another value."""
+        return step_rules(self.nonfinite, self.debug, self.start, self.grad_scaler)
+
+    def check(self, compressor: Compressor) -> None:
+        """Raise DataError if a setting has another type or value, or the compressor cannot be used with groups."""
+        check_settings(compressor, self.link_model, self.timeout, self.grad_scaler)
+        if getattr(compressor.policy, "observes_steps", False):
+            raise DataError(
+                f"bits={type(compressor.policy).__name__}(...) needs the time of a step, and FSDP averages a step in "
+                "groups: give a number of bits, or Adaptive()"
+            )
 
 
 class FSDPCompression:
@@ -97,7 +125,7 @@ class FSDPCompression:
 
         `skipped` and `uncompressed` count averages of groups.
         """
-        return summed([each.stats for each in self._runners.values() if each.stats.steps])
+        return _summed([each.stats for each in self._runners.values() if each.stats.steps])
 
     def close(self) -> None:
         """Free the connections and threads; the state stays. A step after it raises. A second call does nothing."""
@@ -172,6 +200,18 @@ class FSDPCompression:
     def _end_backward(self, current: int) -> None:
         """Raise the error of a backward pass on all ranks, after FSDP has finished the pass."""
         self._peers.agree(self._errors.pop(current))
+
+
+def _summed(groups: Sequence[Stats]) -> Stats:
+    """Return the sums over groups that made a step; `steps` is the largest of theirs."""
+    result = Stats()
+    for each in groups:
+        result.add(each)
+        result.total.add(each.total)
+        result.steps = max(result.steps, each.steps)
+        result.skipped += each.skipped
+        result.uncompressed += each.uncompressed
+    return result
 
 
 def attach_fsdp(model: nn.Module, compressor: Compressor, replicas: DeviceMesh, **settings: Any) -> FSDPCompression:

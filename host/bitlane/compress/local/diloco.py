@@ -132,10 +132,14 @@ class DiLoCo:
     ):
         rounds = RoundSettings(**settings)
         check_arguments(model, outer_optimizer, compressor, rounds)
-        self.model, self.compressor, self.rounds = model, compressor, rounds
+        self.model = model
+        self.compressor = compressor
+        self.rounds = rounds
         self.schedule = Schedule.checked(every, fragments, delay, blend)
-        parts = split_parameters(model, self.schedule.fragments)
-        self.inner_steps, self._here, self._stats = 0, 0, Stats()
+        fragments_of_model = split_parameters(model, self.schedule.fragments)
+        self.inner_steps = 0
+        self._steps_here = 0  # since the constructor
+        self._stats = Stats()
         self._pending: Pending | None = None
         self._closed = False
         self.transport: Transport = TorchTransport(rounds.process_group, rounds.timeout)
@@ -146,7 +150,7 @@ class DiLoCo:
             make_same(self.transport, tensors)
             outer = outer_optimizer or nesterov
             self._fragments = [
-                GlobalFragment(each[1], outer, partial(self._runner, *each)) for each in enumerate(parts)
+                GlobalFragment(each[1], outer, partial(self._runner, *each)) for each in enumerate(fragments_of_model)
             ]
             self._settings = f"{self.schedule!r}, {compressor!r}, {self._fragments[0].optimizer!r}"
             check_same_settings(self.transport, self._settings)
@@ -163,10 +167,10 @@ class DiLoCo:
     @property
     def stats(self) -> LocalStats:
         """Bytes and rounds of this rank, beside the bytes of DistributedDataParallel for as many steps."""
-        found, values = self._stats, sum(each.fragment.count for each in self._fragments)
-        ring = ring_bytes(values, self.transport.size) * self._here
-        counts = (self._here, found.steps, found.total.bytes_sent)
-        return LocalStats(*counts, ring, found.skipped, found.uncompressed)
+        rounds, values = self._stats, sum(each.fragment.count for each in self._fragments)
+        ring = ring_bytes(values, self.transport.size) * self._steps_here
+        counts = (self._steps_here, rounds.steps, rounds.total.bytes_sent)
+        return LocalStats(*counts, ring, rounds.skipped, rounds.uncompressed)
 
     @property
     def outer_optimizers(self) -> list[Any]:
@@ -189,7 +193,8 @@ class DiLoCo:
         """
         if self._closed:
             raise BitlaneError("step() after close(): make a new DiLoCo, and load the state of this one")
-        self.inner_steps, self._here = self.inner_steps + 1, self._here + 1
+        self.inner_steps += 1
+        self._steps_here += 1
         if self._pending is not None and (self._pending.average.failed or self._pending.due <= self.inner_steps):
             self._apply_pending()
         begins = self.schedule.begins(self.inner_steps)
@@ -255,15 +260,15 @@ class DiLoCo:
         RankFailed
             If an exchange in progress failed because of another rank.
         """
-        pending, found = self._pending, None
-        if pending is not None:
-            average = pending.average.result().clone()
-            found = {"fragment": pending.fragment, "due": pending.due, "average": average}
+        pending = None
+        if self._pending is not None:
+            average = self._pending.average.result().clone()
+            pending = {"fragment": self._pending.fragment, "due": self._pending.due, "average": average}
         return {
             **self._identity(),
             "step": self.inner_steps,
             "fragments": [each.state_dict() for each in self._fragments],
-            "pending": found,
+            "pending": pending,
             "model": digest(saved_tensors(self.model)),
         }
 
@@ -289,10 +294,11 @@ class DiLoCo:
             self._pending.average.wait()
         for fragment, saved in zip(self._fragments, state["fragments"], strict=True):
             fragment.load_state_dict(saved)
-        self.inner_steps, self._pending, found = state["step"], None, state["pending"]
-        if found is not None:
-            average = found["average"].to(self._fragments[found["fragment"]].vector.device, copy=True)
-            self._pending = Pending(found["fragment"], found["due"], FinishedAverage(average))
+        self.inner_steps, pending = state["step"], state["pending"]
+        self._pending = None
+        if pending is not None:
+            average = pending["average"].to(self._fragments[pending["fragment"]].vector.device, copy=True)
+            self._pending = Pending(pending["fragment"], pending["due"], FinishedAverage(average))
         if state["model"] is None:
             self.finish()
 
@@ -320,17 +326,17 @@ class DiLoCo:
                 "state of this rank's model, then that of the DiLoCo"
             )
 
-    def _check_pending(self, step: Any, found: Any) -> None:
-        as_integer("step of the saved state", step, 0)
-        if found is None:
+    def _check_pending(self, saved_step: object, pending: object) -> None:
+        step = as_integer("step of the saved state", saved_step, 0)
+        if pending is None:
             return
-        if not isinstance(found, Mapping) or set(found) != {"fragment", "due", "average"}:
+        if not isinstance(pending, Mapping) or set(pending) != {"fragment", "due", "average"}:
             raise DataError("a pending average in the saved state must have fragment, due and average")
-        number, due = found["fragment"], as_integer("due", found["due"], 1)
+        number, due = pending["fragment"], as_integer("due", pending["due"], 1)
         begun = due - self.schedule.delay
         if not begun <= step < due or self.schedule.begins(begun) != number:
             raise DataError(f"the saved state of step {step} cannot have an average of fragment {number} due at {due}")
-        check_vector("the average", found["average"], self._fragments[number].fragment.count)
+        check_vector("the average", pending["average"], self._fragments[number].fragment.count)
 
     def close(self) -> None:
         """Free the connections and threads. A second call does nothing.

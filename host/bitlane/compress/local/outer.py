@@ -107,7 +107,7 @@ class GlobalFragment:
         average = self._runner.state_dict() if self._averaged else self._saved
         return {"global": self.vector.clone(), "optimizer": _copied(self.optimizer.state_dict()), "average": average}
 
-    def check(self, state: Any, compressor: Compressor, rank: int, ranks: int) -> None:
+    def check(self, state: object, compressor: Compressor, rank: int, ranks: int) -> None:
         """Raise DataError unless `state` is one of `state_dict` of this fragment, compressor and rank."""
         if not isinstance(state, Mapping) or set(state) != _FIELDS:
             raise DataError(f"the saved state of a fragment must have {', '.join(sorted(_FIELDS))}")
@@ -124,7 +124,8 @@ class GlobalFragment:
         """Restore a state that `check` has accepted."""
         self.vector.copy_(state["global"])
         self.optimizer.load_state_dict(_copied(state["optimizer"]))
-        self._runner, self._saved, self._averaged = self._new_runner(), state["average"], False
+        self._runner = self._new_runner()
+        self._saved, self._averaged = state["average"], False
         if self._saved is not None:
             self._runner.load_state_dict(self._saved)
 
@@ -138,14 +139,14 @@ class GlobalFragment:
         return optimizer
 
 
-def check_vector(name: str, value: Any, count: int) -> None:
+def check_vector(name: str, value: object, count: int) -> None:
     """Raise DataError unless `value` is a tensor, float32 [count]."""
     if not isinstance(value, Tensor) or value.dtype != torch.float32 or value.shape != (count,):
-        found = f"{value.dtype} {list(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-        raise DataError(f"{name} in the saved state must be torch.float32 [{count}]; got {found}")
+        actual = f"{value.dtype} {list(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        raise DataError(f"{name} in the saved state must be torch.float32 [{count}]; got {actual}")
 
 
-def _copied(state: Any) -> Any:
+def _copied(state: object) -> Any:
     """Return a copy of nested dictionaries, lists and tensors: an optimizer returns its own tensors."""
     if isinstance(state, Mapping):
         return {name: _copied(value) for name, value in state.items()}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bitlane.errors import DataError
-
 from ..compressor import Compressor, SavedState, part_compressor
-from ..ddp.states import redistribute
+from ..ddp.states import check_identity, ordered_states, redistribute
+
+SAME_FIELDS = ("step", "settings", "shapes", "ranks")
 
 
 def redistribute_local(compressor: Compressor, states: Sequence[SavedState], ranks: int) -> list[dict[str, Any]]:
@@ -20,22 +20,8 @@ def redistribute_local(compressor: Compressor, states: Sequence[SavedState], ran
 
     Parameters
     ----------
-    compressor : Compressor
-        The settings of the run.
-    states : sequence of SavedState
-        The states of all ranks of the run, in any order.
-    ranks : int
-        The new number of ranks.
-
-    Returns
-    -------
-    list of dict
-        The state of each new rank, in order.
-
-    Raises
-    ------
-    DataError
-        If states are missing, inconsistent or from another compressor.
+    compressor, states, ranks
+        As in `bitlane.compress.ddp.states.redistribute`, which also describes the result and the errors.
 
     Examples
     --------
@@ -43,19 +29,13 @@ def redistribute_local(compressor: Compressor, states: Sequence[SavedState], ran
     >>> from bitlane.compress.local.redistribute import redistribute_local
     >>> states = redistribute_local(QSGD(4), saved_states, ranks=8)  # doctest: +SKIP
     """
-    if ranks < 1:
-        raise DataError(f"ranks must be 1 or more; got {ranks}")
-    found = sorted(state["rank"] for state in states if {"fragments", "rank", "ranks"} <= set(state))
-    if not found or len(found) < len(states) or found != list(range(states[0]["ranks"])):
-        raise DataError(f"the states of DiLoCo of all ranks are needed; got {len(states)} states, of ranks {found}")
-    first = states[0]
     for state in states:
-        for name in ("step", "settings", "shapes", "ranks"):
-            if state[name] != first[name]:
-                raise DataError(f"states have different {name}: {first[name]} and {state[name]}")
+        check_identity(state, {}, ("fragments", "rank", *SAME_FIELDS), "DiLoCo")
+    ordered = ordered_states(states, SAME_FIELDS, ranks)
+    first = ordered[0]
     converted = [{**first, "rank": rank, "ranks": ranks, "model": None, "fragments": []} for rank in range(ranks)]
     for number, fragment in enumerate(first["fragments"]):
-        averages = [state["fragments"][number]["average"] for state in states]
+        averages = [state["fragments"][number]["average"] for state in ordered]
         begun = fragment["average"] is not None
         new = redistribute(part_compressor(compressor, number), averages, ranks) if begun else [None] * ranks
         for state, average in zip(converted, new, strict=True):

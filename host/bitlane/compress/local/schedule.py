@@ -7,7 +7,6 @@ spread over time. The average is applied `delay` steps later. A round ends befor
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from bitlane.errors import DataError
 from bitlane.support.scalars import as_integer, as_number
@@ -41,8 +40,8 @@ class Schedule:
     blend: float
 
     @classmethod
-    def checked(cls, every: Any, fragments: Any, delay: Any, blend: Any) -> Schedule:
-        """Return the schedule with these settings, which may have any type."""
+    def checked(cls, every: int, fragments: int, delay: int, blend: float | None) -> Schedule:
+        """Return the schedule with these settings, after checks of their types and values."""
         every, fragments = as_integer("every", every, 1), as_integer("fragments", fragments, 1)
         delay = as_integer("delay", delay, 0)
         if fragments > every:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import get_args
 
 import torch.distributed as dist
 from torch import nn
@@ -12,8 +12,10 @@ from torch.nn.parallel import DistributedDataParallel
 from bitlane.errors import DataError
 
 from ..collectives.cost_model import AlphaBetaModel
+from ..compressor import Compressor
 from ..ddp.settings import check_settings
 from ..ddp.steps import NonFinite
+from .outer import OuterOptimizer
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,9 @@ class RoundSettings:
             raise DataError(f"nonfinite must be one of {', '.join(get_args(NonFinite))}; got {self.nonfinite!r}")
 
 
-def check_arguments(model: Any, outer_optimizer: Any, compressor: Any, settings: RoundSettings) -> None:
+def check_arguments(
+    model: nn.Module, outer_optimizer: OuterOptimizer | None, compressor: Compressor, settings: RoundSettings
+) -> None:
     """Raise DataError if an argument has another type, or a compressor cannot be used in rounds of many steps."""
     if isinstance(model, DistributedDataParallel):
         raise DataError(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ LOG = logging.getLogger(__name__)
 _STEP = "step-"
 
 
-def save(folder: Path, step: int, own: Any, shared: Any) -> None:
+def save(folder: Path, step: int, own: Mapping[str, Any], shared: Mapping[str, Any]) -> None:
     """Write a checkpoint; all ranks of the default process group call it after the same step.
 
     Parameters
@@ -33,9 +34,9 @@ def save(folder: Path, step: int, own: Any, shared: Any) -> None:
         The folder of the checkpoints.
     step : int
         Number of completed steps.
-    own : object
+    own : mapping
         The state of this rank.
-    shared : object
+    shared : mapping
         The state that all ranks share; that of rank 0 is written.
     """
     partial, complete = folder / f".{_STEP}{step:06d}", folder / f"{_STEP}{step:06d}"
@@ -74,7 +75,7 @@ def load_rank(checkpoint: Path, rank: int) -> Any:
     return _read(checkpoint / f"rank-{rank}.pt")
 
 
-def _write(value: Any, path: Path) -> None:
+def _write(value: Mapping[str, Any], path: Path) -> None:
     with path.open("wb") as file:
         torch.save(value, file)
         file.flush()

@@ -179,7 +179,9 @@ class _GradientAverage:
         cpu, policy = torch.device("cpu"), None if compressor is None else compressor.policy
         self._reducer = None if compressor is None else compressor.reducer(layout, link, AlphaBetaModel(), cpu)
         self._chooser = None if policy is None else policy.start()
-        self._link, self._clock, self._ended = link, clock, time.perf_counter()
+        self._link = link
+        self._clock = clock
+        self._ended = time.perf_counter()
 
     @property
     def bits(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,6 +12,9 @@ from bitlane_studies.compression.stock import step_seconds
 
 from ..claim import Claim, Log, Verdict, markdown_table
 from .sizes import LQSGDSize
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RANKS = (1, 2, 4, 8)
 LIMIT = 1.25  # largest ratio to the time of PowerSGD at which the overhead counts as negligible
@@ -63,7 +66,7 @@ def judge(found: Times, side: int) -> Claim:
     )
 
 
-def _plot(figure: Any, found: Times) -> None:
+def _plot(figure: Figure, found: Times) -> None:
     """Plot the milliseconds of a step, with a group of bars for each rank."""
     figure.set_size_inches(6.0, 3.4)
     axes = figure.subplots()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..claim import Claim, Log, Verdict, markdown_table, spread
 from .inversion import CODECS, SETS, AttackResult, InversionCase, attack_all_codecs, attack_repeated_payloads
 from .sizes import LQSGDSize
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CLAIMED = ("TopK, 1 %", "PowerSGD, rank 1", "LQ-SGD, rank 1")  # the paper's codecs that send the fewest bytes
 MARGIN = 0.05  # a codec protects if its SSIM is lower by this than without a codec
@@ -106,7 +109,7 @@ def _measured(cases: Sequence[InversionCase], repeated: RepeatedAttacks) -> str:
     return "\n\n".join(texts)
 
 
-def _plot(figure: Any, cases: Sequence[InversionCase]) -> None:
+def _plot(figure: Figure, cases: Sequence[InversionCase]) -> None:
     """Plot an image of each set and its reconstructions with fresh weights, one row for each attacker."""
     fresh = cases[::2]
     figure.set_size_inches(1.1 * (1 + len(SHOWN)), 2.5 * len(fresh))

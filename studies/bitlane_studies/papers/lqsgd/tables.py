@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import process_time
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from bitlane.compress.training.images import Images, load_images
 
 from ..claim import Claim, Log, Verdict, markdown_table, spread
 from .sizes import LQSGDSize
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PAPER = {"SGD": 3325, "PowerSGD": 14, "TopK": 14, "LQ-SGD": 3}  # table I, bytes of an epoch on CIFAR-10, in MB
 COLOURS = {"SGD": "#000000", "PowerSGD": "#0072B2", "TopK": "#D55E00", "LQ-SGD": "#009E73"}
@@ -134,7 +137,7 @@ def judge(found: TrainingsByName, training: NetworkTraining, images: int) -> Cla
     )
 
 
-def _plot(figure: Any, found: TrainingsByName) -> None:
+def _plot(figure: Figure, found: TrainingsByName) -> None:
     """Plot the training loss of the first seed over steps, and the accuracy of all seeds over bytes."""
     figure.set_size_inches(8.0, 3.4)
     left, right = figure.subplots(1, 2)

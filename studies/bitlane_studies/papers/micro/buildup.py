@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from bitlane.compress.training.experiment import NetworkTraining
 from ..claim import Claim, Log, Verdict, markdown_table, spread
 from .sizes import MicroSize
 from .watch import first_images, train_and_watch_density
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DENSITY = 0.01
 RANKS = (1, 2, 4, 8)
@@ -68,7 +71,7 @@ def judge(found: Densities) -> Claim:
     )
 
 
-def _plot(figure: Any, found: Densities) -> None:
+def _plot(figure: Figure, found: Densities) -> None:
     figure.set_size_inches(5.5, 3.6)
     axes = figure.subplots()
     for name, densities in found.items():

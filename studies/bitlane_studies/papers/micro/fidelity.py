@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from bitlane.compress.training.images import Images
 from ..claim import Claim, Log, Verdict, markdown_table, spread
 from .sizes import MicroSize
 from .watch import first_images, train_and_watch_density
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RANKS, BATCH, RATE, MOMENTUM = 4, 32, 0.05, 0.9
 DENSITIES = (0.01, 0.001)
@@ -122,7 +125,7 @@ def _row(runs: CompressorRuns) -> list[str]:
     ]
 
 
-def _plot(figure: Any, found: Sequence[CompressorRuns]) -> None:
+def _plot(figure: Figure, found: Sequence[CompressorRuns]) -> None:
     """Plot the loss over steps, with a panel for each density; points are means over seeds and several steps."""
     figure.set_size_inches(9.0, 3.6)
     for axes, density in zip(figure.subplots(1, len(DENSITIES), sharey=True), DENSITIES, strict=True):

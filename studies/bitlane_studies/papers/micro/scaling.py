@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from bitlane_studies.compression.density.study import SETTLING, DensityResult, r
 
 from ..claim import Claim, Log, Verdict, markdown_table
 from .sizes import MicroSize
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DENSITY, RANKS = 0.01, 4
 KINDS = ("normal", "heavy", "layers", "falling")
@@ -76,7 +79,7 @@ def _row(name: tuple[Controller, str, float], result: DensityResult) -> list[str
     return [kind, f"{scale:g}", controller, *figures]
 
 
-def _plot(figure: Any, found: Results) -> None:
+def _plot(figure: Figure, found: Results) -> None:
     """Plot the density over steps, with a panel for each kind and a line for each scale of the published rule."""
     figure.set_size_inches(9.0, 5.2)
     colours = ("#0072B2", "#009E73", "#D55E00")

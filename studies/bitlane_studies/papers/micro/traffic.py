@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bitlane.compress.compressors.micro import MiCRO
 from bitlane_studies.compression.density.gradients import SyntheticGradients
@@ -11,6 +11,9 @@ from bitlane_studies.compression.density.study import DensityResult, run_density
 
 from ..claim import Claim, Log, Verdict, markdown_table
 from .sizes import MicroSize
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DENSITIES = (0.001, 0.01, 0.1)
 RANKS = (2, 4, 8)
@@ -87,7 +90,7 @@ def _row(name: tuple[float, int], result: DensityResult) -> list[str]:
     return [f"{density:g}", str(ranks), *sizes, f"{result.sent / result.authors_bytes:.3f}", f"{index:.3f}"]
 
 
-def _plot(figure: Any, found: Results) -> None:
+def _plot(figure: Figure, found: Results) -> None:
     """Plot bars over the numbers of ranks, at the second density."""
     figure.set_size_inches(5.5, 3.6)
     axes = figure.subplots()

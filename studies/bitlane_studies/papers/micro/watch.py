@@ -57,7 +57,10 @@ class _WatchedCompressor:
 
 class _WatchedReducer:
     def __init__(self, reducer: Reducer, densities: list[float], count: int):
-        self.bits, self.reducer, self.densities, self.count = reducer.bits, reducer, densities, count
+        self.bits = reducer.bits
+        self.reducer = reducer
+        self.densities = densities
+        self.count = count
 
     def average(self, vector: Tensor, step: int) -> None:
         self.reducer.average(vector, step)

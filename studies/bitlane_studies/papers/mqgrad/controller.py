@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from bitlane.policies.protocol import Observation
 from ..claim import Claim, Log, Verdict, markdown_table
 from .pace import LINKS, RANKS, StepTimes, measure_step_times
 from .sizes import MQGradSize
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MAX_SHARE = 1e-3  # of the duration of a step
 STEPS, RUNS = 1000, 5
@@ -66,7 +69,7 @@ def judge(seconds: float, found: Sequence[StepTimes]) -> Claim:
     )
 
 
-def _plot(figure: Any, shares: dict[str, float]) -> None:
+def _plot(figure: Figure, shares: dict[str, float]) -> None:
     axes = figure.subplots()
     axes.bar(list(shares), [100 * share for share in shares.values()])
     axes.axhline(100 * MAX_SHARE, color="black", linewidth=0.8)

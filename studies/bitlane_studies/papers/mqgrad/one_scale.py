@@ -52,7 +52,10 @@ class OneScaleReducer:
     """The reducer of `OneScale`; it has no state."""
 
     def __init__(self, layout: Layout, link: Link, bits: int, seed: int):
-        self.layout, self.link, self.bits, self.seed = layout, link, bits, seed
+        self.layout = layout
+        self.link = link
+        self.bits = bits
+        self.seed = seed
         self.widths: NDArray[np.uint8] | None = None  # of the parameters
 
     def average(self, vector: Tensor, step: int) -> None:

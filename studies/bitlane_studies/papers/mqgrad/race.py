@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from bitlane.policies.protocol import BitPolicy, FixedBits
 from ..claim import Claim, Log, Verdict, markdown_table, spread
 from .pace import BATCH, RANKS, StepTimes, measure_step_times
 from .sizes import MQGradSize
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RIVALS: Sequence[tuple[str, BitPolicy]] = (
     *((f"{bits} bits", FixedBits(bits)) for bits in (2, 4, 8)),
@@ -170,7 +173,7 @@ def _seconds(times: Sequence[float]) -> str:
     return f"not reached by {missed} of {len(times)}" if missed else spread(times, 3)
 
 
-def _plot(figure: Any, races: Sequence[LinkRace]) -> None:
+def _plot(figure: Figure, races: Sequence[LinkRace]) -> None:
     """Plot the loss over time of the first seed, with a panel for each link."""
     figure.set_size_inches(9.0, 3.4)
     for axes, race in zip(figure.subplots(1, len(races), sharey=True, squeeze=False)[0], races, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from bitlane.reporting.plots import Curve, loss_panel
 from ..claim import Claim, Log, Verdict, markdown_table, spread
 from .sizes import ZipMLSize
 from .tasks import WIDTH, Task, comparisons, synthetic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SMALL, LARGE = 16, 256
 FEW = (Precision(4), Precision(6))
@@ -110,7 +113,7 @@ def _table(batches: Sequence[BatchComparison]) -> str:
     )
 
 
-def _plot(figure: Any, batches: Sequence[BatchComparison]) -> None:
+def _plot(figure: Figure, batches: Sequence[BatchComparison]) -> None:
     """Plot the losses, with a panel for each precision."""
     figure.set_size_inches(9.0, 3.2)
     for axes, index in zip(figure.subplots(1, 1 + len(FEW), sharey=True), range(1, 2 + len(FEW)), strict=True):

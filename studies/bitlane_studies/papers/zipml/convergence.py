@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from bitlane.reporting.plots import Curve, loss_panel
 from ..claim import Claim, Log, Verdict, markdown_table, spread
 from .sizes import ZipMLSize
 from .tasks import WIDTH, Task, comparisons, real, synthetic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 BITS = (4, 6, 8)
 JUDGED = 6  # stored bits that stand for the paper's 5 or 6
@@ -125,7 +128,7 @@ def _epochs(values: Sequence[float]) -> str:
     return spread(values, 3) if np.isfinite(values).all() else "never" if np.isinf(values).all() else "not in all seeds"
 
 
-def _plot(figure: Any, cases: Sequence[DatasetCase]) -> None:
+def _plot(figure: Figure, cases: Sequence[DatasetCase]) -> None:
     """Plot the loss of the first seed relative to the final loss of 32 bits, with a panel for each data set."""
     figure.set_size_inches(9.0, 6.0)
     grid = figure.subplots(2, 3).flat

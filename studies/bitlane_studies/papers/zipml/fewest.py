@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from bitlane.reporting.plots import SPREAD
 from ..claim import Claim, Log, Verdict, markdown_table, spread
 from .sizes import ZipMLSize
 from .tasks import WIDTH, Task, real, synthetic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 NAMES = ("millionsong_6719", "cadata", "cpusmall")
 UNIFORM = (3, 4, 5, 6, 8)
@@ -145,7 +148,7 @@ def _bits(found: LossCurves, levels: str) -> str:
     return str(found.fewest(levels) or f"more than {most}")
 
 
-def _plot(figure: Any, found: Sequence[LossCurves]) -> None:
+def _plot(figure: Figure, found: Sequence[LossCurves]) -> None:
     """Plot the loss of the first seed relative to the final loss of 32 bits, with a panel for each data set."""
     figure.set_size_inches(9.0, 6.0)
     for axes, each in zip(figure.subplots(2, 2).flat, found, strict=False):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,10 @@ from bitlane.support.optional import require_extra
 from ..claim import Claim, Log, Verdict, markdown_table, spread
 from .model_levels import CHOICES, LEVELS, on_levels
 from .sizes import ZipMLSize
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from torch import Tensor
 
 NAMES = {"full": "full precision", "uniform": "five uniform (XNOR5)", "optimal": "five optimal (Optimal5)"}
 COLOURS = {"full": "#000000", "uniform": "#D55E00", "optimal": "#0072B2"}
@@ -48,9 +53,9 @@ class NetworkResult:
     accuracy: float
 
 
-def torch_or_error() -> Any:
+def torch_or_error() -> ModuleType:
     """Return torch, set to one thread; raise BitlaneError if it is missing."""
-    torch = require_extra("torch", "training a network", "'bitlane[torch]'")
+    torch: ModuleType = require_extra("torch", "training a network", "'bitlane[torch]'")
     torch.set_num_threads(1)
     return torch
 
@@ -90,7 +95,7 @@ def train_network(seen: LabelledImages, held_out: LabelledImages, choice: str, e
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=steps)
     mean, deviation = (np.float32(value) for value in (seen[0].mean(), seen[0].std()))
 
-    def scores(images: NDArray[np.uint8]) -> Any:
+    def scores(images: NDArray[np.uint8]) -> Tensor:
         pixels = torch.from_numpy((images - mean) / deviation).contiguous(memory_format=torch.channels_last)
         return _network(torch, pixels, [_rounded(torch, each, choice) for each in weights], biases)
 
@@ -114,20 +119,21 @@ def train_network(seen: LabelledImages, held_out: LabelledImages, choice: str, e
     return NetworkResult(np.array(losses), right / len(held_out[0]))
 
 
-def _rounded(torch: Any, weights: Any, choice: str) -> Any:
+def _rounded(torch: ModuleType, weights: Tensor, choice: str) -> Tensor:
     """Return the weights rounded to their levels, with a straight-through gradient."""
-    rounded = torch.from_numpy(on_levels(weights.detach().numpy(), choice))
+    rounded: Tensor = torch.from_numpy(on_levels(weights.detach().numpy(), choice))
     return weights + (rounded - weights).detach()
 
 
-def _network(torch: Any, pixels: Any, weights: Sequence[Any], biases: Sequence[Any]) -> Any:
+def _network(torch: ModuleType, pixels: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> Tensor:
     """Compute the network of Caffe's CIFAR-10 quick: three 5 x 5 convolutions with pooling, and two dense layers."""
     f = torch.nn.functional
     pool = {"kernel_size": 3, "stride": 2, "ceil_mode": True}
     x = f.relu(f.max_pool2d(f.conv2d(pixels, weights[0], biases[0], padding=2), **pool))
     x = f.avg_pool2d(f.relu(f.conv2d(x, weights[1], biases[1], padding=2)), **pool)
     x = f.avg_pool2d(f.relu(f.conv2d(x, weights[2], biases[2], padding=2)), **pool)
-    return f.linear(f.linear(x.flatten(1), weights[3], biases[3]), weights[4], biases[4])
+    outputs: Tensor = f.linear(f.linear(x.flatten(1), weights[3], biases[3]), weights[4], biases[4])
+    return outputs
 
 
 def judge(found: Mapping[str, Sequence[NetworkResult]], images: int) -> Claim:
@@ -174,7 +180,7 @@ def judge(found: Mapping[str, Sequence[NetworkResult]], images: int) -> Claim:
     )
 
 
-def _plot(figure: Any, found: Mapping[str, Sequence[NetworkResult]]) -> None:
+def _plot(figure: Figure, found: Mapping[str, Sequence[NetworkResult]]) -> None:
     """Plot the training loss of each seed over epochs, and the held-out accuracy."""
     figure.set_size_inches(8.0, 3.4)
     left, right = figure.subplots(1, 2)

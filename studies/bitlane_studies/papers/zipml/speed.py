@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from bitlane.quantization.labels import curve_label
 from ..claim import Claim, Log, Verdict, markdown_table, spread
 from .sizes import ZipMLSize
 from .tasks import Task, comparisons, synthetic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FEW = (Precision(4), Precision(6), Precision(8))
 NOISES = (0.1, 1.0)  # label noise, in standard deviations of the labels
@@ -148,7 +151,7 @@ def _row(race: CycleRace, index: int) -> list[str]:
     ]
 
 
-def _plot(figure: Any, races: Sequence[CycleRace]) -> None:
+def _plot(figure: Figure, races: Sequence[CycleRace]) -> None:
     """Plot the loss over cycles of the first seed, with a panel for each task."""
     figure.set_size_inches(9.0, 3.6)
     for axes, race in zip(figure.subplots(1, len(races)), races, strict=True):

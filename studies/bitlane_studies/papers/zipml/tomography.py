@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from bitlane.training.train import train
 from ..claim import Claim, Log, Verdict, markdown_table, spread
 from .phantom import rays, shepp_logan
 from .sizes import ZipMLSize
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FEW = (Precision(4), Precision(6), Precision(8))
 BATCH = 16
@@ -151,7 +154,7 @@ def _passes(scan: Scan, full: Scan, truth: Floats, scene: int) -> bool:
     return error <= SAME * base and full.read >= FEWER * scan.read
 
 
-def _plot(figure: Any, truth: Floats, scans: Sequence[Scan]) -> None:
+def _plot(figure: Figure, truth: Floats, scans: Sequence[Scan]) -> None:
     """Plot the phantom, and its reconstructions without noise of the first seed at every precision."""
     figure.set_size_inches(2.0 * (1 + len(scans)), 2.4)
     shown: list[tuple[str, Floats]] = [("phantom", truth)]

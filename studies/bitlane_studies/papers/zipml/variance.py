@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from bitlane.quantization.scaling import Floats, fit_scaling
 from ..claim import Claim, Log, Verdict, markdown_table
 from .sizes import ZipMLSize
 from .tasks import synthetic_data
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 BITS = (2, 4, 6, 8, 10, 12)
 DRAWS = 400  # of each row
@@ -144,7 +147,7 @@ def judge(found: Sequence[Variances]) -> Claim:
     )
 
 
-def _plot(figure: Any, found: Sequence[Variances]) -> None:
+def _plot(figure: Figure, found: Sequence[Variances]) -> None:
     """Plot the variance over bits, with a panel for each model."""
     figure.set_size_inches(9.0, 3.4)
     bits = [each.bits for each in found]

@@ -25,7 +25,7 @@ from bitlane.compress.codecs.gpu import largest as gpu_largest
 from bitlane.compress.codecs.gpu import log as gpu_log
 from bitlane.compress.codecs.gpu import rice as gpu_rice
 from bitlane.compress.codecs.gpu import select as gpu_select
-from bitlane.compress.codecs.gpu.packing import pack_bits, unpack_bits
+from bitlane.compress.codecs.gpu.rice import pack_bits, unpack_bits
 from bitlane.compress.codecs.groups import Groups
 from bitlane.compress.codecs.largest import largest
 from bitlane.compress.codecs.wire import PayloadError

@@ -246,9 +246,9 @@ def pending_sum(fragments):
     ("choose", "ranks", "message"),
     [
         (lambda states: states, 0, "ranks must be 1 or more; got 0"),
-        (lambda states: [], 2, "the states of DiLoCo of all ranks are needed; got 0 states"),
-        (lambda states: states[:1], 2, r"the states of DiLoCo of all ranks are needed; got 1 states, of ranks \[0\]"),
-        (lambda states: [{"step": 3}], 2, "the states of DiLoCo of all ranks are needed"),
+        (lambda states: [], 2, "no states to redistribute"),
+        (lambda states: states[:1], 2, r"the states of 2 ranks are needed; got ranks \[0\]"),
+        (lambda states: [{"step": 3}], 2, "not a state of DiLoCo: it has no fragments, rank, ranks, settings, shapes"),
         (lambda states: [states[0], {**states[1], "step": 7}], 2, "states have different step: 4 and 7"),
     ],
 )

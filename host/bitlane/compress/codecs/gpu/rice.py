@@ -7,7 +7,6 @@ from torch import Tensor
 
 from ..rice import MAX_PREFIX_BYTES, PARAMETERS, out_of_range, prefix, read_prefix, shortest, tried_parameters
 from ..wire import PayloadError
-from .packing import pack_bits, unpack_bits
 
 
 def encode(indices: Tensor, n: int) -> Tensor:
@@ -67,3 +66,16 @@ def decode(codes: Tensor, n: int) -> Tensor:
 
 def _wrong_length(count: int, codes: Tensor) -> PayloadError:
     return PayloadError(f"codes of {count} indices are truncated or too long: {len(codes)} bytes")
+
+
+def pack_bits(bits: Tensor) -> Tensor:
+    """Return single bits, bool [n], eight in a byte, the first in the lowest bit: uint8 [(n + 7) // 8]."""
+    padded = torch.zeros((len(bits) + 7) // 8 * 8, dtype=torch.uint8, device=bits.device)
+    padded[: len(bits)] = bits
+    weights = 1 << torch.arange(8, device=bits.device)
+    return (padded.view(-1, 8) * weights).sum(1).to(torch.uint8)
+
+
+def unpack_bits(packed: Tensor) -> Tensor:
+    """Return the bits of bytes uint8 [n], the lowest first: bool [8 n]."""
+    return (packed[:, None].long() >> torch.arange(8, device=packed.device) & 1).bool().flatten()

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitlane.support.jit import machine_code
+from bitlane.support.jit import Loop, machine_code
 
 from ..groups import GROUP
 
 Array = NDArray[Any]
+Word = np.uint64  # numba takes the types of the arguments: annotations are for readers
 
 f32, i32, u8, u32, u64 = np.float32, np.int32, np.uint8, np.uint32, np.uint64  # unsigned indices need no test below 0
 FULL, ZERO, ONE, EIGHT = u64(GROUP), u64(0), u64(1), u64(8)
@@ -23,18 +24,18 @@ TILE = u64(8 * GROUP)  # codes processed at a time: written by one loop, loaded 
 TILE_WORDS = TILE // EIGHT + ONE
 
 
-def kernel(function: Any) -> Any:
+def kernel(function: Loop) -> Loop:
     """Compile a kernel that releases the GIL and divides by zero as numpy does."""
     return machine_code(function, nogil=True, error_model="numpy")
 
 
-def inline(function: Any) -> Any:
+def inline(function: Loop) -> Loop:
     """Compile a part into each kernel that calls it: with a constant trip count its loop needs no remainder."""
     return machine_code(function, nogil=True, error_model="numpy", forceinline=True)
 
 
 @inline
-def low_half_masks(bits: Any) -> Any:
+def low_half_masks(bits: Word) -> tuple[Word, Word, Word]:
     """Masks of the lower of two neighbours, in words of 16, 32 and 64 bits."""
     return (
         ((ONE << bits) - ONE) * u64(0x0001000100010001),
@@ -44,7 +45,7 @@ def low_half_masks(bits: Any) -> Any:
 
 
 @inline
-def pack_words(words: Array, count: Any, bits: Any, to: Array) -> None:
+def pack_words(words: Array, count: Word, bits: Word, to: Array) -> None:
     """Pack each word of eight bytes, `bits` bits used in each byte, into 8 * bits adjacent bits."""
     one, two, four = low_half_masks(bits)
     shift = EIGHT - bits
@@ -56,7 +57,7 @@ def pack_words(words: Array, count: Any, bits: Any, to: Array) -> None:
 
 
 @inline
-def code_to_level(bits: Any) -> Any:
+def code_to_level(bits: Word) -> tuple[np.float32, np.float32]:
     """Factor and offset: level = factor * code - offset, in steps."""
     if bits == ONE:
         return f32(2), f32(1)
@@ -64,7 +65,7 @@ def code_to_level(bits: Any) -> Any:
 
 
 @inline
-def tile(lengths: Array, widths: Array, first: Any) -> Any:
+def tile(lengths: Array, widths: Array, first: Word) -> tuple[Word, Word]:
     """Groups of one width from `first` on whose codes are adjacent in a tile: their end, and the number of codes."""
     last, count = first, ZERO
     while (

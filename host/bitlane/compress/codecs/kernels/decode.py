@@ -13,6 +13,7 @@ from .common import (
     TILE_WORDS,
     ZERO,
     Array,
+    Word,
     code_to_level,
     f32,
     inline,
@@ -47,7 +48,9 @@ def decode(body: Array, steps: Array, lengths: Array, widths: Array, out: Array,
 
 
 @inline
-def _values(codes: Array, at: Any, out: Array, begin: Any, count: Any, step: Any, bits: Any, add: Any) -> None:
+def _values(
+    codes: Array, at: Word, out: Array, begin: Word, count: Word, step: np.float32, bits: Word, add: bool
+) -> None:
     factor, offset = code_to_level(bits)
     if add:
         for i in range(count):
@@ -58,7 +61,7 @@ def _values(codes: Array, at: Any, out: Array, begin: Any, count: Any, step: Any
 
 
 @inline
-def _unpack(body: Array, at: Any, count: Any, bits: Any, packed: Array, codes: Array) -> Any:
+def _unpack(body: Array, at: Word, count: Word, bits: Word, packed: Array, codes: Array) -> Any:
     """Unpack the codes of a tile that `encode` packed; return where they end in the body."""
     words = (count + u64(7)) >> u64(3)
     source, size = packed.view(np.uint8), (count * bits + u64(7)) >> u64(3)
@@ -77,7 +80,7 @@ def _unpack(body: Array, at: Any, count: Any, bits: Any, packed: Array, codes: A
 
 
 @inline
-def _unpack_words(words: Array, count: Any, bits: Any, to: Array) -> None:
+def _unpack_words(words: Array, count: Word, bits: Word, to: Array) -> None:
     """The inverse of `pack_words`."""
     one, two, four = low_half_masks(bits)
     shift = EIGHT - bits
@@ -89,7 +92,7 @@ def _unpack_words(words: Array, count: Any, bits: Any, to: Array) -> None:
 
 
 @inline
-def _split_stream(stream: Array, count: Any, bits: Any, to: Array) -> None:
+def _split_stream(stream: Array, count: Word, bits: Word, to: Array) -> None:
     """Split a bit stream into words of 8 * bits bits."""
     width = EIGHT * bits
     mask = (ONE << width) - ONE

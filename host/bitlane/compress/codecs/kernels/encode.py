@@ -21,6 +21,7 @@ from .common import (
     TILE_WORDS,
     ZERO,
     Array,
+    Word,
     code_to_level,
     f32,
     i32,
@@ -40,7 +41,7 @@ MULTIPLIER_1, MULTIPLIER_2 = MULTIPLIERS  # numba takes plain integers as consta
 
 
 @kernel
-def encode(values: Array, source: Array, residual: Array, lengths: Array, widths: Array, seed: Any, body: Array) -> Any:
+def encode(values: Array, source: Array, residual: Array, lengths: Array, widths: Array, seed: int, body: Array) -> Any:
     """Write the body: steps, then codes. Return -1, or the first group whose step is not finite.
 
     source: what is encoded, `residual` with error feedback, else `values`. residual: empty without error feedback.
@@ -98,20 +99,20 @@ def encode(values: Array, source: Array, residual: Array, lengths: Array, widths
 
 
 @inline
-def _prefetch_ahead(array: Array, begin: Any) -> None:
+def _prefetch_ahead(array: Array, begin: Word) -> None:
     ahead = begin + PREFETCH_DISTANCE
     for i in range(ahead, min(ahead + FULL, u64(len(array))), CACHE_LINE):
         prefetch(array, i)
 
 
 @inline
-def _add(values: Array, residual: Array, begin: Any, count: Any) -> None:
+def _add(values: Array, residual: Array, begin: Word, count: Word) -> None:
     for i in range(count):
         residual[begin + i] = values[begin + i] + residual[begin + i]
 
 
 @inline
-def _max_magnitude(words: Array, begin: Any, count: Any) -> Any:
+def _max_magnitude(words: Array, begin: Word, count: Word) -> Any:
     """The largest magnitude as bits; a NaN or an infinity is at least INFINITY."""
     top = u32(0)
     for i in range(count):
@@ -120,13 +121,13 @@ def _max_magnitude(words: Array, begin: Any, count: Any) -> Any:
 
 
 @inline
-def _add_halves(sums: Array, width: Any) -> None:
+def _add_halves(sums: Array, width: Word) -> None:
     for i in range(width):
         sums[i] = sums[i] + sums[i + width]
 
 
 @inline
-def _sum_of_magnitudes(source: Array, begin: Any, count: Any, sums: Array) -> Any:
+def _sum_of_magnitudes(source: Array, begin: Word, count: Word, sums: Array) -> Any:
     """The sum of the magnitudes as a binary tree over 512 values."""
     for i in range(count):
         sums[i] = abs(source[begin + i])
@@ -144,20 +145,29 @@ def _sum_of_magnitudes(source: Array, begin: Any, count: Any, sums: Array) -> An
 
 
 @inline
-def _signs(source: Array, begin: Any, count: Any, codes: Array, at: Any) -> None:
+def _signs(source: Array, begin: Word, count: Word, codes: Array, at: Word) -> None:
     for i in range(count):
         codes[at + i] = u8(source[begin + i] >= f32(0))
 
 
 @inline
-def _nearest(source: Array, begin: Any, count: Any, inverse: Any, max_level: Any, codes: Array, at: Any) -> None:
+def _nearest(
+    source: Array, begin: Word, count: Word, inverse: np.float32, max_level: np.float32, codes: Array, at: Word
+) -> None:
     for i in range(count):
         codes[at + i] = u8(i32(np.rint(source[begin + i] * inverse) + max_level))
 
 
 @inline
 def _stochastic(
-    source: Array, begin: Any, count: Any, inverse: Any, max_level: Any, seed: Any, codes: Array, at: Any
+    source: Array,
+    begin: Word,
+    count: Word,
+    inverse: np.float32,
+    max_level: np.float32,
+    seed: np.uint32,
+    codes: Array,
+    at: Word,
 ) -> None:
     base = u32(u32(begin) * u32(GOLDEN_RATIO) + seed)
     fine = inverse * f32(1 << FRACTION_BITS)
@@ -171,14 +181,16 @@ def _stochastic(
 
 
 @inline
-def _update_residual(residual: Array, begin: Any, count: Any, step: Any, bits: Any, codes: Array, at: Any) -> None:
+def _update_residual(
+    residual: Array, begin: Word, count: Word, step: np.float32, bits: Word, codes: Array, at: Word
+) -> None:
     factor, offset = code_to_level(bits)
     for i in range(count):
         residual[begin + i] = residual[begin + i] - (f32(codes[at + i]) * factor - offset) * step
 
 
 @inline
-def _pack(codes: Array, count: Any, bits: Any, packed: Array, out: Array, at: Any) -> Any:
+def _pack(codes: Array, count: Word, bits: Word, packed: Array, out: Array, at: Word) -> Any:
     """Pack `count` codes of a tile, eight in a word, into out[at:]; return where they end."""
     words = (count + u64(7)) >> u64(3)
     if bits == ONE:
@@ -197,7 +209,7 @@ def _pack(codes: Array, count: Any, bits: Any, packed: Array, out: Array, at: An
 
 
 @inline
-def _join_stream(words: Array, count: Any, bits: Any) -> None:
+def _join_stream(words: Array, count: Word, bits: Word) -> None:
     """Join words of 8 * bits bits into one bit stream, in place."""
     width = EIGHT * bits
     pending, fill, at = ZERO, ZERO, ZERO

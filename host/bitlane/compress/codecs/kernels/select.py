@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from bitlane.support.instructions import lowest_set_bit, prefetch
 
-from .common import ONE, TILE, ZERO, Array, inline, kernel, pack_words, u8, u64
+from .common import ONE, TILE, ZERO, Array, Word, inline, kernel, pack_words, u8, u64
 
 CACHE_LINE = u64(16)  # values
 WORD = u64(64)  # values in a word of bits
 
 
 @kernel
-def select(values: Array, threshold: Any, begin: Any, indices: Array, found: Array) -> Any:
+def select(
+    values: Array, threshold: np.float32, begin: int, indices: Array, selected: Array
+) -> tuple[np.int64, np.int64]:
     """Write indices and values from values[begin] on while a tile fits; return their number and where it stopped."""
     flags, masks = np.zeros(TILE // u64(8), np.uint64), np.empty(TILE // WORD, np.uint64)
     begin, count, size, room = u64(begin), ZERO, u64(len(values)), u64(len(indices))
@@ -32,7 +32,7 @@ def select(values: Array, threshold: Any, begin: Any, indices: Array, found: Arr
             while mask != ZERO:
                 index = begin + word * WORD + lowest_set_bit(mask)
                 indices[count] = np.int64(index)
-                found[count] = values[index]
+                selected[count] = values[index]
                 count += ONE
                 mask &= mask - ONE
         begin += length
@@ -40,6 +40,6 @@ def select(values: Array, threshold: Any, begin: Any, indices: Array, found: Arr
 
 
 @inline
-def _flags(values: Array, begin: Any, count: Any, threshold: Any, flags: Array) -> None:
+def _flags(values: Array, begin: Word, count: Word, threshold: np.float32, flags: Array) -> None:
     for i in range(count):
         flags[i] = u8(abs(values[begin + i]) >= threshold)

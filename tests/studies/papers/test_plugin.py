@@ -12,7 +12,7 @@ from tests.helpers.papers import PAPER
 
 from bitlane.cli import main as cli
 from bitlane.errors import DataError
-from bitlane_studies.papers import command
+from bitlane_studies.papers import plugin
 
 pytest.importorskip("matplotlib")
 
@@ -21,7 +21,7 @@ pytest.importorskip("matplotlib")
 def ready(monkeypatch, tmp_path):
     """Replace the paper by a fictitious one that measures nothing."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(command, "load_paper", lambda name: replace(PAPER, name=name))
+    monkeypatch.setattr(plugin, "load_paper", lambda name: replace(PAPER, name=name))
 
 
 @pytest.mark.parametrize(("arguments", "size"), [(["--quick"], "quick size, 5 seeds"), ([], "full size, 7 seeds")])
@@ -63,7 +63,7 @@ def test_missing_data_are_reported_before_any_measurement(monkeypatch, tmp_path,
 
     monkeypatch.chdir(tmp_path)
     unready = replace(PAPER, check_needs=fail, measures=[lambda *_: pytest.fail("measured")])
-    monkeypatch.setattr(command, "load_paper", lambda _: unready)
+    monkeypatch.setattr(plugin, "load_paper", lambda _: unready)
     assert cli.main(["reproduce", "zipml", "--out", "p.md"]) == 2
     assert "no images" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
