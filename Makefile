@@ -49,7 +49,7 @@ pynq: $(PYNQ:%=%/installed) ## the board tests, with both versions of pynq
 	@for venv in $(PYNQ); do echo $$venv/bin/pytest -m pynq; $$venv/bin/pytest -m pynq || exit 1; done
 
 torch: $(TORCH)/installed ## types and tests that need torch (networks, gradient compression), in a separate environment
-	$(TORCH)/bin/mypy
+	$(TORCH)/bin/mypy --cache-dir .mypy_cache/torch
 	$(TORCH)/bin/pytest -m torch
 
 reproduce: $(TORCH)/installed ## measure the claims of PAPER (zipml; lqsgd, micro, mqgrad) into docs/PAPER.md

@@ -22,7 +22,7 @@ from bitlane.evaluation.schedules import Schedule
 from bitlane.support.text import align_columns
 from bitlane_sim.rtl.device import RtlDevice
 from bitlane_studies.papers.zipml.speed import check_on_rtl
-from bitlane_studies.papers.zipml.tasks import DATA_SEED, Task, synthetic_data
+from bitlane_studies.papers.zipml.tasks import DATA_SEED, LinearTask, synthetic_data
 
 FEW = (Precision(4), Precision(2))
 CAPACITY = 512 << 20  # all of MNIST at 32 bits in one start
@@ -33,19 +33,19 @@ HEADINGS = (
 )
 
 
-def mnist() -> Task:
+def mnist() -> LinearTask:
     """Return digit 0 against the rest: 60,000 rows of 717 features that vary. Raises BitlaneError without MNIST."""
     table = load_dataset("mnist")
     order = np.random.default_rng(DATA_SEED).permutation(table.rows)
     data = ComparisonData(table.X[order], binary_labels(table.y[order], "0"))
     schedule = Schedule(epochs=15, batch_size=64, learning_rate=0.01, decay=0.9)
-    return Task("MNIST, 0 against the rest", data, schedule)
+    return LinearTask("MNIST, 0 against the rest", data, schedule)
 
 
-def synthetic(rows: int = 10_000, features: int = 1000, noise: float = 1.0) -> Task:
+def synthetic(rows: int = 10_000, features: int = 1000, noise: float = 1.0) -> LinearTask:
     """Return uniform features, normal weights, and labels with noise of `noise` times their standard deviation."""
     schedule = Schedule(epochs=15, batch_size=64, learning_rate=0.01, decay=0.9)
-    return Task(f"synthetic, {features:,} features", synthetic_data(rows, features, noise), schedule)
+    return LinearTask(f"synthetic, {features:,} features", synthetic_data(rows, features, noise), schedule)
 
 
 def table(comparison: Comparison) -> str:
@@ -71,7 +71,7 @@ def table(comparison: Comparison) -> str:
     return align_columns(cells)
 
 
-def report(task: Task, rtl: Device) -> None:
+def report(task: LinearTask, rtl: Device) -> None:
     """Train at all precisions, and print the table."""
     schedule, emulator = task.schedule, EmulatorDevice(capacity_bytes=CAPACITY)
     comparison = compare(task.data, FEW, schedule, device=emulator)

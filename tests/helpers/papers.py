@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bitlane_studies.papers.claim import Claim, StudySize, Verdict, markdown_table
+from bitlane_studies.papers.claim import Claim, ClaimVerdict, StudySize, markdown_table
 from bitlane_studies.papers.paper import Paper
 
 
-def claim(name: str, verdict: Verdict = Verdict.HELD) -> Claim:
+def claim(name: str, verdict: ClaimVerdict = ClaimVerdict.HELD) -> Claim:
     return Claim(
         name=name,
         title=f"The {name}'s claim, 5 or 6",
@@ -19,7 +19,7 @@ def claim(name: str, verdict: Verdict = Verdict.HELD) -> Claim:
     )
 
 
-CLAIMS = [claim("one"), claim("two", Verdict.FAILED), claim("three", Verdict.PARTLY)]
+CLAIMS = [claim("one"), claim("two", ClaimVerdict.FAILED), claim("three", ClaimVerdict.PARTLY)]
 
 PAPER = Paper(
     name="made-up",

@@ -1,8 +1,8 @@
 """Recommend a compressor for a model and a link: `bitlane advise`.
 
 Computing and coding are measured on this machine. Sending follows from the alpha-beta cost model and the compressor's
-rounds and bytes. A step is a pipeline: while the backward pass computes the next part of the gradient, the part before
-is coded and sent. Compressors that select from the whole gradient begin at its end, as with `overlap="auto"`.
+rounds and bytes. A step is a pipeline: while the backward pass computes a segment of the gradient, the one before is
+coded and sent. Compressors that select from the whole gradient begin at its end, as with `overlap="auto"`.
 """
 
 from __future__ import annotations
@@ -169,11 +169,11 @@ def measure_link(transport: Transport) -> AlphaBetaModel:
 
 
 def _exchange_seconds(transport: Transport, count: int, rounds: int) -> float:
-    parts = [torch.zeros(count, dtype=torch.uint8)] * transport.size
+    buffers = [torch.zeros(count, dtype=torch.uint8)] * transport.size
     seconds = []
     for _ in range(rounds):
         start = time.perf_counter()
-        transport.exchange(parts, [count] * transport.size)
+        transport.exchange(buffers, [count] * transport.size)
         seconds.append(time.perf_counter() - start)
     return median(seconds)
 
@@ -197,7 +197,7 @@ def advice_text(advice: Advice) -> str:
     for name, costs, most, step in zip(advice.names, advice.costs, advice.peaks, steps, strict=True):
         sending, peak = costs.link_seconds(advice.model), "" if most is None else f"{most / 1e6:.1f}"
         numbers = (f"{costs.sent / 1e6:.2f}", f"{costs.codec * 1e3:.2f}", f"{sending * 1e3:.2f}", f"{step * 1e3:.2f}")
-        cells.append([name, *numbers, f"{steps[0] / step:.2f}", f"{costs.state / 1e6:.1f}", peak])
+        cells.append([name, *numbers, f"{steps[0] / step:.2f}", f"{costs.state_bytes / 1e6:.1f}", peak])
     link = f"{advice.model.bandwidth * 8e-6:,.0f} Mb/s, latency {advice.model.latency * 1e6:,.0f} microseconds"
     compute = f"{advice.compute.forward * 1e3:.2f} + {advice.compute.backward * 1e3:.2f} ms forward and backward"
     title = f"{advice.ranks} ranks, {link}; {compute}"

@@ -176,14 +176,14 @@ class Compressor(Protocol):
 CompressorT = TypeVar("CompressorT", bound=Compressor)
 
 
-def part_compressor(compressor: CompressorT, part: int) -> CompressorT:
-    """Return the settings for one part of a gradient: its seed, if it has one, is another for each part but part 0.
+def with_own_seed(compressor: CompressorT, index: int) -> CompressorT:
+    """Return the settings for one segment, group or fragment of a gradient, with a seed of its own; index 0 keeps it.
 
-    Parts that have values of the same indices would otherwise draw the same random words.
+    Otherwise values at the same index of different segments would get the same random words.
     """
-    if part == 0 or not hasattr(compressor, "seed"):
+    if index == 0 or not hasattr(compressor, "seed"):
         return compressor
-    return replace(compressor, seed=derive_seed(compressor.seed, part))  # type: ignore[type-var]
+    return replace(compressor, seed=derive_seed(compressor.seed, index))  # type: ignore[type-var]
 
 
 def layout_of_shapes(shapes: Iterable[Sequence[int]]) -> Layout:

@@ -70,18 +70,18 @@ class StepCosts:
         Bytes that determine the duration: in each round the larger of incoming and outgoing, summed over rounds.
     sent : int
         Bytes sent to other ranks.
-    state : int, default: 0
+    state_bytes : int, default: 0
         Bytes that a rank keeps between steps.
     shares : tuple of float, default: (1.0,)
-        The parts of the gradient that are exchanged one after the other, in the order of the backward pass, each as a
-        fraction of its values. Each part begins when it is computed.
+        The segments of the gradient that are exchanged one after the other, in the order of the backward pass, each as
+        a fraction of its values. Each segment begins when it is computed.
     """
 
     codec: float
     rounds: int
     bytes: int
     sent: int
-    state: int = 0
+    state_bytes: int = 0
     shares: tuple[float, ...] = (1.0,)
 
     def link_seconds(self, model: AlphaBetaModel) -> float:
@@ -161,11 +161,11 @@ def measure_peaks(
     Returns
     -------
     list of int or None
-        Bytes beside those of DDP: between steps, and in a step at most. None if the system does not tell; 0 without a
-        compressor.
+        Bytes beside those of DDP: between steps, and in a step at most. None if the system does not report them; 0
+        without a compressor.
     """
-    found: list[int | None] = launch(_peaks, 1, compressors, layout, ranks, model)[0]
-    return found
+    peaks: list[int | None] = launch(_peaks, 1, compressors, layout, ranks, model)[0]
+    return peaks
 
 
 def _peaks(

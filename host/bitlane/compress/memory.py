@@ -74,5 +74,5 @@ class PeakMemory:
 
     @property
     def bytes(self) -> int | None:
-        """Bytes until now; None if the system does not tell."""
+        """Bytes until now; None if the system does not report them."""
         return None if self._before is None else max(0, resident_bytes("VmHWM") - self._before)

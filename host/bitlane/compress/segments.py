@@ -28,13 +28,13 @@ from .compressor import (
     SavedState,
     has_widths,
     layout_of_shapes,
-    part_compressor,
+    with_own_seed,
 )
 from .compressors.shares import SharedSelection, Shares
 
 
 @dataclass(frozen=True)
-class Segment:
+class GradientSegment:
     """Adjacent parameters: values `begin` to `end` of the gradient vector, excluding `end`.
 
     Attributes
@@ -49,14 +49,14 @@ class Segment:
     layout: Layout
 
 
-def split_layout(layout: Layout, least: int) -> list[Segment]:
+def split_layout(layout: Layout, least: int) -> list[GradientSegment]:
     """Cut a layout after the first parameter with which a segment has `least` values; the last one may have fewer."""
-    segments: list[Segment] = []
+    segments: list[GradientSegment] = []
     begin, shapes = 0, []
     for number, span in enumerate(layout):
         shapes.append(span.shape)
         if span.end - begin >= least or number == len(layout) - 1:
-            segments.append(Segment(begin, span.end, layout_of_shapes(shapes)))
+            segments.append(GradientSegment(begin, span.end, layout_of_shapes(shapes)))
             begin, shapes = span.end, []
     return segments
 
@@ -64,17 +64,17 @@ def split_layout(layout: Layout, least: int) -> list[Segment]:
 class SegmentedReducer:
     """The reducers of all segments, as one `Reducer`.
 
-    In its state, vectors with a value for each value of the gradient are whole; all else is a list, with an item for
+    In its state, vectors with a value for each value of the gradient are joined; all else is a list, with an item for
     each segment.
 
     Parameters
     ----------
-    segments : sequence of Segment
+    segments : sequence of GradientSegment
     reducers : sequence of Reducer
         One for each segment.
     """
 
-    def __init__(self, segments: Sequence[Segment], reducers: Sequence[Reducer]):
+    def __init__(self, segments: Sequence[GradientSegment], reducers: Sequence[Reducer]):
         self.segments, self.reducers = segments, reducers
         selections = [getattr(reducer, "selection", None) for reducer in reducers]
         shared = [each for each in selections if isinstance(each, SharedSelection)]
@@ -93,15 +93,15 @@ class SegmentedReducer:
     @property
     def widths(self) -> NDArray[np.uint8] | None:
         """Bits per value of each group of all segments, uint8 [groups], instead of `bits`; see `GroupReducer`."""
-        found = [reducer.widths for reducer in self._group_reducers() if reducer.widths is not None]
-        return np.concatenate(found) if found else None
+        widths = [reducer.widths for reducer in self._group_reducers() if reducer.widths is not None]
+        return np.concatenate(widths) if widths else None
 
     @widths.setter
     def widths(self, widths: NDArray[np.uint8] | None) -> None:
         ends = np.cumsum([reducer.group_count for reducer in self._group_reducers()])
-        parts = [None] * len(ends) if widths is None else np.split(widths, ends[:-1])
-        for reducer, part in zip(self._group_reducers(), parts, strict=True):
-            reducer.widths = part
+        of_reducers = [None] * len(ends) if widths is None else np.split(widths, ends[:-1])
+        for reducer, own in zip(self._group_reducers(), of_reducers, strict=True):
+            reducer.widths = own
 
     @property
     def group_count(self) -> int:
@@ -124,11 +124,11 @@ class SegmentedReducer:
     def sample(self, vector: Tensor, choices: Sequence[int]) -> Sampler:
         """Begin a sample of each segment, as in `GroupReducer`."""
         pairs = list(zip(self.segments, self._group_reducers(), strict=True))
-        samplers = [reducer.sample(vector[part.begin : part.end], choices) for part, reducer in pairs]
+        samplers = [reducer.sample(vector[segment.begin : segment.end], choices) for segment, reducer in pairs]
 
         def complete(average: Tensor) -> GroupSample:
-            parts = [average[part.begin : part.end] for part, _ in pairs]
-            return GroupSample.joined([sampler(part) for sampler, part in zip(samplers, parts, strict=True)])
+            averages = [average[segment.begin : segment.end] for segment, _ in pairs]
+            return GroupSample.joined([sampler(each) for sampler, each in zip(samplers, averages, strict=True)])
 
         return complete
 
@@ -147,19 +147,19 @@ class SegmentedReducer:
 
     def _joined(self, values: list[Any]) -> Any:
         pairs = zip(self.segments, values, strict=True)
-        is_whole = all(isinstance(each, Tensor) and each.shape == (part.end - part.begin,) for part, each in pairs)
-        return torch.cat(values) if is_whole else values
+        have_lengths = (isinstance(each, Tensor) and each.shape == (own.end - own.begin,) for own, each in pairs)
+        return torch.cat(values) if all(have_lengths) else values
 
     def load_state_dict(self, state: SavedState) -> None:
         for number, reducer in enumerate(self.reducers):
-            reducer.load_state_dict(self._part(state, number))
+            reducer.load_state_dict(self._segment_state(state, number))
         self._restore_shares([state])
 
     def _restore_shares(self, states: Sequence[SavedState]) -> None:
         if self._shares is not None:
             self._shares.restore([state["shares"] for state in states if "shares" in state])
 
-    def _part(self, state: SavedState, number: int) -> SavedState:
+    def _segment_state(self, state: SavedState, number: int) -> SavedState:
         """Return the state of a segment. A list for other segments ends with items that count for those behind it."""
         segment = self.segments[number]
         return {
@@ -169,8 +169,8 @@ class SegmentedReducer:
 
     def reshard(self, states: Sequence[SavedState], residual: Tensor | None) -> None:
         for number, (segment, reducer) in enumerate(zip(self.segments, self.reducers, strict=True)):
-            part = None if residual is None else residual[segment.begin : segment.end]
-            reducer.reshard([self._part(state, number) for state in states], part)
+            own = None if residual is None else residual[segment.begin : segment.end]
+            reducer.reshard([self._segment_state(state, number) for state in states], own)
         self._restore_shares(states)
 
 
@@ -202,6 +202,8 @@ class Segmented:
     def reducer(self, layout: Layout, link: Link, model: AlphaBetaModel, device: torch.device) -> SegmentedReducer:
         """Return a new reducer for one rank, as in `Compressor.reducer`."""
         segments = split_layout(layout, self.least)
-        compressors = [part_compressor(self.compressor, number) for number in range(len(segments))]
+        compressors = [with_own_seed(self.compressor, number) for number in range(len(segments))]
         pairs = zip(segments, compressors, strict=True)
-        return SegmentedReducer(segments, [each.reducer(part.layout, link, model, device) for part, each in pairs])
+        return SegmentedReducer(
+            segments, [each.reducer(segment.layout, link, model, device) for segment, each in pairs]
+        )

@@ -58,11 +58,11 @@ class Adaptive:
 class AdaptiveChooser:
     """The chooser of `Adaptive`. All ranks use the root mean square of rank 0, so that they choose the same bits."""
 
-    def __init__(self, settings: Adaptive):
-        self.settings = settings
+    def __init__(self, adaptive: Adaptive):
+        self.settings = adaptive
         self._steps = 0
         self._first = 0.0  # the first root mean square; 0 before the first observation
-        self._bits = settings.start_bits
+        self._bits = adaptive.start_bits
 
     @property
     def bits(self) -> int:

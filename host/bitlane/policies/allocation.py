@@ -95,8 +95,8 @@ class BitAllocation:
 class BitAllocationChooser:
     """The chooser of `BitAllocation`. All ranks compute the same bits from the numbers of all ranks."""
 
-    def __init__(self, settings: BitAllocation):
-        self.settings = settings
+    def __init__(self, allocation: BitAllocation):
+        self.settings = allocation
         self._steps = 0  # that were compressed
         self._widths = np.zeros(0, np.uint8)  # none before the first choice
         self._times = np.full(2, np.nan)  # seconds of all else, and of a bit
@@ -128,11 +128,11 @@ class BitAllocationChooser:
 
         `lengths` and `average_rounded` are those of `GroupSample`.
         """
-        found = ranks.mean(axis=0)
-        energy, sampled_energy, product, rounded_peaks = found[2:6]
-        if not (np.isfinite(found).all() and sampled_energy > 0 and rounded_peaks > 0):
+        means = ranks.mean(axis=0)
+        energy, sampled_energy, product, rounded_peaks = means[2:6]
+        if not (np.isfinite(means).all() and sampled_energy > 0 and rounded_peaks > 0):
             return
-        errors, peaks = np.split(found[6:], [len(self.settings.choices)])
+        errors, peaks = np.split(means[6:], [len(self.settings.choices)])
         curve = allocation_curve(lengths, peaks, errors / rounded_peaks, self.settings.choices)
         share = min(max(product / sampled_energy, 1 / len(ranks)), 1.0)  # X / A
         rounding = curve.errors / energy  # r
@@ -174,7 +174,7 @@ class AllocationCurve:
         Mean bits a value.
     errors : float64 [prices]
         Sum of the squared errors of all groups.
-    places : int64 [prices, choices - 1]
+    cuts : int64 [prices, choices - 1]
         How many of the groups, by ascending peak, have fewer bits than each choice but the first.
     order : int64 [groups]
         The groups, by ascending peak.
@@ -183,13 +183,13 @@ class AllocationCurve:
 
     bits: Floats
     errors: Floats
-    places: NDArray[np.int64]
+    cuts: NDArray[np.int64]
     order: NDArray[np.int64]
     choices: Sequence[int]
 
     def widths(self, number: int) -> NDArray[np.uint8]:
         """Return the bits of each group at one point of the curve, uint8 [groups]."""
-        ranked = np.searchsorted(self.places[number], np.arange(len(self.order)), side="right")
+        ranked = np.searchsorted(self.cuts[number], np.arange(len(self.order)), side="right")
         widths = np.empty(len(self.order), np.uint8)
         widths[self.order] = np.array(self.choices, np.uint8)[ranked]
         return widths
@@ -221,7 +221,7 @@ def allocation_curve(
     usable, positive = least[np.isfinite(least)].tolist() or [1.0], scales[scales > 0].tolist()
     # From a price at which all groups have the most bits to one at which all have the fewest.
     prices = np.geomspace(positive[0] / usable[-1] / 2, positive[-1] / usable[0] * 2, PRICES)
-    places = np.asarray(np.searchsorted(scales, prices[:, None] * least), np.int64)
-    bits = choices[0] + ((values[-1] - values[places]) * steps).sum(axis=1) / values[-1]
-    errors = relative[0] * levels[-1] - ((levels[-1] - levels[places]) * gains).sum(axis=1)
-    return AllocationCurve(bits, errors, places, order, choices)
+    cuts = np.asarray(np.searchsorted(scales, prices[:, None] * least), np.int64)
+    bits = choices[0] + ((values[-1] - values[cuts]) * steps).sum(axis=1) / values[-1]
+    errors = relative[0] * levels[-1] - ((levels[-1] - levels[cuts]) * gains).sum(axis=1)
+    return AllocationCurve(bits, errors, cuts, order, choices)

@@ -101,10 +101,10 @@ class MQGrad:
 class MQGradChooser:
     """The chooser of `MQGrad`. All ranks compute the same choices. Internally a choice is its index in `choices`."""
 
-    def __init__(self, settings: MQGrad):
-        self.settings = settings
-        self._period = Period(settings.period)
-        self._network = QNetwork(settings.period, HIDDEN, len(settings.choices), derive_seed(settings.seed))
+    def __init__(self, mqgrad: MQGrad):
+        self.settings = mqgrad
+        self._period = Period(mqgrad.period)
+        self._network = QNetwork(mqgrad.period, HIDDEN, len(mqgrad.choices), derive_seed(mqgrad.seed))
         self._numbers = {"periods": 0.0, "smoothed": 0.0, "loss_unit": 0.0, "seconds_unit": 0.0}
         self._greedy_choice = 0  # n of the next state
         self._taken = 0  # the choice of the current period, and the output that its reward updates

@@ -82,5 +82,5 @@ class Period:
 
 def _mean(losses: Sequence[float]) -> float:
     """Return the mean over the ranks that had a batch; NaN if none had one."""
-    found = [loss for loss in losses if loss != NO_BATCH]
-    return sum(found) / len(found) if found else float("nan")
+    reported = [loss for loss in losses if loss != NO_BATCH]
+    return sum(reported) / len(reported) if reported else float("nan")

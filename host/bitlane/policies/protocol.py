@@ -47,17 +47,21 @@ class GroupSample:
     average_rounded: float
 
     @classmethod
-    def joined(cls, parts: Sequence[GroupSample]) -> GroupSample:
+    def joined(cls, samples: Sequence[GroupSample]) -> GroupSample:
         """Return the sample of a gradient from those of its segments, in their order."""
         return cls(
-            np.concatenate([part.lengths for part in parts]),
-            np.concatenate([part.peaks for part in parts]),
-            sum(part.energy for part in parts),
-            sum(part.sampled_energy for part in parts),
-            sum(part.product for part in parts),
-            sum(part.rounded_peaks for part in parts),
-            np.sum([part.errors for part in parts], axis=0),
-            float(np.average([part.average_rounded for part in parts], weights=[part.lengths.sum() for part in parts])),
+            np.concatenate([sample.lengths for sample in samples]),
+            np.concatenate([sample.peaks for sample in samples]),
+            sum(sample.energy for sample in samples),
+            sum(sample.sampled_energy for sample in samples),
+            sum(sample.product for sample in samples),
+            sum(sample.rounded_peaks for sample in samples),
+            np.sum([sample.errors for sample in samples], axis=0),
+            float(
+                np.average(
+                    [sample.average_rounded for sample in samples], weights=[sample.lengths.sum() for sample in samples]
+                )
+            ),
         )
 
 

@@ -32,18 +32,18 @@ class QNetwork:
         self._into_outputs = np.zeros((outputs, hidden))
         self._output_bias = np.zeros(outputs)
 
-    def values(self, state: Floats) -> Floats:
-        """Return the values, float64 [outputs], for a state, float64 [inputs]."""
-        return _sum_rows(self._into_outputs.T * self._hidden(state)[:, None]) + self._output_bias
+    def values(self, inputs: Floats) -> Floats:
+        """Return the values, float64 [outputs], for the inputs float64 [inputs] of a state."""
+        return _sum_rows(self._into_outputs.T * self._hidden(inputs)[:, None]) + self._output_bias
 
-    def update_value(self, state: Floats, output: int, change: float) -> None:
+    def update_value(self, inputs: Floats, output: int, change: float) -> None:
         """Change the value of one output by about `change`, by a step along its gradient g by the weights.
 
         The step is ``change * g / max(1, |g|**2)``, because a step along a long gradient would overshoot.
         """
-        hidden = self._hidden(state)
+        hidden = self._hidden(inputs)
         inward = self._into_outputs[output] * (hidden > 0)
-        weights = state[:, None] * inward
+        weights = inputs[:, None] * inward
         squares = 1.0 + _total(hidden**2) + _total(inward**2) + _total((weights**2).ravel())
         step = change / max(1.0, squares)
         self._into_outputs[output] += step * hidden
@@ -51,8 +51,8 @@ class QNetwork:
         self._into_hidden += step * weights
         self._hidden_bias += step * inward
 
-    def _hidden(self, state: Floats) -> Floats:
-        return np.maximum(_sum_rows(self._into_hidden * state[:, None]) + self._hidden_bias, 0.0)
+    def _hidden(self, inputs: Floats) -> Floats:
+        return np.maximum(_sum_rows(self._into_hidden * inputs[:, None]) + self._hidden_bias, 0.0)
 
     def state_dict(self) -> dict[str, Any]:
         return {name: array.copy() for name, array in self._arrays().items()}

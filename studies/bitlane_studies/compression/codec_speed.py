@@ -46,7 +46,7 @@ class CodecSpeed:
         Speed divided by that of `Tensor.copy_`.
     bytes_per_value : float or None
         Bytes of the body per value; for a selection by threshold those of int64 indices and float32 values.
-    error : float or None
+    relative_error : float or None
         Norm of the quantization error divided by that of the values; None for selections.
     """
 
@@ -55,7 +55,7 @@ class CodecSpeed:
     seconds: float
     relative_to_copy: float
     bytes_per_value: float | None
-    error: float | None
+    relative_error: float | None
 
 
 def parse_codec(name: str) -> tuple[str, float]:
@@ -137,11 +137,11 @@ def measure_codecs(
     return rows
 
 
-def speed_table(rows: Sequence[CodecSpeed]) -> str:
-    """Format rows as a table; GB/s refer to the float32 tensor that is read or written."""
+def speed_table(speeds: Sequence[CodecSpeed]) -> str:
+    """Format speeds as a table; GB/s refer to the float32 tensor that is read or written."""
     cells = [["operation", "MiB", "GB/s", "of copy_", "bytes/value", "error"]]
-    for row in rows:
-        numbers = ["-" if each is None else f"{each:.4f}" for each in (row.bytes_per_value, row.error)]
+    for row in speeds:
+        numbers = ["-" if each is None else f"{each:.4f}" for each in (row.bytes_per_value, row.relative_error)]
         speed = f"{row.size / row.seconds / 1e9:.2f}"
         cells.append([row.operation, f"{row.size / 2**20:g}", speed, f"{row.relative_to_copy:.2f}", *numbers])
     return align_columns(cells)

@@ -48,15 +48,15 @@ def peak_bytes(report: Report, compress: str, layers: int, bucket_mb: float | No
             compression.observe(loss)
         loss.backward()
         optimizer.step()
-    kept = 0 if compression is None else state_bytes(compression._steps)
-    return resident_bytes("VmHWM") - before, kept
+    state = 0 if compression is None else state_bytes(compression._steps)
+    return resident_bytes("VmHWM") - before, state
 
 
 def measured(compress: str, layers: int, bucket_mb: float | None) -> tuple[float, float]:
     """Return peak and state in bytes for each parameter, the medians over ranks."""
-    found = launch(peak_bytes, RANKS, compress, layers, bucket_mb)
+    by_rank = launch(peak_bytes, RANKS, compress, layers, bucket_mb)
     values = layers * SIDE * SIDE
-    return median(peak for peak, _ in found) / values, median(kept for _, kept in found) / values
+    return median(peak for peak, _ in by_rank) / values, median(state for _, state in by_rank) / values
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -65,12 +65,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--layers", type=int, default=16, help="layers of 1024 x 1024 (default: %(default)s)")
     arguments = parser.parse_args(argv)
     rows = [["compressor", "peak over DDP", "one bucket", "state"]]
-    whole = 8.0 * arguments.layers  # MB; twice the model
-    plain = [measured(PLAIN, arguments.layers, bucket)[0] for bucket in (None, whole)]
+    one_bucket_mb = 8.0 * arguments.layers  # MB; twice the model
+    plain = [measured(PLAIN, arguments.layers, bucket)[0] for bucket in (None, one_bucket_mb)]
     for name in (*EXAMPLES, *IN_BFLOAT16):
-        several, kept = measured(name, arguments.layers, None)
-        one, _ = measured(name, arguments.layers, whole)
-        rows.append([name, f"{several - plain[0]:.1f}", f"{one - plain[1]:.1f}", f"{kept:.1f}"])
+        several, state = measured(name, arguments.layers, None)
+        one, _ = measured(name, arguments.layers, one_bucket_mb)
+        rows.append([name, f"{several - plain[0]:.1f}", f"{one - plain[1]:.1f}", f"{state:.1f}"])
     print(f"bytes for each parameter; plain DDP takes {plain[0]:.1f}, in one bucket {plain[1]:.1f}")
     print(align_columns(rows, left=1))
     return 0

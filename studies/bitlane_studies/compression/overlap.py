@@ -88,7 +88,7 @@ class StepTime:
     seconds : float
         Of forward and backward pass, with the exchange.
     hook : float
-        Seconds of coding and sending that `stats` tells; 0 for PyTorch's.
+        Seconds of coding and sending, from `stats`; 0 for PyTorch's.
     """
 
     seconds: float
@@ -138,7 +138,7 @@ def measure(report: Report, compute: float, gpu: bool) -> dict[str, StepTime]:
     torch.set_num_threads(1)
     device = torch.device("cuda", dist.get_rank() % torch.cuda.device_count()) if gpu else torch.device("cpu")
     x, compute = torch.ones(GPU_BATCH if gpu else 1, SIDE, device=device) / SIDE, 0.0 if gpu else compute
-    found = {"alone": _measure_model(_Network(compute, device), x, None)}
+    steps = {"alone": _measure_model(_Network(compute, device), x, None)}
     for name, register in ways().items():
         size = ONE_BUCKET if name == STOCK else BUCKET_MB
         ddp = DistributedDataParallel(_Network(compute, device), bucket_cap_mb=size)
@@ -146,9 +146,9 @@ def measure(report: Report, compute: float, gpu: bool) -> dict[str, StepTime]:
         with ExitStack() as stack:
             if compression is not None:
                 stack.enter_context(compression)
-            found[name] = _measure_model(ddp, x, compression)
+            steps[name] = _measure_model(ddp, x, compression)
         report(name)
-    return found
+    return steps
 
 
 def _measure_model(model: nn.Module, x: Tensor, compression: DDPCompression | None) -> StepTime:
@@ -167,14 +167,14 @@ def _measure_model(model: nn.Module, x: Tensor, compression: DDPCompression | No
     return StepTime(median(seconds[WARMUP_STEPS:]), median(hook[WARMUP_STEPS:]) if hook else 0.0)
 
 
-def table(found: dict[str, StepTime]) -> str:
+def table(steps: dict[str, StepTime]) -> str:
     """Return the steps as text; the last column is the step over the larger of computing, and coding and sending.
 
     Computing is that in DDP without an exchange: DDP copies gradients to its buckets and back.
     """
-    computing = found[NO_EXCHANGE].seconds
+    computing = steps[NO_EXCHANGE].seconds
     cells = [["average", "step, ms", "coding and sending, ms", "step / max"]]
-    for name, each in found.items():
+    for name, each in steps.items():
         ratio = f"{each.seconds / max(computing, each.hook):.2f}" if each.hook else ""
         cells.append([name, f"{1e3 * each.seconds:.0f}", f"{1e3 * each.hook:.0f}" if each.hook else "", ratio])
     return align_columns(cells, left=1)

@@ -71,7 +71,7 @@ def step_seconds(rows: int, columns: int, rank: int, steps: int = 7) -> dict[str
                 start = process_time()
                 average(values, step)
                 seconds[name].append(process_time() - start)
-        return {name: float(np.median(found[WARMUP_STEPS:])) for name, found in seconds.items()}
+        return {name: float(np.median(times[WARMUP_STEPS:])) for name, times in seconds.items()}
 
 
 def _gradient(rows: int, columns: int, device: torch.device) -> Tensor:
@@ -149,7 +149,7 @@ def added_seconds(rows: int, columns: int, rank: int, steps: int = 7, device: to
                 seconds[name].append(_clock(device) - start)
         for each in ours:
             each.close()
-    medians = {name: float(np.median(found[WARMUP_STEPS:])) for name, found in seconds.items()}
+    medians = {name: float(np.median(times[WARMUP_STEPS:])) for name, times in seconds.items()}
     plain = medians.pop("plain")
     return {name: each - plain for name, each in medians.items()}
 

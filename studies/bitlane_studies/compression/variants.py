@@ -73,10 +73,10 @@ def trial(training: NetworkTraining, compress: str, way: str, images: Images) ->
     return VariantTrial(float(history.losses[-max(1, len(history.losses) // 10) :].mean()), history.accuracy)
 
 
-def table(found: dict[str, dict[str, list[VariantTrial]]]) -> str:
+def table(trials_of: dict[str, dict[str, list[VariantTrial]]]) -> str:
     """Format the trials of all seeds for each compressor and way, as means."""
     rows = [["compressor", *(f"{name} {way}" for way in WAYS for name in ("loss", "accuracy"))]]
-    for compress, trials in found.items():
+    for compress, trials in trials_of.items():
         cells = []
         for way in WAYS:
             cells.append(f"{np.mean([each.loss for each in trials[way]]):.4f}")
@@ -96,14 +96,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=3, help="trainings of each kind (default: %(default)s)")
     arguments = parser.parse_args(argv)
     images = load_images(arguments.images)
-    found: dict[str, dict[str, list[VariantTrial]]] = {}
+    trials_of: dict[str, dict[str, list[VariantTrial]]] = {}
     for compress in arguments.compressors:
-        found[compress] = {way: [] for way in WAYS}
+        trials_of[compress] = {way: [] for way in WAYS}
         for seed in range(arguments.seeds):
             training = NetworkTraining(arguments.network, epochs=arguments.epochs, rate=arguments.rate, seed=seed)
-            for way, trials in found[compress].items():
+            for way, trials in trials_of[compress].items():
                 trials.append(trial(training, compress, way, images))
-    print(table(found))
+    print(table(trials_of))
     return 0
 
 

@@ -172,8 +172,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     texts, steps, holds = list(arguments.compressors), arguments.steps, True
     for ranks in map(int, arguments.ranks.split(",")):
         LOG.info("running %d compressors on %d ranks", len(texts), ranks)
-        found = launch(run_rank, ranks, texts, arguments.values, steps, timeout=arguments.timeout, on_report=_on_report)
-        rows = [table_row(text, steps, [rank[number] for rank in found]) for number, text in enumerate(texts)]
+        by_rank = launch(
+            run_rank, ranks, texts, arguments.values, steps, timeout=arguments.timeout, on_report=_on_report
+        )
+        rows = [table_row(text, steps, [rank[number] for rank in by_rank]) for number, text in enumerate(texts)]
         print(align_columns([HEADINGS, *rows], left=2), flush=True)
         holds = holds and all(line[-1] == "holds" for line in rows)
     return int(not holds)

@@ -35,8 +35,8 @@ def main() -> int:
         task = load_task(arguments.data)
         for loss in ("log_loss", "hinge"):
             schedule = schedule_of(task, loss)
-            outcomes = study(task, schedule, arguments.bits, range(arguments.seeds), _tell)
-            _tell("")
+            outcomes = study(task, schedule, arguments.bits, range(arguments.seeds), _show)
+            _show("")
             print(table(task, schedule, outcomes), verdict(outcomes), sep="\n\n", end="\n\n", flush=True)
     except BitlaneError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -44,7 +44,7 @@ def main() -> int:
     return 0
 
 
-def _tell(training: str) -> None:
+def _show(training: str) -> None:
     if sys.stderr.isatty():
         print(f"\r\033[K{training}", end="\r", file=sys.stderr, flush=True)
 

@@ -11,18 +11,18 @@ from bitlane.evaluation.schedules import Schedule
 from bitlane.support.text import align_columns
 
 from .study import MethodResult
-from .tasks import Task
+from .tasks import ClassificationTask
 
 ALIKE = 0.001  # a smaller difference, relative to the loss at full precision, does not count
 PLAIN = 8  # bits at which the paper found plain rounding to be sufficient
 
 
-def table(task: Task, schedule: Schedule, outcomes: Sequence[MethodResult]) -> str:
+def table(task: ClassificationTask, schedule: Schedule, outcomes: Sequence[MethodResult]) -> str:
     """Return a table with one line per result, the first for full precision.
 
     Parameters
     ----------
-    task : Task
+    task : ClassificationTask
     schedule : Schedule
     outcomes : sequence of MethodResult
         Results of `study`.

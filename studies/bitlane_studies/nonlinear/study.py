@@ -15,7 +15,7 @@ from bitlane.evaluation.schedules import Schedule
 from bitlane.quantization.scaling import Floats
 
 from .methods import FULL, Kind, Method, Plain, methods
-from .tasks import Task
+from .tasks import ClassificationTask
 from .training import gradient_errors, train
 
 FEWEST = 4  # minimum of stored bits
@@ -58,7 +58,7 @@ class MethodResult:
 
 
 def study(
-    task: Task,
+    task: ClassificationTask,
     schedule: Schedule,
     bits: Sequence[int] = (4, 8, 12),
     seeds: Sequence[int] = (0, 1, 2),
@@ -68,7 +68,7 @@ def study(
 
     Parameters
     ----------
-    task : Task
+    task : ClassificationTask
     schedule : Schedule
         Loss ("hinge" or "log_loss"), epochs, batch size, learning rate and decay of all trainings.
     bits : sequence of int
@@ -113,7 +113,7 @@ def study(
 
 
 def _outcome(
-    method: Method, task: Task, loss: str, models: Floats, refetched: float, bias: float, noise: float
+    method: Method, task: ClassificationTask, loss: str, models: Floats, refetched: float, bias: float, noise: float
 ) -> MethodResult:
     coefficients, intercepts = models[:, :-1], models[:, -1]
     losses = losses_of(task.values[:, :-1], task.labels, coefficients, intercepts, loss)

@@ -19,7 +19,7 @@ EPOCHS, BATCH = 20, 64
 
 
 @dataclass(frozen=True)
-class Task:
+class ClassificationTask:
     """Scaled, unquantized rows of two classes.
 
     Attributes
@@ -48,7 +48,7 @@ class Task:
         return int(self.values.shape[1] - 1)
 
 
-def make_task(name: str, X: Floats, y: Floats, held_out: tuple[Floats, Floats]) -> Task:
+def make_task(name: str, X: Floats, y: Floats, held_out: tuple[Floats, Floats]) -> ClassificationTask:
     """Scale a data set.
 
     Parameters
@@ -63,7 +63,7 @@ def make_task(name: str, X: Floats, y: Floats, held_out: tuple[Floats, Floats]) 
 
     Returns
     -------
-    Task
+    ClassificationTask
 
     Raises
     ------
@@ -73,10 +73,10 @@ def make_task(name: str, X: Floats, y: Floats, held_out: tuple[Floats, Floats]) 
     if not np.array_equal(np.unique(y), (-1, 1)):
         raise DataError(f"{name}: labels must be -1 and 1, with rows of both: hinge and log_loss need two classes")
     scaling = fit_scaling(X, y[:, None], margins=True, intercept_value=1.0)
-    return Task(name, scaling.values(X), y, (scaling.values(held_out[0]), held_out[1]))
+    return ClassificationTask(name, scaling.values(X), y, (scaling.values(held_out[0]), held_out[1]))
 
 
-def load_task(name: str) -> Task:
+def load_task(name: str) -> ClassificationTask:
     """Load a data set with two classes and held-out rows by name, or make `synthetic`.
 
     Raises
@@ -94,7 +94,7 @@ def load_task(name: str) -> Task:
     return make_task(name, table.X, table.y, table.held_out)
 
 
-def synthetic(rows: int = 20_000, features: int = 32, seed: int = 0) -> Task:
+def synthetic(rows: int = 20_000, features: int = 32, seed: int = 0) -> ClassificationTask:
     """Make a task with uniform features and the labels of a logistic model; a quarter of the rows is held out.
 
     Parameters
@@ -105,22 +105,22 @@ def synthetic(rows: int = 20_000, features: int = 32, seed: int = 0) -> Task:
 
     Returns
     -------
-    Task
+    ClassificationTask
     """
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (rows, features))
     scores = X @ rng.normal(0, 6 / np.sqrt(features), features)
     y = np.where(rng.random(rows) < 1 / (1 + np.exp(-scores)), 1.0, -1.0)
-    kept = 3 * rows // 4
-    return make_task(SYNTHETIC, X[:kept], y[:kept], (X[kept:], y[kept:]))
+    split = 3 * rows // 4
+    return make_task(SYNTHETIC, X[:split], y[:split], (X[split:], y[split:]))
 
 
-def schedule_of(task: Task, loss: str) -> Schedule:
+def schedule_of(task: ClassificationTask, loss: str) -> Schedule:
     """Return the schedule of all trainings; its learning rate suits full precision and is not tuned to any method.
 
     Parameters
     ----------
-    task : Task
+    task : ClassificationTask
     loss : {"hinge", "log_loss"}
 
     Returns

@@ -11,13 +11,13 @@ from bitlane.evaluation.schedules import Schedule
 from bitlane.quantization.scaling import Floats
 
 from .methods import Method
-from .tasks import Task
+from .tasks import ClassificationTask
 
 BLOCK = 1024  # rows per read, rounded up to complete batches
 READINGS = 4  # reads of every row, to measure bias and noise
 
 
-def train(method: Method, task: Task, schedule: Schedule, seed: int) -> tuple[Floats, float]:
+def train(method: Method, task: ClassificationTask, schedule: Schedule, seed: int) -> tuple[Floats, float]:
     """Train from zero weights, as `baseline.float_models` does.
 
     Every epoch uses new draws. A training that diverges ends with infinite weights.
@@ -25,7 +25,7 @@ def train(method: Method, task: Task, schedule: Schedule, seed: int) -> tuple[Fl
     Parameters
     ----------
     method : Method
-    task : Task
+    task : ClassificationTask
     schedule : Schedule
     seed : int
         Seed of the draws and of the row order, which is the same for all methods.
@@ -53,7 +53,7 @@ def train(method: Method, task: Task, schedule: Schedule, seed: int) -> tuple[Fl
 
 
 def gradient_errors(
-    method: Method, exact: Method, task: Task, weights: Floats, rng: np.random.Generator
+    method: Method, exact: Method, task: ClassificationTask, weights: Floats, rng: np.random.Generator
 ) -> tuple[float, float]:
     """Measure the bias and the noise of the gradient of one row.
 
@@ -64,7 +64,7 @@ def gradient_errors(
     Parameters
     ----------
     method, exact : Method
-    task : Task
+    task : ClassificationTask
     weights : float64 array of shape (n + 1,)
         The model.
     rng : numpy.random.Generator

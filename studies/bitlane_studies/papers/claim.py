@@ -16,7 +16,7 @@ Log = Callable[[str], object]
 """Receives progress messages, one line for each training; usually the `info` method of a logger."""
 
 
-class Verdict(Enum):
+class ClaimVerdict(Enum):
     """Whether a claim held in our measurement."""
 
     HELD = "held"
@@ -38,7 +38,7 @@ class Claim:
         The claim in the words of the paper, with its section.
     measured : str
         The measurement: sentences and tables.
-    verdict : Verdict
+    verdict : ClaimVerdict
         Whether the claim held.
     reason : str
         One sentence with the figures behind the verdict.
@@ -52,7 +52,7 @@ class Claim:
     title: str
     paper: str
     measured: str
-    verdict: Verdict
+    verdict: ClaimVerdict
     reason: str
     differs: Sequence[str]
     plot: Callable[[Figure], None]
@@ -76,10 +76,10 @@ class StudySize:
 
 def spread(values: Sequence[float], digits: int = 4) -> str:
     """Format mean and sample standard deviation over seeds; "diverges" if a value is not finite."""
-    found = np.asarray(values, np.float64)
-    if not np.isfinite(found).all():
+    array = np.asarray(values, np.float64)
+    if not np.isfinite(array).all():
         return "diverges"
-    return f"{found.mean():.{digits}g} ± {float(f'{found.std(ddof=1):.1g}'):g}"
+    return f"{array.mean():.{digits}g} ± {float(f'{array.std(ddof=1):.1g}'):g}"
 
 
 def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -94,10 +94,10 @@ def write_page(paper: Paper[Any], claims: Sequence[Claim], out: Path, about: str
     folder.mkdir(exist_ok=True)
     paths = [folder / f"{claim.name}.png" for claim in claims]
     for claim, path in zip(claims, paths, strict=True):
-        with atomic_write(path) as part:
-            _plot(claim, part)
-    with atomic_write(out) as part:
-        part.write_text(render_page(paper, claims, folder.name, about), encoding="utf-8")
+        with atomic_write(path) as temporary:
+            _plot(claim, temporary)
+    with atomic_write(out) as temporary:
+        temporary.write_text(render_page(paper, claims, folder.name, about), encoding="utf-8")
     return [*paths, out]
 
 

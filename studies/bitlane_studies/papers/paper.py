@@ -46,8 +46,8 @@ class Paper(Generic[S]):
 def load_paper(name: str) -> Paper[Any]:
     """Return a paper of `NAMES`; raise BitlaneError if torch is missing."""
     require_extra("torch", f"bitlane reproduce {name}", "'bitlane[torch]'")
-    found: Paper[Any] = import_module(f".{name}.paper", __package__).PAPER
-    return found
+    paper: Paper[Any] = import_module(f".{name}.paper", __package__).PAPER
+    return paper
 
 
 def default_page(name: str) -> Path:

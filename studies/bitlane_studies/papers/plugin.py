@@ -72,19 +72,19 @@ def reproduce(name: str, out: Path, quick: bool, log: Log) -> list[Path]:
         If a library, a data set or a device is missing. Nothing is written then.
     """
     require_extra("matplotlib", "plotting")
-    found = load_paper(name)
-    found.check_needs()
-    size = found.quick if quick else found.full
+    paper = load_paper(name)
+    paper.check_needs()
+    size = paper.quick if quick else paper.full
     start, start_cpu, claims = time.perf_counter(), time.process_time(), []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # diverging baselines and constant columns are expected
-        for number, measure in enumerate(found.measures, start=1):
-            log(f"claim {number} of {len(found.measures)}, {(time.perf_counter() - start) / 60:.0f} minutes elapsed")
+        for number, measure in enumerate(paper.measures, start=1):
+            log(f"claim {number} of {len(paper.measures)}, {(time.perf_counter() - start) / 60:.0f} minutes elapsed")
             claims.append(measure(size, log))
     minutes = (time.process_time() - start_cpu) / 60
     today = datetime.now(timezone.utc).strftime("%d %B %Y")
     about = f"bitlane {__version__}, {today}, {size.name} size, {size.seeds} seeds, {minutes:.0f} minutes of one core."
-    return write_page(found, claims, out, about)
+    return write_page(paper, claims, out, about)
 
 
 COMMAND = Command(

@@ -32,7 +32,7 @@ class Attack:
     smoothness : float or Tensor [k], default: 1e-3
         Weight of the total variation; a tensor has one for each image.
     restarts : int, default: 1
-        Number of random initial images, of which the result with the smallest objective is kept.
+        Number of random initial images, of which the result with the smallest objective is returned.
     seed : int, default: 0
         Seed of the initial images.
     """
@@ -87,11 +87,11 @@ def invert(victim: Victim, compare: Compare, classes: Tensor, pixels: PixelForma
     shape = (len(classes), pixels.channels, pixels.side, pixels.side)
     best, least = torch.zeros(shape), torch.full((len(classes),), torch.inf)
     for _ in range(attack.restarts):
-        found = _descend(victim, compare, classes, torch.randn(shape, generator=generator), pixels, attack)
+        images = _descend(victim, compare, classes, torch.randn(shape, generator=generator), pixels, attack)
         with torch.no_grad():
-            value = objective(victim, compare, classes, found, attack.smoothness)
+            value = objective(victim, compare, classes, images, attack.smoothness)
         better = value < least
-        best[better], least[better] = found[better], value[better]
+        best[better], least[better] = images[better], value[better]
     return best
 
 

@@ -121,15 +121,15 @@ def _products(settings: PowerSGD | LQSGD, layout: Layout, payloads: Tensor) -> C
             sides.append(None)
 
     def known_products(gradients: Tensor) -> Tensor:
-        found = []
+        features = []
         for span, side in zip(layout, sides, strict=True):
             values = gradients[:, span.begin : span.end]
             if side is not None:
                 matrices = values.view(-1, *matrix_shape(span))
-                found += [(side[0] @ matrices).flatten(1), (matrices @ side[1]).flatten(1)]
+                features += [(side[0] @ matrices).flatten(1), (matrices @ side[1]).flatten(1)]
             else:
-                found.append(values)
-        return torch.cat(found, 1)
+                features.append(values)
+        return torch.cat(features, 1)
 
     observed = known_products(payloads[:, -1])
     return lambda gradients: (known_products(gradients), observed)

@@ -9,12 +9,12 @@ from torch import Tensor
 from bitlane.support.optional import require_extra
 
 
-def similarity(images: Tensor, found: Tensor, span: float) -> NDArray[np.float64]:
+def similarity(images: Tensor, reconstructions: Tensor, span: float) -> NDArray[np.float64]:
     """Return the SSIM of images and their reconstructions: `skimage.metrics.structural_similarity`, windows of 7 x 7.
 
     Parameters
     ----------
-    images, found : Tensor, float32 [k, channels, h, w]
+    images, reconstructions : Tensor, float32 [k, channels, h, w]
         The images and their reconstructions.
     span : float
         Range of the pixel values (`data_range`).
@@ -33,7 +33,7 @@ def similarity(images: Tensor, found: Tensor, span: float) -> NDArray[np.float64
     return np.array(
         [
             metrics.structural_similarity(one.numpy(), other.numpy(), channel_axis=0, data_range=span)
-            for one, other in zip(images, found, strict=True)
+            for one, other in zip(images, reconstructions, strict=True)
         ],
         np.float64,
     )

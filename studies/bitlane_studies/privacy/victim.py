@@ -75,8 +75,8 @@ class Victim:
         Tensor, float32 [k, n]
             The gradients.
         """
-        found = self._each(self._parameters, images, classes)
-        return torch.cat([found[name].flatten(1) for name in reversed(list(found))], 1)
+        gradients = self._each(self._parameters, images, classes)
+        return torch.cat([gradients[name].flatten(1) for name in reversed(list(gradients))], 1)
 
 
 def decoded_payloads(compressor: Compressor | None, layout: Layout, gradients: Sequence[Tensor]) -> Tensor:
@@ -89,10 +89,10 @@ def decoded_payloads(compressor: Compressor | None, layout: Layout, gradients: S
 
     def work(rank: ThreadTransport) -> Tensor:
         reducer = compressor.reducer(layout, Link(rank, repr(compressor)), AlphaBetaModel(), torch.device("cpu"))
-        found = torch.stack(list(gradients))
-        for step, vector in enumerate(found):
+        vectors = torch.stack(list(gradients))
+        for step, vector in enumerate(vectors):
             reducer.average(vector, step)
-        return found
+        return vectors
 
     return run_ranks_in_threads(1, work)[0]
 

@@ -217,5 +217,5 @@ def test_an_empty_model_is_rejected():
 )
 def test_state_is_counted(compressor, wanted):
     """A residual, the third of an average that a rank owns, two velocities, factors; each within a few groups."""
-    found = measure_step_costs(compressor, LAYOUT, 3, AlphaBetaModel()).state / VALUES
+    found = measure_step_costs(compressor, LAYOUT, 3, AlphaBetaModel()).state_bytes / VALUES
     assert found == pytest.approx(wanted, abs=0.1)

@@ -33,12 +33,12 @@ def test_bytes_and_errors():
     assert found["linear-8 encode"].bytes_per_value == 1 + 4 / 512
     assert found["sign encode"].bytes_per_value == 1 / 8 + 4 / 512
     assert found["select-0.01"].bytes_per_value == pytest.approx(0.12, rel=0.05)
-    assert found["log-8 decode and add"].bytes_per_value == 1 + 4 / 512 and found["log-8 encode"].error < 0.02
+    assert found["log-8 decode and add"].bytes_per_value == 1 + 4 / 512 and found["log-8 encode"].relative_error < 0.02
     assert found["top-0.01 decode"].bytes_per_value == pytest.approx(0.01 * (4 + 8.1 / 8), rel=0.05)
-    assert found["sign encode"].error == pytest.approx(
+    assert found["sign encode"].relative_error == pytest.approx(
         math.sqrt(1 - 2 / math.pi), rel=0.02
     )  # error of the signs of normal values
-    assert found["linear-8 encode"].error < 0.01 < found["linear-2 encode"].error
+    assert found["linear-8 encode"].relative_error < 0.01 < found["linear-2 encode"].relative_error
     assert all(row.seconds > 0 and row.relative_to_copy > 0 for row in rows)
     assert len(speed_table(rows).splitlines()) == 21
 

@@ -16,8 +16,8 @@ Values = NDArray[np.float32]
 def check_values(values: object, count: int, name: str = "values") -> None:
     """Raise DataError unless `values` is a contiguous float32 [count]."""
     if not isinstance(values, np.ndarray) or values.dtype != np.float32:
-        found = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
-        raise DataError(f"{name} are {found}; a codec takes a numpy array of float32: convert them first")
+        actual = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
+        raise DataError(f"{name} are {actual}; a codec takes a numpy array of float32: convert them first")
     if values.shape != (count,):
         raise DataError(f"{name} have shape {values.shape}; their groups need ({count},)")
     if not values.flags.c_contiguous:
@@ -45,10 +45,10 @@ def group_scales(values: Values, groups: Groups) -> Values:
     DataError
         If a magnitude is not finite.
     """
-    found = np.maximum.reduceat(np.abs(values), groups.starts[:-1]) if len(groups) else np.zeros(0, np.float32)
-    if not np.isfinite(found).all():
-        raise nonfinite_error(int(np.argmin(np.isfinite(found))))
-    return np.where(found < MIN_SCALE, np.float32(0), found)
+    scales = np.maximum.reduceat(np.abs(values), groups.starts[:-1]) if len(groups) else np.zeros(0, np.float32)
+    if not np.isfinite(scales).all():
+        raise nonfinite_error(int(np.argmin(np.isfinite(scales))))
+    return np.where(scales < MIN_SCALE, np.float32(0), scales)
 
 
 def write_or_add(values: Values, out: Values, add: bool) -> None:

@@ -28,21 +28,21 @@ def kernels() -> Any:
 def encode(values: Values, groups: Groups, bits: Bits, residual: Values | None, seed: int | None) -> Bytes:
     """Encode checked values as a float32 for each group, then codes: as `linear.encode`, or as signs for 1 bit."""
     body = np.empty(4 * len(groups) + groups.all_code_bytes(bits), np.uint8)
-    source, feedback = (values, np.empty(0, np.float32)) if residual is None else (residual, residual)
+    inputs, feedback = (values, np.empty(0, np.float32)) if residual is None else (residual, residual)
     encode_loop = kernels().encode
     with compile_notice(encode_loop):
         seed = _STOCHASTIC_OFF if seed is None else seed
-        bad = encode_loop(values, source, feedback, groups.lengths, _widths(groups, bits), seed, body)
+        bad = encode_loop(values, inputs, feedback, groups.lengths, _widths(groups, bits), seed, body)
     if bad >= 0:
         raise nonfinite_error(bad)
     return body
 
 
-def decode(codes: Bytes, steps: Values, groups: Groups, bits: Bits, out: Values, add: bool) -> None:
+def decode(codes: Bytes, scales: Values, groups: Groups, bits: Bits, out: Values, add: bool) -> None:
     """Write the values of checked codes, given the float32 of each group, or add them to `out`."""
     decode_loop = kernels().decode
     with compile_notice(decode_loop):
-        decode_loop(codes, np.array(steps, np.float32), groups.lengths, _widths(groups, bits), out, add)
+        decode_loop(codes, np.array(scales, np.float32), groups.lengths, _widths(groups, bits), out, add)
 
 
 def _widths(groups: Groups, bits: Bits) -> Bytes:

@@ -76,7 +76,7 @@ class Groups:
     def _own_code_bytes(self) -> int:
         return 0 if self.widths is None else int(self.code_bytes(self.widths).sum())
 
-    def part(self, first: int, last: int) -> Groups:
+    def slice(self, first: int, last: int) -> Groups:
         """Return the groups from `first` to `last`, excluding `last`."""
         return Groups(self.lengths[first:last], None if self.widths is None else self.widths[first:last])
 
@@ -86,7 +86,7 @@ class Groups:
 
 
 @dataclass(frozen=True)
-class Shard:
+class GroupShard:
     """Consecutive groups of a vector that one rank averages: values `begin` up to, not including, `end`."""
 
     begin: int
@@ -94,7 +94,7 @@ class Shard:
     groups: Groups
 
 
-def shard_groups(groups: Groups, ranks: int) -> Sequence[Shard]:
+def shard_groups(groups: Groups, ranks: int) -> Sequence[GroupShard]:
     """Return one shard per rank, in order, of about equal size: values, or bits if groups have different widths.
 
     Some are empty if there are few groups.
@@ -104,6 +104,6 @@ def shard_groups(groups: Groups, ranks: int) -> Sequence[Shard]:
     cuts = np.searchsorted(sizes, np.arange(ranks + 1) * (sizes[-1] / ranks))
     cuts[0], cuts[-1] = 0, len(groups)
     return [
-        Shard(int(starts[first]), int(starts[last]), groups.part(first, last))
+        GroupShard(int(starts[first]), int(starts[last]), groups.slice(first, last))
         for first, last in pairwise(cuts.tolist())
     ]

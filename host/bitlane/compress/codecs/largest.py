@@ -49,35 +49,35 @@ def largest(values: Values, count: int) -> Indices:
 
 def _largest_above(values: Values, count: int, threshold: float) -> Indices:
     """Return what `largest` returns, of the values whose magnitude reaches the threshold."""
-    parts: list[tuple[Indices, Values]] = []
+    blocks: list[tuple[Indices, Values]] = []
     held = 0
     for begin in range(0, len(values), BLOCK):
-        indices, found = select(values[begin : begin + BLOCK], threshold)
+        indices, selected = select(values[begin : begin + BLOCK], threshold)
         indices += begin
-        parts.append((indices, found))
+        blocks.append((indices, selected))
         held += len(indices)
         if held > SURPLUS * count + BLOCK:
-            indices, found = _join(parts)
-            chosen, least = _first_largest(found, count)
-            parts, held = [(indices[chosen], found[chosen])], count
+            indices, selected = _join(blocks)
+            chosen, least = _first_largest(selected, count)
+            blocks, held = [(indices[chosen], selected[chosen])], count
             threshold = float(np.nextafter(least, np.float32(np.inf)))  # a later value as small would not be taken
-    indices, found = _join(parts)
-    return indices if len(indices) <= count else indices[_first_largest(found, count)[0]]
+    indices, selected = _join(blocks)
+    return indices if len(indices) <= count else indices[_first_largest(selected, count)[0]]
 
 
-def _join(parts: list[tuple[Indices, Values]]) -> tuple[Indices, Values]:
-    """Return the parts as one; empties the list, so that they are freed."""
-    indices, found = (np.concatenate(each) for each in zip(*parts, strict=True))
-    parts.clear()
-    return indices, found
+def _join(blocks: list[tuple[Indices, Values]]) -> tuple[Indices, Values]:
+    """Join the blocks; empties the list, so that they are freed."""
+    indices, selected = (np.concatenate(each) for each in zip(*blocks, strict=True))
+    blocks.clear()
+    return indices, selected
 
 
-def _first_largest(found: Values, count: int) -> tuple[NDArray[np.bool_], np.float32]:
+def _first_largest(selected: Values, count: int) -> tuple[NDArray[np.bool_], np.float32]:
     """Return a mask of the `count` < k largest magnitudes of float32 [k], of equal ones the first; and the smallest."""
-    magnitudes = np.abs(found)
+    magnitudes = np.abs(selected)
     magnitudes.partition(len(magnitudes) - count)
     least = magnitudes[len(magnitudes) - count]
-    np.abs(found, out=magnitudes)
+    np.abs(selected, out=magnitudes)
     chosen = magnitudes > least
     ties = np.flatnonzero(magnitudes == least)
     chosen[ties[: count - np.count_nonzero(chosen)]] = True

@@ -90,12 +90,12 @@ def expected_errors(values: Values, groups: Groups, widths: Sequence[int]) -> ND
         np.divide(1.0, scales, out=np.zeros(len(scales)), where=scales > 0), groups.lengths
     )
     weights = np.repeat(scales**2, groups.lengths)
-    found = []
+    errors = []
     for bits in widths:
         levels = scaled * (2 ** (bits - 1) - 1)
         fraction = levels - np.floor(levels)
-        found.append(float((weights * fraction * (1 - fraction)).sum()) / (2 ** (bits - 1) - 1) ** 2)
-    return np.array(found)
+        errors.append(float((weights * fraction * (1 - fraction)).sum()) / (2 ** (bits - 1) - 1) ** 2)
+    return np.array(errors)
 
 
 def _encode(values: Values, groups: Groups, bits: Bits, residual: Values | None, seed: int | None) -> Bytes:

@@ -92,9 +92,9 @@ def levels(bits: int, alpha: float) -> Values:
     The last code is never sent; its entry follows the same formula.
     """
     k = np.arange(2**bits) - _max_level(bits)
-    found: Values = (np.sign(k) * _curve(np.abs(k), bits, alpha)).astype(np.float32)
-    found.setflags(write=False)
-    return found
+    table: Values = (np.sign(k) * _curve(np.abs(k), bits, alpha)).astype(np.float32)
+    table.setflags(write=False)
+    return table
 
 
 @lru_cache

@@ -10,41 +10,41 @@ from numpy.typing import NDArray
 from .groups import GROUP, Bits, Groups
 
 Bytes = NDArray[np.uint8]
-Where = slice | NDArray[np.bool_]
+Selector = slice | NDArray[np.bool_]
 
 
 def pack(codes: Bytes, groups: Groups, bits: Bits) -> Bytes:
     """Pack codes uint8 [groups.count], each below 2**bits, into uint8 [groups.all_code_bytes(bits)]."""
     packed = np.empty(groups.all_code_bytes(bits), np.uint8)
-    for width, part, values, places in _by_width(groups, bits):
-        rows = np.zeros((len(part), GROUP), np.uint8)
-        rows[_value_mask(part)] = codes[values]
+    for width, same, codes_at, bytes_at in _by_width(groups, bits):
+        rows = np.zeros((len(same), GROUP), np.uint8)
+        rows[_value_mask(same)] = codes[codes_at]
         spread = np.unpackbits(rows[:, :, None], axis=2, count=width, bitorder="little")
-        joined = np.packbits(spread.reshape(len(part), GROUP * width), axis=1, bitorder="little")
-        packed[places] = joined[_byte_mask(part, width)]
+        joined = np.packbits(spread.reshape(len(same), GROUP * width), axis=1, bitorder="little")
+        packed[bytes_at] = joined[_byte_mask(same, width)]
     return packed
 
 
 def unpack(packed: Bytes, groups: Groups, bits: Bits) -> Bytes:
     """Return the codes that `pack` was given."""
     codes = np.empty(groups.count, np.uint8)
-    for width, part, values, places in _by_width(groups, bits):
-        rows = np.zeros((len(part), GROUP * width // 8), np.uint8)
-        rows[_byte_mask(part, width)] = packed[places]
-        spread = np.unpackbits(rows, axis=1, bitorder="little").reshape(len(part), GROUP, width)
-        codes[values] = np.packbits(spread, axis=2, bitorder="little")[:, :, 0][_value_mask(part)]
+    for width, same, codes_at, bytes_at in _by_width(groups, bits):
+        rows = np.zeros((len(same), GROUP * width // 8), np.uint8)
+        rows[_byte_mask(same, width)] = packed[bytes_at]
+        spread = np.unpackbits(rows, axis=1, bitorder="little").reshape(len(same), GROUP, width)
+        codes[codes_at] = np.packbits(spread, axis=2, bitorder="little")[:, :, 0][_value_mask(same)]
     return codes
 
 
-def _by_width(groups: Groups, bits: Bits) -> Iterator[tuple[int, Groups, Where, Where]]:
-    """Yield each width, its groups, and where in the codes and in the packed bytes they are."""
+def _by_width(groups: Groups, bits: Bits) -> Iterator[tuple[int, Groups, Selector, Selector]]:
+    """Yield each width, its groups, and masks of their codes and of their packed bytes."""
     if not isinstance(bits, np.ndarray):
         yield bits, groups, slice(None), slice(None)
         return
     for width in np.unique(bits).tolist():
         is_same = bits == width
-        values, places = np.repeat(is_same, groups.lengths), np.repeat(is_same, groups.code_bytes(bits))
-        yield width, Groups(groups.lengths[is_same]), values, places
+        codes_at, bytes_at = np.repeat(is_same, groups.lengths), np.repeat(is_same, groups.code_bytes(bits))
+        yield width, Groups(groups.lengths[is_same]), codes_at, bytes_at
 
 
 def _value_mask(groups: Groups) -> NDArray[np.bool_]:

@@ -89,10 +89,10 @@ def decode(codes: Bytes, n: int) -> Indices:
     _add_low_bits(gaps, codes[begin:cut], parameter, n)
     if gaps.sum(dtype=np.float64) > n:  # checked in float64, so that no sum below overflows
         raise out_of_range(n)
-    found = _positions(gaps)
-    if count and found[-1] >= n:
+    indices = _positions(gaps)
+    if count and indices[-1] >= n:
         raise out_of_range(n)
-    return found
+    return indices
 
 
 def read_prefix(codes: Bytes) -> tuple[int, int, int]:
@@ -161,9 +161,9 @@ def _add_low_bits(quotients: Indices, low: Bytes, parameter: int, n: int) -> Non
         raise PayloadError("codes of indices have bits set after the last index")
     quotients <<= parameter
     for bit in range(parameter):
-        part = bits[bit : len(quotients) * parameter : parameter].astype(np.int64)
-        part <<= bit
-        quotients |= part
+        row = bits[bit : len(quotients) * parameter : parameter].astype(np.int64)
+        row <<= bit
+        quotients |= row
 
 
 def out_of_range(n: int) -> PayloadError:

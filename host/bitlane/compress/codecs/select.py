@@ -42,17 +42,17 @@ def select(values: Values, threshold: float) -> tuple[Indices, Values]:
         indices = np.flatnonzero(np.abs(values) >= least)
         return indices, values[indices]
     select_loop = kernels().select
-    parts = [(np.empty(0, np.int64), np.empty(0, np.float32))]
+    blocks = [(np.empty(0, np.int64), np.empty(0, np.float32))]
     begin = 0
     while begin < len(values):
         room = _TILE + len(values) // _SHARE
-        indices, found = np.empty(room, np.int64), np.empty(room, np.float32)
+        indices, selected = np.empty(room, np.int64), np.empty(room, np.float32)
         with compile_notice(select_loop):
-            count, begin = select_loop(values, least, begin, indices, found)
-        for array in (indices, found):
+            count, begin = select_loop(values, least, begin, indices, selected)
+        for array in (indices, selected):
             array.resize(count, refcheck=False)  # frees the rest of the buffer without a copy
-        parts.append((indices, found))
-    if len(parts) == 2:
-        return parts[1]
-    indices, found = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return indices, found
+        blocks.append((indices, selected))
+    if len(blocks) == 2:
+        return blocks[1]
+    indices, selected = (np.concatenate(each) for each in zip(*blocks, strict=True))
+    return indices, selected

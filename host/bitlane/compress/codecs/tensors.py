@@ -1,4 +1,4 @@
-"""Sparse codecs on tensors of any device: numpy on the host, torch on a GPU, with the same bytes."""
+"""Sparse codecs on tensors of any device: numpy on the host, torch on a GPU, byte-identical."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def largest(values: Tensor, count: int) -> Tensor:
     """Return the indices of the `count` largest magnitudes, int64 [<= count], as `largest.largest` does."""
     if on_host(values.device):
         return torch.from_numpy(host_largest(values.numpy(), count))
-    found: Tensor = gpu_module("largest").largest(values, count)
-    return found
+    indices: Tensor = gpu_module("largest").largest(values, count)
+    return indices
 
 
 def select(values: Tensor, threshold: float) -> Tensor:
     """Return the indices of all values whose magnitude reaches a threshold, int64 [k], as `select.select` does."""
     if on_host(values.device):
         return torch.from_numpy(host_select(values.numpy(), threshold)[0])
-    found: Tensor = gpu_module("select").select(values, threshold)[0]
-    return found
+    indices: Tensor = gpu_module("select").select(values, threshold)[0]
+    return indices
 
 
 def encode_indices(indices: Tensor, n: int) -> Tensor:

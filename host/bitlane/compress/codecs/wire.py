@@ -58,7 +58,7 @@ class Header:
     body : int
         Bytes of the body.
     flags : Flag
-    settings : int
+    settings_crc : int
         CRC-32 of the settings that ranks compare; 0 in a stand-alone payload.
     step : int
         Number of the step, modulo 2**32.
@@ -69,13 +69,13 @@ class Header:
     count: int
     body: int
     flags: Flag = NO_FLAGS
-    settings: int = 0
+    settings_crc: int = 0
     step: int = 0
 
     def pack(self) -> bytes:
         """Return the header's 32 bytes."""
         return _FIELDS.pack(
-            MAGIC, VERSION, self.codec, self.bits, self.flags, self.settings, self.step, self.count, self.body
+            MAGIC, VERSION, self.codec, self.bits, self.flags, self.settings_crc, self.step, self.count, self.body
         )
 
     @classmethod

@@ -1,1 +1,1 @@
-"""How ranks talk: links that agree, averages of codes, processes, emulated links."""
+"""Communication between ranks: links with a handshake, averages of codes, processes, emulated links."""

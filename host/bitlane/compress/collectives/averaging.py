@@ -4,8 +4,8 @@ Codes are decoded before they are added, because logarithmic codes and codes wit
 are two collectives:
 
 - all-gather: each rank sends its codes to all others, and each decodes and averages all of them;
-- reduce-scatter and all-gather: each rank owns one part of the vector. The others send it their codes of that part; it
-  averages them, encodes the average with a second residual, and sends these codes to all.
+- reduce-scatter and all-gather: each rank owns one shard of the vector. The others send it their codes of that shard.
+  It averages them, encodes the average with a second residual, and sends these codes to all.
 
 Every rank decodes the same bytes, including its own, so that all ranks end with identical averages.
 """
@@ -84,7 +84,7 @@ class Averaging:
     ----------
     residual : Tensor, residual_dtype [groups.count], or None
         Quantization error of this rank's vector; None without error feedback.
-    owned_residual : Tensor, residual_dtype [values of the owned part], or None
+    owned_residual : Tensor, residual_dtype [values of the owned shard], or None
         Quantization error of the averages that this rank encoded; None without error feedback.
     """
 
@@ -102,8 +102,8 @@ class Averaging:
         self.link = link
         self.model = model
         self.seed = seed
-        self.parts = shard_groups(groups, link.size)
-        own = self.parts[link.rank]
+        self.shards = shard_groups(groups, link.size)
+        own = self.shards[link.rank]
         self.residual: Tensor | None = None
         self.owned_residual: Tensor | None = None
         if error_feedback:
@@ -124,12 +124,12 @@ class Averaging:
     def regroup(self, groups: Groups) -> None:
         """Continue with other groups of the same values, and other shards; only without error feedback."""
         assert self.residual is None
-        self.groups, self.parts = groups, shard_groups(groups, self.link.size)
+        self.groups, self.shards = groups, shard_groups(groups, self.link.size)
 
     def combined_residual(self) -> Tensor:
         """Return the sum of both residuals, float32 [groups.count], in units of this rank's vector."""
         assert self.residual is not None and self.owned_residual is not None
-        own = self.parts[self.link.rank]
+        own = self.shards[self.link.rank]
         combined = self.residual.to(torch.float32, copy=True)
         combined[own.begin : own.end] += self.owned_residual.float() * self.link.size
         return combined
@@ -138,7 +138,7 @@ class Averaging:
         """Return a bound on what rounding changed in `combined_residual()`, float32 [groups.count]; None if nothing."""
         if self.residual is None or self.owned_residual is None or self.residual.dtype == torch.float32:
             return None
-        own, bound = self.parts[self.link.rank], rounding_bound(self.residual)
+        own, bound = self.shards[self.link.rank], rounding_bound(self.residual)
         bound[own.begin : own.end] += rounding_bound(self.owned_residual) * self.link.size
         return bound
 
@@ -147,7 +147,7 @@ class Averaging:
         assert self.residual is not None and self.owned_residual is not None
         released = self.combined_residual()[:count]
         self.residual[:count] = 0
-        self.owned_residual[: max(0, count - self.parts[self.link.rank].begin)] = 0
+        self.owned_residual[: max(0, count - self.shards[self.link.rank].begin)] = 0
         return released
 
     def state_dict(self, memory: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
@@ -175,18 +175,18 @@ class Averaging:
 
     def _reduce_scatter(self, vector: Tensor, quantizer: Quantizer, step: int) -> None:
         bodies = []
-        for stage, part in enumerate(self.parts):
-            residual = None if self.residual is None else self.residual[part.begin : part.end]
-            values = vector[part.begin : part.end]
-            bodies.append(_encode(quantizer, values, part.groups, residual, self._seed(step, stage)))
-        own = self.parts[self.link.rank]
+        for stage, shard in enumerate(self.shards):
+            residual = None if self.residual is None else self.residual[shard.begin : shard.end]
+            values = vector[shard.begin : shard.end]
+            bodies.append(_encode(quantizer, values, shard.groups, residual, self._seed(step, stage)))
+        own = self.shards[self.link.rank]
         received = self.link.exchange(bodies, [quantizer.body_bytes(own.groups)] * self.link.size)
         mean = torch.empty(own.end - own.begin, device=vector.device)
         self._mean(received, own.groups, quantizer, mean)
         encoded_mean = _encode(quantizer, mean, own.groups, self.owned_residual, self._seed(step, self.link.size))
-        lengths = [quantizer.body_bytes(part.groups) for part in self.parts]
-        for part, body in zip(self.parts, self.link.all_gather(encoded_mean, lengths), strict=True):
-            quantizer.decode(body, part.groups, vector[part.begin : part.end], add=False)
+        lengths = [quantizer.body_bytes(shard.groups) for shard in self.shards]
+        for shard, body in zip(self.shards, self.link.all_gather(encoded_mean, lengths), strict=True):
+            quantizer.decode(body, shard.groups, vector[shard.begin : shard.end], add=False)
 
     def _mean(self, bodies: list[Tensor], groups: Groups, quantizer: Quantizer, out: Tensor) -> None:
         for rank, body in enumerate(bodies):

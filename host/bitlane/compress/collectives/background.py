@@ -1,4 +1,4 @@
-"""An average that a background thread computes, while the rank goes on training.
+"""An average that a background thread computes, while the rank continues training.
 
 The thread ends with the average, whether it succeeds or not. On a GPU it has its own stream, so that the kernels of the
 codecs do not wait for those of the training.

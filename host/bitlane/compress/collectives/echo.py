@@ -18,12 +18,12 @@ class EchoTransport:
         self.sent = 0
         self.rounds = self.bytes = 0
 
-    def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
-        outgoing = sum(map(len, parts[1:]))
+    def exchange(self, buffers: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
+        outgoing = sum(map(len, buffers[1:]))
         self.sent += outgoing
         self.rounds += 1
         self.bytes += max(outgoing, sum(lengths[1:]))
-        own = parts[0]
+        own = buffers[0]
         return [own.clone() if len(own) == length else torch.zeros(length, dtype=torch.uint8) for length in lengths]
 
     def abort(self) -> None:

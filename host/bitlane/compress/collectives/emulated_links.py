@@ -48,11 +48,11 @@ def parse_link(text: str) -> AlphaBetaModel:
     >>> parse_link("1gbit,0.5ms")
     AlphaBetaModel(latency=0.0005, bandwidth=125000000.0)
     """
-    found = _LINK.fullmatch(text)
-    if not found or not float(found["rate"]):
+    match = _LINK.fullmatch(text)
+    if not match or not float(match["rate"]):
         raise DataError(f"invalid link {text!r}: give a bandwidth and, if needed, a latency: 100mbit or 1gbit,0.5ms")
-    bandwidth = float(found["rate"]) * _RATES[found["unit"]] / 8
-    latency = float(found["latency"]) * _TIMES[found["time"]] if found["latency"] else LATENCY
+    bandwidth = float(match["rate"]) * _RATES[match["unit"]] / 8
+    latency = float(match["latency"]) * _TIMES[match["time"]] if match["latency"] else LATENCY
     return AlphaBetaModel(latency, bandwidth)
 
 
@@ -134,11 +134,11 @@ class ThrottledTransport:
         self.device = transport.device
         self.sent = transport.sent
 
-    def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
+    def exchange(self, buffers: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
         start = time.perf_counter()
-        received = self.transport.exchange(parts, lengths)
+        received = self.transport.exchange(buffers, lengths)
         self.sent = self.transport.sent
-        outgoing = sum(len(part) for rank, part in enumerate(parts) if rank != self.rank)
+        outgoing = sum(len(buffer) for rank, buffer in enumerate(buffers) if rank != self.rank)
         incoming = sum(length for rank, length in enumerate(lengths) if rank != self.rank)
         if self.size > 1:
             end = start + self.model.latency + max(outgoing, incoming) / self.model.bandwidth

@@ -56,7 +56,7 @@ class Link:
         RankFailed
             If another rank has raised an exception in this step.
         """
-        own = replace(header, settings=zlib.crc32(self.settings.encode()), step=header.step % 2**32)
+        own = replace(header, settings_crc=zlib.crc32(self.settings.encode()), step=header.step % 2**32)
         packed = _tensor(own.pack(), self.device)
         headers = [Header.unpack(_bytes(each)) for each in self.all_gather(packed, [HEADER_BYTES] * self.size)]
         failed = [rank for rank, each in enumerate(headers) if Flag.FAILED in each.flags]
@@ -68,7 +68,7 @@ class Link:
 
     def _compare(self, headers: Sequence[Header]) -> None:
         """Raise DataError if headers differ. All ranks decide alike, so all take part in the exchange of settings."""
-        if any(each.settings != headers[0].settings for each in headers):
+        if any(each.settings_crc != headers[0].settings_crc for each in headers):
             texts = self.gather_texts(self.settings)
             odd = next(rank for rank, text in enumerate(texts) if text != texts[0])
             first, other = _first_difference(texts[0], texts[odd])

@@ -15,8 +15,8 @@ BLOCK = 2**18  # values that are converted at a time
 
 def add_residual(values: Tensor, residual: Tensor) -> None:
     """Add a residual of any type to values, float32 [n], in place."""
-    for each, part in zip(values.split(BLOCK), residual.split(BLOCK), strict=True):
-        each += part  # torch converts the part to float32
+    for block, added in zip(values.split(BLOCK), residual.split(BLOCK), strict=True):
+        block += added  # torch converts it to float32
 
 
 def rounding_bound(residual: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ def restore(own: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         if name not in state:
             raise DataError(f"the saved state has no {name}; this compressor needs {tuple(tensor.shape)}")
         if state[name].shape != tensor.shape:
-            found, needed = tuple(state[name].shape), tuple(tensor.shape)
-            raise DataError(f"{name} of the saved state has shape {found}; this compressor needs {needed}")
+            actual, needed = tuple(state[name].shape), tuple(tensor.shape)
+            raise DataError(f"{name} of the saved state has shape {actual}; this compressor needs {needed}")
     for name, tensor in own.items():
         tensor.copy_(state[name])

@@ -43,10 +43,10 @@ class Transport(Protocol):
     device: torch.device
     sent: int
 
-    def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
-        """Send `parts[j]`, uint8 [n], to rank j, and return `lengths[i]` bytes from each rank i.
+    def exchange(self, buffers: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
+        """Send `buffers[j]`, uint8 [n], to rank j, and return `lengths[i]` bytes from each rank i.
 
-        All ranks call it at the same point. The part of the own rank is returned without a copy.
+        All ranks call it at the same point. The buffer of the own rank is returned without a copy.
         """
         ...
 
@@ -111,38 +111,38 @@ class TorchTransport:
         else:
             group.abort()
 
-    def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
+    def exchange(self, buffers: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
         if self._group is None:
             raise BitlaneError(f"rank {self.rank} has left the process group {self._left}")
         if self.size == 1:
-            return list(parts)
-        received = self._all_to_all(parts, lengths) if self._on_gpu else self._pairwise(parts, lengths)
-        self.sent += sum(len(part) for rank, part in enumerate(parts) if rank != self.rank)
-        received[self.rank] = parts[self.rank]
+            return list(buffers)
+        received = self._all_to_all(buffers, lengths) if self._on_gpu else self._pairwise(buffers, lengths)
+        self.sent += sum(len(buffer) for rank, buffer in enumerate(buffers) if rank != self.rank)
+        received[self.rank] = buffers[self.rank]
         return received
 
-    def _all_to_all(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
-        outgoing = [0 if rank == self.rank else len(part) for rank, part in enumerate(parts)]
+    def _all_to_all(self, buffers: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
+        outgoing = [0 if rank == self.rank else len(buffer) for rank, buffer in enumerate(buffers)]
         incoming = [0 if rank == self.rank else length for rank, length in enumerate(lengths)]
-        others = [part.to(self.device) for rank, part in enumerate(parts) if rank != self.rank]
+        others = [buffer.to(self.device) for rank, buffer in enumerate(buffers) if rank != self.rank]
         sent = torch.cat(others) if others else torch.empty(0, dtype=torch.uint8, device=self.device)
         received = torch.empty(sum(incoming), dtype=torch.uint8, device=self.device)
         with self._rank_failures():
             dist.all_to_all_single(received, sent, incoming, outgoing, group=self._group)
         return list(received.split(incoming))
 
-    def _pairwise(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
+    def _pairwise(self, buffers: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
         """Post all receives before the sends, so that both directions of a link are used at the same time.
 
         Gloo announces a receive in the same stream in which it sends. An announcement behind the data would delay the
         peer, and the directions would take turns, as they do in gloo's all-to-all.
         """
         received = [torch.empty(length, dtype=torch.uint8) for length in lengths]
-        outgoing = [part.cpu() for part in parts]
+        outgoing = [buffer.cpu() for buffer in buffers]
         others = [(self.rank + distance) % self.size for distance in range(1, self.size)]
         with self._rank_failures():
             pending = [self._group.recv([received[rank]], rank, 0) for rank in others if lengths[rank]]
-            pending += [self._group.send([outgoing[rank]], rank, 0) for rank in others if len(parts[rank])]
+            pending += [self._group.send([outgoing[rank]], rank, 0) for rank in others if len(buffers[rank])]
             for each in pending:
                 each.wait()
         return received
@@ -188,10 +188,10 @@ class ThreadTransport:
         self.sent = 0
         self._queues, self._timeout = queues, timeout
 
-    def exchange(self, parts: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
-        for rank, part in enumerate(parts):
-            self._queues[rank][self.rank].put(part.to(self.device, copy=True))  # waits for the stream of a GPU
-            self.sent += len(part) if rank != self.rank else 0
+    def exchange(self, buffers: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
+        for rank, buffer in enumerate(buffers):
+            self._queues[rank][self.rank].put(buffer.to(self.device, copy=True))  # waits for the stream of a GPU
+            self.sent += len(buffer) if rank != self.rank else 0
         return [self._receive(rank, length) for rank, length in enumerate(lengths)]
 
     def abort(self) -> None:
@@ -203,14 +203,14 @@ class ThreadTransport:
 
     def _receive(self, rank: int, length: int) -> Tensor:
         try:
-            part = self._queues[self.rank][rank].get(timeout=self._timeout)
+            buffer = self._queues[self.rank][rank].get(timeout=self._timeout)
         except queue.Empty:
-            part = None
-        if part is None:
+            buffer = None
+        if buffer is None:
             raise RankFailed(f"rank {rank} sent nothing to rank {self.rank}")
-        if len(part) != length:
-            raise BitlaneError(f"rank {rank} sent {len(part)} bytes to rank {self.rank}, which expected {length}")
-        return part
+        if len(buffer) != length:
+            raise BitlaneError(f"rank {rank} sent {len(buffer)} bytes to rank {self.rank}, which expected {length}")
+        return buffer
 
 
 def run_ranks_in_threads(

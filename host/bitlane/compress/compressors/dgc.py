@@ -37,9 +37,9 @@ FIRST_DENSITY = 0.25  # of the first warm-up stage; each further stage has a qua
 class DGCReducer:
     """The reducer of `DGC`."""
 
-    def __init__(self, count: int, settings: DGC, link: Link, device: torch.device):
+    def __init__(self, count: int, dgc: DGC, link: Link, device: torch.device):
         self.bits = 0
-        self.settings, self.link = settings, link
+        self.settings, self.link = dgc, link
         self.selection = LargestSelection(count)
         self.memory = StateVectors(count, device, "momentum", "velocity")
 

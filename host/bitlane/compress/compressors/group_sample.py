@@ -38,11 +38,11 @@ def begin_sample(vector: Tensor, groups: Groups, choices: Sequence[int], average
     chosen = _spaced(len(groups), SAMPLED_GROUPS)
     indices = torch.from_numpy(_indices(groups, chosen)).to(vector.device)
 
-    def some(whole: Tensor) -> NDArray[np.float32]:
-        values: NDArray[np.float32] = whole[indices].cpu().numpy()
+    def sampled_values(of: Tensor) -> NDArray[np.float32]:
+        values: NDArray[np.float32] = of[indices].cpu().numpy()
         return values
 
-    own = some(vector)
+    own = sampled_values(vector)
 
     def complete(average: Tensor) -> GroupSample:
         exact = own.astype(np.float64)
@@ -53,7 +53,7 @@ def begin_sample(vector: Tensor, groups: Groups, choices: Sequence[int], average
             peaks,
             energy,
             float(np.square(exact).sum()),  # BLAS would start threads for these
-            float((exact * some(average)).sum()),
+            float((exact * sampled_values(average)).sum()),
             float(few.lengths @ peaks[chosen[rounded]]),
             linear.expected_errors(own[_indices(sampled, rounded)], few, choices),
             float(average_rounded),

@@ -45,7 +45,7 @@ from ..collectives.link import Link
 from ..collectives.restore import copied
 from ..compressor import Layout, ParameterSpan, SavedState, vector_length
 from .factors import Float32Quantizer, LogQuantizer
-from .matrix import Matrix
+from .matrix import GradientMatrix
 from .orthonormal import load_linear_algebra, orthonormalize
 from .settings import checked_bits, checked_flag, replace_setting
 
@@ -148,7 +148,7 @@ class LowRankReducer:
 
     def __init__(
         self,
-        settings: PowerSGD | LQSGD,
+        low_rank: PowerSGD | LQSGD,
         bits: int,
         layout: Layout,
         link: Link,
@@ -156,17 +156,17 @@ class LowRankReducer:
         device: torch.device,
     ):
         load_linear_algebra(device)
-        self.settings = settings
+        self.settings = low_rank
         self.bits = bits
         self.count = vector_length(layout)
-        self._factored = [each for each in layout if is_factored(each, settings)]
-        self._matrices = [Matrix(*matrix_shape(each), settings.rank, device) for each in self._factored]
-        lefts = [len(matrix.values) for matrix in self._matrices for _ in range(settings.rank)]
-        rights = [matrix.values.shape[1] for matrix in self._matrices for _ in range(settings.rank)]
-        others = [each for each in layout if not is_factored(each, settings)]
+        self._factored = [each for each in layout if is_factored(each, low_rank)]
+        self._matrices = [GradientMatrix(*matrix_shape(each), low_rank.rank, device) for each in self._factored]
+        lefts = [len(matrix.values) for matrix in self._matrices for _ in range(low_rank.rank)]
+        rights = [matrix.values.shape[1] for matrix in self._matrices for _ in range(low_rank.rank)]
+        others = [each for each in layout if not is_factored(each, low_rank)]
         lengths = [each.end - each.begin for each in others]
-        self._left = Averaging(Groups.of(*lefts), link, model, settings.seed, False, device)
-        self._right = Averaging(Groups.of(*rights, *lengths), link, model, settings.seed, True, device)
+        self._left = Averaging(Groups.of(*lefts), link, model, low_rank.seed, False, device)
+        self._right = Averaging(Groups.of(*rights, *lengths), link, model, low_rank.seed, True, device)
         self._start = torch.zeros(sum(rights), device=device)
         ends = np.cumsum([sum(rights), *lengths]).tolist()
         self._others = [(slice(a.begin, a.end), slice(*b)) for a, b in zip(others, pairwise(ends), strict=True)]
@@ -184,16 +184,16 @@ class LowRankReducer:
         for p, orthonormal, matrix, q in zip(lefts, orthonormalize(lefts), self._matrices, rights, strict=True):
             p.copy_(orthonormal)
             matrix.transposed_times(p, q)
-        for span, part in self._others:
-            right[part] = vector[span]
+        for span, own in self._others:
+            right[own] = vector[span]
         sent = right[: len(self._start)].clone()
         self._right.average(right, quantizer, step)
         sent -= self._right.release(len(sent))
         for k, (matrix, s) in enumerate(zip(self._matrices, self._factors(sent, 1), strict=True)):
             matrix.keep(lefts[k], s)
             matrix.product(lefts[k], rights[k], gradients[k])
-        for span, part in self._others:
-            vector[span] = right[part]
+        for span, own in self._others:
+            vector[span] = right[own]
         if self.settings.warm_start:
             self._start.copy_(right[: len(sent)])
 
@@ -202,8 +202,8 @@ class LowRankReducer:
         for view, matrix in zip(self._views(residual), self._matrices, strict=True):
             view.copy_(matrix.residual())
         right_residual = self._right.combined_residual()
-        for span, part in self._others:
-            residual[span] = right_residual[part]
+        for span, own in self._others:
+            residual[span] = right_residual[own]
         return residual
 
     def residual_rounding(self) -> None:
@@ -231,16 +231,18 @@ class LowRankReducer:
         for view, matrix in zip(self._views(residual), self._matrices, strict=True):
             matrix.residual().copy_(view)
         right_residual = torch.zeros(self._right.groups.count, device=residual.device)
-        for span, part in self._others:
-            right_residual[part] = residual[span]
+        for span, own in self._others:
+            right_residual[own] = residual[span]
         self._right.reshard(right_residual)
 
     def _check(self, state: SavedState) -> None:
         saved = [state["start"], *state["matrices"]] if {"start", "matrices"} <= state.keys() else []
-        found = [tuple(each.shape) for each in saved]
+        saved_shapes = [tuple(each.shape) for each in saved]
         needed = [tuple(each.shape) for each in (self._start, *(matrix.values for matrix in self._matrices))]
-        if found != needed:
-            raise DataError(f"start and matrices of the saved state have shapes {found}; this model needs {needed}")
+        if saved_shapes != needed:
+            raise DataError(
+                f"start and matrices of the saved state have shapes {saved_shapes}; this model needs {needed}"
+            )
 
     def _views(self, vector: Tensor) -> list[Tensor]:
         """Return views of the factored parameters in a vector of all values, as matrices."""
@@ -248,13 +250,13 @@ class LowRankReducer:
 
     def _factors(self, values: Tensor, side: int) -> list[Tensor]:
         """Return views of the factors at the beginning of `values`: [rank, m] (side 0) or [rank, n] (side 1)."""
-        found, begin = [], 0
+        factors, begin = [], 0
         for matrix in self._matrices:
             length = matrix.values.shape[side]
             end = begin + self.settings.rank * length
-            found.append(values[begin:end].view(self.settings.rank, length))
+            factors.append(values[begin:end].view(self.settings.rank, length))
             begin = end
-        return found
+        return factors
 
     def _random_column(self, step: int, matrix: int, column: int) -> Tensor:
         """Return `random_column` on the device of the gradients."""
@@ -282,9 +284,9 @@ def matrix_shape(parameter: ParameterSpan) -> tuple[int, int]:
     return parameter.shape[0], prod(parameter.shape[1:])
 
 
-def is_factored(parameter: ParameterSpan, settings: PowerSGD | LQSGD) -> bool:
+def is_factored(parameter: ParameterSpan, low_rank: PowerSGD | LQSGD) -> bool:
     """Return whether a parameter is sent as factors."""
     if len(parameter.shape) < 2:
         return False
     m, n = matrix_shape(parameter)
-    return m * n > settings.min_compression * settings.rank * (m + n)
+    return m * n > low_rank.min_compression * low_rank.rank * (m + n)

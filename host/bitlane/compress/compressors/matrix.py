@@ -15,7 +15,7 @@ from torch import Tensor
 BLOCK = 2**17  # values per block of rows: 512 KiB
 
 
-class Matrix:
+class GradientMatrix:
     """The gradient of one parameter on one rank, as a matrix [m, n], and its residual.
 
     Factors are stored transposed: float32 [r, m] or [r, n], one column of the paper's factor per row.

@@ -1,9 +1,9 @@
-"""MiCRO: each rank selects indices from a separate part of the vector, so that no index is selected twice.
+"""MiCRO: each rank selects indices from a separate partition of the vector, so that no index is selected twice.
 
-Rank i has part (i + step) modulo the number of ranks n. It selects the largest magnitudes of its accumulated gradient,
-the sum of gradient and residual, and sends their indices to all ranks. The ranks return their values at these indices;
-it averages them in float32, in the order of ranks, and sends the averages to all. With k indices in total, a rank sends
-its indices to n - 1 others, and about 2 (n - 1) / n * 4 k bytes of values.
+Rank i has partition (i + step) modulo the number of ranks n. It selects the largest magnitudes of its accumulated
+gradient, the sum of gradient and residual, and sends their indices to all ranks. The ranks return their values at these
+indices; it averages them in float32, in the order of ranks, and sends the averages to all. With k indices in total, a
+rank sends its indices to n - 1 others, and about 2 (n - 1) / n * 4 k bytes of values.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ class MiCROReducer:
         Bytes of the encoded indices of this rank in the last step, sent to each other rank.
     """
 
-    def __init__(self, count: int, settings: MiCRO, link: Link, device: torch.device):
+    def __init__(self, count: int, micro: MiCRO, link: Link, device: torch.device):
         self.bits = 0
         self.link = link
-        self.memory = StateVectors(count, device, "residual", dtype=RESIDUAL_DTYPES[settings.residual_dtype])
+        self.memory = StateVectors(count, device, "residual", dtype=RESIDUAL_DTYPES[micro.residual_dtype])
         self.selection: SelectionRule = (
-            QuotaSelection(count, settings.density)
-            if settings.controller == "quotas"
-            else ThresholdScaling(density_count(settings.density, count))
+            QuotaSelection(count, micro.density)
+            if micro.controller == "quotas"
+            else ThresholdScaling(density_count(micro.density, count))
         )
-        self.part_bounds = [count * part // link.size for part in range(link.size + 1)]
+        self.partition_bounds = [count * number // link.size for number in range(link.size + 1)]
         self.counts: list[int] = []
         self.index_bytes = 0
 
@@ -68,9 +68,9 @@ class MiCROReducer:
 
     def _gather_indices(self, accumulated: Tensor, step: int) -> list[Tensor]:
         """Return the indices that each rank has selected."""
-        parts = [(rank + step) % self.link.size for rank in range(self.link.size)]
-        begins = [self.part_bounds[part] for part in parts]
-        sizes = [self.part_bounds[part + 1] - self.part_bounds[part] for part in parts]
+        partitions = [(rank + step) % self.link.size for rank in range(self.link.size)]
+        begins = [self.partition_bounds[each] for each in partitions]
+        sizes = [self.partition_bounds[each + 1] - self.partition_bounds[each] for each in partitions]
         rank = self.link.rank
         own = self.selection.select(accumulated[begins[rank] : begins[rank] + sizes[rank]], self.link)
         codes = tensors.encode_indices(own, sizes[rank])
@@ -114,7 +114,7 @@ class MiCROReducer:
 
 @dataclass(frozen=True)
 class MiCRO:
-    """Sparsify with exclusive, cyclic parts and error feedback (MiCRO, Yoon and Oh, 2023, algorithm 1).
+    """Sparsify with exclusive, cyclic partitions and error feedback (MiCRO, Yoon and Oh, 2023, algorithm 1).
 
     Parameters
     ----------

@@ -49,9 +49,9 @@ def orthonormalize(matrices: Sequence[Tensor], fresh: Fresh | None = None) -> li
     by_shape: dict[torch.Size, list[int]] = defaultdict(list)
     for i, columns in enumerate(matrices):
         by_shape[columns.shape].append(i)
-    found = [_cholesky_qr(torch.stack([matrices[i] for i in same]).double()) for same in by_shape.values()]
-    independent = torch.cat([each for _, each in found]).tolist() if found else []
-    quick = [columns for stack, _ in found for columns in stack.float()]
+    stacks = [_cholesky_qr(torch.stack([matrices[i] for i in same]).double()) for same in by_shape.values()]
+    independent = torch.cat([each for _, each in stacks]).tolist() if stacks else []
+    quick = [columns for stack, _ in stacks for columns in stack.float()]
     results = list(matrices)
     for number, i in enumerate(i for same in by_shape.values() for i in same):
         own = partial(fresh, i) if fresh is not None else None
@@ -67,21 +67,21 @@ def _cholesky_qr(columns: Tensor) -> tuple[Tensor, Tensor]:
     products = columns @ columns.mT
     factor, failed = torch.linalg.cholesky_ex(products)
     added, lengths = factor.diagonal(dim1=1, dim2=2), products.diagonal(dim1=1, dim2=2).sqrt()
-    found = torch.linalg.solve_triangular(factor, columns, upper=False)
-    second = torch.linalg.cholesky_ex(found @ found.mT)[0]
-    found = torch.linalg.solve_triangular(second, found, upper=False)
-    return found, (failed == 0) & (added > DEPENDENT * lengths).all(1)
+    basis = torch.linalg.solve_triangular(factor, columns, upper=False)
+    second = torch.linalg.cholesky_ex(basis @ basis.mT)[0]
+    basis = torch.linalg.solve_triangular(second, basis, upper=False)
+    return basis, (failed == 0) & (added > DEPENDENT * lengths).all(1)
 
 
 def _gram_schmidt(columns: Tensor, fresh: Callable[[int], Tensor] | None) -> Tensor:
-    found = torch.zeros_like(columns)
+    basis = torch.zeros_like(columns)
     for k, column in enumerate(columns):
-        direction = _new_direction(column, found[:k])
+        direction = _new_direction(column, basis[:k])
         if direction is None and fresh is not None:
-            direction = _new_direction(fresh(k).double(), found[:k])
+            direction = _new_direction(fresh(k).double(), basis[:k])
         if direction is not None:
-            found[k] = direction
-    return found
+            basis[k] = direction
+    return basis
 
 
 def _new_direction(column: Tensor, before: Tensor) -> Tensor | None:

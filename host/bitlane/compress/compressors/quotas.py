@@ -1,9 +1,9 @@
-"""Quotas of MiCRO: how many values each rank sends of its part, so that all ranks together send the k largest.
+"""Quotas of MiCRO: how many values each rank sends of its partition, so that all ranks together send the k largest.
 
 Each rank reports the magnitudes of its c-th largest values for a few counts c between 1 and k, the tail of its
-distribution. From all tails each rank estimates how many values of each part exceed a threshold, and finds the common
-threshold that k values exceed. The counts at this threshold are the quotas. They sum to k exactly in every step, for
-gradients of any scale and without state. Only the threshold is approximate, between two reported counts.
+distribution. From all tails each rank estimates how many values of each partition exceed a threshold, and finds the
+common threshold that k values exceed. The counts at this threshold are the quotas. They sum to k exactly in every step,
+for gradients of any scale and without state. Only the threshold is approximate, between two reported counts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Tail:
-    """The largest magnitudes of a part.
+    """The largest magnitudes of a partition.
 
     Attributes
     ----------
@@ -41,13 +41,13 @@ class Tail:
 
     @classmethod
     def of(cls, values: Values, counts: Counts) -> Tail:
-        """Return the tail of a part from its k largest values that are not zero, float32 [available]."""
+        """Return the tail of a partition from its k largest values that are not zero, float32 [available]."""
         descending = np.sort(np.abs(values))[::-1]
-        return cls.reported(len(values), descending[reported_places(counts, len(values))], counts)
+        return cls.reported(len(values), descending[reported_positions(counts, len(values))], counts)
 
     @classmethod
     def reported(cls, available: int, magnitudes: Values, counts: Counts) -> Tail:
-        """Return the tail from the magnitudes at `reported_places(counts, available)`."""
+        """Return the tail from the magnitudes at `reported_positions(counts, available)`."""
         padded = np.zeros(len(counts), np.float32)
         padded[: len(magnitudes)] = magnitudes
         return cls(available, padded)
@@ -71,12 +71,12 @@ class Tail:
         reported = self.magnitudes > 0
         ranks, magnitudes = np.minimum(counts[reported], self.available), self.magnitudes[reported].astype(np.float64)
         above = np.searchsorted(-magnitudes, -levels.astype(np.float64), side="right")
-        found = np.concatenate([[0], ranks])[above].astype(np.float64)
+        estimates = np.concatenate([[0], ranks])[above].astype(np.float64)
         between = np.flatnonzero((above > 0) & (above < len(ranks)))
         high, low = magnitudes[above[between] - 1], magnitudes[above[between]]
         inside = ranks[above[between]] - ranks[above[between] - 1] - 1  # without the value at `low` itself
-        found[between] += inside * (high - levels[between]) / (high - low)
-        return found
+        estimates[between] += inside * (high - levels[between]) / (high - low)
+        return estimates
 
 
 def reported_counts(wanted: int) -> Counts:
@@ -84,7 +84,7 @@ def reported_counts(wanted: int) -> Counts:
     return np.unique(np.rint(np.geomspace(1, max(1, wanted), POINTS)).astype(np.int64))
 
 
-def reported_places(counts: Counts, available: int) -> Counts:
+def reported_positions(counts: Counts, available: int) -> Counts:
     """Return which of the magnitudes, the largest first, a tail reports: those at the counts, int64, ascending.
 
     If there are fewer than the last count, the smallest one stands for the next larger count.

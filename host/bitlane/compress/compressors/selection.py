@@ -1,7 +1,7 @@
-"""Selection rules of MiCRO: which values a rank sends of its part of the vector.
+"""Selection rules of MiCRO: which values a rank sends of its partition of the vector.
 
-Both rules approximate one threshold for all parts, so that the largest values of the whole vector are sent. The number
-of sent values therefore differs between parts.
+Both rules approximate one threshold for all partitions, so that the largest values of the vector are sent. The number
+of sent values therefore differs between partitions.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from .shares import SharedSelection, tail_count, tail_of
 
 
 class SelectionRule(Protocol):
-    """Selects values of a part; depends only on the part and on data that all ranks share."""
+    """Selects values of a partition; depends only on the partition and on data that all ranks share."""
 
     def select(self, values: Tensor, link: Link) -> Tensor:
-        """Return ascending indices in `values`, float32 [part]; all ranks call it at the same point."""
+        """Return ascending indices in `values`, float32 [n]; all ranks call it at the same point."""
         ...
 
     def update(self, total: int) -> None:
@@ -42,7 +42,7 @@ class SelectionRule(Protocol):
 
 
 class QuotaSelection(SharedSelection):
-    """Selects the largest values up to the quota of the part; the quotas of all ranks sum to k in every step.
+    """Selects the largest values up to the quota of the partition; the quotas of all ranks sum to k in every step.
 
     Those of a segment sum to its share of k.
     """

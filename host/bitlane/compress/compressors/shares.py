@@ -2,7 +2,7 @@
 
 A whole gradient sends its k largest values. Segments are averaged one after the other, the first before the last is
 known, so that none can know the common threshold of the step. Each has a share of k instead. After a step the tails of
-all segments tell how many of the k largest values were in each, and the shares move a tenth of the way there.
+all segments show how many of the k largest values were in each, and the shares move a tenth of the way there.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..codecs import tensors
-from .quotas import Counts, Tail, quotas, reported_counts, reported_places
+from .quotas import Counts, Tail, quotas, reported_counts, reported_positions
 
-FOLLOWED = 0.1  # a step moves the shares by this part of the way, because the counts of one step are noisy
+FOLLOWED = 0.1  # a step moves the shares by this fraction of the way, because the counts of one step are noisy
 LEAST_TAIL = 64  # least length of a tail, so that a share of 0 can grow
 
 
@@ -37,29 +37,29 @@ def tail_of(values: Tensor, counts: Counts) -> Tail:
     if tensors.on_host(values.device):
         return Tail.of(values.numpy(), counts)
     descending = values.abs().sort(descending=True).values
-    places = torch.from_numpy(reported_places(counts, len(values))).to(values.device)
-    return Tail.reported(len(values), descending[places].cpu().numpy(), counts)
+    positions = torch.from_numpy(reported_positions(counts, len(values))).to(values.device)
+    return Tail.reported(len(values), descending[positions].cpu().numpy(), counts)
 
 
 @dataclass(frozen=True)
 class Share:
-    """A part of the k values that a gradient sends: those from `begin * k` to `end * k`.
+    """A range of the k values that a gradient sends: those from `begin * k` to `end * k`.
 
     Attributes
     ----------
-    whole : int
+    total : int
         Number of values of the whole gradient.
     begin, end : float
         From 0 to 1. The shares of all segments adjoin, so that their counts sum to k.
     """
 
-    whole: int
+    total: int
     begin: float = 0.0
     end: float = 1.0
 
     def counts(self, density: float) -> tuple[int, int]:
         """Return k, the number of values that the whole gradient sends, and the number of them in this share."""
-        k = density_count(density, self.whole)
+        k = density_count(density, self.total)
         return k, round(self.end * k) - round(self.begin * k)
 
 
@@ -87,9 +87,9 @@ class SharedSelection:
         self.tails: Sequence[Tail] = ()
 
     @property
-    def is_whole(self) -> bool:
+    def is_only_segment(self) -> bool:
         """Whether there are no other segments."""
-        return self.share == Share(self.share.whole)
+        return self.share == Share(self.share.total)
 
 
 class LargestSelection(SharedSelection):
@@ -99,7 +99,7 @@ class LargestSelection(SharedSelection):
         """Return the ascending indices of the selected values, int64; `density` is that of the whole gradient."""
         self.k, own = self.share.counts(density)
         near = tensors.largest(values, tail_count(self.k, own))
-        if self.is_whole:
+        if self.is_only_segment:
             return near
         self.tails = [tail_of(values[near], reported_counts(self.k))]
         return near[tensors.largest(values[near], own)]
@@ -116,16 +116,16 @@ class Shares:
 
     def __init__(self, selections: Sequence[SharedSelection]):
         self._selections = selections
-        lengths = np.array([selection.share.whole for selection in selections], np.float64)
-        self._whole = int(lengths.sum())
+        lengths = np.array([selection.share.total for selection in selections], np.float64)
+        self._total = int(lengths.sum())
         self._set(lengths / lengths.sum())
 
     def follow(self) -> None:
         """Move the shares after a step, in which all segments were averaged."""
         k = self._selections[0].k
         reported = [(number, tail) for number, each in enumerate(self._selections) for tail in each.tails]
-        found = quotas([tail for _, tail in reported], reported_counts(k), k)
-        sums = np.bincount([number for number, _ in reported], found, len(self._selections))
+        counts = quotas([tail for _, tail in reported], reported_counts(k), k)
+        sums = np.bincount([number for number, _ in reported], counts, len(self._selections))
         if sums.any():
             self._set(self._values + FOLLOWED * (sums / sums.sum() - self._values))
 
@@ -142,4 +142,4 @@ class Shares:
         self._values = values
         ends = np.cumsum(values) / values.sum()
         for selection, begin, end in zip(self._selections, [0.0, *ends[:-1]], [*ends[:-1], 1.0], strict=True):
-            selection.share = Share(self._whole, float(begin), float(end))
+            selection.share = Share(self._total, float(begin), float(end))

@@ -54,13 +54,13 @@ def take(indices: Tensor, values: Tensor, *others: Tensor) -> Tensor:
 class TopKReducer:
     """The reducer of `TopK`; stateless without error feedback."""
 
-    def __init__(self, count: int, settings: TopK, link: Link, device: torch.device):
+    def __init__(self, count: int, topk: TopK, link: Link, device: torch.device):
         self.bits = 0
-        self.density = settings.density
+        self.density = topk.density
         self.link = link
-        self.error_feedback = settings.error_feedback
+        self.error_feedback = topk.error_feedback
         self.selection = LargestSelection(count)
-        names, dtype = ["residual"] if self.error_feedback else [], RESIDUAL_DTYPES[settings.residual_dtype]
+        names, dtype = ["residual"] if self.error_feedback else [], RESIDUAL_DTYPES[topk.residual_dtype]
         self.memory = StateVectors(count, device, *names, dtype=dtype)
 
     def average(self, vector: Tensor, step: int) -> None:

@@ -59,7 +59,7 @@ class Buckets:
     Attributes
     ----------
     complete : bool
-        Whether the bucket that was added last completes the step, as far as DDP tells.
+        Whether the bucket that was added last completes the step, as far as DDP reports it.
     last_unknown : bool
         Whether the last bucket of the step is unknown: in the first step of a static graph all have the index 0.
     """
@@ -156,7 +156,7 @@ class Buckets:
         if len(self._pending) > 1 or self._waiting_parameters < len(self.layout):
             return False
         [pending] = self._pending
-        begins = [span.begin for span, _ in self._parts(pending, pending.checked_buffer())]
+        begins = [span.begin for span, _ in self._gradients(pending, pending.checked_buffer())]
         return pending.buffer.dtype == torch.float32 and begins == sorted(begins)
 
     def _copied(self) -> Tensor:
@@ -164,8 +164,8 @@ class Buckets:
         if self._waiting_parameters < len(self._spans):
             vector.zero_()
         for pending in self._pending:
-            for span, part in self._parts(pending, pending.checked_buffer()):
-                vector[span.begin : span.end] = part
+            for span, gradient in self._gradients(pending, pending.checked_buffer()):
+                vector[span.begin : span.end] = gradient
         return vector
 
     def memory(self) -> Tensor:
@@ -174,10 +174,10 @@ class Buckets:
             self._vector = torch.empty(vector_length(self.layout), device=self.device)
         return self._vector
 
-    def last_parts(self) -> list[tuple[ParameterSpan, Tensor]]:
+    def last_gradients(self) -> list[tuple[ParameterSpan, Tensor]]:
         """Return parameters and gradients of the bucket that was added last; errors as in `checked_buffer`."""
         pending = self._pending[-1]
-        return self._parts(pending, pending.checked_buffer())
+        return self._gradients(pending, pending.checked_buffer())
 
     def finish(self, vector: Tensor, scale: float = 1.0) -> None:
         """Copy `vector` times `scale` to the buckets, in the type of each bucket, and return them to DDP."""
@@ -186,8 +186,8 @@ class Buckets:
         taken = self.take()
         for pending in taken:
             if pending.buffer.data_ptr() != vector.data_ptr():
-                for span, part in self._parts(pending, pending.buffer):
-                    part.copy_(vector[span.begin : span.end])
+                for span, gradient in self._gradients(pending, pending.buffer):
+                    gradient.copy_(vector[span.begin : span.end])
         if vector.is_cuda:
             torch.cuda.current_stream(vector.device).synchronize()  # DDP may wait on another stream
         for pending in taken:
@@ -198,7 +198,7 @@ class Buckets:
         for pending in self.take():
             pending.finish()
 
-    def _parts(self, pending: PendingBucket, buffer: Tensor) -> list[tuple[ParameterSpan, Tensor]]:
+    def _gradients(self, pending: PendingBucket, buffer: Tensor) -> list[tuple[ParameterSpan, Tensor]]:
         spans = []
         for parameter in pending.parameters:
             if parameter not in self._spans:

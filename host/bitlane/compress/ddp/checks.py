@@ -65,9 +65,9 @@ def check_conserved(
     allowed = TOLERANCE * (inputs.double().abs().sum(0) + outputs.double().abs().sum(0))
     if rounding is not None:
         allowed += rounding
-    parts = shard_groups(Groups.of(len(lost)), link.size)
-    bodies = [torch.cat([lost[part.begin : part.end], allowed[part.begin : part.end]]) for part in parts]
-    own = parts[link.rank]
+    shards = shard_groups(Groups.of(len(lost)), link.size)
+    bodies = [torch.cat([lost[each.begin : each.end], allowed[each.begin : each.end]]) for each in shards]
+    own = shards[link.rank]
     received = link.exchange([body.view(torch.uint8) for body in bodies], [16 * (own.end - own.begin)] * link.size)
     lost, allowed = _sum(received, inputs.device).view(2, -1)
     squares = torch.zeros(len(layout), 2, dtype=torch.float64, device=lost.device)

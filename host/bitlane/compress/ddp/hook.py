@@ -30,7 +30,7 @@ class DDPCompression:
     """The state of a DDP communication hook that compresses gradients.
 
     The buckets of a step are one vector, with the parameters of one type adjacent, in reverse order of registration. It
-    is averaged in segments while the backward pass goes on, or with `overlap=False` at its end and as a whole, as in
+    is averaged in segments during the backward pass, or with `overlap=False` at its end and as a whole, as in
     the papers. Neither depends on the size of the buckets.
 
     `attach` makes and registers one; `close` frees its connections and threads. Both happen at the same point on every
@@ -51,9 +51,9 @@ class DDPCompression:
         The cost model that chooses the collective; None for the defaults of `AlphaBetaModel`.
     nonfinite : {"raise", "skip", "pass"}, optional
         What to do if the gradient of any rank has NaN or infinite values. "raise" raises DataError on all ranks, from
-        `backward()`; the model can go on, and the gradients are then those of each rank alone. "skip" sets the average
-        to zero. "pass" averages the step uncompressed. The state of the compressor does not change in any of these
-        cases. The default is "raise", or "pass" with a `grad_scaler`, which then skips the step on all ranks.
+        `backward()`; training can continue, and each rank then has its own gradients. "skip" sets the average to zero.
+        "pass" averages the step uncompressed. The state of the compressor does not change in any of these cases. The
+        default is "raise", or "pass" with a `grad_scaler`, which then skips the step on all ranks.
     debug : bool, default: False
         Check in every step that all ranks got identical bytes and that gradients and residuals are conserved. The
         checks are slow, and their traffic counts as sent.
@@ -68,10 +68,10 @@ class DDPCompression:
     overlap : bool or "auto", default: "auto"
         Whether a background thread averages the gradient during the backward pass, in segments of at least 2**20 values
         (adjacent parameters). The compressor sees each segment for itself. Lower DDP's `bucket_cap_mb` to 4, so that
-        segments are complete early. The state of the compressor is kept twice. "auto" is False for
+        segments are complete early. The state of the compressor is stored twice. "auto" is False for
         a single rank, and for compressors that select from the whole gradient (TopK, DGC, MiCRO: with overlap a density
         is that of each segment). For the others it makes the first ten steps with and without overlap by turns, which
-        have the same bits, and keeps to the quicker kind.
+        have the same bits, and keeps the faster mode.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class DDPCompression:
         if self._buckets.waiting == 1:
             self._begin_step()
         if self._overlapped is not None:
-            self._overlapped.add(self._buckets.last_parts)
+            self._overlapped.add(self._buckets.last_gradients)
         if self._buckets.complete:
             self._complete()
         elif self._buckets.last_unknown:
@@ -250,7 +250,7 @@ class DDPCompression:
         elif self._buckets.waiting:
             self._try(self._step)
         if self._error is not None:
-            _queue_callback(self._raise)  # after DDP's own callback, so that DDP can go on
+            _queue_callback(self._raise)  # after DDP's own callback, so that DDP can continue
 
     def _try(self, work: Callable[[], None]) -> None:
         """Call `work`. After an error return the buckets to DDP, and keep the error for the end of the pass."""

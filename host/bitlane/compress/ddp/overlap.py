@@ -1,4 +1,4 @@
-"""A step whose segments a background thread averages while the backward pass goes on.
+"""A step whose segments a background thread averages during the backward pass.
 
 The thread takes the segments in the order of the vector, which is about that of the backward pass; a segment waits for
 its last bucket and for the segments before it. So all ranks exchange the same segments in the same order, whatever
@@ -25,12 +25,12 @@ from bitlane.errors import BitlaneError, DataError
 
 from ..collectives.background import BackgroundAverage
 from ..compressor import Compressor, ParameterSpan, SavedState
-from ..segments import Segment, Segmented
+from ..segments import GradientSegment, Segmented
 from .steps import StepRunner
 
 Overlap = bool | Literal["auto"]
 SEGMENT_VALUES = 1 << 20  # of a segment, at least: 4 MiB of float32
-Part = tuple[ParameterSpan, Tensor]  # a parameter, and its gradient
+ParameterGradient = tuple[ParameterSpan, Tensor]  # a parameter, and its gradient
 
 
 class AbandonedStep(BitlaneError):
@@ -61,7 +61,7 @@ class StepEnd:
     Attributes
     ----------
     gradient : callable
-        Returns the whole gradient of this rank, after its last bucket.
+        Returns the gradient of this rank with all segments, after its last bucket.
     deliver : callable
         Called with the average.
     give_up : callable
@@ -84,7 +84,7 @@ class OverlappedStep:
 
     Parameters
     ----------
-    steps : StepRunner
+    runner : StepRunner
         Its compressor is `Segmented`.
     vector : Tensor, float32 [n]
         Memory for the gradient and the average.
@@ -94,25 +94,25 @@ class OverlappedStep:
         Its functions are called in the background thread.
     """
 
-    def __init__(self, steps: StepRunner, vector: Tensor, scale: float, at_end: StepEnd):
-        self._steps = steps
+    def __init__(self, runner: StepRunner, vector: Tensor, scale: float, at_end: StepEnd):
+        self._runner = runner
         self._vector = vector
         self._scale = scale
         self._at_end = at_end
-        self._missing = {span.begin: span for span in steps.layout if span.end > span.begin}
+        self._missing = {span.begin: span for span in runner.layout if span.end > span.begin}
         # Buckets, then None for the end of the backward pass; or an error.
         self._arrivals: queue.SimpleQueue[_Bucket | BaseException | None] = queue.SimpleQueue()
-        self._begun, self._before = perf_counter(), steps.sent_and_waited()
+        self._begun, self._before = perf_counter(), runner.sent_and_waited()
         self._idle = self._adding = 0.0
         self._ended: float | None = None  # when the training thread began to wait
         self._has_all = False  # whether the thread gets no more buckets
         self._background = BackgroundAverage(self._run, vector.device)
 
-    def add(self, parts: Callable[[], Sequence[Part]]) -> None:
-        """Give a bucket to the thread. An error of `parts` is reported to all ranks."""
+    def add(self, gradients: Callable[[], Sequence[ParameterGradient]]) -> None:
+        """Give a bucket to the thread. An error of `gradients` is reported to all ranks."""
         start = perf_counter()
         try:
-            self._arrivals.put(_Bucket(parts(), self._vector.device))
+            self._arrivals.put(_Bucket(gradients(), self._vector.device))
         except DataError as error:
             self._arrivals.put(error)
         self._adding += perf_counter() - start
@@ -138,7 +138,7 @@ class OverlappedStep:
 
         If all segments have been averaged, the other ranks have made the step, and so has this one.
         """
-        self.stop(f"the backward pass of step {self._steps.step} ended early on this rank")
+        self.stop(f"the backward pass of step {self._runner.step} ended early on this rank")
         with suppress(Exception):  # the next step has its own
             self.wait()
 
@@ -153,20 +153,20 @@ class OverlappedStep:
             is_averaged = self._average_segments()
             self._take_all()
             if is_averaged:
-                with self._steps.abort_on_error():
-                    self._steps.end_segments()
-                    waited = self._steps.sent_and_waited()[1] - self._before[1]
-                    self._steps.observe(self._vector, at_end.loss, at_end.has_batch, self._begun, waited)
+                with self._runner.abort_on_error():
+                    self._runner.end_segments()
+                    waited = self._runner.sent_and_waited()[1] - self._before[1]
+                    self._runner.observe(self._vector, at_end.loss, at_end.has_batch, self._begun, waited)
                     at_end.deliver(self._vector)
-                    self._steps.end_trial_step(True, self._begun)
+                    self._runner.end_trial_step(True, self._begun)
                 now = perf_counter()
                 waited = 0.0 if self._ended is None else now - self._ended
-                self._steps.record(now - self._begun - self._idle, self._adding + waited, self._before)
+                self._runner.record(now - self._begun - self._idle, self._adding + waited, self._before)
             else:
-                self._steps.average(at_end.gradient, at_end.loss, at_end.deliver, at_end.has_batch)
+                self._runner.average(at_end.gradient, at_end.loss, at_end.deliver, at_end.has_batch)
         except BaseException:
             self._take_all()
-            self._steps.give_up()
+            self._runner.give_up()
             at_end.give_up()
             raise
         return self._vector
@@ -176,30 +176,30 @@ class OverlappedStep:
         saved: list[SavedState] = []
         is_made = False
         try:
-            for number, segment in enumerate(self._steps.segments):
+            for number, segment in enumerate(self._runner.segments):
                 collect = partial(self._collected, segment)
-                part, flags = self._steps.handshake(collect, segment.end - segment.begin)
+                gradient, flags = self._runner.handshake(collect, segment.end - segment.begin)
                 if any(flags):
                     return False
-                reducer = self._steps.reducers[number]
-                saved.append(self._steps.saved_state(number))
-                with self._steps.abort_on_error():
-                    self._steps.compress(reducer, part, segment.layout)
+                reducer = self._runner.reducers[number]
+                saved.append(self._runner.saved_state(number))
+                with self._runner.abort_on_error():
+                    self._runner.compress(reducer, gradient, segment.layout)
             is_made = True
         finally:
             if not is_made:
-                self._steps.drop_samples()
-                for reducer, state in zip(self._steps.reducers, saved, strict=False):
+                self._runner.drop_samples()
+                for reducer, state in zip(self._runner.reducers, saved, strict=False):
                     reducer.load_state_dict(state)
         return True
 
-    def _collected(self, segment: Segment) -> Tensor:
+    def _collected(self, segment: GradientSegment) -> Tensor:
         """Wait for all buckets of a segment, and return its gradient."""
         inside = [segment.begin + span.begin for span in segment.layout if span.end > span.begin]
         while any(begin in self._missing for begin in inside):
             self._take_bucket()
-        part = self._vector[segment.begin : segment.end]
-        return part if self._scale == 1 else part.div_(self._scale)
+        gradient = self._vector[segment.begin : segment.end]
+        return gradient if self._scale == 1 else gradient.div_(self._scale)
 
     def _take_all(self) -> None:
         """Wait for the end of the backward pass."""
@@ -221,21 +221,21 @@ class OverlappedStep:
                 self._vector[span.begin : span.end] = 0
             self._missing.clear()
             return
-        for span, part in arrival.parts():
+        for span, gradient in arrival.gradients():
             if span.end > span.begin:
-                self._vector[span.begin : span.end] = part
+                self._vector[span.begin : span.end] = gradient
                 self._missing.pop(span.begin, None)
 
 
 class _Bucket:
-    """The parts of a bucket; on a GPU with the event after which they are complete."""
+    """The gradients of a bucket; on a GPU with the event after which they are complete."""
 
-    def __init__(self, parts: Sequence[Part], device: torch.device):
-        self._parts = parts
+    def __init__(self, gradients: Sequence[ParameterGradient], device: torch.device):
+        self._gradients = gradients
         self._event = torch.cuda.current_stream(device).record_event() if device.type == "cuda" else None
 
-    def parts(self) -> Sequence[Part]:
-        """Let this thread's stream wait for the parts, and return them."""
+    def gradients(self) -> Sequence[ParameterGradient]:
+        """Let this thread's stream wait for the gradients, and return them."""
         if self._event is not None:
             self._event.wait()
-        return self._parts
+        return self._gradients

@@ -1,6 +1,6 @@
-"""Whether overlap pays is found out in the first steps: some are made with it, and as many without.
+"""The first steps measure whether overlap pays: some are made with it, and as many without.
 
-Both kinds of steps average the same segments, so that the choice changes no bit of a training.
+Both modes average the same segments, so that the choice changes no bit of a training.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ WARMUP_STEPS, PAIRS = 2, 4
 
 
 class OverlapTrial:
-    """Alternates between steps with and without overlap, and then keeps to the shorter ones."""
+    """Alternates between steps with and without overlap, and then keeps the faster mode."""
 
     def __init__(self) -> None:
         self._seconds: dict[bool, list[float]] = {True: [], False: []}
@@ -33,7 +33,7 @@ class OverlapTrial:
     def add(self, seconds: float, all_gather: AllGather) -> None:
         """Add a step, from its forward pass to its average. All ranks call it after the same steps.
 
-        The last call exchanges the medians of both kinds; the kind counts whose slowest rank is quicker.
+        The last call exchanges the medians of both modes; the mode with the faster slowest rank is kept.
         """
         self._seconds[self.overlaps].append(seconds)
         self._steps += 1

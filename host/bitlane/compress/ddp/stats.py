@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Traffic:
+class StepTraffic:
     """The traffic of one or several steps on one rank.
 
     Attributes
@@ -40,7 +40,7 @@ class Traffic:
         """Bytes sent divided by those of a ring all-reduce in float32; 0 with a single rank."""
         return self.bytes_sent / self.ring_bytes if self.ring_bytes else 0.0
 
-    def add(self, step: Traffic) -> None:
+    def add(self, step: StepTraffic) -> None:
         """Add a step."""
         self.bytes_sent += step.bytes_sent
         self.ring_bytes += step.ring_bytes
@@ -52,7 +52,7 @@ class Traffic:
 
 
 @dataclass
-class Stats(Traffic):
+class Stats(StepTraffic):
     """The traffic of the last step, and totals.
 
     Attributes
@@ -63,16 +63,16 @@ class Stats(Traffic):
         Steps with non-finite values whose average was set to zero.
     uncompressed : int
         Steps that were averaged uncompressed: the first ones (`start`), and those with non-finite or very large values.
-    total : Traffic
+    total : StepTraffic
         The sum over all steps.
     """
 
     steps: int = 0
     skipped: int = 0
     uncompressed: int = 0
-    total: Traffic = field(default_factory=Traffic)
+    total: StepTraffic = field(default_factory=StepTraffic)
 
-    def record(self, step: Traffic) -> None:
+    def record(self, step: StepTraffic) -> None:
         """Record a step as the last one, and add it to the total."""
         for name, value in vars(step).items():
             setattr(self, name, value)

@@ -28,7 +28,7 @@ from ..segments import Segmented, SegmentedReducer, split_layout
 from .checks import average_with_checks
 from .overlap_trial import OverlapTrial
 from .states import as_arrays, as_tensors, check_identity, identity
-from .stats import Stats, Traffic, ring_bytes
+from .stats import Stats, StepTraffic, ring_bytes
 
 NonFinite = Literal["raise", "skip", "pass"]
 LARGEST = 2.0**40  # above it, a codec's sums of squares could overflow in float32
@@ -71,7 +71,7 @@ class StepRunner:
     ----------
     trial : OverlapTrial or None
         Decides whether segments are exchanged during the backward pass; None: they always are.
-    segments : list of Segment
+    segments : list of GradientSegment
         The segments of a `Segmented` compressor; none if a step is exchanged at once.
     """
 
@@ -100,7 +100,7 @@ class StepRunner:
         self._reducer: Reducer | None = None
         self._chooser = compressor.policy.start() if compressor.policy is not None else None
         self._began: float | None = None
-        self._samples: list[GroupSample] = []  # of the parts of this step
+        self._samples: list[GroupSample] = []  # of the segments of this step
         self._segment_states: dict[int, SavedState] = {}  # before the step
         self.trial: OverlapTrial | None = None
 
@@ -201,7 +201,7 @@ class StepRunner:
         return self.link.transport.sent, self.link.seconds
 
     def handshake(self, gradient: Callable[[], Tensor], values: int) -> tuple[Tensor, list[Flag]]:
-        """Return a gradient, or a part of it with so many values, and the flags of all ranks.
+        """Return the gradient, or that of a segment with `values` values, and the flags of all ranks.
 
         An error of `gradient` is reported to the other ranks, and raised.
         """
@@ -259,7 +259,7 @@ class StepRunner:
             self._samples.append(sampler(vector))
 
     def observe(self, average: Tensor, loss: float | None, has_batch: bool, start: float, waited: float) -> None:
-        """Tell the bit policy of a step that began at `start` or `start_clock`, `waited` seconds of it in exchanges."""
+        """Report a step to the bit policy: it began at `start` or `start_clock`, and waited `waited` seconds."""
         samples, self._samples = self._samples, []
         if self._chooser is not None and self.step >= self.rules.start:
             seconds = perf_counter() - (self._began or start)
@@ -268,7 +268,7 @@ class StepRunner:
             self._chooser.after(observed, self.link.gather_numbers)
 
     def end_trial_step(self, overlapped: bool, start: float) -> None:
-        """Tell the trial of overlap of a step, which began as in `observe`; steps that were made again do not count."""
+        """Report a step, which began as in `observe`, to the overlap trial; repeated steps do not count."""
         if self.trial is None or self.trial.ended or not self._may_overlap or overlapped != self.trial.overlaps:
             return
         self.trial.add(perf_counter() - (self._began or start), self.link.gather_numbers)
@@ -295,7 +295,7 @@ class StepRunner:
         sent, waited = (now - then for now, then in zip(self.sent_and_waited(), before, strict=True))
         values = vector_length(self.layout)
         ring, bits = ring_bytes(values, self.link.size), mean_bits(self._reducer)
-        self.stats.record(Traffic(int(sent), ring, values, bits, seconds - waited, waited, blocking))
+        self.stats.record(StepTraffic(int(sent), ring, values, bits, seconds - waited, waited, blocking))
         self.step, self._began = self.step + 1, None
 
     def state_dict(self) -> dict[str, Any]:
@@ -332,5 +332,5 @@ def _flags(vector: Tensor) -> Flag:
 
 
 def _rms(vector: Tensor) -> float:
-    found: float = float(vector.norm()) / max(1, len(vector)) ** 0.5
-    return found
+    root: float = float(vector.norm()) / max(1, len(vector)) ** 0.5
+    return root

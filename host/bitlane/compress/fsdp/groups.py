@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # not in every version of torch that the other compressors su
 
 
 @dataclass(frozen=True)
-class Shard:
+class ParameterShard:
     """The shard of a parameter on this rank.
 
     Attributes
@@ -60,7 +60,7 @@ class ParameterGroup:
         self.device = device
         self.mesh: DeviceMesh = parameters[0].sharded_param.device_mesh
         self._shards = [
-            Shard(tuple(each.sharded_param.to_local().shape), each.padded_sharded_param_size.numel())
+            ParameterShard(tuple(each.sharded_param.to_local().shape), each.padded_sharded_param_size.numel())
             for each in parameters
         ]
         self.layout: Layout = layout_of_shapes(each.shape for each in self._shards if prod(each.shape))
@@ -96,7 +96,7 @@ class ParameterGroup:
         if output.dtype == torch.float32 and padded == vector_length(self.layout):
             vector = output
         else:
-            vector = torch.cat([part.float() for part in self._parts(output)])
+            vector = torch.cat([values.float() for values in self._without_padding(output)])
         return vector if scale == 1 else vector.div_(scale)
 
     def deliver(self, output: Tensor, average: Tensor, scale: float = 1.0) -> None:
@@ -104,14 +104,14 @@ class ParameterGroup:
         if scale != 1:
             average.mul_(scale)
         if average.data_ptr() != output.data_ptr():
-            for part, span in zip(self._parts(output), self.layout, strict=True):
-                part.copy_(average[span.begin : span.end])
+            for values, span in zip(self._without_padding(output), self.layout, strict=True):
+                values.copy_(average[span.begin : span.end])
 
-    def _parts(self, output: Tensor) -> list[Tensor]:
-        """Return the part of each shard that has values, without padding."""
+    def _without_padding(self, output: Tensor) -> list[Tensor]:
+        """Return the values of each shard that has any."""
         padded = output.split([each.padded for each in self._shards])
-        parts = [part[: prod(each.shape)] for part, each in zip(padded, self._shards, strict=True)]
-        return [part for part in parts if len(part)]
+        shards = [values[: prod(each.shape)] for values, each in zip(padded, self._shards, strict=True)]
+        return [values for values in shards if len(values)]
 
 
 def label(name: str) -> str:

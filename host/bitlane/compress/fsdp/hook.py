@@ -16,7 +16,7 @@ from bitlane.errors import DataError
 
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.transport import TorchTransport, Transport
-from ..compressor import Compressor, SavedState, part_compressor
+from ..compressor import Compressor, SavedState, with_own_seed
 from ..ddp.settings import check_settings, step_rules
 from ..ddp.states import check_identity
 from ..ddp.stats import Stats
@@ -66,8 +66,8 @@ class FSDPCompression:
     Gradients are averaged in float32 and returned in FSDP's reduce type; the error of rounding to that type is not fed
     back. A parameter without a gradient has the gradient 0. All replicas use the same modules in a step.
 
-    Errors are raised at the end of the backward pass, on all ranks of all replicas, and the model can go on. A step is
-    all or nothing for each group: groups before the error were averaged, and their residuals have changed.
+    Errors are raised at the end of the backward pass, on all ranks of all replicas, and training can continue. A step
+    is all or nothing for each group: groups before the error were averaged, and their residuals have changed.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class FSDPCompression:
         warm_up(compressor, self.transport.size)
         self._runners: dict[str, StepRunner] = {}
         for index, group in enumerate(groups):
-            own = part_compressor(compressor, index)
+            own = with_own_seed(compressor, index)
             runner = StepRunner(own, self.transport, link_model, group.layout, group.device, Stats(), rules)
             runner.link.settings = f"a gradient of {label(group.name)}{SAME_MODULES}\n{runner.link.settings}"
             self._runners[group.name] = runner
@@ -199,7 +199,7 @@ class FSDPCompression:
 
     def _end_backward(self, current: int) -> None:
         """Raise the error of a backward pass on all ranks, after FSDP has finished the pass."""
-        self._peers.agree(self._errors.pop(current))
+        self._peers.raise_on_all(self._errors.pop(current))
 
 
 def _summed(groups: Sequence[Stats]) -> Stats:

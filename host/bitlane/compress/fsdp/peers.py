@@ -15,7 +15,7 @@ class ShardPeers:
     """The ranks of a shard mesh.
 
     A gradient may have NaN in the shard of a single rank. Its replicas raise; without a message the ranks of the other
-    shards would go on, and wait for these in FSDP's next exchange.
+    shards would continue, and wait for these in FSDP's next exchange.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class ShardPeers:
         self._transport: Transport = TorchTransport(mesh.get_group(), timeout)
         self.rank, self.size = self._transport.rank, self._transport.size
 
-    def agree(self, error: BaseException | None) -> None:
+    def raise_on_all(self, error: BaseException | None) -> None:
         """Raise the error of this rank, or RankFailed if another rank has one. All ranks of the mesh call it."""
         own = torch.tensor([error is not None], dtype=torch.uint8, device=self._transport.device)
         try:

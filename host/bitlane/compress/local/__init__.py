@@ -1,1 +1,1 @@
-"""Semi-synchronous training: ranks train by themselves, and average their parameters every so many steps."""
+"""Semi-synchronous training: ranks train by themselves, and average their parameters every N steps."""

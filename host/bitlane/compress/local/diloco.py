@@ -20,7 +20,7 @@ from bitlane.support.scalars import as_integer
 from ..collectives.background import BackgroundAverage, FinishedAverage
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.transport import TorchTransport, Transport
-from ..compressor import Compressor, part_compressor
+from ..compressor import Compressor, with_own_seed
 from ..compressors.dense import QSGD
 from ..ddp.states import check_identity
 from ..ddp.stats import Stats, ring_bytes
@@ -29,7 +29,7 @@ from ..ddp.warm_up import warm_up
 from .fragments import Fragment, split_parameters, trained_parameters
 from .outer import GlobalFragment, OuterOptimizer, check_vector, nesterov
 from .same_start import check_same_settings, digest, make_same, named_tensors, saved_tensors, shapes_of
-from .schedule import Schedule
+from .schedule import RoundSchedule
 from .settings import RoundSettings, check_arguments
 from .stats import LocalStats
 
@@ -70,7 +70,7 @@ class DiLoCo:
     every : int, default: 100
         Inner steps between two rounds of a fragment.
     fragments : int, default: 1
-        Number of parts of the model, with separate rounds at different steps (`Schedule`).
+        Number of fragments of the model, with separate rounds at different steps (`RoundSchedule`).
     delay : int, default: 0
         Inner steps that a round may take, less than every // fragments. With a delay the exchange runs in a background
         thread. `step()` waits for it when its average is due.
@@ -135,7 +135,7 @@ class DiLoCo:
         self.model = model
         self.compressor = compressor
         self.rounds = rounds
-        self.schedule = Schedule.checked(every, fragments, delay, blend)
+        self.schedule = RoundSchedule.checked(every, fragments, delay, blend)
         fragments_of_model = split_parameters(model, self.schedule.fragments)
         self.inner_steps = 0
         self._steps_here = 0  # since the constructor
@@ -146,23 +146,23 @@ class DiLoCo:
         try:
             warm_up(compressor, self.transport.size)
             tensors = named_tensors(model)
-            check_same_settings(self.transport, "\n".join([repr(self.schedule), *shapes_of(tensors)]))
+            check_same_settings(self.transport, "\n".join([self.schedule.text, *shapes_of(tensors)]))
             make_same(self.transport, tensors)
             outer = outer_optimizer or nesterov
             self._fragments = [
                 GlobalFragment(each[1], outer, partial(self._runner, *each)) for each in enumerate(fragments_of_model)
             ]
-            self._settings = f"{self.schedule!r}, {compressor!r}, {self._fragments[0].optimizer!r}"
+            self._settings = f"{self.schedule.text}, {compressor!r}, {self._fragments[0].optimizer!r}"
             check_same_settings(self.transport, self._settings)
         except BaseException:
             self.transport.abort()
             raise
 
-    def _runner(self, number: int, part: Fragment) -> StepRunner:
+    def _runner(self, number: int, fragment: Fragment) -> StepRunner:
         link_model = self.rounds.link_model or AlphaBetaModel()
         rules = StepRules(self.rounds.nonfinite, self.rounds.debug)
-        compressor = part_compressor(self.compressor, number)
-        return StepRunner(compressor, self.transport, link_model, part.layout, part.device, self._stats, rules)
+        compressor = with_own_seed(self.compressor, number)
+        return StepRunner(compressor, self.transport, link_model, fragment.layout, fragment.device, self._stats, rules)
 
     @property
     def stats(self) -> LocalStats:
@@ -273,7 +273,7 @@ class DiLoCo:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore a state that `state_dict` returned on this rank. Training goes on with the bits of before.
+        """Restore a state that `state_dict` returned on this rank. Training continues bit for bit.
 
         Load the state of the model first: the constructor replaces parameters, so make the `DiLoCo` before that. A
         state of `redistribute_local` sets the parameters to the global ones instead.
@@ -318,7 +318,7 @@ class DiLoCo:
                 f"the saved state has {len(state['fragments'])} fragments instead of {len(self._fragments)}"
             )
         for number, (fragment, saved) in enumerate(zip(self._fragments, state["fragments"], strict=True)):
-            fragment.check(saved, part_compressor(self.compressor, number), own["rank"], own["ranks"])
+            fragment.check(saved, with_own_seed(self.compressor, number), own["rank"], own["ranks"])
         self._check_pending(state["step"], state["pending"])
         if state["model"] is not None and state["model"] != digest(saved_tensors(self.model)):
             raise DataError(

@@ -50,7 +50,7 @@ class Fragment:
         return self.parameters[0].device
 
     def views(self, vector: Tensor) -> list[Tensor]:
-        """Return the part of each parameter, in its shape, of a vector [count]; without a copy."""
+        """Return the values of each parameter, in its shape, in a vector [count]; without a copy."""
         return [vector[span.begin : span.end].view(span.shape) for span in self.layout]
 
     def vector(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""Local SGD: ranks train by themselves, and average their parameters every so many steps.
+"""Local SGD: ranks train by themselves, and average their parameters every N steps.
 
 McMahan et al., 2017 (arXiv 1602.05629, federated averaging) and Stich, 2019 (arXiv 1805.09767). It is DiLoCo with an
 outer optimizer that sets the global parameters to the average of those of the ranks.

@@ -80,8 +80,8 @@ class GlobalFragment:
 
     def outer_step(self, average: Tensor) -> None:
         """Let the outer optimizer step the global copy with an average pseudo-gradient, float32 [fragment.count]."""
-        for parameter, part in zip(self._parameters, self.fragment.views(average), strict=True):
-            parameter.grad = part
+        for parameter, gradient in zip(self._parameters, self.fragment.views(average), strict=True):
+            parameter.grad = gradient
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..compressor import Compressor, SavedState, part_compressor
+from ..compressor import Compressor, SavedState, with_own_seed
 from ..ddp.states import check_identity, ordered_states, redistribute
 
 SAME_FIELDS = ("step", "settings", "shapes", "ranks")
@@ -37,7 +37,7 @@ def redistribute_local(compressor: Compressor, states: Sequence[SavedState], ran
     for number, fragment in enumerate(first["fragments"]):
         averages = [state["fragments"][number]["average"] for state in ordered]
         begun = fragment["average"] is not None
-        new = redistribute(part_compressor(compressor, number), averages, ranks) if begun else [None] * ranks
+        new = redistribute(with_own_seed(compressor, number), averages, ranks) if begun else [None] * ranks
         for state, average in zip(converted, new, strict=True):
             state["fragments"].append({**fragment, "average": average})
     return converted

@@ -13,7 +13,7 @@ from bitlane.support.scalars import as_integer, as_number
 
 
 @dataclass(frozen=True)
-class Schedule:
+class RoundSchedule:
     """When fragments are averaged, and how the average is mixed with the parameters of a rank.
 
     Parameters
@@ -40,7 +40,7 @@ class Schedule:
     blend: float
 
     @classmethod
-    def checked(cls, every: int, fragments: int, delay: int, blend: float | None) -> Schedule:
+    def checked(cls, every: int, fragments: int, delay: int, blend: float | None) -> RoundSchedule:
         """Return the schedule with these settings, after checks of their types and values."""
         every, fragments = as_integer("every", every, 1), as_integer("fragments", fragments, 1)
         delay = as_integer("delay", delay, 0)
@@ -57,6 +57,11 @@ class Schedule:
                 f"blend must be 0 or more and less than 1, the weight of a rank's own parameters; got {blend}"
             )
         return cls(every, fragments, delay, weight)
+
+    @property
+    def text(self) -> str:
+        """The settings as ranks compare them, and as saved states hold them."""
+        return f"Schedule(every={self.every}, fragments={self.fragments}, delay={self.delay}, blend={self.blend})"
 
     def begins(self, step: int) -> int | None:
         """Return the fragment that begins a round after `step` inner steps, 1 or more; None if none does."""

@@ -59,10 +59,10 @@ def save(folder: Path, step: int, own: Mapping[str, Any], shared: Mapping[str, A
 
 def latest_checkpoint(folder: Path) -> Path:
     """Return the folder of the latest checkpoint; raise DataError if there is none."""
-    found = sorted(folder.glob(f"{_STEP}*"))
-    if not found:
+    steps = sorted(folder.glob(f"{_STEP}*"))
+    if not steps:
         raise DataError(f"no checkpoint in {folder}")
-    return found[-1]
+    return steps[-1]
 
 
 def load_shared(checkpoint: Path) -> Any:

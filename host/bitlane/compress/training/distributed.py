@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from ..collectives.emulated_links import EmulatedLinks, emulate_links, parse_link
 from ..collectives.launch import Report, launch
 from ..ddp.hook import DDPCompression, attach
-from ..ddp.stats import Traffic
+from ..ddp.stats import StepTraffic
 from ..registry import parse_compressor
 from . import checkpoints
 from .experiment import NetworkTraining, accuracy, batches
@@ -75,14 +75,14 @@ class RankResult:
         The step from which the training resumed; 0 otherwise.
     accuracy : float
         Final share of correctly classified held-out images.
-    traffic : Traffic
+    traffic : StepTraffic
         Traffic of this rank over all steps.
     """
 
     losses: list[float]
     first_step: int
     accuracy: float
-    traffic: Traffic
+    traffic: StepTraffic
 
 
 def train_on_processes(job: DDPJob, on_step: Callable[[int, int], None]) -> list[RankResult]:

@@ -72,7 +72,7 @@ class TrainingHistory:
         Bytes sent by all ranks.
     volume : float
         `bytes_sent` divided by the bytes of ring all-reduce in float32.
-    bits : float64 [steps]
+    step_bits : float64 [steps]
         Bits per value of each step, as a mean over groups; 0 if the codec has no bit width.
     """
 
@@ -80,7 +80,7 @@ class TrainingHistory:
     accuracy: float
     bytes_sent: int
     volume: float
-    bits: NDArray[np.float64]
+    step_bits: NDArray[np.float64]
 
 
 def train(
@@ -128,8 +128,8 @@ def train(
 def accuracy(model: nn.Module, images: Images) -> float:
     """Return the share of correctly classified held-out images."""
     with torch.no_grad():
-        found = [model(part).argmax(1) for part in images.held_out_pixels.split(500)]
-    return float((torch.cat(found) == images.held_out_classes).double().mean())
+        predicted = [model(batch).argmax(1) for batch in images.held_out_pixels.split(500)]
+    return float((torch.cat(predicted) == images.held_out_classes).double().mean())
 
 
 def layout_of(parameters: Sequence[Tensor]) -> Layout:

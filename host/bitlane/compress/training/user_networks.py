@@ -33,12 +33,12 @@ def user_network(text: str, classes: int) -> Factory:
     DataError
         If there is no such file or function, if the file raises an error, or later if the network is no such network.
     """
-    place, _, name = text.rpartition(":")
-    if not place.endswith(".py") or not name.isidentifier():
+    file, _, name = text.rpartition(":")
+    if not file.endswith(".py") or not name.isidentifier():
         raise DataError(f"network {text!r} is not FILE.py:FUNCTION")
-    function = getattr(_module(Path(place)), name, None)
+    function = getattr(_module(Path(file)), name, None)
     if not callable(function):
-        raise DataError(f"{place} has no function {name}")
+        raise DataError(f"{file} has no function {name}")
     return partial(_checked, text, function, classes)
 
 
@@ -72,6 +72,8 @@ def _checked(text: str, function: Factory, classes: int, channels: int, side: in
     if not is_module:
         raise DataError(f"{text} returned {type(network).__name__}; it must return a torch.nn.Module")
     if not isinstance(scores, torch.Tensor) or scores.shape != (2, classes):
-        found = list(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
-        raise DataError(f"{text}: the network gives {found} for 2 images; it must give [2, {classes}], a score a class")
+        actual = list(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
+        raise DataError(
+            f"{text}: the network gives {actual} for 2 images; it must give [2, {classes}], a score a class"
+        )
     return network.train()

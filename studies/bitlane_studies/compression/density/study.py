@@ -35,7 +35,7 @@ class DensityResult:
     index_bytes : int
         Bytes of all encoded indices.
     entropy : float
-        Sum of log2 C(values of a part, its indices) over all parts and steps, in bytes.
+        Sum of log2 C(values of a partition, its indices) over all partitions and steps, in bytes.
     sent : int
         Bytes sent by all ranks.
     authors_bytes : int
@@ -102,12 +102,12 @@ def run_density(compressor: MiCRO, gradients: SyntheticGradients, ranks: int, st
             index_bytes += reducer.index_bytes
         return counts, index_bytes, transport.sent
 
-    found = run_ranks_in_threads(ranks, work)
-    counts = np.array(found[0][0])
-    sent, index_bytes = sum(each[2] for each in found), sum(each[1] for each in found)
-    parts = np.array([n * (part + 1) // ranks - n * part // ranks for part in range(ranks)])
+    by_rank = run_ranks_in_threads(ranks, work)
+    counts = np.array(by_rank[0][0])
+    sent, index_bytes = sum(each[2] for each in by_rank), sum(each[1] for each in by_rank)
+    sizes = np.array([n * (number + 1) // ranks - n * number // ranks for number in range(ranks)])
     of = (np.arange(steps)[:, None] + np.arange(ranks)) % ranks
-    entropy = sum(map(entropy_bytes, parts[of].ravel().tolist(), counts.ravel().tolist()))
+    entropy = sum(map(entropy_bytes, sizes[of].ravel().tolist(), counts.ravel().tolist()))
     return DensityResult(
         density_count(compressor.density, n), counts, index_bytes, entropy, sent, authors_bytes(counts)
     )

@@ -21,10 +21,10 @@ from bitlane.compress.collectives.launch import launch
 from bitlane.errors import BitlaneError
 
 from ...command import run
-from .recipe import TUNED, Recipe
+from .recipe import TUNED, LocalRecipe
 from .report import WaySummary, summarize, table, verdict
 from .tasks import TASKS
-from .trial import Progress, run_rank
+from .trial import TrialProgress, run_rank
 from .ways import ALONE, FOUR_BITS, LONGER, TORCHFT, WAYS
 
 OVERRIDES = ("steps", "every", "batch", "rate", "local_rate", "outer_rate", "outer_momentum")
@@ -39,12 +39,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     ways = [way for way in WAYS if asked.get(way, True)]
     given = {name: getattr(arguments, name) for name in OVERRIDES if getattr(arguments, name) is not None}
     recipes = {task: replace(TUNED[task], **given) for task in arguments.task}
-    found: dict[str, dict[str, WaySummary]] = {}
+    results: dict[str, dict[str, WaySummary]] = {}
     for task, recipe in recipes.items():
         show = partial(_show, task)
-        found[task] = summarize(launch(run_rank, arguments.ranks, task, recipe, arguments.seeds, ways, on_report=show))
-    print(table(found))
-    for task, summaries in found.items():
+        results[task] = summarize(
+            launch(run_rank, arguments.ranks, task, recipe, arguments.seeds, ways, on_report=show)
+        )
+    print(table(results))
+    for task, summaries in results.items():
         print(*(verdict(task, summaries, way) for way in (FOUR_BITS, LONGER)), sep="\n")
     return 0
 
@@ -57,8 +59,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--task", nargs="+", choices=list(TASKS), default=list(TASKS), help="the tasks (default: all)")
     add("--seeds", nargs="+", type=int, default=[0, 1, 2], help="seeds of weights and batches (default: 0 1 2)")
     add("--ranks", type=int, default=2, help="number of ranks, 2 or more (default: %(default)s)")
-    add("--steps", type=int, help=f"inner steps, a multiple of --every (default: {Recipe.steps})")
-    add("--every", type=int, help=f"inner steps between two rounds (default: {Recipe.every})")
+    add("--steps", type=int, help=f"inner steps, a multiple of --every (default: {LocalRecipe.steps})")
+    add("--every", type=int, help=f"inner steps between two rounds (default: {LocalRecipe.every})")
     add("--batch", type=int, help=f"examples per rank and step {tuned}")
     add("--rate", type=float, help=f"largest learning rate of AdamW with plain DDP {tuned}")
     add("--local-rate", type=float, help=f"largest learning rate of AdamW with DiLoCo {tuned}")
@@ -69,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _show(task: str, rank: int, progress: Progress) -> None:
+def _show(task: str, rank: int, progress: TrialProgress) -> None:
     """Print the result of a training of rank 0; on a terminal also its progress."""
     if rank:
         return

@@ -11,7 +11,7 @@ WEIGHT_DECAY = 0.1  # of AdamW
 
 
 @dataclass(frozen=True)
-class Recipe:
+class LocalRecipe:
     """The settings of a training.
 
     Attributes
@@ -50,7 +50,7 @@ class Recipe:
                 f"round; got {self.steps} and {self.every}"
             )
 
-    def longer(self) -> Recipe:
+    def longer(self) -> LocalRecipe:
         """Return the recipe with as many rounds, each with a third as many steps again, rounded down."""
         every = self.every * 4 // 3
         return replace(self, every=every, steps=self.steps // self.every * every)
@@ -64,6 +64,6 @@ class Recipe:
 
 
 TUNED = {
-    "images": Recipe(batch=32, rate=4e-3, local_rate=2e-3, outer_rate=0.7, outer_momentum=0.7),
-    "text": Recipe(batch=32, rate=1.5e-2, local_rate=1.5e-2, outer_rate=0.8, outer_momentum=0.4),
+    "images": LocalRecipe(batch=32, rate=4e-3, local_rate=2e-3, outer_rate=0.7, outer_momentum=0.7),
+    "text": LocalRecipe(batch=32, rate=1.5e-2, local_rate=1.5e-2, outer_rate=0.8, outer_momentum=0.4),
 }

@@ -45,16 +45,16 @@ class WaySummary:
 
 def summarize(ranks: Sequence[Mapping[str, Sequence[LocalTrial]]]) -> dict[str, WaySummary]:
     """Return the summary of each way from the trials of all ranks, each with a trial for each seed."""
-    found = {}
+    summaries = {}
     for way in ranks[0]:
         by_seed = list(zip(*(rank[way] for rank in ranks), strict=True))
         every = [trial for trials in by_seed for trial in trials]
-        found[way] = WaySummary(
+        summaries[way] = WaySummary(
             [float(np.mean([trial.loss for trial in trials])) for trials in by_seed],
             max(trial.socket_bytes for trial in every),
             max(trial.declared_bytes for trial in every),
         )
-    return found
+    return summaries
 
 
 def fewer(summary: WaySummary, plain: WaySummary) -> float:
@@ -76,16 +76,16 @@ def table(tasks: Mapping[str, Mapping[str, WaySummary]]) -> str:
 
 def reaches_goal(ways: Mapping[str, WaySummary], way: str) -> bool:
     """Return whether a way sends few enough bytes at a loss near that of plain DDP, or below it."""
-    plain, found = ways[PLAIN], ways[way]
-    return fewer(found, plain) >= FEWER and found.loss <= (1 + WITHIN) * plain.loss
+    plain, summary = ways[PLAIN], ways[way]
+    return fewer(summary, plain) >= FEWER and summary.loss <= (1 + WITHIN) * plain.loss
 
 
 def verdict(task: str, ways: Mapping[str, WaySummary], way: str) -> str:
     """Return a line on whether a way reaches the goal for a task."""
-    plain, found = ways[PLAIN], ways[way]
-    each = [f"{a / b - 1:+.1%}" for a, b in zip(found.losses, plain.losses, strict=True)]
+    plain, summary = ways[PLAIN], ways[way]
+    each = [f"{a / b - 1:+.1%}" for a, b in zip(summary.losses, plain.losses, strict=True)]
     return (
         f"{task}, {way}: the goal of {FEWER} times fewer bytes at a loss within {WITHIN:.0%} is "
-        f"{'met' if reaches_goal(ways, way) else 'missed'}: {fewer(found, plain):.1f} times fewer, "
-        f"loss {found.loss / plain.loss - 1:+.1%} ({', '.join(each)} for each seed)"
+        f"{'met' if reaches_goal(ways, way) else 'missed'}: {fewer(summary, plain):.1f} times fewer, "
+        f"loss {summary.loss / plain.loss - 1:+.1%} ({', '.join(each)} for each seed)"
     )

@@ -21,12 +21,12 @@ LENGTH = 32  # bytes of a window
 
 
 @dataclass(frozen=True)
-class Task:
+class ModelTask:
     """A model, and labelled examples for it.
 
     Attributes
     ----------
-    model : callable
+    build_model : callable
         Returns a new model for a seed.
     inputs, targets : Tensor
         Training examples; targets are classes, int64.
@@ -34,7 +34,7 @@ class Task:
         Held-out examples.
     """
 
-    model: Callable[[int], nn.Module]
+    build_model: Callable[[int], nn.Module]
     inputs: Tensor
     targets: Tensor
     held_out_inputs: Tensor
@@ -56,17 +56,17 @@ def _cross_entropy(model: nn.Module, x: Tensor, y: Tensor, reduction: str) -> Te
     return cross_entropy(model(x).flatten(0, -2), y.flatten(), reduction=reduction)
 
 
-def image_task(images: Images) -> Task:
+def image_task(images: Images) -> ModelTask:
     """Return images at half their resolution, so that a step is short, and a residual network of 8 layers."""
     inputs, held_out = avg_pool2d(images.pixels, 2), avg_pool2d(images.held_out_pixels, 2)
     _, channels, side, _ = inputs.shape
     model = partial(network, "resnet8", channels, side)
-    return Task(model, inputs, images.classes, held_out, images.held_out_classes)
+    return ModelTask(model, inputs, images.classes, held_out, images.held_out_classes)
 
 
-def text_task(text: Text) -> Task:
+def text_task(text: Text) -> ModelTask:
     """Return windows of a text, and a transformer that predicts their next bytes."""
-    return Task(_transformer, *windows(text.training, LENGTH), *windows(text.held_out, LENGTH))
+    return ModelTask(_transformer, *windows(text.training, LENGTH), *windows(text.held_out, LENGTH))
 
 
 def _transformer(seed: int) -> nn.Module:
@@ -75,13 +75,13 @@ def _transformer(seed: int) -> nn.Module:
         return ByteTransformer(length=LENGTH)
 
 
-TASKS: dict[str, Callable[[], Task]] = {
+TASKS: dict[str, Callable[[], ModelTask]] = {
     "images": lambda: image_task(load_images("cifar10")),
     "text": lambda: text_task(load_text()),
 }
 
 
-def load_task(name: str) -> Task:
+def load_task(name: str) -> ModelTask:
     """Return a task of `TASKS`; raise BitlaneError for another name."""
     if name not in TASKS:
         raise BitlaneError(f"unknown task {name!r}: choose one of {', '.join(TASKS)}")

@@ -21,20 +21,20 @@ HELD_OUT = 100_000  # the last bytes
 
 @dataclass(frozen=True)
 class Text:
-    """A text as bytes, uint8, without overlap between the training part and the held-out part."""
+    """A text as bytes, uint8, of training and held-out bytes, without overlap."""
 
     training: Tensor
     held_out: Tensor
 
 
-def load_text(size: int = BYTES, held_out: int = HELD_OUT, folder: Path | None = None) -> Text:
+def load_text(size: int = BYTES, held_out_bytes: int = HELD_OUT, folder: Path | None = None) -> Text:
     """Return the first `size` bytes of the Python modules in a folder, joined in the order of their names.
 
     Parameters
     ----------
     size : int, default: 1,900,000
         Bytes in total.
-    held_out : int, default: 100,000
+    held_out_bytes : int, default: 100,000
         How many bytes at the end are held out.
     folder : Path or None, default: None
         The folder; None for that of the standard library, without its packages.
@@ -53,7 +53,7 @@ def load_text(size: int = BYTES, held_out: int = HELD_OUT, folder: Path | None =
     if len(text) < size:
         raise BitlaneError(f"the Python modules in {folder} have {len(text):,} bytes; {size:,} are needed")
     values = torch.from_numpy(np.frombuffer(text[:size], np.uint8).copy())
-    return Text(values[: size - held_out], values[size - held_out :])
+    return Text(values[: size - held_out_bytes], values[size - held_out_bytes :])
 
 
 def windows(text: Tensor, length: int) -> tuple[Tensor, Tensor]:

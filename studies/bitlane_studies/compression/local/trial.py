@@ -12,8 +12,8 @@ import torch.distributed as dist
 from bitlane.compress.collectives.sockets import bytes_at_rest
 from bitlane.compress.training.experiment import NetworkTraining, batches
 
-from .recipe import WEIGHT_DECAY, Recipe
-from .tasks import Task, load_task
+from .recipe import WEIGHT_DECAY, LocalRecipe
+from .tasks import ModelTask, load_task
 from .ways import WAYS, recipe_of
 
 
@@ -37,7 +37,7 @@ class LocalTrial:
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrialProgress:
     """How far a rank is: a way, a seed, and `steps` of the `of` inner steps; the held-out loss after the last one."""
 
     way: str
@@ -48,7 +48,7 @@ class Progress:
 
 
 def run_rank(
-    report: Callable[[Progress], None], task: str, recipe: Recipe, seeds: Sequence[int], ways: Sequence[str]
+    report: Callable[[TrialProgress], None], task: str, recipe: LocalRecipe, seeds: Sequence[int], ways: Sequence[str]
 ) -> dict[str, list[LocalTrial]]:
     """Train one rank in each way with each seed, and return the trials of each way."""
     torch.set_num_threads(1)
@@ -60,9 +60,11 @@ def run_rank(
     return trials
 
 
-def train(report: Callable[[Progress], None], task: Task, recipe: Recipe, seed: int, way: str) -> LocalTrial:
+def train(
+    report: Callable[[TrialProgress], None], task: ModelTask, recipe: LocalRecipe, seed: int, way: str
+) -> LocalTrial:
     """Train one rank in one way."""
-    model = task.model(seed)
+    model = task.build_model(seed)
     own_batches = _batches(recipe, len(task.inputs), seed)
     dist.barrier()
     before = bytes_at_rest()
@@ -77,16 +79,16 @@ def train(report: Callable[[Progress], None], task: Task, recipe: Recipe, seed: 
             schedule.step()
             averaging.step()
             if (step + 1) % 50 == 0:
-                report(Progress(way, seed, step + 1, recipe.steps))
+                report(TrialProgress(way, seed, step + 1, recipe.steps))
         averaging.finish()
         sent = averaging.socket_bytes() - before
         dist.barrier()  # no rank closes its connections while another one counts
     loss = task.held_out_loss(model)
-    report(Progress(way, seed, recipe.steps, recipe.steps, loss))
+    report(TrialProgress(way, seed, recipe.steps, recipe.steps, loss))
     return LocalTrial(loss, sent, averaging.declared_bytes(recipe.steps))
 
 
-def _batches(recipe: Recipe, count: int, seed: int) -> list[torch.Tensor]:
+def _batches(recipe: LocalRecipe, count: int, seed: int) -> list[torch.Tensor]:
     """Return the indices of this rank's batches, which are the same in each way."""
     ranks = dist.get_world_size()
     epochs = ceil(recipe.steps / (count // (ranks * recipe.batch)))

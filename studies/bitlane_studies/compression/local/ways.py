@@ -22,7 +22,7 @@ from bitlane.compress.ddp.stats import ring_bytes
 from bitlane.compress.local.diloco import DiLoCo
 from bitlane.errors import BitlaneError
 
-from .recipe import Recipe
+from .recipe import LocalRecipe
 
 TIMEOUT = timedelta(seconds=60)  # of torchft's exchanges
 
@@ -38,7 +38,7 @@ class Alone:
         Largest learning rate of the inner optimizer.
     """
 
-    def __init__(self, model: nn.Module, recipe: Recipe):
+    def __init__(self, model: nn.Module, recipe: LocalRecipe):
         self.called, self.rate = model, recipe.rate
 
     def scope(self, inner: torch.optim.Optimizer) -> AbstractContextManager[object]:
@@ -63,7 +63,7 @@ class Alone:
 class EachStep(Alone):
     """Plain DDP: the gradients are averaged in float32 in each step. The declared bytes are those of a ring."""
 
-    def __init__(self, model: nn.Module, recipe: Recipe):
+    def __init__(self, model: nn.Module, recipe: LocalRecipe):
         super().__init__(model, recipe)
         self.called = DistributedDataParallel(model)
 
@@ -72,10 +72,10 @@ class EachStep(Alone):
         return round(steps * ring_bytes(values, dist.get_world_size()))
 
 
-class Rounds(Alone):
+class DiLoCoRounds(Alone):
     """DiLoCo with a compressor. The declared bytes are those of its transport, with the start."""
 
-    def __init__(self, compressor: Compressor, model: nn.Module, recipe: Recipe):
+    def __init__(self, compressor: Compressor, model: nn.Module, recipe: LocalRecipe):
         super().__init__(model, recipe)
         self.rate = recipe.local_rate
         outer = partial(outer_optimizer, recipe)
@@ -97,7 +97,7 @@ class Rounds(Alone):
 class FaultTolerantRounds(Alone):
     """DiLoCo of torchft, in float32, with a manager on each rank and their lighthouse on rank 0.
 
-    Its socket's bytes contain what managers tell one another several times a second, and not the start, whose
+    Its socket's bytes contain messages between managers, several a second, and not the start, whose
     connection is closed early. torchft quantizes on GPUs only.
 
     Raises
@@ -106,13 +106,13 @@ class FaultTolerantRounds(Alone):
         torchft is not installed.
     """
 
-    def __init__(self, model: nn.Module, recipe: Recipe):
+    def __init__(self, model: nn.Module, recipe: LocalRecipe):
         super().__init__(model, recipe)
         self.rate, self._recipe = recipe.local_rate, recipe
 
     @contextmanager
     def scope(self, inner: torch.optim.Optimizer) -> Iterator[object]:
-        os.environ.setdefault("RUST_LOG", "error")  # its managers tell each quorum otherwise
+        os.environ.setdefault("RUST_LOG", "error")  # otherwise its managers log each quorum
         try:
             from torchft import Manager, ProcessGroupGloo
             from torchft.coordination import LighthouseServer
@@ -152,7 +152,7 @@ class FaultTolerantRounds(Alone):
         return acknowledged_bytes()
 
 
-def outer_optimizer(recipe: Recipe, tensors: list[Tensor]) -> torch.optim.Optimizer:
+def outer_optimizer(recipe: LocalRecipe, tensors: list[Tensor]) -> torch.optim.Optimizer:
     """Return SGD with the outer rate and the Nesterov momentum of a recipe; without momentum if that is 0."""
     momentum = recipe.outer_momentum
     return torch.optim.SGD(tensors, recipe.outer_rate, momentum, nesterov=momentum > 0)
@@ -161,10 +161,10 @@ def outer_optimizer(recipe: Recipe, tensors: list[Tensor]) -> torch.optim.Optimi
 PLAIN, FLOAT32, FOUR_BITS, ALONE = "plain DDP", "DiLoCo, float32", "DiLoCo, 4 bits", "each rank alone"
 LONGER = f"{FOUR_BITS}, longer rounds"
 TORCHFT = "torchft's DiLoCo, float32"
-FOUR_BIT_ROUNDS = partial(Rounds, QSGD(bits=4, error_feedback=True))
-WAYS: dict[str, Callable[[nn.Module, Recipe], Alone]] = {
+FOUR_BIT_ROUNDS = partial(DiLoCoRounds, QSGD(bits=4, error_feedback=True))
+WAYS: dict[str, Callable[[nn.Module, LocalRecipe], Alone]] = {
     PLAIN: EachStep,
-    FLOAT32: partial(Rounds, Uncompressed()),
+    FLOAT32: partial(DiLoCoRounds, Uncompressed()),
     FOUR_BITS: FOUR_BIT_ROUNDS,
     LONGER: FOUR_BIT_ROUNDS,
     TORCHFT: FaultTolerantRounds,
@@ -172,6 +172,6 @@ WAYS: dict[str, Callable[[nn.Module, Recipe], Alone]] = {
 }
 
 
-def recipe_of(way: str, recipe: Recipe) -> Recipe:
+def recipe_of(way: str, recipe: LocalRecipe) -> LocalRecipe:
     """Return the recipe of a way, from that of plain DDP."""
     return recipe.longer() if way == LONGER else recipe

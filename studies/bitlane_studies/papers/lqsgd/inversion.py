@@ -54,12 +54,12 @@ class AttackResult:
     ----------
     scores : float64 [images]
         SSIM of the reconstructions.
-    found : Tensor, float32 [images, channels, side, side]
+    reconstructions : Tensor, float32 [images, channels, side, side]
         The reconstructions.
     """
 
     scores: NDArray[np.float64]
-    found: Tensor
+    reconstructions: Tensor
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,10 @@ class Target:
 
     def attempt(self, compare: Compare, attack: Attack) -> AttackResult:
         """Run an attack, and score its result."""
-        found = invert(self.victim, compare, self.classes, self.pixels, attack)
-        return AttackResult(similarity(self.images, found, self.pixels.most - self.pixels.least), found)
+        reconstructions = invert(self.victim, compare, self.classes, self.pixels, attack)
+        return AttackResult(
+            similarity(self.images, reconstructions, self.pixels.most - self.pixels.least), reconstructions
+        )
 
 
 def target(name: str, trained: int, size: LQSGDSize) -> Target:
@@ -91,8 +93,8 @@ def target(name: str, trained: int, size: LQSGDSize) -> Target:
     attacked, own = slice(0, size.attacked), slice(size.attacked, size.attacked + REHEARSED)
     _train(network, images, size.attacked + REHEARSED, trained)
     pixels = PixelFormat(channels, side, float(images.pixels.min()), float(images.pixels.max()))
-    parts = [part for each in (attacked, own) for part in (images.pixels[each], images.classes[each])]
-    return Target(Victim(network), pixels, *parts)
+    splits = [tensor for each in (attacked, own) for tensor in (images.pixels[each], images.classes[each])]
+    return Target(Victim(network), pixels, *splits)
 
 
 @dataclass(frozen=True)
@@ -129,16 +131,16 @@ def attack_all_codecs(name: str, trained: int, size: LQSGDSize, log: Log) -> Inv
     aim = target(name, trained, size)
     _, attack = tune_on_rehearsal(aim, None, Attack(steps=size.attack_steps))
     pair = aim.victim.gradients(aim.rehearsal, aim.rehearsal_classes)[:2]
-    found = InversionCase(SETS[name], trained, aim, {}, {}, {})
+    case = InversionCase(SETS[name], trained, aim, {}, {}, {})
     for label, compressor in CODECS.items():
         log(f"inversion: {SETS[name]}, network trained for {trained} steps, {label}")
         payloads = aim.payloads(compressor)
-        found.sent[label] = step_bytes(compressor, aim.victim.layout, list(pair))
-        found.codec_agnostic[label] = aim.attempt(codec_agnostic(payloads[:, -1]), attack)
+        case.sent[label] = step_bytes(compressor, aim.victim.layout, list(pair))
+        case.codec_agnostic[label] = aim.attempt(codec_agnostic(payloads[:, -1]), attack)
         aware, best = tune_on_rehearsal(aim, compressor, attack)
         compare = codec_aware(compressor, aim.victim.layout, payloads) if aware else codec_agnostic(payloads[:, -1])
-        found.codec_aware[label] = aim.attempt(compare, best)
-    return found
+        case.codec_aware[label] = aim.attempt(compare, best)
+    return case
 
 
 def attack_repeated_payloads(aim: Target, compressor: Compressor | None, steps: int, size: LQSGDSize) -> AttackResult:

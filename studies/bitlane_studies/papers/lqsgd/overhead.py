@@ -10,7 +10,7 @@ import torch
 
 from bitlane_studies.compression.stock import step_seconds
 
-from ..claim import Claim, Log, Verdict, markdown_table
+from ..claim import Claim, ClaimVerdict, Log, markdown_table
 from .sizes import LQSGDSize
 
 if TYPE_CHECKING:
@@ -28,22 +28,22 @@ def measure(size: LQSGDSize, log: Log) -> Claim:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        found = {}
+        times = {}
         for rank in RANKS:
             log(f"steps on a gradient of {size.side} x {size.side}, rank {rank}")
-            found[rank] = step_seconds(size.side, size.side, rank, size.steps)
+            times[rank] = step_seconds(size.side, size.side, rank, size.steps)
     finally:
         torch.set_num_threads(threads)
-    return judge(found, size.side)
+    return judge(times, size.side)
 
 
-def judge(found: Times, side: int) -> Claim:
+def judge(times: Times, side: int) -> Claim:
     """Return the verdict on the times."""
-    more = {rank: seconds["LQSGD"] / seconds["PowerSGD"] for rank, seconds in found.items()}
+    more = {rank: seconds["LQSGD"] / seconds["PowerSGD"] for rank, seconds in times.items()}
     held = [each <= LIMIT for each in more.values()]
     rows = [
         [str(rank), *(f"{1e3 * seconds[name]:.1f}" for name in NAMES), f"{more[rank]:.2f}"]
-        for rank, seconds in found.items()
+        for rank, seconds in times.items()
     ]
     headings = ["rank", "PowerSGD, ms", "LQ-SGD, ms", "LQ-SGD / PowerSGD"]
     return Claim(
@@ -54,7 +54,7 @@ def judge(found: Times, side: int) -> Claim:
         measured=f"Median time of a step on a gradient [{side}, {side}] with one thread and one rank, which sends "
         "nothing. PowerSGD and LQ-SGD run in turns, both with error feedback and warm start:\n\n"
         + markdown_table(headings, rows),
-        verdict=Verdict.HELD if all(held) else Verdict.PARTLY if any(held) else Verdict.FAILED,
+        verdict=ClaimVerdict.HELD if all(held) else ClaimVerdict.PARTLY if any(held) else ClaimVerdict.FAILED,
         reason=f"At 8 bits LQ-SGD takes {min(more.values()):.2f} to {max(more.values()):.2f} times as long as "
         "PowerSGD.",
         differs=(
@@ -62,19 +62,19 @@ def judge(found: Times, side: int) -> Claim:
             "takes almost no time.",
             "The levels are looked up with numpy.",
         ),
-        plot=lambda figure: _plot(figure, found),
+        plot=lambda figure: _plot(figure, times),
     )
 
 
-def _plot(figure: Figure, found: Times) -> None:
+def _plot(figure: Figure, times: Times) -> None:
     """Plot the milliseconds of a step, with a group of bars for each rank."""
     figure.set_size_inches(6.0, 3.4)
     axes = figure.subplots()
-    positions = np.arange(len(found))
+    positions = np.arange(len(times))
     for k, (name, colour) in enumerate(zip(NAMES, ("#999999", "#0072B2", "#009E73"), strict=True)):
-        heights = [1e3 * seconds[name] for seconds in found.values()]
+        heights = [1e3 * seconds[name] for seconds in times.values()]
         axes.bar(positions + 0.27 * (k - 1), heights, 0.25, color=colour, label=name)
     axes.set(xlabel="rank", ylabel="ms per step", xticks=positions)
-    axes.set_xticklabels([str(rank) for rank in found])
+    axes.set_xticklabels([str(rank) for rank in times])
     axes.legend(frameon=False, fontsize=8)
     axes.grid(True, axis="y", color="#E6E6E6", linewidth=0.7)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..claim import Claim, Log, Verdict, markdown_table, spread
+from ..claim import Claim, ClaimVerdict, Log, markdown_table, spread
 from .inversion import CODECS, SETS, AttackResult, InversionCase, attack_all_codecs, attack_repeated_payloads
 from .sizes import LQSGDSize
 
@@ -35,7 +35,7 @@ def judge(cases: Sequence[InversionCase], repeated: RepeatedAttacks) -> Claim:
     """Return the verdict on the attacks."""
     exposed = sorted({name for each in cases for name in CLAIMED if not _protects(each, name, each.codec_aware)})
     hidden = all(_protects(each, name, each.codec_agnostic) for each in cases for name in CLAIMED)
-    verdict = Verdict.HELD if hidden and not exposed else Verdict.PARTLY if hidden else Verdict.FAILED
+    verdict = ClaimVerdict.HELD if hidden and not exposed else ClaimVerdict.PARTLY if hidden else ClaimVerdict.FAILED
     rank = cases[0], "LQ-SGD, rank 1"
     reason = (
         f"{'Every' if hidden else 'Not every'} codec of the paper lowers the SSIM of the codec-agnostic attacker by "
@@ -70,8 +70,8 @@ def _mean(attempt: AttackResult) -> float:
     return float(attempt.scores.mean())
 
 
-def _protects(found: InversionCase, name: str, attempts: Mapping[str, AttackResult]) -> bool:
-    return _mean(attempts[name]) <= _mean(found.codec_agnostic["none"]) - MARGIN
+def _protects(case: InversionCase, name: str, attempts: Mapping[str, AttackResult]) -> bool:
+    return _mean(attempts[name]) <= _mean(case.codec_agnostic["none"]) - MARGIN
 
 
 def _measured(cases: Sequence[InversionCase], repeated: RepeatedAttacks) -> str:
@@ -90,8 +90,8 @@ def _measured(cases: Sequence[InversionCase], repeated: RepeatedAttacks) -> str:
             [name, f"{first.sent[name]:,}"]
             + [
                 spread(each[name].scores.tolist(), 2)
-                for part in (first, later)
-                for each in (part.codec_agnostic, part.codec_aware)
+                for case in (first, later)
+                for each in (case.codec_agnostic, case.codec_aware)
             ]
             for name in CODECS
         ]
@@ -117,7 +117,9 @@ def _plot(figure: Figure, cases: Sequence[InversionCase]) -> None:
     for number, each in enumerate(fresh):
         for line, (who, attempts) in enumerate(zip(ATTACKERS, (each.codec_agnostic, each.codec_aware), strict=True)):
             shown = [("the image", each.target.images[0])]
-            shown += [(f"{name}\n{who} {attempts[name].scores[0]:.2f}", attempts[name].found[0]) for name in SHOWN]
+            shown += [
+                (f"{name}\n{who} {attempts[name].scores[0]:.2f}", attempts[name].reconstructions[0]) for name in SHOWN
+            ]
             for axes, (title, image) in zip(grid[2 * number + line], shown, strict=True):
                 pixels = (image - each.target.pixels.least) / (each.target.pixels.most - each.target.pixels.least)
                 axes.imshow(pixels.permute(1, 2, 0).numpy().clip(0, 1), cmap="gray", vmin=0, vmax=1)

@@ -14,7 +14,7 @@ from bitlane.compress.compressor import Compressor
 from bitlane.compress.training.experiment import NetworkTraining, TrainingHistory, train
 from bitlane.compress.training.images import Images, load_images
 
-from ..claim import Claim, Log, Verdict, markdown_table, spread
+from ..claim import Claim, ClaimVerdict, Log, markdown_table, spread
 from .sizes import LQSGDSize
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ def measure(size: LQSGDSize, log: Log) -> Claim:
     """Train with each compressor from the same initial weights and batches; TopK sends as many bytes as PowerSGD."""
     images = load_images("mnist")
     some = replace(images, pixels=images.pixels[: size.images], classes=images.classes[: size.images])
-    found: dict[str, list[TimedTraining]] = {name: [] for name in PAPER}
+    trainings: dict[str, list[TimedTraining]] = {name: [] for name in PAPER}
     for seed in range(size.seeds):
         training = NetworkTraining(epochs=size.epochs, rate=RATE, seed=seed)
         for name, make in _compressors(training.ranks).items():
             log(f"MNIST, {name}: seed {seed + 1} of {size.seeds}")
-            found[name].append(timed_training(training, make(found), some))
-    return judge(found, training, len(some.pixels))
+            trainings[name].append(timed_training(training, make(trainings), some))
+    return judge(trainings, training, len(some.pixels))
 
 
 def timed_training(training: NetworkTraining, compressor: Compressor | None, images: Images) -> TimedTraining:
@@ -66,7 +66,7 @@ def _compressors(ranks: int) -> dict[str, Callable[[TrainingsByName], Compressor
     return {
         "SGD": lambda _: None,
         "PowerSGD": lambda _: PowerSGD(rank=1),
-        "TopK": lambda found: TopK(density(found["PowerSGD"][-1].history.volume, ranks)),
+        "TopK": lambda trainings: TopK(density(trainings["PowerSGD"][-1].history.volume, ranks)),
         "LQ-SGD": lambda _: LQSGD(rank=1, bits=8, alpha=10.0),
     }
 
@@ -80,16 +80,16 @@ def density(volume: float, ranks: int) -> float:
     return volume * 2 * 4 / (ranks * (4 + INDEX_BYTES))
 
 
-def judge(found: TrainingsByName, training: NetworkTraining, images: int) -> Claim:
+def judge(trainings: TrainingsByName, training: NetworkTraining, images: int) -> Claim:
     """Return the verdict on the trainings."""
-    points = {name: [100 * each.history.accuracy for each in runs] for name, runs in found.items()}
-    sent = {name: sum(each.history.bytes_sent for each in runs) for name, runs in found.items()}
-    seconds = {name: [each.seconds for each in runs] for name, runs in found.items()}
+    points = {name: [100 * each.history.accuracy for each in runs] for name, runs in trainings.items()}
+    sent = {name: sum(each.history.bytes_sent for each in runs) for name, runs in trainings.items()}
+    seconds = {name: [each.seconds for each in runs] for name, runs in trainings.items()}
     gap = float(np.mean(points["LQ-SGD"]) - np.mean(points["PowerSGD"]))
     share = sent["LQ-SGD"] / sent["PowerSGD"]
     slower = float(np.sum(seconds["LQ-SGD"]) / np.sum(seconds["PowerSGD"]))
     held = [gap >= -POINTS, share <= BYTES, slower <= TIME]
-    steps = sum(len(each.history.losses) for each in found["SGD"])
+    steps = sum(len(each.history.losses) for each in trainings["SGD"])
     rows = [
         [
             name,
@@ -99,7 +99,7 @@ def judge(found: TrainingsByName, training: NetworkTraining, images: int) -> Cla
             f"{PAPER[name] / PAPER['LQ-SGD']:,.1f}",
             spread(seconds[name], 3),
         ]
-        for name in found
+        for name in trainings
     ]
     headings = [
         "",
@@ -118,10 +118,10 @@ def judge(found: TrainingsByName, training: NetworkTraining, images: int) -> Cla
         "1.20 on MNIST).",
         measured=f"MNIST, {images:,} training images, {training.epochs} epoch(s), {training.ranks} ranks of batch "
         f"{training.batch}, momentum {training.momentum}, learning rate {RATE} decreasing linearly to 0; rank 1, "
-        f"8 bits, alpha 10; mean and standard deviation of {len(found['SGD'])} seeds. Bytes are counted at the "
+        f"8 bits, alpha 10; mean and standard deviation of {len(trainings['SGD'])} seeds. Bytes are counted at the "
         "transport of a rank; without compression they are those of ring all-reduce. Seconds are CPU time of all "
         "ranks, including the network:\n\n" + markdown_table(headings, rows),
-        verdict=Verdict.HELD if all(held) else Verdict.PARTLY if any(held) else Verdict.FAILED,
+        verdict=ClaimVerdict.HELD if all(held) else ClaimVerdict.PARTLY if any(held) else ClaimVerdict.FAILED,
         reason=f"The accuracy of LQ-SGD differs by {gap:+.2f} points from that of PowerSGD, with {share:.3f} times its "
         f"bytes and {slower:.2f} times its computing time.",
         differs=(
@@ -133,15 +133,15 @@ def judge(found: TrainingsByName, training: NetworkTraining, images: int) -> Cla
             "error feedback by LQ-SGD. The paper does not say how it sends them. Codes are decoded before averaging.",
             "The density of TopK is chosen so that it sends as many bytes as PowerSGD; it uses error feedback.",
         ),
-        plot=lambda figure: _plot(figure, found),
+        plot=lambda figure: _plot(figure, trainings),
     )
 
 
-def _plot(figure: Figure, found: TrainingsByName) -> None:
+def _plot(figure: Figure, trainings: TrainingsByName) -> None:
     """Plot the training loss of the first seed over steps, and the accuracy of all seeds over bytes."""
     figure.set_size_inches(8.0, 3.4)
     left, right = figure.subplots(1, 2)
-    for name, runs in found.items():
+    for name, runs in trainings.items():
         losses = runs[0].history.losses
         width = min(SMOOTH, len(losses))
         smooth = np.convolve(losses, np.ones(width) / width, "valid")

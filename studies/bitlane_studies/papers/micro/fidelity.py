@@ -16,7 +16,7 @@ from bitlane.compress.compressors.topk import TopK
 from bitlane.compress.training.experiment import NetworkTraining, TrainingHistory, train
 from bitlane.compress.training.images import Images
 
-from ..claim import Claim, Log, Verdict, markdown_table, spread
+from ..claim import Claim, ClaimVerdict, Log, markdown_table, spread
 from .sizes import MicroSize
 from .watch import first_images, train_and_watch_density
 
@@ -57,11 +57,11 @@ def compressors(density: float) -> Mapping[str, Compressor]:
 def measure(size: MicroSize, log: Log) -> Claim:
     """Train with each compressor on the same images and batches, with the learning rate for float32."""
     images = first_images(size.images)
-    found = [_runs("none", 1.0, None, images, size, log)]
+    trainings = [_runs("none", 1.0, None, images, size, log)]
     for density in DENSITIES:
         for name, compressor in compressors(density).items():
-            found.append(_runs(name, density, compressor, images, size, log))
-    return judge(found)
+            trainings.append(_runs(name, density, compressor, images, size, log))
+    return judge(trainings)
 
 
 def _runs(
@@ -82,25 +82,25 @@ def _runs(
     return CompressorRuns(name, density, histories, np.array(densities))
 
 
-def judge(found: Sequence[CompressorRuns]) -> Claim:
+def judge(trainings: Sequence[CompressorRuns]) -> Claim:
     """Return the verdict: held if MiCRO is within `POINTS` of no compression at every density."""
-    full = float(np.mean(found[0].accuracies))
-    below = {runs.density: full - float(np.mean(runs.accuracies)) for runs in found if runs.name == "MiCRO"}
+    full = float(np.mean(trainings[0].accuracies))
+    below = {runs.density: full - float(np.mean(runs.accuracies)) for runs in trainings if runs.name == "MiCRO"}
     held = [each <= POINTS for each in below.values()]
-    verdict = Verdict.HELD if all(held) else Verdict.PARTLY if any(held) else Verdict.FAILED
+    verdict = ClaimVerdict.HELD if all(held) else ClaimVerdict.PARTLY if any(held) else ClaimVerdict.FAILED
     summary = "; ".join(f"density {density:g}: {100 * each:.2f} points" for density, each in below.items())
     return Claim(
         name="fidelity",
         title="Accuracy of training",
         paper='Section IV: MiCRO "prevents loss of model fidelity", because every worker selects values in every step '
         "by the magnitude of its accumulated gradient.",
-        measured=f"{RANKS} ranks, batches of {BATCH}, {len(found[0].histories[0].losses)} steps of SGD, mean and "
-        f"standard deviation of {len(found[0].histories)} seeds. Density: that of the averages, mean over steps. "
+        measured=f"{RANKS} ranks, batches of {BATCH}, {len(trainings[0].histories[0].losses)} steps of SGD, mean and "
+        f"standard deviation of {len(trainings[0].histories)} seeds. Density: that of the averages, mean over steps. "
         "Volume: bytes relative to ring all-reduce in float32. Final loss: mean cross-entropy of the last "
         f"{LAST} steps, in nats.\n\n"
         + markdown_table(
             ["compressor", "requested", "density", "volume", "final loss", "held-out accuracy"],
-            [_row(runs) for runs in found],
+            [_row(runs) for runs in trainings],
         ),
         verdict=verdict,
         reason=f"Deficit of MiCRO in accuracy compared with no compression: {summary}.",
@@ -110,7 +110,7 @@ def judge(found: Sequence[CompressorRuns]) -> Claim:
             "At the same requested density, n ranks average up to n times as many values with top-k and DGC. The "
             "density of the published scaling depends on its threshold. The table has the actual densities.",
         ),
-        plot=lambda figure: _plot(figure, found),
+        plot=lambda figure: _plot(figure, trainings),
     )
 
 
@@ -125,11 +125,11 @@ def _row(runs: CompressorRuns) -> list[str]:
     ]
 
 
-def _plot(figure: Figure, found: Sequence[CompressorRuns]) -> None:
+def _plot(figure: Figure, trainings: Sequence[CompressorRuns]) -> None:
     """Plot the loss over steps, with a panel for each density; points are means over seeds and several steps."""
     figure.set_size_inches(9.0, 3.6)
     for axes, density in zip(figure.subplots(1, len(DENSITIES), sharey=True), DENSITIES, strict=True):
-        here = [found[0], *(runs for runs in found if runs.density == density)]
+        here = [trainings[0], *(runs for runs in trainings if runs.density == density)]
         for runs, colour in zip(here, COLOURS, strict=True):
             losses = np.mean([history.losses for history in runs.histories], axis=0)
             each = max(1, len(losses) // 40)

@@ -11,7 +11,7 @@ from bitlane.compress.compressors.micro import MiCRO
 from bitlane_studies.compression.density.gradients import SyntheticGradients
 from bitlane_studies.compression.density.study import SETTLING, DensityResult, run_density
 
-from ..claim import Claim, Log, Verdict, markdown_table
+from ..claim import Claim, ClaimVerdict, Log, markdown_table
 from .sizes import MicroSize
 
 if TYPE_CHECKING:
@@ -29,25 +29,27 @@ Results = Mapping[tuple[Controller, str, float], DensityResult]  # by controller
 
 def measure(size: MicroSize, log: Log) -> Claim:
     """Run both controllers on synthetic gradients of four kinds and three scales."""
-    found: dict[tuple[Controller, str, float], DensityResult] = {}
+    results: dict[tuple[Controller, str, float], DensityResult] = {}
     for controller in CONTROLLERS:
         for kind in KINDS:
             log(f"density: {controller}, {kind} gradients")
             for scale in SCALES:
                 gradients = SyntheticGradients(kind, scale, size.values, seed=0)
-                found[controller, kind, scale] = run_density(MiCRO(DENSITY, controller), gradients, RANKS, size.steps)
-    return judge(found)
+                results[controller, kind, scale] = run_density(MiCRO(DENSITY, controller), gradients, RANKS, size.steps)
+    return judge(results)
 
 
-def judge(found: Results) -> Claim:
+def judge(results: Results) -> Claim:
     """Return the verdict: held if `MIN_SHARE` of the steps of the published rule are in the band for all gradients."""
     held = {
-        name: [result.share_in_band >= MIN_SHARE for (controller, _, _), result in found.items() if controller == name]
+        name: [
+            result.share_in_band >= MIN_SHARE for (controller, _, _), result in results.items() if controller == name
+        ]
         for name in CONTROLLERS
     }
     published = held["published"]
-    verdict = Verdict.HELD if all(published) else Verdict.PARTLY if any(published) else Verdict.FAILED
-    steps = len(next(iter(found.values())).counts)
+    verdict = ClaimVerdict.HELD if all(published) else ClaimVerdict.PARTLY if any(published) else ClaimVerdict.FAILED
+    steps = len(next(iter(results.values())).counts)
     return Claim(
         name="scaling",
         title="Convergence of the threshold",
@@ -59,7 +61,7 @@ def judge(found: Results) -> Claim:
         "1 / (2 sqrt k) and is scaled as in the authors' code. `quotas`: bitlane's default, without a threshold.\n\n"
         + markdown_table(
             ["gradients", "scale", "controller", "within", "least", "most", "total"],
-            [_row(name, result) for name, result in found.items()],
+            [_row(name, result) for name, result in results.items()],
         ),
         verdict=verdict,
         reason=f"The published scaling holds the requested density for {sum(published)} of {len(published)} "
@@ -68,7 +70,7 @@ def judge(found: Results) -> Claim:
             "The gradients are synthetic, so that their scale and distribution are known. The section on training has "
             "the densities of a real training.",
         ),
-        plot=lambda figure: _plot(figure, found),
+        plot=lambda figure: _plot(figure, results),
     )
 
 
@@ -79,15 +81,15 @@ def _row(name: tuple[Controller, str, float], result: DensityResult) -> list[str
     return [kind, f"{scale:g}", controller, *figures]
 
 
-def _plot(figure: Figure, found: Results) -> None:
+def _plot(figure: Figure, results: Results) -> None:
     """Plot the density over steps, with a panel for each kind and a line for each scale of the published rule."""
     figure.set_size_inches(9.0, 5.2)
     colours = ("#0072B2", "#009E73", "#D55E00")
     for axes, kind in zip(figure.subplots(2, 2, sharex=True, sharey=True).flat, KINDS, strict=True):
         for scale, colour in zip(SCALES, colours, strict=True):
-            ratios = found["published", kind, scale].ratios
+            ratios = results["published", kind, scale].ratios
             axes.plot(np.maximum(ratios, 0.01), color=colour, linewidth=1, label=f"published, scale {scale:g}")
-        axes.plot(found["quotas", kind, SCALES[0]].ratios, color="#000000", linewidth=1.5, label="quotas, all scales")
+        axes.plot(results["quotas", kind, SCALES[0]].ratios, color="#000000", linewidth=1.5, label="quotas, all scales")
         axes.axhspan(0.9, 1.1, color="#DDDDDD")
         axes.set(yscale="log", title=kind, xlabel="step", ylabel="density / requested density")
     axes.legend(frameon=False, fontsize=7)

@@ -129,7 +129,7 @@ def measure(setting: Setting, times: Times, seeds: int, log: Callable[[str], Non
 
 def rows(runs: Mapping[str, LinkRuns], targets: Sequence[float]) -> list[list[str]]:
     """Return the rows of a setting from its runs, by name, and the targets of the seeds."""
-    found = []
+    table = []
     for name, links in runs.items():
         times = [
             [seconds_to(target, history, pace) for target, history in zip(targets, own, strict=True)]
@@ -138,12 +138,12 @@ def rows(runs: Mapping[str, LinkRuns], targets: Sequence[float]) -> list[list[st
         every = [history for _, own in links for history in own]
         ends = [float(smooth(history)[-1]) for history in every]
         numbers = (
-            f"{np.mean([history.bits.mean() for history in every]):.2f}",
+            f"{np.mean([history.step_bits.mean() for history in every]):.2f}",
             f"{np.mean(ends):.4f}",
             f"{np.mean([history.accuracy for history in every]):.3f}",
         )
-        found.append([name, *map(_seconds, times), *numbers])
-    return found
+        table.append([name, *map(_seconds, times), *numbers])
+    return table
 
 
 def _seconds(times: Sequence[float]) -> str:

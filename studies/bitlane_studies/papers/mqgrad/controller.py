@@ -11,7 +11,7 @@ import numpy as np
 from bitlane.policies.mqgrad import MQGrad
 from bitlane.policies.protocol import Observation
 
-from ..claim import Claim, Log, Verdict, markdown_table
+from ..claim import Claim, ClaimVerdict, Log, markdown_table
 from .pace import LINKS, RANKS, StepTimes, measure_step_times
 from .sizes import MQGradSize
 
@@ -24,15 +24,15 @@ STEPS, RUNS = 1000, 5
 
 def controller_seconds() -> float:
     """Measure the CPU seconds of the controller per step, averaged over a period; the median of some runs."""
-    found = []
+    seconds = []
     for run in range(RUNS):
         chooser = MQGrad(seed=run).start()
         losses = 2 + np.random.default_rng(run).normal(size=STEPS)
         start = time.process_time()
         for loss in losses.tolist():
             chooser.after(Observation(loss, 1.0, lambda: 1.0), lambda own: [own] * RANKS)
-        found.append((time.process_time() - start) / STEPS)
-    return float(np.median(found))
+        seconds.append((time.process_time() - start) / STEPS)
+    return float(np.median(seconds))
 
 
 def measure(size: MQGradSize, log: Log) -> Claim:
@@ -41,15 +41,15 @@ def measure(size: MQGradSize, log: Log) -> Claim:
     return judge(controller_seconds(), measure_step_times(size.network))
 
 
-def judge(seconds: float, found: Sequence[StepTimes]) -> Claim:
+def judge(seconds: float, step_times: Sequence[StepTimes]) -> Claim:
     """Return the verdict on the times."""
-    shortest = {pace.link: min(pace.seconds(bits) for bits in pace.codec) for pace in found}
+    shortest = {pace.link: min(pace.seconds(bits) for bits in pace.codec) for pace in step_times}
     shares = {link: seconds / step for link, step in shortest.items()}
     held = [share <= MAX_SHARE for share in shares.values()]
-    verdict = Verdict.HELD if all(held) else Verdict.PARTLY if any(held) else Verdict.FAILED
+    verdict = ClaimVerdict.HELD if all(held) else ClaimVerdict.PARTLY if any(held) else ClaimVerdict.FAILED
     rows = [
         [pace.link, f"{shortest[pace.link] * 1e3:.1f}", f"{seconds * 1e6:.0f}", f"{shares[pace.link]:.3%}"]
-        for pace in found
+        for pace in step_times
     ]
     summary = ", ".join(f"{shares[link]:.3%} of a step at {link}" for link in LINKS)
     return Claim(

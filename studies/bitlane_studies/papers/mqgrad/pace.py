@@ -77,15 +77,15 @@ def with_allocation(paces: Sequence[StepTimes], layout: Layout) -> list[StepTime
 def _choice_seconds(policy: BitAllocation, count: int) -> float:
     """Return the processor time of one choice: the median of five."""
     groups, gradient = Groups.of(count), torch.randn(count, generator=torch.Generator().manual_seed(0))
-    found = []
+    times = []
     for _ in range(5):
         chooser, start = policy.start(), time.process_time()
         for _ in range(2):
             choices = chooser.sampled_bits
             sample = begin_sample(gradient, groups, choices, True)(gradient) if choices else None
             chooser.after(Observation(1.0, 1.0, lambda: 1.0, True, 0.5, sample), lambda own: [own] * RANKS)
-        found.append(time.process_time() - start)
-    return float(np.median(found))
+        times.append(time.process_time() - start)
+    return float(np.median(times))
 
 
 def measure_step_times(name: str, channels: int = CHANNELS, side: int = SIDE, batch: int = BATCH) -> list[StepTimes]:
@@ -93,12 +93,12 @@ def measure_step_times(name: str, channels: int = CHANNELS, side: int = SIDE, ba
     layout = layout_of(list(network(name, channels, side, 0).parameters()))
     with one_thread():
         compute = compute_costs(name, channels, side, batch, time.process_time).total
-    found = []
+    times = []
     for text in LINKS:
         model = parse_link(text)
         costs = {
             bits: measure_step_costs(QSGD(bits), layout, RANKS, model, time.process_time, STEPS) for bits in BIT_CHOICES
         }
         codec = {bits: each.codec for bits, each in costs.items()}
-        found.append(StepTimes(text, compute, codec, {bits: each.link_seconds(model) for bits, each in costs.items()}))
-    return found
+        times.append(StepTimes(text, compute, codec, {bits: each.link_seconds(model) for bits, each in costs.items()}))
+    return times

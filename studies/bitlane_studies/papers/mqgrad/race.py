@@ -16,7 +16,7 @@ from bitlane.policies.adaptive import Adaptive
 from bitlane.policies.mqgrad import MQGrad
 from bitlane.policies.protocol import BitPolicy, FixedBits
 
-from ..claim import Claim, Log, Verdict, markdown_table, spread
+from ..claim import Claim, ClaimVerdict, Log, markdown_table, spread
 from .pace import BATCH, RANKS, StepTimes, measure_step_times
 from .sizes import MQGradSize
 
@@ -68,7 +68,7 @@ def smooth(history: TrainingHistory) -> NDArray[np.float64]:
 
 def elapsed_seconds(history: TrainingHistory, pace: StepTimes) -> NDArray[np.float64]:
     """Return the seconds from the start of the training to the end of each step, float64 [steps]."""
-    return np.cumsum([pace.seconds(bits) for bits in history.bits.tolist()])
+    return np.cumsum([pace.seconds(bits) for bits in history.step_bits.tolist()])
 
 
 def seconds_to(target: float, history: TrainingHistory, pace: StepTimes) -> float:
@@ -79,7 +79,7 @@ def seconds_to(target: float, history: TrainingHistory, pace: StepTimes) -> floa
 
 def measure(size: MQGradSize, log: Log) -> Claim:
     """Train with all policies from the same weights, with the same images, on every link."""
-    found = measure_step_times(size.network)
+    paces = measure_step_times(size.network)
     images = _some(load_images("cifar10"), size.steps * RANKS * BATCH)
     seeds = range(size.seeds)
 
@@ -88,9 +88,9 @@ def measure(size: MQGradSize, log: Log) -> Claim:
         training = NetworkTraining(size.network, RANKS, BATCH, 1, RATE, seed=seed)
         return train(training, QSGD(policy, seed=seed), images, clock=pace.clock)
 
-    rivals = [[run(name, policy, seed, found[0]) for seed in seeds] for name, policy in RIVALS]
+    rivals = [[run(name, policy, seed, paces[0]) for seed in seeds] for name, policy in RIVALS]
     races = []
-    for pace in found:
+    for pace in paces:
         ours = [run(f"MQGrad on {pace.link}", MQGrad(seed=seed), seed, pace) for seed in seeds]
         races.append(LinkRace(pace, [*(name for name, _ in RIVALS), "MQGrad"], [*rivals, ours]))
     return judge(races, size)
@@ -103,7 +103,7 @@ def _some(images: Images, count: int) -> Images:
 def judge(races: Sequence[LinkRace], size: MQGradSize) -> Claim:
     """Return the verdict on the times."""
     held = [race.ratio <= 1 for race in races]
-    verdict = Verdict.HELD if all(held) else Verdict.PARTLY if any(held) else Verdict.FAILED
+    verdict = ClaimVerdict.HELD if all(held) else ClaimVerdict.PARTLY if any(held) else ClaimVerdict.FAILED
     summary = "; ".join(
         f"at {race.pace.link} MQGrad takes {race.ratio:.3g} times as long as the best other policy, "
         f"{race.names[race.best()]}"
@@ -138,7 +138,7 @@ def _table(races: Sequence[LinkRace], size: MQGradSize) -> str:
             [
                 name,
                 *times,
-                f"{np.mean([history.bits.mean() for history in own]):.2f}",
+                f"{np.mean([history.step_bits.mean() for history in own]):.2f}",
                 spread([float(smooth(history)[-1]) for history in own]),
                 spread([history.accuracy for history in own], 3),
             ]

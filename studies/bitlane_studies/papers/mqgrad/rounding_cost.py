@@ -69,21 +69,21 @@ class Watch:
         self._training, self._steps = training, steps
         self._velocity = self._displacement = torch.zeros(0)
 
-    def add(self, error: Tensor, gradient: Tensor, step: int) -> None:
+    def add(self, rounding_error: Tensor, gradient: Tensor, step: int) -> None:
         """Record a step: the error of its average and the exact average, float32 [n]."""
         rate, momentum = self._training.rate * (1 - step / self._steps), self._training.momentum
         if step % WINDOW == 0:
-            self._velocity, self._displacement = torch.zeros_like(error), torch.zeros_like(error)
+            self._velocity, self._displacement = torch.zeros_like(rounding_error), torch.zeros_like(rounding_error)
         self.responses.append(float(self._displacement @ gradient))
         self.lengths.append(float(self._displacement @ self._displacement))
-        self.moves.append((rate / (1 - momentum)) ** 2 * float(error @ error))
-        self._velocity.mul_(momentum).add_(error)
+        self.moves.append((rate / (1 - momentum)) ** 2 * float(rounding_error @ rounding_error))
+        self._velocity.mul_(momentum).add_(rounding_error)
         self._displacement.sub_(self._velocity, alpha=rate)
 
-    def cost(self, steps: slice) -> float:
-        """Return the mean cost of rounding in these steps, in nats."""
-        curvature = sum(self.responses[steps]) / sum(self.lengths[steps])
-        return curvature / 2 * float(np.mean(self.moves[steps]))
+    def cost(self, window: slice) -> float:
+        """Return the mean cost of rounding in the steps of a window, in nats."""
+        curvature = sum(self.responses[window]) / sum(self.lengths[window])
+        return curvature / 2 * float(np.mean(self.moves[window]))
 
 
 @dataclass(frozen=True)
@@ -125,12 +125,12 @@ def watched(setting: Setting, bits: int, images: Images, seed: int) -> tuple[Tra
 
 def row(setting: Setting, bits: int, images: Images, seeds: int) -> list[str]:
     """Return a row of the table: means over seeds, and the standard deviation of the cost."""
-    found = [watched(setting, bits, images, seed) for seed in range(seeds)]
-    ends = [float(smooth(history)[-1]) for history, _ in found]
+    pairs = [watched(setting, bits, images, seed) for seed in range(seeds)]
+    ends = [float(smooth(history)[-1]) for history, _ in pairs]
     if not np.isfinite(ends).all():
         return [f"{bits}", "diverges", "", "", ""]
-    falls = [history.losses[FIRST : FIRST + WINDOW] - history.losses[LAST - WINDOW : LAST] for history, _ in found]
-    costs = [watch.cost(slice(FIRST, LAST)) for _, watch in found]
+    falls = [history.losses[FIRST : FIRST + WINDOW] - history.losses[LAST - WINDOW : LAST] for history, _ in pairs]
+    costs = [watch.cost(slice(FIRST, LAST)) for _, watch in pairs]
     fall, cost = float(np.mean(falls)) / (LAST - FIRST - WINDOW), float(np.mean(costs))
     spread = f" +- {1e3 * np.std(costs, ddof=1):.2f}" if seeds > 1 else ""
     share = f"{cost / (fall + cost):.2f}"

@@ -15,9 +15,9 @@ from bitlane.devices import open_device
 from bitlane.evaluation.compare import Comparison
 from bitlane.reporting.plots import Curve, loss_panel
 
-from ..claim import Claim, Log, Verdict, markdown_table, spread
+from ..claim import Claim, ClaimVerdict, Log, markdown_table, spread
 from .sizes import ZipMLSize
-from .tasks import WIDTH, Task, comparisons, synthetic
+from .tasks import WIDTH, LinearTask, comparisons, synthetic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,15 +33,15 @@ class BatchComparison:
     """Comparisons with one batch size, one for each seed; results are float64, 32 bits, then `FEW`."""
 
     size: int
-    found: Sequence[Comparison]
+    comparisons: Sequence[Comparison]
 
     def epochs(self, index: int) -> list[float]:
         """Return the epochs to `WITHIN` times the optimum for each seed; infinite if it is not reached."""
-        return [each.results[index].epochs_to(WITHIN * (each.optimum or 0.0)) or np.inf for each in self.found]
+        return [each.results[index].epochs_to(WITHIN * (each.optimum or 0.0)) or np.inf for each in self.comparisons]
 
     def final_losses(self, index: int) -> list[float]:
         """Return the final loss of each seed relative to the optimum."""
-        return [each.results[index].loss / (each.optimum or np.nan) for each in self.found]
+        return [each.results[index].loss / (each.optimum or np.nan) for each in self.comparisons]
 
 
 def measure(size: ZipMLSize, log: Log) -> Claim:
@@ -51,7 +51,7 @@ def measure(size: ZipMLSize, log: Log) -> Claim:
     with closing(open_device("emulator", AcceleratorConfig(WIDTH))) as device:
         for batch in (SMALL, LARGE):
             schedule = replace(task.schedule, batch_size=batch, learning_rate=RATE)
-            named = Task(f"{task.name}, batch {batch}", task.data, schedule)
+            named = LinearTask(f"{task.name}, batch {batch}", task.data, schedule)
             batches.append(BatchComparison(batch, comparisons(named, FEW, size.seeds, device, log)))
     return judge(*batches)
 
@@ -61,7 +61,7 @@ def judge(small: BatchComparison, large: BatchComparison) -> Claim:
     full = _mean(large.epochs(1)) > _mean(small.epochs(1))
     sooner = {each.bits: _sooner(large, small, 2 + index) for index, each in enumerate(FEW)}
     held = [full, *sooner.values()]
-    verdict = Verdict.HELD if all(held) else Verdict.PARTLY if any(held) else Verdict.FAILED
+    verdict = ClaimVerdict.HELD if all(held) else ClaimVerdict.PARTLY if any(held) else ClaimVerdict.FAILED
     few = ", ".join(f"{'faster' if each else 'not faster'} at {bits} bits" for bits, each in sooner.items())
     reason = f"The large batch {'needs' if full else 'does not need'} more epochs at 32 bits; it converges {few}."
     return Claim(
@@ -104,12 +104,12 @@ def _table(batches: Sequence[BatchComparison]) -> str:
     headings = [""]
     for batch in batches:
         headings += [f"batch {batch.size}: epochs to {WITHIN - 1:.0%}", f"batch {batch.size}: final loss"]
-    comparison = batches[0].found[0]
+    comparison = batches[0].comparisons[0]
     return (
         f"Synthetic 100, {comparison.rows:,} rows of {comparison.features} features, {comparison.schedule.epochs} "
         f"epochs, learning rate {comparison.schedule.learning_rate:g}. Final loss: relative to the least-squares "
         f"optimum. Epochs: until the loss is at most {WITHIN - 1:.0%} above the optimum. Mean and standard deviation "
-        f"of {len(batches[0].found)} seeds:\n\n" + markdown_table(headings, rows)
+        f"of {len(batches[0].comparisons)} seeds:\n\n" + markdown_table(headings, rows)
     )
 
 
@@ -119,8 +119,8 @@ def _plot(figure: Figure, batches: Sequence[BatchComparison]) -> None:
     for axes, index in zip(figure.subplots(1, 1 + len(FEW), sharey=True), range(1, 2 + len(FEW)), strict=True):
         curves = []
         for batch, look in zip(batches, ("full", "double"), strict=True):
-            result, optimum = batch.found[0].results[index], batch.found[0].optimum or np.nan
+            result, optimum = batch.comparisons[0].results[index], batch.comparisons[0].optimum or np.nan
             curves.append(Curve(f"batch {batch.size}", look, 32, result.losses / optimum, None))
-        title = batches[0].found[0].results[index].label
+        title = batches[0].comparisons[0].results[index].label
         loss_panel(axes, curves, over="epochs", title=title, ylabel="loss / optimum", ceiling=10.0)
         axes.legend(frameon=False)

@@ -14,9 +14,9 @@ from bitlane.devices import open_device
 from bitlane.evaluation.compare import SAMPLINGS, ComparedModel, Comparison, precisions_of
 from bitlane.reporting.plots import Curve, loss_panel
 
-from ..claim import Claim, Log, Verdict, markdown_table, spread
+from ..claim import Claim, ClaimVerdict, Log, markdown_table, spread
 from .sizes import ZipMLSize
-from .tasks import WIDTH, Task, comparisons, real, synthetic
+from .tasks import WIDTH, LinearTask, comparisons, real, synthetic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,23 +32,23 @@ DRAWN = {("full", 32), *(("double", bits) for bits in BITS), ("nearest", 4), ("n
 class DatasetCase:
     """A data set and its comparisons, one for each seed; results are float64, full precision, samplings by bits."""
 
-    task: Task
-    found: Sequence[Comparison]
+    task: LinearTask
+    comparisons: Sequence[Comparison]
 
     def ratios(self, index: int) -> list[float]:
         """Return the final loss of each seed relative to that of 32 bits."""
-        return [comparison.relative(comparison.results[index]) for comparison in self.found]
+        return [comparison.relative(comparison.results[index]) for comparison in self.comparisons]
 
     def epochs(self, index: int) -> list[float]:
         """Return the epochs to `SAME` times the final loss of 32 bits for each seed; infinite if it is not reached."""
         return [
             comparison.results[index].epochs_to(SAME * comparison.results[1].loss) or np.inf
-            for comparison in self.found
+            for comparison in self.comparisons
         ]
 
     def index_of(self, sampling: str, bits: int) -> int:
         """Return the index of the result of a sampling and a number of bits."""
-        results = self.found[0].results
+        results = self.comparisons[0].results
         return next(i for i, each in enumerate(results) if (each.sampling, each.bits) == (sampling, bits))
 
     def holds(self) -> bool:
@@ -76,7 +76,7 @@ def judge(cases: Sequence[DatasetCase]) -> Claim:
     """Return the verdict on the comparisons."""
     held = [case.task.name for case in cases if case.holds()]
     missed = [case.task.name for case in cases if not case.holds()]
-    verdict = Verdict.HELD if not missed else Verdict.PARTLY if held else Verdict.FAILED
+    verdict = ClaimVerdict.HELD if not missed else ClaimVerdict.PARTLY if held else ClaimVerdict.FAILED
     reason = (
         f"With {JUDGED} bits the final loss is within {SAME - 1:.0%} of that of 32 bits, and is reached in at most "
         f"{PACE:g} times the epochs, on {', '.join(held) or 'no data set'}"
@@ -116,7 +116,7 @@ def _tables(cases: Sequence[DatasetCase]) -> str:
     return "\n\n".join(
         [
             f"Final loss on the training rows relative to that of 32 bits, after {schedule.epochs} epochs with batch "
-            f"size {schedule.batch_size}; mean and standard deviation of {len(cases[0].found)} seeds:",
+            f"size {schedule.batch_size}; mean and standard deviation of {len(cases[0].comparisons)} seeds:",
             markdown_table(["", *(f"{sampling}, {bits} bits" for sampling, bits in marks)], losses),
             f"Epochs until the loss is within {SAME - 1:.0%} of the final loss of 32 bits:",
             markdown_table(["", *(f"{sampling}, {bits} bits" for sampling, bits in full_and_double)], epochs),
@@ -133,7 +133,7 @@ def _plot(figure: Figure, cases: Sequence[DatasetCase]) -> None:
     figure.set_size_inches(9.0, 6.0)
     grid = figure.subplots(2, 3).flat
     for axes, case in zip(grid, cases, strict=False):
-        first = case.found[0]
+        first = case.comparisons[0]
         curves = [_curve(result, first.results[1].loss) for result in first.results if _key(result) in DRAWN]
         ceiling = first.constant / first.results[1].loss
         loss_panel(

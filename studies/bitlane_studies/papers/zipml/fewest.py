@@ -17,9 +17,9 @@ from bitlane.levels.codebooks import choose_precision
 from bitlane.quantization.scaling import Floats
 from bitlane.reporting.plots import SPREAD
 
-from ..claim import Claim, Log, Verdict, markdown_table, spread
+from ..claim import Claim, ClaimVerdict, Log, markdown_table, spread
 from .sizes import ZipMLSize
-from .tasks import WIDTH, Task, real, synthetic
+from .tasks import WIDTH, LinearTask, real, synthetic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,7 +40,7 @@ METHODS: tuple[Method, ...] = (*(("uniform", bits) for bits in UNIFORM), *(("opt
 class LossCurves:
     """Losses of a data set by epoch, relative to the final loss of 32 bits (`full`): float64 [seeds, epochs]."""
 
-    task: Task
+    task: LinearTask
     full: Floats
     few: Mapping[Method, Floats]
 
@@ -76,7 +76,7 @@ def measure(size: ZipMLSize, log: Log) -> Claim:
     return judge([curves(task, size.seeds, log) for task in steady])
 
 
-def curves(task: Task, seeds: int, log: Log) -> LossCurves:
+def curves(task: LinearTask, seeds: int, log: Log) -> LossCurves:
     """Run all trainings of a data set; a seed determines row order and draws."""
     full = np.empty((seeds, task.schedule.epochs))
     few = {method: np.empty_like(full) for method in METHODS}
@@ -89,7 +89,7 @@ def curves(task: Task, seeds: int, log: Log) -> LossCurves:
     return LossCurves(task, full / last, {method: losses / last for method, losses in few.items()})
 
 
-def _losses(task: Task, precision: Precision, levels: str, seed: int) -> Floats:
+def _losses(task: LinearTask, precision: Precision, levels: str, seed: int) -> Floats:
     """Return the losses of the models after each epoch on the unquantized rows, float64 [epochs]."""
     order = np.random.default_rng(seed).permutation(len(task.data.y))
     data = ComparisonData(task.data.X[order], task.data.y[order])
@@ -101,17 +101,17 @@ def _losses(task: Task, precision: Precision, levels: str, seed: int) -> Floats:
     return losses_of(data.X, data.y, *run.models(), task.schedule.loss)
 
 
-def judge(found: Sequence[LossCurves]) -> Claim:
+def judge(loss_curves: Sequence[LossCurves]) -> Claim:
     """Return the verdict on the curves."""
-    best = max(found, key=lambda each: each.saved)
-    held = best.saved >= SAVED and all(each.saved >= 1 for each in found)
-    verdict = Verdict.HELD if held else Verdict.PARTLY if best.saved > 1 else Verdict.FAILED
-    schedule = found[0].task.schedule
-    rows = [[each.task.name, *(spread(each.few[method][:, -1].tolist()) for method in METHODS)] for each in found]
-    rises = [[each.task.name, *(f"{100 * (each.rise(method) - 1):.1f}" for method in METHODS)] for each in found]
-    lower = [each.rise(("optimal", few)) < each.rise(("uniform", few)) for each in found for few in OPTIMAL]
+    best = max(loss_curves, key=lambda each: each.saved)
+    held = best.saved >= SAVED and all(each.saved >= 1 for each in loss_curves)
+    verdict = ClaimVerdict.HELD if held else ClaimVerdict.PARTLY if best.saved > 1 else ClaimVerdict.FAILED
+    schedule = loss_curves[0].task.schedule
+    rows = [[each.task.name, *(spread(each.few[method][:, -1].tolist()) for method in METHODS)] for each in loss_curves]
+    rises = [[each.task.name, *(f"{100 * (each.rise(method) - 1):.1f}" for method in METHODS)] for each in loss_curves]
+    lower = [each.rise(("optimal", few)) < each.rise(("uniform", few)) for each in loss_curves for few in OPTIMAL]
     headings = ["", *(f"{levels}, {each} bits" for levels, each in METHODS)]
-    bits = [[each.task.name, *(_bits(each, levels) for levels in ("uniform", "optimal"))] for each in found]
+    bits = [[each.task.name, *(_bits(each, levels) for levels in ("uniform", "optimal"))] for each in loss_curves]
     fewer = "; ".join(f"{row[0]}: {row[1]} uniform, {row[2]} optimal" for row in bits)
     return Claim(
         name="fewest",
@@ -120,7 +120,7 @@ def judge(found: Sequence[LossCurves]) -> Claim:
         'quantization only needs 3-bit. We save almost 1.7x number of bits". With the same number of bits "optimal '
         'quantization always converges faster". A data set with more features needs more bits.',
         measured=f"Final loss relative to that of 32 bits, after {schedule.epochs} epochs with batch size "
-        f"{schedule.batch_size}; mean and standard deviation of {len(found[0].full)} seeds:\n\n"
+        f"{schedule.batch_size}; mean and standard deviation of {len(loss_curves[0].full)} seeds:\n\n"
         + markdown_table(headings, rows)
         + "\n\nLargest increase of the loss over that of an earlier epoch, in % of the earlier loss, over all seeds:"
         + "\n\n"
@@ -139,19 +139,19 @@ def judge(found: Sequence[LossCurves]) -> Claim:
             "The learning rate is constant, so that the variance that draws add to the gradient is visible. The paper "
             "divides the learning rate by the number of the epoch.",
         ),
-        plot=lambda figure: _plot(figure, found),
+        plot=lambda figure: _plot(figure, loss_curves),
     )
 
 
-def _bits(found: LossCurves, levels: str) -> str:
+def _bits(curve: LossCurves, levels: str) -> str:
     most = max(UNIFORM if levels == "uniform" else OPTIMAL)
-    return str(found.fewest(levels) or f"more than {most}")
+    return str(curve.fewest(levels) or f"more than {most}")
 
 
-def _plot(figure: Figure, found: Sequence[LossCurves]) -> None:
+def _plot(figure: Figure, loss_curves: Sequence[LossCurves]) -> None:
     """Plot the loss of the first seed relative to the final loss of 32 bits, with a panel for each data set."""
     figure.set_size_inches(9.0, 6.0)
-    for axes, each in zip(figure.subplots(2, 2).flat, found, strict=False):
+    for axes, each in zip(figure.subplots(2, 2).flat, loss_curves, strict=False):
         epochs = np.arange(1, each.full.shape[1] + 1)
         axes.plot(epochs, each.full[0], color="black", label="32 bits")
         for (levels, bits), dash in DRAWN.items():

@@ -28,8 +28,8 @@ def weight_levels(weights: Weights, choice: str) -> Floats:
     """
     if choice == "uniform":
         return np.linspace(float(weights.min()), float(weights.max()), LEVELS)
-    found = optimal_levels(weights.ravel(), LEVELS - 1)
-    return np.concatenate([found, np.full(LEVELS - len(found), found[-1])])
+    optimal = optimal_levels(weights.ravel(), LEVELS - 1)
+    return np.concatenate([optimal, np.full(LEVELS - len(optimal), optimal[-1])])
 
 
 def on_levels(weights: Weights, choice: str) -> NDArray[np.float32]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bitlane.data.cifar10 import load_cifar10
 from bitlane.support.optional import require_extra
 
-from ..claim import Claim, Log, Verdict, markdown_table, spread
+from ..claim import Claim, ClaimVerdict, Log, markdown_table, spread
 from .model_levels import CHOICES, LEVELS, on_levels
 from .sizes import ZipMLSize
 
@@ -63,15 +63,15 @@ def torch_or_error() -> ModuleType:
 def measure(size: ZipMLSize, log: Log) -> Claim:
     """Train with full precision, uniform and optimal levels from the same initial weights and batches."""
     images, labels = load_cifar10()
-    found: dict[str, list[NetworkResult]] = {choice: [] for choice in CHOICES}
+    trainings: dict[str, list[NetworkResult]] = {choice: [] for choice in CHOICES}
     for seed in range(size.seeds):
         order = np.random.default_rng(seed).permutation(len(images))
-        parts = order[HELD_OUT : HELD_OUT + size.images], order[:HELD_OUT]
-        seen, held_out = ((images[part], labels[part]) for part in parts)
+        splits = order[HELD_OUT : HELD_OUT + size.images], order[:HELD_OUT]
+        seen, held_out = ((images[split], labels[split]) for split in splits)
         for choice in CHOICES:
             log(f"CIFAR-10: {NAMES[choice]}, seed {seed + 1} of {size.seeds}")
-            found[choice].append(train_network(seen, held_out, choice, size.image_epochs, seed))
-    return judge(found, size.images)
+            trainings[choice].append(train_network(seen, held_out, choice, size.image_epochs, seed))
+    return judge(trainings, size.images)
 
 
 LabelledImages = tuple[NDArray[np.uint8], NDArray[np.uint8]]  # [n, 3, 32, 32], and their classes [n]
@@ -114,8 +114,8 @@ def train_network(seen: LabelledImages, held_out: LabelledImages, choice: str, e
     right = 0
     with torch.no_grad():
         for start in range(0, len(held_out[0]), BATCH):
-            part = slice(start, start + BATCH)
-            right += int((scores(held_out[0][part]).argmax(1).numpy() == held_out[1][part]).sum())
+            rows = slice(start, start + BATCH)
+            right += int((scores(held_out[0][rows]).argmax(1).numpy() == held_out[1][rows]).sum())
     return NetworkResult(np.array(losses), right / len(held_out[0]))
 
 
@@ -136,25 +136,31 @@ def _network(torch: ModuleType, pixels: Tensor, weights: Sequence[Tensor], biase
     return outputs
 
 
-def judge(found: Mapping[str, Sequence[NetworkResult]], images: int) -> Claim:
+def judge(trainings: Mapping[str, Sequence[NetworkResult]], images: int) -> Claim:
     """Return the verdict on the trainings."""
-    loss = {choice: float(np.mean([each.losses[-1] for each in found[choice]])) for choice in CHOICES}
-    accuracy = {choice: 100 * float(np.mean([each.accuracy for each in found[choice]])) for choice in CHOICES}
+    loss = {choice: float(np.mean([each.losses[-1] for each in trainings[choice]])) for choice in CHOICES}
+    accuracy = {choice: 100 * float(np.mean([each.accuracy for each in trainings[choice]])) for choice in CHOICES}
     points = accuracy["optimal"] - accuracy["uniform"]
-    pairs = zip(found["optimal"], found["uniform"], strict=True)
+    pairs = zip(trainings["optimal"], trainings["uniform"], strict=True)
     each_seed = ", ".join(f"{100 * (one.accuracy - other.accuracy):+.1f}" for one, other in pairs)
     lower = loss["optimal"] < loss["uniform"]
-    verdict = Verdict.HELD if lower and points > POINTS else Verdict.PARTLY if lower and points > 0 else Verdict.FAILED
+    verdict = (
+        ClaimVerdict.HELD
+        if lower and points > POINTS
+        else ClaimVerdict.PARTLY
+        if lower and points > 0
+        else ClaimVerdict.FAILED
+    )
     rows = [
         [
             NAMES[choice],
-            spread([each.losses[-1] for each in found[choice]]),
-            spread([100 * each.accuracy for each in found[choice]]),
-            ", ".join(f"{100 * each.accuracy:.1f}" for each in found[choice]),
+            spread([each.losses[-1] for each in trainings[choice]]),
+            spread([100 * each.accuracy for each in trainings[choice]]),
+            ", ".join(f"{100 * each.accuracy:.1f}" for each in trainings[choice]),
         ]
         for choice in CHOICES
     ]
-    epochs = len(found["full"][0].losses)
+    epochs = len(trainings["full"][0].losses)
     return Claim(
         name="network",
         title="A network with five model levels",
@@ -162,8 +168,8 @@ def judge(found: Mapping[str, Sequence[NetworkResult]], images: int) -> Claim:
         'compared with XNOR5. Also, Optimal5 achieves >5 points higher testing accuracy over XNOR5."',
         measured=f"CIFAR-10, {images:,} training images, {epochs} epoch(s) with batch size {BATCH}, momentum "
         f"{MOMENTUM}, learning rate {RATE} decreasing linearly to 0; {HELD_OUT:,} of the training images are held out; "
-        f"mean and standard deviation of {len(found['full'])} seeds. Each weight is rounded to the nearest of the five "
-        "levels of its layer, which are computed again for each batch; biases and master weights are float32.\n\n"
+        f"mean and standard deviation of {len(trainings['full'])} seeds. Each weight is rounded to the nearest of the "
+        "five levels of its layer, which are computed again for each batch; biases and master weights are float32.\n\n"
         + markdown_table(["weights", "training loss, last epoch", "held-out accuracy, %", "of each seed"], rows),
         verdict=verdict,
         reason=f"The final training loss is {loss['optimal']:.3f} with optimal levels and {loss['uniform']:.3f} with "
@@ -176,22 +182,22 @@ def judge(found: Mapping[str, Sequence[NetworkResult]], images: int) -> Claim:
             "smallest to its largest weight. Weights are rounded to the nearest level, as in XNOR-Net, although "
             "optimal levels are optimal for stochastic rounding.",
         ),
-        plot=lambda figure: _plot(figure, found),
+        plot=lambda figure: _plot(figure, trainings),
     )
 
 
-def _plot(figure: Figure, found: Mapping[str, Sequence[NetworkResult]]) -> None:
+def _plot(figure: Figure, trainings: Mapping[str, Sequence[NetworkResult]]) -> None:
     """Plot the training loss of each seed over epochs, and the held-out accuracy."""
     figure.set_size_inches(8.0, 3.4)
     left, right = figure.subplots(1, 2)
     for index, choice in enumerate(CHOICES):
-        for number, each in enumerate(found[choice]):
+        for number, each in enumerate(trainings[choice]):
             label = NAMES[choice] if number == 0 else None
             left.plot(
                 np.arange(1, len(each.losses) + 1), each.losses, "o-", markersize=3, color=COLOURS[choice], label=label
             )
             right.plot(index, 100 * each.accuracy, "o", color=COLOURS[choice])
-    epochs = range(1, len(found["full"][0].losses) + 1)
+    epochs = range(1, len(trainings["full"][0].losses) + 1)
     left.set(xlabel="epoch", ylabel="training loss (nats)", xticks=epochs)
     left.legend(frameon=False, fontsize=8)
     right.set(ylabel="held-out accuracy (%)", xticks=range(len(CHOICES)), xlim=(-0.5, len(CHOICES) - 0.5))

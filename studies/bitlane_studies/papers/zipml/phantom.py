@@ -43,11 +43,11 @@ def rays(pixels: int, angles: int) -> Floats:
     """
     middles = np.arange(pixels) - (pixels - 1) / 2
     x, y = (each.ravel() for each in np.meshgrid(middles, -middles))
-    found = []
+    by_angle = []
     for angle in np.arange(angles) * np.pi / angles:
         a, b = abs(np.cos(angle)), abs(np.sin(angle))
         distance = np.abs(middles[:, None] - (x * np.cos(angle) + y * np.sin(angle)))
         slope = max(a * b, 1e-12)  # parallel to an axis the length drops to 0 in one step
-        found.append(np.clip(((a + b) / 2 - distance) / slope, 0.0, 1.0 / max(a, b)))
-    lengths = np.concatenate(found)
+        by_angle.append(np.clip(((a + b) / 2 - distance) / slope, 0.0, 1.0 / max(a, b)))
+    lengths = np.concatenate(by_angle)
     return lengths[lengths.any(axis=1)]

@@ -14,9 +14,9 @@ from bitlane.errors import DeviceError
 from bitlane.evaluation.compare import FULL, Comparison, train_as
 from bitlane.quantization.labels import curve_label
 
-from ..claim import Claim, Log, Verdict, markdown_table, spread
+from ..claim import Claim, ClaimVerdict, Log, markdown_table, spread
 from .sizes import ZipMLSize
-from .tasks import Task, comparisons, synthetic
+from .tasks import LinearTask, comparisons, synthetic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,15 +32,15 @@ CLAIMED = 6.0  # required speed-up; the paper has 6 to 7 in the text, and up to 
 class CycleRace:
     """A task and its comparisons with cycles, one for each seed; results are float64, 32 bits, then `FEW`."""
 
-    task: Task
-    found: Sequence[Comparison]
+    task: LinearTask
+    comparisons: Sequence[Comparison]
 
     def speedups(self, index: int) -> list[float]:
         """Return the speed-up over 32 bits for each seed: the ratio of cycles to `WITHIN` times the final loss of 32
         bits; 0 if it is not reached.
         """
         ratios = []
-        for comparison in self.found:
+        for comparison in self.comparisons:
             goal = WITHIN * comparison.results[1].loss
             longest, mine = comparison.results[1].cycles_to(goal), comparison.results[index].cycles_to(goal)
             ratios.append(longest / mine if longest and mine else 0.0)
@@ -65,7 +65,7 @@ def measure(size: ZipMLSize, log: Log) -> Claim:
         emulator.close()
 
 
-def _on_rtl(task: Task, emulator: Device, log: Log) -> bool:
+def _on_rtl(task: LinearTask, emulator: Device, log: Log) -> bool:
     """Run one epoch of each precision on the RTL; return False if it cannot be built."""
     try:
         rtl = open_device("rtl")
@@ -79,7 +79,7 @@ def _on_rtl(task: Task, emulator: Device, log: Log) -> bool:
     return True
 
 
-def check_on_rtl(task: Task, precisions: Sequence[Precision], rtl: Device, emulator: Device) -> list[int]:
+def check_on_rtl(task: LinearTask, precisions: Sequence[Precision], rtl: Device, emulator: Device) -> list[int]:
     """Run one epoch at 32 bits and at each precision on the RTL; return the cycles, including start-up and storing.
 
     Raises
@@ -103,14 +103,14 @@ def judge(races: Sequence[CycleRace], on_rtl: bool) -> Claim:
     """Return the verdict on the cycles; `on_rtl` says whether the RTL checked them."""
     best = [race.best() for race in races]
     held = [times >= CLAIMED for times in best]
-    verdict = Verdict.HELD if all(held) else Verdict.PARTLY if any(held) else Verdict.FAILED
+    verdict = ClaimVerdict.HELD if all(held) else ClaimVerdict.PARTLY if any(held) else ClaimVerdict.FAILED
     summary = "; ".join(f"{race.task.name}: {times:.2f} times" for race, times in zip(races, best, strict=True))
     where = (
         "are predicted; one epoch of each precision on the simulated RTL has the same cycles and weights"
         if on_rtl
         else "are predicted, because the RTL could not be built"
     )
-    comparison = races[0].found[0]
+    comparison = races[0].comparisons[0]
     few = ", ".join(str(each.bits) for each in FEW)
     rows = [_row(race, index) for race in races for index in range(1, 2 + len(FEW))]
     return Claim(
@@ -121,7 +121,7 @@ def judge(races: Sequence[CycleRace], on_rtl: bool) -> Claim:
         measured=f"Cycles {where}. One port of {comparison.width} bits, {comparison.rows:,} rows of "
         f"{comparison.features} features, batch {comparison.schedule.batch_size}, {comparison.schedule.epochs} epochs. "
         f"The target is within {WITHIN - 1:.0%} of the final loss of 32 bits; mean and standard deviation of "
-        f"{len(races[0].found)} seeds (never: not reached in at least one seed):\n\n"
+        f"{len(races[0].comparisons)} seeds (never: not reached in at least one seed):\n\n"
         + markdown_table(
             ["", "cycles per epoch", "speed-up per epoch", "final loss / 32 bits", "speed-up to the target"], rows
         ),
@@ -138,15 +138,15 @@ def judge(races: Sequence[CycleRace], on_rtl: bool) -> Claim:
 
 
 def _row(race: CycleRace, index: int) -> list[str]:
-    results = [comparison.results[index] for comparison in race.found]
-    full = race.found[0].results[1].cycles_per_epoch or np.nan
+    results = [comparison.results[index] for comparison in race.comparisons]
+    full = race.comparisons[0].results[1].cycles_per_epoch or np.nan
     mine = results[0].cycles_per_epoch or np.nan
     times = race.speedups(index)
     return [
         f"{race.task.name}, {curve_label(results[0].sampling, results[0].bits)}",
         f"{mine:,.0f}",
         f"{full / mine:.2f}",
-        spread([comparison.relative(result) for comparison, result in zip(race.found, results, strict=True)]),
+        spread([comparison.relative(result) for comparison, result in zip(race.comparisons, results, strict=True)]),
         spread(times, 3) if all(times) else "never",
     ]
 
@@ -155,7 +155,7 @@ def _plot(figure: Figure, races: Sequence[CycleRace]) -> None:
     """Plot the loss over cycles of the first seed, with a panel for each task."""
     figure.set_size_inches(9.0, 3.6)
     for axes, race in zip(figure.subplots(1, len(races)), races, strict=True):
-        first = race.found[0]
+        first = race.comparisons[0]
         for result, colour in zip(first.results[1:], ("#000000", "#0072B2", "#009E73", "#D55E00"), strict=True):
             cycles = np.arange(1, len(result.losses) + 1) * (result.cycles_per_epoch or np.nan)
             axes.plot(

@@ -25,7 +25,7 @@ REAL = ("cadata", "cpusmall", "cod-rna", "a9a", "millionsong_6719")
 
 
 @dataclass(frozen=True)
-class Task:
+class LinearTask:
     """Data and the schedule that all precisions share."""
 
     name: str
@@ -41,12 +41,12 @@ def synthetic_data(rows: int, features: int, noise: float) -> ComparisonData:
     return ComparisonData(X, y + chosen.normal(0, noise * y.std(), rows))
 
 
-def synthetic(rows: int, epochs: int, noise: float = 0.1) -> Task:
+def synthetic(rows: int, epochs: int, noise: float = 0.1) -> LinearTask:
     """Return a task of the size of the paper's Synthetic 100: at most 10,000 rows, 100 features."""
     return _task(f"synthetic 100, noise {noise:g}", synthetic_data(min(rows, 10_000), 100, noise), epochs)
 
 
-def real(name: str, rows: int, epochs: int) -> Task:
+def real(name: str, rows: int, epochs: int) -> LinearTask:
     """Return a task with at most `rows` random training rows of a data set.
 
     Columns of cod-rna are clipped to their 1st and 99th percentile, because their outliers would require scaled weights
@@ -60,18 +60,20 @@ def real(name: str, rows: int, epochs: int) -> Task:
     return _task(name, ComparisonData(X, table.y[chosen]), epochs)
 
 
-def _task(name: str, data: ComparisonData, epochs: int) -> Task:
+def _task(name: str, data: ComparisonData, epochs: int) -> LinearTask:
     """Return a task with the learning rate for full precision, used for all precisions as in the paper."""
     rate = suggest_learning_rate(data.X, BATCH)
-    return Task(name, data, Schedule(epochs=epochs, batch_size=BATCH, learning_rate=rate, decay=DECAY))
+    return LinearTask(name, data, Schedule(epochs=epochs, batch_size=BATCH, learning_rate=rate, decay=DECAY))
 
 
-def comparisons(task: Task, precisions: Sequence[Precision], seeds: int, device: Device, log: Log) -> list[Comparison]:
+def comparisons(
+    task: LinearTask, precisions: Sequence[Precision], seeds: int, device: Device, log: Log
+) -> list[Comparison]:
     """Compare full precision with `precisions`, once for each seed, which determines row order and draws."""
-    found = []
+    results = []
     for seed in range(seeds):
         log(f"{task.name}: seed {seed + 1} of {seeds}")
         order = np.random.default_rng(seed).permutation(len(task.data.y))
         data = ComparisonData(task.data.X[order], task.data.y[order])
-        found.append(compare(data, precisions, replace(task.schedule, seed=seed), device=device, title=task.name))
-    return found
+        results.append(compare(data, precisions, replace(task.schedule, seed=seed), device=device, title=task.name))
+    return results

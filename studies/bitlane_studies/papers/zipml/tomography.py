@@ -20,7 +20,7 @@ from bitlane.training.objective import Objective
 from bitlane.training.options import TrainingOptions
 from bitlane.training.train import train
 
-from ..claim import Claim, Log, Verdict, markdown_table, spread
+from ..claim import Claim, ClaimVerdict, Log, markdown_table, spread
 from .phantom import rays, shepp_logan
 from .sizes import ZipMLSize
 
@@ -102,12 +102,12 @@ def reconstruct(truth: Floats, precision: Precision, size: ZipMLSize, device: De
     return Scan(precision, np.array(images), read)
 
 
-def judge(truth: Floats, scans: Sequence[Scan], settings: str) -> Claim:
+def judge(truth: Floats, scans: Sequence[Scan], description: str) -> Claim:
     """Return the verdict on the images; the first scan has 32 bits."""
     full, few = scans[0], scans[1:]
     base = full.errors(truth).mean(axis=0)
     good = [[scan for scan in few if _passes(scan, full, truth, scene)] for scene in range(len(SCENES))]
-    verdict = Verdict.HELD if all(good) else Verdict.PARTLY if any(good) else Verdict.FAILED
+    verdict = ClaimVerdict.HELD if all(good) else ClaimVerdict.PARTLY if any(good) else ClaimVerdict.FAILED
     rows = []
     for scan in scans:
         cells = [scan.label, f"{scan.read / 1e6:,.1f}", f"{full.read / scan.read:.2f}"]
@@ -120,7 +120,7 @@ def judge(truth: Floats, scans: Sequence[Scan], settings: str) -> Claim:
     headings = ["", "MB read", "times fewer bytes"]
     for name in SCENES:
         headings += [f"{name}: image error", "error / 32 bits", "distance to 32 bits"]
-    found = [
+    ratios = [
         f"{name}: {max(full.read / scan.read for scan in passing):.2f} times fewer bytes"
         if passing
         else f"{name}: none"
@@ -132,13 +132,13 @@ def judge(truth: Floats, scans: Sequence[Scan], settings: str) -> Claim:
         title="Tomography with fewer bytes",
         paper='Section 1: "we are able to decrease data movement by 2.7x for tomographic reconstruction, while '
         'obtaining a negligible quality decrease".',
-        measured=f"The Shepp-Logan phantom with {side} x {side} pixels, {settings}; non-negative least squares by SGD "
-        "on the emulator, double sampling, fresh draws, one learning rate for all. Image error: distance to the "
+        measured=f"The Shepp-Logan phantom with {side} x {side} pixels, {description}; non-negative least squares by "
+        "SGD on the emulator, double sampling, fresh draws, one learning rate for all. Image error: distance to the "
         f"phantom relative to its norm; mean and standard deviation of {len(full.images)} seeds. Bytes: samples, draws "
         "and labels of all epochs.\n\n" + markdown_table(headings, rows),
         verdict=verdict,
         reason=f"Fewest bytes with an image error at most {SAME - 1:.0%} above that of 32 bits (the paper has "
-        f"{FEWER} times fewer): " + "; ".join(found) + ".",
+        f"{FEWER} times fewer): " + "; ".join(ratios) + ".",
         differs=(
             "We reconstruct a phantom of ellipses in two dimensions from parallel rays. The paper has a volume of 128³ "
             "with 128 projections, and does not describe its solver.",

@@ -13,7 +13,7 @@ from bitlane.quantization.positions import value_positions
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.quantization.scaling import Floats, fit_scaling
 
-from ..claim import Claim, Log, Verdict, markdown_table
+from ..claim import Claim, ClaimVerdict, Log, markdown_table
 from .sizes import ZipMLSize
 from .tasks import synthetic_data
 
@@ -65,11 +65,11 @@ def measure(size: ZipMLSize, log: Log) -> Claim:
     best = np.linalg.lstsq(values, labels, rcond=None)[0]
     models = np.array([share * best for share in MODELS.values()])
     rows = slice(0, ROWS)
-    found = []
+    by_bits = []
     for bits in BITS:
         log(f"gradient variance: {bits} bits")
-        found.append(variances(values[rows], labels[rows], models, bits, np.random.default_rng(bits)))
-    return judge(found)
+        by_bits.append(variances(values[rows], labels[rows], models, bits, np.random.default_rng(bits)))
+    return judge(by_bits)
 
 
 def variances(values: Floats, labels: Floats, models: Floats, bits: int, rng: np.random.Generator) -> Variances:
@@ -105,13 +105,19 @@ def variances(values: Floats, labels: Floats, models: Floats, bits: int, rng: np
     )
 
 
-def judge(found: Sequence[Variances]) -> Claim:
+def judge(by_bits: Sequence[Variances]) -> Claim:
     """Return the verdict on the variances."""
-    second = all(each.draw <= SLACK * each.draw_bound for each in found)
-    first = all((each.gradient <= SLACK * each.bound).all() for each in found)
-    literal = all((each.gradient <= SLACK * each.literal).all() for each in found)
-    verdict = Verdict.HELD if first and second and literal else Verdict.PARTLY if first and second else Verdict.FAILED
-    most = max(float(np.max(each.gradient / each.bound)) for each in found)
+    second = all(each.draw <= SLACK * each.draw_bound for each in by_bits)
+    first = all((each.gradient <= SLACK * each.bound).all() for each in by_bits)
+    literal = all((each.gradient <= SLACK * each.literal).all() for each in by_bits)
+    verdict = (
+        ClaimVerdict.HELD
+        if first and second and literal
+        else ClaimVerdict.PARTLY
+        if first and second
+        else ClaimVerdict.FAILED
+    )
+    most = max(float(np.max(each.gradient / each.bound)) for each in by_bits)
     reason = f"The gradient's variance is at most {most:.2f} times lemma 1's expression with the residual a.x - b"
     if not literal:
         reason += (
@@ -122,7 +128,7 @@ def judge(found: Sequence[Variances]) -> Claim:
     for name in MODELS:
         headings += [f"{name}: one order", "both orders", "bound"]
     rows = []
-    for each in found:
+    for each in by_bits:
         cells = [f"{each.bits}", f"{each.draw:.3g}", f"{each.draw_bound:.3g}"]
         for k in range(len(MODELS)):
             cells += [f"{column[k]:.3g}" for column in (each.gradient, each.averaged, each.bound)]
@@ -143,19 +149,19 @@ def judge(found: Sequence[Variances]) -> Claim:
             "We scale columns to [-1, 1] instead of rows to norm 1. Lemma 2 is then n/s², without the norm of the row.",
             "The variances are those of a single row. A mini-batch divides them by its size.",
         ),
-        plot=lambda figure: _plot(figure, found),
+        plot=lambda figure: _plot(figure, by_bits),
     )
 
 
-def _plot(figure: Figure, found: Sequence[Variances]) -> None:
+def _plot(figure: Figure, by_bits: Sequence[Variances]) -> None:
     """Plot the variance over bits, with a panel for each model."""
     figure.set_size_inches(9.0, 3.4)
-    bits = [each.bits for each in found]
+    bits = [each.bits for each in by_bits]
     for k, (axes, name) in enumerate(zip(figure.subplots(1, len(MODELS), sharey=True), MODELS, strict=True)):
-        axes.plot(bits, [each.bound[k] for each in found], color="#777777", label="lemma 1, with the residual")
-        axes.plot(bits, [each.gradient[k] for each in found], "o-", color="#D55E00", label="one order (eq. 6)")
-        axes.plot(bits, [each.averaged[k] for each in found], "s-", color="#0072B2", label="both orders averaged")
-        axes.plot(bits, [each.full[k] for each in found], "k:", label="full gradient squared")
+        axes.plot(bits, [each.bound[k] for each in by_bits], color="#777777", label="lemma 1, with the residual")
+        axes.plot(bits, [each.gradient[k] for each in by_bits], "o-", color="#D55E00", label="one order (eq. 6)")
+        axes.plot(bits, [each.averaged[k] for each in by_bits], "s-", color="#0072B2", label="both orders averaged")
+        axes.plot(bits, [each.full[k] for each in by_bits], "k:", label="full gradient squared")
         axes.set(yscale="log", xlabel="stored bits", title=f"x: {name}")
         axes.grid(True, color="#E6E6E6", linewidth=0.7)
     figure.axes[0].set_ylabel("E|g - g_full|²")

@@ -138,11 +138,11 @@ for same in (0, 1, 3):
     show(codes._decode, decode, {**size, "add": True, **({"formats": None} if same else {})})
 count = {"values": "*fp32", "counts": "*i64", "total": "i64", "least": "fp32"}
 show(select._count, count, {"size": 1024})
-tables = {"places": "*i64", "total": "i64", "levels": "*fp32"}
+tables = {"spans": "*i64", "total": "i64", "levels": "*fp32"}
 encode = {"values": "*fp32", "residual": "*fp32", "scales": "*fp32", "codes": "*u8", **tables, "thresholds": "*fp32"}
 show(log._encode, encode, {"bits": 4, "lanes": 4})
 decode = {"codes": "*u8", "scales": "*fp32", **tables, "out": "*fp32"}
-show(log._decode, decode, {"bits": 4, "lanes": 4, "add": True, "places": None})
+show(log._decode, decode, {"bits": 4, "lanes": 4, "add": True, "spans": None})
 write = {"values": "*fp32", "starts": "*i64", "to": "*i64", "found": "*fp32", "total": "i64", "least": "fp32"}
 show(select._write, write, {"size": 1024})
 """

@@ -23,7 +23,7 @@ def test_a_header_survives_the_round_trip(header):
 
 
 def test_the_bytes_are_those_of_the_documentation():
-    header = Header(CodecId.SPARSE, bits=3, count=5, body=6, flags=Flag.FAILED, settings=0x01020304, step=7)
+    header = Header(CodecId.SPARSE, bits=3, count=5, body=6, flags=Flag.FAILED, settings_crc=0x01020304, step=7)
     numbers = bytes([1, 4, 3, 2]), b"\4\3\2\1", b"\7\0\0\0", b"\5" + bytes(7), b"\6" + bytes(7)
     assert header.pack() == b"BLGC" + b"".join(numbers)
 

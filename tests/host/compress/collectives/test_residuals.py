@@ -125,7 +125,7 @@ def test_residuals_that_cancel_are_allowed_for(seed):
         averaging = reducer.averaging
         averaging.residual.fill_(3.0)
         averaging.owned_residual.fill_(-1.5)
-        own = averaging.parts[transport.rank]
+        own = averaging.shards[transport.rank]
         return reducer.residual()[own.begin : own.end], reducer.residual_rounding()[own.begin : own.end]
 
     for combined, bound in run_ranks_in_threads(2, work):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from bitlane.compress.compressors import matrix
-from bitlane.compress.compressors.matrix import Matrix
+from bitlane.compress.compressors.matrix import GradientMatrix
 
 pytestmark = pytest.mark.torch
 
@@ -27,7 +27,7 @@ def near(found, exact, terms):
 def test_a_step_follows_the_formulas(shape, rank, seed):
     rng = np.random.default_rng(seed)
     m, n = shape
-    whole, residual = Matrix(m, n, rank, CPU), torch.zeros(shape, dtype=torch.float64)
+    whole, residual = GradientMatrix(m, n, rank, CPU), torch.zeros(shape, dtype=torch.float64)
     for _ in range(4):
         gradient, q, p, sent = drawn(rng, m, n), drawn(rng, rank, n), drawn(rng, rank, m), drawn(rng, rank, n)
         times, transposed, product = torch.empty(rank, m), torch.empty(rank, n), torch.empty(m, n)
@@ -48,7 +48,7 @@ def test_reading_the_residual_changes_no_bit(seed):
 
     def run(look):
         rng = np.random.default_rng(seed)
-        whole, found = Matrix(300, 500, 3, CPU), torch.empty(3, 300)
+        whole, found = GradientMatrix(300, 500, 3, CPU), torch.empty(3, 300)
         for _ in range(3):
             whole.times(drawn(rng, 300, 500), drawn(rng, 3, 500), found)
             whole.keep(drawn(rng, 3, 300), drawn(rng, 3, 500))

@@ -14,7 +14,7 @@ from bitlane.compress.collectives.cost_model import AlphaBetaModel
 from bitlane.compress.collectives.launch import launch
 from bitlane.compress.collectives.link import Link
 from bitlane.compress.collectives.transport import RankFailed, run_ranks_in_threads
-from bitlane.compress.compressor import layout_of_shapes, part_compressor, vector_length
+from bitlane.compress.compressor import layout_of_shapes, vector_length, with_own_seed
 from bitlane.compress.ddp.overlap import OverlappedStep, StepEnd, in_segments
 from bitlane.compress.ddp.overlap_trial import OverlapTrial
 from bitlane.compress.ddp.states import redistribute
@@ -70,7 +70,7 @@ def test_averages_equal_those_of_each_segment(compressor, seed):
         steps = runner(compressor, transport, debug=True)
         parts = split_layout(LAYOUT, LEAST)
         reducers = [
-            part_compressor(compressor, k).reducer(part.layout, Link(transport, ""), AlphaBetaModel(), CPU)
+            with_own_seed(compressor, k).reducer(part.layout, Link(transport, ""), AlphaBetaModel(), CPU)
             for k, part in enumerate(parts)
         ]
         whole = SegmentedReducer(parts, reducers)  # gives sparse compressors their shares

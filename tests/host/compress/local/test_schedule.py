@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from bitlane.compress.local.schedule import Schedule
+from bitlane.compress.local.schedule import RoundSchedule
 from bitlane.errors import DataError
 
 pytestmark = pytest.mark.torch
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.torch
 @pytest.mark.parametrize("every", range(1, 25))
 def test_each_fragment_begins_once_in_a_period(every):
     for fragments in range(1, every + 1):
-        schedule = Schedule.checked(every, fragments, every // fragments - 1, None)
+        schedule = RoundSchedule.checked(every, fragments, every // fragments - 1, None)
         begun = [(step, schedule.begins(step)) for step in range(1, 3 * every + 1)]
         rounds = [(step, fragment) for step, fragment in begun if fragment is not None]
         assert len(rounds) == 3 * fragments
@@ -26,9 +26,9 @@ def test_each_fragment_begins_once_in_a_period(every):
 
 
 def test_the_default_weight_of_own_parameters():
-    assert Schedule.checked(10, 1, 0, None).blend == 0.0
-    assert Schedule.checked(10, 1, 3, None).blend == 0.5
-    assert Schedule.checked(10, 1, 3, 0).blend == 0.0
+    assert RoundSchedule.checked(10, 1, 0, None).blend == 0.0
+    assert RoundSchedule.checked(10, 1, 3, None).blend == 0.5
+    assert RoundSchedule.checked(10, 1, 3, 0).blend == 0.0
 
 
 @pytest.mark.parametrize(
@@ -49,4 +49,4 @@ def test_the_default_weight_of_own_parameters():
 )
 def test_what_is_refused(settings, message):
     with pytest.raises(DataError, match=message):
-        Schedule.checked(*settings)
+        RoundSchedule.checked(*settings)

@@ -13,14 +13,14 @@ from torch import nn
 from bitlane.compress.collectives.launch import launch
 from bitlane.errors import BitlaneError
 from bitlane_studies.compression.local.__main__ import main
-from bitlane_studies.compression.local.recipe import Recipe
+from bitlane_studies.compression.local.recipe import LocalRecipe
 from bitlane_studies.compression.local.tasks import load_task
 from bitlane_studies.compression.local.ways import ALONE, FLOAT32, FOUR_BITS, LONGER, PLAIN, TORCHFT, WAYS
 
 pytestmark = pytest.mark.torch
 
 VALUES = {"images": 78_042, "text": 43_136}
-RECIPE = Recipe(batch=2, rate=1e-3, local_rate=1e-3, outer_rate=0.7, outer_momentum=0.5, steps=6, every=3)
+RECIPE = LocalRecipe(batch=2, rate=1e-3, local_rate=1e-3, outer_rate=0.7, outer_momentum=0.5, steps=6, every=3)
 
 
 @pytest.mark.parametrize("task", ["images", "text"])

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from bitlane.errors import BitlaneError
-from bitlane_studies.compression.local.recipe import TUNED, Recipe
+from bitlane_studies.compression.local.recipe import TUNED, LocalRecipe
 from bitlane_studies.compression.local.tasks import TASKS
 
 pytestmark = pytest.mark.torch
 
-RECIPE = Recipe(batch=4, rate=1.0, local_rate=1.0, outer_rate=1.0, outer_momentum=0.0, steps=100, every=10)
+RECIPE = LocalRecipe(batch=4, rate=1.0, local_rate=1.0, outer_rate=1.0, outer_momentum=0.0, steps=100, every=10)
 
 
 def test_the_rate_rises_and_falls():

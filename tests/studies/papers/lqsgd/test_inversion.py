@@ -62,7 +62,7 @@ def test_both_attackers_attack_every_codec():
     assert len(messages) == 3 and messages[1] == "inversion: MNIST, network trained for 0 steps, EFSign"
     assert found.sent["none"] > 10 * found.sent["EFSign"] > 0
     for attempt in (*found.codec_agnostic.values(), *found.codec_aware.values()):
-        assert attempt.scores.shape == (2,) and attempt.found.shape == (2, 1, 12, 12)
+        assert attempt.scores.shape == (2,) and attempt.reconstructions.shape == (2, 1, 12, 12)
     assert found.codec_agnostic["none"].scores.mean() > found.codec_agnostic["TopK"].scores.mean() + 0.1
 
 

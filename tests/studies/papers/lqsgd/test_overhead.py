@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bitlane_studies.papers.claim import Verdict
+from bitlane_studies.papers.claim import ClaimVerdict
 from bitlane_studies.papers.lqsgd import overhead
 from bitlane_studies.papers.lqsgd.sizes import QUICK
 
@@ -23,7 +23,11 @@ def judged(*lq):
 
 @pytest.mark.parametrize(
     ("times", "verdict"),
-    [((10, 11, 12, 12.5), Verdict.HELD), ((10, 11, 12, 13), Verdict.PARTLY), ((13, 13, 13, 13), Verdict.FAILED)],
+    [
+        ((10, 11, 12, 12.5), ClaimVerdict.HELD),
+        ((10, 11, 12, 13), ClaimVerdict.PARTLY),
+        ((13, 13, 13, 13), ClaimVerdict.FAILED),
+    ],
 )
 def test_the_verdict_follows_the_limit(times, verdict):
     assert judged(*times).verdict is verdict

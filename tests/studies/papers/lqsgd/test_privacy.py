@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from bitlane_studies.papers.claim import Verdict
+from bitlane_studies.papers.claim import ClaimVerdict
 from bitlane_studies.papers.lqsgd import privacy
 from bitlane_studies.papers.lqsgd.inversion import CODECS, AttackResult, InversionCase
 from bitlane_studies.privacy.attack import PixelFormat
@@ -36,11 +36,11 @@ REPEATED = {"MNIST": [attempt(0.5) for _ in privacy.REPEATED]}
 @pytest.mark.parametrize(
     ("changed", "verdict", "exposed"),
     [
-        ({}, Verdict.HELD, "one set and network: none."),
-        ({"lqsgd": 0.88}, Verdict.PARTLY, "one set and network: LQ-SGD, rank 1."),
-        ({"powersgd": 0.95, "topk": 0.86}, Verdict.PARTLY, "one set and network: PowerSGD, rank 1; TopK, 1 %."),
-        ({"topk": 0.84}, Verdict.HELD, "one set and network: none."),
-        ({"agnostic": 0.89}, Verdict.FAILED, "Not every codec"),
+        ({}, ClaimVerdict.HELD, "one set and network: none."),
+        ({"lqsgd": 0.88}, ClaimVerdict.PARTLY, "one set and network: LQ-SGD, rank 1."),
+        ({"powersgd": 0.95, "topk": 0.86}, ClaimVerdict.PARTLY, "one set and network: PowerSGD, rank 1; TopK, 1 %."),
+        ({"topk": 0.84}, ClaimVerdict.HELD, "one set and network: none."),
+        ({"agnostic": 0.89}, ClaimVerdict.FAILED, "Not every codec"),
     ],
 )
 def test_the_verdict_follows_the_margin(changed, verdict, exposed):
@@ -51,7 +51,7 @@ def test_the_verdict_follows_the_margin(changed, verdict, exposed):
 
 def test_one_network_is_enough_to_fail():
     claim = privacy.judge([case(), case(trained=9, lqsgd=0.9)], REPEATED)
-    assert claim.verdict is Verdict.PARTLY
+    assert claim.verdict is ClaimVerdict.PARTLY
 
 
 def test_all_figures_are_in_the_tables():

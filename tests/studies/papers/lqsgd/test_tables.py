@@ -9,7 +9,7 @@ import torch
 from bitlane.compress import TopK
 from bitlane.compress.training.experiment import NetworkTraining, TrainingHistory, train
 from bitlane.compress.training.images import Images
-from bitlane_studies.papers.claim import Verdict
+from bitlane_studies.papers.claim import ClaimVerdict
 from bitlane_studies.papers.lqsgd import tables
 from bitlane_studies.papers.lqsgd.sizes import QUICK
 
@@ -42,12 +42,12 @@ def judged(accuracy=0.97, sent=26, seconds=1.2):
 @pytest.mark.parametrize(
     ("changed", "verdict"),
     [
-        ({}, Verdict.HELD),
-        ({"accuracy": 0.968}, Verdict.HELD),
-        ({"accuracy": 0.966}, Verdict.PARTLY),
-        ({"sent": 28}, Verdict.PARTLY),
-        ({"seconds": 1.3}, Verdict.PARTLY),
-        ({"accuracy": 0.9, "sent": 50, "seconds": 2}, Verdict.FAILED),
+        ({}, ClaimVerdict.HELD),
+        ({"accuracy": 0.968}, ClaimVerdict.HELD),
+        ({"accuracy": 0.966}, ClaimVerdict.PARTLY),
+        ({"sent": 28}, ClaimVerdict.PARTLY),
+        ({"seconds": 1.3}, ClaimVerdict.PARTLY),
+        ({"accuracy": 0.9, "sent": 50, "seconds": 2}, ClaimVerdict.FAILED),
     ],
 )
 def test_the_verdict_follows_the_limits(changed, verdict):

@@ -10,7 +10,7 @@ import pytest
 from bitlane.compress import MiCRO
 from bitlane_studies.compression.density.gradients import SyntheticGradients
 from bitlane_studies.compression.density.study import DensityResult, run_density
-from bitlane_studies.papers.claim import Verdict
+from bitlane_studies.papers.claim import ClaimVerdict
 from bitlane_studies.papers.micro import buildup, fidelity, scaling, traffic
 
 pytestmark = pytest.mark.torch
@@ -26,10 +26,10 @@ def drawn(claim):
 @pytest.mark.parametrize(
     ("top", "micro", "verdict"),
     [
-        ([1, 1.8, 3, 5], [1, 1, 1, 1], Verdict.HELD),
-        ([1, 1, 1, 1], [1, 1, 1, 1], Verdict.PARTLY),
-        ([1, 1.8, 3, 5], [1, 1, 1.2, 1], Verdict.PARTLY),
-        ([1, 1, 1, 1], [1, 1, 2, 1], Verdict.FAILED),
+        ([1, 1.8, 3, 5], [1, 1, 1, 1], ClaimVerdict.HELD),
+        ([1, 1, 1, 1], [1, 1, 1, 1], ClaimVerdict.PARTLY),
+        ([1, 1.8, 3, 5], [1, 1, 1.2, 1], ClaimVerdict.PARTLY),
+        ([1, 1, 1, 1], [1, 1, 2, 1], ClaimVerdict.FAILED),
     ],
 )
 def test_build_up(top, micro, verdict):
@@ -46,7 +46,8 @@ def outcome(ratio):
 
 
 @pytest.mark.parametrize(
-    ("published", "verdict"), [([1, 1], Verdict.HELD), ([1, 2], Verdict.PARTLY), ([0.5, 2], Verdict.FAILED)]
+    ("published", "verdict"),
+    [([1, 1], ClaimVerdict.HELD), ([1, 2], ClaimVerdict.PARTLY), ([0.5, 2], ClaimVerdict.FAILED)],
 )
 def test_scaling(published, verdict):
     found = {}
@@ -68,7 +69,7 @@ def test_traffic(seed):
         for ranks in traffic.RANKS
     }
     claim = traffic.judge(found)
-    assert claim.verdict is Verdict.PARTLY  # the reported bytes are near those sent only with two ranks
+    assert claim.verdict is ClaimVerdict.PARTLY  # the reported bytes are near those sent only with two ranks
     assert len(claim.measured.splitlines()) == 4 + 9 and len(drawn(claim)) == 1
 
 
@@ -80,7 +81,7 @@ def test_bytes_reported_by_the_authors_code():
 
 @pytest.mark.parametrize(
     ("accuracies", "verdict"),
-    [([0.97, 0.965], Verdict.HELD), ([0.97, 0.9], Verdict.PARTLY), ([0.96, 0.9], Verdict.FAILED)],
+    [([0.97, 0.965], ClaimVerdict.HELD), ([0.97, 0.9], ClaimVerdict.PARTLY), ([0.96, 0.9], ClaimVerdict.FAILED)],
 )
 def test_fidelity(accuracies, verdict):
     def runs(name, density, accuracy):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bitlane.compress.training.experiment import TrainingHistory
-from bitlane_studies.papers.claim import Verdict
+from bitlane_studies.papers.claim import ClaimVerdict
 from bitlane_studies.papers.mqgrad import controller
 from bitlane_studies.papers.mqgrad.pace import StepTimes
 from bitlane_studies.papers.mqgrad.race import WINDOW, LinkRace, judge, seconds_to
@@ -39,21 +39,21 @@ def test_the_best_rival_and_the_verdict():
     assert race(history(2, 40)).best() == 0  # 59 s: 4 bits 78, 8 bits 116
     quick, slow = race(history(2, 30)), race(history(4, 35))
     assert quick.ratio < 1 < slow.ratio
-    assert judge([quick, quick], QUICK).verdict is Verdict.HELD
-    assert judge([quick, slow], QUICK).verdict is Verdict.PARTLY
+    assert judge([quick, quick], QUICK).verdict is ClaimVerdict.HELD
+    assert judge([quick, slow], QUICK).verdict is ClaimVerdict.PARTLY
     found = judge([slow, slow], QUICK)
-    assert found.verdict is Verdict.FAILED
+    assert found.verdict is ClaimVerdict.FAILED
     assert "2 bits" in found.reason
 
 
 def test_an_unreached_target_is_reported():
     found = judge([race(history(2, 60))], QUICK)
-    assert found.verdict is Verdict.FAILED
+    assert found.verdict is ClaimVerdict.FAILED
     assert "not reached by 1 of 1" in found.measured
 
 
 def test_the_controller_is_compared_with_the_shortest_step():
     other = StepTimes("1gbit", 0.0, {2: 0.01}, {2: 0.0})
-    assert controller.judge(1e-5, [PACE, other]).verdict is Verdict.HELD
-    assert controller.judge(1e-4, [PACE, other]).verdict is Verdict.PARTLY
-    assert controller.judge(1e-2, [PACE, other]).verdict is Verdict.FAILED
+    assert controller.judge(1e-5, [PACE, other]).verdict is ClaimVerdict.HELD
+    assert controller.judge(1e-4, [PACE, other]).verdict is ClaimVerdict.PARTLY
+    assert controller.judge(1e-2, [PACE, other]).verdict is ClaimVerdict.FAILED

@@ -12,12 +12,12 @@ from bitlane.contract.precision import Precision
 from bitlane.devices import open_device
 from bitlane.errors import DeviceError
 from bitlane.evaluation.compare import SAMPLINGS, ComparisonData, train_as
-from bitlane_studies.papers.claim import Verdict
+from bitlane_studies.papers.claim import ClaimVerdict
 from bitlane_studies.papers.zipml import batches, convergence, fewest, speed
 from bitlane_studies.papers.zipml.sizes import QUICK
-from bitlane_studies.papers.zipml.tasks import TAILS, Task, comparisons, real, synthetic, synthetic_data
+from bitlane_studies.papers.zipml.tasks import TAILS, LinearTask, comparisons, real, synthetic, synthetic_data
 
-TASK = Task("a set", synthetic_data(20, 3, 0.1), synthetic(600, 4).schedule)
+TASK = LinearTask("a set", synthetic_data(20, 3, 0.1), synthetic(600, 4).schedule)
 GOOD = [4.0, 2.0, 1.01, 1.0]
 
 
@@ -30,9 +30,9 @@ def case(judged):
 @pytest.mark.parametrize(
     ("judged", "verdict"),
     [
-        ([[4.0, 2.0, 1.005, 1.004]], Verdict.HELD),
-        ([[4.0, 2.0, 1.5, 1.011]], Verdict.FAILED),
-        ([GOOD, [4.0, 3.0, 2.0, np.inf]], Verdict.PARTLY),
+        ([[4.0, 2.0, 1.005, 1.004]], ClaimVerdict.HELD),
+        ([[4.0, 2.0, 1.5, 1.011]], ClaimVerdict.FAILED),
+        ([GOOD, [4.0, 3.0, 2.0, np.inf]], ClaimVerdict.PARTLY),
     ],
 )
 def test_convergence_is_judged_by_loss(judged, verdict):
@@ -47,7 +47,7 @@ def test_convergence_is_judged_by_epochs():
     rest = [(name, bits, fast) for name in SAMPLINGS for bits in convergence.BITS if (name, bits) != ("double", 6)]
     found = convergence.DatasetCase(TASK, [comparison(("full", 32, fast), *rest, ("double", 6, slow))] * 2)
     assert found.epochs(1) == [3, 3] and found.epochs(found.index_of("double", 6)) == [5, 5]
-    assert convergence.judge([found]).verdict is Verdict.FAILED
+    assert convergence.judge([found]).verdict is ClaimVerdict.FAILED
 
 
 def curves(**few):
@@ -78,7 +78,13 @@ def test_bits_saved_are_judged():
     worse, never = curves(o3=BAD), curves(u8=BAD, o5=BAD)
     assert [each.saved for each in (claimed, fewer, none, worse, never)] == pytest.approx([5 / 3, 4 / 3, 1, 3 / 4, 0])
     verdicts = [fewest.judge(each).verdict for each in ([claimed, none], [claimed, worse], [fewer], [none], [never])]
-    assert verdicts == [Verdict.HELD, Verdict.PARTLY, Verdict.PARTLY, Verdict.FAILED, Verdict.FAILED]
+    assert verdicts == [
+        ClaimVerdict.HELD,
+        ClaimVerdict.PARTLY,
+        ClaimVerdict.PARTLY,
+        ClaimVerdict.FAILED,
+        ClaimVerdict.FAILED,
+    ]
     assert "more than 8" in fewest.judge([never]).reason
 
 
@@ -86,7 +92,7 @@ def test_optimal_levels_are_used_in_training():
     """With features near 0 and exact labels, nine optimal levels have a lower loss than nine uniform levels."""
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, (800, 4)) ** 5
-    task = Task(
+    task = LinearTask(
         "tails", ComparisonData(X, X @ [1.0, 2.0, -1.0, 0.5]), replace(TASK.schedule, epochs=6, learning_rate=2.0)
     )
     found = fewest.curves(task, 2, lambda _: None)
@@ -104,7 +110,11 @@ def test_batches_are_judged_by_epochs():
     as_claimed = batches.judge(batch(16, quick, slow, never), batch(256, slow, quick, [3.0, 3.0, 1.9]))
     against = batches.judge(batch(16, slow, quick, quick), batch(256, quick, slow, slow))
     half = batches.judge(batch(16, quick, quick, slow), batch(256, slow, slow, quick))
-    assert [each.verdict for each in (as_claimed, against, half)] == [Verdict.HELD, Verdict.FAILED, Verdict.PARTLY]
+    assert [each.verdict for each in (as_claimed, against, half)] == [
+        ClaimVerdict.HELD,
+        ClaimVerdict.FAILED,
+        ClaimVerdict.PARTLY,
+    ]
     assert "never" in as_claimed.measured and "3 ± 0" in as_claimed.measured
 
 
@@ -118,8 +128,8 @@ def test_speed_is_judged_by_cycles_to_the_loss():
     assert race(GOOD, GOOD).best() == 8.0
     assert race(never, GOOD).best() == pytest.approx(32 / 6)
     claims = [speed.judge([race(GOOD, GOOD)], False), speed.judge([race(never, GOOD)], True)]
-    assert [each.verdict for each in claims] == [Verdict.HELD, Verdict.FAILED]
-    assert speed.judge([race(GOOD, GOOD), race(never, GOOD)], True).verdict is Verdict.PARTLY
+    assert [each.verdict for each in claims] == [ClaimVerdict.HELD, ClaimVerdict.FAILED]
+    assert speed.judge([race(GOOD, GOOD), race(never, GOOD)], True).verdict is ClaimVerdict.PARTLY
     assert "are predicted, because the RTL could not be built" in claims[0].measured
     assert (
         "one epoch of each precision on the simulated RTL has the same cycles" in claims[1].measured

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bitlane.errors import BitlaneError
-from bitlane_studies.papers.claim import Verdict
+from bitlane_studies.papers.claim import ClaimVerdict
 from bitlane_studies.papers.zipml.network import POINTS, NetworkResult, judge, torch_or_error
 
 
@@ -18,10 +18,10 @@ def trainings(loss, accuracy):
 @pytest.mark.parametrize(
     ("loss", "accuracy", "verdict"),
     [
-        (1.0, 0.40 + (POINTS + 0.1) / 100, Verdict.HELD),
-        (1.0, 0.40 + (POINTS - 0.1) / 100, Verdict.PARTLY),
-        (1.0, 0.399, Verdict.FAILED),
-        (1.6, 0.6, Verdict.FAILED),
+        (1.0, 0.40 + (POINTS + 0.1) / 100, ClaimVerdict.HELD),
+        (1.0, 0.40 + (POINTS - 0.1) / 100, ClaimVerdict.PARTLY),
+        (1.0, 0.399, ClaimVerdict.FAILED),
+        (1.6, 0.6, ClaimVerdict.FAILED),
     ],
 )
 def test_verdicts(loss, accuracy, verdict):

@@ -6,7 +6,7 @@ from tests.helpers.emulators import emulator
 
 from bitlane.contract.precision import Precision
 from bitlane.evaluation.compare import FULL
-from bitlane_studies.papers.claim import Verdict
+from bitlane_studies.papers.claim import ClaimVerdict
 from bitlane_studies.papers.zipml import tomography
 from bitlane_studies.papers.zipml.phantom import ELLIPSES, rays, shepp_logan
 from bitlane_studies.papers.zipml.sizes import QUICK
@@ -66,7 +66,7 @@ def scans(few, read):
 
 def test_verdicts():
     fewer = int(1000 / tomography.FEWER)
-    assert judge(*scans([0.1005, 0.1005], fewer)).verdict is Verdict.HELD
-    assert judge(*scans([0.1005, 0.102], fewer)).verdict is Verdict.PARTLY
-    assert judge(*scans([0.102, 0.102], fewer)).verdict is Verdict.FAILED
-    assert judge(*scans([0.1005, 0.1005], fewer + 20)).verdict is Verdict.FAILED
+    assert judge(*scans([0.1005, 0.1005], fewer)).verdict is ClaimVerdict.HELD
+    assert judge(*scans([0.1005, 0.102], fewer)).verdict is ClaimVerdict.PARTLY
+    assert judge(*scans([0.102, 0.102], fewer)).verdict is ClaimVerdict.FAILED
+    assert judge(*scans([0.1005, 0.1005], fewer + 20)).verdict is ClaimVerdict.FAILED

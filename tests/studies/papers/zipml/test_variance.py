@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.helpers.levels_oracle import cost_of
 
-from bitlane_studies.papers.claim import Verdict
+from bitlane_studies.papers.claim import ClaimVerdict
 from bitlane_studies.papers.zipml.variance import judge, variances
 
 
@@ -38,12 +38,12 @@ def test_the_lemma_as_printed_has_no_constant_at_a_model_of_zero(seed):
     *_, found = measured(seed, 4)
     assert found.literal[0] == 0 < found.gradient[0]
     claim = judge([found])
-    assert claim.verdict is Verdict.PARTLY and "as printed" in claim.reason
+    assert claim.verdict is ClaimVerdict.PARTLY and "as printed" in claim.reason
 
 
 def test_verdicts(seed):
     *_, found = measured(seed, 4)
     good = replace(found, gradient=np.array([0.5, 1.0, 1.0]), bound=np.ones(3), literal=np.ones(3))
-    assert judge([good, good]).verdict is Verdict.HELD
-    assert judge([good, replace(good, gradient=np.array([0.5, 1.0, 1.2]))]).verdict is Verdict.FAILED
-    assert judge([good, replace(good, draw=2 * good.draw_bound)]).verdict is Verdict.FAILED
+    assert judge([good, good]).verdict is ClaimVerdict.HELD
+    assert judge([good, replace(good, gradient=np.array([0.5, 1.0, 1.2]))]).verdict is ClaimVerdict.FAILED
+    assert judge([good, replace(good, draw=2 * good.draw_bound)]).verdict is ClaimVerdict.FAILED

@@ -1,1 +1,1 @@
-"""The codecs on a GPU, in Triton, with the same bytes as on the CPU. Imported only for tensors on a GPU."""
+"""The codecs on a GPU, in Triton, byte-identical to those on the CPU. Imported only for tensors on a GPU."""

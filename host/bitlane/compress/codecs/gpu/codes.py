@@ -15,7 +15,7 @@ from bitlane.support.hashing import FRACTION_BITS, GOLDEN_RATIO, MULTIPLIERS
 
 from ..groups import MIN_SCALE, Bits, Groups
 from ..wire import PayloadError
-from .octets import FULL, OPTIONS, lanes, load_codes, places_in_group, store_codes, tl, triton
+from .octets import FULL, OPTIONS, indices_in_group, lanes, load_codes, store_codes, tl, triton
 
 _MIN_SCALE = tl.constexpr(float(MIN_SCALE))
 _FRACTION_BITS = tl.constexpr(FRACTION_BITS)
@@ -58,8 +58,8 @@ def decode(body: Tensor, groups: Groups, bits: Bits, out: Tensor, add: bool) -> 
     """
     _check(out, groups)
     if body.dtype != torch.uint8 or body.shape != (4 * len(groups) + groups.all_code_bytes(bits),):
-        found = f"{body.dtype} {tuple(body.shape)}"
-        raise PayloadError(f"body is {found}, which is not that of {groups.count} values at {bits} bits")
+        actual = f"{body.dtype} {tuple(body.shape)}"
+        raise PayloadError(f"body is {actual}, which is not that of {groups.count} values at {bits} bits")
     if len(groups):
         steps, codes = body[: 4 * len(groups)].clone().view(torch.float32), body[4 * len(groups) :]
         same, formats = _formats(groups, bits, out.device)
@@ -70,8 +70,8 @@ def decode(body: Tensor, groups: Groups, bits: Bits, out: Tensor, add: bool) -> 
 
 def _check(values: Tensor, groups: Groups) -> None:
     if values.dtype != torch.float32 or values.shape != (groups.count,) or not values.is_contiguous():
-        found = f"{values.dtype} {tuple(values.shape)}"
-        raise DataError(f"tensor is {found}; a GPU codec needs contiguous float32 ({groups.count},)")
+        actual = f"{values.dtype} {tuple(values.shape)}"
+        raise DataError(f"tensor is {actual}; a GPU codec needs contiguous float32 ({groups.count},)")
     if not groups.are_full:
         raise DataError("groups of several runs: a GPU codec takes the groups of a single run of values")
 
@@ -108,7 +108,7 @@ def _encode(  # noqa: PLR0913  # a kernel has no objects
     group = tl.program_id(0)
     begin = group.to(tl.int64) * FULL
     bits, first_byte = _format(formats, group, same)
-    indices = begin + places_in_group()
+    indices = begin + indices_in_group()
     valid = indices < total
     x = tl.load(values + indices, mask=valid, other=0.0)
     if residual is not None:
@@ -162,7 +162,7 @@ def _decode(
         level = (2 * code - 1).to(tl.float32)
     else:
         level = code.to(tl.float32) - _max_level(bits)
-    indices = begin + places_in_group()
+    indices = begin + indices_in_group()
     value = level * tl.load(steps + group)
     if add:
         value += tl.load(out + indices, mask=indices < total, other=0.0)

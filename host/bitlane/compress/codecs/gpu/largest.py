@@ -18,10 +18,10 @@ def largest(values: Tensor, count: int) -> Tensor:
         return torch.zeros(0, dtype=torch.int64, device=values.device)
     stride, rank = sampling(len(values), count)
     threshold = max(float(values[::stride].abs().topk(rank, sorted=False).values.min()), SMALLEST)
-    indices, found = select(values, threshold)
+    indices, selected = select(values, threshold)
     if len(indices) < count and threshold > SMALLEST:
-        indices, found = select(values, SMALLEST)
-    return indices if len(indices) <= count else indices[_first_largest(found.abs(), count)]
+        indices, selected = select(values, SMALLEST)
+    return indices if len(indices) <= count else indices[_first_largest(selected.abs(), count)]
 
 
 def _first_largest(magnitudes: Tensor, count: int) -> Tensor:

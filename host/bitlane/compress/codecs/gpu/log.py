@@ -1,4 +1,4 @@
-"""Logarithmic levels on a GPU: one program per group, with the bytes of `codecs.log`.
+"""Logarithmic levels on a GPU: one program per group, byte-identical to `codecs.log`.
 
 Division rounds correctly, and no multiplication is fused with an addition. A value finds its level among the thresholds
 by bisection.
@@ -15,7 +15,7 @@ from torch import Tensor
 from ..groups import MIN_SCALE, Groups
 from ..log import body_bytes, levels, thresholds
 from ..wire import PayloadError
-from .octets import FULL, OPTIONS, lanes, load_codes, places_in_group, store_codes, tl, triton
+from .octets import FULL, OPTIONS, indices_in_group, lanes, load_codes, store_codes, tl, triton
 
 _MIN_SCALE = tl.constexpr(float(MIN_SCALE))
 
@@ -25,9 +25,9 @@ def encode(values: Tensor, groups: Groups, bits: int, alpha: float, residual: Te
     body = torch.empty(body_bytes(groups, bits), dtype=torch.uint8, device=values.device)
     if len(groups):
         scales, codes = body[: 4 * len(groups)].view(torch.float32), body[4 * len(groups) :]
-        places, tables = _places(groups, bits, values.device), _tables(bits, alpha, values.device)
+        spans, tables = _spans(groups, bits, values.device), _tables(bits, alpha, values.device)
         _encode[(len(groups),)](
-            values, residual, scales, codes, places, groups.count, *tables, bits, lanes(bits), **OPTIONS
+            values, residual, scales, codes, spans, groups.count, *tables, bits, lanes(bits), **OPTIONS
         )  # fmt: skip
     return body
 
@@ -41,21 +41,21 @@ def decode(body: Tensor, groups: Groups, bits: int, alpha: float, out: Tensor, a
         If the body has another length.
     """
     if body.shape != (body_bytes(groups, bits),):
-        found = f"{body.dtype} {tuple(body.shape)}"
-        raise PayloadError(f"body is {found}, which is not that of {groups.count} values at {bits} bits")
+        actual = f"{body.dtype} {tuple(body.shape)}"
+        raise PayloadError(f"body is {actual}, which is not that of {groups.count} values at {bits} bits")
     if len(groups):
         scales, codes = body[: 4 * len(groups)].clone().view(torch.float32), body[4 * len(groups) :]
-        places, (_, table) = _places(groups, bits, out.device), _tables(bits, alpha, out.device)
-        _decode[(len(groups),)](codes, scales, places, out, groups.count, table, bits, lanes(bits), add, **OPTIONS)
+        spans, (_, table) = _spans(groups, bits, out.device), _tables(bits, alpha, out.device)
+        _decode[(len(groups),)](codes, scales, spans, out, groups.count, table, bits, lanes(bits), add, **OPTIONS)
 
 
-def _places(groups: Groups, bits: int, device: torch.device) -> Tensor | None:
+def _spans(groups: Groups, bits: int, device: torch.device) -> Tensor | None:
     """Return each group's first value, values and first byte, int64 [groups, 3]; None where all groups are full."""
     if groups.are_full:
         return None
     sizes = groups.code_bytes(bits)
-    found = np.stack([groups.starts[:-1], groups.lengths, np.cumsum(sizes) - sizes], axis=1)
-    return torch.from_numpy(found).to(device)
+    spans = np.stack([groups.starts[:-1], groups.lengths, np.cumsum(sizes) - sizes], axis=1)
+    return torch.from_numpy(spans).to(device)
 
 
 @lru_cache
@@ -70,7 +70,7 @@ def _encode(  # noqa: PLR0913  # a kernel has no objects
     residual: tl.tensor,
     scales: tl.tensor,
     codes: tl.tensor,
-    places: tl.tensor,
+    spans: tl.tensor,
     total: tl.tensor,
     thresholds: tl.tensor,
     levels: tl.tensor,
@@ -79,9 +79,9 @@ def _encode(  # noqa: PLR0913  # a kernel has no objects
 ) -> None:
     """Encode one group. `residual` may be None; Triton compiles each case."""
     group = tl.program_id(0)
-    begin, count, first_byte = _place(places, group, total, bits)
-    indices = begin + places_in_group()
-    valid = places_in_group() < count
+    begin, count, first_byte = _span(spans, group, total, bits)
+    indices = begin + indices_in_group()
+    valid = indices_in_group() < count
     x = tl.load(values + indices, mask=valid, other=0.0)
     if residual is not None:
         x += tl.load(residual + indices, mask=valid, other=0.0)
@@ -105,7 +105,7 @@ def _encode(  # noqa: PLR0913  # a kernel has no objects
 def _decode(  # noqa: PLR0913  # a kernel has no objects
     codes: tl.tensor,
     scales: tl.tensor,
-    places: tl.tensor,
+    spans: tl.tensor,
     out: tl.tensor,
     total: tl.tensor,
     levels: tl.tensor,
@@ -114,10 +114,10 @@ def _decode(  # noqa: PLR0913  # a kernel has no objects
     add: tl.constexpr,
 ) -> None:
     group = tl.program_id(0)
-    begin, count, first_byte = _place(places, group, total, bits)
+    begin, count, first_byte = _span(spans, group, total, bits)
     code = load_codes(codes + first_byte, count, bits, lanes)
-    indices = begin + places_in_group()
-    valid = places_in_group() < count
+    indices = begin + indices_in_group()
+    valid = indices_in_group() < count
     value = tl.load(levels + code) * tl.load(scales + group)
     if add:
         value += tl.load(out + indices, mask=valid, other=0.0)
@@ -125,12 +125,12 @@ def _decode(  # noqa: PLR0913  # a kernel has no objects
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _place(places: tl.tensor, group: tl.tensor, total: tl.tensor, bits: tl.constexpr) -> tl.tensor:
+def _span(spans: tl.tensor, group: tl.tensor, total: tl.tensor, bits: tl.constexpr) -> tl.tensor:
     """Return a group's first value, its values and its first byte, int64."""
-    if places is None:
+    if spans is None:
         begin = group.to(tl.int64) * FULL
         count, first_byte = tl.minimum(total - begin, FULL), group.to(tl.int64) * (FULL * bits // 8)
     else:
-        begin, count = tl.load(places + 3 * group), tl.load(places + 3 * group + 1)
-        first_byte = tl.load(places + 3 * group + 2)
+        begin, count = tl.load(spans + 3 * group), tl.load(spans + 3 * group + 1)
+        first_byte = tl.load(spans + 3 * group + 2)
     return begin, count, first_byte

@@ -17,13 +17,13 @@ OCTETS = tl.constexpr(GROUP // 8)
 
 def lanes(bits: int) -> int:
     """Return the bytes of eight codes, rounded up to a power of two, as the side of a block must be."""
-    found: int = triton.next_power_of_2(bits)
-    return found
+    width: int = triton.next_power_of_2(bits)
+    return width
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def places_in_group() -> tl.tensor:
-    """Return the places of a group's values, int32 [OCTETS, 8]."""
+def indices_in_group() -> tl.tensor:
+    """Return the indices of a group's values, int32 [OCTETS, 8]."""
     return tl.arange(0, OCTETS)[:, None] * 8 + tl.arange(0, 8)[None, :]
 
 
@@ -38,11 +38,11 @@ def store_codes(code: tl.tensor, to: tl.tensor, count: tl.tensor, bits: tl.tenso
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def load_codes(start: tl.tensor, count: tl.tensor, bits: tl.tensor, lanes: tl.constexpr) -> tl.tensor:
-    """Return `count` codes from the byte `start` on, int32 [OCTETS, 8]."""
+def load_codes(first_byte: tl.tensor, count: tl.tensor, bits: tl.tensor, lanes: tl.constexpr) -> tl.tensor:
+    """Return `count` codes from the byte `first_byte` on, int32 [OCTETS, 8]."""
     octets, eight, lane = tl.arange(0, OCTETS), tl.arange(0, 8), tl.arange(0, lanes)
     at = octets[:, None] * bits + lane[None, :]
     sent = (lane[None, :] < bits) & (at < (count * bits + 7) // 8)
-    byte = tl.load(start + at, mask=sent, other=0)
+    byte = tl.load(first_byte + at, mask=sent, other=0)
     joined = tl.sum(byte.to(tl.uint64) << (8 * lane[None, :]).to(tl.uint64), axis=1)
     return ((joined[:, None] >> (bits * eight[None, :]).to(tl.uint64)) & ((1 << bits) - 1)).to(tl.int32)

@@ -1,4 +1,4 @@
-"""Golomb-Rice codes of indices on a GPU, in operations of torch: the bytes of `codecs.rice`."""
+"""Golomb-Rice codes of indices on a GPU, in operations of torch: byte-identical to `codecs.rice`."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def _wrong_length(count: int, codes: Tensor) -> PayloadError:
     return PayloadError(f"codes of {count} indices are truncated or too long: {len(codes)} bytes")
 
 
-def pack_bits(bits: Tensor) -> Tensor:
-    """Return single bits, bool [n], eight in a byte, the first in the lowest bit: uint8 [(n + 7) // 8]."""
-    padded = torch.zeros((len(bits) + 7) // 8 * 8, dtype=torch.uint8, device=bits.device)
-    padded[: len(bits)] = bits
-    weights = 1 << torch.arange(8, device=bits.device)
+def pack_bits(flags: Tensor) -> Tensor:
+    """Return flags, bool [n], eight in a byte, the first in the lowest bit: uint8 [(n + 7) // 8]."""
+    padded = torch.zeros((len(flags) + 7) // 8 * 8, dtype=torch.uint8, device=flags.device)
+    padded[: len(flags)] = flags
+    weights = 1 << torch.arange(8, device=flags.device)
     return (padded.view(-1, 8) * weights).sum(1).to(torch.uint8)
 
 

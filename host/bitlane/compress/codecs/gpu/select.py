@@ -33,10 +33,10 @@ def select(values: Tensor, threshold: float) -> tuple[Tensor, Tensor]:
     ends = counts.cumsum(0)
     total = int(ends[-1])
     indices = torch.empty(total, dtype=torch.int64, device=values.device)
-    found = torch.empty(total, dtype=torch.float32, device=values.device)
+    selected = torch.empty(total, dtype=torch.float32, device=values.device)
     if total:
-        _write[(blocks,)](values, ends, indices, found, len(values), least, _BLOCK)
-    return indices, found
+        _write[(blocks,)](values, ends, indices, selected, len(values), least, _BLOCK)
+    return indices, selected
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -53,7 +53,7 @@ def _write(
     values: tl.tensor,
     starts: tl.tensor,
     to: tl.tensor,
-    found: tl.tensor,
+    selected: tl.tensor,
     total: tl.tensor,
     least: tl.tensor,
     size: tl.constexpr,
@@ -64,4 +64,4 @@ def _write(
     chosen = (tl.abs(x) >= least) & (indices < total)
     at = tl.load(starts + block) + tl.cumsum(chosen.to(tl.int32), axis=0) - 1
     tl.store(to + at, indices, mask=chosen)
-    tl.store(found + at, x, mask=chosen)
+    tl.store(selected + at, x, mask=chosen)

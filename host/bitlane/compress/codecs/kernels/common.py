@@ -1,7 +1,7 @@
-"""Parts that the compiled loops share.
+"""Functions that the compiled loops share.
 
 numba recompiles a cached kernel when the kernel's own file changes. After a change in this file, or in another file
-that kernels take parts from, remove `__pycache__`.
+that kernels take functions from, remove `__pycache__`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bitlane.support.jit import Loop, machine_code
 from ..groups import GROUP
 
 Array = NDArray[Any]
-Word = np.uint64  # numba takes the types of the arguments: annotations are for readers
+Word = np.integer[Any]  # uint64; numba takes the types of the arguments: annotations are for readers
 
 f32, i32, u8, u32, u64 = np.float32, np.int32, np.uint8, np.uint32, np.uint64  # unsigned indices need no test below 0
 FULL, ZERO, ONE, EIGHT = u64(GROUP), u64(0), u64(1), u64(8)
@@ -30,7 +30,7 @@ def kernel(function: Loop) -> Loop:
 
 
 def inline(function: Loop) -> Loop:
-    """Compile a part into each kernel that calls it: with a constant trip count its loop needs no remainder."""
+    """Compile a function into each kernel that calls it: with a constant trip count its loop needs no remainder."""
     return machine_code(function, nogil=True, error_model="numpy", forceinline=True)
 
 

@@ -25,7 +25,7 @@ from .common import (
 
 
 @kernel
-def decode(body: Array, steps: Array, lengths: Array, widths: Array, out: Array, add: bool) -> None:
+def decode(body: Array, scales: Array, lengths: Array, widths: Array, out: Array, add: bool) -> None:
     """Write the values that `encode` encoded to `out`, or add them to it."""
     words, packed = np.empty(TILE_WORDS, np.uint64), np.empty(TILE_WORDS, np.uint64)
     first, begin, at = ZERO, ZERO, ZERO
@@ -39,9 +39,9 @@ def decode(body: Array, steps: Array, lengths: Array, widths: Array, out: Array,
         for g in range(first, last):
             count = u64(lengths[g])
             if count == FULL:
-                _values(codes, read, out, begin, FULL, steps[g], bits, add)
+                _values(codes, read, out, begin, FULL, scales[g], bits, add)
             else:
-                _values(codes, read, out, begin, count, steps[g], bits, add)
+                _values(codes, read, out, begin, count, scales[g], bits, add)
             begin += count
             read += count
         first = last

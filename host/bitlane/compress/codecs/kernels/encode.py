@@ -41,16 +41,16 @@ MULTIPLIER_1, MULTIPLIER_2 = MULTIPLIERS  # numba takes plain integers as consta
 
 
 @kernel
-def encode(values: Array, source: Array, residual: Array, lengths: Array, widths: Array, seed: int, body: Array) -> Any:
+def encode(values: Array, inputs: Array, residual: Array, lengths: Array, widths: Array, seed: int, body: Array) -> Any:
     """Write the body: steps, then codes. Return -1, or the first group whose step is not finite.
 
-    source: what is encoded, `residual` with error feedback, else `values`. residual: empty without error feedback.
+    inputs: what is encoded, `residual` with error feedback, else `values`. residual: empty without error feedback.
     widths: bits of each group. seed: of stochastic rounding; negative rounds to the nearest.
     """
     steps, out = body[: 4 * len(lengths)].view(np.float32), body[4 * len(lengths) :]
     stochastic, feedback = seed >= 0, len(residual) > 0
     seed = u32(seed)
-    magnitudes, sums = source.view(np.uint32), np.empty(FULL, np.float32)
+    magnitudes, sums = inputs.view(np.uint32), np.empty(FULL, np.float32)
     scale_bits = np.empty(1, np.uint32)
     scale = scale_bits.view(np.float32)
     words, packed = np.empty(TILE_WORDS, np.uint64), np.empty(TILE_WORDS, np.uint64)
@@ -69,7 +69,7 @@ def encode(values: Array, source: Array, residual: Array, lengths: Array, widths
                 _prefetch_ahead(residual, begin)
             _prefetch_ahead(values, begin)
             if bits == ONE:
-                scale[0] = _sum_of_magnitudes(source, begin, count, sums) / f32(count)
+                scale[0] = _sum_of_magnitudes(inputs, begin, count, sums) / f32(count)
             else:
                 scale_bits[0] = _max_magnitude(magnitudes, begin, count)
             if scale_bits[0] >= INFINITY:
@@ -79,11 +79,11 @@ def encode(values: Array, source: Array, residual: Array, lengths: Array, widths
             step, inverse = scale[0] / max_level, max_level / scale[0] if scale[0] > f32(0) else f32(0)
             steps[g] = step
             if bits == ONE:
-                _signs(source, begin, count, codes, filled)
+                _signs(inputs, begin, count, codes, filled)
             elif stochastic:
-                _stochastic(source, begin, count, inverse, max_level, seed, codes, filled)
+                _stochastic(inputs, begin, count, inverse, max_level, seed, codes, filled)
             else:
-                _nearest(source, begin, count, inverse, max_level, codes, filled)
+                _nearest(inputs, begin, count, inverse, max_level, codes, filled)
             if feedback:
                 _update_residual(residual, begin, count, step, bits, codes, filled)
             begin += count
@@ -127,10 +127,10 @@ def _add_halves(sums: Array, width: Word) -> None:
 
 
 @inline
-def _sum_of_magnitudes(source: Array, begin: Word, count: Word, sums: Array) -> Any:
+def _sum_of_magnitudes(inputs: Array, begin: Word, count: Word, sums: Array) -> Any:
     """The sum of the magnitudes as a binary tree over 512 values."""
     for i in range(count):
-        sums[i] = abs(source[begin + i])
+        sums[i] = abs(inputs[begin + i])
     for i in range(count, FULL):
         sums[i] = f32(0)
     _add_halves(sums, u64(256))
@@ -145,22 +145,22 @@ def _sum_of_magnitudes(source: Array, begin: Word, count: Word, sums: Array) -> 
 
 
 @inline
-def _signs(source: Array, begin: Word, count: Word, codes: Array, at: Word) -> None:
+def _signs(inputs: Array, begin: Word, count: Word, codes: Array, at: Word) -> None:
     for i in range(count):
-        codes[at + i] = u8(source[begin + i] >= f32(0))
+        codes[at + i] = u8(inputs[begin + i] >= f32(0))
 
 
 @inline
 def _nearest(
-    source: Array, begin: Word, count: Word, inverse: np.float32, max_level: np.float32, codes: Array, at: Word
+    inputs: Array, begin: Word, count: Word, inverse: np.float32, max_level: np.float32, codes: Array, at: Word
 ) -> None:
     for i in range(count):
-        codes[at + i] = u8(i32(np.rint(source[begin + i] * inverse) + max_level))
+        codes[at + i] = u8(i32(np.rint(inputs[begin + i] * inverse) + max_level))
 
 
 @inline
 def _stochastic(
-    source: Array,
+    inputs: Array,
     begin: Word,
     count: Word,
     inverse: np.float32,
@@ -176,7 +176,7 @@ def _stochastic(
         x = u32(u32(i) * u32(GOLDEN_RATIO) + base)
         x = u32(u32(x ^ (x >> u32(16))) * u32(MULTIPLIER_1))
         x = u32(u32(x ^ (x >> u32(15))) * u32(MULTIPLIER_2))
-        level = u32(i32(np.rint(source[begin + i] * fine))) + (x >> u32(32 - FRACTION_BITS)) + bias
+        level = u32(i32(np.rint(inputs[begin + i] * fine))) + (x >> u32(32 - FRACTION_BITS)) + bias
         codes[at + i] = u8(min(u32(u32(level) >> u32(FRACTION_BITS)), limit))
 
 
