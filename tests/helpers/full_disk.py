@@ -13,13 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from tests.helpers.sparse_servers import ServerProcess, make_shards, server_processes
+from tests.helpers.sparse_servers import ServerProcess, StepClient, make_shards, server_processes
 
 from bitlane.errors import BitlaneError
 from bitlane.sparse.parameters.layout import Block
 from bitlane.sparse.parameters.optimizers import SGD, AdaGrad
 from bitlane.sparse.parameters.sparse import SparseParameters
-from bitlane.sparse.servers.client import RemoteParameters
 from bitlane.sparse.servers.spec import ShardSpec
 
 BLOCKS = (Block(3, AdaGrad(), 0.05), Block(1, SGD(0.1)))
@@ -64,25 +63,21 @@ class FileLimit:
 class Updating:
     """Random updates of servers and of local parameters."""
 
-    def __init__(self, seed: int, parameters: RemoteParameters):
-        self._draw, self.parameters, self.local = np.random.default_rng(seed), parameters, SparseParameters(BLOCKS, 7)
+    def __init__(self, seed: int, client: StepClient):
+        self._draw, self.client, self.local = np.random.default_rng(seed), client, SparseParameters(BLOCKS, 7)
 
     def step(self) -> None:
-        """Create rows and push; if that fails, `late` is what the local parameters lack."""
+        """Send a step; if that fails, `late` is what the local parameters lack."""
         keys = self._draw.permutation(KEYS)[: self._draw.integers(1, 400)]
         gradients = self._draw.normal(size=(len(keys), 4)).astype(np.float32)
-        self._both(lambda each: each.pull(keys, create=True))
-        self._both(lambda each: each.push(keys, gradients))
-
-    def _both(self, update: Callable) -> None:
-        self.late = lambda: update(self.local)
-        update(self.parameters)
+        self.late = lambda: self.local.push(keys, gradients, create=True)
+        self.client.send(keys, gradients)
         self.late()
 
     def check(self) -> None:
         """The servers have the weights and the number of rows of the local parameters."""
-        assert np.array_equal(self.parameters.pull(KEYS), self.local.pull(KEYS))
-        assert self.parameters.status()[0]["rows"] == len(self.local.table)
+        assert np.array_equal(self.client.weights(KEYS), self.local.weights_of(self.local.peek(KEYS)))
+        assert self.client.status()[0]["rows"] == len(self.local.table)
 
 
 def message_of(call: Callable[[], object]) -> str:
@@ -101,22 +96,22 @@ def step_until_full(work: Updating) -> None:
 def main(kind: str, folder: Path, seed: int) -> None:
     disk = {"real": RealDisk, "limit": FileLimit}[kind](folder)
     shard = make_shards(folder, ShardSpec(BLOCKS, 7), 1)[0]
-    with server_processes([shard]) as (process,), RemoteParameters([process.address]) as parameters:
-        work = Updating(seed, parameters)
+    with server_processes([shard]) as (process,), StepClient([process.address]) as client:
+        work = Updating(seed, client)
         disk.leave(process, FREE)
         print(message_of(lambda: step_until_full(work)))
         work.check()  # nothing of the last update is there
-        print(message_of(parameters.flush))
+        print(message_of(client.flush))
         work.check()
         disk.make_room(process)
-        parameters.flush()
+        client.flush()
         work.late()
         work.check()
         for _ in range(20):
             work.step()
 
         disk.leave(process, SMALL)
-        print(message_of(parameters.checkpoint))
+        print(message_of(client.checkpoint))
         assert sorted(path.name for path in shard.glob("*checkpoint*")) == ["checkpoint-0000001"]
         for _ in range(3):
             work.step()
@@ -125,7 +120,7 @@ def main(kind: str, folder: Path, seed: int) -> None:
         process.start()
         work.check()  # by the log
         disk.make_room(process)
-        parameters.checkpoint()
+        client.checkpoint()
         work.step()
         process.kill()
         process.start()

@@ -18,15 +18,20 @@ from pathlib import Path
 import numpy as np
 from tests.helpers.places import ROOT
 
+from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.servers import wire
-from bitlane.sparse.servers.client import RemoteParameters
+from bitlane.sparse.servers.row_codecs import Part, encode_parts
 from bitlane.sparse.servers.service import ShardService
 from bitlane.sparse.servers.shard import Shard
 from bitlane.sparse.servers.spec import ShardSpec
-from bitlane.sparse.servers.updates import PUSH
+from bitlane.sparse.servers.steps import Step
+from bitlane.sparse.servers.training import TrainingServers
+from bitlane.sparse.servers.updates import STEP
 
 READY_SECONDS = 60
 OPTIONS = ("--with-parent",)
+TRAINING = (4, 1)  # workers and staleness: a step is applied at once
+DRIVER = "driver"
 
 
 class ServerProcess:
@@ -97,36 +102,77 @@ def addresses_of(services: Sequence[ShardService]) -> list[str]:
     return [f"127.0.0.1:{service.port}" for service in services]
 
 
-def make_shards(folder: Path, spec: ShardSpec, servers: int, initial=None) -> list[Path]:
-    """Make the folders of all shards of a model."""
+def make_shards(folder: Path, spec: ShardSpec, servers: int, initial=None, *, begun: bool = True) -> list[Path]:
+    """Make the folders of all shards of a model, and begin a training in each, or leave that to a driver."""
     folders = [folder / f"shard-{server}-of-{servers}" for server in range(servers)]
     for server, each in enumerate(folders):
         Shard.create(each, spec.placed(server, servers), initial)
+        if begun:
+            begin(each)
     return folders
 
 
+def begin(folder: Path) -> None:
+    """Begin a training in a shard."""
+    shard = Shard.open(folder)
+    shard.begin(DRIVER, 1, *TRAINING, clock=0)
+    shard.close()
+
+
+def payload(keys, gradients, **settings) -> np.ndarray:
+    """The step of worker 0 at clock 0, in bytes."""
+    part = Part("float32", keys, np.asarray(gradients, np.float32))
+    return Step(0, 0, encode_parts([part], pack_keys=False), **settings).to_bytes()
+
+
+class StepClient(TrainingServers):
+    """All rows by one call, and steps of worker 0 at clock 0, one after the other."""
+
+    def __init__(self, addresses: Sequence[str], **options):
+        super().__init__(addresses, **options)
+        self._number = self.resumption().number
+
+    def weights(self, keys) -> np.ndarray:
+        return self.read(keys, 0, whole=False).rows
+
+    def dense(self) -> dict[str, np.ndarray]:
+        matrices = self.read(np.zeros(0, np.uint64), 0, whole=False).dense
+        return {name: values.reshape(self.spec.matrices[name].shape) for name, values in matrices.items()}
+
+    def send(self, keys, gradients, rows_seen: int = 0, dense=None, **settings) -> None:
+        """Send a step with gradients of rows and, if given, of all matrices."""
+        parts = [Part("float32", keys, np.asarray(gradients, np.float32))]
+        try:
+            self.step(self._number, Step(0, 0, rows_seen=rows_seen, **settings), parts, dense or {}, pack=False)
+        except DataError:
+            raise
+        except BitlaneError:
+            self._number += 1  # it is retained, and sent before the next one
+            raise
+        self._number += 1
+
+
 @contextlib.contextmanager
-def remote(folders: Sequence[Path], **options) -> Iterator[RemoteParameters]:
+def remote(folders: Sequence[Path], **options) -> Iterator[StepClient]:
     """Serve shards by threads, and connect to them."""
-    with served(folders) as services, RemoteParameters(addresses_of(services), **options) as parameters:
-        yield parameters
+    with served(folders) as services, StepClient(addresses_of(services), **options) as client:
+        yield client
 
 
-def work_on_both(draw, universe, parameters, local, matrices, seen: int) -> None:
-    """Pull, push and now and then push matrices, at random, on servers and on local parameters, which must agree."""
+def work_on_both(draw, universe, client: StepClient, local, matrices, seen: int) -> None:
+    """Read and send steps at random, now and then with matrices: servers and local parameters must agree."""
     keys = draw.permutation(universe)[: draw.integers(0, 120)]
-    create = bool(draw.integers(0, 2))
-    assert np.array_equal(parameters.pull(keys, create=create), local.pull(keys, create=create))
+    assert np.array_equal(client.weights(keys), local.weights_of(local.peek(keys)))
     gradients = draw.normal(size=(len(keys), local.layout.values)).astype(np.float32)
-    parameters.push(keys, gradients, seen)
-    local.push(keys, gradients, seen)
+    dense = {}
     if seen % 5 == 0:
         dense = {name: draw.normal(size=each.shape).astype(np.float32) for name, each in matrices.items()}
-        parameters.push_dense(dense, seen)
-        for name, gradient in dense.items():
-            matrices[name].push(gradient, seen)
-        found = parameters.pull_dense()
-        assert all(np.array_equal(found[name], each.pull()) for name, each in matrices.items())
+    client.send(keys, gradients, seen, dense)
+    local.push(keys, gradients, seen, create=True)
+    for name, gradient in dense.items():
+        matrices[name].push(gradient, seen)
+    weights = client.dense()
+    assert all(np.array_equal(weights[name], each.pull()) for name, each in matrices.items())
 
 
 # --- faults
@@ -164,14 +210,14 @@ def of_another_version() -> None:
 
 
 def dying_before_answer() -> None:
-    """Die at the first push from the 20th commit on, before the client hears of it."""
+    """Die at the first step from the 20th commit on, before the client hears of it."""
     commit = Shard._commit
     count = [0]
 
     def dying(self, update):
         last = commit(self, update)
         count[0] += 1
-        if count[0] >= 20 and update.kind == PUSH:
+        if count[0] >= 20 and update.kind == STEP:
             os.kill(os.getpid(), signal.SIGKILL)
         return last
 

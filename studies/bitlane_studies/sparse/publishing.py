@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
@@ -21,11 +22,17 @@ from bitlane.sparse.registry.manifest import Manifest
 from bitlane.sparse.registry.publisher import Publisher
 from bitlane.sparse.registry.registry import ModelRegistry
 from bitlane.support.text import align_columns
-from bitlane_studies.sparse.other_transports import Keys
-from bitlane_studies.sparse.servers import keys_of
 
 CHUNK = 1 << 20  # keys that are pushed at once
 _BLOCK = 1 << 24  # bytes that are copied at once
+_STEP = np.uint64(0x9E3779B97F4A7C15)  # keys are multiples of it: all different
+
+Keys = NDArray[np.uint64]
+
+
+def keys_of(count: int) -> Keys:
+    """Return different keys, uint64 [count]."""
+    return np.asarray(np.arange(count, dtype=np.uint64) * _STEP)
 
 
 def push(model: SparseModel, keys: Keys, draw: np.random.Generator) -> None:

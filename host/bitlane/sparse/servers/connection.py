@@ -186,7 +186,7 @@ class Connection:
         options = flight.FlightCallOptions(headers=token_headers(self._identity.token))
         found = self._client.do_exchange(descriptor, options)
         self._lanes[lane] = found
-        found[0].begin(wire.request_schema(lane, 0) if batch is None else batch.schema)
+        found[0].begin(wire.BYTE_SCHEMA if batch is None else batch.schema)
         return found[0], found[1]
 
     def _checked(self, answer: Record) -> Record:

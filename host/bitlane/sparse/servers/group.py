@@ -115,7 +115,7 @@ class ServerGroup:
 
     # --- care
     def flush(self) -> None:
-        """Send the updates again that were not acknowledged, if there are any; errors as of `push`."""
+        """Send the updates again that were not acknowledged, if there are any; errors as of `TrainingServers.step`."""
         self._update([])
 
     def status(self) -> list[Record]:
@@ -168,7 +168,7 @@ class ServerGroup:
         with self._updating:
             self._kept.append(calls)
             while self._kept:
-                for call in self._kept[0]:  # not before: a creation that changes nothing leaves its number to the next
+                for call in self._kept[0]:  # not before: an update that is kept has the number before it
                     call.request.setdefault("sequence", self._last[call.server] + 1)
                 try:
                     self._exchange(self._updaters, self._kept[0], self._acknowledge)
@@ -294,7 +294,7 @@ class ServerGroup:
         ]
 
     def _action(self, server: int, name: str, request: Record, until: float) -> Record:
-        connection = Connection(self._readers[server].address, self._identity, False)  # a checkpoint holds up no pull
+        connection = Connection(self._readers[server].address, self._identity, False)  # a checkpoint holds up no read
         try:
             connection.hello(until)
             return connection.action(name, request, until)

@@ -16,7 +16,6 @@ from bitlane.sparse.servers.lanes import LaneService, RequestLimit
 from bitlane.sparse.servers.publishing import ShardPublisher
 from bitlane.sparse.servers.row_codecs import encode_rows
 from bitlane.sparse.servers.shard import Shard
-from bitlane.sparse.servers.updates import join_dense
 
 _PATIENCE = 0.5  # seconds that a read waits for other workers before it is sent again
 
@@ -70,42 +69,23 @@ class ShardService(LaneService):
 
     # --- lanes
     def _answer_schema(self, lane: str) -> Any:
-        return wire.answer_schema(lane, self._shard.parameters.layout.values)
+        return wire.BYTE_SCHEMA
 
     def _answer(self, lane: str, batch: Any, request: Record, opening: Record) -> tuple[Any, Record]:
-        values = self._shard.parameters.layout.values
         if lane == "read":  # whoever waits for other workers does not count as a request that waits
             self._shard.wait_for(request["clock"], _PATIENCE)
         with self._limit.admitted(), self._turn("sequence" in request, opening["worker"]):
             self._check_open()
             if "sequence" in request and self._clients.get(opening["worker"]) != opening["client"]:
                 raise DataError(f"another client has the name of worker {opening['worker']!r}: names must differ")
-            if batch is not None and not batch.schema.equals(wire.request_schema(lane, values)):
-                found = ", ".join(f"{each.name}: {each.type}" for each in batch.schema)
-                raise DataError(f"this server has {values} weights a row; the request has {found}")
+            if batch is not None and not batch.schema.equals(wire.BYTE_SCHEMA):
+                columns = ", ".join(f"{each.name}: {each.type}" for each in batch.schema)
+                raise DataError(f"a request has the column byte: uint8; got {columns}")
             answer: tuple[Any, Record] = getattr(self, f"_{lane}")(batch, request, opening["worker"])
             return answer
 
-    def _pull(self, batch: Any, request: Record, worker: str) -> tuple[Any, Record]:
-        keys = wire.array_of(batch, 0, np.uint64)
-        answer = {}
-        if "sequence" in request:
-            answer["last"] = self._shard.create_rows(worker, request["sequence"], keys)
-        return wire.row_batch(self._shard.pull(keys)), answer
-
-    def _push(self, batch: Any, request: Record, worker: str) -> tuple[Any, Record]:
-        keys, gradients = wire.array_of(batch, 0, np.uint64), wire.array_of(batch, 1, np.float32)
-        return None, {"last": self._shard.push(worker, request["sequence"], keys, gradients, request["rows_seen"])}
-
-    def _dense(self, batch: Any, request: Record, worker: str) -> tuple[Any, Record]:
-        if "clock" in request:
-            return None, {"last": self._shard.tick(worker, request["sequence"], request["clock"])}
-        if "begin" in request:
-            return None, {"last": self._shard.begin(worker, request["sequence"], **request["begin"])}
-        if "sequence" not in request:
-            return wire.dense_batch(self._shard.pull_dense()), {}
-        gradients = join_dense({}) if batch is None else wire.array_of(batch, 0, np.float32)
-        return None, {"last": self._shard.push_dense(worker, request["sequence"], gradients, request["rows_seen"])}
+    def _begin(self, batch: Any, request: Record, worker: str) -> tuple[Any, Record]:
+        return None, {"last": self._shard.begin(worker, request["sequence"], **request["begin"])}
 
     def _read(self, batch: Any, request: Record, worker: str) -> tuple[Any, Record]:
         keys = decode_keys(wire.array_of(batch, 0, np.uint8), request["keys"])

@@ -22,11 +22,7 @@ from bitlane.sparse.servers.shard_folder import LOG, SPEC, lock_folder, write_sh
 from bitlane.sparse.servers.spec import ShardSpec
 from bitlane.sparse.servers.updates import (
     BEGIN,
-    CREATE,
-    PUSH,
-    PUSH_DENSE,
     STEP,
-    TICK,
     PendingUpdate,
     Update,
     apply_steps,
@@ -116,16 +112,6 @@ class Shard:
         return cls(Path(folder), ShardSpec.read(Path(folder) / SPEC), sync=sync)
 
     # --- reading
-    def pull(self, keys: Keys) -> Floats:
-        """Return the weights of distinct keys, float32 [n, values]; zeros where a key is absent."""
-        self._check_running()
-        return self.parameters.pull(keys)
-
-    def pull_dense(self) -> Floats:
-        """Return the weights of all matrices side by side, in the order of their names, float32 [n]."""
-        with self.paused():
-            return join_dense({name: matrix.pull() for name, matrix in self.matrices.items()})
-
     def wait_for(self, clock: int, patience: float) -> None:
         """Wait until a worker at `clock` may read, `patience` seconds at most.
 
@@ -179,15 +165,19 @@ class Shard:
         return checkpoints.Progress(1, self._sequences, self._rounds)
 
     # --- updates
-    def create_rows(self, worker: str, sequence: int, keys: Keys) -> int:
-        """Insert absent keys, each as one sighting. If nothing changes, the sequence is not used.
+    def begin(self, worker: str, sequence: int, workers: int, staleness: int, clock: int) -> int:
+        """Begin a training, or go on with one: see `Rounds.begin`. Otherwise as `step`."""
+        return self._commit(Update(BEGIN, worker, sequence, begin_payload(workers, staleness, clock)))
+
+    def step(self, worker: str, sequence: int, payload: NDArray[np.uint8]) -> int:
+        """Take a worker's step, or hold it until its clock is due.
 
         Parameters
         ----------
         worker : str
         sequence : int
-        keys : uint64 [n]
-            Distinct.
+        payload : uint8 [n]
+            `Step.to_bytes`.
 
         Returns
         -------
@@ -197,42 +187,22 @@ class Shard:
         Raises
         ------
         DataError
-            A gap before the sequence.
+            A gap before the sequence, or a step that does not fit the model.
         BitlaneError
             The log cannot be written. The update was not applied, and may be sent again.
         """
-        return self._commit(Update(CREATE, worker, sequence, keys=keys))
-
-    def push(self, worker: str, sequence: int, keys: Keys, gradients: Floats, rows_seen: int = 0) -> int:
-        """Take a step for each key, as `SparseParameters.push`; otherwise as `create_rows`."""
-        return self._commit(Update(PUSH, worker, sequence, rows_seen, keys, gradients))
-
-    def push_dense(self, worker: str, sequence: int, gradients: Floats, rows_seen: int = 0) -> int:
-        """Take a step of all matrices; `gradients` side by side as in `pull_dense`. Otherwise as `create_rows`."""
-        return self._commit(Update(PUSH_DENSE, worker, sequence, rows_seen, gradients=gradients))
-
-    def tick(self, worker: str, sequence: int, clock: int) -> int:
-        """Set the clock of the table; otherwise as `create_rows`."""
-        return self._commit(Update(TICK, worker, sequence, clock))
-
-    def begin(self, worker: str, sequence: int, workers: int, staleness: int, clock: int) -> int:
-        """Begin a training, or go on with one: see `Rounds.begin`. Otherwise as `create_rows`."""
-        return self._commit(Update(BEGIN, worker, sequence, payload=begin_payload(workers, staleness, clock)))
-
-    def step(self, worker: str, sequence: int, payload: NDArray[np.uint8]) -> int:
-        """Take a worker's step (`Step.to_bytes`), or hold it until its clock is due. Otherwise as `create_rows`."""
-        return self._commit(Update(STEP, worker, sequence, payload=payload))
+        return self._commit(Update(STEP, worker, sequence, payload))
 
     # --- care
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """A section in which no update is applied; pulls of rows go on."""
+        """A section in which no update is applied, and reads wait."""
         with self._lock:
             self._check_running()
             yield
 
     def checkpoint(self) -> Path:
-        """Write a checkpoint, then delete the log that it covers. Updates wait; reading goes on.
+        """Write a checkpoint, then delete the log that it covers. Updates and reads wait.
 
         Raises
         ------
@@ -295,7 +265,7 @@ class Shard:
         self._sequences, self._rounds = dict(progress.sequences), progress.rounds
 
         def replay(record: memoryview) -> None:
-            update = Update.from_record(record, self.parameters.layout.values)
+            update = Update.from_record(record)
             last = self._sequences.get(update.worker, 0)
             if update.sequence != last + 1:
                 raise DataError(f"{self.folder / LOG} is damaged: {update.sequence} follows {last} of {update.worker}")
@@ -344,7 +314,7 @@ class Shard:
                     request.fail(error)
 
     def _due(self, update: Update, sequences: dict[str, int]) -> Update | None:
-        """Return what is to be logged and applied: None if that was done before, or nothing changes.
+        """Return what is to be logged and applied: None if that was done before.
 
         `sequences` is set to the worker's last one after the update.
         """
@@ -358,11 +328,6 @@ class Shard:
             raise DataError(
                 f"gap in the sequences of worker {update.worker!r}: {update.sequence} came, {last + 1} was expected"
             )
-        if update.kind == CREATE:  # the log has only keys that change something: the first weights follow from them
-            keys = update.keys[self.parameters.table.unmet(update.keys)]
-            if not len(keys):
-                return None
-            update = Update(CREATE, update.worker, update.sequence, keys=keys)
         sequences[update.worker] = update.sequence
         return update
 

@@ -87,7 +87,7 @@ class TrainingServers(ServerGroup):
         """
         clock = max(int(each["clock"]) for each in self._greetings)
         what = {"begin": {"workers": workers, "staleness": staleness, "clock": clock}}
-        self._update([Call(server, "dense", None, dict(what)) for server in range(len(self._updaters))])
+        self._update([Call(server, "begin", None, dict(what)) for server in range(len(self._updaters))])
 
     def resumption(self) -> Resumption:
         """Return where this worker goes on: behind its last step that all servers have."""

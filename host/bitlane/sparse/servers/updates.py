@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,17 +16,12 @@ from bitlane.errors import DataError
 from bitlane.sparse.parameters.dense import Matrix
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers.rounds import MOST_WORKERS, Rounds
-from bitlane.sparse.servers.steps import Step, no_bytes, no_floats
+from bitlane.sparse.servers.steps import Step, no_floats
 
-CREATE, PUSH, PUSH_DENSE, TICK, BEGIN, STEP = 1, 2, 3, 4, 5, 6
-_HEAD = struct.Struct("<BxHIQq")  # kind, bytes of the worker's name, keys, sequence, rows seen or clock
+BEGIN, STEP = 5, 6
+_HEAD = struct.Struct("<BxH4xQ8x")  # kind, bytes of the worker's name, sequence
 
-Keys = NDArray[np.uint64]
 Floats = NDArray[np.float32]
-
-
-def _no_keys() -> Keys:
-    return np.zeros(0, np.uint64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,17 +31,10 @@ class Update:
     Attributes
     ----------
     kind : int
-        `CREATE`: insert keys, each a sighting. `PUSH`: a step for keys. `PUSH_DENSE`: a step for all matrices.
-        `TICK`: set the table's clock. `BEGIN`: begin a training. `STEP`: what a worker has learned at a clock.
+        `BEGIN`: begin a training. `STEP`: what a worker has learned at a clock.
     worker : str
     sequence : int
         Counts the updates that the worker sends to this shard, from 1.
-    rows_seen : int
-        Of a push: rows that the model has learned before. Of a tick: the clock.
-    keys : uint64 [n]
-        Distinct.
-    gradients : float32
-        Of a push [n, values]; of a dense push those of all matrices side by side, in the order of their names.
     payload : uint8 [n]
         Of a step (`Step`), or of the beginning of a training (`begin_payload`).
     """
@@ -54,10 +42,7 @@ class Update:
     kind: int
     worker: str
     sequence: int
-    rows_seen: int = 0
-    keys: Keys = field(default_factory=_no_keys)
-    gradients: Floats = field(default_factory=no_floats)
-    payload: NDArray[np.uint8] = field(default_factory=no_bytes)
+    payload: NDArray[np.uint8]
 
     @cached_property
     def step(self) -> Step:
@@ -67,49 +52,34 @@ class Update:
     def buffers(self) -> list[Any]:
         """Return the record of the log: buffers that follow each other. They share the memory of the arrays."""
         name = self.worker.encode()
-        head = _HEAD.pack(self.kind, len(name), len(self.keys), self.sequence, self.rows_seen)
-        return [head + name, _bytes_of(self.keys), _bytes_of(self.gradients), _bytes_of(self.payload)]
+        return [_HEAD.pack(self.kind, len(name), self.sequence) + name, np.ascontiguousarray(self.payload).data]
 
     @classmethod
-    def from_record(cls, record: memoryview, values: int) -> Update:
-        """Return the update of a record; `values` is the number of weights of a row."""
-        kind, name, count, sequence, rows_seen = _HEAD.unpack_from(record)
-        at = _HEAD.size + name
-        worker = bytes(record[_HEAD.size : at]).decode()
-        if kind in (BEGIN, STEP):
-            return cls(kind, worker, sequence, rows_seen, payload=np.frombuffer(record[at:], np.uint8).copy())
-        keys = np.frombuffer(record[at : at + 8 * count], np.uint64).copy()
-        gradients = np.frombuffer(record[at + 8 * count :], np.float32).copy()
-        if kind == PUSH:
-            gradients = gradients.reshape(count, values)
-        return cls(kind, worker, sequence, rows_seen, keys, gradients)
+    def from_record(cls, record: memoryview) -> Update:
+        """Return the update of a record.
+
+        Raises
+        ------
+        DataError
+            The record has another kind.
+        """
+        kind, size, sequence = _HEAD.unpack_from(record)
+        if kind not in (BEGIN, STEP):
+            raise DataError(f"an update of the log has the kind {kind}: another version of bitlane wrote it")
+        start = _HEAD.size + size
+        worker = bytes(record[_HEAD.size : start]).decode()
+        return cls(kind, worker, sequence, np.frombuffer(record[start:], np.uint8).copy())
 
     def apply(self, parameters: SparseParameters, matrices: Mapping[str, Matrix], rounds: Rounds) -> None:
         """Change the parameters. The same updates in the same order give the same bits."""
-        if self.kind == CREATE:
-            parameters.table.find_or_insert(self.keys)
-        elif self.kind == PUSH:
-            parameters.push(self.keys, self.gradients, self.rows_seen)
-        elif self.kind == PUSH_DENSE:
-            _push_dense(self.gradients, matrices, self.rows_seen)
-        elif self.kind == TICK:
-            parameters.table.tick(self.rows_seen)
-        else:
-            due = rounds.begin(**json.loads(bytes(self.payload))) if self.kind == BEGIN else rounds.accept(self.step)
-            apply_steps(due, parameters, matrices)
+        due = rounds.begin(**json.loads(bytes(self.payload))) if self.kind == BEGIN else rounds.accept(self.step)
+        apply_steps(due, parameters, matrices)
 
     def check(self, parameters: SparseParameters, matrices: Mapping[str, Matrix], rounds: Rounds) -> None:
         """Raise DataError if `apply` would fail."""
-        count, values = len(self.keys), parameters.layout.values
-        if self.kind == PUSH and self.gradients.shape != (count, values):
-            raise DataError(f"{count} keys need gradients [{count}, {values}]; got {list(self.gradients.shape)}")
-        if self.kind == PUSH_DENSE:
-            split_dense(self.gradients, matrices)
-        if self.kind == TICK and not 0 <= self.rows_seen < 1 << 32:
-            raise DataError(f"the clock of a table must be 0 to 2^32 - 1; got {self.rows_seen}")
         if self.kind == STEP:
             rounds.check(self.step)
-            self.step.rows(values)
+            self.step.rows(parameters.layout.values)
             if len(self.step.dense):
                 split_dense(self.step.dense, matrices)
             if self.step.oldest and not parameters.table.track_age:
@@ -153,14 +123,10 @@ def apply_steps(steps: Iterable[Step], parameters: SparseParameters, matrices: M
         keys, gradients = step.rows(parameters.layout.values)
         parameters.push(keys, gradients, step.rows_seen, create=True)
         if len(step.dense):
-            _push_dense(step.dense, matrices, step.rows_seen)
+            for name, gradient in split_dense(step.dense, matrices).items():
+                matrices[name].push(gradient, step.rows_seen)
         if step.oldest or step.drop_zeros:
             table.sweep(parameters.has_weight if step.drop_zeros else None, step.oldest or None)
-
-
-def _push_dense(gradients: Floats, matrices: Mapping[str, Matrix], rows_seen: int) -> None:
-    for name, gradient in split_dense(gradients, matrices).items():
-        matrices[name].push(gradient, rows_seen)
 
 
 def join_dense(arrays: Mapping[str, Floats]) -> Floats:
@@ -176,7 +142,3 @@ def split_dense(values: Floats, shapes: Mapping[str, Any]) -> dict[str, Floats]:
         raise DataError(f"the matrices have {sum(sizes)} values; got {list(values.shape)}")
     parts = np.split(values, np.cumsum(sizes)[:-1])
     return {name: part.reshape(shapes[name].shape) for name, part in zip(names, parts, strict=False)}
-
-
-def _bytes_of(array: NDArray[Any]) -> memoryview:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

@@ -19,9 +19,8 @@ _POLL_SECONDS = 0.5  # how soon a long log, or the end, is seen
 def warm_up(spec: ShardSpec) -> None:
     """Load or compile the loops before the first request needs them."""
     parameters, keys = spec.parameters(), np.arange(2, dtype=np.uint64)
-    parameters.table.unmet(keys)
-    parameters.pull(keys, create=True)
-    parameters.push(keys, np.zeros((2, parameters.layout.values), np.float32))
+    parameters.weights_of(parameters.peek(keys))
+    parameters.push(keys, np.zeros((2, parameters.layout.values), np.float32), create=True)
 
 
 def keep_log_short(

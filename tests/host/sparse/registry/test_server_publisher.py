@@ -10,14 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.helpers.sparse_registry import SPEC, ChangingModel, snapshot
-from tests.helpers.sparse_servers import addresses_of, served
+from tests.helpers.sparse_servers import StepClient, addresses_of, begin, served
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.registry.registry import ModelRegistry
 from bitlane.sparse.registry.server_publisher import ServerPublisher
 from bitlane.sparse.registry.upkeep import compact
 from bitlane.sparse.servers import publishing
-from bitlane.sparse.servers.client import RemoteParameters
 from bitlane.sparse.servers.partition import Partition
 from bitlane.sparse.servers.service import ShardService
 from bitlane.sparse.workers.shards import create_shard
@@ -34,6 +33,7 @@ class Scene:
         self.rng, self.folders = self.local.rng, [folder / f"shard-{server}" for server in range(SERVERS)]
         for server, each in enumerate(self.folders):
             create_shard(each, SPEC, server, SERVERS)
+            begin(each)
         self._stack = stack
         self.start()
         self.registry = ModelRegistry(folder / "model")
@@ -49,20 +49,17 @@ class Scene:
             service._shard.checkpoint()  # logs do not have what `change` deletes
         self._running.close()
 
-    def connect(self) -> RemoteParameters:
-        return RemoteParameters(addresses_of(self.services))
+    def connect(self) -> StepClient:
+        return StepClient(addresses_of(self.services))
 
     def change(self) -> None:
-        """Create, push and delete keys, of servers and of the local model."""
+        """Create, change and delete keys, of servers and of the local model."""
         keys = np.unique(self.rng.choice(self.local.keys, self.rng.integers(3, len(self.local.keys))))
         gradients = self.rng.normal(size=(len(keys), WIDTH)).astype(np.float32)
-        self.remote.pull(keys, create=True)
-        self.remote.push(keys, gradients)
-        parameters = self.local.model.parameters
-        parameters.pull(keys, create=True)
-        parameters.push(keys, gradients)
         dense = np.ones(1, np.float32)
-        self.remote.push_dense({"intercept": dense})
+        self.remote.send(keys, gradients, dense={"intercept": dense})
+        parameters = self.local.model.parameters
+        parameters.push(keys, gradients, create=True)
         self.local.model.matrices["intercept"].push(dense)
         gone = self.rng.choice(self.local.keys, 8)
         parameters.table.delete(gone)
@@ -129,7 +126,7 @@ def test_a_server_that_starts_again_writes_what_has_changed(scene: Scene) -> Non
     keys = np.unique(scene.local.keys)
     held = keys[scene.local.model.parameters.table.find(keys) >= 0][:5]
     gradients = np.ones((len(held), WIDTH), np.float32)
-    scene.remote.push(held, gradients)
+    scene.remote.send(held, gradients)
     scene.local.model.parameters.push(held, gradients)
     manifest = scene.publisher.publish()
     assert (manifest.kind, manifest.changed, manifest.deleted) == ("delta", len(held), 0)
@@ -137,17 +134,17 @@ def test_a_server_that_starts_again_writes_what_has_changed(scene: Scene) -> Non
 
 
 def test_servers_learn_while_they_publish(scene: Scene) -> None:
-    """A push is in a version wholly or not at all, in each shard."""
+    """A step is in a version wholly or not at all, in each shard."""
     keys = np.unique(scene.local.keys)
-    scene.remote.pull(keys, create=True)
+    scene.remote.send(keys, np.zeros((len(keys), WIDTH)))
     stop = threading.Event()
 
-    def push() -> None:
+    def send() -> None:
         with scene.connect() as remote:
             while not stop.is_set():
-                remote.push(keys, np.full((len(keys), WIDTH), [0.0, 1.0, 1.0], np.float32))
+                remote.send(keys, np.full((len(keys), WIDTH), [0.0, 1.0, 1.0], np.float32))
 
-    thread = threading.Thread(target=push)
+    thread = threading.Thread(target=send)
     thread.start()
     try:
         versions = [scene.publisher.publish().version for _ in range(10)]

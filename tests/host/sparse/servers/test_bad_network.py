@@ -12,19 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.helpers.bad_network import Faults, bad_network, repeating_network
-from tests.helpers.sparse_servers import make_shards, served, without_sequences, work_on_both
+from tests.helpers.sparse_servers import StepClient, make_shards, served, without_sequences, work_on_both
 
 from bitlane.errors import BitlaneError
 from bitlane.sparse.parameters.dense import Matrix
 from bitlane.sparse.parameters.layout import Block
 from bitlane.sparse.parameters.optimizers import FTRL, SGD, AdaGrad
 from bitlane.sparse.parameters.sparse import SparseParameters
-from bitlane.sparse.servers.client import RemoteParameters
 from bitlane.sparse.servers.connection import ConnectionLost, DeadlineExceeded
 from bitlane.sparse.servers.service import ShardService
 from bitlane.sparse.servers.shard import Shard
 from bitlane.sparse.servers.spec import MatrixSpec, ShardSpec
-from bitlane.sparse.servers.updates import PUSH
+from bitlane.sparse.servers.updates import STEP
 
 BLOCKS = (Block(1, FTRL()), Block(4, AdaGrad(0.1), 0.05))
 SPEC = ShardSpec(BLOCKS, 7, matrices={"a": MatrixSpec((3, 4), AdaGrad()), "b": MatrixSpec((5,), FTRL())})
@@ -44,24 +43,24 @@ def behind(network: Network, folders: Sequence[Path], seed: int) -> Iterator[tup
         yield [stack.enter_context(network(each.port, seed + place)) for place, each in enumerate(services)], services
 
 
-def connected(networks: Sequence) -> RemoteParameters:
+def connected(networks: Sequence) -> StepClient:
     """Connect to the servers behind networks; again if that fails, as it does not try again itself."""
     end = time.monotonic() + LONG
     while True:
         try:
-            return RemoteParameters([each.address for each in networks], deadline=LONG)
+            return StepClient([each.address for each in networks], deadline=LONG)
         except ConnectionLost:
             assert time.monotonic() < end
 
 
 class Repeats:
-    """Counts the pushes that reach shards again after they were applied."""
+    """Counts the steps that reach shards again after they were applied."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch):
         self.count, due = 0, Shard._due
 
         def counted(shard, update, sequences):
-            self.count += update.kind == PUSH and update.sequence <= shard._sequences.get(update.worker, 0)
+            self.count += update.kind == STEP and update.sequence <= shard._sequences.get(update.worker, 0)
             return due(shard, update, sequences)
 
         monkeypatch.setattr(Shard, "_due", counted)
@@ -92,12 +91,12 @@ def test_one_worker_has_local_parameters_to_the_bit(
     folders = make_shards(tmp_path, SPEC, 2)
     with (
         behind(NETWORKS[kind], folders, seed) as (networks, services),
-        connected(networks) as parameters,
+        connected(networks) as client,
     ):
         step = 0
         while step < steps or (repeats.count < 3 and step < 2000):
             step += 1
-            work_on_both(draw, universe, parameters, local, matrices, step)
+            work_on_both(draw, universe, client, local, matrices, step)
         assert repeats.count >= 3
         assert items_of([each._shard.parameters for each in services]) == items_of([local])
     shards = [Shard.open(folder) for folder in folders]
@@ -117,23 +116,21 @@ class Counting(threading.Thread):
 
     def run(self) -> None:
         try:
-            with connected(self._networks) as parameters:
+            with connected(self._networks) as client:
                 steps = 0
                 while steps < 12 or not self._enough():
                     steps += 1
-                    self._step(parameters)
+                    self._step(client)
         except BaseException as error:
             self.error = error
 
-    def _step(self, parameters: RemoteParameters) -> None:
+    def _step(self, client: StepClient) -> None:
         chosen = self._draw.permutation(len(KEYS))[: self._draw.integers(1, 30)]
-        found = parameters.pull(KEYS[chosen], create=True)
-        assert (found.ravel() <= -0.25 * self.counts[chosen]).all()
-        parameters.push(KEYS[chosen], ONES[: len(chosen)])
+        assert (client.weights(KEYS[chosen]).ravel() <= -0.25 * self.counts[chosen]).all()
+        bias = int(self._draw.random() < 0.2)
+        client.send(KEYS[chosen], ONES[: len(chosen)], dense={"bias": np.full(2, bias, np.float32)})
         self.counts[chosen] += 1
-        if self._draw.random() < 0.2:
-            parameters.push_dense({"bias": np.ones(2, np.float32)})
-            self.bias += 1
+        self.bias += bias
 
 
 def count_by(seed: int, folders: Sequence[Path], network: Network, enough: Callable[[], bool]) -> tuple[bool, list]:
@@ -149,10 +146,9 @@ def count_by(seed: int, folders: Sequence[Path], network: Network, enough: Calla
             each.join()
         local, bias = SparseParameters(COUNTS.blocks), sum(each.bias for each in workers)
         for each in workers:
-            local.pull(KEYS[each.counts > 0], create=True)
             for count in range(each.counts.max()):
                 met = KEYS[each.counts > count]
-                local.push(met, ONES[: len(met)])
+                local.push(met, ONES[: len(met)], create=True)
         items = items_of([each._shard.parameters for each in services])
         found = [each._shard.matrices["bias"].pull() for each in services if each._shard.matrices]
         same = items == items_of([local]) and found[0].tolist() == [-0.25 * bias] * 2
@@ -202,21 +198,19 @@ def test_silence_meets_the_deadline_and_leaves_nothing_behind(seed: int, tmp_pat
     many = np.arange(2_000_000, dtype=np.uint64)  # more than the buffers on the way hold
     with behind(lambda port, seed: bad_network(port, seed, NO_FAULTS), folders, seed) as (networks, _):
         network = networks[0]
-        with RemoteParameters([network.address], deadline=LONG) as parameters:
-            parameters.pull(KEYS, create=True)
-            parameters.push(KEYS, ONES)
+        with StepClient([network.address], deadline=LONG) as client:
+            client.send(KEYS, ONES)
             threads = set(threading.enumerate())
             network.silence()
-            parameters.deadline = 0.2
+            client.deadline = 0.2
             calls = [
-                lambda: parameters.pull(KEYS),
-                lambda: parameters.pull(many),
-                lambda: parameters.push(KEYS, ONES),
-                parameters.flush,
-                lambda: parameters.push_dense({"bias": np.ones(2, np.float32)}),
-                parameters.pull_dense,
-                parameters.status,
-                lambda: RemoteParameters([network.address], deadline=0.2),
+                lambda: client.weights(KEYS),
+                lambda: client.weights(many),
+                lambda: client.send(KEYS, ONES, dense={"bias": np.ones(2, np.float32)}),
+                client.flush,
+                client.dense,
+                client.status,
+                lambda: StepClient([network.address], deadline=0.2),
             ]
             message = f"server {network.address} did not answer in time"
             for call in calls:
@@ -226,12 +220,12 @@ def test_silence_meets_the_deadline_and_leaves_nothing_behind(seed: int, tmp_pat
                 deadline_of(call)
             assert set(threading.enumerate()) <= threads and tasks() <= before + 8
             network.speak()
-            parameters.deadline = LONG
-            parameters.flush()
-            assert (parameters.pull(KEYS) == -0.75).all() and parameters.pull_dense()["bias"].tolist() == [-0.5] * 2
+            client.deadline = LONG
+            client.flush()
+            assert (client.weights(KEYS) == -0.75).all() and client.dense()["bias"].tolist() == [-0.5] * 2
 
 
 def test_a_network_without_a_server_behind_it_is_one_line(seed: int) -> None:
     with bad_network(1, seed) as network, pytest.raises(BitlaneError) as error:
-        RemoteParameters([network.address], deadline=1)
+        StepClient([network.address], deadline=1)
     assert str(error.value).startswith(f"server {network.address}: connection lost") and "\n" not in str(error.value)

@@ -11,7 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.helpers.sparse_servers import addresses_of, make_shards, remote, served, server_processes, work_on_both
+from tests.helpers.sparse_servers import (
+    StepClient,
+    addresses_of,
+    make_shards,
+    remote,
+    served,
+    server_processes,
+    work_on_both,
+)
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.parameters.dense import Matrix
@@ -19,7 +27,6 @@ from bitlane.sparse.parameters.layout import Block
 from bitlane.sparse.parameters.optimizers import FTRL, SGD, AdaGrad
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers import wire
-from bitlane.sparse.servers.client import RemoteParameters
 from bitlane.sparse.servers.connection import DeadlineExceeded
 from bitlane.sparse.servers.service import ShardService
 from bitlane.sparse.servers.spec import MatrixSpec, ShardSpec
@@ -38,30 +45,29 @@ def test_servers_are_the_local_parameters_to_the_bit(seed: int, tmp_path: Path, 
     local = SparseParameters(BLOCKS, 7)
     matrices = {"a": Matrix((3, 4), AdaGrad(), LAYER), "b": Matrix((5,), FTRL())}
     universe = draw.integers(0, 1 << 64, 300, np.uint64)
-    with remote(make_shards(tmp_path, SPEC, servers, {"a": LAYER})) as parameters:
+    with remote(make_shards(tmp_path, SPEC, servers, {"a": LAYER})) as client:
         for seen in range(60):
-            work_on_both(draw, universe, parameters, local, matrices, seen)
-        assert np.array_equal(parameters.pull(universe), local.pull(universe))
-        assert sum(each["rows"] for each in parameters.status()) == len(local.table)
+            work_on_both(draw, universe, client, local, matrices, seen)
+        assert np.array_equal(client.weights(universe), local.weights_of(local.peek(universe)))
+        assert sum(each["rows"] for each in client.status()) == len(local.table)
 
 
-def test_one_thread_pulls_while_another_pushes(tmp_path: Path) -> None:
-    with remote(make_shards(tmp_path, PLAIN, 2)) as parameters:
-        parameters.pull(KEYS, create=True)
+def test_one_thread_reads_while_another_sends(tmp_path: Path) -> None:
+    with remote(make_shards(tmp_path, PLAIN, 2)) as client:
 
-        def push() -> None:
+        def send() -> None:
             for _ in range(100):
-                parameters.push(KEYS, ONES)
+                client.send(KEYS, ONES)
 
-        thread = threading.Thread(target=push)
+        thread = threading.Thread(target=send)
         thread.start()
         seen = np.zeros((50, 1), np.float32)
         while thread.is_alive():
-            found = parameters.pull(KEYS)
+            found = client.weights(KEYS)
             assert (found <= seen).all()
             seen = found
         thread.join()
-        assert (parameters.pull(KEYS) == -100).all()
+        assert (client.weights(KEYS) == -100).all()
 
 
 @pytest.mark.parametrize("answer_is", ["another", "garbage"])
@@ -69,7 +75,7 @@ def test_a_lost_connection_before_the_answer_applies_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer_is: str
 ) -> None:
     """The server has applied the update; its answer never comes."""
-    answer, lost = ShardService._push, [3]
+    answer, lost = ShardService._step, [3]
     if answer_is == "garbage":
         to_bytes = wire.to_bytes
         monkeypatch.setattr(wire, "to_bytes", lambda record: b"{" if record.get("id") == -1 else to_bytes(record))
@@ -81,17 +87,15 @@ def test_a_lost_connection_before_the_answer_applies_once(
             return None, {**found[1], "id": -1}
         return found
 
-    monkeypatch.setattr(ShardService, "_push", losing)
-    with remote(make_shards(tmp_path, PLAIN, 2)) as parameters:
-        parameters.pull(KEYS, create=True)
-        parameters.push(KEYS, ONES)
-        assert lost == [0] and (parameters.pull(KEYS) == -1).all()
+    monkeypatch.setattr(ShardService, "_step", losing)
+    with remote(make_shards(tmp_path, PLAIN, 2)) as client:
+        client.send(KEYS, ONES)
+        assert lost == [0] and (client.weights(KEYS) == -1).all()
 
 
 def test_an_update_that_failed_is_kept_and_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = make_shards(tmp_path, PLAIN, 2)
-    with served(folders) as services, RemoteParameters(addresses_of(services), deadline=5) as parameters:
-        parameters.pull(KEYS, create=True)
+    with served(folders) as services, StepClient(addresses_of(services), deadline=5) as client:
         log = services[1]._shard._log
 
         def full(payloads):
@@ -99,16 +103,16 @@ def test_an_update_that_failed_is_kept_and_sent_again(tmp_path: Path, monkeypatc
 
         with monkeypatch.context() as patch:
             patch.setattr(log, "append", full)
-            for call in (lambda: parameters.push(KEYS, ONES), parameters.flush):
+            for call in (lambda: client.send(KEYS, ONES), client.flush):
                 with pytest.raises(BitlaneError, match="No space left on device"):
                     call()
             with pytest.raises(BitlaneError, match="No space left on device"):
-                parameters.push(KEYS[::2], 4 * ONES[::2])  # waits behind the first
-            assert -KEYS.size < parameters.pull(KEYS).sum() < 0  # the other server has its part
-        parameters.flush()
-        assert parameters.pull(KEYS).ravel().tolist() == [-5, -1] * 25
-        parameters.push(KEYS, ONES)
-        assert parameters.pull(KEYS).ravel().tolist() == [-6, -2] * 25
+                client.send(KEYS[::2], 4 * ONES[::2])  # waits behind the first
+            assert -KEYS.size < client.weights(KEYS).sum() < 0  # the other server has its part
+        client.flush()
+        assert client.weights(KEYS).ravel().tolist() == [-5, -1] * 25
+        client.send(KEYS, ONES)
+        assert client.weights(KEYS).ravel().tolist() == [-6, -2] * 25
 
 
 def test_a_refused_connection_is_an_error_at_once() -> None:
@@ -117,7 +121,7 @@ def test_a_refused_connection_is_an_error_at_once() -> None:
         address = f"127.0.0.1:{place.getsockname()[1]}"
         begin = time.monotonic()
         with pytest.raises(BitlaneError, match=rf"^server {address}: connection refused$"):
-            RemoteParameters([address])
+            StepClient([address])
         assert time.monotonic() - begin < 5
 
 
@@ -127,27 +131,26 @@ def test_a_server_that_never_answers_meets_the_deadline() -> None:
         place.listen()
         begin = time.monotonic()
         with pytest.raises(DeadlineExceeded, match="did not answer in time"):
-            RemoteParameters([f"127.0.0.1:{place.getsockname()[1]}"], deadline=0.5)
+            StepClient([f"127.0.0.1:{place.getsockname()[1]}"], deadline=0.5)
         assert time.monotonic() - begin < 3
 
 
 def test_a_server_that_stands_still_meets_the_deadline_and_recovers(tmp_path: Path) -> None:
     folders = make_shards(tmp_path, PLAIN, 1)
-    with server_processes(folders) as processes, RemoteParameters([processes[0].address], deadline=1) as parameters:
-        parameters.deadline = 30
-        parameters.pull(KEYS, create=True)
-        parameters.push(KEYS, ONES)
-        parameters.deadline = 0.5
+    with server_processes(folders) as processes, StepClient([processes[0].address], deadline=1) as client:
+        client.deadline = 30
+        client.send(KEYS, ONES)
+        client.deadline = 0.5
         os.kill(processes[0].process.pid, signal.SIGSTOP)
         begin = time.monotonic()
-        for call in (lambda: parameters.pull(KEYS), lambda: parameters.push(KEYS, ONES), parameters.flush):
+        for call in (lambda: client.weights(KEYS), lambda: client.send(KEYS, ONES), client.flush):
             with pytest.raises(DeadlineExceeded, match="did not answer in time"):
                 call()
         assert time.monotonic() - begin < 10
         os.kill(processes[0].process.pid, signal.SIGCONT)
-        parameters.deadline = 30
-        parameters.flush()
-        assert (parameters.pull(KEYS) == -2).all()
+        client.deadline = 30
+        client.flush()
+        assert (client.weights(KEYS) == -2).all()
 
 
 def test_addresses_of_another_order_or_model_are_refused(tmp_path: Path) -> None:
@@ -156,38 +159,20 @@ def test_addresses_of_another_order_or_model_are_refused(tmp_path: Path) -> None
     with served([*folders, other[1]]) as services:
         first, second, another = addresses_of(services)
         with pytest.raises(DataError, match="is server 1 of 2; it was given as server 0 of 2"):
-            RemoteParameters([second, first])
+            StepClient([second, first])
         with pytest.raises(DataError, match="is server 0 of 2; it was given as server 0 of 1"):
-            RemoteParameters([first])
+            StepClient([first])
         with pytest.raises(DataError, match="serves another model than"):
-            RemoteParameters([first, another])
+            StepClient([first, another])
         with pytest.raises(DataError, match="at least one"):
-            RemoteParameters([])
+            StepClient([])
 
 
 def test_a_server_that_lost_updates_is_found_out(tmp_path: Path) -> None:
     folders = make_shards(tmp_path, PLAIN, 1)
-    with served(folders) as services, RemoteParameters(addresses_of(services), worker="w") as parameters:
-        parameters.pull(KEYS, create=True)
-        parameters.push(KEYS, ONES)
-        parameters._updaters[0].close()
-        services[0]._shard._sequences["w"] = 1
-        with pytest.raises(BitlaneError, match="has lost updates of worker 'w': it has 1, and acknowledged 2"):
-            parameters.push(KEYS, ONES)
-
-
-@pytest.mark.parametrize("keys", [[1, 2], np.zeros(2, np.int64), np.zeros((2, 2), np.uint64)])
-def test_bad_keys_are_refused(tmp_path: Path, keys) -> None:
-    with (
-        remote(make_shards(tmp_path, PLAIN, 1)) as parameters,
-        pytest.raises(DataError, match="keys must be a uint64 array of one dimension"),
-    ):
-        parameters.pull(keys)
-
-
-def test_gradients_of_matrices_are_checked(tmp_path: Path) -> None:
-    with remote(make_shards(tmp_path, SPEC, 2)) as parameters:
-        with pytest.raises(DataError, match=r"the model has the matrices \['a', 'b'\]; got \['a'\]"):
-            parameters.push_dense({"a": LAYER})
-        with pytest.raises(DataError, match=r"the gradient of b must have the shape \[5\]"):
-            parameters.push_dense({"a": LAYER, "b": LAYER})
+    with served(folders) as services, StepClient(addresses_of(services), worker="w") as client:
+        client.send(KEYS, ONES)
+        client._updaters[0].close()
+        services[0]._shard._sequences["w"] = 0
+        with pytest.raises(BitlaneError, match="has lost updates of worker 'w': it has 0, and acknowledged 1"):
+            client.send(KEYS, ONES)

@@ -6,12 +6,22 @@ import re
 import resource
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.helpers.places import ROOT
-from tests.helpers.sparse_servers import ServerProcess, addresses_of, make_shards, remote, served, server_processes
+from tests.helpers.sparse_servers import (
+    ServerProcess,
+    StepClient,
+    addresses_of,
+    make_shards,
+    payload,
+    remote,
+    served,
+    server_processes,
+)
 
 from bitlane.errors import BitlaneError
 from bitlane.sparse.parameters import storage
@@ -19,7 +29,6 @@ from bitlane.sparse.parameters.layout import Block
 from bitlane.sparse.parameters.optimizers import SGD, AdaGrad
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers import wire
-from bitlane.sparse.servers.client import RemoteParameters
 from bitlane.sparse.servers.shard import Shard
 from bitlane.sparse.servers.spec import ShardSpec
 
@@ -52,22 +61,21 @@ def test_a_server_that_runs_out_of_memory_ends_and_recovers(
     draw, local = np.random.default_rng(seed), SparseParameters(BLOCKS, 7)
     with (
         server_processes(make_shards(tmp_path, ShardSpec(BLOCKS, 7), 1)) as (process,),
-        RemoteParameters([process.address], deadline=60) as parameters,
+        StepClient([process.address], deadline=60) as client,
     ):
 
         def update(batch: int) -> None:
             nonlocal late
             keys = np.arange(batch * BATCH, (batch + 1) * BATCH, dtype=np.uint64)
             gradients = draw.normal(size=(BATCH, 16)).astype(np.float32)
-            for call in (lambda each: each.pull(keys, create=True), lambda each: each.push(keys, gradients)):
-                late = call
-                call(parameters)
-                call(local)
+            late = partial(local.push, keys, gradients, create=True)
+            client.send(keys, gradients)
+            late()
 
         late, batch = None, 0
         update(0)
         limit_memory(process)
-        parameters.deadline = 30  # a library that ends the process leaves nobody to answer
+        client.deadline = 30  # a library that ends the process leaves nobody to answer
         with pytest.raises(BitlaneError) as error:
             while batch < 200:
                 batch += 1
@@ -78,19 +86,19 @@ def test_a_server_that_runs_out_of_memory_ends_and_recovers(
         lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("error: ")]
         assert len(lines) == ("gave up" not in found) and all(ADVICE in line for line in lines)
         process.start()  # with all the memory
-        parameters.deadline = 60
-        parameters.flush()
-        late(local)
+        client.deadline = 60
+        client.flush()
+        late()
         update(batch + 1)
         keys = np.arange((batch + 2) * BATCH, dtype=np.uint64)
-        assert np.array_equal(parameters.pull(keys), local.pull(keys))
-        assert parameters.status()[0]["rows"] == len(local.table)
+        assert np.array_equal(client.weights(keys), local.weights_of(local.peek(keys)))
+        assert client.status()[0]["rows"] == len(local.table)
 
 
 def test_a_recovery_without_memory_is_one_line(tmp_path: Path) -> None:
     folder = make_shards(tmp_path, ShardSpec(BLOCKS), 1)[0]
     shard = Shard.open(folder)
-    shard.create_rows("w", 1, np.arange(BATCH, dtype=np.uint64))
+    shard.step("w", 1, payload(np.arange(BATCH, dtype=np.uint64), np.zeros((BATCH, 16))))
     shard.close()
     command = [sys.executable, "-m", "tests.helpers.sparse_servers", "without_memory", "--folder", str(folder)]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
@@ -107,7 +115,7 @@ def test_a_checkpoint_that_memory_cannot_hold_is_not_called_damaged(
 ) -> None:
     folder = make_shards(tmp_path, PLAIN, 1)[0]
     shard = Shard.open(folder)
-    shard.create_rows("w", 1, KEYS)
+    shard.step("w", 1, payload(KEYS, ONES))
     shard.checkpoint()
     shard.close()
 
@@ -121,49 +129,45 @@ def test_a_checkpoint_that_memory_cannot_hold_is_not_called_damaged(
     Shard.open(folder).close()
 
 
-@pytest.mark.parametrize("place", ["pull", "unmet", "append"])
+@pytest.mark.parametrize("method", ["peek", "append"])
 def test_a_request_without_memory_is_refused_and_the_server_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """Before anything of it is in the log or in the table."""
-    with served(make_shards(tmp_path, PLAIN, 1)) as services, RemoteParameters(addresses_of(services)) as parameters:
+    with served(make_shards(tmp_path, PLAIN, 1)) as services, StepClient(addresses_of(services)) as client:
         shard = services[0]._shard
-        parameters.pull(KEYS, create=True)
-        owner = {"pull": shard.parameters, "unmet": shard.parameters.table, "append": shard._log}[place]
+        client.send(KEYS, 0 * ONES)
+        owner = {"peek": shard.parameters, "append": shard._log}[method]
 
         def refuse(*_: object) -> None:
             raise MemoryError("Unable to allocate 1.00 GiB\nfor an array")
 
-        call = {
-            "pull": lambda: parameters.pull(KEYS),
-            "unmet": lambda: parameters.pull(KEYS + KEYS[1], create=True),
-            "append": lambda: parameters.push(KEYS, ONES),
-        }[place]
+        call = {"peek": lambda: client.weights(KEYS), "append": lambda: client.send(KEYS, ONES)}[method]
         with monkeypatch.context() as patch:
-            patch.setattr(owner, place, refuse)
+            patch.setattr(owner, method, refuse)
             with pytest.raises(BitlaneError) as error:
                 call()
         assert f": no memory is left (Unable to allocate 1.00 GiB for an array){ADVICE}" in one_line(error)
-        assert not shard.pull(KEYS).any() and len(shard.parameters.table) == 4
-        parameters.flush()
-        parameters.push(KEYS, ONES)
-        assert (parameters.pull(KEYS) == -1 - (place == "append")).all()
-        assert parameters.status()[0]["rows"] == 4 + (place == "unmet")
+        assert not shard.parameters.pull(KEYS).any() and len(shard.parameters.table) == 4
+        client.flush()
+        client.send(KEYS, ONES)
+        assert (client.weights(KEYS) == -1 - (method == "append")).all()
+        assert client.status()[0]["rows"] == 4
 
 
 def test_a_checkpoint_without_memory_keeps_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise MemoryError
 
-    with remote(make_shards(tmp_path, PLAIN, 1)) as parameters:
-        parameters.pull(KEYS, create=True)
+    with remote(make_shards(tmp_path, PLAIN, 1)) as client:
+        client.send(KEYS, ONES)
         with monkeypatch.context() as patch:
             patch.setattr(storage, "write_dense", refuse)
             with pytest.raises(BitlaneError) as error:
-                parameters.checkpoint()
+                client.checkpoint()
         assert one_line(error).endswith(
             f"checkpoint-0000002 cannot be written: no memory is left (MemoryError){ADVICE}; the log is kept"
         )
-        parameters.push(KEYS, ONES)
-        status = parameters.status()[0]
+        client.send(KEYS, ONES)
+        status = client.status()[0]
         assert status["log_segments"] == 2 and status["checkpoint"] == 1

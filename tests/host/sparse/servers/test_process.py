@@ -15,13 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.helpers.places import ROOT
-from tests.helpers.sparse_servers import make_shards, server_processes
+from tests.helpers.sparse_servers import StepClient, make_shards, server_processes
 
 from bitlane.errors import BitlaneError
 from bitlane.sparse.parameters.layout import Block
 from bitlane.sparse.parameters.optimizers import SGD
 from bitlane.sparse.servers import process
-from bitlane.sparse.servers.client import RemoteParameters
 from bitlane.sparse.servers.shard import Shard
 from bitlane.sparse.servers.spec import ShardSpec
 
@@ -34,22 +33,22 @@ PROGRAM = [sys.executable, "-m", "bitlane.sparse.servers.process"]
 def test_sigterm_ends_it_with_a_checkpoint_while_clients_are_connected(tmp_path: Path) -> None:
     folder = make_shards(tmp_path, SPEC, 1)[0]
     options = ("--checkpoint-bytes", "100")
-    with server_processes([folder], *options) as processes, RemoteParameters([processes[0].address]) as parameters:
-        parameters.pull(KEYS, create=True)
+    with server_processes([folder], *options) as processes, StepClient([processes[0].address]) as client:
+        client.send(KEYS, 0 * ONES)
         wait_until(lambda: (folder / "checkpoint-0000002").exists())  # the log has become long
-        parameters.push(KEYS, ONES)
+        client.send(KEYS, ONES)
         assert processes[0].terminate() == 0
         found = [path.name for path in folder.glob("checkpoint-*")]
         assert len(found) == 1 and found[0] >= "checkpoint-0000003"
         log = list((folder / "log").iterdir())
         assert len(log) == 1 and log[0].stat().st_size == 32
         processes[0].start()
-        parameters.push(KEYS, ONES)
-        assert parameters.pull(KEYS).ravel().tolist() == [-2.0] * 4
-        parameters.stop_servers()
+        client.send(KEYS, ONES)
+        assert client.weights(KEYS).ravel().tolist() == [-2.0] * 4
+        client.stop_servers()
         assert processes[0].process.wait(30) == 0
     shard = Shard.open(folder)
-    assert shard.pull(KEYS).ravel().tolist() == [-2.0] * 4
+    assert shard.parameters.pull(KEYS).ravel().tolist() == [-2.0] * 4
     shard.close()
 
 

@@ -28,26 +28,25 @@ def test_rows_and_matrices_move_with_their_bits(seed: int, tmp_path: Path, serve
     gradients = draw.normal(size=(len(keys), 2)).astype(np.float32)
     dense = {name: draw.normal(size=each.shape).astype(np.float32) for name, each in SPEC.matrices.items()}
     local = SparseParameters(BLOCKS, 3)
-    local.pull(keys, create=True)
+    local.push(keys, gradients, create=True)
     local.push(keys, gradients)
     sources = make_shards(tmp_path, SPEC, 2)
     with remote(sources) as parameters:
-        parameters.pull(keys, create=True)
+        parameters.send(keys, gradients)
         parameters.checkpoint()
-        parameters.push(keys, gradients)  # in the log only
-        parameters.push_dense(dense)
+        parameters.send(keys, gradients, dense=dense)  # in the log only
     targets = [tmp_path / f"target{server}" for server in range(servers)]
     reshard(sources, targets)
     with remote(targets) as parameters:
         assert [each["rows"] for each in parameters.status()] == [
             int(np.sum(parameters.spec.partition.owners(keys) == server)) for server in range(servers)
         ]
-        assert np.array_equal(parameters.pull(keys), local.pull(keys))
-        found = parameters.pull_dense()
+        assert np.array_equal(parameters.weights(keys), local.pull(keys))
+        found = parameters.dense()
         assert all(np.array_equal(found[name], -dense[name]) for name in dense) and len(found) == 6
-        parameters.push(keys, gradients)
+        parameters.send(keys, gradients)
         local.push(keys, gradients)
-        assert np.array_equal(parameters.pull(keys), local.pull(keys))
+        assert np.array_equal(parameters.weights(keys), local.pull(keys))
 
 
 def test_ages_clock_and_counts_of_the_admission_move(tmp_path: Path) -> None:
@@ -55,18 +54,16 @@ def test_ages_clock_and_counts_of_the_admission_move(tmp_path: Path) -> None:
     spec = ShardSpec((Block(1, SGD()),), admission=Admission(2, 1 << 16), track_age=True)
     sources, keys = make_shards(tmp_path, spec, 2), np.arange(300, dtype=np.uint64)
     with remote(sources) as parameters:
-        parameters.tick(5)
-        parameters.pull(keys[:100], create=True)
-        parameters.pull(keys[:200], create=True)
-        parameters.tick(8)
+        for count, stamp in ((100, 5), (200, 5), (0, 8)):
+            parameters.send(keys[:count], np.zeros((count, 1)), stamp=stamp)
     targets = [tmp_path / f"target{server}" for server in range(3)]
     reshard(sources, targets)
     with remote(targets) as parameters:
         assert sum(each["rows"] for each in parameters.status()) == 100
         assert {each["clock"] for each in parameters.status()} == {8}
-        parameters.pull(keys[100:200], create=True)
+        parameters.send(keys[100:200], np.zeros((100, 1)), stamp=8)
         assert sum(each["rows"] for each in parameters.status()) == 200
-        parameters.pull(keys[200:], create=True)
+        parameters.send(keys[200:], np.zeros((100, 1)), stamp=8)
         assert sum(each["rows"] for each in parameters.status()) < 210  # few collide
     stamps = {}
     for folder in targets:

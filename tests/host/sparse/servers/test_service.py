@@ -10,13 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.helpers.sparse_servers import addresses_of, make_shards, served
+from tests.helpers.sparse_servers import DRIVER, StepClient, addresses_of, make_shards, payload, served
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.parameters.layout import Block
 from bitlane.sparse.parameters.optimizers import SGD
 from bitlane.sparse.servers import wire
-from bitlane.sparse.servers.client import RemoteParameters
 from bitlane.sparse.servers.connection import Connection, Identity
 from bitlane.sparse.servers.service import ShardService
 from bitlane.sparse.servers.shard import Shard
@@ -48,10 +47,10 @@ def test_a_wrong_token_is_refused(folders: list[Path], token: str | None, messag
     with served(folders, token="secret") as services:
         address = addresses_of(services)[0]
         with pytest.raises(BitlaneError) as error:
-            RemoteParameters([address], token=token)
+            StepClient([address], token=token)
         assert one_line(error) == f"server {address}: {message}"
-        with RemoteParameters([address], token="secret") as parameters:
-            assert parameters.pull(KEYS, create=True).shape == (4, 1)
+        with StepClient([address], token="secret") as parameters:
+            assert parameters.weights(KEYS).shape == (4, 1)
 
 
 def test_a_lane_needs_the_token_too(folders: list[Path]) -> None:
@@ -59,38 +58,43 @@ def test_a_lane_needs_the_token_too(folders: list[Path]) -> None:
         connection = Connection(addresses_of(services)[0], Identity("w", "c"), False)
         connection._client = wire.flight.FlightClient(f"grpc://{connection.address}")
         with pytest.raises(BitlaneError, match="needs a token"):
-            connection.send("pull", wire.key_batch(KEYS), {})
-            connection.receive("pull")
+            connection.send("step", wire.byte_batch(payload(KEYS, ONES)), {})
+            connection.receive("step")
 
 
 def test_gradients_of_another_width_are_refused(address: str) -> None:
-    """By the client, and by the server where the client does not know."""
-    with RemoteParameters([address]) as parameters:
-        with pytest.raises(DataError, match=r"^4 keys need gradients \[4, 1\]; got \[4, 2\]$"):
-            parameters.push(KEYS, np.ones((4, 2), np.float32))
-        parameters.layout.values = 2
+    with StepClient([address]) as parameters:
         with pytest.raises(DataError) as error:
-            parameters.push(KEYS, np.ones((4, 2), np.float32))
-        assert "this server has 1 weights a row; the request has key: uint64, gradient: " in one_line(error)
-        parameters.layout.values = 1
-        parameters.push(KEYS, ONES)  # the lane and the sequence go on
-        assert parameters.status()[0]["sequences"] == {parameters.worker: 1}
+            parameters.send(KEYS, np.ones((4, 2)))
+        assert "4 rows of 'float32' need 16 bytes; got 32" in one_line(error)
+        parameters.send(KEYS, ONES)  # the lane and the sequence go on
+        assert parameters.status()[0]["sequences"] == {DRIVER: 1, parameters.worker: 1}
+
+
+def test_a_request_with_other_columns_is_refused(address: str) -> None:
+    connection = Connection(address, Identity("w", "c"), False)
+    connection.hello(float("inf"))
+    connection.send("read", wire.key_batch(KEYS), {"clock": 0})
+    with pytest.raises(DataError) as error:
+        connection.receive("read")
+    connection.close()
+    assert one_line(error).endswith("a request has the column byte: uint8; got key: uint64")
 
 
 def test_a_gap_in_the_sequences_is_an_error(address: str) -> None:
-    with RemoteParameters([address], worker="w") as parameters:
-        parameters.push(KEYS, ONES)
-        parameters._last[0] = 7
+    with StepClient([address], worker="w") as parameters:
+        parameters.send(KEYS, ONES)
+        parameters._number = 8
         with pytest.raises(DataError) as error:
-            parameters.push(KEYS, ONES)
+            parameters.send(KEYS, ONES)
         assert one_line(error) == f"server {address}: gap in the sequences of worker 'w': 8 came, 2 was expected"
 
 
 def test_two_clients_of_one_name_do_not_lose_updates(address: str) -> None:
-    with RemoteParameters([address], worker="w") as first, RemoteParameters([address], worker="w") as second:
-        second.push(KEYS, ONES)
+    with StepClient([address], worker="w") as first, StepClient([address], worker="w") as second:
+        second.send(KEYS, ONES)
         with pytest.raises(DataError, match="another client has the name of worker 'w': names must differ"):
-            first.push(KEYS, ONES)
+            first.send(KEYS, ONES)
 
 
 def test_a_taken_port_is_an_error(folders: list[Path]) -> None:
@@ -128,25 +132,25 @@ def test_requests_beyond_the_limit_are_refused_and_tried_again(
     folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go = threading.Event(), threading.Event()
-    pull = Shard.pull
+    read = Shard.read
 
-    def slow(self, keys):
+    def slow(self, *given, **settings):
         begun.set()
         assert go.wait(20)
-        return pull(self, keys)
+        return read(self, *given, **settings)
 
-    monkeypatch.setattr(Shard, "pull", slow)
+    monkeypatch.setattr(Shard, "read", slow)
     with served(folders, limit=1) as services:
         address = addresses_of(services)
-        with RemoteParameters(address) as first, RemoteParameters(address, deadline=0.3) as second:
-            thread = threading.Thread(target=first.pull, args=(KEYS,))
+        with StepClient(address) as first, StepClient(address, deadline=0.3) as second:
+            thread = threading.Thread(target=first.weights, args=(KEYS,))
             thread.start()
             assert begun.wait(10)
             with pytest.raises(BitlaneError, match=r": busy: 1 requests wait; gave up after 0\.3 s$"):
-                second.pull(KEYS)
+                second.weights(KEYS)
             go.set()
             thread.join()
-            assert second.pull(KEYS).shape == (4, 1)
+            assert second.weights(KEYS).shape == (4, 1)
 
 
 @pytest.mark.parametrize(
@@ -169,12 +173,11 @@ def test_tls(folders: list[Path], tmp_path: Path) -> None:
     certificate = (tmp_path / "cert").read_text()
     with served(folders, host="0.0.0.0", token="t", tls=(certificate, (tmp_path / "key").read_text())) as services:
         address = f"localhost:{services[0].port}"
-        with RemoteParameters([address], token="t", certificates=certificate) as parameters:
-            parameters.pull(KEYS, create=True)
-            parameters.push(KEYS, ONES)
-            assert parameters.pull(KEYS).ravel().tolist() == [-1.0] * 4
+        with StepClient([address], token="t", certificates=certificate) as parameters:
+            parameters.send(KEYS, ONES)
+            assert parameters.weights(KEYS).ravel().tolist() == [-1.0] * 4
         with pytest.raises(BitlaneError) as error:
-            RemoteParameters([address], token="t")
+            StepClient([address], token="t")
         one_line(error)
 
 
@@ -188,7 +191,7 @@ def test_unknown_actions_are_refused(address: str) -> None:
 
 
 def test_a_server_that_ends_asks_clients_to_come_again(folders: list[Path]) -> None:
-    with served(folders) as services, RemoteParameters(addresses_of(services), deadline=0.2) as parameters:
+    with served(folders) as services, StepClient(addresses_of(services), deadline=0.2) as parameters:
         services[0].refuse()
         with pytest.raises(BitlaneError, match=r"the server is about to end; gave up after 0\.2 s"):
-            parameters.pull(KEYS)
+            parameters.weights(KEYS)

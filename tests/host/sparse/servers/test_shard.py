@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.helpers.sparse_servers import make_shards
+from tests.helpers.sparse_servers import DRIVER, make_shards, payload
 from tests.host.sparse.servers.test_log import LimitedDisk
 
 from bitlane.errors import BitlaneError, DataError
@@ -50,24 +50,19 @@ def states(parameters: SparseParameters, matrices: dict[str, Matrix]) -> list[by
 def one_random_update(draw: np.random.Generator, shard: Shard, local: Local, sequences: dict[str, int]) -> None:
     worker = str(draw.choice(["a", "b"]))
     keys = draw.permutation(400).astype(np.uint64)[: draw.integers(0, 60)]
-    kind, sequence, seen = draw.integers(0, 6), sequences.get(worker, 0) + 1, int(draw.integers(0, 1000))
-    if kind <= 2:
-        last = shard.create_rows(worker, sequence, keys)
-        local.parameters.pull(keys, create=True)
-    elif kind == 3:
-        gradients = draw.normal(size=(len(keys), 4)).astype(np.float32)
-        last = shard.push(worker, sequence, keys, gradients, seen)
-        local.parameters.push(keys, gradients, seen)
-    elif kind == 4:
+    sequence, seen, stamp = sequences.get(worker, 0) + 1, int(draw.integers(0, 1000)), int(draw.integers(0, 1000))
+    gradients, settings = draw.normal(size=(len(keys), 4)).astype(np.float32), {}
+    if stamp > local.parameters.table.clock:
+        local.parameters.table.tick(stamp)
+    local.parameters.push(keys, gradients, seen, create=True)
+    if draw.integers(0, 3) == 0:
         bias, layer = draw.normal(size=1).astype(np.float32), draw.normal(size=(4, 3)).astype(np.float32)
-        last = shard.push_dense(worker, sequence, np.concatenate([bias, layer.ravel()]), seen)
+        settings = {"dense": np.concatenate([bias, layer.ravel()])}
         local.matrices["bias"].push(bias, seen)
         local.matrices["layer"].push(layer, seen)
-    else:
-        last = shard.tick(worker, sequence, seen)
-        local.parameters.table.tick(seen)
-    assert last == sequence or (last == sequence - 1 and kind <= 2)
-    sequences[worker] = last
+    step = payload(keys, gradients, rows_seen=seen, stamp=stamp, **settings)
+    sequences[worker] = shard.step(worker, sequence, step)
+    assert sequences[worker] == sequence
 
 
 def reopened(shard: Shard) -> Shard:
@@ -75,8 +70,14 @@ def reopened(shard: Shard) -> Shard:
     return Shard.open(shard.folder)
 
 
-def ones(count: int) -> np.ndarray:
-    return np.ones((count, 1), np.float32)
+def push(shard: Shard, worker: str, sequence: int, gradient=1.0, count: int = 4) -> int:
+    """Send a step with an equal gradient for each of the first keys, or [count, 1] gradients."""
+    gradients = np.broadcast_to(np.asarray(gradient, np.float32), (count, 1))
+    return shard.step(worker, sequence, payload(keys_to(count), gradients))
+
+
+def weights(shard: Shard, count: int = 4) -> np.ndarray:
+    return shard.read(keys_to(count), "reader", 0, whole=False).rows
 
 
 def keys_to(count: int) -> np.ndarray:
@@ -85,9 +86,9 @@ def keys_to(count: int) -> np.ndarray:
 
 @pytest.fixture
 def plain(tmp_path: Path):
-    """A shard of one SGD weight a key, with 4 keys and one update by worker `w`."""
+    """A shard of one SGD weight a key, with 4 keys and one update by worker `w`, which moves nothing."""
     shard = Shard.open(make_shards(tmp_path, PLAIN, 1)[0])
-    assert shard.create_rows("w", 1, keys_to(4)) == 1
+    assert push(shard, "w", 1, 0.0) == 1
     yield shard
     shard.close()
 
@@ -114,42 +115,32 @@ def test_recovery_is_to_the_bit(seed: int, tmp_path: Path, checkpoint_share: flo
 
 def test_an_update_that_comes_again_is_acknowledged_and_not_applied(plain: Shard) -> None:
     for _ in range(3):
-        assert plain.push("w", 2, keys_to(4), ones(4)) == 2
-    assert plain.pull(keys_to(4)).ravel().tolist() == [-1.0] * 4
+        assert push(plain, "w", 2) == 2
+    assert weights(plain).ravel().tolist() == [-1.0] * 4
     again = reopened(plain)
-    assert again.push("w", 2, keys_to(4), ones(4)) == 2
+    assert push(again, "w", 2) == 2
     assert again.checkpoint()
     again = reopened(again)
-    assert again.push("w", 2, keys_to(4), ones(4)) == 2
-    assert again.pull(keys_to(4)).ravel().tolist() == [-1.0] * 4
+    assert push(again, "w", 2) == 2
+    assert weights(again).ravel().tolist() == [-1.0] * 4
     again.close()
 
 
 def test_a_gap_is_an_error_and_changes_nothing(plain: Shard) -> None:
     before = plain.status()["log_bytes"]
     with pytest.raises(DataError, match=r"^gap in the sequences of worker 'w': 3 came, 2 was expected$"):
-        plain.push("w", 3, keys_to(4), ones(4))
-    assert plain.status()["log_bytes"] == before and not plain.pull(keys_to(4)).any()
-    assert plain.push("w", 2, keys_to(4), ones(4)) == 2
-
-
-def test_creation_that_changes_nothing_is_not_logged_and_uses_no_sequence(plain: Shard) -> None:
-    before = plain.status()["log_bytes"]
-    assert plain.create_rows("w", 2, keys_to(4)) == 1
-    assert plain.status()["log_bytes"] == before
-    assert plain.create_rows("w", 2, keys_to(5)) == 2
-    assert plain.status()["log_bytes"] - before < 24 + 24 + 8 + 8  # two headers, a name, one key
+        push(plain, "w", 3)
+    assert plain.status()["log_bytes"] == before and not weights(plain).any()
+    assert push(plain, "w", 2) == 2
 
 
 def test_updates_of_another_shape_are_refused(plain: Shard) -> None:
-    with pytest.raises(DataError, match=r"4 keys need gradients \[4, 1\]; got \[4, 2\]"):
-        plain.push("w", 2, keys_to(4), np.ones((4, 2), np.float32))
+    with pytest.raises(DataError, match=r"4 rows of 'float32' need 16 bytes; got 32"):
+        plain.step("w", 2, payload(keys_to(4), np.ones((4, 2))))
     with pytest.raises(DataError, match="the matrices have 0 values; got"):
-        plain.push_dense("w", 2, np.ones(3, np.float32))
-    with pytest.raises(DataError, match="must be 0 to"):
-        plain.tick("w", 2, -1)
+        plain.step("w", 2, payload(keys_to(4), np.ones((4, 1)), dense=np.ones(3, np.float32)))
     with pytest.raises(DataError, match="1 to 255 bytes"):
-        plain.create_rows("", 1, keys_to(2))
+        push(plain, "", 1)
     assert plain.standing("w")[0] == 1
 
 
@@ -164,7 +155,7 @@ def test_updates_that_wait_are_written_together(plain: Shard, monkeypatch: pytes
         append(payloads)
 
     monkeypatch.setattr(plain._log, "append", slow)
-    workers = [threading.Thread(target=plain.push, args=(f"w{i}", 1, keys_to(4), ones(4) * 2**i)) for i in range(5)]
+    workers = [threading.Thread(target=push, args=(plain, f"w{i}", 1, 2**i)) for i in range(5)]
     workers[0].start()
     assert busy.wait(10)
     for worker in workers[1:]:
@@ -175,9 +166,9 @@ def test_updates_that_wait_are_written_together(plain: Shard, monkeypatch: pytes
     for worker in workers:
         worker.join()
     assert sizes == [1, 4]
-    assert plain.pull(keys_to(4)).ravel().tolist() == [-31.0] * 4
+    assert weights(plain).ravel().tolist() == [-31.0] * 4
     again = reopened(plain)
-    assert again.pull(keys_to(4)).ravel().tolist() == [-31.0] * 4
+    assert weights(again).ravel().tolist() == [-31.0] * 4
     again.close()
 
 
@@ -189,7 +180,7 @@ def test_threads_of_many_workers_lose_nothing(seed: int, plain: Shard) -> None:
     def work(worker: int) -> None:
         for sequence, gradient in enumerate(gradients[worker], 1):
             for _ in range(2):
-                assert plain.push(f"w{worker}", sequence, keys_to(4), gradient) == sequence
+                assert push(plain, f"w{worker}", sequence, gradient) == sequence
 
     threads = [threading.Thread(target=work, args=(worker,)) for worker in range(4)]
     for thread in threads:
@@ -197,9 +188,9 @@ def test_threads_of_many_workers_lose_nothing(seed: int, plain: Shard) -> None:
     for thread in threads:
         thread.join()
     expected = -gradients.sum((0, 1))
-    assert np.array_equal(plain.pull(keys_to(4)), expected)
+    assert np.array_equal(weights(plain), expected)
     again = reopened(plain)
-    assert np.array_equal(again.pull(keys_to(4)), expected)
+    assert np.array_equal(weights(again), expected)
     again.close()
 
 
@@ -209,12 +200,12 @@ def test_a_full_disk_stops_updates_until_there_is_room(plain: Shard) -> None:
     plain._log._file = disk(plain._log._file.path)
     for _ in range(2):
         with pytest.raises(BitlaneError, match="cannot be written: No space left on device"):
-            plain.push("w", 2, keys_to(4), ones(4))
-    assert not plain.pull(keys_to(4)).any() and plain.standing("w")[0] == 1
+            push(plain, "w", 2)
+    assert not weights(plain).any() and plain.standing("w")[0] == 1
     disk.room = float("inf")
-    assert plain.push("w", 2, keys_to(4), ones(4)) == 2
+    assert push(plain, "w", 2) == 2
     again = reopened(plain)
-    assert again.pull(keys_to(4)).ravel().tolist() == [-1.0] * 4
+    assert weights(again).ravel().tolist() == [-1.0] * 4
     again.close()
 
 
@@ -222,15 +213,15 @@ def test_a_checkpoint_on_a_full_disk_keeps_the_log(plain: Shard, monkeypatch: py
     def full(folder: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    plain.push("w", 2, keys_to(4), ones(4))
+    push(plain, "w", 2)
     with monkeypatch.context() as patch:
         patch.setattr(atomic, "sync_tree", full)
         with pytest.raises(BitlaneError, match=r"checkpoint-0000002 cannot be written: No space left on device"):
             plain.checkpoint()
     assert not (plain.folder / checkpoints.PART).exists()
-    plain.push("w", 3, keys_to(4), ones(4))
+    push(plain, "w", 3)
     again = reopened(plain)
-    assert again.pull(keys_to(4)).ravel().tolist() == [-2.0] * 4
+    assert weights(again).ravel().tolist() == [-2.0] * 4
     again.checkpoint()
     assert again.status()["log_segments"] == 1
     again.close()
@@ -245,13 +236,13 @@ def test_an_update_that_fails_halfway_stops_the_shard_and_recovery_applies_it(
     with monkeypatch.context() as patch:
         patch.setattr(plain.parameters, "push", fail)
         with pytest.raises(ShardStopped, match="an update failed"):
-            plain.push("w", 2, keys_to(4), ones(4))
-    for call in (lambda: plain.pull(keys_to(4)), lambda: plain.push("w", 2, keys_to(4), ones(4)), plain.checkpoint):
+            push(plain, "w", 2)
+    for call in (lambda: weights(plain), lambda: push(plain, "w", 2), plain.checkpoint):
         with pytest.raises(ShardStopped, match="start it again"):
             call()
     again = reopened(plain)
-    assert again.push("w", 2, keys_to(4), ones(4)) == 2
-    assert again.pull(keys_to(4)).ravel().tolist() == [-1.0] * 4
+    assert push(again, "w", 2) == 2
+    assert weights(again).ravel().tolist() == [-1.0] * 4
     again.close()
 
 
@@ -259,21 +250,23 @@ def test_with_sync_an_update_is_on_the_disk_before_it_is_applied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shard = Shard.open(make_shards(tmp_path, PLAIN, 1)[0], sync=True)
-    shard.create_rows("w", 1, keys_to(1))
+    push(shard, "w", 1, 0.0, count=1)
     seen: list[float] = []
     sync = AppendFile.sync
-    monkeypatch.setattr(AppendFile, "sync", lambda file: (seen.append(float(shard.pull(keys_to(1))[0, 0])), sync(file)))
-    shard.push("w", 2, keys_to(1), ones(1))
-    assert seen == [0.0] and shard.pull(keys_to(1))[0, 0] == -1
+    monkeypatch.setattr(
+        AppendFile, "sync", lambda file: (seen.append(float(shard.parameters.pull(keys_to(1))[0, 0])), sync(file))
+    )
+    push(shard, "w", 2, count=1)
+    assert seen == [0.0] and weights(shard, 1)[0, 0] == -1
 
     def fail(file: AppendFile) -> None:
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(AppendFile, "sync", fail)
     with pytest.raises(ShardStopped, match="Input/output error"):
-        shard.push("w", 3, keys_to(1), ones(1))
+        push(shard, "w", 3, count=1)
     with pytest.raises(ShardStopped):
-        shard.push("w", 3, keys_to(1), ones(1))
+        push(shard, "w", 3, count=1)
     shard.close()
 
 
@@ -300,14 +293,14 @@ def test_folders_that_are_no_shards_are_refused(tmp_path: Path, plain: Shard) ->
 def test_status_counts(plain: Shard) -> None:
     status = plain.status()
     files = (plain.folder / "log").iterdir()
-    assert status["rows"] == 4 and status["data_bytes"] == 48 and status["sequences"] == {"w": 1}
+    assert status["rows"] == 4 and status["data_bytes"] == 48 and status["sequences"] == {DRIVER: 1, "w": 1}
     assert status["log_bytes"] == sum(path.stat().st_size for path in files) and status["log_segments"] == 1
     assert status["memory_over_data"] == status["bytes"] / 48 and status["checkpoint"] == 1
 
 
 def test_a_log_of_another_order_is_refused(plain: Shard) -> None:
     """Two updates of one worker with the same number cannot come from a shard."""
-    plain.push("w", 2, keys_to(4), ones(4))
+    push(plain, "w", 2)
     plain.close()
     records: list[bytes] = []
     log = Log.open(plain.folder / "log", 1, lambda record: records.append(bytes(record)))

@@ -11,13 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.helpers.places import ROOT
-from tests.helpers.sparse_servers import addresses_of, make_shards, served, server_processes
+from tests.helpers.sparse_servers import StepClient, addresses_of, make_shards, served, server_processes
 
 from bitlane.errors import BitlaneError
 from bitlane.sparse.parameters.layout import Block
 from bitlane.sparse.parameters.optimizers import SGD
 from bitlane.sparse.servers import wire
-from bitlane.sparse.servers.client import RemoteParameters
 from bitlane.sparse.servers.spec import ShardSpec
 
 SPEC = ShardSpec((Block(1, SGD(1.0)),))
@@ -51,10 +50,9 @@ def test_a_taken_port_and_a_served_folder_are_one_line_and_the_first_server_goes
             f"error: the server cannot listen on 127.0.0.1:{process.port}: address already in use"
         )
         assert error_of(first) == f"error: {first} is served by another process"
-        with served([second]) as services, RemoteParameters([process.address, *addresses_of(services)]) as parameters:
-            parameters.pull(KEYS, create=True)
-            parameters.push(KEYS, ONES)
-            assert parameters.pull(KEYS).ravel().tolist() == [-1.0] * 4
+        with served([second]) as services, StepClient([process.address, *addresses_of(services)]) as client:
+            client.send(KEYS, ONES)
+            assert client.weights(KEYS).ravel().tolist() == [-1.0] * 4
 
 
 def test_a_wrong_token_is_one_line_before_and_after_the_start(tmp_path: Path) -> None:
@@ -63,19 +61,19 @@ def test_a_wrong_token_is_one_line_before_and_after_the_start(tmp_path: Path) ->
         with served(folders, token="secret") as (service,):
             address = addresses_of([service])[0]
             for given, message in (("other", "wrong token"), (None, "this server needs a token")):
-                found = refusal(lambda given=given: RemoteParameters([address], token=given))
+                found = refusal(lambda given=given: StepClient([address], token=given))
                 assert found == f"server {address}: {message}"
-            parameters = stack.enter_context(RemoteParameters([address], token="secret"))
-            for each in (*parameters._readers, *parameters._updaters):
+            client = stack.enter_context(StepClient([address], token="secret"))
+            for each in (*client._readers, *client._updaters):
                 each.close()
         port = service.port
         with served(folders, token="changed", port=port):
             kept = "the update is kept: `flush` sends it again"
-            assert refusal(lambda: parameters.push(KEYS, ONES)) == f"server {address}: wrong token; {kept}"
+            assert refusal(lambda: client.send(KEYS, ONES)) == f"server {address}: wrong token; {kept}"
         with served(folders, token="secret", port=port) as (service,):
-            parameters.flush()
-            assert service._shard.standing(parameters.worker)[0] == 1
-            parameters.close()
+            client.flush()
+            assert service._shard.standing(client.worker)[0] == 1
+            client.close()
 
 
 def test_another_version_is_one_line_before_and_after_the_start(tmp_path: Path) -> None:
@@ -83,15 +81,14 @@ def test_another_version_is_one_line_before_and_after_the_start(tmp_path: Path) 
     with server_processes(folders) as (process,):
         versions = f"protocol 9, this bitlane {wire.PROTOCOL}"
         message = f"server {process.address} speaks {versions}: install the same version of bitlane"
-        with RemoteParameters([process.address]) as parameters:
-            parameters.pull(KEYS, create=True)
+        with StepClient([process.address]) as client:
             process.kill()
             process._fault = "of_another_version"
             process.start()
-            assert refusal(lambda: RemoteParameters([process.address])) == message
-            assert refusal(lambda: parameters.push(KEYS, ONES)).startswith(message)
+            assert refusal(lambda: StepClient([process.address])) == message
+            assert refusal(lambda: client.send(KEYS, ONES)).startswith(message)
             process.kill()
             process._fault = ""
             process.start()
-            parameters.flush()
-            assert parameters.pull(KEYS).ravel().tolist() == [-1.0] * 4
+            client.flush()
+            assert client.weights(KEYS).ravel().tolist() == [-1.0] * 4

@@ -75,14 +75,14 @@ def test_a_shard_comes_back_with_clocks_places_and_held_steps(tmp_path: Path) ->
             shard.checkpoint()
         shard.close()
         shard = Shard.open(tmp_path / "s")
-        assert not shard.pull(KEYS).any(), "the step of worker 1 waits for worker 0"
+        assert not shard.parameters.pull(KEYS).any(), "the step of worker 1 waits for worker 0"
         assert shard.standing(worker_name(1)) == (1, 1, {"rows": 9})
         with pytest.raises(ReadTooEarly, match="at clock 1 a worker waits for worker 0"):
             shard.read(KEYS, worker_name(1), 1, whole=False)
     send(shard, step_of(0, 0, -1.0), 1)
     assert np.array_equal(shard.read(KEYS, worker_name(1), 1, whole=False).rows, np.full((3, 1), 9.0))
     send(shard, step_of(0, 0, -1.0), 1)
-    assert np.array_equal(shard.pull_dense(), [9.0, 9.0]), "a step that comes again changes nothing"
+    assert np.array_equal(shard.matrices["bias"].pull(), [9.0, 9.0]), "a step that comes again changes nothing"
     shard.close()
 
 
@@ -113,7 +113,7 @@ def test_rows_expire_by_steps(tmp_path: Path) -> None:
     assert shard.status()["rows"] == 1
     shard.close()
     shard = Shard.open(tmp_path / "s")
-    assert shard.status()["rows"] == 1 and shard.pull(KEYS)[0, 0] == 0.0
+    assert shard.status()["rows"] == 1 and shard.parameters.pull(KEYS)[0, 0] == 0.0
     shard.close()
 
 
@@ -150,5 +150,5 @@ def test_a_training_moves_to_other_servers_and_goes_on(tmp_path: Path) -> None:
         shard = Shard.open(target)
         assert shard.standing(worker_name(1)) == (1, 1, {"rows": 5})
         mine = KEYS[SPEC.placed(server, 2).partition.owners(KEYS) == server]
-        assert np.array_equal(shard.pull(mine), np.full((len(mine), 1), 2.0))
+        assert np.array_equal(shard.parameters.pull(mine), np.full((len(mine), 1), 2.0))
         shard.close()

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.helpers.sparse_servers import addresses_of, make_shards, served
+from tests.helpers.sparse_servers import StepClient, addresses_of, make_shards, payload, served
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.parameters.layout import Block
 from bitlane.sparse.parameters.optimizers import SGD
 from bitlane.sparse.servers import wire
-from bitlane.sparse.servers.client import RemoteParameters
 from bitlane.sparse.servers.connection import Connection, Identity
 from bitlane.sparse.servers.shard import Shard
 from bitlane.sparse.servers.spec import ShardSpec
@@ -40,18 +39,17 @@ def test_a_new_client_waits_for_the_update_that_is_on_its_way(tmp_path: Path, mo
             assert go.wait(20)
         return commit(shard, update)
 
-    with served(make_shards(tmp_path, SPEC, 1)) as services, RemoteParameters(addresses_of(services)) as other:
+    with served(make_shards(tmp_path, SPEC, 1)) as services, StepClient(addresses_of(services)) as other:
         address = addresses_of(services)
-        other.pull(KEYS, create=True)
         monkeypatch.setattr(Shard, "_commit", slow)
-        with RemoteParameters(address, worker="w") as first:
-            threads = [threading.Thread(target=first.push, args=(KEYS, ONES))]
+        with StepClient(address, worker="w") as first:
+            threads = [threading.Thread(target=first.send, args=(KEYS, ONES))]
             threads[0].start()
             assert begun.wait(20)
 
             def replace() -> None:
-                with RemoteParameters(address, worker="w") as second:
-                    second.push(KEYS, ONES)
+                with StepClient(address, worker="w") as second:
+                    second.send(KEYS, ONES)
 
             threads.append(threading.Thread(target=replace))
             threads[1].start()
@@ -59,25 +57,25 @@ def test_a_new_client_waits_for_the_update_that_is_on_its_way(tmp_path: Path, mo
             go.set()
             for each in threads:
                 each.join()
-            assert (other.pull(KEYS) == -2).all()
+            assert (other.weights(KEYS) == -2).all()
             with pytest.raises(DataError, match="another client has the name of worker 'w'"):
-                first.push(KEYS, ONES)
+                first.send(KEYS, ONES)
 
 
 def test_a_late_request_of_a_lost_connection_is_refused(tmp_path: Path) -> None:
-    """A creation that changed nothing leaves its sequence to the next update; a late copy of it must not take it."""
+    """A copy that comes late must not take the sequence of another update."""
     with served(make_shards(tmp_path, SPEC, 1)) as services, ExitStack() as stack:
         address = addresses_of(services)[0]
         names = Identity("w", "c"), Identity("w", "c"), Identity("v", "d")
         lost, again, other = (stack.enter_context(closing(Connection(address, each, True))) for each in names)
+        step = wire.byte_batch(payload(KEYS, ONES))
         lost.hello(FOREVER)
-        assert ask(lost, "pull", wire.key_batch(KEYS), sequence=1) == 1
+        assert ask(lost, "step", step, sequence=1) == 1
         again._greetings = 1  # it is the same connection, made again
         assert again.hello(FOREVER)["last"] == 1
-        assert ask(again, "pull", wire.key_batch(KEYS), sequence=2) == 1
         other.hello(FOREVER)
-        assert ask(other, "dense", None, sequence=1, clock=5) == 1
+        assert ask(other, "step", step, sequence=1) == 1
         with pytest.raises(BitlaneError, match="another client has the name of worker 'w'"):
-            ask(lost, "pull", wire.key_batch(KEYS), sequence=2)
-        assert ask(again, "push", wire.gradient_batch(KEYS, ONES), sequence=2, rows_seen=0) == 2
-        assert services[0]._shard.pull(KEYS).ravel().tolist() == [-1.0] * 4
+            ask(lost, "step", step, sequence=2)
+        assert ask(again, "step", step, sequence=2) == 2
+        assert services[0]._shard.parameters.pull(KEYS).ravel().tolist() == [-3.0] * 4

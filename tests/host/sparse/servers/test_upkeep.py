@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.helpers.sparse_servers import make_shards
+from tests.helpers.sparse_servers import make_shards, payload
 
 from bitlane.errors import BitlaneError
 from bitlane.sparse.parameters.layout import Block
@@ -25,8 +25,9 @@ def test_a_long_log_makes_a_checkpoint_and_a_full_disk_does_not_end_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     shard = Shard.open(make_shards(tmp_path, SPEC, 1)[0])
+    assert upkeep._checkpoint(shard, 10) == 10
     empty = shard.log_bytes
-    shard.create_rows("w", 1, KEYS)
+    shard.step("w", 1, payload(KEYS, np.zeros((5, 1))))
     with monkeypatch.context() as patch:
         patch.setattr(Shard, "checkpoint", lambda self: (_ for _ in ()).throw(BitlaneError("no room")))
         assert upkeep._checkpoint(shard, 10) == shard.log_bytes + 10

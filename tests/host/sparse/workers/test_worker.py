@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.helpers import counting_worker
 from tests.helpers.sparse_models import planted_rows
-from tests.helpers.sparse_servers import addresses_of, make_shards, served
+from tests.helpers.sparse_servers import StepClient, addresses_of, make_shards, served
 from tests.helpers.sparse_workers import Rows, make_model_shards, train, train_alone
 
 from bitlane.errors import DataError
@@ -19,7 +19,6 @@ from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.parameters.optimizers import SGD
-from bitlane.sparse.servers.client import RemoteParameters
 from bitlane.sparse.servers.rounds import worker_name
 from bitlane.sparse.servers.training import TrainingServers
 from bitlane.sparse.workers.pushing import PushSettings
@@ -114,7 +113,7 @@ def test_workers_that_are_stopped_learn_each_row_once(seed: int, tmp_path: Path)
 @pytest.mark.parametrize("staleness", [pytest.param(0, marks=pytest.mark.slow), 2])
 def test_gradients_that_were_kept_back_arrive_at_the_end(staleness: int, tmp_path: Path) -> None:
     """Each row counts once for each of its keys, though a push has a tenth of the rows, and ternary ones."""
-    folders = make_shards(tmp_path, counting_worker.SPEC, 2)
+    folders = make_shards(tmp_path, counting_worker.SPEC, 2, begun=False)
     push = PushSettings("topk", share=0.1, residual_rows=100, debug=True)
     options = WorkerOptions(2, staleness, epochs=2, push=push)
     with served(folders) as services, ExitStack() as stack, ThreadPoolExecutor(2) as pool:
@@ -130,7 +129,7 @@ def test_gradients_that_were_kept_back_arrive_at_the_end(staleness: int, tmp_pat
             running.result()
         counts, _ = counting_worker.counts_of([{"epoch": 2}] * 2)
         keys = np.array(sorted(counts), np.uint64)
-        found = stack.enter_context(RemoteParameters(addresses)).pull(keys)[:, 0]
+        found = stack.enter_context(StepClient(addresses)).weights(keys)[:, 0]
     assert np.allclose(found, [counts[int(key)] for key in keys], rtol=0, atol=1e-3)
     assert all(worker.counts.residual_rows == 0 for worker in workers)
 

@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 from tests.helpers.counting_worker import SPEC, counts_of
 from tests.helpers.places import ROOT
-from tests.helpers.sparse_servers import ServerProcess, make_shards, server_processes
+from tests.helpers.sparse_servers import ServerProcess, StepClient, make_shards, server_processes
 
 from bitlane.errors import BitlaneError
-from bitlane.sparse.servers.client import RemoteParameters
 from bitlane.sparse.servers.rounds import worker_name
 from bitlane.sparse.servers.training import TrainingServers
 
@@ -65,7 +64,7 @@ class Team:
 
 def sequences_of(addresses: list[str]) -> list[int]:
     """The steps of each worker that all servers have."""
-    with RemoteParameters(addresses) as servers:
+    with StepClient(addresses) as servers:
         found = [each["sequences"] for each in servers.status()]
     return [min(each.get(worker_name(index), 0) for each in found) for index in range(WORKERS)]
 
@@ -96,40 +95,40 @@ def train_with_kills(seed: int, folders: list[Path], kills: int, staleness: int,
                     servers[victim].start()
                 else:
                     team.kill(victim - SERVERS)
-                with RemoteParameters(addresses) as parameters:
+                with StepClient(addresses) as client:
                     if draw.random() < 0.2:
-                        parameters.checkpoint()
+                        client.checkpoint()
             wait_for_steps(addresses, sequences_of(addresses), 2)
             assert team.stop() == [""] * WORKERS
         finally:
             team.close()
-        with RemoteParameters(addresses) as parameters:
-            places = [parameters.status()[0]["training"]["places"][str(index)] for index in range(WORKERS)]
+        with StepClient(addresses) as client:
+            places = [client.status()[0]["training"]["places"][str(index)] for index in range(WORKERS)]
             counts, rows = counts_of(places)
             keys = np.array(sorted(counts), np.uint64)
-            found = parameters.pull(keys)[:, 0]
+            found = client.weights(keys)[:, 0]
             has_all = np.array_equal(found, [counts[int(key)] for key in keys])
-            has_all &= parameters.pull_dense()["rows"][0] == rows
-            has_all &= sum(each["rows"] for each in parameters.status()) == len(counts)
+            has_all &= client.dense()["rows"][0] == rows
+            has_all &= sum(each["rows"] for each in client.status()) == len(counts)
         return bool(has_all), sum(sequences_of(addresses))
 
 
 @pytest.mark.parametrize("staleness", [pytest.param(0, marks=pytest.mark.slow), 2])
 def test_kills_lose_no_step_and_repeat_none(seed: int, staleness: int, tmp_path: Path) -> None:
-    has_all, steps = train_with_kills(seed, make_shards(tmp_path, SPEC, SERVERS), 4, staleness)
+    has_all, steps = train_with_kills(seed, make_shards(tmp_path, SPEC, SERVERS, begun=False), 4, staleness)
     assert has_all and steps > 8 * WORKERS
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("staleness", [0, 2])
 def test_a_hundred_kills_lose_no_step_and_repeat_none(seed: int, staleness: int, tmp_path: Path) -> None:
-    has_all, steps = train_with_kills(seed, make_shards(tmp_path, SPEC, SERVERS), 100, staleness)
+    has_all, steps = train_with_kills(seed, make_shards(tmp_path, SPEC, SERVERS, begun=False), 100, staleness)
     assert has_all and steps > 200 * WORKERS
 
 
 def test_without_the_log_steps_are_lost(tmp_path: Path) -> None:
     """The control: a server that forgets is found out by its workers."""
-    folders = make_shards(tmp_path, SPEC, SERVERS)
+    folders = make_shards(tmp_path, SPEC, SERVERS, begun=False)
     with server_processes(folders, fault="without_log") as servers:
         addresses = [each.address for each in servers]
         with TrainingServers(addresses, worker="driver") as driver:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.scoring.layers import Floats, Found, Keys
-from bitlane.sparse.servers.wire import array_of, flat_array, items_of, pyarrow, request_schema
+from bitlane.sparse.servers.wire import KEY_SCHEMA, array_of, flat_array, items_of, pyarrow
 
 LANE = "lookup"
 _FLOAT, _BYTE = (pyarrow.field("item", kind, nullable=False) for kind in (pyarrow.float32(), pyarrow.uint8()))
@@ -39,7 +39,7 @@ def keys_of_request(batch: Any) -> Keys:
     DataError
         The request has other columns, or is damaged.
     """
-    if batch is None or not batch.schema.equals(request_schema("pull", 0)):
+    if batch is None or not batch.schema.equals(KEY_SCHEMA):
         found = "none" if batch is None else ", ".join(f"{each.name}: {each.type}" for each in batch.schema)
         raise DataError(f"a request for weights has the column key: uint64; got {found}")
     try:

@@ -66,8 +66,8 @@ def test_answers_and_bad_requests_on_one_lane(servers, connection) -> None:
 
 
 def test_other_columns_are_refused(servers, connection) -> None:
-    connection.send(LANE, wire.dense_batch(np.ones(3, np.float32)), {"version": 1, **FAR})
-    with pytest.raises(DataError, match=r"a request for weights has the column key: uint64; got value: float$"):
+    connection.send(LANE, wire.byte_batch(np.ones(3, np.uint8)), {"version": 1, **FAR})
+    with pytest.raises(DataError, match=r"a request for weights has the column key: uint64; got byte: uint8$"):
         connection.receive(LANE)
 
 
