@@ -23,8 +23,8 @@ from bitlane.sparse import (
     ClickLogSource,
     ModelSpec,
     SparseModel,
+    SparseTrainingOptions,
     Trainer,
-    TrainingOptions,
     open_source,
 )
 from bitlane.sparse.training.windows import DivergedError
@@ -49,7 +49,7 @@ def main() -> None:
     else:
         log = ClickLog(ClickLogSettings(fields=8, keys=10_000, interactions=2.0, seed=arguments.seed))
         source = ClickLogSource(log, arguments.rows)
-    options = TrainingOptions(window_rows=arguments.window_rows or max(1, arguments.rows // WINDOWS))
+    options = SparseTrainingOptions(window_rows=arguments.window_rows or max(1, arguments.rows // WINDOWS))
 
     def objective(trial: optuna.Trial) -> float:
         linear = trial.suggest_float("linear_rate", 0.01, 2.0, log=True)

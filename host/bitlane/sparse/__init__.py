@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from bitlane.sparse.parameters.optimizers import FTRL, SGD, AdaGrad
     from bitlane.sparse.parameters.statistics import Statistics, StatisticsSettings
     from bitlane.sparse.tables.table import Table
-    from bitlane.sparse.training.loop import Trainer, TrainingOptions
+    from bitlane.sparse.training.loop import SparseTrainingOptions, Trainer
 
 __all__ = [
     "FTRL",
@@ -54,11 +54,11 @@ __all__ = [
     "Matrix",
     "ModelSpec",
     "SparseModel",
+    "SparseTrainingOptions",
     "Statistics",
     "StatisticsSettings",
     "Table",
     "Trainer",
-    "TrainingOptions",
     "WideDeepClassifier",
     "open_source",
     "write_click_log",
@@ -83,11 +83,11 @@ _HOMES = {
     "ModelSpec": "models.spec",
     "SGD": "parameters.optimizers",
     "SparseModel": "models.model",
+    "SparseTrainingOptions": "training.loop",
     "Statistics": "parameters.statistics",
     "StatisticsSettings": "parameters.statistics",
     "Table": "tables.table",
     "Trainer": "training.loop",
-    "TrainingOptions": "training.loop",
     "WideDeepClassifier": "estimators",
     "open_source": "batches.source",
     "write_click_log": "generator.write",

@@ -41,13 +41,13 @@ def _train_ours(settings: Settings, path: str, folder: Path) -> tuple[dict[str, 
     from bitlane.sparse.batches.source import MemorySource, open_source
     from bitlane.sparse.models.model import SparseModel
     from bitlane.sparse.models.spec import ModelSpec
-    from bitlane.sparse.training.loop import Trainer, TrainingOptions
+    from bitlane.sparse.training.loop import SparseTrainingOptions, Trainer
 
     rows = Batch.concatenate(list(open_source(path).batches(0))) if settings["memory"] else None
     stopwatch = Stopwatch()
     source: Any = open_source(path, threads=1) if rows is None else MemorySource(rows)
     model = SparseModel(ModelSpec.from_json(settings["spec"]))
-    result = Trainer(model, source, TrainingOptions(epochs=settings["passes"])).run()
+    result = Trainer(model, source, SparseTrainingOptions(epochs=settings["passes"])).run()
     model.save(folder)
     timing = stopwatch.stop()
     timing |= {"loop_seconds": result.seconds * (1 - result.waiting), "waiting": result.waiting}

@@ -19,9 +19,8 @@ from bitlane.support.user_warnings import warn_user
 if TYPE_CHECKING:
     from bitlane.sparse.batches.files import DataFile
     from bitlane.sparse.batches.options import ReadOptions
-    from bitlane.sparse.batches.source import FileSource
+    from bitlane.sparse.batches.source import FileSource, Source
     from bitlane.sparse.batches.stream import FolderStream
-    from bitlane.sparse.training.learner import EpochSource
 
 EXTRA = "'bitlane[sparse]'"
 LOSS_TASKS = {"log_loss": "classification", "squared_error": "regression"}
@@ -114,8 +113,8 @@ class TrainingData:
         Rows of an epoch, as far as they are known before reading.
     """
 
-    train: EpochSource
-    test: EpochSource | None
+    train: Source
+    test: Source | None
     settings: Settings
     name: str
     rows: int | None
@@ -179,7 +178,7 @@ def open_training(settings: Settings, place: Mapping[str, Any] | None = None) ->
     rows = source.epoch_rows
     name = data_name(settings["paths"])
     if fraction is not None:
-        held_out: EpochSource = Part(source, fraction, held_out=True, options=source.options)
+        held_out: Source = Part(source, fraction, held_out=True, options=source.options)
         train = Part(source, fraction, held_out=False, options=replace(source.options, **order))
         return TrainingData(train, held_out, settings, name, None if rows is None else round(rows * (1 - fraction)))
     test = open_files(settings, settings["test"]) if settings["test"] else test_part(settings)
@@ -213,7 +212,7 @@ def open_share(
     return open_source(settings["paths"], options, **order, **shared)
 
 
-def open_evaluation(paths: Sequence[str], settings: Settings, fraction: float | None, labelled: bool) -> EpochSource:
+def open_evaluation(paths: Sequence[str], settings: Settings, fraction: float | None, labelled: bool) -> Source:
     """Open data for a model that was trained with these settings: in the order of the files.
 
     Parameters

@@ -9,7 +9,7 @@ from bitlane.support.text import align_columns
 
 if TYPE_CHECKING:
     from bitlane.sparse.engines.engine import RayResult
-    from bitlane.sparse.training.loop import TrainingResult
+    from bitlane.sparse.training.bookkeeping import SparseTrainingResult
     from bitlane.sparse.training.run_folder import RunFolder
     from bitlane.sparse.training.windows import Quality
 
@@ -57,7 +57,7 @@ def memory_text(model: AnyModel) -> str:
 
 def training_summary(
     settings: Mapping[str, Any],
-    result: TrainingResult,
+    result: SparseTrainingResult,
     model: AnyModel,
     test: Quality | None,
     name: str,
@@ -102,6 +102,6 @@ def workers_text(found: RayResult) -> str:
     )
 
 
-def _seconds(result: TrainingResult) -> float:
+def _seconds(result: SparseTrainingResult) -> float:
     """Time of the windows of this training."""
     return sum(window.quality.rows / window.rows_per_second for window in result.windows)

@@ -13,6 +13,7 @@ from bitlane.cli.argument_types import positive, seed
 from bitlane.cli.command import Command
 from bitlane.cli.training_arguments import fill
 from bitlane.errors import DataError
+from bitlane.sparse.periods import CHECKPOINT_ROWS, WINDOW_ROWS
 from bitlane.support.optional import require_extra
 from bitlane.support.text import option_of
 
@@ -22,7 +23,7 @@ from .progress import row_progress
 from .summary import training_summary, workers_text
 
 if TYPE_CHECKING:
-    from bitlane.sparse.training.loop import TrainingResult
+    from bitlane.sparse.training.bookkeeping import SparseTrainingResult
     from bitlane.sparse.training.run_folder import RunFolder
     from bitlane.sparse.training.windows import Quality
 
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 TRAINING: dict[str, Any] = {
     "epochs": 1,
     "threads": 1,
-    "window_rows": 50_000,
-    "checkpoint_rows": 5_000_000,
+    "window_rows": WINDOW_ROWS,
+    "checkpoint_rows": CHECKPOINT_ROWS,
     "expire_after": 0,
     "drop_zeros": False,
     "device": "cpu",
@@ -73,12 +74,18 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="continue from the last checkpoint of a run folder, with its options",
     )
-    add("--window-rows", type=positive, metavar="N", help="rows between reports of AUC and loss (default: 50000)")
+    add(
+        "--window-rows",
+        type=positive,
+        metavar="N",
+        help=f"rows between reports of AUC and loss (default: {WINDOW_ROWS})",
+    )
     add(
         "--checkpoint-rows",
         type=seed,
         metavar="N",
-        help="rows between checkpoints, of the servers with --engine ray; 0: at the end only (default: 5000000)",
+        help="rows between checkpoints, of the servers with --engine ray; 0: at the end only "
+        f"(default: {CHECKPOINT_ROWS})",
     )
     add("--expire-after", type=seed, metavar="N", help="remove keys not seen in the last N rows; 0: never (default: 0)")
     add("--drop-zeros", action="store_true", help="remove keys whose weights are all 0, as after l1")
@@ -200,14 +207,14 @@ def _train(
     settings: dict[str, Any],
     run: RunFolder | None,
     opened: data.TrainingData,
-) -> tuple[TrainingResult, AnyModel, str]:
+) -> tuple[SparseTrainingResult, AnyModel, str]:
     """Train; return the result, the model, and a line about the workers if there are any."""
     from bitlane.sparse.tables.locks import ReadersWriterLock
-    from bitlane.sparse.training.loop import Trainer, TrainingOptions
+    from bitlane.sparse.training.loop import SparseTrainingOptions, Trainer
     from bitlane.sparse.training.metrics import MetricsServer
 
     training = settings["training"]
-    options = TrainingOptions(
+    options = SparseTrainingOptions(
         **{name: training[name] for name in ("epochs", "threads", "window_rows", "checkpoint_rows", "drop_zeros")},
         expire_rows=training["expire_after"],
     )
@@ -261,7 +268,7 @@ def _finish(run: RunFolder, settings: dict[str, Any], quality: Quality | None) -
         draw(lines, run.path, f"{settings['model']['kind']} on {data.data_name(settings['data']['paths'])}")
 
 
-def _explain_end(result: TrainingResult, run: RunFolder | None) -> None:
+def _explain_end(result: SparseTrainingResult, run: RunFolder | None) -> None:
     if result.reason == "interrupted":
         hint = f"; go on with: bitlane sparse train --resume {run.path}" if run is not None else ""
         print(f"bitlane: interrupted after {result.rows_done:,} rows{hint}", file=sys.stderr)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.arranging import arranged, file_order, split_start
@@ -19,6 +19,7 @@ from bitlane.support.optional import require_extra
 
 if TYPE_CHECKING:
     from bitlane.sparse.batches.files import DataFile
+    from bitlane.sparse.batches.stream import StreamOffset
 
 _ROWS_AHEAD = 1 << 15
 _OPENERS = 16  # threads that read files' metadata
@@ -27,11 +28,30 @@ _OPENERS = 16  # threads that read files' metadata
 class Source(Protocol):
     """What a training reads: the same batches for the same epoch, whatever the number of threads."""
 
-    def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+    def batches(self, epoch: int, start: int = 0) -> Generator[Batch, None, None]:
         """Yield the batches of an epoch, without its first `start` rows.
 
         The batches that follow are those of an uninterrupted epoch; if `start` is within one, its rest comes first.
         """
+        ...
+
+
+@runtime_checkable
+class Stream(Source, Protocol):
+    """A source of one epoch that knows where it is. Its batches are not cut."""
+
+    @property
+    def offset(self) -> StreamOffset:
+        """The end of the last batch that the caller got; a stream can begin there."""
+        ...
+
+
+@runtime_checkable
+class Stoppable(Protocol):
+    """A source that may wait for rows for ever."""
+
+    def stop(self) -> None:
+        """End the source: `batches` returns soon."""
         ...
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from bitlane import __version__
 from bitlane.errors import BitlaneError
+from bitlane.sparse.batches.source import Source
 from bitlane.sparse.engines.access import Access
 from bitlane.sparse.engines.cluster import first_line
 from bitlane.sparse.models.model import SparseModel
@@ -31,7 +32,7 @@ from bitlane.sparse.servers.shard import Shard
 from bitlane.sparse.servers.shard_folder import FolderServed
 from bitlane.sparse.servers.training import TrainingServers
 from bitlane.sparse.servers.upkeep import CHECKPOINT_BYTES, keep_log_short, warm_up
-from bitlane.sparse.workers.minibatches import Source, learned_before
+from bitlane.sparse.workers.minibatches import learned_before
 from bitlane.sparse.workers.worker import Worker, WorkerOptions
 from bitlane.support.optional import require_extra
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import tempfile
 import time
@@ -22,20 +21,19 @@ from bitlane.sparse.engines.serving import ServingFile
 from bitlane.sparse.engines.shard_folders import prepare_shards, shard_folders
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
+from bitlane.sparse.periods import CHECKPOINT_ROWS, WINDOW_ROWS
 from bitlane.sparse.registry.publisher import PeriodicPublisher
 from bitlane.sparse.registry.registry import ModelRegistry
 from bitlane.sparse.registry.server_publisher import ServerPublisher
-from bitlane.sparse.training.checkpoint import Progress
+from bitlane.sparse.training.bookkeeping import Bookkeeper, OnWindow, Reason, SparseTrainingResult
 from bitlane.sparse.training.log import read_log
-from bitlane.sparse.training.loop import Reason, TrainingResult, describe
 from bitlane.sparse.training.run_folder import RunFolder
 from bitlane.sparse.training.stopping import Stopping
-from bitlane.sparse.training.windows import Scores, Window, fields
+from bitlane.sparse.training.windows import Scores
 from bitlane.sparse.workers.minibatches import learned_before
 from bitlane.sparse.workers.shards import model_of
 from bitlane.sparse.workers.worker import Counts, WorkerOptions
 
-LOG = logging.getLogger("bitlane.sparse")
 _POLL_SECONDS = 0.2
 _DRIVER, _PUBLISHER = "driver", "publisher"
 
@@ -82,8 +80,8 @@ class RayOptions:
 
     worker: WorkerOptions
     servers: int | None = None
-    window_rows: int = 50_000
-    checkpoint_rows: int = 5_000_000
+    window_rows: int = WINDOW_ROWS
+    checkpoint_rows: int = CHECKPOINT_ROWS
     address: str | None = None
     tls: Mapping[str, Any] = field(default_factory=dict)
     publish: PublishOptions | None = None
@@ -95,7 +93,7 @@ class RayResult:
 
     Attributes
     ----------
-    training : TrainingResult
+    training : SparseTrainingResult
         `waiting` is the mean of the workers.
     model : SparseModel
         All shards together.
@@ -104,7 +102,7 @@ class RayResult:
     servers : int
     """
 
-    training: TrainingResult
+    training: SparseTrainingResult
     model: SparseModel
     counts: Counts
     servers: int
@@ -135,15 +133,15 @@ class RayTrainer:
         options: RayOptions,
         *,
         run: RunFolder | None = None,
-        on_window: Sequence[Callable[[Window], bool | None]] = (),
+        on_window: Sequence[OnWindow] = (),
         on_rows: Callable[[int], object] = lambda rows: None,
     ):
         self.spec, self.options, self.run_folder = spec, options, run
-        self._open_source, self._on_window, self._on_rows = open_source, on_window, on_rows
-        self._progress = run.progress if run is not None else Progress()
-        self._windows: list[Window] = []
+        self._open_source, self._on_rows = open_source, on_rows
+        self._book = Bookkeeper(run, on_window, options.checkpoint_rows)
+        self._progress = self._book.progress
         self._reason: Reason | None = None
-        self._mark = self._window_mark = self._reading = self._saved_rows = 0.0
+        self._window_mark = self._reading = 0.0
 
     def run(self) -> RayResult:
         """Train until the rows end, or something stops the training, and leave the model of all shards.
@@ -158,11 +156,7 @@ class RayTrainer:
             Ray is missing or does not start, or servers or workers fail again and again.
         """
         options = self.options
-        if self._progress.epoch >= options.worker.epochs:
-            raise DataError(
-                f"epochs={options.worker.epochs}: the training has done {self._progress.epoch} already; "
-                "give the total, with those"
-            )
+        self._book.check_epochs(options.worker.epochs)
         access = new_access(options.tls, options.address is None)
         with ExitStack() as stack:
             run = self.run_folder
@@ -191,9 +185,10 @@ class RayTrainer:
             places = _places(group.status(), options.workers)
         merger = ScoreMerger(self.spec.loss, self.options.window_rows, places)  # type: ignore[arg-type]
         self._resume(merger)
-        self._saved_rows = merger.rows
+        self._book.saved_rows = merger.rows
         workers.begin(merger)
-        self._mark = self._window_mark = time.perf_counter()
+        self._window_mark = time.perf_counter()
+        self._book.start_clock()
         with self._published(servers, access, merger):
             while workers.running:
                 if (stopping.asked or self._reason) and not workers.stopping:
@@ -212,7 +207,7 @@ class RayTrainer:
         self._count(merger, merger.newest + (self._reason is None), servers, workers)
         progress.epoch = options.epochs if self._reason is None else merger.epoch
         progress.scores, progress.labels = merger.begun()
-        self._tick()
+        self._book.tick()
         return workers.counts
 
     @contextmanager
@@ -230,7 +225,7 @@ class RayTrainer:
             rows_seen=lambda: merger.rows,
         )
         with PeriodicPublisher(publisher, options.seconds) as periodic:
-            self._on_window = [*self._on_window, periodic.on_window]
+            self._book.on_window.append(periodic.on_window)
             yield
 
     def _resume(self, merger: ScoreMerger) -> None:
@@ -255,50 +250,29 @@ class RayTrainer:
             self._on_rows(new)
         for epoch, scores in merger.windows(before):
             self._window(epoch, scores, servers.table(), workers)
-        if 0 < self.options.checkpoint_rows <= merger.rows - self._saved_rows:
+        if self._book.is_checkpoint_due():
             servers.checkpoint()
-            self._saved_rows = merger.rows
+            self._book.saved_rows = merger.rows
 
     def _window(self, epoch: int, scores: Scores, table: tuple[int, int, int], workers: Workers) -> None:
-        self._tick()
-        now = time.perf_counter()
-        seconds, reading = max(now - self._window_mark, 1e-9), workers.counts.reading
-        waiting = (reading - self._reading) / seconds / self.options.worker.workers
-        self._window_mark, self._reading = now, reading
-        keys, memory, data = table
-        window = Window(
-            epoch=epoch,
-            rows_done=self._progress.rows_done,
-            quality=scores.quality(),
-            seconds=self._progress.seconds,
-            rows_per_second=scores.rows / seconds,
-            waiting=min(1.0, max(0.0, waiting)),
-            table_rows=keys,
-            table_bytes=memory,
-            memory_over_data=memory / data if data else None,
+        self._book.tick()
+        now, reading = time.perf_counter(), workers.counts.reading
+        window = self._book.record_window(
+            epoch,
+            scores,
+            seconds=now - self._window_mark,
+            waited=(reading - self._reading) / self.options.worker.workers,
+            table=table,
         )
-        self._windows.append(window)
-        LOG.info("%s", describe(window))
-        if self.run_folder is not None:
-            self.run_folder.log.append("window", fields(window))
-        if any([callback(window) for callback in self._on_window]):
+        self._window_mark, self._reading = now, reading
+        if self._book.asks_to_stop(window):
             self._reason = self._reason or "stopped"
 
-    def _tick(self) -> None:
-        """Add the time since the last call to the training's."""
-        now = time.perf_counter()
-        self._progress.seconds += now - self._mark
-        self._mark = now
-
     def _end(self, model: SparseModel, counts: Counts, servers: int) -> RayResult:
-        progress, reason = self._progress, self._reason or "finished"
-        worked = max(1e-9, progress.seconds * self.options.worker.workers)
-        waiting = min(1.0, counts.reading / worked)
-        result = TrainingResult(reason, progress.rows_done, progress.seconds, waiting, tuple(self._windows))
         if self.run_folder is not None:
-            self.run_folder.save(progress, model.save)
-            ending = {"reason": reason, "rows_done": result.rows_done, "seconds": result.seconds}
-            self.run_folder.log.append("end", ending)
+            self.run_folder.save(self._progress, model.save)
+        worked = self._progress.seconds * self.options.worker.workers
+        result = self._book.end(self._reason or "finished", waited=counts.reading, worked=worked)
         return RayResult(result, model, counts, servers)
 
 

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from contextlib import closing
 
 from bitlane.errors import DataError
+from bitlane.sparse.batches.source import Source
 
-from .learner import EpochSource, Learner
+from .learner import Learner
 from .loop import NOTICE
 from .windows import Quality, Scores
 
 
-def evaluate(model: Learner, source: EpochSource, on_rows: Callable[[int], object] | None = None) -> Quality:
+def evaluate(model: Learner, source: Source, on_rows: Callable[[int], object] | None = None) -> Quality:
     """Return how good a model's scores of all rows of a source are; nothing is learned.
 
     Eight bytes of memory are needed for each row: the AUC is exact.

@@ -13,8 +13,7 @@ from bitlane.sparse.batches.arranging import arranged, split_start
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.options import ReadOptions
 from bitlane.sparse.batches.pipeline import ahead
-
-from .learner import EpochSource
+from bitlane.sparse.batches.source import Source
 
 _SCAN = 1 << 20  # row numbers that are hashed at a time
 _AHEAD = 4
@@ -60,7 +59,7 @@ class Part:
         The fraction is not between 0 and 1.
     """
 
-    def __init__(self, source: EpochSource, fraction: float, *, held_out: bool, options: ReadOptions | None = None):
+    def __init__(self, source: Source, fraction: float, *, held_out: bool, options: ReadOptions | None = None):
         if not 0.0 < fraction < 1.0:
             raise DataError(f"a test fraction of {fraction:g} is not between 0 and 1, for example 0.1")
         self.source, self.fraction, self.held_out = source, fraction, held_out

@@ -1,8 +1,7 @@
-"""What the loop needs of a model and of a source."""
+"""What the loop needs of a model."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -35,14 +34,6 @@ class Learner(Protocol):
 
     def save(self, folder: Path) -> object:
         """Write the model to an empty folder."""
-        ...
-
-
-class EpochSource(Protocol):
-    """A source of batches, as the loop sees it."""
-
-    def batches(self, epoch: int, start: int = 0) -> Generator[Batch, None, None]:
-        """Yield the batches of an epoch, without its first `start` rows."""
         ...
 
 

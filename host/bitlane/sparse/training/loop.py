@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,25 +16,24 @@ from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.cuts import cut
 from bitlane.sparse.batches.pipeline import ahead
+from bitlane.sparse.batches.source import Source, Stream
+from bitlane.sparse.periods import CHECKPOINT_ROWS, CLOCK_ROWS, WINDOW_ROWS
 from bitlane.support.compile_notice import CompileNotice
 from bitlane.support.user_warnings import warn_user
 
-from .checkpoint import Progress
-from .learner import EpochSource, Learner, table_size
+from .bookkeeping import LOG, Bookkeeper, OnWindow, Reason, SparseTrainingResult
+from .learner import Learner, table_size
 from .run_folder import RunFolder
 from .stopping import Stopping
-from .windows import Scores, Window, fields
+from .windows import Scores
 
-LOG = logging.getLogger("bitlane.sparse")
 PIECE_ROWS = 50_000  # learned in one call, rounded up to minibatches: between two calls a training can stop
-CLOCK_ROWS = 1000  # a tick of the table's clock
 _PIECES_AHEAD = 2
 
 NOTICE = CompileNotice(
     LOG, "note: compiling loops with numba: some seconds, once for each machine; later runs use the cache"
 )
 
-Reason = Literal["finished", "stopped", "interrupted"]
 Learned = tuple[
     NDArray[np.float32], NDArray[np.float32], bool
 ]  # scores, labels; whether no other piece is being learned
@@ -44,7 +41,7 @@ Running = tuple[Batch, "Future[NDArray[np.float32]]"]
 
 
 @dataclass(frozen=True)
-class TrainingOptions:
+class SparseTrainingOptions:
     """How a training runs.
 
     Parameters
@@ -67,8 +64,8 @@ class TrainingOptions:
 
     epochs: int = 1
     threads: int = 1
-    window_rows: int = 50_000
-    checkpoint_rows: int = 5_000_000
+    window_rows: int = WINDOW_ROWS
+    checkpoint_rows: int = CHECKPOINT_ROWS
     expire_rows: int = 0
     drop_zeros: bool = False
 
@@ -77,31 +74,6 @@ class TrainingOptions:
         for name, least in limits.items():
             if getattr(self, name) < least:
                 raise DataError(f"{name}={getattr(self, name)}: must be at least {least}")
-
-
-@dataclass(frozen=True)
-class TrainingResult:
-    """How a training ended.
-
-    Attributes
-    ----------
-    reason : {"finished", "stopped", "interrupted"}
-        "stopped" by `on_window`, "interrupted" by Ctrl-C or SIGTERM.
-    rows_done : int
-        Rows of all epochs, those before a resumption included.
-    seconds : float
-        Time of the training, without checkpoints and callbacks, and that before a resumption included.
-    waiting : float
-        Share of the time in which this training waited for the reader, 0 to 1.
-    windows : tuple of Window
-        Those of this training.
-    """
-
-    reason: Reason
-    rows_done: int
-    seconds: float
-    waiting: float
-    windows: tuple[Window, ...]
 
 
 class Trainer:
@@ -114,7 +86,7 @@ class Trainer:
     source : Source
         Yields the rows of an epoch in an order that depends on the epoch only. Or a stream, which has an `offset`: its
         batches are not cut, and a resumed training needs a stream that begins with the offset in `progress.source`.
-    options : TrainingOptions
+    options : SparseTrainingOptions
     run : RunFolder, optional
         Folder of the log and the checkpoints. If it is resumed, `model` must be the one of its last checkpoint.
     on_window : callables
@@ -129,33 +101,31 @@ class Trainer:
     def __init__(
         self,
         model: Learner,
-        source: EpochSource,
-        options: TrainingOptions | None = None,
+        source: Source,
+        options: SparseTrainingOptions | None = None,
         *,
         run: RunFolder | None = None,
-        on_window: Sequence[Callable[[Window], bool | None]] = (),
+        on_window: Sequence[OnWindow] = (),
         on_rows: Callable[[int], object] | None = None,
         learning: AbstractContextManager[None] | None = None,
     ):
         self.model, self.source, self.run_folder = model, source, run
-        self.options = options or TrainingOptions()
-        self.progress = run.progress if run is not None else Progress()
-        self._on_window, self._on_rows = on_window, on_rows
+        self.options = options or SparseTrainingOptions()
+        self._book = Bookkeeper(run, on_window, self.options.checkpoint_rows)
+        self.progress = self._book.progress
+        self._on_rows = on_rows
         self._learning = learning or nullcontext()
         step = int(model.spec.batch_rows)
         self._window_rows = -(-self.options.window_rows // step) * step
         self._sizes = (-(-PIECE_ROWS // step) * step, self._window_rows)
-        self._is_stream = hasattr(source, "offset")
+        self._stream = source if isinstance(source, Stream) else None
         self._scores = Scores(model.spec.loss)
         self._scores.add(self.progress.scores, self.progress.labels)
-        self._saved_rows = self.progress.rows_done
-        self._windows: list[Window] = []
         self._waited = self._worked = 0.0
         self._pause = self._sweep_due = False
         self._given = self.progress.rows_done  # rows that were given to threads
-        self._mark = 0.0
 
-    def run(self) -> TrainingResult:
+    def run(self) -> SparseTrainingResult:
         """Train to the last epoch, or until something stops the training, and write the last checkpoint.
 
         Raises
@@ -167,11 +137,7 @@ class Trainer:
         BitlaneError
             A checkpoint or the log cannot be written.
         """
-        if self.progress.epoch >= self.options.epochs:
-            raise DataError(
-                f"epochs={self.options.epochs}: the training has done {self.progress.epoch} already; "
-                "give the total, with those"
-            )
+        self._book.check_epochs(self.options.epochs)
         if self.options.threads > 1:
             warn_user(
                 f"{self.options.threads} threads update one table without waiting for each other (Hogwild): "
@@ -180,9 +146,9 @@ class Trainer:
         if self.run_folder is not None:
             self.run_folder.begin()
         reason: Reason | None = None
-        self._mark = time.perf_counter()
+        self._book.start_clock()
         # A thread cuts the pieces, those of the next epoch too. A stream, whose offset moves as it yields, has its own.
-        feed = self._feed() if self._is_stream else ahead(self._feed(), _PIECES_AHEAD)
+        feed = self._feed() if self._stream else ahead(self._feed(), _PIECES_AHEAD)
         with Stopping() as stopping, NOTICE.watch(), closing(feed):
             while reason is None and self.progress.epoch < self.options.epochs:
                 reason = self._epoch(feed, stopping)
@@ -190,10 +156,10 @@ class Trainer:
 
     def _feed(self) -> Generator[Batch | None, None, None]:
         """Yield the pieces of the epochs that are left, and None at the end of each."""
-        start = 0 if self._is_stream else self.progress.epoch_rows
+        start = 0 if self._stream else self.progress.epoch_rows
         for epoch in range(self.progress.epoch, self.options.epochs):
             with closing(self.source.batches(epoch, start)) as batches:
-                yield from batches if self._is_stream else cut(batches, self._sizes, start)
+                yield from batches if self._stream else cut(batches, self._sizes, start)
             yield None
             start = 0
 
@@ -207,7 +173,7 @@ class Trainer:
             reason = self._count(scores, labels) or reason
             if stopping.asked:
                 reason = "interrupted"
-            due = 0 < self.options.checkpoint_rows <= progress.rows_done - self._saved_rows
+            due = self._book.is_checkpoint_due()
             self._pause = due or reason is not None or self._sweep_due
             if quiet and self._sweep_due:
                 self._sweep()
@@ -271,8 +237,8 @@ class Trainer:
         try:
             with stopping.interruptible():
                 piece = next(feed, None)
-            if piece is not None and self._is_stream:
-                self.progress.source = self.source.offset.as_json()  # type: ignore[attr-defined]
+            if piece is not None and self._stream:
+                self.progress.source = self._stream.offset.as_json()
             return piece
         except KeyboardInterrupt:
             return None
@@ -290,75 +256,46 @@ class Trainer:
         return self._end_window() if self._scores.rows >= self._window_rows else None
 
     def _tick(self) -> None:
-        """Add the time since the last call to the training's."""
-        now = time.perf_counter()
-        self.progress.seconds += now - self._mark
-        self.progress.window_seconds += now - self._mark
-        self._mark = now
+        """Add the time since the last call to the training's and the window's."""
+        self.progress.window_seconds += self._book.tick()
 
     def _end_window(self) -> Reason | None:
         self._tick()
         progress = self.progress
-        rows, memory, data = table_size(self.model)
-        window = Window(
-            epoch=progress.epoch,
-            rows_done=progress.rows_done,
-            quality=self._scores.quality(),
-            seconds=progress.seconds,
-            rows_per_second=self._scores.rows / max(progress.window_seconds, 1e-9),
-            waiting=min(1.0, progress.window_waiting / max(progress.window_seconds, 1e-9)),
-            table_rows=rows,
-            table_bytes=memory,
-            memory_over_data=memory / data if data else None,
+        window = self._book.record_window(
+            progress.epoch,
+            self._scores,
+            seconds=progress.window_seconds,
+            waited=progress.window_waiting,
+            table=table_size(self.model),
         )
         self._waited += progress.window_waiting
         self._worked += progress.window_seconds
         progress.window_seconds = progress.window_waiting = 0.0
         self._scores.clear()
         self._sweep_due = True
-        self._windows.append(window)
-        LOG.info("%s", describe(window))
-        if self.run_folder is not None:
-            self.run_folder.log.append("window", fields(window))
-        start = time.perf_counter()
-        stop = [callback(window) for callback in self._on_window]
-        self._mark += time.perf_counter() - start
-        return "stopped" if any(stop) else None
+        with self._book.stopped_clock():
+            return "stopped" if self._book.asks_to_stop(window) else None
 
     def _checkpoint(self) -> None:
         """Write a checkpoint. No piece is being learned."""
         self._tick()
-        if self.run_folder is not None:
-            self.progress.scores, self.progress.labels = self._scores.arrays()
-            path = self.run_folder.save(self.progress, self.model.save)
-            LOG.info("checkpoint %s after %d rows", path, self.progress.rows_done)
-        self._saved_rows = self.progress.rows_done
-        self._mark = time.perf_counter()
+        with self._book.stopped_clock():
+            if self.run_folder is not None:
+                self.progress.scores, self.progress.labels = self._scores.arrays()
+                path = self.run_folder.save(self.progress, self.model.save)
+                LOG.info("checkpoint %s after %d rows", path, self.progress.rows_done)
+            self._book.saved_rows = self.progress.rows_done
 
-    def _end(self, reason: Reason) -> TrainingResult:
+    def _end(self, reason: Reason) -> SparseTrainingResult:
         self._checkpoint()
         progress = self.progress
-        worked = self._worked + progress.window_seconds
-        waiting = (self._waited + progress.window_waiting) / max(worked, 1e-9)
-        result = TrainingResult(reason, progress.rows_done, progress.seconds, min(1.0, waiting), tuple(self._windows))
-        if self.run_folder is not None:
-            ending = {"reason": reason, "rows_done": result.rows_done, "seconds": result.seconds}
-            self.run_folder.log.append("end", ending)
-        return result
+        return self._book.end(
+            reason, waited=self._waited + progress.window_waiting, worked=self._worked + progress.window_seconds
+        )
 
 
 def _first(running: deque[Running]) -> Learned:
     """Wait for the first piece of those that are being learned."""
     piece, future = running.popleft()
     return future.result(), piece.labels, not running
-
-
-def describe(window: Window) -> str:
-    """Return a window as one line for people."""
-    quality = window.quality
-    parts = [f"epoch {window.epoch + 1}, {window.rows_done:,} rows"]
-    for name, value in (("AUC", quality.auc), ("log loss", quality.log_loss), ("RMSE", quality.rmse)):
-        parts += [] if value is None else [f"{name} {value:.4f}"]
-    parts += [] if quality.calibration is None else [f"calibration {quality.calibration:.3f}"]
-    parts += [f"{window.rows_per_second:,.0f} rows/s", f"waiting {window.waiting:.1%}", f"{window.table_rows:,} keys"]
-    return ", ".join(parts)

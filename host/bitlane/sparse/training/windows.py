@@ -217,6 +217,17 @@ def fields(window: Window) -> dict[str, Any]:
     return {**own, **quality_fields(window.quality)}
 
 
+def describe(window: Window) -> str:
+    """Return a window as one line for people."""
+    quality = window.quality
+    words = [f"epoch {window.epoch + 1}, {window.rows_done:,} rows"]
+    for name, value in (("AUC", quality.auc), ("log loss", quality.log_loss), ("RMSE", quality.rmse)):
+        words += [] if value is None else [f"{name} {value:.4f}"]
+    words += [] if quality.calibration is None else [f"calibration {quality.calibration:.3f}"]
+    words += [f"{window.rows_per_second:,.0f} rows/s", f"waiting {window.waiting:.1%}", f"{window.table_rows:,} keys"]
+    return ", ".join(words)
+
+
 def quality_fields(quality: Quality) -> dict[str, Any]:
     """Return the quality as a dictionary, with the calibration."""
     return {**vars(quality), "calibration": quality.calibration}

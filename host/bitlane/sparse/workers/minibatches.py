@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import closing
-from typing import Any, Protocol
+from typing import Any
 
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.cuts import cut
-
-
-class Source(Protocol):
-    """Rows of files by epoch, or a stream, which has an `offset`."""
-
-    def batches(self, epoch: int, start: int = 0) -> Generator[Batch, None, None]:
-        """Yield the batches of an epoch, without its first `start` rows."""
-        ...
+from bitlane.sparse.batches.source import Source, Stream
 
 
 def minibatches(
@@ -34,7 +27,7 @@ def minibatches(
         Where to go on: empty, or a place that was yielded. Its ``"learned"`` counts the rows of all epochs before it.
     """
     learned = learned_before(place)
-    if hasattr(source, "offset"):
+    if isinstance(source, Stream):
         with closing(source.batches(0)) as batches:
             for batch in batches:
                 learned += batch.rows

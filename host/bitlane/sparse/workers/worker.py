@@ -17,17 +17,18 @@ from numpy.typing import NDArray
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.pipeline import ahead
+from bitlane.sparse.batches.source import Source, Stoppable, Stream
 from bitlane.sparse.models.losses import check_labels
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.parameters.unique import unique_keys
+from bitlane.sparse.periods import CLOCK_ROWS, WINDOW_ROWS
 from bitlane.sparse.servers.row_codecs import ROW_CODECS, Part
 from bitlane.sparse.servers.steps import Step
 from bitlane.sparse.servers.training import RemoteRead, TrainingServers
-from bitlane.sparse.workers.minibatches import Source, learned_before, minibatches
+from bitlane.sparse.workers.minibatches import learned_before, minibatches
 from bitlane.sparse.workers.pushing import Pusher, PushSettings
 from bitlane.sparse.workers.view import OwnStep, Request, View
 
-_STAMP_ROWS = 1000  # rows of a tick of the tables' clocks
 _IDLE_SECONDS = 0.05  # a worker whose stream has nothing new lets the others go on
 
 Keys = NDArray[np.uint64]
@@ -66,7 +67,7 @@ class WorkerOptions:
     pull: str = "float32"
     expire_rows: int = 0
     drop_zeros: bool = False
-    sweep_rows: int = 50_000
+    sweep_rows: int = WINDOW_ROWS
 
     def __post_init__(self) -> None:
         least = {"workers": 1, "staleness": 0, "epochs": 1, "cache_rows": 0, "expire_rows": 0, "sweep_rows": 1}
@@ -198,7 +199,7 @@ class Worker:
                 self._send(self._pusher.flush(), {}, place, last=True)
                 self._acknowledge()
             finally:
-                if hasattr(self._source, "stop"):
+                if isinstance(self._source, Stoppable):
                     self._source.stop()
                 wait([taken])  # nobody may close what runs
 
@@ -227,7 +228,7 @@ class Worker:
             except NotYet:
                 if stop.is_set():
                     return None
-                if hasattr(self._source, "offset"):
+                if isinstance(self._source, Stream):
                     self._send([], {}, place)
         self.counts.reading += time.perf_counter() - begin
         return None if minibatch is None else (minibatch, self._begin(minibatch, self._clock))
@@ -271,7 +272,7 @@ class Worker:
             self.index,
             self._clock,
             rows_seen=seen,
-            stamp=seen // _STAMP_ROWS if options.expire_rows else 0,
+            stamp=seen // CLOCK_ROWS if options.expire_rows else 0,
             last=last,
             place=place,
             **self._removal(seen),
@@ -290,7 +291,7 @@ class Worker:
         if self.index or seen < self._swept + options.sweep_rows:
             return {}
         self._swept = seen
-        oldest = max(0, seen - options.expire_rows) // _STAMP_ROWS if options.expire_rows else 0
+        oldest = max(0, seen - options.expire_rows) // CLOCK_ROWS if options.expire_rows else 0
         return {"oldest": oldest, "drop_zeros": options.drop_zeros}
 
     def _acknowledge(self) -> None:

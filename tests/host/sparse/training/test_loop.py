@@ -15,9 +15,9 @@ from tests.helpers.sparse_training import RowsSource, RowsStream, TinyModel, som
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.training.log import read_log
-from bitlane.sparse.training.loop import Trainer, TrainingOptions, describe
+from bitlane.sparse.training.loop import SparseTrainingOptions, Trainer
 from bitlane.sparse.training.run_folder import RunFolder
-from bitlane.sparse.training.windows import Window, measure
+from bitlane.sparse.training.windows import Window, describe, measure
 
 ROWS = 330
 
@@ -31,7 +31,7 @@ def expected_scores(source: RowsSource, epochs: int) -> list[np.ndarray]:
 @pytest.mark.parametrize("size", [1, 64, 1000])
 def test_windows_measure_the_scores_before_each_row_was_learned(seed: int, size: int) -> None:
     source, model = RowsSource(some_rows(seed, ROWS), size), TinyModel()
-    result = Trainer(model, source, TrainingOptions(epochs=2, window_rows=100)).run()
+    result = Trainer(model, source, SparseTrainingOptions(epochs=2, window_rows=100)).run()
     parts = [(epoch, start, min(start + 100, ROWS)) for epoch in range(2) for start in range(0, ROWS, 100)]
     scores = expected_scores(source, 2)
     assert len(result.windows) == len(parts)
@@ -45,7 +45,7 @@ def test_windows_measure_the_scores_before_each_row_was_learned(seed: int, size:
 
 def test_minibatches_are_never_cut(seed: int) -> None:
     model = TinyModel(batch_rows=16)
-    result = Trainer(model, RowsSource(some_rows(seed, 100), 23), TrainingOptions(window_rows=40)).run()
+    result = Trainer(model, RowsSource(some_rows(seed, 100), 23), SparseTrainingOptions(window_rows=40)).run()
     assert [window.quality.rows for window in result.windows] == [48, 48, 4]
     assert all(rows % 16 == 0 for rows in model.pieces[:-1])
 
@@ -72,7 +72,7 @@ def test_the_next_epoch_is_read_while_the_last_piece_is_learned(seed: int) -> No
         if epochs.count(0) == 2:
             reading.set()
 
-    Trainer(Waiting(), RowsSource(some_rows(seed, 100), 100, before), TrainingOptions(2, window_rows=70)).run()
+    Trainer(Waiting(), RowsSource(some_rows(seed, 100), 100, before), SparseTrainingOptions(2, window_rows=70)).run()
     assert epochs == [0, 0]
 
 
@@ -84,7 +84,9 @@ def test_a_callback_stops(seed: int) -> None:
         return len(seen) == 2
 
     source = RowsSource(some_rows(seed, ROWS))
-    result = Trainer(TinyModel(), source, TrainingOptions(window_rows=100), on_window=[stop, lambda _: None]).run()
+    result = Trainer(
+        TinyModel(), source, SparseTrainingOptions(window_rows=100), on_window=[stop, lambda _: None]
+    ).run()
     assert (result.reason, result.rows_done) == ("stopped", 200)
     assert tuple(seen) == result.windows
     assert source.open == 0
@@ -94,7 +96,7 @@ def test_keys_expire_at_the_end_of_windows(seed: int, monkeypatch: pytest.Monkey
     monkeypatch.setattr("bitlane.sparse.training.loop.CLOCK_ROWS", 10)
     monkeypatch.setattr("bitlane.sparse.training.loop.PIECE_ROWS", 50)
     model = TinyModel()
-    options = TrainingOptions(epochs=2, window_rows=100, expire_rows=80)
+    options = SparseTrainingOptions(epochs=2, window_rows=100, expire_rows=80)
     Trainer(model, RowsSource(some_rows(seed, 130)), options).run()
     ticks = [("tick", rows // 10) for rows in (0, 50, 100, 130, 180, 230)]
     sweeps = [("sweep", None, max(0, rows - 80) // 10) for rows in (100, 130, 230, 260)]
@@ -109,7 +111,7 @@ def test_a_model_is_told_that_an_epoch_begins(seed: int, tmp_path: Path) -> None
         def begin_epoch(self) -> None:
             begun.append(self.rows_seen)
 
-    source, options = RowsSource(some_rows(seed, 130)), TrainingOptions(epochs=2, window_rows=100)
+    source, options = RowsSource(some_rows(seed, 130)), SparseTrainingOptions(epochs=2, window_rows=100)
     with RunFolder.create(tmp_path / "run", {}) as run:
         Trainer(Told(), source, options, run=run, on_window=[lambda window: window.rows_done == 100]).run()
     with RunFolder.resume(tmp_path / "run") as run:
@@ -119,10 +121,10 @@ def test_a_model_is_told_that_an_epoch_begins(seed: int, tmp_path: Path) -> None
 
 def test_keys_without_weight_are_dropped(seed: int) -> None:
     model = TinyModel()
-    Trainer(model, RowsSource(some_rows(seed, 130)), TrainingOptions(window_rows=100, drop_zeros=True)).run()
+    Trainer(model, RowsSource(some_rows(seed, 130)), SparseTrainingOptions(window_rows=100, drop_zeros=True)).run()
     assert model.parameters.table.calls == [("sweep", "has_weight", None)] * 2
     model = TinyModel()
-    Trainer(model, RowsSource(some_rows(seed, 130)), TrainingOptions(window_rows=100)).run()
+    Trainer(model, RowsSource(some_rows(seed, 130)), SparseTrainingOptions(window_rows=100)).run()
     assert model.parameters.table.calls == []
 
 
@@ -133,7 +135,7 @@ def test_windows_have_the_size_of_the_table(seed: int) -> None:
 
 def test_rows_are_reported_as_they_are_learned(seed: int) -> None:
     counts: list[int] = []
-    options = TrainingOptions(window_rows=100)
+    options = SparseTrainingOptions(window_rows=100)
     Trainer(TinyModel(), RowsSource(some_rows(seed, ROWS)), options, on_rows=counts.append).run()
     assert counts == [100, 100, 100, 30]
 
@@ -149,7 +151,7 @@ def test_a_signal_ends_the_training_after_the_piece(seed: int, number: int, tmp_
 
     with RunFolder.create(tmp_path / "run", {}) as run:
         source = RowsSource(some_rows(seed, ROWS))
-        result = Trainer(model, source, TrainingOptions(window_rows=100), run=run, on_window=[interrupt]).run()
+        result = Trainer(model, source, SparseTrainingOptions(window_rows=100), run=run, on_window=[interrupt]).run()
     assert (result.reason, result.rows_done) == ("interrupted", 200)
     assert source.open == 0
     assert read_log(tmp_path / "run")[-1]["reason"] == "interrupted"
@@ -168,7 +170,7 @@ def test_a_signal_ends_the_wait_for_a_source(seed: int) -> None:
     source = RowsStream(some_rows(seed, ROWS), 70, before=wait)
     model = TinyModel()
     started = time.monotonic()
-    result = Trainer(model, source, TrainingOptions(window_rows=70)).run()
+    result = Trainer(model, source, SparseTrainingOptions(window_rows=70)).run()
     assert time.monotonic() - started < 30
     assert (result.reason, result.rows_done, model.rows_seen) == ("interrupted", 140, 140)
 
@@ -181,7 +183,7 @@ def test_a_second_signal_ends_at_once(seed: int) -> None:
     before = signal.getsignal(signal.SIGINT)  # ignored, where a script runs the tests in the background
     with pytest.raises(KeyboardInterrupt):
         Trainer(
-            TinyModel(), RowsSource(some_rows(seed, ROWS)), TrainingOptions(window_rows=100), on_window=[twice]
+            TinyModel(), RowsSource(some_rows(seed, ROWS)), SparseTrainingOptions(window_rows=100), on_window=[twice]
         ).run()
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -222,7 +224,7 @@ def test_no_piece_is_learned_while_keys_are_removed(seed: int, monkeypatch: pyte
     model, running = WatchedModel(), []
     table = model.parameters.table
     table.sweep = lambda *_: running.append(model.running) or 0
-    options = TrainingOptions(threads=3, window_rows=100, drop_zeros=True)
+    options = SparseTrainingOptions(threads=3, window_rows=100, drop_zeros=True)
     with pytest.warns(UserWarning, match="Hogwild"):
         Trainer(model, RowsSource(some_rows(seed, ROWS), 25), options).run()
     assert running == [0, 0, 0, 0]
@@ -233,7 +235,7 @@ def test_threads_learn_every_row_once_and_rest_during_checkpoints(
 ) -> None:
     monkeypatch.setattr("bitlane.sparse.training.loop.PIECE_ROWS", 10)
     rows, model = some_rows(seed, ROWS), WatchedModel()
-    options = TrainingOptions(epochs=2, threads=3, window_rows=100, checkpoint_rows=150)
+    options = SparseTrainingOptions(epochs=2, threads=3, window_rows=100, checkpoint_rows=150)
     with RunFolder.create(tmp_path / "run", {}) as run, pytest.warns(UserWarning, match="Hogwild"):
         result = Trainer(model, RowsSource(rows, 25), options, run=run).run()
     assert model.rows_seen == 2 * ROWS == result.rows_done
@@ -249,7 +251,7 @@ def test_an_error_of_a_thread_ends_the_training(seed: int) -> None:
 
     source = RowsSource(some_rows(seed, ROWS))
     with pytest.warns(UserWarning, match="Hogwild"), pytest.raises(DataError, match="labels must be"):
-        Trainer(Failing(), source, TrainingOptions(threads=2)).run()
+        Trainer(Failing(), source, SparseTrainingOptions(threads=2)).run()
     assert source.open == 0
 
 
@@ -271,7 +273,7 @@ def test_an_error_of_the_source_keeps_the_last_checkpoint(seed: int, tmp_path: P
         if first >= 280:
             raise DataError("rows.csv, row 281: no label")
 
-    options = TrainingOptions(window_rows=70, checkpoint_rows=200)
+    options = SparseTrainingOptions(window_rows=70, checkpoint_rows=200)
     with pytest.raises(DataError, match="row 281"), RunFolder.create(tmp_path / "run", {}) as run:
         Trainer(TinyModel(), RowsSource(some_rows(seed, ROWS), 70, fail), options, run=run).run()
     assert TinyModel.load(tmp_path / "run/model").rows_seen == 210
@@ -294,11 +296,11 @@ def test_data_without_rows_is_an_error(seed: int) -> None:
 @pytest.mark.parametrize("name", ["epochs", "threads", "window_rows", "checkpoint_rows"])
 def test_options_are_checked(name: str) -> None:
     with pytest.raises(DataError, match=f"{name}=-1"):
-        TrainingOptions(**{name: -1})
+        SparseTrainingOptions(**{name: -1})
 
 
 def test_waiting_is_the_share_of_a_slow_source(seed: int) -> None:
-    rows, options = some_rows(seed, 40), TrainingOptions(window_rows=10)
+    rows, options = some_rows(seed, 40), SparseTrainingOptions(window_rows=10)
     slow = Trainer(TinyModel(), RowsSource(rows, 10, lambda _: time.sleep(0.05)), options).run()
     fast = Trainer(TinyModel(delay=0.05), RowsSource(rows, 10), options).run()
     assert slow.waiting > 0.5 > fast.waiting
@@ -307,7 +309,7 @@ def test_waiting_is_the_share_of_a_slow_source(seed: int) -> None:
 
 
 def test_time_of_callbacks_is_not_that_of_the_training(seed: int) -> None:
-    options = TrainingOptions(window_rows=100)
+    options = SparseTrainingOptions(window_rows=100)
     slow = Trainer(TinyModel(), RowsSource(some_rows(seed, ROWS)), options, on_window=[lambda _: time.sleep(0.2)]).run()
     assert slow.seconds < 0.8
 

@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.sparse_training import RowsSource, TinyModel, some_rows
 
 from bitlane.errors import BitlaneError, DataError
-from bitlane.sparse.training.loop import Trainer, TrainingOptions
+from bitlane.sparse.training.loop import SparseTrainingOptions, Trainer
 from bitlane.sparse.training.metrics import GAUGES, MetricsServer
 
 pytest.importorskip("prometheus_client")
@@ -34,7 +34,7 @@ def test_metrics_follow_a_training(seed: int) -> None:
         trainer = Trainer(
             TinyModel(),
             RowsSource(some_rows(seed, 330)),
-            TrainingOptions(window_rows=100),
+            SparseTrainingOptions(window_rows=100),
             on_window=[server.on_window, lambda _: seen.append(read(server.port))],
             on_rows=server.on_rows,
         )

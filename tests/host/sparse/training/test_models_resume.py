@@ -11,7 +11,7 @@ from tests.helpers.sparse_training import RowsSource, files_of, some_rows, witho
 
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.training.log import read_log
-from bitlane.sparse.training.loop import Trainer, TrainingOptions
+from bitlane.sparse.training.loop import SparseTrainingOptions, Trainer
 from bitlane.sparse.training.run_folder import RunFolder
 
 for library in ("numba", "pyarrow", "xxhash"):
@@ -49,7 +49,7 @@ def test_a_real_model_resumes_to_the_bit(
 ) -> None:
     monkeypatch.setattr("bitlane.sparse.training.loop.PIECE_ROWS", 100)
     source = RowsSource(fading_rows(seed, 2100), 130, ordered=True)
-    settings = TrainingOptions(epochs=2, window_rows=300, **options)
+    settings = SparseTrainingOptions(epochs=2, window_rows=300, **options)
 
     def train(path: Path, rows: int = 0) -> SparseModel:
         """Train until a number of rows, or to the end."""

@@ -17,11 +17,11 @@ from tests.helpers.sparse_training import RowsSource, RowsStream, TinyModel, fil
 from bitlane.errors import DataError
 from bitlane.sparse.training import checkpoint
 from bitlane.sparse.training.log import read_log
-from bitlane.sparse.training.loop import Trainer, TrainingOptions
+from bitlane.sparse.training.loop import SparseTrainingOptions, Trainer
 from bitlane.sparse.training.run_folder import RunFolder
 
 ROWS = 330
-OPTIONS = TrainingOptions(epochs=2, window_rows=100, checkpoint_rows=60)
+OPTIONS = SparseTrainingOptions(epochs=2, window_rows=100, checkpoint_rows=60)
 SETTINGS = {"model": "tiny"}
 
 
@@ -35,7 +35,7 @@ def begin(path: Path) -> RunFolder:
     return RunFolder.resume(path) if begun else RunFolder.create(path, SETTINGS)
 
 
-def train(path: Path, source: RowsSource, options: TrainingOptions = OPTIONS) -> None:
+def train(path: Path, source: RowsSource, options: SparseTrainingOptions = OPTIONS) -> None:
     """Train in a new folder, or resume."""
     with begin(path) as run:
         model = TinyModel.load(run.model) if run.model else TinyModel()
@@ -106,7 +106,7 @@ def test_more_epochs_are_the_same_as_all_at_once(seed: int, tmp_path: Path) -> N
     rows = some_rows(seed, ROWS)
     train(tmp_path / "whole", RowsSource(rows))
     for epochs in (1, 2):
-        train(tmp_path / "run", RowsSource(rows), TrainingOptions(epochs, window_rows=100))
+        train(tmp_path / "run", RowsSource(rows), SparseTrainingOptions(epochs, window_rows=100))
     assert_same(tmp_path / "run", tmp_path / "whole")
     before = files_of(tmp_path / "run")
     with pytest.raises(DataError, match="has done 2 already"):
@@ -136,7 +136,7 @@ def test_a_stream_goes_on_at_its_offset(seed: int, tmp_path: Path, stop: int) ->
         with begin(tmp_path / name) as run:
             model = TinyModel.load(run.model) if run.model else TinyModel()
             stream = RowsStream(rows, 40, run.progress.source.get("row", 0), before)
-            Trainer(model, stream, TrainingOptions(window_rows=100, checkpoint_rows=50), run=run).run()
+            Trainer(model, stream, SparseTrainingOptions(window_rows=100, checkpoint_rows=50), run=run).run()
             assert set(model.pieces) <= {40, 10}
 
     follow("whole")
