@@ -24,10 +24,10 @@ from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers.partition import Partition
 from bitlane.sparse.servers.reads import ReadTooEarly
 from bitlane.sparse.servers.rounds import worker_name
-from bitlane.sparse.servers.row_codecs import Part, encode_parts
-from bitlane.sparse.servers.shard import Shard
+from bitlane.sparse.servers.row_codecs import GradientChunk, encode_chunks
+from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.spec import MatrixSpec, ShardSpec
-from bitlane.sparse.servers.steps import Step
+from bitlane.sparse.servers.steps import WorkerStep
 from bitlane.sparse.servers.training import RemoteRead
 from bitlane.sparse.workers.view import OwnStep, View
 
@@ -43,8 +43,8 @@ class Servers:
         spec = ShardSpec(BLOCKS, matrices={"bias": MATRIX}, servers=SERVERS)
         self.folders = [folder / str(server) for server in range(SERVERS)]
         for server, each in enumerate(self.folders):
-            Shard.create(each, spec.placed(server, SERVERS))
-        self.shards = [Shard.open(each) for each in self.folders]
+            ParameterShard.create(each, spec.placed(server, SERVERS))
+        self.shards = [ParameterShard.open(each) for each in self.folders]
         self.partition = Partition(SERVERS)
         self.numbers = [0] * WORKERS  # steps that each worker has sent in all schedules
         self.begun = 0
@@ -63,7 +63,7 @@ class Servers:
         if checkpoint:
             self.shards[server].checkpoint()
         self.shards[server].close()
-        self.shards[server] = Shard.open(self.folders[server])
+        self.shards[server] = ParameterShard.open(self.folders[server])
         self.restarts += 1
 
     def close(self) -> None:
@@ -153,19 +153,19 @@ class Schedule:
     def _answer(self, worker: Scheduled, server: int) -> None:
         """Let a server answer its part of the first read that is under way, if it may."""
         reading, shard = worker.reads[0], self.servers.shards[server]
-        places, bounds = self.servers.partition.split(reading.keys)
-        at = places[bounds[server] : bounds[server + 1]]
+        indices, bounds = self.servers.partition.split(reading.keys)
+        at = indices[bounds[server] : bounds[server + 1]]
         try:
-            whole = self.staleness > 0
-            read = shard.read(reading.keys[at], worker_name(worker.index), reading.clock, whole=whole)
+            with_state = self.staleness > 0
+            read = shard.read(reading.keys[at], worker_name(worker.index), reading.clock, with_state=with_state)
         except ReadTooEarly:
             return
         reading.found[server] = (at, read)
         if len(reading.found) == SERVERS:
             rows, own = np.zeros((len(reading.keys), WORKERS), np.float32), np.zeros(len(reading.keys), np.int64)
             dense, dense_own = {}, {}
-            for places, read in reading.found.values():
-                rows[places], own[places] = read.rows, read.own
+            for indices, read in reading.found.values():
+                rows[indices], own[indices] = read.rows, read.own
                 if len(read.dense):
                     dense["bias"], dense_own["bias"] = read.dense, read.own
             clock = min(read.clock for _, read in reading.found.values())
@@ -190,14 +190,14 @@ class Schedule:
         self.servers.numbers[worker.index] += 1
         number = self.servers.numbers[worker.index]
         worker.view.note(OwnStep(number, keys, gradients, {"bias": bias}, 0))
-        places, bounds = self.servers.partition.split(keys)
+        indices, bounds = self.servers.partition.split(keys)
         for server, shard in enumerate(self.servers.shards):
-            part = Part("float32", keys, gradients).take(places[bounds[server] : bounds[server + 1]])
+            chunk = GradientChunk("float32", keys, gradients).take(indices[bounds[server] : bounds[server + 1]])
             own = bias if shard.matrices else bias[:0]
-            step = Step(
+            step = WorkerStep(
                 worker.index,
                 self.first + clock,
-                encode_parts([part], pack_keys=True),
+                encode_chunks([chunk], pack_keys=True),
                 own,
                 last=clock + 1 == self.clocks,
             )

@@ -20,11 +20,11 @@ from tests.helpers.places import ROOT
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.servers import wire
-from bitlane.sparse.servers.row_codecs import Part, encode_parts
+from bitlane.sparse.servers.row_codecs import GradientChunk, encode_chunks
 from bitlane.sparse.servers.service import ShardService
-from bitlane.sparse.servers.shard import Shard
+from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.spec import ShardSpec
-from bitlane.sparse.servers.steps import Step
+from bitlane.sparse.servers.steps import WorkerStep
 from bitlane.sparse.servers.training import TrainingServers
 from bitlane.sparse.servers.updates import STEP
 
@@ -87,7 +87,7 @@ def server_processes(folders: Sequence[Path], *options: str, fault: str = "") ->
 @contextlib.contextmanager
 def served(folders: Sequence[Path], **options) -> Iterator[list[ShardService]]:
     """Serve the shards of `folders` by threads of this process. Clients must be closed before the end."""
-    shards = [Shard.open(folder) for folder in folders]
+    shards = [ParameterShard.open(folder) for folder in folders]
     services = [ShardService(shard, **options) for shard in shards]
     try:
         yield services
@@ -106,7 +106,7 @@ def make_shards(folder: Path, spec: ShardSpec, servers: int, initial=None, *, be
     """Make the folders of all shards of a model, and begin a training in each, or leave that to a driver."""
     folders = [folder / f"shard-{server}-of-{servers}" for server in range(servers)]
     for server, each in enumerate(folders):
-        Shard.create(each, spec.placed(server, servers), initial)
+        ParameterShard.create(each, spec.placed(server, servers), initial)
         if begun:
             begin(each)
     return folders
@@ -114,15 +114,15 @@ def make_shards(folder: Path, spec: ShardSpec, servers: int, initial=None, *, be
 
 def begin(folder: Path) -> None:
     """Begin a training in a shard."""
-    shard = Shard.open(folder)
+    shard = ParameterShard.open(folder)
     shard.begin(DRIVER, 1, *TRAINING, clock=0)
     shard.close()
 
 
 def payload(keys, gradients, **settings) -> np.ndarray:
     """The step of worker 0 at clock 0, in bytes."""
-    part = Part("float32", keys, np.asarray(gradients, np.float32))
-    return Step(0, 0, encode_parts([part], pack_keys=False), **settings).to_bytes()
+    chunk = GradientChunk("float32", keys, np.asarray(gradients, np.float32))
+    return WorkerStep(0, 0, encode_chunks([chunk], pack_keys=False), **settings).to_bytes()
 
 
 class StepClient(TrainingServers):
@@ -133,17 +133,17 @@ class StepClient(TrainingServers):
         self._number = self.resumption().number
 
     def weights(self, keys) -> np.ndarray:
-        return self.read(keys, 0, whole=False).rows
+        return self.read(keys, 0, with_state=False).rows
 
     def dense(self) -> dict[str, np.ndarray]:
-        matrices = self.read(np.zeros(0, np.uint64), 0, whole=False).dense
+        matrices = self.read(np.zeros(0, np.uint64), 0, with_state=False).dense
         return {name: values.reshape(self.spec.matrices[name].shape) for name, values in matrices.items()}
 
     def send(self, keys, gradients, rows_seen: int = 0, dense=None, **settings) -> None:
         """Send a step with gradients of rows and, if given, of all matrices."""
-        parts = [Part("float32", keys, np.asarray(gradients, np.float32))]
+        chunks = [GradientChunk("float32", keys, np.asarray(gradients, np.float32))]
         try:
-            self.step(self._number, Step(0, 0, rows_seen=rows_seen, **settings), parts, dense or {}, pack=False)
+            self.step(self._number, WorkerStep(0, 0, rows_seen=rows_seen, **settings), chunks, dense or {}, pack=False)
         except DataError:
             raise
         except BitlaneError:
@@ -178,20 +178,20 @@ def work_on_both(draw, universe, client: StepClient, local, matrices, seen: int)
 # --- faults
 def without_log() -> None:
     """Acknowledge without writing."""
-    from bitlane.sparse.servers.log import Log
+    from bitlane.sparse.servers.log import WriteAheadLog
 
-    Log.append = lambda self, payloads: None
+    WriteAheadLog.append = lambda self, payloads: None
 
 
 def without_sequences() -> None:
     """Apply whatever comes, however often it comes."""
-    shard_due = Shard._due
+    shard_due = ParameterShard._due
 
     def due(self, update, sequences):
         last = sequences.get(update.worker, self._sequences.get(update.worker, 0))
         return shard_due(self, replace(update, sequence=last + 1), sequences)
 
-    Shard._due = due
+    ParameterShard._due = due
 
 
 def without_memory() -> None:
@@ -211,7 +211,7 @@ def of_another_version() -> None:
 
 def dying_before_answer() -> None:
     """Die at the first step from the 20th commit on, before the client hears of it."""
-    commit = Shard._commit
+    commit = ParameterShard._commit
     count = [0]
 
     def dying(self, update):
@@ -221,7 +221,7 @@ def dying_before_answer() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return last
 
-    Shard._commit = dying
+    ParameterShard._commit = dying
 
 
 def dying_in_checkpoint() -> None:
@@ -233,9 +233,9 @@ def dying_in_checkpoint() -> None:
 
 def dying_after_checkpoint() -> None:
     """Die when a checkpoint has its name, and before the log that it covers is deleted."""
-    from bitlane.sparse.servers.log import Log
+    from bitlane.sparse.servers.log import WriteAheadLog
 
-    Log.delete_before = lambda self, segment: os.kill(os.getpid(), signal.SIGKILL)
+    WriteAheadLog.delete_before = lambda self, segment: os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -138,6 +138,4 @@ def _check(options: TrainingOptions, features: int) -> None:
     if any(pair != EQUAL_WEIGHTS for pair in options.class_weight):
         raise DataError("bits='adaptive' does not support class weights: set a number of bits, or omit class_weight")
     if features > MOST_FEATURES:
-        raise DataError(
-            f"bits='adaptive' supports {MOST_FEATURES:,} features, not {features:,}: set a number of bits"
-        )
+        raise DataError(f"bits='adaptive' supports {MOST_FEATURES:,} features, not {features:,}: set a number of bits")

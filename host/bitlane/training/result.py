@@ -210,8 +210,7 @@ class TrainingResult:
             raise DataError(f"epoch={epoch}: this run ended epochs {first.epoch + 1} to {last.epoch}")
         if self._masters is None:
             raise DataError(
-                f"epoch={epoch}: without snapshots only the last epoch, {last.epoch}, is available: "
-                "use snapshots=True"
+                f"epoch={epoch}: without snapshots only the last epoch, {last.epoch}, is available: use snapshots=True"
             )
         if not last.options.ends_round(epoch):
             raise DataError(f"epoch={epoch}: shards are averaged every {last.options.average_every} epochs only")

@@ -31,8 +31,8 @@ def train_ours(settings: Settings) -> dict[str, float]:
     if settings["held"] is not None:
         from bitlane.sparse.batches.source import open_source
 
-        found = [model.predict(batch) for batch in open_source(settings["held"]).batches(0)]
-        np.save(settings["predictions"], np.concatenate(found))
+        predictions = [model.predict(batch) for batch in open_source(settings["held"]).batches(0)]
+        np.save(settings["predictions"], np.concatenate(predictions))
     return timing
 
 

@@ -64,9 +64,9 @@ class CommandProcess:
         """
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            found = [line for line in self._log.read_text().splitlines() if text in line]
-            if found:
-                return found[0]
+            lines = [line for line in self._log.read_text().splitlines() if text in line]
+            if lines:
+                return lines[0]
             if self.has_ended:
                 break
             time.sleep(_POLL)

@@ -36,7 +36,7 @@ from bitlane.sparse.training.windows import auc
 from bitlane.sparse.workers.minibatches import learned_before, minibatches
 from bitlane.sparse.workers.worker import WorkerOptions
 from bitlane.support.text import align_columns
-from bitlane_studies.sparse.quality import parts
+from bitlane_studies.sparse.quality import train_and_test
 from bitlane_studies.sparse.rows import write_npz
 
 SERVERS, WORKERS = 2, 4
@@ -58,11 +58,11 @@ def rows_of(name: str) -> tuple[Batch, Batch]:
     if name == GENERATED:
         log = ClickLog(ClickLogSettings())
         return log.batch(0, GENERATED_ROWS), log.batch(GENERATED_ROWS, HELD_OUT)
-    train, test = parts(name)
+    train, test = train_and_test(name)
     return train.take(np.random.default_rng(0).permutation(train.rows)), test
 
 
-def share_of(path: str, index: int, place: Mapping[str, Any]) -> Any:
+def share_of(path: str, index: int, offset: Mapping[str, Any]) -> Any:
     """Open the rows of one worker."""
     return open_source(path, share=(index, WORKERS))
 
@@ -79,13 +79,13 @@ def in_order(spec: ModelSpec, path: str, epochs: int) -> Trained:
     """Train in this process, clock after clock, as bulk-synchronous workers do."""
     begin, model = time.perf_counter(), SparseModel(spec)
     shares = [minibatches(share_of(path, index, {}), spec.batch_rows, epochs, {}) for index in range(WORKERS)]
-    while found := [each for share in shares if (each := next(share, None)) is not None]:
+    while clock := [each for share in shares if (each := next(share, None)) is not None]:
         steps = []
-        for batch, place in found:
+        for batch, offset in clock:
             keys, index = unique_keys(batch.keys)
             weights = model.parameters.weights_of(model.parameters.peek(keys))
             _, sparse, dense = model.gradients(batch, weights, index, model.pull_dense())
-            steps.append((keys, sparse, dense, (learned_before(place) - batch.rows) * WORKERS))
+            steps.append((keys, sparse, dense, (learned_before(offset) - batch.rows) * WORKERS))
         for keys, sparse, dense, seen in steps:
             model.parameters.push(keys, sparse, seen, create=True)
             for name, gradient in dense.items():
@@ -117,7 +117,7 @@ def same_bits(one: SparseModel, other: SparseModel) -> bool:
 def measure(name: str, seeds: Sequence[int], epochs: int, batch_rows: int) -> list[tuple[str, ...]]:
     """Return the lines of the table for a data set."""
     train, test = rows_of(name)
-    found: dict[str, list[float]] = {}
+    aucs: dict[str, list[float]] = {}
     rates: dict[str, list[float]] = {}
     equal = []
     with tempfile.TemporaryDirectory() as folder:
@@ -140,10 +140,10 @@ def measure(name: str, seeds: Sequence[int], epochs: int, batch_rows: int) -> li
             equal.append(same_bits(reference, bulk))
             for way, each in trained.items():
                 value = auc(each.model.scores(test), test.labels)
-                found.setdefault(way, []).append(float("nan") if value is None else value)
+                aucs.setdefault(way, []).append(float("nan") if value is None else value)
                 rates.setdefault(way, []).append(train.rows * epochs / each.seconds)
     verdict = "staleness 0: same bits" if all(equal) else "staleness 0: OTHER BITS"
-    return [(name, way, *(f"{each:.4f}" for each in found[way]), f"{np.median(rates[way]):,.0f}") for way in found] + [
+    return [(name, way, *(f"{each:.4f}" for each in aucs[way]), f"{np.median(rates[way]):,.0f}") for way in aucs] + [
         (name, verdict, *[""] * (len(seeds) + 1))
     ]
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from bitlane.support.optional import require_extra
 from bitlane.support.text import align_columns
 from bitlane_studies.sparse.processes import Timing
-from bitlane_studies.sparse.rivals import Contender, Place, Probabilities, Setting
-from bitlane_studies.sparse.rows import Parts
+from bitlane_studies.sparse.rivals import Contender, Probabilities, Setting, Workspace
+from bitlane_studies.sparse.rows import Splits
 
 HEAD = ("model", "program", "from", "passes", "setting", "s", "CPU s", "M rows/s", "loop M rows/s", "AUC", "log loss")
 Say = Callable[[str], object]
@@ -66,16 +66,16 @@ class Study:
 
     Parameters
     ----------
-    parts : Parts
-    place : Place
+    splits : Splits
+    workspace : Workspace
     repeat : int
         Measured trainings of each program; the median counts.
     say : callable
         Called with a line of progress.
     """
 
-    def __init__(self, parts: Parts, place: Place, repeat: int, say: Say):
-        self._parts, self._place, self._repeat, self._say = parts, place, repeat, say
+    def __init__(self, splits: Splits, workspace: Workspace, repeat: int, say: Say):
+        self._splits, self._workspace, self._repeat, self._say = splits, workspace, repeat, say
         self._tuned: dict[tuple[str, int], Setting] = {}
 
     def tune(self, contender: Contender, passes: int) -> Setting:
@@ -84,10 +84,10 @@ class Study:
         if key not in self._tuned:
             scores = []
             for setting in contender.grid:
-                contender.prepare(self._parts.fit)
-                contender.train(setting, passes, self._parts.fit, self._place)
-                found = contender.predict(self._parts.fit, self._parts.check, self._place)
-                scores.append(quality_of(self._parts.check.rows.labels, found)[0])
+                contender.prepare(self._splits.fit)
+                contender.train(setting, passes, self._splits.fit, self._workspace)
+                probabilities = contender.predict(self._splits.fit, self._splits.check, self._workspace)
+                scores.append(quality_of(self._splits.check.rows.labels, probabilities)[0])
                 self._say(f"tuning {contender.program}, {passes} passes: {named(setting)}, AUC {scores[-1]:.4f}")
             self._tuned[key] = contender.grid[int(np.argmax(scores))]
         return self._tuned[key]
@@ -97,17 +97,17 @@ class Study:
         both = (duel.ours, duel.rival)
         settings = [self.tune(each, duel.passes) for each in both]
         timings: tuple[list[Timing], list[Timing]] = ([], [])
-        train = self._parts.train
+        train = self._splits.train
         for each in both:
             each.prepare(train)
         for _ in range(self._repeat):
-            for contender, setting, found in zip(both, settings, timings, strict=True):
-                found.append(contender.train(setting, duel.passes, train, self._place))
-                self._say(f"{duel.model}, {contender.program} from {contender.reads}: {found[-1].seconds:.2f} s")
+            for contender, setting, measured in zip(both, settings, timings, strict=True):
+                measured.append(contender.train(setting, duel.passes, train, self._workspace))
+                self._say(f"{duel.model}, {contender.program} from {contender.reads}: {measured[-1].seconds:.2f} s")
         results = []
-        for contender, setting, found in zip(both, settings, timings, strict=True):
-            probabilities = contender.predict(train, self._parts.test, self._place)
-            results.append(Result(setting, tuple(found), *quality_of(self._parts.test.rows.labels, probabilities)))
+        for contender, setting, measured in zip(both, settings, timings, strict=True):
+            probabilities = contender.predict(train, self._splits.test, self._workspace)
+            results.append(Result(setting, tuple(measured), *quality_of(self._splits.test.rows.labels, probabilities)))
         return results[0], results[1]
 
 

@@ -50,9 +50,9 @@ def wait_for_rows(training: RayTraining, rows: int) -> bool:
     return False
 
 
-def kill(training: RayTraining, kind: str, place: int) -> float | None:
+def kill(training: RayTraining, kind: str, index: int) -> float | None:
     """Kill a process; return the seconds until it has a successor, None if the training ends before."""
-    begin, old = time.monotonic(), training.processes(kind)[place] if kind != "driver" else 0
+    begin, old = time.monotonic(), training.processes(kind)[index] if kind != "driver" else 0
     if kind == "driver":
         windows = len(training.windows())
         training.kill_driver()
@@ -65,19 +65,19 @@ def kill(training: RayTraining, kind: str, place: int) -> float | None:
         if kind == "driver":
             back = len(training.windows()) > windows
         else:
-            found = training.processes(kind)
-            back = len(found) > place and found[place] not in (0, old)
+            processes = training.processes(kind)
+            back = len(processes) > index and processes[index] not in (0, old)
         if back:
             return time.monotonic() - begin
         if time.monotonic() > begin + LONGEST:
-            raise BitlaneError(f"{kind} {place} did not come back within {LONGEST:g} s")
+            raise BitlaneError(f"{kind} {index} did not come back within {LONGEST:g} s")
         time.sleep(POLL_SECONDS)
     return None
 
 
 def train(path: str, run: Path, rows: int, kills: int, start: int) -> dict[str, list[float]]:
     """Train with kills to the end; return the times to recover, by kind."""
-    draw, found = random.Random(start), {kind: list[float]() for kind in KINDS}
+    draw, recoveries = random.Random(start), {kind: list[float]() for kind in KINDS}
     options = {
         "--servers": 2, "--workers": 2, "--staleness": 2, "--model": "fm", "--batch-rows": BATCH_ROWS,
         "--window-rows": max(BATCH_ROWS, rows // (4 * kills)),
@@ -90,13 +90,13 @@ def train(path: str, run: Path, rows: int, kills: int, start: int) -> dict[str, 
             kind = draw.choices(KINDS, (4, 4, 2))[0]
             seconds = kill(training, kind, draw.randrange(2))
             if seconds is not None:
-                found[kind].append(seconds)
+                recoveries[kind].append(seconds)
                 print(f"kill {number + 1} of {kills}: {kind}, back after {seconds:.1f} s", flush=True)
         while not training.has_ended:
             time.sleep(POLL_SECONDS)
     finally:
         training.close()
-    return found
+    return recoveries
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -46,7 +46,7 @@ BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#999999"
 
 
 @dataclass
-class Measured:
+class LoopRecord:
     """What was seen.
 
     Attributes
@@ -102,18 +102,18 @@ def serve(stack: ExitStack, registry: Path) -> tuple[CommandProcess, str]:
     return process, process.line_with("grpc://", STARTED).rpartition("grpc://")[2]
 
 
-def promote(registry: ModelRegistry, version: int, stream: ClickStream, measured: Measured, begin: float) -> None:
+def promote(registry: ModelRegistry, version: int, stream: ClickStream, measured: LoopRecord, begin: float) -> None:
     """Validate a version on the rows that are being shown, and let the label name it if it passes."""
     number, batch = stream.shown
-    found = validation.validate(registry, version, validation.Inputs(lambda _: [batch], f"segment {number}"))
-    if not found.passed:
+    result = validation.validate(registry, version, validation.Inputs(lambda _: [batch], f"segment {number}"))
+    if not result.passed:
         measured.rejected.append(version)
         return
     validation.promote(registry, validation.PRODUCTION, version, "the loop")
     measured.versions.append((time.monotonic() - begin, registry.manifest(version)))
 
 
-def run(folder: Path, log: ClickLog, arguments: argparse.Namespace) -> Measured:
+def run(folder: Path, log: ClickLog, arguments: argparse.Namespace) -> LoopRecord:
     """Close the loop for `arguments.seconds`; its files go to an empty folder."""
     stream_folder, registry_folder = folder / "stream", folder / "ctr"
     stream_folder.mkdir()
@@ -125,7 +125,7 @@ def run(folder: Path, log: ClickLog, arguments: argparse.Namespace) -> Measured:
         stream.start()
         stack.callback(stream.close)
         training = train(stack, stream_folder, registry_folder, arguments.publish_every)
-        measured = Measured(registry.manifest(published(registry, training, 1)))
+        measured = LoopRecord(registry.manifest(published(registry, training, 1)))
         while not measured.versions:  # one that has learned few rows may be rejected
             number = published(registry, training, len(measured.rejected) + 1)
             promote(registry, number, stream, measured, time.monotonic())
@@ -146,32 +146,32 @@ def run(folder: Path, log: ClickLog, arguments: argparse.Namespace) -> Measured:
     return measured
 
 
-def frozen_predictions(registry: ModelRegistry, stream: ClickStream, measured: Measured) -> list[Any]:
+def frozen_predictions(registry: ModelRegistry, stream: ClickStream, measured: LoopRecord) -> list[Any]:
     """Return the predictions of the first version that was promoted, for the rows of all requests."""
-    model, found, number, batch = registry.load(measured.versions[0][1].version), [], -1, None
+    model, predictions, number, batch = registry.load(measured.versions[0][1].version), [], -1, None
     for each in measured.answered:
         if each.segment != number:
             number, batch = each.segment, stream.batch_of(each.segment)
         assert batch is not None
-        found.append(model.predict(batch.slice(each.first, each.first + len(each.predictions))))
-    return found
+        predictions.append(model.predict(batch.slice(each.first, each.first + len(each.predictions))))
+    return predictions
 
 
-def aucs(measured: Measured) -> tuple[Any, Any, Any]:
+def aucs(measured: LoopRecord) -> tuple[Any, Any, Any]:
     """Return the middle of each bin of time, and the AUC of the served predictions and of the first version in it."""
     times = np.array([each.due for each in measured.answered])
     edges = np.linspace(times[0], times[-1], BINS + 1)
     bins = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, BINS - 1)
     served, frozen = [], []
     for each in range(BINS):
-        places = np.flatnonzero(bins == each)
-        labels = np.concatenate([measured.answered[i].labels for i in places])
-        served.append(auc(np.concatenate([measured.answered[i].predictions for i in places]), labels))
-        frozen.append(auc(np.concatenate([measured.frozen[i] for i in places]), labels))
+        indices = np.flatnonzero(bins == each)
+        labels = np.concatenate([measured.answered[i].labels for i in indices])
+        served.append(auc(np.concatenate([measured.answered[i].predictions for i in indices]), labels))
+        frozen.append(auc(np.concatenate([measured.frozen[i] for i in indices]), labels))
     return (edges[1:] + edges[:-1]) / 2, np.array(served, np.float64), np.array(frozen, np.float64)
 
 
-def report(measured: Measured) -> str:
+def report(measured: LoopRecord) -> str:
     """Return the table."""
     _, served, frozen = aucs(measured)
     late = slice(BINS // 2, None)
@@ -189,7 +189,7 @@ def report(measured: Measured) -> str:
     return align_columns([("measure", "value"), *cells])
 
 
-def draw(measured: Measured, path: Path) -> None:
+def draw(measured: LoopRecord, path: Path) -> None:
     """Plot AUC, latency and bytes over time to `path`."""
     pyplot: Any = require_extra("matplotlib.pyplot", "a plot")
     figure, (top, middle, bottom) = pyplot.subplots(3, sharex=True, figsize=(7, 8), constrained_layout=True)
@@ -200,10 +200,10 @@ def draw(measured: Measured, path: Path) -> None:
     top.legend()
     due = np.array([each.due for each in measured.answered])
     seconds = 1e3 * np.array([each.seconds for each in measured.answered])
-    parts = np.array_split(np.arange(len(due)), 5 * BINS)
+    groups = np.array_split(np.arange(len(due)), 5 * BINS)
     for quantile, color in ((99, ORANGE), (50, BLUE)):
-        values = [np.percentile(seconds[part], quantile) for part in parts if len(part)]
-        middle.plot([due[part].mean() for part in parts if len(part)], values, color=color, label=f"p{quantile}")
+        values = [np.percentile(seconds[group], quantile) for group in groups if len(group)]
+        middle.plot([due[group].mean() for group in groups if len(group)], values, color=color, label=f"p{quantile}")
     middle.set(ylabel="ms from due to answered", ylim=(0, None))
     middle.legend()
     promoted = measured.versions[1:]

@@ -79,15 +79,15 @@ class OpenLoop(threading.Thread):
                 self._closing.wait(max(0.0, begin + due - time.perf_counter()))
                 segment, batch = self._stream.shown
                 first = int(self._draw.integers(0, batch.rows - self._rows))
-                part = batch.slice(first, first + self._rows)
+                rows = batch.slice(first, first + self._rows)
                 try:
-                    answer = client.score_batch(part)
+                    answer = client.score_batch(rows)
                 except BitlaneError as error:
                     self.refused.append(str(error))
                     continue
                 seconds = time.perf_counter() - begin - due
                 self.answered.append(
-                    Answered(due, seconds, answer.version, segment, first, answer.predictions, part.labels)
+                    Answered(due, seconds, answer.version, segment, first, answer.predictions, rows.labels)
                 )
 
     def close(self) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.parameters.optimizers import FTRL, AdaGrad
 from bitlane_studies.sparse.processes import Timing, run_child
-from bitlane_studies.sparse.rivals import SCALE, Contender, Place, Probabilities, Setting
-from bitlane_studies.sparse.rows import Part
+from bitlane_studies.sparse.rivals import SCALE, Contender, Probabilities, Setting, Workspace
+from bitlane_studies.sparse.rows import SplitRows
 
 _RATES = {
     "lr": ("alpha", (0.1, 0.3, 1.0, 3.0)),
@@ -60,7 +60,7 @@ class Ours(Contender):
             more = {"fields": fields}
         return ModelSpec(self._kind, dim=self._factors, factors=factors, seed=self._seed, **more)
 
-    def train(self, setting: Setting, passes: int, learn: Part, place: Place) -> Timing:
+    def train(self, setting: Setting, passes: int, learn: SplitRows, workspace: Workspace) -> Timing:
         text = "ffm" if self._kind == "ffm" else "libsvm"
         suffix = text if self.reads == "text" else "arrow"
         warm = replace(learn, name="warm", rows=learn.rows.slice(0, 200))
@@ -71,13 +71,13 @@ class Ours(Contender):
             "memory": self.reads == "memory",
             "passes": passes,
         }
-        return self._run(None, place)
+        return self._run(None, workspace)
 
-    def predict(self, learn: Part, held: Part, place: Place) -> Probabilities:
-        self._run(held, place)
-        found: Probabilities = np.load(place.folder / "ours.npy").astype(np.float64)
-        return found
+    def predict(self, learn: SplitRows, held: SplitRows, workspace: Workspace) -> Probabilities:
+        self._run(held, workspace)
+        probabilities: Probabilities = np.load(workspace.folder / "ours.npy").astype(np.float64)
+        return probabilities
 
-    def _run(self, held: Part | None, place: Place) -> Timing:
-        more = {"held": held and str(held.path("arrow")), "predictions": str(place.folder / "ours.npy")}
-        return run_child("ours", self._last | more, place.cores, place.folder)
+    def _run(self, held: SplitRows | None, workspace: Workspace) -> Timing:
+        more = {"held": held and str(held.path("arrow")), "predictions": str(workspace.folder / "ours.npy")}
+        return run_child("ours", self._last | more, workspace.cores, workspace.folder)

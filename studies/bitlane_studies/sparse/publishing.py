@@ -39,8 +39,8 @@ def push(model: SparseModel, keys: Keys, draw: np.random.Generator) -> None:
     """Insert the keys, and take a random step for each."""
     values = model.parameters.layout.values
     for start in range(0, len(keys), CHUNK):
-        part = keys[start : start + CHUNK]
-        model.parameters.push(part, draw.standard_normal((len(part), values), np.float32), create=True)
+        chunk = keys[start : start + CHUNK]
+        model.parameters.push(chunk, draw.standard_normal((len(chunk), values), np.float32), create=True)
 
 
 def copy(files: Sequence[Path], folder: Path) -> None:

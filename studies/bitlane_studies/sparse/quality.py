@@ -39,7 +39,7 @@ ITERATIONS = 1000  # of scikit-learn's solver, at most
 
 
 @dataclass(frozen=True)
-class Measured:
+class ModelQuality:
     """One model on one data set.
 
     Attributes
@@ -58,13 +58,13 @@ class Measured:
     settings: str
 
 
-def parts(name: str) -> tuple[Batch, Batch]:
+def train_and_test(name: str) -> tuple[Batch, Batch]:
     """Return the rows of a data set to train on, and those that are held out."""
     from bitlane.sparse.batches.batch import Batch
 
     arguments = Namespace(**{**DEFAULTS, "data": [name], "test_fraction": FRACTION})
     opened = data.open_training(data.new_settings(arguments, "classification"))
-    test = data.test_part(opened.settings)
+    test = data.test_split(opened.settings)
     train = opened.train if test is None else data.open_files(opened.settings, [name])
     held_out = opened.test if test is None else test
     assert held_out is not None
@@ -72,7 +72,7 @@ def parts(name: str) -> tuple[Batch, Batch]:
     return first, second
 
 
-def train_ours(kind: str, train: Batch, test: Batch, epochs: int, start: int) -> Measured:
+def train_ours(kind: str, train: Batch, test: Batch, epochs: int, start: int) -> ModelQuality:
     """Train a model with its default settings, row after row in one thread (networks by minibatches).
 
     Parameters
@@ -95,10 +95,10 @@ def train_ours(kind: str, train: Batch, test: Batch, epochs: int, start: int) ->
         model.learn(train)
     seconds = time.perf_counter() - began
     text = optimizer_text(spec.to_json()) + ("" if kind == "lr" else f"; dim {spec.dim}")
-    return Measured(kind.upper(), measure(model.scores(test), test.labels, "log_loss"), seconds, text)
+    return ModelQuality(kind.upper(), measure(model.scores(test), test.labels, "log_loss"), seconds, text)
 
 
-def train_sklearn(train: Batch, test: Batch, start: int) -> Measured:
+def train_sklearn(train: Batch, test: Batch, start: int) -> ModelQuality:
     """Train scikit-learn's LogisticRegression on a column for each key."""
     linear_model = require_extra("sklearn.linear_model", "the baseline")
     keys = np.unique(train.keys)
@@ -108,7 +108,7 @@ def train_sklearn(train: Batch, test: Batch, start: int) -> Measured:
     seconds = time.perf_counter() - began
     scores = model.decision_function(_columns(test, keys)).astype(np.float32)
     text = f"lbfgs, C=1, {int(model.n_iter_[0])} iterations"
-    return Measured("LogisticRegression", measure(scores, test.labels, "log_loss"), seconds, text)
+    return ModelQuality("LogisticRegression", measure(scores, test.labels, "log_loss"), seconds, text)
 
 
 def _columns(batch: Batch, keys: Any) -> Any:
@@ -119,7 +119,7 @@ def _columns(batch: Batch, keys: Any) -> Any:
     return sparse.csr_matrix((values, columns, batch.offsets), shape=(batch.rows, len(keys)))
 
 
-def study(name: str, epochs: int, start: int, say: Callable[[str], object]) -> list[Measured]:
+def study(name: str, epochs: int, start: int, say: Callable[[str], object]) -> list[ModelQuality]:
     """Train all models on a data set.
 
     Parameters
@@ -132,7 +132,7 @@ def study(name: str, epochs: int, start: int, say: Callable[[str], object]) -> l
     say : callable
         Takes a line about the progress.
     """
-    train, test = parts(name)
+    train, test = train_and_test(name)
     say(f"{name}: {train.rows:,} rows to train on, {test.rows:,} held out, {len(np.unique(train.keys)):,} keys")
     found = []
     for kind in KINDS:
@@ -145,7 +145,7 @@ def study(name: str, epochs: int, start: int, say: Callable[[str], object]) -> l
     return [*found, train_sklearn(train, test, start)]
 
 
-def report(name: str, epochs: int, found: Sequence[Measured]) -> str:
+def report(name: str, epochs: int, found: Sequence[ModelQuality]) -> str:
     """Return the measurements of a data set as a table."""
     cells = [[f"{data.data_name([name])}, {epochs} epochs", "settings", "AUC", "log loss", "seconds"]]
     for each in found:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bitlane.errors import BitlaneError
 from bitlane_studies.sparse.processes import Timing, run_child, run_program, run_python
-from bitlane_studies.sparse.rows import Part
+from bitlane_studies.sparse.rows import SplitRows
 
 Setting = dict[str, float]  # what the tuning chooses, by name
 Probabilities = NDArray[np.float64]
@@ -25,7 +25,7 @@ SCALE = 0.05  # standard deviation of the first factors, of all FMs
 
 
 @dataclass(frozen=True)
-class Place:
+class Workspace:
     """Where measured work runs.
 
     Attributes
@@ -65,15 +65,15 @@ class Contender(ABC):
         """Return how to get the program, or None if it is here."""
         return None
 
-    def prepare(self, learn: Part) -> None:  # noqa: B027
+    def prepare(self, learn: SplitRows) -> None:  # noqa: B027
         """Write what a timed run finds ready."""
 
     @abstractmethod
-    def train(self, setting: Setting, passes: int, learn: Part, place: Place) -> Timing:
-        """Train and measure the time. The model stays in the place's folder."""
+    def train(self, setting: Setting, passes: int, learn: SplitRows, workspace: Workspace) -> Timing:
+        """Train and measure the time. The model stays in the workspace's folder."""
 
     @abstractmethod
-    def predict(self, learn: Part, held: Part, place: Place) -> Probabilities:
+    def predict(self, learn: SplitRows, held: SplitRows, workspace: Workspace) -> Probabilities:
         """Return the probabilities that the model of the last call of `train` gives to the rows of `held`."""
 
 
@@ -103,17 +103,17 @@ class VowpalWabbit(Contender):
     def missing(self) -> str | None:
         return None if find_spec("vowpalwabbit") else "pip install vowpalwabbit"
 
-    def prepare(self, learn: Part) -> None:
+    def prepare(self, learn: SplitRows) -> None:
         path = learn.path("vw")
         if self._cached and not self._cache(learn).exists():
             run_child(
                 "vw", {"arguments": [*self._read(path, learn), *_bits(learn), "--noop", "--quiet"]}, (0,), learn.folder
             )
 
-    def train(self, setting: Setting, passes: int, learn: Part, place: Place) -> Timing:
+    def train(self, setting: Setting, passes: int, learn: SplitRows, workspace: Workspace) -> Timing:
         arguments = self._read(learn.path("vw"), learn) if self._cached else ["-d", str(learn.path("vw"))]
         if passes > 1:
-            again = [] if self._cached else ["-k", "--cache_file", str(place.folder / "vw.cache")]
+            again = [] if self._cached else ["-k", "--cache_file", str(workspace.folder / "vw.cache")]
             arguments += [*again, "--passes", str(passes), "--holdout_off"]
         arguments += [
             "--ftrl",
@@ -124,19 +124,21 @@ class VowpalWabbit(Contender):
             "--loss_function",
             "logistic",
         ]
-        arguments += [*_bits(learn), "-f", str(place.folder / "vw.model"), "--quiet"]
-        return run_child("vw", {"arguments": arguments}, place.cores, place.folder)
+        arguments += [*_bits(learn), "-f", str(workspace.folder / "vw.model"), "--quiet"]
+        return run_child("vw", {"arguments": arguments}, workspace.cores, workspace.folder)
 
-    def predict(self, learn: Part, held: Part, place: Place) -> Probabilities:
-        out = place.folder / "vw.txt"
-        arguments = ["-d", str(held.path("vw")), "-t", "-i", str(place.folder / "vw.model"), "--quiet"]
-        run_child("vw", {"arguments": [*arguments, "--link", "logistic", "-p", str(out)]}, place.cores, place.folder)
+    def predict(self, learn: SplitRows, held: SplitRows, workspace: Workspace) -> Probabilities:
+        out = workspace.folder / "vw.txt"
+        arguments = ["-d", str(held.path("vw")), "-t", "-i", str(workspace.folder / "vw.model"), "--quiet"]
+        run_child(
+            "vw", {"arguments": [*arguments, "--link", "logistic", "-p", str(out)]}, workspace.cores, workspace.folder
+        )
         return np.loadtxt(out, usecols=0)
 
-    def _cache(self, learn: Part) -> Path:
+    def _cache(self, learn: SplitRows) -> Path:
         return learn.folder / f"{learn.name}.vw.cache"
 
-    def _read(self, path: Path, learn: Part) -> list[str]:
+    def _read(self, path: Path, learn: SplitRows) -> list[str]:
         return ["-d", str(path), "--cache_file", str(self._cache(learn))]
 
 
@@ -168,25 +170,25 @@ class LibFFM(Contender):
     def missing(self) -> str | None:
         return build(self._source, self._work, ("ffm-train", "ffm-predict"), ".", self.how)
 
-    def prepare(self, learn: Part) -> None:
+    def prepare(self, learn: SplitRows) -> None:
         path = learn.path("ffm")
         if self._cached and not _binary(learn.folder, path).exists():
             out = learn.folder / "warm.model"
             run_program([str(self._work / "ffm-train"), "-t", "1", "--quiet", path, out], (0,), learn.folder)
 
-    def train(self, setting: Setting, passes: int, learn: Part, place: Place) -> Timing:
+    def train(self, setting: Setting, passes: int, learn: SplitRows, workspace: Workspace) -> Timing:
         path = learn.path("ffm")
         command: list[str | Path]
         if not self._cached:
-            _binary(place.folder, path).unlink(missing_ok=True)
+            _binary(workspace.folder, path).unlink(missing_ok=True)
         settings = ["-k", str(self._factors), "-t", str(passes), "-s", "1", "-r", str(setting["eta"]), "-l", "0.00002"]
-        command = [self._work / "ffm-train", *settings, "--quiet", path, place.folder / "ffm.model"]
-        return run_program(command, place.cores, learn.folder if self._cached else place.folder)
+        command = [self._work / "ffm-train", *settings, "--quiet", path, workspace.folder / "ffm.model"]
+        return run_program(command, workspace.cores, learn.folder if self._cached else workspace.folder)
 
-    def predict(self, learn: Part, held: Part, place: Place) -> Probabilities:
-        out = place.folder / "ffm.txt"
-        command: list[str | Path] = [self._work / "ffm-predict", held.path("ffm"), place.folder / "ffm.model", out]
-        run_program(command, place.cores, place.folder)
+    def predict(self, learn: SplitRows, held: SplitRows, workspace: Workspace) -> Probabilities:
+        out = workspace.folder / "ffm.txt"
+        command: list[str | Path] = [self._work / "ffm-predict", held.path("ffm"), workspace.folder / "ffm.model", out]
+        run_program(command, workspace.cores, workspace.folder)
         return np.loadtxt(out)
 
 
@@ -218,24 +220,24 @@ class LibFM(Contender):
     def missing(self) -> str | None:
         return build(self._source, self._work, ("bin/libFM",), "src/libfm", self.how)
 
-    def train(self, setting: Setting, passes: int, learn: Part, place: Place) -> Timing:
+    def train(self, setting: Setting, passes: int, learn: SplitRows, workspace: Workspace) -> Timing:
         self._last = setting, passes
         few = replace(learn, name="few", rows=learn.rows.slice(0, 1))
-        timing = self._run(learn, few, place, ["-rlog", place.folder / "libfm.log"])
-        loops = np.genfromtxt(place.folder / "libfm.log", names=True)["time_learn"]
+        timing = self._run(learn, few, workspace, ["-rlog", workspace.folder / "libfm.log"])
+        loops = np.genfromtxt(workspace.folder / "libfm.log", names=True)["time_learn"]
         return replace(timing, loop_seconds=float(np.sum(loops)))
 
-    def predict(self, learn: Part, held: Part, place: Place) -> Probabilities:
-        out = place.folder / "libfm.txt"
-        self._run(learn, held, place, ["-out", out])
+    def predict(self, learn: SplitRows, held: SplitRows, workspace: Workspace) -> Probabilities:
+        out = workspace.folder / "libfm.txt"
+        self._run(learn, held, workspace, ["-out", out])
         return np.loadtxt(out)
 
-    def _run(self, learn: Part, held: Part, place: Place, more: Sequence[str | Path]) -> Timing:
+    def _run(self, learn: SplitRows, held: SplitRows, workspace: Workspace, more: Sequence[str | Path]) -> Timing:
         setting, passes = self._last
         files: list[str | Path] = ["-train", learn.path("libsvm"), "-test", held.path("libsvm")]
         settings = ["-task", "c", "-method", "sgd", "-dim", f"1,1,{self._factors}", "-iter", str(passes), "-seed", "1"]
         settings += ["-learn_rate", str(setting["learn_rate"]), "-regular", "0,0,0", "-init_stdev", str(SCALE)]
-        return run_program([self._work / "bin/libFM", *settings, *files, *more], place.cores, place.folder)
+        return run_program([self._work / "bin/libFM", *settings, *files, *more], workspace.cores, workspace.folder)
 
 
 class FastFM(Contender):
@@ -265,23 +267,23 @@ class FastFM(Contender):
     def missing(self) -> str | None:
         return None if self._python is not None else self.how
 
-    def train(self, setting: Setting, passes: int, learn: Part, place: Place) -> Timing:
+    def train(self, setting: Setting, passes: int, learn: SplitRows, workspace: Workspace) -> Timing:
         step, factors = str(setting["step_size"]), str(self._factors)
         self._last = [str(learn.keys), str(passes * learn.rows.rows), factors, step, str(SCALE)]
-        return self._run(learn, learn, place)
+        return self._run(learn, learn, workspace)
 
-    def predict(self, learn: Part, held: Part, place: Place) -> Probabilities:
-        self._run(learn, held, place)
-        found: Probabilities = np.load(place.folder / "fastfm.npy")
-        return found
+    def predict(self, learn: SplitRows, held: SplitRows, workspace: Workspace) -> Probabilities:
+        self._run(learn, held, workspace)
+        probabilities: Probabilities = np.load(workspace.folder / "fastfm.npy")
+        return probabilities
 
-    def _run(self, learn: Part, held: Part, place: Place) -> Timing:
+    def _run(self, learn: SplitRows, held: SplitRows, workspace: Workspace) -> Timing:
         assert self._python is not None
-        files = [learn.path("csr.npz"), held.path("csr.npz"), place.folder / "fastfm.npy"]
-        return run_python(self._python, _FASTFM, [*files, *self._last], place.cores, place.folder)
+        files = [learn.path("csr.npz"), held.path("csr.npz"), workspace.folder / "fastfm.npy"]
+        return run_python(self._python, _FASTFM, [*files, *self._last], workspace.cores, workspace.folder)
 
 
-class ScikitLearn(Contender):
+class ScikitLearnModels(Contender):
     """Logistic regression by scikit-learn, from a CSR matrix in memory.
 
     Parameters
@@ -304,25 +306,25 @@ class ScikitLearn(Contender):
     def missing(self) -> str | None:
         return None if find_spec("sklearn") else "pip install scikit-learn"
 
-    def train(self, setting: Setting, passes: int, learn: Part, place: Place) -> Timing:
+    def train(self, setting: Setting, passes: int, learn: SplitRows, workspace: Workspace) -> Timing:
         more: dict[str, Any] = {"max_iter": 300}
         if self._estimator == "SGDClassifier":
             more = {"loss": "log_loss", "max_iter": passes, "tol": None, "random_state": 0}
         self._last = {"estimator": self._estimator, "parameters": {**setting, **more}, "columns": learn.keys}
-        return self._run(learn, None, place)
+        return self._run(learn, None, workspace)
 
-    def predict(self, learn: Part, held: Part, place: Place) -> Probabilities:
-        self._run(learn, held, place)
-        found: Probabilities = np.load(place.folder / "sklearn.npy")
-        return found
+    def predict(self, learn: SplitRows, held: SplitRows, workspace: Workspace) -> Probabilities:
+        self._run(learn, held, workspace)
+        probabilities: Probabilities = np.load(workspace.folder / "sklearn.npy")
+        return probabilities
 
-    def _run(self, learn: Part, held: Part | None, place: Place) -> Timing:
+    def _run(self, learn: SplitRows, held: SplitRows | None, workspace: Workspace) -> Timing:
         files = {"learn": learn.path("csr.npz"), "held": held and held.path("csr.npz")}
-        out = {"predictions": place.folder / "sklearn.npy"}
-        return run_child("sklearn", self._last | files | out, place.cores, place.folder)
+        out = {"predictions": workspace.folder / "sklearn.npy"}
+        return run_child("sklearn", self._last | files | out, workspace.cores, workspace.folder)
 
 
-def _bits(learn: Part) -> list[str]:
+def _bits(learn: SplitRows) -> list[str]:
     """Return Vowpal Wabbit's option for a table in which no two keys meet."""
     return ["-b", str(max(18, learn.keys.bit_length()))]
 

@@ -18,7 +18,7 @@ _TEXT_ROWS = 1 << 16  # written at a time
 
 
 @dataclass(frozen=True)
-class Part:
+class SplitRows:
     """Rows, and a folder with files of them.
 
     Attributes
@@ -26,9 +26,9 @@ class Part:
     name : str
     rows : Batch
     keys : int
-        Keys of all parts are below it.
+        Keys of all splits are below it.
     fields : int
-        Fields of all parts are below it.
+        Fields of all splits are below it.
     folder : Path
     """
 
@@ -49,21 +49,21 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Parts:
+class Splits:
     """How the rows are divided.
 
     Attributes
     ----------
-    train, test : Part
+    train, test : SplitRows
         What is measured: training, and AUC on rows held out.
-    fit, check : Part
+    fit, check : SplitRows
         The training rows again, for tuning: learned, and held out.
     """
 
-    train: Part
-    test: Part
-    fit: Part
-    check: Part
+    train: SplitRows
+    test: SplitRows
+    fit: SplitRows
+    check: SplitRows
 
 
 def load_rows(data: str, rows: int | None) -> Batch:
@@ -83,21 +83,21 @@ def load_rows(data: str, rows: int | None) -> Batch:
         return ClickLog(ClickLogSettings(fields=10, keys=1_000_000, seed=1)).batch(0, rows or 1_000_000)
     from bitlane.sparse.batches.source import open_source
 
-    found: list[Batch] = []
+    batches: list[Batch] = []
     for batch in open_source(data).batches(0):
-        found.append(batch)
-        if rows is not None and sum(each.rows for each in found) >= rows:
+        batches.append(batch)
+        if rows is not None and sum(each.rows for each in batches) >= rows:
             break
-    return Batch.concatenate(found).slice(0, rows or sum(each.rows for each in found))
+    return Batch.concatenate(batches).slice(0, rows or sum(each.rows for each in batches))
 
 
-def divide(rows: Batch, folder: Path) -> Parts:
+def divide(rows: Batch, folder: Path) -> Splits:
     """Divide rows in their order; keys become numbers from 0, as libffm and libFM need them.
 
     Raises
     ------
     DataError
-        There are too few rows, or one class only in a part.
+        There are too few rows, or one class only in a split.
     """
     keys, numbers = np.unique(rows.keys, return_inverse=True)
     rows = replace(rows, keys=numbers.reshape(-1).astype(np.uint64))
@@ -105,16 +105,16 @@ def divide(rows: Batch, folder: Path) -> Parts:
     cut = int(rows.rows * TRAIN_SHARE)
     inner = int(cut * TRAIN_SHARE)
     bounds = {"train": (0, cut), "test": (cut, rows.rows), "fit": (0, inner), "check": (inner, cut)}
-    parts = {name: Part(name, rows.slice(*ends), len(keys), fields, folder) for name, ends in bounds.items()}
-    for name, part in parts.items():
-        if len(np.unique(part.rows.labels)) != 2:
-            raise DataError(f"the part {name!r} has {part.rows.rows} rows of one class; take more rows")
-    return Parts(**parts)
+    splits = {name: SplitRows(name, rows.slice(*ends), len(keys), fields, folder) for name, ends in bounds.items()}
+    for name, split in splits.items():
+        if len(np.unique(split.rows.labels)) != 2:
+            raise DataError(f"the split {name!r} has {split.rows.rows} rows of one class; take more rows")
+    return Splits(**splits)
 
 
 def write_libsvm(rows: Batch, path: Path) -> None:
     """Write ``label key:value ...``; the label is 0 or 1."""
-    _write_lines(rows, path, lambda part: _tokens(part.keys), ("0 ", "1 "))
+    _write_lines(rows, path, lambda rows: _tokens(rows.keys), ("0 ", "1 "))
 
 
 def write_libffm(rows: Batch, path: Path) -> None:
@@ -122,14 +122,14 @@ def write_libffm(rows: Batch, path: Path) -> None:
     _write_lines(
         rows,
         path,
-        lambda part: [f"{f}:{key}" for f, key in zip(part.fields.tolist(), part.keys.tolist(), strict=True)],
+        lambda rows: [f"{f}:{key}" for f, key in zip(rows.fields.tolist(), rows.keys.tolist(), strict=True)],
         ("0 ", "1 "),
     )
 
 
 def write_vw(rows: Batch, path: Path) -> None:
     """Write Vowpal Wabbit's ``label | key ...``, its shortest form; the label is -1 or 1."""
-    _write_lines(rows, path, lambda part: _tokens(part.keys), ("-1 | ", "1 | "), hide_ones=True)
+    _write_lines(rows, path, lambda rows: _tokens(rows.keys), ("-1 | ", "1 | "), hide_ones=True)
 
 
 def write_arrow(rows: Batch, path: Path) -> None:
@@ -184,15 +184,15 @@ def _write_lines(
 ) -> None:
     with path.open("w") as file:
         for start in range(0, rows.rows, _TEXT_ROWS):
-            part = rows.slice(start, start + _TEXT_ROWS)
-            found = names(part)
+            chunk = rows.slice(start, start + _TEXT_ROWS)
+            tokens_of_keys = names(chunk)
             ones = "" if hide_ones else ":1"
-            values = part.values.tolist()
-            tokens = [name + (ones if x == 1 else f":{x:.9g}") for name, x in zip(found, values, strict=True)]
-            file.writelines(_lines(part, tokens, heads))
+            values = chunk.values.tolist()
+            tokens = [name + (ones if x == 1 else f":{x:.9g}") for name, x in zip(tokens_of_keys, values, strict=True)]
+            file.writelines(_lines(chunk, tokens, heads))
 
 
-def _lines(part: Batch, tokens: list[str], heads: tuple[str, str]) -> Iterator[str]:
-    ends = part.offsets.tolist()
-    for label, start, stop in zip(part.labels.tolist(), ends[:-1], ends[1:], strict=True):
+def _lines(rows: Batch, tokens: list[str], heads: tuple[str, str]) -> Iterator[str]:
+    ends = rows.offsets.tolist()
+    for label, start, stop in zip(rows.labels.tolist(), ends[:-1], ends[1:], strict=True):
         yield heads[label > 0] + " ".join(tokens[start:stop]) + "\n"

@@ -72,16 +72,19 @@ class Load:
 
         def chunks() -> Iterator[tuple[Keys, NDArray[np.float32]]]:
             for at in range(0, len(words), _CHUNK):
-                part = words[at : at + _CHUNK]
-                yield keys_of(part), np.asarray(draw.standard_normal((len(part), values), np.float32) / 16, np.float32)
+                chunk = words[at : at + _CHUNK]
+                yield (
+                    keys_of(chunk),
+                    np.asarray(draw.standard_normal((len(chunk), values), np.float32) / 16, np.float32),
+                )
 
         return freeze(chunks(), len(words), values)
 
     def requests(self, client: int) -> tuple[list[Keys], NDArray[np.int64]]:
         """Return the keys of a client's requests, uint64 [rows * features] each, and the offsets of all."""
         draw, words = np.random.default_rng((self.seed, client)), _words(self.seed, self.keys)
-        found = [keys_of(words[draw.integers(0, len(words), self.rows * self.features)]) for _ in range(REQUESTS)]
-        return found, np.arange(self.rows + 1, dtype=np.int64) * self.features
+        requests = [keys_of(words[draw.integers(0, len(words), self.rows * self.features)]) for _ in range(REQUESTS)]
+        return requests, np.arange(self.rows + 1, dtype=np.int64) * self.features
 
 
 @cache
@@ -130,15 +133,15 @@ class LoadedService:
 def closed_loop(address: str, load: Load, seconds: float) -> tuple[Times, Times]:
     """Ask again as soon as an answer has come; return the milliseconds of each request, and those in the server."""
     requests, offsets = load.requests(0)
-    found: list[tuple[float, float]] = []
+    times_of: list[tuple[float, float]] = []
     with ScoringClient(address, deadline=10.0) as client:
         end, at = time.perf_counter() + seconds, 0
         while at < 2 * WARM_UP or time.perf_counter() < end:
             begin = time.perf_counter()
             answer = client.score(requests[at % REQUESTS], offsets)
-            found.append((1e3 * (time.perf_counter() - begin), 1e3 * answer.seconds))
+            times_of.append((1e3 * (time.perf_counter() - begin), 1e3 * answer.seconds))
             at += 1
-    times = np.array(found[WARM_UP:])
+    times = np.array(times_of[WARM_UP:])
     return times[:, 0], times[:, 1]
 
 
@@ -157,14 +160,14 @@ def open_loop(address: str, load: Load, clients: int, rate: float, seconds: floa
     for worker in workers:
         worker.start()
     try:
-        found = [queue.get(timeout=seconds + 120) for _ in workers]
+        times = [queue.get(timeout=seconds + 120) for _ in workers]
     except Exception as error:
         raise BitlaneError("a client did not end") from error
     finally:
         for worker in workers:
             worker.kill()
             worker.join()
-    return np.concatenate(found)
+    return np.concatenate(times)
 
 
 def percentiles(times: Times) -> tuple[float, ...]:
@@ -207,8 +210,8 @@ def _serve(load: Load, pipe: Any) -> None:
     table, served = load.table(), ServedModel("study")
     dense = {"intercept": np.zeros(1, np.float32)}
     with tempfile.NamedTemporaryFile() as file:
-        for part in table.buffers():
-            file.write(part)
+        for buffer in table.buffers():
+            file.write(buffer)
         file.flush()
         del table
         digest = _digest(_mapped(Path(file.name)))

@@ -139,9 +139,9 @@ def look_up(table: Table, method: str, seed: int) -> NDArray[np.float64]:
     for i in range(REPEATS):
         keys = keys_of(rng.integers(first, first + len(table), LOOKUPS, dtype=np.uint64))
         begin, worked = time.perf_counter(), time.thread_time()
-        found = table.gather(keys, out) if method == "gather" else table.find(keys)
+        slots = table.gather(keys, out) if method == "gather" else table.find(keys)
         seconds[:, i] = time.perf_counter() - begin, time.thread_time() - worked
-        if method != "gather" and (found < 0).any() != (method == "absent"):
+        if method != "gather" and (slots < 0).any() != (method == "absent"):
             raise BitlaneError(f"the table answered wrongly: {method}")
     return seconds
 
@@ -205,8 +205,8 @@ def times(table: Table, seed: int) -> str:
     names = (("find", "find"), ("find of absent keys", "absent"), (f"gather of {4 * table.width} bytes", "gather"))
     for name, method in names:
         passed, worked = 1e3 * look_up(table, method, seed)
-        found = (*np.quantile(passed, (0.5, 0.99, 1)), *np.quantile(worked, (0.5, 0.99)))
-        cells.append((name, *(f"{milliseconds:.2f}" for milliseconds in found)))
+        quantiles = (*np.quantile(passed, (0.5, 0.99, 1)), *np.quantile(worked, (0.5, 0.99)))
+        cells.append((name, *(f"{milliseconds:.2f}" for milliseconds in quantiles)))
     return align_columns(cells)
 
 

@@ -8,7 +8,7 @@ from tests.helpers.sparse_rows import random_rows
 
 from bitlane_studies.sparse.duels import Duel, Study, faster, table
 from bitlane_studies.sparse.processes import Timing
-from bitlane_studies.sparse.rivals import Contender, Place
+from bitlane_studies.sparse.rivals import Contender, Workspace
 from bitlane_studies.sparse.rows import divide
 
 
@@ -44,7 +44,7 @@ def parts(seed, tmp_path):
 def test_programs_are_tuned_on_rows_held_out_and_measured_by_turns(parts, tmp_path):
     calls = []
     duel = Duel("LR", 2, Pretender("ours", [2.0, 1.0, 4.0], 3.0, calls), Pretender("theirs", [4, 3, 4], 2.0, calls))
-    study = Study(parts, Place(tmp_path, (0,)), 3, lambda line: None)
+    study = Study(parts, Workspace(tmp_path, (0,)), 3, lambda line: None)
     ours, theirs = study.measure(duel)
     assert calls[:8] == [(name, "fit", rate) for name in ("ours", "theirs") for rate in (1.0, 2.0, 3.0, 4.0)]
     assert calls[8:] == 3 * [("ours", "train", 3.0), ("theirs", "train", 2.0)]
@@ -60,7 +60,7 @@ def test_programs_are_tuned_on_rows_held_out_and_measured_by_turns(parts, tmp_pa
 
 def test_the_table_has_a_line_for_each_program(parts, tmp_path):
     duel = Duel("FM 8", 2, Pretender("ours", [2.0], 3.0, []), Pretender("theirs", [4.0], 2.0, []))
-    study = Study(parts, Place(tmp_path, (0,)), 1, lambda line: None)
+    study = Study(parts, Workspace(tmp_path, (0,)), 1, lambda line: None)
     lines = table([duel], [study.measure(duel)], 1_000_000).splitlines()
     assert len(lines) == 4
     ours, theirs = (line.split() for line in lines[2:])

@@ -20,12 +20,12 @@ from bitlane_studies.sparse.open_loop import Answered
 
 
 @pytest.fixture
-def measured(tmp_path, seed) -> loop.Measured:
+def measured(tmp_path, seed) -> loop.LoopRecord:
     """2,400 rows in 48 answers: served predictions are the labels in the second half, the frozen ones are wrong."""
     rng = np.random.default_rng(seed)
     publisher = Publisher(ModelRegistry(tmp_path / "ctr"), SparseModel(ModelSpec("lr")))
     versions = [(float(3 * i), publisher.publish()) for i in range(3)]
-    found = loop.Measured(versions[0][1], versions, rejected=[4])
+    found = loop.LoopRecord(versions[0][1], versions, rejected=[4])
     for i in range(48):
         labels = rng.integers(0, 2, 50).astype(np.float32)
         found.answered.append(Answered(i / 4, 0.001 * (i + 1), 1, 0, 0, labels, labels))

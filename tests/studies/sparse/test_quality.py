@@ -53,11 +53,11 @@ def test_a_column_for_each_key() -> None:
 def test_held_out_rows_are_those_of_the_command_line(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from bitlane.cli.main import main
 
-    train, test = quality.parts("census32k")
+    train, test = quality.train_and_test("census32k")
     assert train.rows + test.rows == 30_162
     assert main(["sparse", "train", "census32k", "--model", "lr", "--test-fraction", "0.1"]) == 0
     assert f"{test.rows:,}" in next(line for line in capsys.readouterr().out.splitlines() if "held-out" in line)
-    assert [part.rows for part in quality.parts("a9a")] == [32_561, 16_281]
+    assert [part.rows for part in quality.train_and_test("a9a")] == [32_561, 16_281]
 
 
 def test_a_missing_data_set_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

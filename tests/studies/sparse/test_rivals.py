@@ -9,7 +9,7 @@ import pytest
 
 from bitlane.errors import BitlaneError
 from bitlane.sparse.batches.batch import Batch
-from bitlane_studies.sparse.rivals import FastFM, LibFFM, LibFM, Place, ScikitLearn, VowpalWabbit, build
+from bitlane_studies.sparse.rivals import FastFM, LibFFM, LibFM, ScikitLearnModels, VowpalWabbit, Workspace, build
 from bitlane_studies.sparse.rows import divide
 
 
@@ -37,8 +37,8 @@ def area_under_curve(labels, scores):
 LINEAR = {
     "vowpal_wabbit": (VowpalWabbit, {"alpha": 1.0}),
     "vowpal_wabbit_cached": (lambda: VowpalWabbit("cache"), {"alpha": 1.0}),
-    "sgd_classifier": (lambda: ScikitLearn("SGDClassifier"), {"alpha": 0.01}),
-    "logistic_regression": (lambda: ScikitLearn("LogisticRegression"), {"C": 1.0}),
+    "sgd_classifier": (lambda: ScikitLearnModels("SGDClassifier"), {"alpha": 0.01}),
+    "logistic_regression": (lambda: ScikitLearnModels("LogisticRegression"), {"C": 1.0}),
 }
 
 
@@ -47,7 +47,7 @@ def test_linear_rivals_learn(make, setting, parts, tmp_path):
     contender = make()
     if contender.missing() is not None:
         pytest.skip(contender.missing())
-    place = Place(tmp_path, (max(os.sched_getaffinity(0)),))
+    place = Workspace(tmp_path, (max(os.sched_getaffinity(0)),))
     contender.prepare(parts.train)
     timing = contender.train(setting, 2, parts.train, place)
     assert 0 < timing.seconds < 60
@@ -60,7 +60,7 @@ def test_linear_rivals_learn(make, setting, parts, tmp_path):
 def test_vowpal_wabbit_learns_the_same_from_text_and_cache(parts, tmp_path):
     if VowpalWabbit().missing() is not None:
         pytest.skip(VowpalWabbit().missing())
-    place, found = Place(tmp_path, (max(os.sched_getaffinity(0)),)), []
+    place, found = Workspace(tmp_path, (max(os.sched_getaffinity(0)),)), []
     for contender in (VowpalWabbit("text"), VowpalWabbit("cache")):
         contender.prepare(parts.train)
         contender.train({"alpha": 1.0}, 2, parts.train, place)

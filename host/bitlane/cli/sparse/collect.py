@@ -29,9 +29,9 @@ def _run(arguments: argparse.Namespace) -> None:
     registry = open_registry(arguments)
     from bitlane.sparse.registry.upkeep import collect
 
-    found = collect(registry, arguments.keep)
-    versions = ", ".join(map(str, found.versions)) or "none"
-    print(f"removed versions: {versions}; {found.bytes / 1e6:,.2f} MB")
+    removed = collect(registry, arguments.keep)
+    versions = ", ".join(map(str, removed.versions)) or "none"
+    print(f"removed versions: {versions}; {removed.bytes / 1e6:,.2f} MB")
     update_mirror(arguments, registry)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 EXTRA = "'bitlane[sparse]'"
 LOSS_TASKS = {"log_loss": "classification", "squared_error": "regression"}
 SCANNED_ROWS = 100_000  # to find the number of fields
-SHARED_BYTES = 128 << 10  # of a piece of text: the parts of several workers are about even
+SHARED_BYTES = 128 << 10  # of a piece of text: the shares of several workers are about even
 TIME = "time"  # a column of this name is the time, and no feature
 DEFAULTS: dict[str, Any] = {
     "label": None,
@@ -145,14 +145,14 @@ def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
     return {**settings, "digest": _digest(settings)}
 
 
-def open_training(settings: Settings, place: Mapping[str, Any] | None = None) -> TrainingData:
+def open_training(settings: Settings, offset: Mapping[str, Any] | None = None) -> TrainingData:
     """Open the sources of a training.
 
     Parameters
     ----------
     settings : dict
         Of `new_settings`.
-    place : dict, optional
+    offset : dict, optional
         Where to go on in a folder that is followed: `Progress.source`.
 
     Raises
@@ -160,7 +160,7 @@ def open_training(settings: Settings, place: Mapping[str, Any] | None = None) ->
     DataError
         The files are not those that the settings were made for, or cannot be used.
     """
-    from bitlane.sparse.training.held_out import Part
+    from bitlane.sparse.training.held_out import RowSplit
 
     if _digest(settings) != settings["digest"]:
         raise DataError(
@@ -170,7 +170,7 @@ def open_training(settings: Settings, place: Mapping[str, Any] | None = None) ->
     if settings["follow"]:
         test = open_files(settings, settings["test"]) if settings["test"] else None
         return TrainingData(
-            _stream(settings, place, read_options(settings)), test, settings, data_name(settings["paths"]), None
+            _stream(settings, offset, read_options(settings)), test, settings, data_name(settings["paths"]), None
         )
     fraction = settings["test_fraction"]
     order = {name: settings[name] for name in ("shuffle_rows", "seed")}
@@ -178,17 +178,17 @@ def open_training(settings: Settings, place: Mapping[str, Any] | None = None) ->
     rows = source.epoch_rows
     name = data_name(settings["paths"])
     if fraction is not None:
-        held_out: Source = Part(source, fraction, held_out=True, options=source.options)
-        train = Part(source, fraction, held_out=False, options=replace(source.options, **order))
+        held_out: Source = RowSplit(source, fraction, held_out=True, options=source.options)
+        train = RowSplit(source, fraction, held_out=False, options=replace(source.options, **order))
         return TrainingData(train, held_out, settings, name, None if rows is None else round(rows * (1 - fraction)))
-    test = open_files(settings, settings["test"]) if settings["test"] else test_part(settings)
+    test = open_files(settings, settings["test"]) if settings["test"] else test_split(settings)
     return TrainingData(source, test, settings, name, rows)
 
 
 def open_share(
-    settings: Settings, batch_rows: int, workers: int, index: int, place: Mapping[str, Any]
+    settings: Settings, batch_rows: int, workers: int, index: int, offset: Mapping[str, Any]
 ) -> FileSource | FolderStream:
-    """Open one worker's part of the rows of a training.
+    """Open one worker's share of the rows of a training.
 
     Parameters
     ----------
@@ -199,12 +199,12 @@ def open_share(
     workers : int
     index : int
         Of the worker.
-    place : dict
+    offset : dict
         Where to go on; empty at the beginning.
     """
     options = replace(read_options(settings), share=(index, workers))
     if settings["follow"]:
-        return _stream(settings, place, replace(options, batch_rows=batch_rows))
+        return _stream(settings, offset, replace(options, batch_rows=batch_rows))
     from bitlane.sparse.batches.source import open_source
 
     shared = {"block_bytes": SHARED_BYTES, "threads": 1} if workers > 1 else {}
@@ -224,12 +224,12 @@ def open_evaluation(paths: Sequence[str], settings: Settings, fraction: float | 
     labelled : bool
         False: tables may lack the label.
     """
-    from bitlane.sparse.training.held_out import Part
+    from bitlane.sparse.training.held_out import RowSplit
 
     source = open_files(settings, paths, labelled=labelled)
     if fraction is not None:
-        return Part(source, fraction, held_out=True, options=source.options)
-    return test_part({**settings, "paths": paths}) or source
+        return RowSplit(source, fraction, held_out=True, options=source.options)
+    return test_split({**settings, "paths": paths}) or source
 
 
 def open_files(settings: Settings, paths: Sequence[str], **options: Any) -> FileSource:
@@ -316,18 +316,18 @@ def _check_follow(arguments: argparse.Namespace) -> None:
             raise DataError(f"--{name.replace('_', '-')}: a followed folder has one epoch, in order; omit it")
 
 
-def _stream(settings: Settings, place: Mapping[str, Any] | None, options: ReadOptions) -> FolderStream:
+def _stream(settings: Settings, offset: Mapping[str, Any] | None, options: ReadOptions) -> FolderStream:
     from bitlane.sparse.batches.stream import FolderStream, StreamOffset
 
-    offset = StreamOffset.from_json(place) if place else None
-    return FolderStream(settings["paths"][0], options, offset=offset)
+    start = StreamOffset.from_json(offset) if offset else None
+    return FolderStream(settings["paths"][0], options, offset=start)
 
 
 def _given(arguments: argparse.Namespace, name: str) -> bool:
     return bool(getattr(arguments, name))
 
 
-def test_part(settings: Settings) -> FileSource | None:
+def test_split(settings: Settings) -> FileSource | None:
     """Return the held-out rows of data sets that have such, or None."""
     files = open_files(settings, settings["paths"]).files
     if not all(file.format == "npz" and "X_test" in _array_names(file) for file in files):

@@ -22,15 +22,15 @@ def _run(arguments: argparse.Namespace) -> None:
     registry = open_registry(arguments)
     from bitlane.sparse.registry.comparing import compare
 
-    found = compare(registry, registry.resolve(arguments.old), registry.resolve(arguments.new), arguments.top)
+    difference = compare(registry, registry.resolve(arguments.old), registry.resolve(arguments.new), arguments.top)
     print(
-        f"version {found.old} to version {found.new}, {found.rows:,} rows: "
-        f"{found.added:,} added, {found.changed:,} changed, {found.deleted:,} deleted"
+        f"version {difference.old} to version {difference.new}, {difference.rows:,} rows: "
+        f"{difference.added:,} added, {difference.changed:,} changed, {difference.deleted:,} deleted"
     )
-    if found.largest:
+    if difference.largest:
         rows = [
             [str(each.key), f"{each.distance:.6g}", values_text(each.before), values_text(each.after)]
-            for each in found.largest
+            for each in difference.largest
         ]
         print("\n" + align_columns([["key", "distance", "weights before", "after"], *rows]))
 

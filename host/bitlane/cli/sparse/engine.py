@@ -99,8 +99,8 @@ def worker_batch_rows(kind: str) -> int:
     """Return the rows of a worker's minibatch: those of the model's recipe, or 256 if it learns row after row."""
     from bitlane.sparse.models.recipes import RECIPES
 
-    found = RECIPES[kind].batch_rows
-    return BATCH_ROWS if found == 1 else found
+    batch_rows = RECIPES[kind].batch_rows
+    return BATCH_ROWS if batch_rows == 1 else batch_rows
 
 
 def train_on_ray(

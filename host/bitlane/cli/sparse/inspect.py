@@ -83,13 +83,13 @@ def _largest(model: AnyModel, count: int) -> tuple[list[tuple[float, int, float]
     import numpy as np
 
     linear = model.spec.linear is not None
-    found: list[tuple[float, int, float]] = []
+    largest: list[tuple[float, int, float]] = []
     zeros = total = 0
     for keys, rows, *_ in model.parameters.table.items():
         weights: Any = model.parameters.weights_of(rows)
         zeros, total = zeros + int((weights == 0).sum()), total + weights.size
         values = weights[:, 0] if linear else np.linalg.norm(weights, axis=1)
         top = np.argsort(-np.abs(values), kind="stable")[:count]
-        found += [(abs(float(values[place])), int(keys[place]), float(values[place])) for place in top]
-        found = heapq.nlargest(count, found)
-    return found, zeros, total
+        largest += [(abs(float(values[index])), int(keys[index]), float(values[index])) for index in top]
+        largest = heapq.nlargest(count, largest)
+    return largest, zeros, total

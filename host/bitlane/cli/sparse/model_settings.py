@@ -154,19 +154,23 @@ def _refuse(arguments: argparse.Namespace, kind: str, *names: str) -> None:
 
 
 def _optimizer(
-    arguments: argparse.Namespace, default: Optimizer | None, rate: float | None, place: int
+    arguments: argparse.Namespace, default: Optimizer | None, rate: float | None, block: int
 ) -> Optimizer | None:
-    """The optimizer of linear weights (place 0) or of factors (place 1); None if the model has none."""
+    """The optimizer of linear weights (block 0) or of factors (block 1); None if the model has none."""
     from bitlane.sparse.parameters import optimizers
 
     if default is None:
         return None
-    found = default
+    optimizer = default
     if arguments.optimizer not in (None, default.name):
-        found = optimizers.OPTIMIZERS[arguments.optimizer]()
-        rate = RATES[found.name][place] if rate is None else rate
+        optimizer = optimizers.OPTIMIZERS[arguments.optimizer]()
+        rate = RATES[optimizer.name][block] if rate is None else rate
     penalties = {name: getattr(arguments, name) for name in ("l1", "l2") if getattr(arguments, name) is not None}
-    found = replace(found, **penalties)
+    optimizer = replace(optimizer, **penalties)
     if rate is None:
-        return found
-    return replace(found, alpha=rate) if isinstance(found, optimizers.FTRL) else replace(found, learning_rate=rate)
+        return optimizer
+    return (
+        replace(optimizer, alpha=rate)
+        if isinstance(optimizer, optimizers.FTRL)
+        else replace(optimizer, learning_rate=rate)
+    )

@@ -45,8 +45,8 @@ def _run(arguments: argparse.Namespace) -> None:
     rows = 0
     with ExitStack() as stack:
         stack.enter_context(NOTICE.watch())
-        part = stack.enter_context(atomic_write(arguments.out))
-        write = stack.enter_context(_Writer(part, arguments.out.suffix))
+        unfinished = stack.enter_context(atomic_write(arguments.out))
+        write = stack.enter_context(_Writer(unfinished, arguments.out.suffix))
         bar = stack.enter_context(row_progress("predicting", None))
         for batch in stack.enter_context(closing(source.batches(0))):
             write(model.predict(batch))

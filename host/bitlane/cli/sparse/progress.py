@@ -26,8 +26,8 @@ class RowBar:
     def on_window(self, window: Window) -> None:
         """Show the quality of a window."""
         quality = window.quality
-        found = {"AUC": quality.auc, "log loss": quality.log_loss, "RMSE": quality.rmse}
-        self._bar.set_postfix({name: f"{value:.4f}" for name, value in found.items() if value is not None})
+        metrics = {"AUC": quality.auc, "log loss": quality.log_loss, "RMSE": quality.rmse}
+        self._bar.set_postfix({name: f"{value:.4f}" for name, value in metrics.items() if value is not None})
 
 
 @contextlib.contextmanager

@@ -31,9 +31,9 @@ def _run(arguments: argparse.Namespace) -> None:
         check_unused(arguments)
     before, version = registry.label(arguments.label), number_of(registry, arguments.version)
     if arguments.held_out:
-        found = run_validation(arguments, registry, version)
-        print(validation_text(found, report_name(registry, version)))
-        if not found.passed:
+        validation = run_validation(arguments, registry, version)
+        print(validation_text(validation, report_name(registry, version)))
+        if not validation.passed:
             raise SystemExit(1)
     move = promote(registry, arguments.label, version, arguments.reason, force=arguments.force)
     print(f"{arguments.label}: version {move.version}" + ("" if before is None else f", before it version {before}"))

@@ -46,12 +46,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> None:
     data.require_libraries("the status of servers")
     require_extra("pyarrow.flight", "the status of servers", data.EXTRA)
-    found = _status(arguments)
+    status = _status(arguments)
     if arguments.json:
-        print(json.dumps({"running": found.running, "servers": found.servers}, indent=1))
+        print(json.dumps({"running": status.running, "servers": status.servers}, indent=1))
         return
-    print(_table(found.servers))
-    if not found.running:
+    print(_table(status.servers))
+    if not status.running:
         print("\nnot running; rows and clocks are those of the last checkpoints")
 
 

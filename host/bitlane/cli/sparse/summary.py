@@ -38,15 +38,15 @@ def quality_table(rows: Sequence[tuple[str, Quality]]) -> str:
 
 def optimizer_text(spec: Mapping[str, Any]) -> str:
     """Return the optimizers of a model in JSON as text: name and rate, and what differs from the defaults."""
-    parts = []
+    lines = []
     for block in ("linear", "factors"):
-        found = spec[block]
-        if found is None or (block == "factors" and spec["kind"] == "lr"):
+        optimizer = spec[block]
+        if optimizer is None or (block == "factors" and spec["kind"] == "lr"):
             continue
-        rate = next(name for name in RATES if name in found)
-        more = [f"{name} {value:g}" for name, value in found.items() if name in USUAL and value != USUAL[name]]
-        parts.append(", ".join([f"{block} by {found['name']} {found[rate]:g}", *more]))
-    return "; ".join(parts)
+        rate = next(name for name in RATES if name in optimizer)
+        more = [f"{name} {value:g}" for name, value in optimizer.items() if name in USUAL and value != USUAL[name]]
+        lines.append(", ".join([f"{block} by {optimizer['name']} {optimizer[rate]:g}", *more]))
+    return "; ".join(lines)
 
 
 def memory_text(model: AnyModel) -> str:
@@ -91,12 +91,12 @@ def training_summary(
     return "\n".join(lines)
 
 
-def workers_text(found: RayResult) -> str:
+def workers_text(result: RayResult) -> str:
     """Return what the workers of a training did, as a line."""
-    counts = found.counts
+    counts = result.counts
     keys = max(1, counts.hits + counts.misses)
     return (
-        f"servers: {found.servers}; workers: {counts.hits / keys:.1%} of the keys in their caches, "
+        f"servers: {result.servers}; workers: {counts.hits / keys:.1%} of the keys in their caches, "
         f"{counts.read_bytes / 1e6:,.1f} MB read, {counts.step_bytes / 1e6:,.1f} MB of steps, "
         f"{counts.waiting:,.1f} s waiting for servers"
     )

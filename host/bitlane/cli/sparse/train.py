@@ -231,8 +231,8 @@ def _train(
                 watcher.on_rows(rows)
 
         if settings.get("engine"):
-            found = engine.train_on_ray(arguments, settings, run, on_window, on_rows)
-            return found.training, found.model, workers_text(found)
+            result = engine.train_on_ray(arguments, settings, run, on_window, on_rows)
+            return result.training, result.model, workers_text(result)
         model, learning = _model(settings, run), ReadersWriterLock()
         with publishing.published(arguments, settings, model, learning.exclusive) as publisher:
             on_window += [] if publisher is None else [publisher.on_window]

@@ -26,9 +26,9 @@ def _run(arguments: argparse.Namespace) -> None:
     registry = open_registry(arguments)
     from bitlane.sparse.registry.validation import report_name
 
-    found = run_validation(arguments, registry, number_of(registry, arguments.version))
-    print(validation_text(found, report_name(registry, found.version)))
-    if not found.passed:
+    validation = run_validation(arguments, registry, number_of(registry, arguments.version))
+    print(validation_text(validation, report_name(registry, validation.version)))
+    if not validation.passed:
         raise SystemExit(1)
 
 

@@ -70,7 +70,7 @@ def add_validation_arguments(parser: argparse.ArgumentParser, *, required: bool)
 def held_out_rows(
     paths: list[str], fraction: float | None, settings: Mapping[str, Any], spec: ModelSpec
 ) -> Iterator[Batch]:
-    """Yield held-out rows, read with the settings of a model's data; usual settings take the place of missing ones."""
+    """Yield held-out rows, read with the settings of a model's data; usual settings replace missing ones."""
     usual = {"schema": None, "label": None, "task": data.LOSS_TASKS[spec.loss], "fields": spec.fields or None}
     source = data.open_evaluation(paths, {**usual, **settings}, fraction, labelled=True)
     with closing(source.batches(0)) as batches:
@@ -94,11 +94,15 @@ def check_unused(arguments: argparse.Namespace) -> None:
             raise DataError(f"{option}: needs --held-out")
 
 
-def validation_text(found: Validation, report: str) -> str:
+def validation_text(validation: Validation, report: str) -> str:
     """Return the result of a validation: a line for each check that failed, and where the report is."""
-    state = "passed" if found.passed else "rejected"
-    compared = f"compared with version {found.current}" if found.current is not None else "no version to compare with"
-    lines = [f"version {found.version} {state}: {len(found.checks)} checks, {compared}", *found.problems]
+    state = "passed" if validation.passed else "rejected"
+    compared = (
+        f"compared with version {validation.current}"
+        if validation.current is not None
+        else "no version to compare with"
+    )
+    lines = [f"version {validation.version} {state}: {len(validation.checks)} checks, {compared}", *validation.problems]
     return "\n".join([*lines, f"report: {report}"])
 
 

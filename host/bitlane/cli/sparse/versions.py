@@ -64,11 +64,11 @@ COMMAND = Command(
 
 
 def _state(registry: ModelRegistry, version: int) -> str:
-    """Return what the last validation of a version has found, as a word."""
+    """Return what the last validation of a version has concluded, as a word."""
     from bitlane.sparse.registry.validation import read_validation
 
-    found = read_validation(registry, version)
-    return NONE if found is None else "passed" if found.passed else "rejected"
+    validation = read_validation(registry, version)
+    return NONE if validation is None else "passed" if validation.passed else "rejected"
 
 
 def _row(manifest: Manifest, state: str, used: list[str]) -> list[str]:

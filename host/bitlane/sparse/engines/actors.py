@@ -28,7 +28,7 @@ from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.servers.connection import ConnectionLost
 from bitlane.sparse.servers.rounds import worker_name
 from bitlane.sparse.servers.service import ShardService
-from bitlane.sparse.servers.shard import Shard
+from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.shard_folder import FolderServed
 from bitlane.sparse.servers.training import TrainingServers
 from bitlane.sparse.servers.upkeep import CHECKPOINT_BYTES, keep_log_short, warm_up
@@ -60,7 +60,7 @@ class ShardActor:
     def __init__(self, folder: str, access: Access, version: str):
         self._folder, self._access, self._version = folder, access, version
         self._lock, self._stop = threading.Lock(), threading.Event()
-        self._shard: Shard | None = None
+        self._shard: ParameterShard | None = None
         self._service: ShardService | None = None
 
     def report(self) -> Record:
@@ -117,7 +117,7 @@ class ShardActor:
         self._shard.close()
         os._exit(1)
 
-    def _keep(self, shard: Shard) -> None:
+    def _keep(self, shard: ParameterShard) -> None:
         keep_log_short(shard, self._stop, CHECKPOINT_BYTES)
         if shard.stopped and not self._stop.is_set():  # out of memory, for example: Ray starts another process
             os._exit(1)
@@ -130,12 +130,12 @@ def host_of(access: Access) -> str:
     return str(require_extra("ray", "a server", "'bitlane[ray]'").util.get_node_ip_address())
 
 
-def _open_shard(folder: Path) -> Shard:
+def _open_shard(folder: Path) -> ParameterShard:
     """Open a shard; the process that served it before may just be dying."""
     until = time.monotonic() + _LOCKED_SECONDS
     while True:
         try:
-            return Shard.open(folder)
+            return ParameterShard.open(folder)
         except FolderServed:
             if time.monotonic() > until:
                 raise
@@ -151,7 +151,7 @@ class WorkerTask:
     spec : ModelSpec
     options : WorkerOptions
     open_source : callable
-        From the index of a worker and the place to go on with, to its part of the rows.
+        From the index of a worker and the offset to go on with, to its share of the rows.
     access : Access
     version : str
         Of the driver's bitlane.
@@ -171,19 +171,19 @@ class Learned:
     Attributes
     ----------
     epoch : int
-    behind : int
+    rows_done : int
         Rows that the worker has learned with it, those of earlier epochs and runs included.
     scores, labels : float32 [rows]
     """
 
     epoch: int
-    behind: int
+    rows_done: int
     scores: Floats
     labels: Floats
 
 
 class WorkerActor:
-    """Learns one part of the rows.
+    """Learns one share of the rows.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ class WorkerActor:
         check_version(task.version)
         with connected(self._shards, worker_name(self._index), task.access) as servers:
             model = SparseModel(task.spec)
-            source = task.open_source(self._index, servers.resumption().place)
+            source = task.open_source(self._index, servers.resumption().offset)
             self._worker = Worker(self._index, model, servers, source, task.options, self._add)
             self._worker.run(self._stop)
 
@@ -227,9 +227,9 @@ class WorkerActor:
         """Let `run` end behind the current minibatch."""
         self._stop.set()
 
-    def _add(self, scores: Floats, labels: Floats, place: Mapping[str, Any]) -> None:
+    def _add(self, scores: Floats, labels: Floats, offset: Mapping[str, Any]) -> None:
         with self._lock:
-            self._learned.append(Learned(int(place.get("epoch", 0)), learned_before(place), scores, labels))
+            self._learned.append(Learned(int(offset.get("epoch", 0)), learned_before(offset), scores, labels))
 
 
 def connected(shards: Sequence[Any], worker: str, access: Access) -> TrainingServers:

@@ -32,7 +32,7 @@ from bitlane.sparse.training.stopping import Stopping
 from bitlane.sparse.training.windows import Scores
 from bitlane.sparse.workers.minibatches import learned_before
 from bitlane.sparse.workers.shards import model_of
-from bitlane.sparse.workers.worker import Counts, WorkerOptions
+from bitlane.sparse.workers.worker import WorkerCounts, WorkerOptions
 
 _POLL_SECONDS = 0.2
 _DRIVER, _PUBLISHER = "driver", "publisher"
@@ -97,14 +97,14 @@ class RayResult:
         `waiting` is the mean of the workers.
     model : SparseModel
         All shards together.
-    counts : Counts
+    counts : WorkerCounts
         Sums over the workers of this run.
     servers : int
     """
 
     training: SparseTrainingResult
     model: SparseModel
-    counts: Counts
+    counts: WorkerCounts
     servers: int
 
 
@@ -115,7 +115,7 @@ class RayTrainer:
     ----------
     spec : ModelSpec
     open_source : callable
-        From the index of a worker and the place to go on with, to the worker's part of the rows. It is sent to the
+        From the index of a worker and the offset to go on with, to the worker's share of the rows. It is sent to the
         workers' processes, so it must be possible to pickle it.
     options : RayOptions
     run : RunFolder, optional
@@ -173,7 +173,7 @@ class RayTrainer:
 
     def _train(
         self, ray: Cluster, folders: Sequence[Path], access: Access, stopping: Stopping, serving: ServingFile
-    ) -> Counts:
+    ) -> WorkerCounts:
         """Start the servers and the workers, and look after them until the last worker has ended."""
         options, progress = self.options.worker, self._progress
         share = ray.share(len(folders) + options.workers)
@@ -182,8 +182,8 @@ class RayTrainer:
         servers.wait()
         with connected(servers.actors, _DRIVER, access) as group:
             group.begin(options.workers, options.staleness)
-            places = _places(group.status(), options.workers)
-        merger = ScoreMerger(self.spec.loss, self.options.window_rows, places)  # type: ignore[arg-type]
+            standings = _standings(group.status(), options.workers)
+        merger = ScoreMerger(self.spec.loss, self.options.window_rows, standings)  # type: ignore[arg-type]
         self._resume(merger)
         self._book.saved_rows = merger.rows
         workers.begin(merger)
@@ -199,9 +199,9 @@ class RayTrainer:
                 self._count(merger, merger.epoch, servers, workers)
         self._reason = "interrupted" if stopping.asked else self._reason
         with connected(servers.actors, _DRIVER, access) as group:
-            places = _places(group.status(), options.workers)
+            standings = _standings(group.status(), options.workers)
         servers.stop()
-        progress.rows_done = sum(rows for _, rows in places)
+        progress.rows_done = sum(rows for _, rows in standings)
         if not progress.rows_done and self._reason is None:
             raise DataError("the data has no rows")
         self._count(merger, merger.newest + (self._reason is None), servers, workers)
@@ -268,7 +268,7 @@ class RayTrainer:
         if self._book.asks_to_stop(window):
             self._reason = self._reason or "stopped"
 
-    def _end(self, model: SparseModel, counts: Counts, servers: int) -> RayResult:
+    def _end(self, model: SparseModel, counts: WorkerCounts, servers: int) -> RayResult:
         if self.run_folder is not None:
             self.run_folder.save(self._progress, model.save)
         worked = self._progress.seconds * self.options.worker.workers
@@ -276,14 +276,14 @@ class RayTrainer:
         return RayResult(result, model, counts, servers)
 
 
-def _places(status: Sequence[Mapping[str, Any]], workers: int) -> list[tuple[int, int]]:
+def _standings(status: Sequence[Mapping[str, Any]], workers: int) -> list[tuple[int, int]]:
     """Return the epoch of each worker and the rows that it has learned, as all servers have them."""
-    found = []
+    standings = []
     for worker in range(workers):
-        places = [each["training"]["places"].get(str(worker), {}) for each in status]
-        first = min(places, key=learned_before)
-        found.append((int(first.get("epoch", 0)), learned_before(first)))
-    return found
+        offsets = [each["training"]["places"].get(str(worker), {}) for each in status]
+        first = min(offsets, key=learned_before)
+        standings.append((int(first.get("epoch", 0)), learned_before(first)))
+    return standings
 
 
 def _serving(servers: Servers, workers: Workers) -> dict[str, Any]:

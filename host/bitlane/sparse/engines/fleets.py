@@ -13,13 +13,13 @@ from bitlane.sparse.engines.access import Access
 from bitlane.sparse.engines.actors import DEADLINE, Record, ShardActor, WorkerActor, WorkerTask, error_of
 from bitlane.sparse.engines.cluster import Cluster
 from bitlane.sparse.engines.merging import ScoreMerger
-from bitlane.sparse.workers.worker import Counts
+from bitlane.sparse.workers.worker import WorkerCounts
 
 _MOST_DEATHS = 3  # of one process in a row, without a row that was learned meanwhile
 
 
 class Deaths:
-    """Counts how often a process has died without progress.
+    """WorkerCounts how often a process has died without progress.
 
     Parameters
     ----------
@@ -104,10 +104,10 @@ class Servers:
                         "again and again; look at its memory, and at the resources of the cluster"
                     )
                 continue
-            found = self._get(server, reference)
-            if self.reports[server] and self.reports[server]["pid"] != found["pid"]:
+            report = self._get(server, reference)
+            if self.reports[server] and self.reports[server]["pid"] != report["pid"]:
                 self._deaths[server].add(rows)
-            self.reports[server] = found
+            self.reports[server] = report
             self._asked[server] = self._ask(server)
 
     def table(self) -> tuple[int, int, int]:
@@ -178,9 +178,9 @@ class Workers:
         return bool(self._runs)
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> WorkerCounts:
         """The sums over all workers, as far as they were reported."""
-        total = Counts()
+        total = WorkerCounts()
         for record in (record for records in self._counts for record in records):
             for name, value in record.items():
                 setattr(total, name, getattr(total, name) + value)
@@ -236,7 +236,7 @@ class Workers:
         except self._ray.exceptions.RayTaskError as error:
             raise error_of(error, f"worker {index}") from error
         except self._ray.exceptions.RayError:
-            self._deaths[index].add(self._merger.behind(index))
+            self._deaths[index].add(self._merger.rows_of(index))
             self._counts[index].append({})
             self._actors[index] = self._actor(index)
             self._start(index)

@@ -19,7 +19,7 @@ class ScoreMerger:
     loss : {"log_loss", "squared_error"}
     window_rows : int
         Rows at which a window ends. It has a few more, as many as come at once, and does not reach over epochs.
-    places : sequence of (int, int)
+    standings : sequence of (int, int)
         Of each worker: its epoch, and the rows that it has learned.
 
     Attributes
@@ -28,16 +28,16 @@ class ScoreMerger:
         The first epoch that some worker has not left behind.
     """
 
-    def __init__(self, loss: Loss, window_rows: int, places: Sequence[tuple[int, int]]):
+    def __init__(self, loss: Loss, window_rows: int, standings: Sequence[tuple[int, int]]):
         self._loss, self._window_rows = loss, window_rows
-        self._epochs, self._behind = [epoch for epoch, _ in places], [rows for _, rows in places]
-        self._ended = [False] * len(places)
+        self._epochs, self._rows = [epoch for epoch, _ in standings], [rows for _, rows in standings]
+        self._ended = [False] * len(standings)
         self._scores: dict[int, Scores] = {}
 
     @property
     def rows(self) -> int:
         """Rows that all workers have learned, those of earlier runs included."""
-        return sum(self._behind)
+        return sum(self._rows)
 
     @property
     def epoch(self) -> int:
@@ -49,9 +49,9 @@ class ScoreMerger:
         """The last epoch that some worker has begun."""
         return max(self._epochs)
 
-    def behind(self, worker: int) -> int:
+    def rows_of(self, worker: int) -> int:
         """Return the rows that a worker has learned."""
-        return self._behind[worker]
+        return self._rows[worker]
 
     def restore(self, scores: Floats, labels: Floats) -> None:
         """Begin with the scores of a window that an earlier run has begun."""
@@ -61,10 +61,10 @@ class ScoreMerger:
     def add(self, worker: int, learned: Sequence[Learned]) -> None:
         """Add what a worker has learned; DivergedError if a score is not finite."""
         for each in learned:
-            new = min(len(each.scores), each.behind - self._behind[worker])
+            new = min(len(each.scores), each.rows_done - self._rows[worker])
             if new > 0:
                 self._of_epoch(each.epoch).add(each.scores[-new:], each.labels[-new:])
-                self._behind[worker], self._epochs[worker] = each.behind, each.epoch
+                self._rows[worker], self._epochs[worker] = each.rows_done, each.epoch
 
     def end(self, worker: int) -> None:
         """Take account of a worker that has no more rows."""
@@ -78,8 +78,8 @@ class ScoreMerger:
 
     def begun(self) -> tuple[Floats, Floats]:
         """Return scores and labels of the window that has begun in the newest epoch."""
-        found = self._scores.get(self.newest)
-        return (Scores(self._loss) if found is None else found).arrays()
+        scores = self._scores.get(self.newest)
+        return (Scores(self._loss) if scores is None else scores).arrays()
 
     def _of_epoch(self, epoch: int) -> Scores:
         return self._scores.setdefault(epoch, Scores(self._loss))

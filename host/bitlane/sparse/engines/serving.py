@@ -43,8 +43,8 @@ class ServingFile:
     def update(self, record: Record) -> None:
         """Write the addresses and processes, if they have changed."""
         if record != self._written:
-            with atomic_write(self._folder / _FILE) as part:
-                part.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+            with atomic_write(self._folder / _FILE) as unfinished:
+                unfinished.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
             self._written = record
 
     def __enter__(self) -> ServingFile:
@@ -71,8 +71,8 @@ class ServerStatus:
     ----------
     running : bool
     servers : list of dict
-        Of each: its ``address``, and the status of `Shard.status` with the ``traffic``. If the training does not run:
-        ``server``, ``rows``, ``sequences`` and ``training`` of its last checkpoint.
+        Of each: its ``address``, and the status of `ParameterShard.status` with the ``traffic``. If the training does
+        not run: ``server``, ``rows``, ``sequences`` and ``training`` of its last checkpoint.
     """
 
     running: bool
@@ -129,15 +129,15 @@ def status_at(addresses: list[str], **client: str | None) -> ServerStatus:
     """
     arguments: Mapping[str, Any] = client
     with ServerGroup(addresses, deadline=_DEADLINE, **arguments) as servers:
-        found = servers.status()
-    return ServerStatus(True, [{"address": at, **each} for at, each in zip(addresses, found, strict=True)])
+        reports = servers.status()
+    return ServerStatus(True, [{"address": at, **each} for at, each in zip(addresses, reports, strict=True)])
 
 
 def _last_checkpoint(folder: Path) -> Record:
-    found = checkpoints_of(folder)
-    if not found:
+    complete = checkpoints_of(folder)
+    if not complete:
         raise DataError(f"{folder} is no folder of a shard: it has no checkpoint")
-    record = storage.read_description(found[-1], STATE, "checkpoint of a shard")
+    record = storage.read_description(complete[-1], STATE, "checkpoint of a shard")
     return {
         "server": int(folder.name.partition("-")[2]),
         "rows": record.get("keys"),

@@ -19,9 +19,9 @@ _NEW, _OLD = ".servers-new", ".servers-old"
 
 def shard_folders(run: Path) -> list[Path]:
     """Return the folders of the shards of a training, in the order of the servers; empty before there are any."""
-    _mend(run)
-    found = [path for path in (run / SERVERS).glob("shard-*") if path.name.partition("-")[2].isdecimal()]
-    return sorted(found, key=lambda path: int(path.name.partition("-")[2]))
+    _restore(run)
+    folders = [path for path in (run / SERVERS).glob("shard-*") if path.name.partition("-")[2].isdecimal()]
+    return sorted(folders, key=lambda path: int(path.name.partition("-")[2]))
 
 
 def prepare_shards(run: Path, spec: ModelSpec, servers: int) -> list[Path]:
@@ -44,11 +44,11 @@ def prepare_shards(run: Path, spec: ModelSpec, servers: int) -> list[Path]:
     BitlaneError
         They cannot be written.
     """
-    found = shard_folders(run)
-    if len(found) == servers:
-        return found
-    if found:
-        _replace(run, lambda new: reshard(found, _names(new, servers)))
+    folders = shard_folders(run)
+    if len(folders) == servers:
+        return folders
+    if folders:
+        _replace(run, lambda new: reshard(folders, _names(new, servers)))
     else:
         _replace(run, lambda new: _create(_names(new, servers), spec))
     return shard_folders(run)
@@ -65,23 +65,23 @@ def _create(folders: list[Path], spec: ModelSpec) -> None:
 
 def _replace(run: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a new folder, which then takes the place of RUN/servers."""
-    new, old, place = run / _NEW, run / _OLD, run / SERVERS
+    new, old, current = run / _NEW, run / _OLD, run / SERVERS
     try:
         shutil.rmtree(new, ignore_errors=True)  # what a killed process has left
         new.mkdir()
         write(new)
-        if place.exists():
-            os.rename(place, old)
-        os.rename(new, place)
+        if current.exists():
+            os.rename(current, old)
+        os.rename(new, current)
         sync_entries(run)
         shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
-        raise BitlaneError(f"{place} cannot be written: {error.strerror or error}") from error
+        raise BitlaneError(f"{current} cannot be written: {error.strerror or error}") from error
     finally:
         shutil.rmtree(new, ignore_errors=True)
 
 
-def _mend(run: Path) -> None:
+def _restore(run: Path) -> None:
     """Undo a replacement that a kill has cut in two."""
     if (run / _OLD).exists() and not (run / SERVERS).exists():
         os.rename(run / _OLD, run / SERVERS)

@@ -23,12 +23,12 @@ def main() -> None:
     folder = Path(sys.argv[1])
     sys.stdin.buffer.read()
     for _ in range(_TRIES):
-        found = users_of(folder)
-        for process in found:
+        processes = users_of(folder)
+        for process in processes:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(process, signal.SIGKILL)
         shutil.rmtree(folder, ignore_errors=True)
-        if not found and not folder.exists():
+        if not processes and not folder.exists():
             return
         time.sleep(_PAUSE)
 
@@ -36,7 +36,7 @@ def main() -> None:
 def users_of(folder: Path) -> list[int]:
     """Return the processes of Ray that have a file below `folder` open; none where there is no /proc."""
     inside = f"{folder}/"
-    found = []
+    processes = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended, or is of another user
             command = (entry / "cmdline").read_bytes()
@@ -44,8 +44,8 @@ def users_of(folder: Path) -> list[int]:
                 continue
             links = [os.readlink(each) for each in (entry / "fd").iterdir()]
             if any(link.startswith(inside) for link in links):
-                found.append(int(entry.name))
-    return found
+                processes.append(int(entry.name))
+    return processes
 
 
 if __name__ == "__main__":

@@ -22,8 +22,8 @@ from bitlane.sparse.parameters import storage
 from bitlane.sparse.parameters.dense import Matrix
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers.failures import reason_of
-from bitlane.sparse.servers.rounds import Rounds
-from bitlane.sparse.servers.steps import Step
+from bitlane.sparse.servers.rounds import TrainingRounds
+from bitlane.sparse.servers.steps import WorkerStep
 from bitlane.support.atomic import atomic_folder
 from bitlane.support.checkpoint_folders import PART, checkpoint_after, checkpoints_of
 
@@ -31,7 +31,7 @@ STATE, HELD = "shard-state.json", "held-steps"
 
 
 @dataclass(frozen=True)
-class Progress:
+class ShardProgress:
     """What a shard has done.
 
     Attributes
@@ -40,15 +40,15 @@ class Progress:
         First segment of the log that is not covered.
     sequences : dict from str to int
         The last update of each worker.
-    rounds : Rounds
+    rounds : TrainingRounds
     """
 
     segment: int = 1
     sequences: Mapping[str, int] = field(default_factory=dict)
-    rounds: Rounds = field(default_factory=Rounds)
+    rounds: TrainingRounds = field(default_factory=TrainingRounds)
 
 
-def save(folder: Path, progress: Progress, parameters: SparseParameters, matrices: Mapping[str, Matrix]) -> Path:
+def save(folder: Path, progress: ShardProgress, parameters: SparseParameters, matrices: Mapping[str, Matrix]) -> Path:
     """Write the next checkpoint, then remove the earlier ones. Nothing may change meanwhile.
 
     Raises
@@ -57,18 +57,18 @@ def save(folder: Path, progress: Progress, parameters: SparseParameters, matrice
         The disk is full or fails, or no memory is left. Earlier checkpoints are as they were.
     """
     earlier = checkpoints_of(folder)
-    path, part = checkpoint_after(folder, earlier), folder / PART
+    path, unfinished = checkpoint_after(folder, earlier), folder / PART
     try:
-        with atomic_folder(path, part):
-            write(part, progress, parameters, matrices)
+        with atomic_folder(path, unfinished):
+            write(unfinished, progress, parameters, matrices)
     except (OSError, MemoryError) as error:
-        raise BitlaneError(f"{path} cannot be written: {reason_of(error)}; the log is kept") from error
+        raise BitlaneError(f"{path} cannot be written: {reason_of(error)}; the log remains") from error
     for old in earlier:
         shutil.rmtree(old, ignore_errors=True)
     return path
 
 
-def write(folder: Path, progress: Progress, parameters: SparseParameters, matrices: Mapping[str, Matrix]) -> None:
+def write(folder: Path, progress: ShardProgress, parameters: SparseParameters, matrices: Mapping[str, Matrix]) -> None:
     """Write the files of a checkpoint to an empty folder."""
     storage.write_parameters(folder, parameters, matrices)
     rounds = progress.rounds
@@ -86,7 +86,7 @@ def write(folder: Path, progress: Progress, parameters: SparseParameters, matric
     storage.write_description(folder, record, STATE)
 
 
-def load(folder: Path, parameters: SparseParameters, matrices: Mapping[str, Matrix]) -> Progress:
+def load(folder: Path, parameters: SparseParameters, matrices: Mapping[str, Matrix]) -> ShardProgress:
     """Set parameters and matrices to the last checkpoint of a shard's folder.
 
     Parameters
@@ -101,28 +101,28 @@ def load(folder: Path, parameters: SparseParameters, matrices: Mapping[str, Matr
     DataError
         There is no checkpoint, or it is damaged.
     """
-    found = checkpoints_of(folder)
-    if not found:
+    complete = checkpoints_of(folder)
+    if not complete:
         raise DataError(f"{folder} is no folder of a shard: it has no checkpoint")
-    path = found[-1]
+    path = complete[-1]
     record = storage.read_description(path, STATE, "checkpoint of a shard")
     storage.read_parameters(path, parameters, matrices, "shard")
     return _progress(path, record)
 
 
-def _progress(path: Path, record: Mapping[str, Any]) -> Progress:
-    rounds = Rounds()
+def _progress(path: Path, record: Mapping[str, Any]) -> ShardProgress:
+    rounds = TrainingRounds()
     try:
         sequences = {str(worker): int(last) for worker, last in record["sequences"].items()}
         rounds.restore(record["rounds"])
         for step in _held_steps(path / HELD):
             rounds.held.setdefault(step.clock, {})[step.worker] = step
-        return Progress(int(record["segment"]), sequences, rounds)
+        return ShardProgress(int(record["segment"]), sequences, rounds)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"{path / STATE} is damaged: {error}") from error
 
 
-def _held_steps(path: Path) -> Iterator[Step]:
+def _held_steps(path: Path) -> Iterator[WorkerStep]:
     try:
         data = np.frombuffer(path.read_bytes(), np.uint8)
     except OSError as error:
@@ -133,4 +133,4 @@ def _held_steps(path: Path) -> Iterator[Step]:
         at += 8 + size
         if at > len(data):
             raise DataError(f"{path} is damaged: it ends within a step")
-        yield Step.from_bytes(data[at - size : at])
+        yield WorkerStep.from_bytes(data[at - size : at])

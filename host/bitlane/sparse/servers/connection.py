@@ -115,8 +115,8 @@ class Connection:
         with self._errors():
             left = max(until - time.monotonic(), 0.001)
             options = flight.FlightCallOptions(timeout=left, headers=token_headers(self._identity.token))
-            found = list(self._client.do_action(flight.Action(name, wire.to_bytes(request)), options))
-        return self._checked(wire.from_bytes(found[0].body))
+            answers = list(self._client.do_action(flight.Action(name, wire.to_bytes(request)), options))
+        return self._checked(wire.from_bytes(answers[0].body))
 
     def send(self, lane: str, batch: Any, request: Record) -> None:
         """Send a request; see `receive`.
@@ -184,10 +184,10 @@ class Connection:
         }
         descriptor = flight.FlightDescriptor.for_command(wire.to_bytes(opening))
         options = flight.FlightCallOptions(headers=token_headers(self._identity.token))
-        found = self._client.do_exchange(descriptor, options)
-        self._lanes[lane] = found
-        found[0].begin(wire.BYTE_SCHEMA if batch is None else batch.schema)
-        return found[0], found[1]
+        writer, reader = self._client.do_exchange(descriptor, options)
+        self._lanes[lane] = writer, reader
+        writer.begin(wire.BYTE_SCHEMA if batch is None else batch.schema)
+        return writer, reader
 
     def _checked(self, answer: Record) -> Record:
         if "error" in answer:
@@ -240,7 +240,7 @@ def _cancel_expired() -> None:
         time.sleep(_WATCH_SECONDS)
         now = time.monotonic()
         with _watching:
-            found = list(_watched)
-        for connection in found:
+            connections = list(_watched)
+        for connection in connections:
             connection.cancel_expired(now)
-        del found
+        del connections

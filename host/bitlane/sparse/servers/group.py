@@ -33,7 +33,7 @@ class Call:
     batch: Any
     request: Record = field(default_factory=dict)
     answer: Any = None  # the batch of the answer
-    found: Record = field(default_factory=dict)  # the record beside it
+    reply: Record = field(default_factory=dict)  # the record beside it
     done: bool = False
     error: BitlaneError | None = None  # why it was not done in the last attempt
 
@@ -46,7 +46,8 @@ class ServerGroup:
 
     Each update is applied exactly once, if the connection is lost and if servers die and come back too: it is sent
     again with the same sequence. If a method that updates raises an error that is not a `DataError`, the update is
-    kept: `flush` and the next update send it first. Do not send it again. A `DataError` means that a server refused it.
+    retained: `flush` and the next update send it first. Do not send it again. A `DataError` means that a server refused
+    it.
 
     Parameters
     ----------
@@ -99,7 +100,7 @@ class ServerGroup:
         self._reading, self._updating = threading.Lock(), threading.Lock()
         self._last = [0] * len(addresses)  # updates of this worker that each server has acknowledged
         self._greetings: list[Record] = []  # what each server said first
-        self._kept: list[list[Call]] = []  # updates that were not acknowledged, the oldest first
+        self._retained: list[list[Call]] = []  # updates that were not acknowledged, the oldest first
         try:
             specs = [self._greet(server) for server in range(len(addresses))]
         except BaseException:
@@ -119,7 +120,7 @@ class ServerGroup:
         self._update([])
 
     def status(self) -> list[Record]:
-        """Return the status of each server; see `Shard.status`."""
+        """Return the status of each server; see `ParameterShard.status`."""
         return self._actions("status")
 
     def checkpoint(self) -> list[str]:
@@ -143,15 +144,17 @@ class ServerGroup:
         """
         until = time.monotonic() + seconds
         with ThreadPoolExecutor(len(requests)) as pool:
-            found = [pool.submit(self._action, server, "publish", each, until) for server, each in enumerate(requests)]
-        return [each.result() for each in found]
+            futures = [
+                pool.submit(self._action, server, "publish", each, until) for server, each in enumerate(requests)
+            ]
+        return [each.result() for each in futures]
 
     def stop_servers(self) -> None:
         """Let each server write a checkpoint and end."""
         self._actions("stop")
 
     def close(self) -> None:
-        """End the connections. Updates that are kept are lost."""
+        """End the connections. Updates that are retained are lost."""
         for connection in (*self._readers, *self._updaters):
             connection.close()
 
@@ -166,23 +169,23 @@ class ServerGroup:
     # --- inside
     def _update(self, calls: list[Call]) -> None:
         with self._updating:
-            self._kept.append(calls)
-            while self._kept:
-                for call in self._kept[0]:  # not before: an update that is kept has the number before it
+            self._retained.append(calls)
+            while self._retained:
+                for call in self._retained[0]:  # only now: a retained update has the number before it
                     call.request.setdefault("sequence", self._last[call.server] + 1)
                 try:
-                    self._exchange(self._updaters, self._kept[0], self._acknowledge)
+                    self._exchange(self._updaters, self._retained[0], self._acknowledge)
                 except DataError:
                     raise
                 except BitlaneError as error:
-                    raise type(error)(f"{error}; the update is kept: `flush` sends it again") from error
+                    raise type(error)(f"{error}; the update is retained: `flush` sends it again") from error
                 finally:
-                    self._kept[0] = [call for call in self._kept[0] if not call.done]
-                    if not self._kept[0]:
-                        del self._kept[0]
+                    self._retained[0] = [call for call in self._retained[0] if not call.done]
+                    if not self._retained[0]:
+                        del self._retained[0]
 
     def _acknowledge(self, call: Call) -> None:
-        self._last[call.server] = int(call.found["last"])
+        self._last[call.server] = int(call.reply["last"])
 
     def _exchange(
         self,
@@ -243,14 +246,14 @@ class ServerGroup:
         connection.send(call.lane, call.batch, call.request)
 
     def _receive(self, connections: Sequence[Connection], call: Call, on_end: Callable[[Call], None]) -> None:
-        call.answer, call.found = connections[call.server].receive(call.lane)
+        call.answer, call.reply = connections[call.server].receive(call.lane)
         call.done = True
         on_end(call)
 
     def _check_last(self, server: int, last: int) -> None:
         """Compare the updates that a server has with those it acknowledged, after a new connection."""
         known = self._last[server]
-        sent = any(call.server == server for call in self._kept[0]) if self._kept else False
+        sent = any(call.server == server for call in self._retained[0]) if self._retained else False
         if last not in (known, known + sent):
             self._updaters[server].close()
             what = "has lost updates" if last < known else "has updates of another client"

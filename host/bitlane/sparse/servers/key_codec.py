@@ -10,8 +10,6 @@ n keys drawn at random from 2^64 take about ``66 - log2(n)`` bits each; keys tha
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -78,7 +76,7 @@ def decode_keys(data: Bytes, count: int) -> Keys:
 
 
 @kernel()
-def _choose(numbers: Any, parameters: Any) -> int:
+def _choose(numbers: NDArray[np.uint64], parameters: NDArray[np.int64]) -> int:
     """Write the best parameter of each block; return the bits of all blocks.
 
     Candidates are the parameters around the number of bits of the block's median.
@@ -111,7 +109,7 @@ def _choose(numbers: Any, parameters: Any) -> int:
 
 
 @kernel(bit_streams)
-def _write(numbers: Any, parameters: Any, data: Any) -> None:
+def _write(numbers: NDArray[np.uint64], parameters: NDArray[np.int64], data: NDArray[np.uint8]) -> None:
     at = 0
     for i in range(len(numbers)):
         low = parameters[i // BLOCK]
@@ -127,7 +125,7 @@ def _write(numbers: Any, parameters: Any, data: Any) -> None:
 
 
 @kernel(bit_streams)
-def _read(data: Any, numbers: Any) -> int:
+def _read(data: NDArray[np.uint8], numbers: NDArray[np.uint64]) -> int:
     """Fill `numbers`; return the bits read, or -1 if the data ends before."""
     end = 8 * len(data)
     at, low = 0, 0

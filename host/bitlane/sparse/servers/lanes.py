@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.servers import wire
 from bitlane.sparse.servers.security import TokenCheck, check_exposure
-from bitlane.sparse.servers.traffic import Traffic
 from bitlane.sparse.servers.wire import ServerBusy, ServerClosing, flight
 
 Record = dict[str, Any]
@@ -47,6 +46,32 @@ class RequestLimit:
         finally:
             with self._lock:
                 self._count -= 1
+
+
+class LaneTraffic:
+    """Requests and bytes since the server has started, without what the transport adds. For several threads.
+
+    Parameters
+    ----------
+    lanes : iterable of str
+    """
+
+    def __init__(self, lanes: Iterable[str]):
+        self._lock = threading.Lock()
+        self._counts = {lane: {"requests": 0, "received": 0, "sent": 0} for lane in lanes}
+
+    def add(self, lane: str, received: int, sent: int) -> None:
+        """Count a request of a lane and its answer, in bytes."""
+        counts = self._counts[lane]
+        with self._lock:
+            counts["requests"] += 1
+            counts["received"] += received
+            counts["sent"] += sent
+
+    def state(self) -> dict[str, Any]:
+        """Return requests, and bytes received and sent, by lane."""
+        with self._lock:
+            return {lane: dict(counts) for lane, counts in self._counts.items()}
 
 
 class LaneService(flight.FlightServerBase):
@@ -87,17 +112,17 @@ class LaneService(flight.FlightServerBase):
     ):
         check_exposure(host, token, tls)
         # Requests may come as soon as the base class is made.
-        self._traffic, self._actions, self._closing = Traffic(lanes), tuple(actions), False
+        self._traffic, self._actions, self._closing = LaneTraffic(lanes), tuple(actions), False
         self._lanes = frozenset(lanes)
         check_port(host, port)
-        place = place_of(host, port)
+        address = address_of(host, port)
         options: dict[str, Any] = {} if token is None else {"middleware": {"token": TokenCheck(token)}}
         if tls is not None:
             options["tls_certificates"] = [tuple(each.encode() for each in tls)]
         try:
-            super().__init__(f"{'grpc' if tls is None else 'grpc+tls'}://{place}", **options)
+            super().__init__(f"{'grpc' if tls is None else 'grpc+tls'}://{address}", **options)
         except (wire.pyarrow.ArrowException, OSError) as error:
-            raise BitlaneError(f"the server cannot listen on {place}: {wire.short(error)}") from error
+            raise BitlaneError(f"the server cannot listen on {address}: {wire.short(error)}") from error
 
     def refuse(self) -> None:
         """Answer all requests from now on with an error that lets clients try again elsewhere or later."""
@@ -153,7 +178,7 @@ class LaneService(flight.FlightServerBase):
             raise ServerClosing("the server is about to end")
 
 
-def place_of(host: str, port: int) -> str:
+def address_of(host: str, port: int) -> str:
     """Return ``host:port``, as URIs have it."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -172,18 +197,18 @@ def listen(host: str, port: int) -> socket.socket:
         The port is taken, or there is no such host.
     """
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        found = socket.socket(family, kind, protocol)
+        family, kind, protocol, _, target = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
         try:
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            found.bind(address)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(target)
         except BaseException:
-            found.close()
+            listener.close()
             raise
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise BitlaneError(f"the server cannot listen on {host}:{port}: {str(reason).lower()}") from error
-    return found
+    return listener
 
 
 def _size_of(batch: Any, record: Any) -> int:

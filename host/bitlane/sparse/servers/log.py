@@ -26,7 +26,7 @@ SEGMENT_BYTES = 1 << 26  # a segment ends with the first record behind this size
 _NAME = re.compile(r"(\d{12})\.log")
 
 
-class Log:
+class WriteAheadLog:
     """A write-ahead log in a folder. One thread at a time may use it.
 
     Make one by `create` or `open`.
@@ -71,7 +71,7 @@ class Log:
     @classmethod
     def create(
         cls, folder: Path, segment: int = 1, next_record: int = 1, open_file: Callable[[Path], AppendFile] = AppendFile
-    ) -> Log:
+    ) -> WriteAheadLog:
         """Begin a log in an existing, empty folder."""
         with _clear_errors(folder):
             _write_header(folder, segment, next_record, open_file)
@@ -84,7 +84,7 @@ class Log:
         first: int,
         replay: Callable[[memoryview], None],
         open_file: Callable[[Path], AppendFile] = AppendFile,
-    ) -> Log:
+    ) -> WriteAheadLog:
         """Read a log, and go on at its end.
 
         Segments before `first` are deleted. An unfinished or damaged record at the very end is cut off: its update was
@@ -120,7 +120,7 @@ class Log:
         numbers: list[int],
         replay: Callable[[memoryview], None],
         open_file: Callable[[Path], AppendFile],
-    ) -> Log:
+    ) -> WriteAheadLog:
         number, end, length, older = None, SEGMENT_HEADER, 0, 0
         for segment in numbers:
             path, newest = path_of(folder, segment), segment == numbers[-1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,7 @@ Keys = NDArray[np.uint64]
 
 
 @kernel(mixing)
-def _owners(keys: Any, server_of: Any, owners: Any, counts: Any) -> None:
+def _owners(keys: Keys, server_of: NDArray[np.int64], owners: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
     """Write the server of each key to `owners` and count the keys of each server."""
     mask = np.uint64(len(server_of) - 1)
     for i in range(len(keys)):
@@ -30,10 +29,10 @@ def _owners(keys: Any, server_of: Any, owners: Any, counts: Any) -> None:
 
 
 @kernel()
-def _group(owners: Any, starts: Any, places: Any) -> None:
-    """Write the places of each server's keys, in their order, from ``starts[server]`` on; `starts` moves on."""
+def _group(owners: NDArray[np.int64], starts: NDArray[np.int64], indices: NDArray[np.int64]) -> None:
+    """Write the indices of each server's keys, in their order, from ``starts[server]`` on; `starts` moves on."""
     for i in range(len(owners)):
-        places[starts[owners[i]]] = i
+        indices[starts[owners[i]]] = i
         starts[owners[i]] += 1
 
 
@@ -42,7 +41,7 @@ class Partition:
     """Keys spread over servers.
 
     The virtual shard of a key is given by the **low** bits of its word (`bitlane.sparse.tables.mixing`). The high bits
-    are the key's place in a server's table, so that partition by them would leave most of each table empty and the rest
+    are the key's home in a server's table, so that partition by them would leave most of each table empty and the rest
     overfull. Each server has consecutive virtual shards; their numbers differ by one at most.
 
     Parameters
@@ -91,17 +90,17 @@ class Partition:
 
         Returns
         -------
-        places : int64 [n]
-            Places of the keys of server 0, then of server 1, and so on; each in their order. With the answers for
-            ``keys[places]`` side by side, ``out[places] = answers`` puts them back in order.
+        indices : int64 [n]
+            Indices of the keys of server 0, then of server 1, and so on; each in their order. With the answers for
+            ``keys[indices]`` side by side, ``out[indices] = answers`` puts them back in order.
         bounds : list of int [servers + 1]
-            Server s has ``places[bounds[s]:bounds[s + 1]]``.
+            Server s has ``indices[bounds[s]:bounds[s + 1]]``.
         """
         owners, counts = self._owners(keys)
         bounds = np.concatenate([[0], np.cumsum(counts)])
-        places = np.empty(len(keys), np.int64)
-        _group(owners, bounds[:-1].copy(), places)
-        return places, bounds.tolist()
+        indices = np.empty(len(keys), np.int64)
+        _group(owners, bounds[:-1].copy(), indices)
+        return indices, bounds.tolist()
 
     def _owners(self, keys: Keys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         owners, counts = np.empty(len(keys), np.int64), np.zeros(self.servers, np.int64)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bitlane.sparse.servers.programs import add_reach, orphaned, reach_of, run_program, set_by_signals
 from bitlane.sparse.servers.service import ShardService
-from bitlane.sparse.servers.shard import Shard
+from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.spec import ShardSpec
 from bitlane.sparse.servers.upkeep import CHECKPOINT_BYTES, keep_log_short, warm_up
 
@@ -28,8 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _serve(options: argparse.Namespace) -> None:
     is_orphan = orphaned(options)
     if options.spec is not None and not options.folder.exists():
-        Shard.create(options.folder, ShardSpec.read(options.spec))
-    shard = Shard.open(options.folder, sync=options.sync)
+        ParameterShard.create(options.folder, ShardSpec.read(options.spec))
+    shard = ParameterShard.open(options.folder, sync=options.sync)
     warm_up(shard.spec)
     try:
         stop = set_by_signals()

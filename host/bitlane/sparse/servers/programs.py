@@ -16,14 +16,14 @@ from bitlane.sparse.servers.failures import reason_of
 from bitlane.sparse.servers.security import read_secret
 
 
-def run_program(serve: Callable[[], None], place: str) -> None:
-    """Serve until that ends. The process ends here: with 0, or 1 after a line of error, in which `place` may be."""
+def run_program(serve: Callable[[], None], subject: str) -> None:
+    """Serve until that ends. The process ends here: with 0, or 1 after a line of error, which may name `subject`."""
     try:
         serve()
     except BitlaneError as error:
         _fail(str(error))
     except MemoryError as error:
-        _fail(f"{place}: {reason_of(error)}")
+        _fail(f"{subject}: {reason_of(error)}")
     os._exit(0)  # lanes that clients keep open would hold up the end of Flight's threads
 
 

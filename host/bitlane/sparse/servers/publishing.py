@@ -1,4 +1,4 @@
-"""A server's part of a version of its model: its own files, written where the registry is."""
+"""The files of one shard in a version of its model, written where the registry is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from bitlane.errors import DataError
 from bitlane.sparse.servers.cuts import ShardCuts
-from bitlane.sparse.servers.shard import Shard
+from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.shard_files import merged, read_change, write_cut
 from bitlane.sparse.tables.frozen import FrozenTable
 from bitlane.support.stores import Store, StoredFile
@@ -22,10 +22,10 @@ class ShardPublisher:
 
     Parameters
     ----------
-    shard : Shard
+    shard : ParameterShard
     """
 
-    def __init__(self, shard: Shard):
+    def __init__(self, shard: ParameterShard):
         self._shard, self._lock = shard, threading.Lock()
         self._cuts = ShardCuts(shard.parameters, shard.matrices, shard.paused)
 

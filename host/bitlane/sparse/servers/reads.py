@@ -23,9 +23,9 @@ class Read:
     Attributes
     ----------
     rows : float32 [n, values] or [n, width]
-        Weights, or whole rows.
+        Weights, or rows with the optimizers' state.
     dense : float32 [m]
-        Weights, or whole rows, of the server's matrices side by side.
+        Weights, or rows with the optimizers' state, of the server's matrices side by side.
     clock : int
         All steps stamped below it are contained.
     own : int

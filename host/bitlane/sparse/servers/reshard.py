@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.errors import DataError
-from bitlane.sparse.servers.checkpoints import Progress
+from bitlane.sparse.servers.checkpoints import ShardProgress
 from bitlane.sparse.servers.rounds import worker_name
-from bitlane.sparse.servers.shard import Shard
+from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.shard_folder import write_shard
 
 
@@ -42,11 +42,11 @@ def reshard(sources: Sequence[str | Path], targets: Sequence[str | Path]) -> Non
             _write(shards, server, len(targets), Path(target))
 
 
-def open_shards(folders: Sequence[str | Path], stack: ExitStack) -> list[Shard]:
+def open_shards(folders: Sequence[str | Path], stack: ExitStack) -> list[ParameterShard]:
     """Open all shards of a model, until the stack ends; errors as of `reshard`."""
     shards = []
     for folder in folders:
-        shards.append(Shard.open(folder))
+        shards.append(ParameterShard.open(folder))
         stack.callback(shards[-1].close)
     _check(shards)
     return shards
@@ -57,7 +57,7 @@ def merged_state(states: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray
     return {name: np.maximum.reduce([state[name] for state in states]) for name in states[0]}
 
 
-def _check(shards: Sequence[Shard]) -> None:
+def _check(shards: Sequence[ParameterShard]) -> None:
     if not shards:
         raise DataError("give the folder of at least one shard")
     for server, shard in enumerate(shards):
@@ -70,7 +70,7 @@ def _check(shards: Sequence[Shard]) -> None:
             raise DataError(f"{shard.folder} belongs to another model than {shards[0].folder}")
 
 
-def _write(shards: Sequence[Shard], server: int, servers: int, target: Path) -> None:
+def _write(shards: Sequence[ParameterShard], server: int, servers: int, target: Path) -> None:
     spec = shards[0].spec.placed(server, servers)
     parameters, matrices = spec.parameters(), spec.own_matrices()
 
@@ -88,11 +88,11 @@ def _write(shards: Sequence[Shard], server: int, servers: int, target: Path) -> 
     write_shard(target, spec, parameters, matrices, _progress(shards))
 
 
-def _progress(shards: Sequence[Shard]) -> Progress:
+def _progress(shards: Sequence[ParameterShard]) -> ShardProgress:
     """What the workers of a training have done; each must have sent its last step to all servers."""
-    found = [shard.progress for shard in shards]
-    sequences = {name: last for name, last in found[0].sequences.items() if name.startswith(worker_name(""))}
-    for shard, each in zip(shards, found, strict=True):
+    done = [shard.progress for shard in shards]
+    sequences = {name: last for name, last in done[0].sequences.items() if name.startswith(worker_name(""))}
+    for shard, each in zip(shards, done, strict=True):
         if each.rounds.held or any(each.sequences.get(name) != last for name, last in sequences.items()):
             raise DataError(f"a training ended within a step ({shard.folder}): let it go on with the old servers first")
-    return Progress(1, sequences, found[0].rounds)
+    return ShardProgress(1, sequences, done[0].rounds)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bitlane.errors import DataError
-from bitlane.sparse.servers.steps import Step
+from bitlane.sparse.servers.steps import WorkerStep
 
 MOST_WORKERS = 1 << 16
 
@@ -24,8 +24,8 @@ def worker_name(index: int | str) -> str:
     return f"worker-{index}"
 
 
-class Rounds:
-    """Clocks, places and held steps of one shard. The shard's lock guards it.
+class TrainingRounds:
+    """Clocks, offsets and held steps of one shard. The shard's lock guards it.
 
     Attributes
     ----------
@@ -36,9 +36,9 @@ class Rounds:
         Clock of each worker.
     left : set of int
         Workers that have sent their last step.
-    places : dict from int to dict
+    offsets : dict from int to dict
         Where each worker goes on reading.
-    held : dict from int to (dict from int to Step)
+    held : dict from int to (dict from int to WorkerStep)
         Steps that wait, by clock and worker.
     """
 
@@ -46,10 +46,10 @@ class Rounds:
         self.workers = self.staleness = 0
         self.clocks: dict[int, int] = {}
         self.left: set[int] = set()
-        self.places: dict[int, dict[str, Any]] = {}
-        self.held: dict[int, dict[int, Step]] = {}
+        self.offsets: dict[int, dict[str, Any]] = {}
+        self.held: dict[int, dict[int, WorkerStep]] = {}
 
-    def begin(self, workers: int, staleness: int, clock: int) -> list[Step]:
+    def begin(self, workers: int, staleness: int, clock: int) -> list[WorkerStep]:
         """Begin, or go on with, a training: all workers are at `clock`. Return the held steps, which are due now."""
         self.workers, self.staleness = workers, staleness
         self.clocks, self.left = dict.fromkeys(range(workers), clock), set()
@@ -72,7 +72,7 @@ class Rounds:
         """Return whether a worker at `clock` may read."""
         return len(self.left) == self.workers or self.oldest >= clock - self.staleness
 
-    def behind(self, clock: int) -> list[int]:
+    def lagging(self, clock: int) -> list[int]:
         """Return the workers for which a worker at `clock` waits."""
         return [
             worker
@@ -80,29 +80,29 @@ class Rounds:
             if worker not in self.left and at < clock - self.staleness
         ]
 
-    def check(self, step: Step) -> None:
+    def check(self, step: WorkerStep) -> None:
         """Raise DataError if a step does not belong to the training."""
         if step.worker >= self.workers:
             raise DataError(f"a step of worker {step.worker} came; the training has {self.workers} workers")
 
-    def advance(self, step: Step) -> None:
+    def advance(self, step: WorkerStep) -> None:
         """Set the clock of the step's worker, if the step came before too: other servers may have missed it."""
         self.clocks[step.worker] = max(self.clocks[step.worker], step.clock + 1)
         if step.last:
             self.left.add(step.worker)
 
-    def accept(self, step: Step) -> list[Step]:
+    def accept(self, step: WorkerStep) -> list[WorkerStep]:
         """Take a new step; return the steps that are due now, in order."""
         self.advance(step)
-        self.places[step.worker] = dict(step.place)
+        self.offsets[step.worker] = dict(step.offset)
         if self.staleness:
             return [step]
         self.held.setdefault(step.clock, {})[step.worker] = step
         return self.release()
 
-    def release(self) -> list[Step]:
+    def release(self) -> list[WorkerStep]:
         """Take the held steps of the clocks that all workers have behind them, in the order of clocks and workers."""
-        due: list[Step] = []
+        due: list[WorkerStep] = []
         for clock in sorted(self.held):
             if len(self.left) < self.workers and self.oldest <= clock:
                 break
@@ -113,9 +113,9 @@ class Rounds:
         """Return the clock of a worker by its name, or the newest clock for a client that is no worker."""
         return next((clock for index, clock in self.clocks.items() if worker_name(index) == worker), self.newest)
 
-    def place_of(self, worker: str) -> dict[str, Any]:
+    def offset_of(self, worker: str) -> dict[str, Any]:
         """Return where the worker of this name goes on reading; empty before its first step."""
-        return next((place for index, place in self.places.items() if worker_name(index) == worker), {})
+        return next((offset for index, offset in self.offsets.items() if worker_name(index) == worker), {})
 
     def state(self) -> dict[str, Any]:
         """Return all but the held steps, as plain JSON."""
@@ -124,7 +124,7 @@ class Rounds:
             "staleness": self.staleness,
             "clocks": [self.clocks[worker] for worker in range(self.workers)],
             "left": sorted(self.left),
-            "places": {str(worker): place for worker, place in self.places.items()},
+            "places": {str(worker): offset for worker, offset in self.offsets.items()},
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -132,4 +132,4 @@ class Rounds:
         self.workers, self.staleness = int(state["workers"]), int(state["staleness"])
         self.clocks = dict(enumerate(int(clock) for clock in state["clocks"]))
         self.left = {int(worker) for worker in state["left"]}
-        self.places = {int(worker): dict(place) for worker, place in state["places"].items()}
+        self.offsets = {int(worker): dict(offset) for worker, offset in state["places"].items()}

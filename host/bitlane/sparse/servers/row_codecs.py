@@ -1,4 +1,4 @@
-"""Rows in few bytes: what a server answers to a pull, and the parts of a worker's push.
+"""Rows in few bytes: what a server answers to a read, and the gradients of a worker's step.
 
 | codec | a row of v values | bytes |
 | --- | --- | --- |
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from bitlane.errors import DataError
 from bitlane.sparse.servers.key_codec import decode_keys, encode_keys
@@ -39,10 +39,10 @@ from bitlane.sparse.servers.row_kernels import (
 FRACTION_BITS = 20
 UNIT = 2.0**-FRACTION_BITS
 ROW_CODECS = ("float32", "float16", "int8")
-# The codecs of a part, in the order of their numbers on the wire, and what the rows are stored as.
-PART_DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "ternary": np.int8, "fixed": np.int32}
-_PARTS = struct.Struct("<B")
-_PART = struct.Struct("<BBIII")  # codec, whether keys are packed, keys, bytes of the keys, bytes of the rows
+# The codecs of a chunk, in the order of their numbers on the wire, and what the rows are stored as.
+CHUNK_DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "ternary": np.int8, "fixed": np.int32}
+_COUNT = struct.Struct("<B")
+_CHUNK = struct.Struct("<BBIII")  # codec, whether keys are packed, keys, bytes of the keys, bytes of the rows
 _SCALES = np.array([scale(code) for code in range(256)], np.int64)
 
 Keys = NDArray[np.uint64]
@@ -96,8 +96,8 @@ def encode_rows(rows: Floats, codec: str, seed: int) -> Bytes:
     if codec == "float16":
         return _bytes_of(round_to_half(rows, seed))
     if not np.isfinite(rows).all():
-        place = int(np.argmin(np.isfinite(rows).all(axis=1)))
-        raise DataError(f"codec 'int8' needs finite values; row {place} has others: the training has diverged")
+        row = int(np.argmin(np.isfinite(rows).all(axis=1)))
+        raise DataError(f"codec 'int8' needs finite values; row {row} has others: the training has diverged")
     scales, numbers = np.empty(len(rows), np.float32), np.empty(rows.shape, np.int8)
     to_int8(_writeable(rows, np.float32), np.uint64(seed), scales, numbers)
     return np.concatenate([_bytes_of(scales), _bytes_of(numbers)])
@@ -132,7 +132,7 @@ def decode_rows(data: Bytes, n: int, values: int, codec: str) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class GradientChunk:
     """Rows of gradients that are sent with one codec.
 
     Parameters
@@ -159,10 +159,10 @@ class Part:
     groups: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_codec(self.codec, tuple(PART_DTYPES))
+        _check_codec(self.codec, tuple(CHUNK_DTYPES))
         n = len(self.keys)
-        if self.rows.ndim != 2 or len(self.rows) != n or self.rows.dtype != PART_DTYPES[self.codec]:
-            wanted = f"{np.dtype(PART_DTYPES[self.codec])} [{n}, values]"
+        if self.rows.ndim != 2 or len(self.rows) != n or self.rows.dtype != CHUNK_DTYPES[self.codec]:
+            wanted = f"{np.dtype(CHUNK_DTYPES[self.codec])} [{n}, values]"
             raise DataError(f"codec {self.codec!r} needs rows {wanted}; got {self.rows.dtype} {list(self.rows.shape)}")
         values = self.rows.shape[1]
         if self.codec == "ternary" and (sum(self.groups) != values or self.scales.shape != (n, len(self.groups))):
@@ -171,10 +171,10 @@ class Part:
                 f"{self.groups} and scales {list(self.scales.shape)}"
             )
 
-    def take(self, places: NDArray[np.int64]) -> Part:
-        """Return the rows at `places`, int64 [m], as a part."""
-        scales = self.scales[places] if self.codec == "ternary" else self.scales
-        return Part(self.codec, self.keys[places], self.rows[places], scales, self.groups)
+    def take(self, indices: NDArray[np.int64]) -> GradientChunk:
+        """Return the rows at `indices`, int64 [m], as a chunk."""
+        scales = self.scales[indices] if self.codec == "ternary" else self.scales
+        return GradientChunk(self.codec, self.keys[indices], self.rows[indices], scales, self.groups)
 
     def units(self) -> NDArray[np.int64]:
         """Return the rows of ``"ternary"`` or ``"fixed"`` in units of `UNIT`, int64 [n, values]."""
@@ -191,34 +191,34 @@ class Part:
         return self.rows.astype(np.float32)
 
 
-def encode_parts(parts: Sequence[Part], *, pack_keys: bool) -> Bytes:
-    """Return parts as bytes.
+def encode_chunks(chunks: Sequence[GradientChunk], *, pack_keys: bool) -> Bytes:
+    """Return chunks as bytes.
 
     Parameters
     ----------
-    parts : sequence of Part
+    chunks : sequence of GradientChunk
         At most 255.
     pack_keys : bool
-        Sort the rows of each part by key and write `encode_keys`, in place of 8 bytes a key.
+        Sort the rows of each chunk by key and write `encode_keys`, instead of 8 bytes a key.
 
     Returns
     -------
     uint8 [bytes]
     """
-    pieces = [np.frombuffer(_PARTS.pack(len(parts)), np.uint8)]
-    for part in parts:
+    buffers = [np.frombuffer(_COUNT.pack(len(chunks)), np.uint8)]
+    for chunk in chunks:
         if pack_keys:
-            part = part.take(np.argsort(part.keys))
-        keys = encode_keys(part.keys) if pack_keys else _bytes_of(part.keys)
-        rows = _pack_rows(part)
-        number = list(PART_DTYPES).index(part.codec)
-        head = _PART.pack(number, int(pack_keys), len(part.keys), len(keys), len(rows))
-        pieces += [np.frombuffer(head, np.uint8), keys, rows]
-    return np.concatenate(pieces)
+            chunk = chunk.take(np.argsort(chunk.keys))
+        keys = encode_keys(chunk.keys) if pack_keys else _bytes_of(chunk.keys)
+        rows = _pack_rows(chunk)
+        number = list(CHUNK_DTYPES).index(chunk.codec)
+        head = _CHUNK.pack(number, int(pack_keys), len(chunk.keys), len(keys), len(rows))
+        buffers += [np.frombuffer(head, np.uint8), keys, rows]
+    return np.concatenate(buffers)
 
 
-def decode_parts(data: Bytes, values: int) -> tuple[Keys, Floats]:
-    """Return keys and gradients of `encode_parts`, part after part.
+def decode_chunks(data: Bytes, values: int) -> tuple[Keys, Floats]:
+    """Return keys and gradients of `encode_chunks`, chunk after chunk.
 
     Parameters
     ----------
@@ -239,46 +239,46 @@ def decode_parts(data: Bytes, values: int) -> tuple[Keys, Floats]:
     data = _writeable(data, np.uint8)
     keys: list[Keys] = [np.zeros(0, np.uint64)]
     gradients: list[Floats] = [np.zeros((0, values), np.float32)]
-    if len(data) < _PARTS.size:
+    if len(data) < _COUNT.size:
         raise DataError("a push without a byte: the message is damaged")
-    at = _PARTS.size
+    at = _COUNT.size
     for _ in range(data[0]):
-        if at + _PART.size > len(data):
-            raise DataError(f"a push of {len(data)} bytes ends within a part: the message is damaged")
-        number, packed, count, key_bytes, row_bytes = _PART.unpack_from(data.data, at)
-        at += _PART.size
-        if number >= len(PART_DTYPES) or packed > 1 or at + key_bytes + row_bytes > len(data):
-            raise DataError(f"byte {at - _PART.size} of a push does not begin a part: the message is damaged")
-        found = data[at : at + key_bytes]
+        if at + _CHUNK.size > len(data):
+            raise DataError(f"a push of {len(data)} bytes ends within a chunk: the message is damaged")
+        number, packed, count, key_bytes, row_bytes = _CHUNK.unpack_from(data.data, at)
+        at += _CHUNK.size
+        if number >= len(CHUNK_DTYPES) or packed > 1 or at + key_bytes + row_bytes > len(data):
+            raise DataError(f"byte {at - _CHUNK.size} of a push does not begin a chunk: the message is damaged")
+        key_data = data[at : at + key_bytes]
         if packed:
-            keys.append(decode_keys(found, count))
+            keys.append(decode_keys(key_data, count))
         else:
-            _check_bytes(found, 8 * count, count, "keys")
-            keys.append(found.copy().view("<u8"))
+            _check_bytes(key_data, 8 * count, count, "keys")
+            keys.append(key_data.copy().view("<u8"))
         at += key_bytes
-        part = _unpack_rows(list(PART_DTYPES)[number], keys[-1], data[at : at + row_bytes], values)
-        gradients.append(part.gradients())
+        chunk = _unpack_rows(list(CHUNK_DTYPES)[number], keys[-1], data[at : at + row_bytes], values)
+        gradients.append(chunk.gradients())
         at += row_bytes
     if at != len(data):
-        raise DataError(f"a push has {len(data) - at} bytes behind its last part: the message is damaged")
+        raise DataError(f"a push has {len(data) - at} bytes behind its last chunk: the message is damaged")
     return np.concatenate(keys), np.concatenate(gradients)
 
 
-def _pack_rows(part: Part) -> Bytes:
-    if part.codec == "ternary":
-        symbols = np.zeros(-(-part.rows.size // SYMBOLS), np.uint8)
-        pack_symbols(_writeable(part.rows, np.int8).reshape(-1), symbols)
-        head = struct.pack(f"<B{len(part.groups)}H", len(part.groups), *part.groups)
-        return np.concatenate([np.frombuffer(head, np.uint8), _bytes_of(part.scales), symbols])
-    if part.codec == "fixed":
-        rows = _writeable(part.rows, np.int32)
+def _pack_rows(chunk: GradientChunk) -> Bytes:
+    if chunk.codec == "ternary":
+        symbols = np.zeros(-(-chunk.rows.size // SYMBOLS), np.uint8)
+        pack_symbols(_writeable(chunk.rows, np.int8).reshape(-1), symbols)
+        head = struct.pack(f"<B{len(chunk.groups)}H", len(chunk.groups), *chunk.groups)
+        return np.concatenate([np.frombuffer(head, np.uint8), _bytes_of(chunk.scales), symbols])
+    if chunk.codec == "fixed":
+        rows = _writeable(chunk.rows, np.int32)
         data = np.zeros(-(-size_of_rows(rows) // 8), np.uint8)
         pack_rows(rows, data)
         return data
-    return _bytes_of(part.rows)
+    return _bytes_of(chunk.rows)
 
 
-def _unpack_rows(codec: str, keys: Keys, data: Bytes, values: int) -> Part:
+def _unpack_rows(codec: str, keys: Keys, data: Bytes, values: int) -> GradientChunk:
     n = len(keys)
     if codec == "ternary":
         return _unpack_ternary(keys, data, values)
@@ -287,13 +287,13 @@ def _unpack_rows(codec: str, keys: Keys, data: Bytes, values: int) -> Part:
         bits = unpack_rows(data, numbers)
         if bits < 0 or -(-bits // 8) != len(data):
             raise DataError(f"{len(data)} bytes do not hold {n} rows of codec 'fixed': the message is damaged")
-        return Part(codec, keys, numbers)
-    dtype = np.dtype(PART_DTYPES[codec])
+        return GradientChunk(codec, keys, numbers)
+    dtype = np.dtype(CHUNK_DTYPES[codec])
     _check_bytes(data, n * values * dtype.itemsize, n, codec)
-    return Part(codec, keys, data.copy().view(dtype).reshape(n, values))
+    return GradientChunk(codec, keys, data.copy().view(dtype).reshape(n, values))
 
 
-def _unpack_ternary(keys: Keys, data: Bytes, values: int) -> Part:
+def _unpack_ternary(keys: Keys, data: Bytes, values: int) -> GradientChunk:
     n, count = len(keys), int(data[0]) if len(data) else 0
     at = 1 + 2 * count
     groups = tuple(data[1:at].copy().view("<u2").tolist()) if at <= len(data) else ()
@@ -305,7 +305,7 @@ def _unpack_ternary(keys: Keys, data: Bytes, values: int) -> Part:
         raise DataError("a byte of ternary rows is above 242: the message is damaged")
     symbols = np.empty(n * values, np.int8)
     unpack_symbols(data[end:], symbols)
-    return Part("ternary", keys, symbols.reshape(n, values), data[at:end].reshape(n, count), groups)
+    return GradientChunk("ternary", keys, symbols.reshape(n, values), data[at:end].reshape(n, count), groups)
 
 
 def _check_codec(codec: str, known: Sequence[str]) -> None:
@@ -322,6 +322,6 @@ def _bytes_of(array: NDArray[Any]) -> Bytes:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-def _writeable(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+def _writeable(array: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
     """Return the array or a copy that can be written: numba compiles a loop again for others."""
     return np.require(array, dtype, ("C", "ALIGNED", "WRITEABLE"))

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bitlane.sparse.parameters import rows as parameter_rows
 from bitlane.sparse.parameters.compiling import inner, kernel
@@ -21,13 +22,13 @@ _UNIFORM = 1.0 / (1 << 53)
 
 
 @inner
-def uniform(seed: Any, place: int) -> Any:
-    """Return draw `place` of a seed, uint64: in [0, 1), a multiple of 2^-53."""
-    return float(mix(seed + np.uint64(place + 1) * _GOLDEN) >> np.uint64(11)) * _UNIFORM
+def uniform(seed: np.uint64, number: int) -> Any:
+    """Return draw `number` of a seed, uint64: in [0, 1), a multiple of 2^-53."""
+    return float(mix(seed + np.uint64(number + 1) * _GOLDEN) >> np.uint64(11)) * _UNIFORM
 
 
 @inner
-def round_up(number: Any) -> Any:
+def round_up(number: np.int64) -> Any:
     """Return the code of the smallest scale that is at least `number`, int64, 0 to 15 * 2^30.
 
     A scale has the bits of a small floating-point number: codes 0 to 7 are the scales 0 to 7, and code ``8 e + f``
@@ -42,7 +43,7 @@ def round_up(number: Any) -> Any:
     return np.int64(8 * shift + top)
 
 
-def scale(code: Any) -> Any:
+def scale(code: int) -> Any:
     """Return the scale of a code of `round_up`, int64."""
     return np.int64(code) if code < 16 else np.int64(8 + code % 8) << np.int64(code // 8 - 1)
 
@@ -51,26 +52,26 @@ scale_of = inner(scale)  # for kernels
 
 
 @kernel(parameter_rows)
-def to_half(values: Any, seed: Any, out: Any) -> None:
+def to_half(values: NDArray[np.float32], seed: np.uint64, out: NDArray[np.uint16]) -> None:
     """Round float32 [n] to the bits of float16, uint16 [n]: up or down at random, right on average."""
     bits = values.view(np.uint32)
     for i in range(len(values)):
         sign, size = (bits[i] >> np.uint32(16)) & np.uint32(0x8000), abs(np.float64(values[i]))
         if size != size:
-            found = np.int64(0x7E00)
+            half = np.int64(0x7E00)
         elif size >= HALF_LARGEST:
-            found = np.int64(0x7BFF)
+            half = np.int64(0x7BFF)
         else:
             exponent = max(math.frexp(size)[1], -13) if size > 0 else -13  # size < 2^exponent; subnormal below 2^-14
             scaled = math.ldexp(size, 11 - exponent)
             low = math.floor(scaled)
             number = np.int64(low) + np.int64(uniform(seed, i) < scaled - low)
-            found = number + ((exponent + 13) << 10)  # a carry of the mantissa raises the exponent
-        out[i] = np.uint16(np.int64(sign) | found)
+            half = number + ((exponent + 13) << 10)  # a carry of the mantissa raises the exponent
+        out[i] = np.uint16(np.int64(sign) | half)
 
 
 @kernel(parameter_rows)
-def to_int8(rows: Any, seed: Any, scales: Any, out: Any) -> None:
+def to_int8(rows: NDArray[np.float32], seed: np.uint64, scales: NDArray[np.float32], out: NDArray[np.int8]) -> None:
     """Round rows [n, values] to multiples of a scale, float32 [n], each the row's largest size over 127."""
     for i in range(rows.shape[0]):
         largest = 0.0
@@ -90,7 +91,7 @@ def to_int8(rows: Any, seed: Any, scales: Any, out: Any) -> None:
 
 
 @kernel()
-def pack_symbols(symbols: Any, data: Any) -> None:
+def pack_symbols(symbols: NDArray[np.int8], data: NDArray[np.uint8]) -> None:
     """Write -1, 0 and 1 as digits of base 3, five to a byte; `data` is zeros."""
     for byte in range(len(data)):
         number = 0
@@ -100,7 +101,7 @@ def pack_symbols(symbols: Any, data: Any) -> None:
 
 
 @kernel()
-def unpack_symbols(data: Any, symbols: Any) -> None:
+def unpack_symbols(data: NDArray[np.uint8], symbols: NDArray[np.int8]) -> None:
     """Undo `pack_symbols`, for bytes up to 242."""
     for byte in range(len(data)):
         number = np.int64(data[byte])
@@ -110,14 +111,14 @@ def unpack_symbols(data: Any, symbols: Any) -> None:
 
 
 @inner
-def folded(number: Any, shift: int) -> Any:
+def folded(number: np.int64, shift: int) -> Any:
     """Return ``number >> shift``, int64, as one that is not negative: 0, -1, 1, -2, ... become 0, 1, 2, 3, ..."""
     low = number >> shift
     return (low << 1) ^ (low >> 63)
 
 
 @inner
-def length_of(number: Any) -> int:
+def length_of(number: np.int64) -> int:
     """Return how many bits a number has, int64 >= 0."""
     length, rest = 0, number
     for half in (32, 16, 8, 4, 2, 1):
@@ -128,7 +129,7 @@ def length_of(number: Any) -> int:
 
 
 @inner
-def shift_of(row: Any) -> int:
+def shift_of(row: NDArray[np.int32]) -> int:
     """Return how many low bits are 0 in all numbers of a row, at most 31."""
     union = np.int64(1 << 31)
     for number in row:
@@ -140,7 +141,7 @@ def shift_of(row: Any) -> int:
 
 
 @inner
-def order_of(row: Any, shift: int) -> Any:
+def order_of(row: NDArray[np.int32], shift: int) -> Any:
     """Return the order, 0 to 31, that writes a row with the fewest bits, and the bits."""
     best, order = -1, 0
     for candidate in range(32):
@@ -154,7 +155,7 @@ def order_of(row: Any, shift: int) -> Any:
 
 
 @kernel(bit_streams)
-def size_of_rows(rows: Any) -> int:
+def size_of_rows(rows: NDArray[np.int32]) -> int:
     """Return the bits that `pack_rows` writes."""
     bits = 0
     for row in rows:
@@ -163,7 +164,7 @@ def size_of_rows(rows: Any) -> int:
 
 
 @kernel(bit_streams)
-def pack_rows(rows: Any, data: Any) -> None:
+def pack_rows(rows: NDArray[np.int32], data: NDArray[np.uint8]) -> None:
     """Write int32 rows to zeros: common low zeros are left out, the rest in exponential Golomb codes (Teuhola, 1978).
 
     A row begins with 5 bits each for the shift s and the order k. A number x is folded to z >= 0 after the shift;
@@ -182,7 +183,7 @@ def pack_rows(rows: Any, data: Any) -> None:
 
 
 @kernel(bit_streams)
-def unpack_rows(data: Any, rows: Any) -> int:
+def unpack_rows(data: NDArray[np.uint8], rows: NDArray[np.int32]) -> int:
     """Undo `pack_rows`; return the bits read, or -1 if the data is damaged."""
     end = 8 * len(data)
     at = 0

@@ -22,9 +22,9 @@ class TokenCheck(flight.ServerMiddlewareFactory):
 
     def start_call(self, info: Any, headers: Any) -> None:
         """Check the header of a call."""
-        found = str((headers.get(_HEADER) or [""])[0]).encode()
-        if not hmac.compare_digest(found, self._wanted):
-            raise flight.FlightUnauthenticatedError("wrong token" if found else "this server needs a token")
+        token = str((headers.get(_HEADER) or [""])[0]).encode()
+        if not hmac.compare_digest(token, self._wanted):
+            raise flight.FlightUnauthenticatedError("wrong token" if token else "this server needs a token")
 
 
 def token_headers(token: str | None) -> list[tuple[bytes, bytes]]:

@@ -99,12 +99,12 @@ def records(data: bytes, number: int) -> Iterator[tuple[int, memoryview]]:
 
 def has_record_after(data: bytes, at: int, number: int) -> bool:
     """Return whether a sound record with a number above `number` begins behind byte `at`."""
-    found = data.find(_RECORD_MAGIC, at + 1)
-    while found >= 0 and found + RECORD_HEADER <= len(data):
-        other = _RECORD.unpack_from(data, found)[2]
-        if other > number and _end_of_record(data, found, other) is not None:
+    start = data.find(_RECORD_MAGIC, at + 1)
+    while start >= 0 and start + RECORD_HEADER <= len(data):
+        other = _RECORD.unpack_from(data, start)[2]
+        if other > number and _end_of_record(data, start, other) is not None:
             return True
-        found = data.find(_RECORD_MAGIC, found + 1)
+        start = data.find(_RECORD_MAGIC, start + 1)
     return False
 
 
@@ -112,9 +112,9 @@ def _end_of_record(data: bytes, at: int, number: int) -> int | None:
     """The end of the record that begins at byte `at`; None if it is damaged, torn, or has another number."""
     if at + RECORD_HEADER > len(data):
         return None
-    magic, length, found, checksum = _RECORD.unpack_from(data, at)
+    magic, length, actual, checksum = _RECORD.unpack_from(data, at)
     end = at + RECORD_HEADER + length
-    if magic != _RECORD_MAGIC or found != number or end > len(data):
+    if magic != _RECORD_MAGIC or actual != number or end > len(data):
         return None
     view = memoryview(data)
     sound = checksum == _checksum(view[at : at + _WITHOUT_CHECKSUM], view[at + RECORD_HEADER : end])
@@ -126,8 +126,8 @@ def _xxhash() -> Any:
     return require_extra("xxhash", "the log of a parameter server", "'bitlane[sparse]'")
 
 
-def _checksum(*parts: Any) -> int:
+def _checksum(*buffers: bytes | memoryview) -> int:
     state = _xxhash().xxh3_64()
-    for part in parts:
-        state.update(part)
+    for buffer in buffers:
+        state.update(buffer)
     return int(state.intdigest())

@@ -15,9 +15,9 @@ from bitlane.sparse.servers.key_codec import decode_keys
 from bitlane.sparse.servers.lanes import LaneService, RequestLimit
 from bitlane.sparse.servers.publishing import ShardPublisher
 from bitlane.sparse.servers.row_codecs import encode_rows
-from bitlane.sparse.servers.shard import Shard
+from bitlane.sparse.servers.shard import ParameterShard
 
-_PATIENCE = 0.5  # seconds that a read waits for other workers before it is sent again
+_READ_TIMEOUT = 0.5  # seconds that a read waits for other workers before it is sent again
 
 Record = dict[str, Any]
 
@@ -27,7 +27,7 @@ class ShardService(LaneService):
 
     Parameters
     ----------
-    shard : Shard
+    shard : ParameterShard
     host : str, default="127.0.0.1"
     port : int, default=0
         0: any free one; `port` tells which.
@@ -50,7 +50,7 @@ class ShardService(LaneService):
 
     def __init__(
         self,
-        shard: Shard,
+        shard: ParameterShard,
         host: str = "127.0.0.1",
         port: int = 0,
         *,
@@ -73,7 +73,7 @@ class ShardService(LaneService):
 
     def _answer(self, lane: str, batch: Any, request: Record, opening: Record) -> tuple[Any, Record]:
         if lane == "read":  # whoever waits for other workers does not count as a request that waits
-            self._shard.wait_for(request["clock"], _PATIENCE)
+            self._shard.wait_for(request["clock"], _READ_TIMEOUT)
         with self._limit.admitted(), self._turn("sequence" in request, opening["worker"]):
             self._check_open()
             if "sequence" in request and self._clients.get(opening["worker"]) != opening["client"]:
@@ -89,10 +89,10 @@ class ShardService(LaneService):
 
     def _read(self, batch: Any, request: Record, worker: str) -> tuple[Any, Record]:
         keys = decode_keys(wire.array_of(batch, 0, np.uint8), request["keys"])
-        found = self._shard.read(keys, worker, request["clock"], whole=request["whole"])
-        rows = encode_rows(found.rows, request["codec"], seed=request["clock"])
-        data = np.concatenate([rows, found.dense.view(np.uint8)])
-        return wire.byte_batch(data), {"clock": found.clock, "own": found.own, "dense": len(found.dense)}
+        read = self._shard.read(keys, worker, request["clock"], with_state=request["with_state"])
+        rows = encode_rows(read.rows, request["codec"], seed=request["clock"])
+        data = np.concatenate([rows, read.dense.view(np.uint8)])
+        return wire.byte_batch(data), {"clock": read.clock, "own": read.own, "dense": len(read.dense)}
 
     def _step(self, batch: Any, request: Record, worker: str) -> tuple[Any, Record]:
         return None, {"last": self._shard.step(worker, request["sequence"], wire.array_of(batch, 0, np.uint8).copy())}
@@ -105,9 +105,9 @@ class ShardService(LaneService):
         with self._turn(bool(request.get("updates")), worker):
             if request.get("updates"):
                 self._clients[worker] = request["client"]
-            last, clock, place = self._shard.standing(worker)
+            last, clock, offset = self._shard.standing(worker)
         spec = self._shard.spec.to_json()
-        return {"protocol": wire.PROTOCOL, "spec": spec, "last": last, "clock": clock, "place": place}
+        return {"protocol": wire.PROTOCOL, "spec": spec, "last": last, "clock": clock, "offset": offset}
 
     def _status(self, request: Record) -> Record:
         return {**self._shard.status(), "traffic": self._traffic.state()}

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.servers import checkpoints
 from bitlane.sparse.servers.failures import ShardStopped, reason_of
-from bitlane.sparse.servers.log import Log, segments
+from bitlane.sparse.servers.log import WriteAheadLog, segments
 from bitlane.sparse.servers.reads import Read, ReadTooEarly
-from bitlane.sparse.servers.rounds import Rounds
+from bitlane.sparse.servers.rounds import TrainingRounds
 from bitlane.sparse.servers.shard_folder import LOG, SPEC, lock_folder, write_shard
 from bitlane.sparse.servers.spec import ShardSpec
 from bitlane.sparse.servers.updates import (
@@ -35,8 +35,8 @@ Keys = NDArray[np.uint64]
 Floats = NDArray[np.float32]
 
 
-class Shard:
-    """One server's part of a model. Make one by `create` and `open`; any thread may call any method.
+class ParameterShard:
+    """One server's share of a model. Make one by `create` and `open`; any thread may call any method.
 
     Each update carries a worker's name and its sequence: 1, 2, and so on, for each shard. The shard checks it, writes
     it to the log, applies it, and returns. An update that was applied before returns at once and changes nothing. The
@@ -54,7 +54,7 @@ class Shard:
     def __init__(self, folder: Path, spec: ShardSpec, *, sync: bool = False):
         self.folder, self.spec, self._sync = folder, spec, sync
         self.parameters, self.matrices = spec.parameters(), spec.own_matrices()
-        self._rounds = Rounds()
+        self._rounds = TrainingRounds()
         self._sequences: dict[str, int] = {}
         self._stopped = ""
         self._waiting: list[PendingUpdate] = []
@@ -94,7 +94,7 @@ class Shard:
         write_shard(folder, spec, parameters, matrices)
 
     @classmethod
-    def open(cls, folder: str | Path, *, sync: bool = False) -> Shard:
+    def open(cls, folder: str | Path, *, sync: bool = False) -> ParameterShard:
         """Recover a shard from its last checkpoint and its log, to the bit.
 
         Parameters
@@ -112,8 +112,8 @@ class Shard:
         return cls(Path(folder), ShardSpec.read(Path(folder) / SPEC), sync=sync)
 
     # --- reading
-    def wait_for(self, clock: int, patience: float) -> None:
-        """Wait until a worker at `clock` may read, `patience` seconds at most.
+    def wait_for(self, clock: int, timeout: float) -> None:
+        """Wait until a worker at `clock` may read, `timeout` seconds at most.
 
         Raises
         ------
@@ -121,13 +121,13 @@ class Shard:
             Other workers are still too far behind.
         """
         with self._stepped:
-            self._stepped.wait_for(lambda: self._stopped or self._rounds.may_read(clock), patience)
+            self._stepped.wait_for(lambda: self._stopped or self._rounds.may_read(clock), timeout)
             self._check_clock(clock)
 
-    def read(self, keys: Keys, worker: str, clock: int, *, whole: bool) -> Read:
+    def read(self, keys: Keys, worker: str, clock: int, *, with_state: bool) -> Read:
         """Return rows and matrices for a worker of a training at `clock`.
 
-        They have all steps that `Rounds` promises, and each step wholly or not at all.
+        They have all steps that `TrainingRounds` promises, and each step completely or not at all.
 
         Parameters
         ----------
@@ -135,8 +135,8 @@ class Shard:
             Distinct. An absent key has the row that its first step will find.
         worker : str
         clock : int
-        whole : bool
-            With the optimizers' state: rows as they are stored. Otherwise weights alone.
+        with_state : bool
+            Return rows as they are stored, with the optimizers' state. Otherwise weights alone.
 
         Raises
         ------
@@ -146,27 +146,27 @@ class Shard:
         with self._lock:
             self._check_clock(clock)
             rows = self.parameters.peek(keys)
-            dense = {name: each.row if whole else each.pull() for name, each in self.matrices.items()}
+            dense = {name: each.row if with_state else each.pull() for name, each in self.matrices.items()}
             return Read(
-                rows if whole else self.parameters.weights_of(rows),
+                rows if with_state else self.parameters.weights_of(rows),
                 join_dense(dense),
                 self._rounds.oldest,
                 self._sequences.get(worker, 0),
             )
 
     def standing(self, worker: str) -> tuple[int, int, dict[str, Any]]:
-        """Return a worker's last sequence (0 before the first), its clock (else the newest), and its place."""
+        """Return a worker's last sequence (0 before the first), its clock (else the newest), and its offset."""
         with self._lock:
-            return self._sequences.get(worker, 0), self._rounds.clock_of(worker), self._rounds.place_of(worker)
+            return self._sequences.get(worker, 0), self._rounds.clock_of(worker), self._rounds.offset_of(worker)
 
     @property
-    def progress(self) -> checkpoints.Progress:
+    def progress(self) -> checkpoints.ShardProgress:
         """What the shard has done. Nothing may change as long as it is used."""
-        return checkpoints.Progress(1, self._sequences, self._rounds)
+        return checkpoints.ShardProgress(1, self._sequences, self._rounds)
 
     # --- updates
     def begin(self, worker: str, sequence: int, workers: int, staleness: int, clock: int) -> int:
-        """Begin a training, or go on with one: see `Rounds.begin`. Otherwise as `step`."""
+        """Begin a training, or go on with one: see `TrainingRounds.begin`. Otherwise as `step`."""
         return self._commit(Update(BEGIN, worker, sequence, begin_payload(workers, staleness, clock)))
 
     def step(self, worker: str, sequence: int, payload: NDArray[np.uint8]) -> int:
@@ -177,7 +177,7 @@ class Shard:
         worker : str
         sequence : int
         payload : uint8 [n]
-            `Step.to_bytes`.
+            `WorkerStep.to_bytes`.
 
         Returns
         -------
@@ -210,7 +210,7 @@ class Shard:
             The disk is full, or fails. The earlier checkpoint and the log remain.
         """
         with self.paused():
-            progress = checkpoints.Progress(self._log.rotate(), self._sequences, self._rounds)
+            progress = checkpoints.ShardProgress(self._log.rotate(), self._sequences, self._rounds)
             path = checkpoints.save(self.folder, progress, self.parameters, self.matrices)
             self._log.delete_before(progress.segment)
         return path
@@ -260,7 +260,7 @@ class Shard:
                 self._held = -1
 
     # --- inside
-    def _recover(self) -> Log:
+    def _recover(self) -> WriteAheadLog:
         progress = checkpoints.load(self.folder, self.parameters, self.matrices)
         self._sequences, self._rounds = dict(progress.sequences), progress.rounds
 
@@ -272,7 +272,7 @@ class Shard:
             update.apply(self.parameters, self.matrices, self._rounds)
             self._sequences[update.worker] = update.sequence
 
-        return Log.open(self.folder / LOG, progress.segment, replay)
+        return WriteAheadLog.open(self.folder / LOG, progress.segment, replay)
 
     def _commit(self, update: Update) -> int:
         update.check(self.parameters, self.matrices, self._rounds)
@@ -351,8 +351,8 @@ class Shard:
     def _check_clock(self, clock: int) -> None:
         self._check_running()
         if not self._rounds.may_read(clock):
-            behind = ", ".join(map(str, self._rounds.behind(clock)))
-            raise ReadTooEarly(f"at clock {clock} a worker waits for worker {behind}")
+            lagging = ", ".join(map(str, self._rounds.lagging(clock)))
+            raise ReadTooEarly(f"at clock {clock} a worker waits for worker {lagging}")
 
     def _check_running(self) -> None:
         if self._stopped:

@@ -97,24 +97,24 @@ def read_change(folder: Store, shard: int, files: Mapping[str, StoredFile], cach
 
 def read_dense(folder: Store, files: Mapping[str, StoredFile], cache: Path | None = None) -> dict[str, Floats]:
     """Return the matrices of all shards in one version, by name; errors as of `read_change`."""
-    found: dict[str, Floats] = {}
+    matrices: dict[str, Floats] = {}
     for name in sorted(files):
         if name.startswith("dense-"):
             data: Any = folder.open(files[name], cache)
             try:
                 with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-                    found.update({each: arrays[each] for each in arrays.files})
+                    matrices.update({each: arrays[each] for each in arrays.files})
             except (ValueError, zipfile.BadZipFile) as error:
                 raise DataError(f"{folder.name_of(name)} is damaged: {error}") from error
-    return found
+    return matrices
 
 
 def merged(changes: Sequence[ShardChange]) -> FrozenTable:
     """Return the rows of a shard after a base and the changes that follow it."""
-    found = changes[0].rows
+    rows = changes[0].rows
     for change in changes[1:]:
-        found = merge(found, change.rows, change.deleted)
-    return found
+        rows = merge(rows, change.rows, change.deleted)
+    return rows
 
 
 def _open(folder: Store, file: StoredFile, cache: Path | None) -> FrozenTable:

@@ -12,7 +12,7 @@ from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.parameters.dense import Matrix
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers import checkpoints
-from bitlane.sparse.servers.log import Log
+from bitlane.sparse.servers.log import WriteAheadLog
 from bitlane.sparse.servers.spec import ShardSpec
 from bitlane.support.atomic import atomic_folder
 from bitlane.support.checkpoint_folders import checkpoint_after
@@ -30,7 +30,7 @@ def write_shard(
     spec: ShardSpec,
     parameters: SparseParameters,
     matrices: Mapping[str, Matrix],
-    progress: checkpoints.Progress | None = None,
+    progress: checkpoints.ShardProgress | None = None,
 ) -> None:
     """Make the folder of a shard with these parameters: description, first checkpoint and log.
 
@@ -44,15 +44,15 @@ def write_shard(
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{folder} is in use: choose another folder")
-    part = folder.with_name(f".{folder.name}.part")
+    unfinished = folder.with_name(f".{folder.name}.part")
     try:
-        with atomic_folder(folder, part):
-            (part / LOG).mkdir()
-            (part / SPEC).write_text(json.dumps(spec.to_json(), indent=1) + "\n", encoding="utf-8")
-            first = checkpoint_after(part, [])
+        with atomic_folder(folder, unfinished):
+            (unfinished / LOG).mkdir()
+            (unfinished / SPEC).write_text(json.dumps(spec.to_json(), indent=1) + "\n", encoding="utf-8")
+            first = checkpoint_after(unfinished, [])
             first.mkdir()
-            checkpoints.write(first, progress or checkpoints.Progress(), parameters, matrices)
-            Log.create(part / LOG).close()
+            checkpoints.write(first, progress or checkpoints.ShardProgress(), parameters, matrices)
+            WriteAheadLog.create(unfinished / LOG).close()
     except OSError as error:
         raise BitlaneError(f"{folder} cannot be written: {error.strerror or error}") from error
 

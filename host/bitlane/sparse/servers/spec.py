@@ -1,4 +1,4 @@
-"""The description of a shard: the layout of its rows, its matrices, and its place among the servers."""
+"""The description of a shard: the layout of its rows, its matrices, and its number among the servers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ShardSpec:
     matrices : dict of MatrixSpec, optional
         All dense parameters of the model. Each lies on one server, which follows from its name.
     server, servers : int
-        The place of this shard.
+        Number of this shard's server, and of all servers.
     virtual_shards : int, default=256
     """
 

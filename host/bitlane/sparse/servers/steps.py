@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.errors import DataError
-from bitlane.sparse.servers.row_codecs import decode_parts
+from bitlane.sparse.servers.row_codecs import decode_chunks
 
 # index of the worker, whether it is the last step, whether rows of zeros go, clock, rows seen, stamp, oldest stamp that
-# stays, bytes of the gradients, dense values, bytes of the place
+# stays, bytes of the gradients, dense values, bytes of the offset
 _HEAD = struct.Struct("<HBBqQIIIII")
 
 Floats = NDArray[np.float32]
@@ -33,7 +33,7 @@ def no_floats() -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class WorkerStep:
     """What a worker sends to a server when it has learned the minibatch of a clock.
 
     Attributes
@@ -56,7 +56,7 @@ class Step:
         Remove rows whose weights are all 0 after the step.
     last : bool
         The worker sends no more: others need not wait for it.
-    place : dict
+    offset : dict
         Where the worker goes on reading after this minibatch: plain JSON.
     """
 
@@ -69,12 +69,12 @@ class Step:
     oldest: int = 0
     drop_zeros: bool = False
     last: bool = False
-    place: Mapping[str, Any] = field(default_factory=dict)
+    offset: Mapping[str, Any] = field(default_factory=dict)
     _decoded: list[tuple[NDArray[np.uint64], Floats]] = field(default_factory=list, repr=False)
 
     def to_bytes(self) -> Bytes:
         """Return the step as bytes, uint8 [n]."""
-        place = json.dumps(self.place, separators=(",", ":")).encode()
+        offset = json.dumps(self.offset, separators=(",", ":")).encode()
         head = _HEAD.pack(
             self.worker,
             self.last,
@@ -85,13 +85,13 @@ class Step:
             self.oldest,
             len(self.gradients),
             len(self.dense),
-            len(place),
+            len(offset),
         )
-        parts = (np.frombuffer(head + place, np.uint8), self.gradients, self.dense.view(np.uint8))
-        return np.concatenate(parts)
+        buffers = (np.frombuffer(head + offset, np.uint8), self.gradients, self.dense.view(np.uint8))
+        return np.concatenate(buffers)
 
     @classmethod
-    def from_bytes(cls, data: Bytes) -> Step:
+    def from_bytes(cls, data: Bytes) -> WorkerStep:
         """Return the step of `to_bytes`.
 
         Raises
@@ -101,8 +101,8 @@ class Step:
         """
         try:
             worker, last, drop_zeros, clock, rows_seen, stamp, oldest, *sizes = _HEAD.unpack_from(data.data)
-            gradients, dense, place = sizes
-            at = _HEAD.size + place
+            gradients, dense, offset = sizes
+            at = _HEAD.size + offset
             if len(data) != at + gradients + 4 * dense:
                 raise DataError(f"a step of {at + gradients + 4 * dense} bytes has {len(data)}")
             return cls(
@@ -121,8 +121,8 @@ class Step:
             raise DataError(f"not a step of bitlane: {error}") from error
 
     def rows(self, values: int) -> tuple[NDArray[np.uint64], Floats]:
-        """Return the keys, uint64 [n], and their gradients, float32 [n, values]; errors as of `decode_parts`."""
+        """Return the keys, uint64 [n], and their gradients, float32 [n, values]; errors as of `decode_chunks`."""
         if not self._decoded:
             empty = np.zeros(0, np.uint64), np.zeros((0, values), np.float32)
-            self._decoded.append(decode_parts(self.gradients, values) if len(self.gradients) else empty)
+            self._decoded.append(decode_chunks(self.gradients, values) if len(self.gradients) else empty)
         return self._decoded[0]

@@ -13,8 +13,8 @@ from bitlane.sparse.parameters.layout import Block, Layout
 from bitlane.sparse.servers import wire
 from bitlane.sparse.servers.group import Call, ServerGroup
 from bitlane.sparse.servers.key_codec import encode_keys
-from bitlane.sparse.servers.row_codecs import Part, decode_rows, encode_parts
-from bitlane.sparse.servers.steps import Step
+from bitlane.sparse.servers.row_codecs import GradientChunk, decode_rows, encode_chunks
+from bitlane.sparse.servers.steps import WorkerStep
 from bitlane.sparse.servers.updates import join_dense
 
 Keys = NDArray[np.uint64]
@@ -31,13 +31,13 @@ class Resumption:
         Number of its next step, from 1.
     clock : int
         Clock of its next minibatch.
-    place : dict
-        Place in its rows; empty at the beginning.
+    offset : dict
+        Offset in its rows; empty at the beginning.
     """
 
     number: int
     clock: int
-    place: Mapping[str, Any]
+    offset: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class RemoteRead:
     Attributes
     ----------
     rows : float32 [n, values] or [n, width]
-        Of the keys: weights, or whole rows.
+        Of the keys: weights, or rows with the optimizers' state.
     own : int64 [n]
         Number of the worker's last step that each row contains.
     dense : dict of float32 arrays
-        By name: the weights of a matrix, or its whole row.
+        By name: the weights of a matrix, or its row with the optimizers' state.
     dense_own : dict of int
         As `own`, for each matrix.
     clock : int
@@ -92,9 +92,9 @@ class TrainingServers(ServerGroup):
     def resumption(self) -> Resumption:
         """Return where this worker goes on: behind its last step that all servers have."""
         first = min(self._greetings, key=lambda each: int(each["last"]))
-        return Resumption(int(first["last"]) + 1, int(first["clock"]), first["place"])
+        return Resumption(int(first["last"]) + 1, int(first["clock"]), first["offset"])
 
-    def read(self, keys: Keys, clock: int, *, whole: bool, codec: str = "float32") -> RemoteRead:
+    def read(self, keys: Keys, clock: int, *, with_state: bool, codec: str = "float32") -> RemoteRead:
         """Return the rows of `keys`, uint64 [n], distinct and ascending, and all matrices, at a clock.
 
         Waits for other workers as long as the staleness asks, and for servers that are away; until the deadline.
@@ -103,7 +103,7 @@ class TrainingServers(ServerGroup):
         ----------
         keys : uint64 [n]
         clock : int
-        whole : bool
+        with_state : bool
             With the optimizers' state.
         codec : str, default="float32"
             Of rows; see `row_codecs.encode_rows`. Matrices come as float32.
@@ -113,42 +113,44 @@ class TrainingServers(ServerGroup):
         BitlaneError
             No answer before the deadline, or an error of a server.
         """
-        places, bounds = self._partition.split(keys)
-        grouped = keys[places]
+        indices, bounds = self._partition.split(keys)
+        grouped = keys[indices]
         calls, count = [], 0
         for server in range(len(self._readers)):
-            part = grouped[bounds[server] : bounds[server + 1]]
-            request = {"clock": clock, "keys": len(part), "whole": whole, "codec": codec}
-            data = encode_keys(part)
+            own_keys = grouped[bounds[server] : bounds[server + 1]]
+            request = {"clock": clock, "keys": len(own_keys), "with_state": with_state, "codec": codec}
+            data = encode_keys(own_keys)
             count += len(data)
             calls.append(Call(server, "read", wire.byte_batch(data), request))
         with self._reading:
             self._exchange(self._readers, calls)
-        width = self.layout.width if whole else self.layout.values
+        width = self.layout.width if with_state else self.layout.values
         rows, own = np.empty((len(keys), width), np.float32), np.empty(len(keys), np.int64)
         dense: dict[str, Floats] = {}
         dense_own: dict[str, int] = {}
         for server, call in enumerate(calls):
-            at = places[bounds[server] : bounds[server + 1]]
+            at = indices[bounds[server] : bounds[server + 1]]
             data = wire.array_of(call.answer, 0, np.uint8)
             count += len(data)
-            end = len(data) - 4 * call.found["dense"]
+            end = len(data) - 4 * call.reply["dense"]
             rows[at] = decode_rows(data[:end], len(at), width, codec)
-            own[at] = call.found["own"]
-            dense.update(self._split_dense(server, data[end:].copy().view(np.float32), whole))
-            dense_own.update(dict.fromkeys(self._matrices[server], int(call.found["own"])))
-        return RemoteRead(rows, own, dense, dense_own, min(int(call.found["clock"]) for call in calls), count)
+            own[at] = call.reply["own"]
+            dense.update(self._split_dense(server, data[end:].copy().view(np.float32), with_state))
+            dense_own.update(dict.fromkeys(self._matrices[server], int(call.reply["own"])))
+        return RemoteRead(rows, own, dense, dense_own, min(int(call.reply["clock"]) for call in calls), count)
 
-    def step(self, number: int, step: Step, parts: Sequence[Part], dense: Mapping[str, Floats], *, pack: bool) -> int:
-        """Send a step to all servers, each its own part; return the bytes of the messages.
+    def step(
+        self, number: int, step: WorkerStep, chunks: Sequence[GradientChunk], dense: Mapping[str, Floats], *, pack: bool
+    ) -> int:
+        """Send a step to all servers, each its own rows; return the bytes of the messages.
 
         Parameters
         ----------
         number : int
             Of the step, from 1: equal for all servers. A server that has the step leaves it out.
-        step : Step
+        step : WorkerStep
             All but the gradients.
-        parts : sequence of Part
+        chunks : sequence of GradientChunk
             Gradients of rows. No key comes twice.
         dense : dict of float32 arrays
             Gradients of matrices, by name: all or none.
@@ -158,26 +160,27 @@ class TrainingServers(ServerGroup):
         Raises
         ------
         BitlaneError
-            No answer before the deadline, or an error of a server. The update is kept; see `ServerGroup`.
+            No answer before the deadline, or an error of a server. The update is retained; see `ServerGroup`.
         """
-        split = [self._partition.split(part.keys) for part in parts]
+        split = [self._partition.split(chunk.keys) for chunk in chunks]
         calls, count = [], 0
         for server in range(len(self._updaters)):
             mine = [
-                part.take(places[at[server] : at[server + 1]]) for part, (places, at) in zip(parts, split, strict=True)
+                chunk.take(indices[at[server] : at[server + 1]])
+                for chunk, (indices, at) in zip(chunks, split, strict=True)
             ]
             own = join_dense({name: dense[name] for name in self._matrices[server]}) if dense else step.dense
-            data = replace(step, gradients=encode_parts(mine, pack_keys=pack), dense=own).to_bytes()
+            data = replace(step, gradients=encode_chunks(mine, pack_keys=pack), dense=own).to_bytes()
             calls.append(Call(server, "step", wire.byte_batch(data), {"sequence": number}))
             count += len(data)
         self._update(calls)
         return count
 
-    def _split_dense(self, server: int, values: Floats, whole: bool) -> dict[str, Floats]:
-        found, at = {}, 0
+    def _split_dense(self, server: int, values: Floats, with_state: bool) -> dict[str, Floats]:
+        arrays, at = {}, 0
         for name, each in sorted(self._matrices[server].items()):
             size = int(np.prod(each.shape))
-            size = Layout([Block(size, each.optimizer)]).width if whole else size
-            found[name] = values[at : at + size]
+            size = Layout([Block(size, each.optimizer)]).width if with_state else size
+            arrays[name] = values[at : at + size]
             at += size
-        return found
+        return arrays

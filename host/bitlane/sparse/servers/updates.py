@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from bitlane.errors import DataError
 from bitlane.sparse.parameters.dense import Matrix
 from bitlane.sparse.parameters.sparse import SparseParameters
-from bitlane.sparse.servers.rounds import MOST_WORKERS, Rounds
-from bitlane.sparse.servers.steps import Step, no_floats
+from bitlane.sparse.servers.rounds import MOST_WORKERS, TrainingRounds
+from bitlane.sparse.servers.steps import WorkerStep, no_floats
 
 BEGIN, STEP = 5, 6
 _HEAD = struct.Struct("<BxH4xQ8x")  # kind, bytes of the worker's name, sequence
@@ -36,7 +36,7 @@ class Update:
     sequence : int
         Counts the updates that the worker sends to this shard, from 1.
     payload : uint8 [n]
-        Of a step (`Step`), or of the beginning of a training (`begin_payload`).
+        Of a step (`WorkerStep`), or of the beginning of a training (`begin_payload`).
     """
 
     kind: int
@@ -45,9 +45,9 @@ class Update:
     payload: NDArray[np.uint8]
 
     @cached_property
-    def step(self) -> Step:
+    def step(self) -> WorkerStep:
         """The step that the payload describes."""
-        return Step.from_bytes(self.payload)
+        return WorkerStep.from_bytes(self.payload)
 
     def buffers(self) -> list[Any]:
         """Return the record of the log: buffers that follow each other. They share the memory of the arrays."""
@@ -70,12 +70,12 @@ class Update:
         worker = bytes(record[_HEAD.size : start]).decode()
         return cls(kind, worker, sequence, np.frombuffer(record[start:], np.uint8).copy())
 
-    def apply(self, parameters: SparseParameters, matrices: Mapping[str, Matrix], rounds: Rounds) -> None:
+    def apply(self, parameters: SparseParameters, matrices: Mapping[str, Matrix], rounds: TrainingRounds) -> None:
         """Change the parameters. The same updates in the same order give the same bits."""
         due = rounds.begin(**json.loads(bytes(self.payload))) if self.kind == BEGIN else rounds.accept(self.step)
         apply_steps(due, parameters, matrices)
 
-    def check(self, parameters: SparseParameters, matrices: Mapping[str, Matrix], rounds: Rounds) -> None:
+    def check(self, parameters: SparseParameters, matrices: Mapping[str, Matrix], rounds: TrainingRounds) -> None:
         """Raise DataError if `apply` would fail."""
         if self.kind == STEP:
             rounds.check(self.step)
@@ -100,7 +100,7 @@ class PendingUpdate:
 
 
 def begin_payload(workers: int, staleness: int, clock: int) -> NDArray[np.uint8]:
-    """Return the payload of an update that begins a training; see `Rounds.begin`.
+    """Return the payload of an update that begins a training; see `TrainingRounds.begin`.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def begin_payload(workers: int, staleness: int, clock: int) -> NDArray[np.uint8]
     return np.frombuffer(text.encode(), np.uint8)
 
 
-def apply_steps(steps: Iterable[Step], parameters: SparseParameters, matrices: Mapping[str, Matrix]) -> None:
+def apply_steps(steps: Iterable[WorkerStep], parameters: SparseParameters, matrices: Mapping[str, Matrix]) -> None:
     """Take the steps of workers, one after the other."""
     table = parameters.table
     for step in steps:
@@ -140,5 +140,5 @@ def split_dense(values: Floats, shapes: Mapping[str, Any]) -> dict[str, Floats]:
     sizes = [int(np.prod(shapes[name].shape)) for name in names]
     if values.shape != (sum(sizes),):
         raise DataError(f"the matrices have {sum(sizes)} values; got {list(values.shape)}")
-    parts = np.split(values, np.cumsum(sizes)[:-1])
-    return {name: part.reshape(shapes[name].shape) for name, part in zip(names, parts, strict=False)}
+    arrays = np.split(values, np.cumsum(sizes)[:-1])
+    return {name: array.reshape(shapes[name].shape) for name, array in zip(names, arrays, strict=False)}

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from bitlane.errors import BitlaneError
-from bitlane.sparse.servers.shard import Shard
+from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.spec import ShardSpec
 
 CHECKPOINT_BYTES = 1 << 30
@@ -24,7 +24,7 @@ def warm_up(spec: ShardSpec) -> None:
 
 
 def keep_log_short(
-    shard: Shard, stop: threading.Event, checkpoint_bytes: int, ended: Callable[[], bool] = lambda: False
+    shard: ParameterShard, stop: threading.Event, checkpoint_bytes: int, ended: Callable[[], bool] = lambda: False
 ) -> None:
     """Write a checkpoint whenever the log has more than so many bytes.
 
@@ -44,7 +44,7 @@ def keep_log_short(
             limit = _checkpoint(shard, checkpoint_bytes)
 
 
-def _checkpoint(shard: Shard, log_bytes: int) -> int:
+def _checkpoint(shard: ParameterShard, log_bytes: int) -> int:
     """Write a checkpoint; return the bytes of the log at which the next one is due."""
     try:
         shard.checkpoint()

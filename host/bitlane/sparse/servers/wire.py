@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.servers.failures import reason_of
@@ -92,7 +92,7 @@ def byte_batch(data: NDArray[np.uint8]) -> Any:
     return pyarrow.record_batch([flat_array(data, pyarrow.uint8())], schema=BYTE_SCHEMA)
 
 
-def array_of(batch: Any, column: int, dtype: Any) -> NDArray[Any]:
+def array_of(batch: Any, column: int, dtype: DTypeLike) -> NDArray[Any]:
     """Return a column [n] without a copy where its memory is aligned.
 
     Numba compiles a loop again for arrays that cannot be written, so the array can be; nobody else has its memory.
@@ -101,7 +101,7 @@ def array_of(batch: Any, column: int, dtype: Any) -> NDArray[Any]:
     return items_of(array.buffers()[1], dtype, array.offset, len(array))
 
 
-def items_of(buffer: Any, dtype: Any, start: int, size: int) -> NDArray[Any]:
+def items_of(buffer: Any, dtype: DTypeLike, start: int, size: int) -> NDArray[Any]:
     """Return `size` items of a buffer from item `start` on, as `array_of` does."""
     item = np.dtype(dtype).itemsize
     if size == 0:
@@ -109,7 +109,7 @@ def items_of(buffer: Any, dtype: Any, start: int, size: int) -> NDArray[Any]:
     if (buffer.address + item * start) % item:
         array: NDArray[Any] = np.frombuffer(buffer, dtype, size, item * start).copy()
         return array
-    memory = (ctypes.c_char * (item * size)).from_address(buffer.address + item * start)
+    memory: Any = (ctypes.c_char * (item * size)).from_address(buffer.address + item * start)
     memory.owner = buffer  # lives as long as the array
     array = np.frombuffer(memory, dtype)
     return array
@@ -120,7 +120,7 @@ def to_bytes(record: Mapping[str, Any]) -> bytes:
     return _encoder.encode(record).encode()
 
 
-def from_bytes(data: Any) -> dict[str, Any]:
+def from_bytes(data: bytes | memoryview) -> dict[str, Any]:
     """Return the record of `to_bytes`.
 
     Raises

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from bitlane.errors import BitlaneError, DataError
-from bitlane.sparse.servers.lanes import listen, place_of
+from bitlane.sparse.servers.lanes import address_of, listen
 from bitlane.sparse.servers.security import check_exposure, read_secret
 from bitlane.sparse.serving.flight import ScoringService
 from bitlane.sparse.serving.following import POLL_SECONDS, Follower, VersionSource
@@ -146,7 +146,7 @@ class ScoringServer:
         secrets = None if options.tls is None else (read_secret(options.tls[0]), read_secret(options.tls[1]))
         flight = ScoringService(self.served, options.host, options.flight_port, token=options.token, tls=secrets)
         stack.callback(self._end_flight, flight)
-        self.flight_address = place_of(options.host, flight.port)
+        self.flight_address = address_of(options.host, flight.port)
         status = ServiceStatus(self.served, self.follower, self._source)
         http = HttpService(
             self.served,
@@ -188,7 +188,7 @@ class ScoringServer:
             if not thread.is_alive() or time.monotonic() > until:
                 raise BitlaneError(f"the server over HTTP did not start at {options.host}:{options.port}")
             time.sleep(0.01)
-        self.http_address = place_of(options.host, listening.getsockname()[1])
+        self.http_address = address_of(options.host, listening.getsockname()[1])
 
     def _end_flight(self, flight: ScoringService) -> None:
         """Let running requests end. Flight itself ends when its clients do: a thread waits for that."""

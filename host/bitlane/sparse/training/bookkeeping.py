@@ -11,7 +11,7 @@ from typing import Literal
 
 from bitlane.errors import DataError
 
-from .checkpoint import Progress
+from .checkpoint import TrainingProgress
 from .run_folder import RunFolder
 from .windows import Scores, Window, describe, fields
 
@@ -60,7 +60,7 @@ class Bookkeeper:
 
     Attributes
     ----------
-    progress : Progress
+    progress : TrainingProgress
         Of the run folder, or a new one. The trainer counts rows and epochs in it.
     on_window : list of callables
     saved_rows : int
@@ -68,7 +68,7 @@ class Bookkeeper:
     """
 
     def __init__(self, run: RunFolder | None, on_window: Sequence[OnWindow], checkpoint_rows: int):
-        self.progress = run.progress if run is not None else Progress()
+        self.progress = run.progress if run is not None else TrainingProgress()
         self.on_window = list(on_window)
         self.saved_rows = self.progress.rows_done
         self._run, self._checkpoint_rows = run, checkpoint_rows

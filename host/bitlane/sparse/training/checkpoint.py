@@ -34,7 +34,7 @@ _DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFil
 
 
 @dataclass
-class Progress:
+class TrainingProgress:
     """What a training has done.
 
     Attributes
@@ -52,7 +52,7 @@ class Progress:
     log_bytes : int
         Size of the log.
     source : dict
-        Place in a source that has one of its own, such as the offset in a stream: plain JSON.
+        Offset of a stream; empty for other sources: plain JSON.
     scores, labels : float32 [rows]
         Of the window that has begun.
     """
@@ -71,17 +71,17 @@ class Progress:
 
 def latest(run: Path) -> Path | None:
     """Return the last complete checkpoint of a run folder, or None."""
-    found = checkpoints_of(run)
-    return found[-1] if found else None
+    complete = checkpoints_of(run)
+    return complete[-1] if complete else None
 
 
-def save(run: Path, progress: Progress, save_model: Callable[[Path], object]) -> Path:
+def save(run: Path, progress: TrainingProgress, save_model: Callable[[Path], object]) -> Path:
     """Write the next checkpoint of a run folder, then remove the earlier ones.
 
     Parameters
     ----------
     run : Path
-    progress : Progress
+    progress : TrainingProgress
     save_model : callable
         Writes the model to the empty folder that it is given.
 
@@ -96,18 +96,18 @@ def save(run: Path, progress: Progress, save_model: Callable[[Path], object]) ->
         The disk is full, or fails. Earlier checkpoints are as they were, and nothing of the new one is left.
     """
     earlier = checkpoints_of(run)
-    path, part = checkpoint_after(run, earlier), run / PART
-    with _clear_errors(path, earlier[-1] if earlier else None), atomic_folder(path, part):
-        (part / MODEL).mkdir()
-        save_model(part / MODEL)
-        _write_progress(part, progress)
+    path, unfinished = checkpoint_after(run, earlier), run / PART
+    with _clear_errors(path, earlier[-1] if earlier else None), atomic_folder(path, unfinished):
+        (unfinished / MODEL).mkdir()
+        save_model(unfinished / MODEL)
+        _write_progress(unfinished, progress)
     _link(run, path)
     for old in earlier:
         shutil.rmtree(old, ignore_errors=True)
     return path
 
 
-def load(path: Path) -> Progress:
+def load(path: Path) -> TrainingProgress:
     """Return the progress of a checkpoint.
 
     Raises
@@ -120,13 +120,13 @@ def load(path: Path) -> Progress:
         version = content.pop("format")
         if version == FORMAT:
             with np.load(path / "window.npz", allow_pickle=False) as arrays:
-                return Progress(**content, scores=arrays["scores"], labels=arrays["labels"])
+                return TrainingProgress(**content, scores=arrays["scores"], labels=arrays["labels"])
     except _DAMAGE as error:
         raise DataError(f"checkpoint {path} is damaged ({type(error).__name__})") from error
     raise DataError(f"checkpoint {path} has format {version!r}, this bitlane reads {FORMAT}")
 
 
-def _write_progress(folder: Path, progress: Progress) -> None:
+def _write_progress(folder: Path, progress: TrainingProgress) -> None:
     np.savez(folder / "window.npz", scores=progress.scores, labels=progress.labels)
     content = {name: value for name, value in asdict(progress).items() if name not in ("scores", "labels")}
     text = json.dumps({"format": FORMAT, **plain(content)}, indent=1, allow_nan=False)
@@ -138,16 +138,16 @@ def _clear_errors(path: Path, last: Path | None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        kept = f"the training can resume from {last}" if last else "there is no earlier checkpoint"
-        raise BitlaneError(f"{path} cannot be written: {error.strerror or error}; {kept}") from error
+        remaining = f"the training can resume from {last}" if last else "there is no earlier checkpoint"
+        raise BitlaneError(f"{path} cannot be written: {error.strerror or error}; {remaining}") from error
 
 
 def _link(run: Path, checkpoint: Path) -> None:
     """Let the link RUN/model name the model of a checkpoint; file systems without links do without."""
-    part = run / ".model-part"
+    unfinished = run / ".model-unfinished"
     try:
-        part.unlink(missing_ok=True)
-        part.symlink_to(Path(checkpoint.name) / MODEL)
-        os.replace(part, run / MODEL)
+        unfinished.unlink(missing_ok=True)
+        unfinished.symlink_to(Path(checkpoint.name) / MODEL)
+        os.replace(unfinished, run / MODEL)
     except OSError:
-        part.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""A part of the rows that a training does not see, chosen by a hash of the row's number."""
+"""A share of the rows that a training does not see, chosen by a hash of the row's number."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def is_held_out(rows: NDArray[np.int64], fraction: float) -> NDArray[np.bool_]:
     mixed = rows.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    found: NDArray[np.bool_] = (mixed ^ (mixed >> np.uint64(31))) < np.uint64(fraction * 2.0**64)
-    return found
+    held_out: NDArray[np.bool_] = (mixed ^ (mixed >> np.uint64(31))) < np.uint64(fraction * 2.0**64)
+    return held_out
 
 
-class Part:
+class RowSplit:
     """The rows of a source that are held out, or all others, as a source of its own.
 
     Parameters
@@ -49,9 +49,9 @@ class Part:
     fraction : float
         Of the rows, held out.
     held_out : bool
-        Which part this is.
+        Which of both this is.
     options : ReadOptions, optional
-        Its `batch_rows`, `shuffle_rows` and `seed` say how the rows of this part are arranged.
+        Its `batch_rows`, `shuffle_rows` and `seed` say how the rows of this split are arranged.
 
     Raises
     ------
@@ -71,26 +71,26 @@ class Part:
         return ahead(arranged(self._rows(epoch, first), self.options, epoch, (first, inner)), _AHEAD)
 
     def _rows(self, epoch: int, start: int) -> Iterator[Batch]:
-        """Yield this part's rows, without its first `start`."""
-        place = self._place_of(start)
-        with closing(self.source.batches(epoch, place)) as batches:
+        """Yield this split's rows, without its first `start`."""
+        row = self._row_after(start)
+        with closing(self.source.batches(epoch, row)) as batches:
             for batch in batches:
-                mine = self._mine(place, batch.rows)
-                place += batch.rows
+                mine = self._mine(row, batch.rows)
+                row += batch.rows
                 if len(mine):
                     yield batch.take(mine)
 
     def _mine(self, first: int, rows: int) -> NDArray[np.int64]:
-        """Indices of this part's rows among `rows` rows from the row `first` on."""
+        """Indices of this split's rows among `rows` rows from the row `first` on."""
         numbers = np.arange(first, first + rows)
         return np.flatnonzero(is_held_out(numbers, self.fraction) == self.held_out)
 
-    def _place_of(self, start: int) -> int:
-        """Return the number of the row that has `start` rows of this part before it."""
-        place = 0
+    def _row_after(self, start: int) -> int:
+        """Return the number of the row that has `start` rows of this split before it."""
+        row = 0
         while start > 0:
-            mine = self._mine(place, _SCAN)
+            mine = self._mine(row, _SCAN)
             if start < len(mine):
-                return place + int(mine[start])
-            start, place = start - len(mine), place + _SCAN
-        return place
+                return row + int(mine[start])
+            start, row = start - len(mine), row + _SCAN
+        return row

@@ -14,7 +14,7 @@ from bitlane.reporting.records import plain
 from bitlane.support.checkpoint_folders import PART
 
 from . import checkpoint
-from .checkpoint import MODEL, Progress
+from .checkpoint import MODEL, TrainingProgress
 from .log import FORMAT, KIND, NAME, RunLog, read_log
 
 SETTINGS = "training.json"  # beside the model's files
@@ -30,22 +30,27 @@ class RunFolder:
     path : Path
     settings : dict
         The first line of the log.
-    progress : Progress
+    progress : TrainingProgress
         Where the training goes on.
     model : Path or None
         Folder of the model to go on with; None for a new one.
     """
 
     def __init__(
-        self, path: Path, log: RunLog, settings: Mapping[str, Any], progress: Progress, made: list[Path] | None = None
+        self,
+        path: Path,
+        log: RunLog,
+        settings: Mapping[str, Any],
+        progress: TrainingProgress,
+        made: list[Path] | None = None,
     ):
         self.path, self.log, self.settings, self.progress = path, log, dict(settings), progress
         self._made = made  # folders that are removed if the training fails; None for a training that stays
 
     @property
     def model(self) -> Path | None:
-        found = checkpoint.latest(self.path)
-        return found / MODEL if found else None
+        last = checkpoint.latest(self.path)
+        return last / MODEL if last else None
 
     @classmethod
     def create(cls, path: str | Path, settings: Mapping[str, Any]) -> RunFolder:
@@ -74,7 +79,7 @@ class RunFolder:
         except (OSError, BitlaneError) as error:
             _remove(missing)
             raise error if isinstance(error, BitlaneError) else BitlaneError(f"{path}: {error.strerror}") from error
-        run = cls(path, log, settings, Progress(), missing)
+        run = cls(path, log, settings, TrainingProgress(), missing)
         with run._given_up_on_errors():
             log.append(KIND, {"format": FORMAT, **settings})
         return run
@@ -96,7 +101,7 @@ class RunFolder:
         last = checkpoint.latest(path)
         if last is None:
             first_line = (path / NAME).read_bytes().partition(b"\n")[0]
-            progress = Progress(log_bytes=len(first_line) + 1)
+            progress = TrainingProgress(log_bytes=len(first_line) + 1)
         else:
             progress = checkpoint.load(last)
         return cls(path, RunLog(path), settings, progress)
@@ -111,7 +116,7 @@ class RunFolder:
         """Let the folder stay if the training fails before its first checkpoint: something else can be resumed."""
         self._made = None
 
-    def save(self, progress: Progress, save_model: Callable[[Path], object]) -> Path:
+    def save(self, progress: TrainingProgress, save_model: Callable[[Path], object]) -> Path:
         """Write a checkpoint; see `bitlane.sparse.training.checkpoint.save`. The settings go beside the model."""
 
         def save_both(folder: Path) -> None:
@@ -119,9 +124,9 @@ class RunFolder:
             (folder / SETTINGS).write_text(json.dumps(plain(self.settings), indent=1) + "\n", encoding="utf-8")
 
         progress.log_bytes = self.log.position()
-        found = checkpoint.save(self.path, progress, save_both)
+        saved = checkpoint.save(self.path, progress, save_both)
         self._made = None
-        return found
+        return saved
 
     def __enter__(self) -> RunFolder:
         return self
@@ -167,10 +172,10 @@ def find_model(path: str | Path) -> Path:
     path = Path(path)
     if (path / "model.json").exists():
         return path
-    found = checkpoint.latest(path) if path.is_dir() else None
-    if found is None:
+    last = checkpoint.latest(path) if path.is_dir() else None
+    if last is None:
         raise DataError(f"{path} holds no sparse model: give a run folder with a checkpoint, or the folder of a model")
-    return found / MODEL
+    return last / MODEL
 
 
 def read_settings(model: Path) -> dict[str, Any] | None:

@@ -142,7 +142,7 @@ def auc(scores: Floats, labels: Floats) -> float | None:
 
 
 @compiled
-def _pairs_won(ranked: Any) -> Any:
+def _pairs_won(ranked: NDArray[np.uint64]) -> Any:
     """Return twice the number of pairs in which the positive row is higher; each tie counts one.
 
     Parameters
@@ -176,7 +176,7 @@ class Scores:
     def __init__(self, loss: Loss):
         self.loss = loss
         self.rows = 0
-        self._parts: list[tuple[Floats, Floats]] = []
+        self._chunks: list[tuple[Floats, Floats]] = []
 
     def add(self, scores: Floats, labels: Floats) -> None:
         """Add the scores of the next rows.
@@ -191,15 +191,15 @@ class Scores:
                 f"a model's score became {scores[~np.isfinite(scores)][0]}: the training diverges; "
                 "lower the learning rate, or scale the values of the data"
             )
-        self._parts.append((np.array(scores, np.float32), np.array(labels, np.float32)))
+        self._chunks.append((np.array(scores, np.float32), np.array(labels, np.float32)))
         self.rows += len(scores)
 
     def arrays(self) -> tuple[Floats, Floats]:
         """Return scores and labels, float32 [rows] each."""
-        if not self._parts:
+        if not self._chunks:
             return np.zeros(0, np.float32), np.zeros(0, np.float32)
-        scores, labels = (np.concatenate(parts) for parts in zip(*self._parts, strict=True))
-        self._parts = [(scores, labels)]
+        scores, labels = (np.concatenate(arrays) for arrays in zip(*self._chunks, strict=True))
+        self._chunks = [(scores, labels)]
         return scores, labels
 
     def quality(self) -> Quality:
@@ -208,7 +208,7 @@ class Scores:
 
     def clear(self) -> None:
         """Begin the next window."""
-        self._parts, self.rows = [], 0
+        self._chunks, self.rows = [], 0
 
 
 def fields(window: Window) -> dict[str, Any]:
@@ -233,16 +233,16 @@ def quality_fields(quality: Quality) -> dict[str, Any]:
     return {**vars(quality), "calibration": quality.calibration}
 
 
-def pooled(parts: Sequence[Quality]) -> Quality:
+def pooled(windows: Sequence[Quality]) -> Quality:
     """Return the quality of several windows as one: means weighted by rows.
 
     Pairs of rows in different windows are not compared: the AUC is the mean of those windows that have one.
     """
 
     def mean(name: str, power: int = 1) -> float | None:
-        found = [(part.rows, getattr(part, name)) for part in parts if getattr(part, name) is not None]
-        rows = sum(count for count, _ in found)
-        return float(sum(count * value**power for count, value in found) / rows) ** (1 / power) if rows else None
+        known = [(each.rows, getattr(each, name)) for each in windows if getattr(each, name) is not None]
+        rows = sum(count for count, _ in known)
+        return float(sum(count * value**power for count, value in known) / rows) ** (1 / power) if rows else None
 
-    rows = sum(part.rows for part in parts)
+    rows = sum(each.rows for each in windows)
     return Quality(rows, mean("auc"), mean("log_loss"), mean("rmse", 2), mean("mean_label"), mean("mean_prediction"))

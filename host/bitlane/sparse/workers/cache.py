@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +10,7 @@ from bitlane.sparse.parameters import rows as row_kernels
 from bitlane.sparse.parameters.compiling import kernel
 from bitlane.sparse.parameters.rows import mix
 
-_WAYS = 8  # places that a key may have
+_WAYS = 8  # slots that a key may have
 
 Keys = NDArray[np.uint64]
 Floats = NDArray[np.float32]
@@ -20,23 +18,23 @@ Slots = NDArray[np.int64]
 
 
 @kernel(row_kernels)
-def _find(keys: Any, cached: Any, clocks: Any, oldest: int, slots: Any) -> int:
-    """Write the slots of the keys whose rows are complete up to `oldest`, -1 for others; return how many were found."""
+def _find(keys: Keys, cached: Keys, clocks: Slots, oldest: int, slots: Slots) -> int:
+    """Write the slots of the keys whose rows are complete up to `oldest`, -1 for others; return how many there are."""
     sets = np.uint64(len(cached) // _WAYS)
-    found = 0
+    hits = 0
     for i in range(len(keys)):
         base = np.int64(mix(keys[i]) % sets) * _WAYS
         slots[i] = -1
         for at in range(base, base + _WAYS):
             if clocks[at] >= oldest and cached[at] == keys[i]:
                 slots[i] = at
-                found += 1
+                hits += 1
                 break
-    return found
+    return hits
 
 
 @kernel(row_kernels)
-def _place(keys: Any, clocks_of: Any, cached: Any, clocks: Any, slots: Any) -> None:
+def _assign(keys: Keys, clocks_of: Slots, cached: Keys, clocks: Slots, slots: Slots) -> None:
     """Give each key a slot: its own, or the one of its set whose row is complete up to the lowest clock."""
     sets = np.uint64(len(cached) // _WAYS)
     for i in range(len(keys)):
@@ -52,7 +50,7 @@ def _place(keys: Any, clocks_of: Any, cached: Any, clocks: Any, slots: Any) -> N
 
 
 class RowCache:
-    """Rows of a fixed number of keys. Of eight places that a key may have, the stalest is given up.
+    """Rows of a fixed number of keys. Of eight slots that a key may have, the stalest is given up.
 
     Parameters
     ----------
@@ -89,5 +87,5 @@ class RowCache:
         if not self._keeps:
             return
         slots = np.empty(len(keys), np.int64)
-        _place(np.require(keys, requirements=("C", "W")), clocks, self._keys, self.clocks, slots)
-        self.rows[slots] = rows  # of two keys that got one slot, the later one counts, as in `_place`
+        _assign(np.require(keys, requirements=("C", "W")), clocks, self._keys, self.clocks, slots)
+        self.rows[slots] = rows  # of two keys that got one slot, the later one counts, as in `_assign`

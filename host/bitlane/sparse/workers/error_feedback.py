@@ -1,6 +1,6 @@
-"""Error feedback with a limit: the largest rows are sent, the others kept, and what finds no room is sent unchanged.
+"""Error feedback with a limit: large rows are sent, the others stored; those without room are sent unchanged.
 
-A row of gradients g is added to what was kept back of its key, r: ``a = r + g``. Of the rows of a minibatch, those with
+A row of gradients g is added to the residual of its key, r: ``a = r + g``. Of the rows of a minibatch, those with
 the largest ``|a|^2`` are sent as q(a), and ``r = a - q(a)``; of the others, r = a. The residuals lie in a table with a
 limit. If they are too many, those whose keys come least often leave, the smallest first: they are sent at full
 precision in the same message. All numbers are integers in units of 2^-20, so that for each key, and to the bit,
@@ -13,13 +13,14 @@ memory (2018); ternary values as in Li et al., Ternary weight networks (2016).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bitlane.sparse.servers.row_codecs import Part
-from bitlane.sparse.workers.ledger import Ledger
+from bitlane.errors import BitlaneError
+from bitlane.sparse.servers.row_codecs import UNIT, GradientChunk
 from bitlane.sparse.workers.popularity import Popularity
 from bitlane.sparse.workers.residuals import ResidualTable
 from bitlane.sparse.workers.rounding import EXACT, add_rows, to_nearest_ternary
@@ -80,53 +81,53 @@ class ErrorFeedback:
             The first row that is too large, or -1. If there is one, the table is unchanged.
         """
         self._popularity.add(keys)
-        places = self.table.find(keys)
+        slots = self.table.find(keys)
         if self._ledger is not None:
             self._ledger.receive(keys, units)
-        row = int(add_rows(self.table.rows, places, units))
+        row = int(add_rows(self.table.rows, slots, units))
         if row < 0:
-            self.table.remove(places[places >= 0])
+            self.table.remove(slots[slots >= 0])
         return row
 
-    def choose(self, keys: Keys, units: Units) -> list[Part]:
-        """Return what is sent of the sums of `add`; the rest is kept."""
+    def choose(self, keys: Keys, units: Units) -> list[GradientChunk]:
+        """Return what is sent of the sums of `add`, and store the rest."""
         table = self.table
         top = np.zeros(len(keys), np.bool_)
         top[largest_of(_sizes(units), max(1, round(self._share * len(keys))))] = True
         exact = top & (np.abs(units).max(axis=1, initial=0) > EXACT) if self._ternary else top
         coded = np.flatnonzero(top & ~exact)
         ternary = self._nearest_ternary(keys[coded], units[coded])
-        kept = units.copy()
-        kept[coded] -= ternary.units()
-        kept[exact] = 0
-        staying = np.flatnonzero(kept.any(axis=1))
-        leaving, gone = self._without_room(keys[staying], kept[staying])
+        rest = units.copy()
+        rest[coded] -= ternary.units()
+        rest[exact] = 0
+        staying = np.flatnonzero(rest.any(axis=1))
+        leaving, gone = self._without_room(keys[staying], rest[staying])
         exact[staying[leaving]] = True
-        part = Part(
+        chunk = GradientChunk(
             "fixed",
             np.concatenate([keys[exact], table.keys[gone]]),
             np.concatenate([units[exact].astype(np.int32), table.rows[gone]]),
         )
         table.remove(gone)
         staying = staying[~leaving]
-        table.insert(keys[staying], kept[staying].astype(np.int32))
-        return self._checked([ternary.take(np.flatnonzero(ternary.rows.any(axis=1) & ~exact[coded])), part])
+        table.insert(keys[staying], rest[staying].astype(np.int32))
+        return self._checked([ternary.take(np.flatnonzero(ternary.rows.any(axis=1) & ~exact[coded])), chunk])
 
-    def flush(self) -> list[Part]:
-        """Return all residuals at full precision, and keep none."""
+    def flush(self) -> list[GradientChunk]:
+        """Return all residuals at full precision, and store none."""
         table = self.table
-        kept = np.arange(table.count)
-        part = Part("fixed", table.keys[kept], table.rows[kept])
-        table.remove(kept)
-        return self._checked([part])
+        all_slots = np.arange(table.count)
+        chunk = GradientChunk("fixed", table.keys[all_slots], table.rows[all_slots])
+        table.remove(all_slots)
+        return self._checked([chunk])
 
-    def _nearest_ternary(self, keys: Keys, units: Units) -> Part:
+    def _nearest_ternary(self, keys: Keys, units: Units) -> GradientChunk:
         symbols, scales = np.empty(units.shape, np.int8), np.empty((len(keys), len(self._groups)), np.uint8)
         to_nearest_ternary(units, np.array(self._groups), symbols, scales)
-        return Part("ternary", keys, symbols, scales, self._groups)
+        return GradientChunk("ternary", keys, symbols, scales, self._groups)
 
     def _without_room(self, keys: Keys, new: Units) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Return which of the `new` rows of `keys` leave, bool [n], and the places of those in the table that do."""
+        """Return which of the `new` rows of `keys` leave, bool [n], and the slots of those in the table that do."""
         table = self.table
         excess = max(len(new) + table.count - table.capacity, 0)
         sizes = np.concatenate([_sizes(new), _sizes(table.rows[: table.count])])
@@ -137,15 +138,55 @@ class ErrorFeedback:
         self.evicted += excess
         return leaving[: len(new)], np.flatnonzero(leaving[len(new) :])
 
-    def _checked(self, parts: list[Part]) -> list[Part]:
+    def _checked(self, chunks: list[GradientChunk]) -> list[GradientChunk]:
         if self._ledger is not None:
-            self._ledger.send(parts)
+            self._ledger.send(chunks)
             self._ledger.check(self.table)
-        return parts
+        return chunks
+
+
+class Ledger:
+    """Sums of integers by key, in a dictionary: what came in minus what was sent.
+
+    It grows with the keys that are stored, and takes more time than the work that it checks: for tests and debugging.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[int, NDArray[np.int64]] = {}
+
+    def receive(self, keys: NDArray[np.uint64], units: NDArray[np.int64]) -> None:
+        """Count what comes in, int64 [n, values]. Sums above 2^24 in size are rounded to float32."""
+        for key, row in zip(keys.tolist(), units, strict=True):
+            total = row + self._open.get(key, np.int64(0))
+            self._open[key] = np.where(np.abs(total) > EXACT, total.astype(np.float32).astype(np.int64), total)
+
+    def send(self, chunks: Sequence[GradientChunk]) -> None:
+        """Count what a server applies."""
+        for chunk in chunks:
+            for key, row in zip(chunk.keys.tolist(), chunk.gradients().astype(np.float64) / UNIT, strict=True):
+                self._open[key] = self._open[key] - row.astype(np.int64)
+
+    def check(self, table: ResidualTable) -> None:
+        """Compare with what is stored.
+
+        Raises
+        ------
+        BitlaneError
+            A key whose sums differ.
+        """
+        self._open = {key: row for key, row in self._open.items() if row.any()}
+        stored: dict[int, Any] = dict(zip(table.keys[: table.count].tolist(), table.rows[: table.count], strict=True))
+        for key in self._open.keys() | stored.keys():
+            wanted, actual = self._open.get(key, np.zeros(1)), stored.get(key, np.zeros(1))
+            if not np.array_equal(wanted, actual):
+                raise BitlaneError(
+                    f"a push lost gradients of key {key}: received minus sent is {wanted.tolist()}; stored is "
+                    f"{actual.tolist()}; please report this"
+                )
 
 
 def largest_of(sizes: NDArray[np.float64], count: int) -> NDArray[np.int64]:
-    """Return the places of the `count` largest of some sizes, or of all if there are fewer."""
+    """Return the indices of the `count` largest of some sizes, or of all if there are fewer."""
     count = min(count, len(sizes))
     return np.argpartition(-sizes, count - 1)[:count] if count else np.zeros(0, np.int64)
 

@@ -1,4 +1,4 @@
-"""The minibatches of a worker, each with the place behind it."""
+"""The minibatches of a worker, each with the offset behind it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from bitlane.sparse.batches.source import Source, Stream
 
 
 def minibatches(
-    source: Source, rows: int, epochs: int, place: Mapping[str, Any]
+    source: Source, rows: int, epochs: int, offset: Mapping[str, Any]
 ) -> Generator[tuple[Batch, dict[str, Any]], None, None]:
-    """Yield minibatches and the places behind them.
+    """Yield minibatches and the offsets behind them.
 
     Parameters
     ----------
@@ -23,17 +23,17 @@ def minibatches(
     rows : int
         Of a minibatch; the last one of an epoch may have fewer.
     epochs : int
-    place : dict
-        Where to go on: empty, or a place that was yielded. Its ``"learned"`` counts the rows of all epochs before it.
+    offset : dict
+        Where to go on: empty, or an offset that was yielded. Its ``"learned"`` counts the rows of all epochs before it.
     """
-    learned = learned_before(place)
+    learned = learned_before(offset)
     if isinstance(source, Stream):
         with closing(source.batches(0)) as batches:
             for batch in batches:
                 learned += batch.rows
                 yield batch, {**source.offset.as_json(), "learned": learned}
         return
-    epoch, start = int(place.get("epoch", 0)), int(place.get("rows", 0))
+    epoch, start = int(offset.get("epoch", 0)), int(offset.get("rows", 0))
     while epoch < epochs:
         with closing(source.batches(epoch, start)) as batches:
             done = start
@@ -43,6 +43,6 @@ def minibatches(
         epoch, start = epoch + 1, 0
 
 
-def learned_before(place: Mapping[str, Any]) -> int:
-    """Return how many rows a worker has learned before a place, those of earlier epochs and runs included."""
-    return int(place.get("learned", 0))
+def learned_before(offset: Mapping[str, Any]) -> int:
+    """Return how many rows a worker has learned before an offset, those of earlier epochs and runs included."""
+    return int(offset.get("learned", 0))

@@ -50,20 +50,20 @@ class Popularity:
 
     def counts(self, keys: Keys) -> NDArray[np.uint8]:
         """Return the count of each key, uint8 [n]; 255 is 255 or more."""
-        found = np.empty(len(keys), np.uint8)
-        _read(self._cells, keys, found)
-        return found
+        counts = np.empty(len(keys), np.uint8)
+        _read(self._cells, keys, counts)
+        return counts
 
 
 @inner
-def cells_of(cells: Any, key: Any) -> Any:
+def cells_of(cells: NDArray[np.uint8], key: np.uint64) -> Any:
     """Return the two cells of a key."""
     word, mask = mix(key), np.uint64(len(cells) - 1)
     return word & mask, (word >> np.uint64(32)) & mask
 
 
 @kernel(parameter_rows)
-def _add(cells: Any, keys: Any) -> None:
+def _add(cells: NDArray[np.uint8], keys: NDArray[np.uint64]) -> None:
     for key in keys:
         first, second = cells_of(cells, key)
         count = min(cells[first], cells[second])
@@ -74,7 +74,7 @@ def _add(cells: Any, keys: Any) -> None:
 
 
 @kernel(parameter_rows)
-def _read(cells: Any, keys: Any, found: Any) -> None:
+def _read(cells: NDArray[np.uint8], keys: NDArray[np.uint64], counts: NDArray[np.uint8]) -> None:
     for i in range(len(keys)):
         first, second = cells_of(cells, keys[i])
-        found[i] = min(cells[first], cells[second])
+        counts[i] = min(cells[first], cells[second])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.errors import DataError
-from bitlane.sparse.servers.row_codecs import UNIT, Part, round_to_half
+from bitlane.sparse.servers.row_codecs import UNIT, GradientChunk, round_to_half
 from bitlane.sparse.tables.mixing import words_of
 from bitlane.sparse.workers.error_feedback import ErrorFeedback
 from bitlane.sparse.workers.rounding import LIMIT, to_ternary, to_units
@@ -101,7 +101,7 @@ class Pusher:
     rows_received : int
         Rows of all minibatches.
     rows_sent : int
-        Rows of all parts.
+        Rows of all chunks.
     """
 
     def __init__(self, settings: PushSettings, values: int, seed: int, groups: Sequence[int] | None = None):
@@ -120,7 +120,7 @@ class Pusher:
 
     @property
     def residual_rows(self) -> int:
-        """Rows that are kept now."""
+        """Rows whose gradients wait now."""
         return self._feedback.table.count
 
     @property
@@ -133,7 +133,7 @@ class Pusher:
         """Rows sent at full precision because the table was full."""
         return self._feedback.evicted
 
-    def choose(self, keys: Keys, gradients: Floats) -> list[Part]:
+    def choose(self, keys: Keys, gradients: Floats) -> list[GradientChunk]:
         """Return what is sent of a minibatch.
 
         Parameters
@@ -144,38 +144,38 @@ class Pusher:
 
         Returns
         -------
-        list of Part
+        list of GradientChunk
             No key is twice among them. Rows of zeros are left out, except for ``"full"`` and ``"float16"``.
 
         Raises
         ------
         DataError
-            For ``"ternary"`` and ``"topk"``: a gradient, or the sum of gradients that were kept, is 2,048 or more.
+            For ``"ternary"`` and ``"topk"``: a gradient, or the sum of gradients that wait, is 2,048 or more.
         """
         kind = self.settings.kind
         keys = np.require(keys, np.uint64, ("C", "ALIGNED", "WRITEABLE"))
         gradients = np.require(gradients, np.float32, ("C", "ALIGNED", "WRITEABLE"))
         if kind == "full":
-            parts = [Part("float32", keys, gradients)]
+            chunks = [GradientChunk("float32", keys, gradients)]
         elif kind == "float16":
-            parts = [Part("float16", keys, round_to_half(gradients, self._next_seed()))]
+            chunks = [GradientChunk("float16", keys, round_to_half(gradients, self._next_seed()))]
         elif kind == "ternary":
-            parts = [self._ternary(keys, gradients)]
+            chunks = [self._ternary(keys, gradients)]
         else:
             units = self._units(keys, gradients, self._bits)
             row = self._feedback.add(keys, units)
             if row >= 0:
-                self._refuse("the sum of gradients", keys[row], gradients[row])
-            parts = self._feedback.choose(keys, units)
+                self._refuse("the sum of gradients", int(keys[row]), gradients[row])
+            chunks = self._feedback.choose(keys, units)
         self.rows_received += len(keys)
-        self.rows_sent += sum(len(part.keys) for part in parts)
-        return parts
+        self.rows_sent += sum(len(chunk.keys) for chunk in chunks)
+        return chunks
 
-    def flush(self) -> list[Part]:
+    def flush(self) -> list[GradientChunk]:
         """Return all residuals at full precision, for the end of a training, and keep none."""
-        parts = self._feedback.flush()
-        self.rows_sent += sum(len(part.keys) for part in parts)
-        return parts
+        chunks = self._feedback.flush()
+        self.rows_sent += sum(len(chunk.keys) for chunk in chunks)
+        return chunks
 
     def _next_seed(self) -> Any:
         self._seed = (self._seed + 0x9E3779B97F4A7C15) % (1 << 64)
@@ -185,16 +185,16 @@ class Pusher:
         units = np.empty(gradients.shape, np.int64)
         row = to_units(gradients, np.array(self._groups), bits, self._next_seed(), units)
         if row >= 0:
-            self._refuse("the gradient", keys[row], gradients[row])
+            self._refuse("the gradient", int(keys[row]), gradients[row])
         return units
 
-    def _ternary(self, keys: Keys, gradients: Floats) -> Part:
+    def _ternary(self, keys: Keys, gradients: Floats) -> GradientChunk:
         units = self._units(keys, gradients, _FINE)
         symbols, scales = np.empty(units.shape, np.int8), np.empty((len(keys), len(self._groups)), np.uint8)
         to_ternary(units, np.array(self._groups), self._next_seed(), symbols, scales)
-        return Part("ternary", keys, symbols, scales, self._groups).take(np.flatnonzero(symbols.any(axis=1)))
+        return GradientChunk("ternary", keys, symbols, scales, self._groups).take(np.flatnonzero(symbols.any(axis=1)))
 
-    def _refuse(self, what: str, key: Any, row: NDArray[Any]) -> None:
+    def _refuse(self, what: str, key: int, row: NDArray[Any]) -> None:
         raise DataError(
             f"a push of kind {self.settings.kind!r} takes sizes below {(LIMIT + 128) * UNIT:,.0f}; {what} of key {key} "
             f"is larger or not finite, its last gradient {row.tolist()}; take fewer rows a minibatch, or kind 'full'"

@@ -1,8 +1,6 @@
-"""Residuals: what a worker has kept back of its gradients, by key, in a table of fixed size."""
+"""Residuals: gradients that a worker has not sent yet, by key, in a table of fixed size."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +10,7 @@ from bitlane.sparse.parameters.compiling import kernel
 from bitlane.sparse.parameters.rows import mix
 
 Keys = NDArray[np.uint64]
-Places = NDArray[np.int64]
+Slots = NDArray[np.int64]
 Units = NDArray[np.int32]
 
 
@@ -20,7 +18,7 @@ class ResidualTable:
     """At most `capacity` rows of int32 by key.
 
     All memory is taken at the start. Rows lie side by side in `keys` and `rows`; an index with open addressing, at most
-    half full, leads from a key to its place.
+    half full, leads from a key to its slot.
 
     Parameters
     ----------
@@ -32,7 +30,7 @@ class ResidualTable:
     Attributes
     ----------
     count : int
-        Rows that are there: the places 0 to ``count - 1``.
+        Rows that are there: the slots 0 to ``count - 1``.
     keys : uint64 [capacity]
     rows : int32 [capacity, values]
     """
@@ -48,11 +46,11 @@ class ResidualTable:
         """Bytes of memory."""
         return self.keys.nbytes + self.rows.nbytes + self._index.nbytes
 
-    def find(self, keys: Keys) -> Places:
-        """Return the place of each key, int64 [n], or -1."""
-        places = np.empty(len(keys), np.int64)
-        _find(self._index, self.keys, keys, places)
-        return places
+    def find(self, keys: Keys) -> Slots:
+        """Return the slot of each key, int64 [n], or -1."""
+        slots = np.empty(len(keys), np.int64)
+        _find(self._index, self.keys, keys, slots)
+        return slots
 
     def insert(self, keys: Keys, rows: Units) -> None:
         """Add rows; the keys are absent and distinct, and there is room for them."""
@@ -61,38 +59,38 @@ class ResidualTable:
         self.rows[start : self.count] = rows
         _insert(self._index, self.keys, start, self.count)
 
-    def remove(self, places: Places) -> None:
-        """Remove the rows at distinct `places`; the last rows move there."""
-        self.count = _remove(self._index, self.keys, self.rows, self.count, np.sort(places))
+    def remove(self, slots: Slots) -> None:
+        """Remove the rows at distinct `slots`; the last rows move there."""
+        self.count = _remove(self._index, self.keys, self.rows, self.count, np.sort(slots))
 
 
 @kernel(parameter_rows)
-def _find(index: Any, keys: Any, wanted: Any, places: Any) -> None:
+def _find(index: NDArray[np.int32], keys: Keys, wanted: Keys, slots: Slots) -> None:
     mask = np.uint64(len(index) - 1)
     for i in range(len(wanted)):
         at = mix(wanted[i]) & mask
         while index[at] >= 0 and keys[index[at]] != wanted[i]:
             at = (at + np.uint64(1)) & mask
-        places[i] = index[at]
+        slots[i] = index[at]
 
 
 @kernel(parameter_rows)
-def _insert(index: Any, keys: Any, start: int, stop: int) -> None:
+def _insert(index: NDArray[np.int32], keys: Keys, start: int, stop: int) -> None:
     mask = np.uint64(len(index) - 1)
-    for place in range(start, stop):
-        at = mix(keys[place]) & mask
+    for slot in range(start, stop):
+        at = mix(keys[slot]) & mask
         while index[at] >= 0:
             at = (at + np.uint64(1)) & mask
-        index[at] = place
+        index[at] = slot
 
 
 @kernel(parameter_rows)
-def _remove(index: Any, keys: Any, rows: Any, count: int, places: Any) -> int:
-    """Remove rows at ascending places, from the last on; return how many are left."""
+def _remove(index: NDArray[np.int32], keys: Keys, rows: Units, count: int, slots: Slots) -> int:
+    """Remove rows at ascending slots, from the last on; return how many are left."""
     mask, one = np.uint64(len(index) - 1), np.uint64(1)
-    for place in places[::-1]:
-        at = mix(keys[place]) & mask
-        while index[at] != place:
+    for slot in slots[::-1]:
+        at = mix(keys[slot]) & mask
+        while index[at] != slot:
             at = (at + one) & mask
         hole = at
         while True:  # move back what would not be found behind a hole
@@ -105,11 +103,11 @@ def _remove(index: Any, keys: Any, rows: Any, count: int, places: Any) -> int:
                 hole = at
         index[hole] = -1
         count -= 1
-        if place < count:
+        if slot < count:
             at = mix(keys[count]) & mask
             while index[at] != count:
                 at = (at + one) & mask
-            index[at] = place
-            keys[place] = keys[count]
-            rows[place, :] = rows[count, :]
+            index[at] = slot
+            keys[slot] = keys[count]
+            rows[slot, :] = rows[count, :]
     return count

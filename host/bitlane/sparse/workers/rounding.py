@@ -7,9 +7,9 @@ what the worker has counted.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bitlane.sparse.parameters import rows as parameter_rows
 from bitlane.sparse.parameters.compiling import kernel
@@ -22,8 +22,13 @@ LIMIT = (1 << 31) - (1 << 7)  # the largest size, in units; the largest float32 
 _ONE = float(1 << FRACTION_BITS)
 
 
+Units = NDArray[np.int64]
+Symbols = NDArray[np.int8]
+Codes = NDArray[np.uint8]
+
+
 @kernel(parameter_rows, row_kernels)
-def to_units(gradients: Any, groups: Any, bits: int, seed: Any, out: Any) -> int:
+def to_units(gradients: NDArray[np.float32], groups: NDArray[np.int64], bits: int, seed: np.uint64, out: Units) -> int:
     """Round gradients [n, values] to int64 in units of `UNIT`; return the first row that is too large, or -1.
 
     With ``bits=0`` to the nearest. Else up or down at random, right on average, to multiples of a power of two: in each
@@ -55,15 +60,15 @@ def to_units(gradients: Any, groups: Any, bits: int, seed: Any, out: Any) -> int
 
 
 @kernel()
-def add_rows(rows: Any, places: Any, totals: Any) -> int:
-    """Add ``rows[places[i]]`` to ``totals[i]``, int64 [n, values], where the place is not -1; return the first row that
+def add_rows(rows: NDArray[np.int32], slots: NDArray[np.int64], totals: Units) -> int:
+    """Add ``rows[slots[i]]`` to ``totals[i]``, int64 [n, values], where the slot is not -1; return the first row that
     is too large, or -1. Sums above 2^24 in size are rounded to float32.
     """
-    for i in range(len(places)):
+    for i in range(len(slots)):
         for j in range(totals.shape[1]):
             total = totals[i, j]
-            if places[i] >= 0:
-                total += rows[places[i], j]
+            if slots[i] >= 0:
+                total += rows[slots[i], j]
             if abs(total) > EXACT:
                 if abs(total) > LIMIT:
                     return i
@@ -73,7 +78,13 @@ def add_rows(rows: Any, places: Any, totals: Any) -> int:
 
 
 @kernel(parameter_rows, row_kernels)
-def to_ternary(rows: Any, groups: Any, seed: Any, symbols: Any, scales: Any) -> None:
+def to_ternary(
+    rows: Units,
+    groups: NDArray[np.int64],
+    seed: np.uint64,
+    symbols: Symbols,
+    scales: Codes,
+) -> None:
     """Round integers [n, values] to symbols -1, 0, 1, int8, times scales, at random and right on average.
 
     A scale is the largest size of a row in one of the `groups`, int64, of neighbours, rounded up to a code of
@@ -97,7 +108,7 @@ def to_ternary(rows: Any, groups: Any, seed: Any, symbols: Any, scales: Any) -> 
 
 
 @kernel(row_kernels)
-def to_nearest_ternary(rows: Any, groups: Any, symbols: Any, scales: Any) -> None:
+def to_nearest_ternary(rows: Units, groups: NDArray[np.int64], symbols: Symbols, scales: Codes) -> None:
     """Write the ternary rows that are nearest to integers [n, values]: symbols -1, 0, 1, int8, times scales.
 
     If the j largest sizes of a group are not 0, the nearest scale is their mean, and it leaves
@@ -110,11 +121,11 @@ def to_nearest_ternary(rows: Any, groups: Any, symbols: Any, scales: Any) -> Non
         for group in range(len(groups)):
             count = groups[group]
             for j in range(count):
-                size, place = abs(np.int64(rows[i, start + j])), j
-                while place > 0 and sizes[place - 1] < size:
-                    sizes[place] = sizes[place - 1]
-                    place -= 1
-                sizes[place] = size
+                size, rank = abs(np.int64(rows[i, start + j])), j
+                while rank > 0 and sizes[rank - 1] < size:
+                    sizes[rank] = sizes[rank - 1]
+                    rank -= 1
+                sizes[rank] = size
             best, total, mean = -1.0, np.int64(0), np.int64(0)
             for j in range(count):
                 total += sizes[j]

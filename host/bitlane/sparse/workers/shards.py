@@ -9,17 +9,17 @@ from pathlib import Path
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.servers.reshard import merged_state, open_shards
-from bitlane.sparse.servers.shard import Shard
+from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.spec import MatrixSpec, ShardSpec
 
 
 def create_shard(folder: str | Path, spec: ModelSpec, server: int, servers: int) -> None:
-    """Make the folder of one shard of a new model; errors as of `Shard.create`."""
+    """Make the folder of one shard of a new model; errors as of `ParameterShard.create`."""
     model = SparseModel(spec)
     matrices = {name: MatrixSpec(each.shape, each.optimizer) for name, each in model.matrices.items()}
     blocks = tuple(spec.blocks())
     shard = ShardSpec(blocks, spec.seed, spec.admission, spec.track_age, matrices, server, servers)
-    Shard.create(folder, shard, model.pull_dense())
+    ParameterShard.create(folder, shard, model.pull_dense())
 
 
 def model_of(spec: ModelSpec, folders: Sequence[str | Path]) -> SparseModel:

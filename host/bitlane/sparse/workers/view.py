@@ -56,7 +56,7 @@ class View:
     """Reads for the minibatches of one worker, in the order of their clocks.
 
     With staleness 0 a read comes from the servers alone: they have all of this worker's steps by then. Otherwise rows
-    come whole, with the optimizers' state; steps of this worker that a row lacks are taken on it here, by the same
+    come with the optimizers' state; steps of this worker that a row lacks are taken on it here, by the same
     optimizer, so that a worker always reads its own writes.
 
     Parameters
@@ -78,8 +78,8 @@ class View:
 
     def __init__(self, model: SparseModel, staleness: int, cache_rows: int, read: Reader):
         self._model, self._staleness, self._read = model, staleness, read
-        self._whole = staleness > 0
-        self._cache = RowCache(cache_rows if self._whole else 0, model.parameters.layout.width)
+        self._with_state = staleness > 0
+        self._cache = RowCache(cache_rows if self._with_state else 0, model.parameters.layout.width)
         self._steps: deque[OwnStep] = deque()
         self._number = 0  # of the last own step
         self.hits = self.misses = self.nbytes = 0
@@ -97,27 +97,27 @@ class View:
 
     def take(self, request: Request) -> tuple[Floats, dict[str, Floats]]:
         """Wait for a read; return the weights of its keys, float32 [n, values], and those of the matrices by name."""
-        found = request.answer.result()
-        self.nbytes += found.nbytes
-        if not self._whole:
-            shapes = {name: self._model.matrices[name].shape for name in found.dense}
-            return found.rows, {name: each.reshape(shapes[name]) for name, each in found.dense.items()}
-        rows = np.empty((len(request.keys), found.rows.shape[1]), np.float32)
+        read = request.answer.result()
+        self.nbytes += read.nbytes
+        if not self._with_state:
+            shapes = {name: self._model.matrices[name].shape for name in read.dense}
+            return read.rows, {name: each.reshape(shapes[name]) for name, each in read.dense.items()}
+        rows = np.empty((len(request.keys), read.rows.shape[1]), np.float32)
         own, clocks = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
         for chosen, values, steps, until in (
             (request.cached, request.rows, request.steps, request.clocks),
-            (~request.cached, found.rows, found.own, found.clock),
+            (~request.cached, read.rows, read.own, read.clock),
         ):
             rows[chosen], own[chosen], clocks[chosen] = values, steps, until
         for step in self._steps:
             self._step(request.keys, rows, own, step)
         self._cache.put(request.keys, rows, clocks)
-        return self._model.parameters.weights_of(rows), self._dense(found)
+        return self._model.parameters.weights_of(rows), self._dense(read)
 
     def note(self, step: OwnStep) -> None:
         """Take account of an own step that is about to be sent. At most one read may be under way."""
         self._number = step.number
-        if not self._whole:
+        if not self._with_state:
             return
         slots = self._cache.find(step.keys)
         self._model.parameters.step_rows(self._cache.rows, slots, step.gradients, step.rows_seen)
@@ -134,13 +134,13 @@ class View:
         slots = np.flatnonzero(lacking)
         self._model.parameters.step_rows(rows, slots, step.gradients[at[slots]], step.rows_seen)
 
-    def _dense(self, found: RemoteRead) -> dict[str, Floats]:
+    def _dense(self, read: RemoteRead) -> dict[str, Floats]:
         weights = {}
-        for name, row in found.dense.items():
+        for name, row in read.dense.items():
             matrix = self._model.matrices[name]
             matrix.restore({"row": row})
             for step in self._steps:
-                if step.dense and step.number > found.dense_own[name]:
+                if step.dense and step.number > read.dense_own[name]:
                     matrix.push(step.dense[name], step.rows_seen)
             weights[name] = matrix.pull()
         return weights

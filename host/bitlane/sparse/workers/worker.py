@@ -1,4 +1,4 @@
-"""A worker: it learns the minibatches of its part of the rows, clock after clock."""
+"""A worker: it learns the minibatches of its share of the rows, clock after clock."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from bitlane.sparse.models.losses import check_labels
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.parameters.unique import unique_keys
 from bitlane.sparse.periods import CLOCK_ROWS, WINDOW_ROWS
-from bitlane.sparse.servers.row_codecs import ROW_CODECS, Part
-from bitlane.sparse.servers.steps import Step
+from bitlane.sparse.servers.row_codecs import ROW_CODECS, GradientChunk
+from bitlane.sparse.servers.steps import WorkerStep
 from bitlane.sparse.servers.training import RemoteRead, TrainingServers
 from bitlane.sparse.workers.minibatches import learned_before, minibatches
 from bitlane.sparse.workers.pushing import Pusher, PushSettings
@@ -81,7 +81,7 @@ class WorkerOptions:
 
 
 @dataclass
-class Counts:
+class WorkerCounts:
     """What a worker has done so far.
 
     Attributes
@@ -110,19 +110,19 @@ class Counts:
 
 @dataclass(frozen=True)
 class Minibatch:
-    """Rows to learn, their distinct keys in ascending order, and the place behind them."""
+    """Rows to learn, their distinct keys in ascending order, and the offset behind them."""
 
     batch: Batch
     keys: Keys
     index: NDArray[np.int64]
-    place: Mapping[str, Any]
+    offset: Mapping[str, Any]
 
 
 Reading = tuple[Minibatch, Request]
 
 
 class Worker:
-    """Learns its part of the rows with the parameters of servers.
+    """Learns its share of the rows with the parameters of servers.
 
     Reads, computation and steps overlap: while a minibatch is learned, the rows of the next one are read and the step
     before is sent.
@@ -136,14 +136,14 @@ class Worker:
     servers : TrainingServers
         With the name `rounds.worker_name(index)`.
     source : FileSource or FolderStream
-        This worker's part of the rows, in minibatches of ``model.spec.batch_rows`` rows.
+        This worker's share of the rows, in minibatches of ``model.spec.batch_rows`` rows.
     options : WorkerOptions
     on_scores : callable
-        Called with the scores of each minibatch before it was learned, its labels, and the place behind it.
+        Called with the scores of each minibatch before it was learned, its labels, and the offset behind it.
 
     Attributes
     ----------
-    counts : Counts
+    counts : WorkerCounts
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class Worker:
         options: WorkerOptions,
         on_scores: Callable[[Floats, Floats, Mapping[str, Any]], object],
     ):
-        self.index, self.options, self.counts = index, options, Counts()
+        self.index, self.options, self.counts = index, options, WorkerCounts()
         self._model, self._servers, self._source, self._on_scores = model, servers, source, on_scores
         self._pool = ThreadPoolExecutor(3, "bitlane-worker")
         self._view = View(model, options.staleness, options.cache_rows, self._read)
@@ -179,15 +179,15 @@ class Worker:
             Servers did not answer in time.
         """
         start = self._servers.resumption()
-        self._number, self._clock, place = start.number, start.clock, start.place
-        self._learned = learned_before(place)
-        feed = ahead(self._prepared(start.place), 2)
+        self._number, self._clock, offset = start.number, start.clock, start.offset
+        self._learned = learned_before(offset)
+        feed = ahead(self._prepared(start.offset), 2)
         with self._pool, closing(feed):
             taken = self._pool.submit(next, feed, None)
             following: Reading | None = None
             try:
                 while not stop.is_set():
-                    current = following or self._next(taken, place, stop)
+                    current = following or self._next(taken, offset, stop)
                     if current is None:
                         break
                     taken = taken if following else self._pool.submit(next, feed, None)
@@ -195,8 +195,8 @@ class Worker:
                     following = self._look_ahead(taken)
                     taken = self._pool.submit(next, feed, None) if following else taken
                     self._learn(minibatch, weights, dense)
-                    place = minibatch.place
-                self._send(self._pusher.flush(), {}, place, last=True)
+                    offset = minibatch.offset
+                self._send(self._pusher.flush(), {}, offset, last=True)
                 self._acknowledge()
             finally:
                 if isinstance(self._source, Stoppable):
@@ -204,17 +204,19 @@ class Worker:
                 wait([taken])  # nobody may close what runs
 
     # --- inside
-    def _prepared(self, place: Mapping[str, Any]) -> Generator[Minibatch, None, None]:
-        with closing(minibatches(self._source, self._model.spec.batch_rows, self.options.epochs, place)) as found:
-            for batch, behind in found:
+    def _prepared(self, offset: Mapping[str, Any]) -> Generator[Minibatch, None, None]:
+        with closing(minibatches(self._source, self._model.spec.batch_rows, self.options.epochs, offset)) as batches:
+            for batch, offset_behind in batches:
                 check_labels(self._model.spec.loss, batch.labels)
                 keys, index = unique_keys(batch.keys)
                 order = np.argsort(keys)
                 rank = np.empty_like(order)
                 rank[order] = np.arange(len(order))
-                yield Minibatch(batch, keys[order], rank[index], behind)
+                yield Minibatch(batch, keys[order], rank[index], offset_behind)
 
-    def _next(self, taken: Future[Minibatch | None], place: Mapping[str, Any], stop: threading.Event) -> Reading | None:
+    def _next(
+        self, taken: Future[Minibatch | None], offset: Mapping[str, Any], stop: threading.Event
+    ) -> Reading | None:
         """Wait for a minibatch and begin its read; None at the end.
 
         A stream may have nothing for long: empty steps let the other workers go on. Rows of files come soon, and which
@@ -229,7 +231,7 @@ class Worker:
                 if stop.is_set():
                     return None
                 if isinstance(self._source, Stream):
-                    self._send([], {}, place)
+                    self._send([], {}, offset)
         self.counts.reading += time.perf_counter() - begin
         return None if minibatch is None else (minibatch, self._begin(minibatch, self._clock))
 
@@ -243,8 +245,8 @@ class Worker:
         return self._view.request(minibatch.keys, clock)
 
     def _read(self, keys: Keys, clock: int) -> Future[RemoteRead]:
-        whole, codec = self.options.staleness > 0, self.options.pull
-        return self._pool.submit(self._servers.read, keys, clock, whole=whole, codec=codec)
+        with_state, codec = self.options.staleness > 0, self.options.pull
+        return self._pool.submit(self._servers.read, keys, clock, with_state=with_state, codec=codec)
 
     def _wait(self, minibatch: Minibatch, request: Request) -> tuple[Minibatch, Floats, dict[str, Floats]]:
         """Wait for the weights of a minibatch."""
@@ -256,31 +258,36 @@ class Worker:
     def _learn(self, minibatch: Minibatch, weights: Floats, dense: dict[str, Floats]) -> None:
         counts = self.counts
         scores, gradients, dense = self._model.gradients(minibatch.batch, weights, minibatch.index, dense)
-        self._on_scores(scores, minibatch.batch.labels, minibatch.place)
-        self._send(self._pusher.choose(minibatch.keys, gradients), dense, minibatch.place)
+        self._on_scores(scores, minibatch.batch.labels, minibatch.offset)
+        self._send(self._pusher.choose(minibatch.keys, gradients), dense, minibatch.offset)
         self._learned += minibatch.batch.rows
         counts.rows += minibatch.batch.rows
         counts.hits, counts.misses, counts.read_bytes = self._view.hits, self._view.misses, self._view.nbytes
 
     def _send(
-        self, parts: Sequence[Part], dense: dict[str, Floats], place: Mapping[str, Any], *, last: bool = False
+        self,
+        chunks: Sequence[GradientChunk],
+        dense: dict[str, Floats],
+        offset: Mapping[str, Any],
+        *,
+        last: bool = False,
     ) -> None:
         """Send a step, once the one before has arrived, and go on to the next clock."""
         options = self.options
         seen = self._learned * options.workers
-        step = Step(
+        step = WorkerStep(
             self.index,
             self._clock,
             rows_seen=seen,
             stamp=seen // CLOCK_ROWS if options.expire_rows else 0,
             last=last,
-            place=place,
+            offset=offset,
             **self._removal(seen),
         )
-        self._view.note(OwnStep(self._number, *_joined(parts, self._model.parameters.layout.values), dense, seen))
+        self._view.note(OwnStep(self._number, *_joined(chunks, self._model.parameters.layout.values), dense, seen))
         self._acknowledge()
         self._sent = self._pool.submit(
-            self._servers.step, self._number, step, parts, dense, pack=options.push.pack_keys
+            self._servers.step, self._number, step, chunks, dense, pack=options.push.pack_keys
         )
         self._number, self._clock = self._number + 1, self._clock + 1
         self.counts.residual_rows = self._pusher.residual_rows
@@ -302,9 +309,9 @@ class Worker:
             self._sent = None
 
 
-def _joined(parts: Sequence[Part], values: int) -> tuple[Keys, Floats]:
-    """Return the keys of all parts in ascending order, and their gradients as the servers apply them."""
-    keys = np.concatenate([np.zeros(0, np.uint64), *(part.keys for part in parts)])
-    gradients = np.concatenate([np.zeros((0, values), np.float32), *(part.gradients() for part in parts)])
+def _joined(chunks: Sequence[GradientChunk], values: int) -> tuple[Keys, Floats]:
+    """Return the keys of all chunks in ascending order, and their gradients as the servers apply them."""
+    keys = np.concatenate([np.zeros(0, np.uint64), *(chunk.keys for chunk in chunks)])
+    gradients = np.concatenate([np.zeros((0, values), np.float32), *(chunk.gradients() for chunk in chunks)])
     order = np.argsort(keys)
     return keys[order], gradients[order]

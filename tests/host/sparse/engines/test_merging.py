@@ -37,7 +37,7 @@ def test_rows_that_are_learned_again_count_once() -> None:
     merger.add(0, [learned(0, 4, 2), learned(0, 6, 2)])
     merger.add(0, [learned(0, 6, 2), learned(0, 9, 3)])
     merger.add(0, [learned(0, 10, 3)])  # two of its rows are known
-    assert merger.rows == merger.behind(0) == 10
+    assert merger.rows == merger.rows_of(0) == 10
     assert ended(merger, before=1) == [(0, [2, 3, 4, 5, 6, 7, 8, 9])]
 
 

@@ -21,7 +21,7 @@ from bitlane.sparse.parameters.optimizers import FTRL, SGD, AdaGrad
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers.connection import ConnectionLost, DeadlineExceeded
 from bitlane.sparse.servers.service import ShardService
-from bitlane.sparse.servers.shard import Shard
+from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.spec import MatrixSpec, ShardSpec
 from bitlane.sparse.servers.updates import STEP
 
@@ -57,13 +57,13 @@ class Repeats:
     """Counts the steps that reach shards again after they were applied."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch):
-        self.count, due = 0, Shard._due
+        self.count, due = 0, ParameterShard._due
 
         def counted(shard, update, sequences):
             self.count += update.kind == STEP and update.sequence <= shard._sequences.get(update.worker, 0)
             return due(shard, update, sequences)
 
-        monkeypatch.setattr(Shard, "_due", counted)
+        monkeypatch.setattr(ParameterShard, "_due", counted)
 
 
 def items_of(parameters: Sequence[SparseParameters]) -> dict[int, bytes]:
@@ -99,7 +99,7 @@ def test_one_worker_has_local_parameters_to_the_bit(
             work_on_both(draw, universe, client, local, matrices, step)
         assert repeats.count >= 3
         assert items_of([each._shard.parameters for each in services]) == items_of([local])
-    shards = [Shard.open(folder) for folder in folders]
+    shards = [ParameterShard.open(folder) for folder in folders]
     assert items_of([each.parameters for each in shards]) == items_of([local])
     for each in shards:
         each.close()
@@ -170,7 +170,7 @@ def test_without_deduplication_sums_are_wrong(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """The control: the test above can fail."""
-    monkeypatch.setattr(Shard, "_due", Shard._due)  # put back at the end
+    monkeypatch.setattr(ParameterShard, "_due", ParameterShard._due)  # put back at the end
     without_sequences()
     repeats = Repeats(monkeypatch)
     holds, errors = count_by(seed, make_shards(tmp_path, COUNTS, 2), NETWORKS[kind], lambda: repeats.count >= 1)

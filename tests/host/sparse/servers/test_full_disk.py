@@ -43,10 +43,10 @@ def check(kind: str, folder: Path, seed: int) -> None:
         == second
         == (
             f"{shard}/log/000000000001.log cannot be written: {ERRORS[kind]}; "
-            "the update is kept: `flush` sends it again"
+            "the update is retained: `flush` sends it again"
         )
     )
-    assert third == f"{shard}/checkpoint-0000002 cannot be written: {ERRORS[kind]}; the log is kept"
+    assert third == f"{shard}/checkpoint-0000002 cannot be written: {ERRORS[kind]}; the log remains"
 
 
 def test_a_full_disk_loses_and_repeats_nothing(seed: int, tmp_path: Path) -> None:

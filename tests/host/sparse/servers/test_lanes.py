@@ -6,7 +6,7 @@ import pytest
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.servers import wire
-from bitlane.sparse.servers.lanes import RequestLimit, listen, place_of
+from bitlane.sparse.servers.lanes import LaneTraffic, RequestLimit, address_of, listen
 
 
 def test_the_limit_counts_and_forgets() -> None:
@@ -35,4 +35,14 @@ def test_a_socket_is_bound_once() -> None:
 
 
 def test_addresses_of_the_sixth_version_have_brackets() -> None:
-    assert (place_of("::1", 80), place_of("localhost", 80)) == ("[::1]:80", "localhost:80")
+    assert (address_of("::1", 80), address_of("localhost", 80)) == ("[::1]:80", "localhost:80")
+
+
+def test_traffic_is_counted_by_lane() -> None:
+    traffic = LaneTraffic(("read", "step"))
+    traffic.add("read", 10, 200)
+    traffic.add("read", 1, 2)
+    assert traffic.state() == {
+        "read": {"requests": 2, "received": 11, "sent": 202},
+        "step": {"requests": 0, "received": 0, "sent": 0},
+    }

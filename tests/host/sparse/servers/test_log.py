@@ -11,7 +11,7 @@ import pytest
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.servers import log as log_module
-from bitlane.sparse.servers.log import Log
+from bitlane.sparse.servers.log import WriteAheadLog
 from bitlane.sparse.servers.segment import RECORD_HEADER, SEGMENT_HEADER, AppendFile
 
 FIRST = "000000000001.log"
@@ -25,7 +25,7 @@ def payloads_of(seed: int, count: int) -> list[bytes]:
 def written(folder: Path, payloads: list[bytes]) -> Path:
     """A log with these records; its only segment."""
     folder.mkdir()
-    log = Log.create(folder)
+    log = WriteAheadLog.create(folder)
     for payload in payloads:
         log.append([[payload[:3], payload[3:]]])
     log.close()
@@ -34,7 +34,7 @@ def written(folder: Path, payloads: list[bytes]) -> Path:
 
 def read(folder: Path, first: int = 1, **options) -> list[bytes]:
     found: list[bytes] = []
-    Log.open(folder, first, lambda record: found.append(bytes(record)), **options).close()
+    WriteAheadLog.open(folder, first, lambda record: found.append(bytes(record)), **options).close()
     return found
 
 
@@ -76,7 +76,7 @@ def test_records_are_read_back_in_order_and_go_on(seed: int, tmp_path: Path) -> 
     path = written(tmp_path / "log", payloads[:20])
     assert path.stat().st_size == offsets_of(payloads[:20])[-1]
     found: list[bytes] = []
-    log = Log.open(tmp_path / "log", 1, lambda record: found.append(bytes(record)))
+    log = WriteAheadLog.open(tmp_path / "log", 1, lambda record: found.append(bytes(record)))
     log.append([[payload] for payload in payloads[20:]])
     log.sync()
     assert log.nbytes == path.stat().st_size and log.dropped == 0
@@ -90,7 +90,7 @@ def test_a_tail_torn_at_any_byte_is_cut_off_and_the_log_goes_on(seed: int, tmp_p
     content, begin = path.read_bytes(), offsets_of(payloads)[-2]
     for size in range(begin, len(content)):
         path.write_bytes(content[:size])
-        log = Log.open(tmp_path / "log", 1, lambda record: None)
+        log = WriteAheadLog.open(tmp_path / "log", 1, lambda record: None)
         assert log.dropped == size - begin and path.stat().st_size == begin
         log.append([[b"after"]])
         log.close()
@@ -124,7 +124,7 @@ def test_segments_follow_each_other_and_are_deleted(seed: int, tmp_path: Path, m
     written(tmp_path / "log", payloads)
     paths = sorted((tmp_path / "log").iterdir())
     assert len(paths) > 3 and read(tmp_path / "log") == payloads
-    log = Log.open(tmp_path / "log", 1, lambda record: None)
+    log = WriteAheadLog.open(tmp_path / "log", 1, lambda record: None)
     covered = log.rotate()
     log.append([[b"new"]])
     assert log.nbytes == sum(path.stat().st_size for path in (tmp_path / "log").iterdir())
@@ -136,7 +136,7 @@ def test_segments_follow_each_other_and_are_deleted(seed: int, tmp_path: Path, m
 
 def test_segments_that_a_checkpoint_covers_are_deleted_by_open(tmp_path: Path) -> None:
     written(tmp_path / "log", [b"old"])
-    log = Log.open(tmp_path / "log", 1, lambda record: None)
+    log = WriteAheadLog.open(tmp_path / "log", 1, lambda record: None)
     assert log.rotate() == 2
     log.append([[b"new"]])
     log.close()
@@ -146,7 +146,7 @@ def test_segments_that_a_checkpoint_covers_are_deleted_by_open(tmp_path: Path) -
 @pytest.mark.parametrize("harm", ["torn", "damaged", "header", "missing", "first missing"])
 def test_harm_in_an_older_segment_is_an_error(tmp_path: Path, harm: str) -> None:
     path = written(tmp_path / "log", [b"one", b"two"])
-    log = Log.open(tmp_path / "log", 1, lambda record: None)
+    log = WriteAheadLog.open(tmp_path / "log", 1, lambda record: None)
     for payload in (b"three", b"four"):
         log.rotate()
         log.append([[payload]])
@@ -167,7 +167,7 @@ def test_harm_in_an_older_segment_is_an_error(tmp_path: Path, harm: str) -> None
 
 def test_a_kill_while_a_segment_begins_loses_nothing(tmp_path: Path) -> None:
     written(tmp_path / "log", [b"one", b"two"])
-    log = Log.open(tmp_path / "log", 1, lambda record: None)
+    log = WriteAheadLog.open(tmp_path / "log", 1, lambda record: None)
     log.rotate()
     log.close()
     newest = tmp_path / "log" / "000000000002.log"
@@ -187,7 +187,7 @@ def test_a_full_disk_at_any_byte_leaves_no_half_record(tmp_path: Path, truncates
         folder = tmp_path / f"log{room}"
         written(folder, [b"before"])
         disk = LimitedDisk(room, truncates)
-        log = Log.open(folder, 1, lambda record: None, disk)
+        log = WriteAheadLog.open(folder, 1, lambda record: None, disk)
         with pytest.raises(BitlaneError, match=rf"{FIRST} cannot be written: No space left on device"):
             log.append(group)
         copy = tmp_path / f"copy{room}"
@@ -204,7 +204,7 @@ def test_a_full_disk_at_any_byte_leaves_no_half_record(tmp_path: Path, truncates
 def test_a_full_disk_stops_a_new_segment_and_the_old_one_goes_on(tmp_path: Path) -> None:
     written(tmp_path / "log", [b"before"])
     disk = LimitedDisk(SEGMENT_HEADER - 1)
-    log = Log.open(tmp_path / "log", 1, lambda record: None, disk)
+    log = WriteAheadLog.open(tmp_path / "log", 1, lambda record: None, disk)
     with pytest.raises(BitlaneError, match="No space left"):
         log.rotate()
     disk.room = float("inf")

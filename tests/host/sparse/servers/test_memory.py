@@ -29,7 +29,7 @@ from bitlane.sparse.parameters.layout import Block
 from bitlane.sparse.parameters.optimizers import SGD, AdaGrad
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers import wire
-from bitlane.sparse.servers.shard import Shard
+from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.spec import ShardSpec
 
 BLOCKS = (Block(16, AdaGrad(), 0.05),)
@@ -97,7 +97,7 @@ def test_a_server_that_runs_out_of_memory_ends_and_recovers(
 
 def test_a_recovery_without_memory_is_one_line(tmp_path: Path) -> None:
     folder = make_shards(tmp_path, ShardSpec(BLOCKS), 1)[0]
-    shard = Shard.open(folder)
+    shard = ParameterShard.open(folder)
     shard.step("w", 1, payload(np.arange(BATCH, dtype=np.uint64), np.zeros((BATCH, 16))))
     shard.close()
     command = [sys.executable, "-m", "tests.helpers.sparse_servers", "without_memory", "--folder", str(folder)]
@@ -105,7 +105,7 @@ def test_a_recovery_without_memory_is_one_line(tmp_path: Path) -> None:
     assert (found.returncode, found.stdout) == (1, "")
     line = rf"error: {re.escape(str(folder))}: no memory is left \(Unable to map [\d,]+ bytes\){ADVICE}\n"
     assert re.fullmatch(line, found.stderr)
-    shard = Shard.open(folder)  # nothing has changed, and nobody holds it
+    shard = ParameterShard.open(folder)  # nothing has changed, and nobody holds it
     assert len(shard.parameters.table) == BATCH
     shard.close()
 
@@ -114,7 +114,7 @@ def test_a_checkpoint_that_memory_cannot_hold_is_not_called_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = make_shards(tmp_path, PLAIN, 1)[0]
-    shard = Shard.open(folder)
+    shard = ParameterShard.open(folder)
     shard.step("w", 1, payload(KEYS, ONES))
     shard.checkpoint()
     shard.close()
@@ -125,8 +125,8 @@ def test_a_checkpoint_that_memory_cannot_hold_is_not_called_damaged(
     with monkeypatch.context() as patch:
         patch.setattr(storage, "_arrays", refuse)
         with pytest.raises(MemoryError, match="malloc of size 64 failed"):
-            Shard.open(folder)
-    Shard.open(folder).close()
+            ParameterShard.open(folder)
+    ParameterShard.open(folder).close()
 
 
 @pytest.mark.parametrize("method", ["peek", "append"])
@@ -166,7 +166,7 @@ def test_a_checkpoint_without_memory_keeps_the_log(tmp_path: Path, monkeypatch: 
             with pytest.raises(BitlaneError) as error:
                 client.checkpoint()
         assert one_line(error).endswith(
-            f"checkpoint-0000002 cannot be written: no memory is left (MemoryError){ADVICE}; the log is kept"
+            f"checkpoint-0000002 cannot be written: no memory is left (MemoryError){ADVICE}; the log remains"
         )
         client.send(KEYS, ONES)
         status = client.status()[0]

@@ -39,22 +39,22 @@ def test_virtual_shards_are_consecutive_and_even(servers: int) -> None:
 def test_split_groups_and_answers_go_back_in_order(seed: int, servers: int) -> None:
     keys = np.random.default_rng(seed).integers(0, 1 << 64, 1000, np.uint64)
     partition = Partition(servers)
-    places, bounds = partition.split(keys)
-    assert sorted(places.tolist()) == list(range(1000)) and bounds[0] == 0 and bounds[-1] == 1000
+    indices, bounds = partition.split(keys)
+    assert sorted(indices.tolist()) == list(range(1000)) and bounds[0] == 0 and bounds[-1] == 1000
     answers = []
     for server in range(servers):
-        mine = places[bounds[server] : bounds[server + 1]]
+        mine = indices[bounds[server] : bounds[server + 1]]
         assert (np.diff(mine) > 0).all()
         assert all(textbook_server(int(key), servers, 256) == server for key in keys[mine])
         answers.append(keys[mine])
     out = np.empty_like(keys)
-    out[places] = np.concatenate(answers)
+    out[indices] = np.concatenate(answers)
     assert np.array_equal(out, keys)
 
 
 def test_no_keys_are_split_into_nothing() -> None:
-    places, bounds = Partition(3).split(np.zeros(0, np.uint64))
-    assert len(places) == 0 and bounds == [0, 0, 0, 0]
+    indices, bounds = Partition(3).split(np.zeros(0, np.uint64))
+    assert len(indices) == 0 and bounds == [0, 0, 0, 0]
 
 
 def test_consecutive_keys_are_spread_evenly() -> None:

@@ -21,7 +21,7 @@ from bitlane.errors import BitlaneError
 from bitlane.sparse.parameters.layout import Block
 from bitlane.sparse.parameters.optimizers import SGD
 from bitlane.sparse.servers import process
-from bitlane.sparse.servers.shard import Shard
+from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.spec import ShardSpec
 
 SPEC = ShardSpec((Block(1, SGD(1.0)),))
@@ -47,7 +47,7 @@ def test_sigterm_ends_it_with_a_checkpoint_while_clients_are_connected(tmp_path:
         assert client.weights(KEYS).ravel().tolist() == [-2.0] * 4
         client.stop_servers()
         assert processes[0].process.wait(30) == 0
-    shard = Shard.open(folder)
+    shard = ParameterShard.open(folder)
     assert shard.parameters.pull(KEYS).ravel().tolist() == [-2.0] * 4
     shard.close()
 

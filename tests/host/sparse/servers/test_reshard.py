@@ -13,7 +13,7 @@ from bitlane.sparse.parameters.layout import Block
 from bitlane.sparse.parameters.optimizers import SGD, AdaGrad
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers.reshard import reshard
-from bitlane.sparse.servers.shard import Shard
+from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.spec import MatrixSpec, ShardSpec
 from bitlane.sparse.tables.sketch import Admission
 
@@ -67,7 +67,7 @@ def test_ages_clock_and_counts_of_the_admission_move(tmp_path: Path) -> None:
         assert sum(each["rows"] for each in parameters.status()) < 210  # few collide
     stamps = {}
     for folder in targets:
-        shard = Shard.open(folder)
+        shard = ParameterShard.open(folder)
         for found, _, ages in shard.parameters.table.items():
             stamps.update(zip(found.tolist(), ages.tolist(), strict=True))
         shard.close()

@@ -9,12 +9,12 @@ import pytest
 
 from bitlane.errors import DataError
 from bitlane.sparse.servers.row_codecs import (
-    PART_DTYPES,
+    CHUNK_DTYPES,
     UNIT,
-    Part,
-    decode_parts,
+    GradientChunk,
+    decode_chunks,
     decode_rows,
-    encode_parts,
+    encode_chunks,
     encode_rows,
     scales_of,
 )
@@ -28,17 +28,17 @@ def some_rows(draw: np.random.Generator, n: int, values: int) -> np.ndarray:
     return (sizes * draw.choice([-1, 1], (n, values))).astype(np.float32)
 
 
-def some_part(draw: np.random.Generator, codec: str, n: int, values: int) -> Part:
+def some_chunk(draw: np.random.Generator, codec: str, n: int, values: int) -> GradientChunk:
     keys = draw.permutation(np.unique(draw.integers(0, 1 << 64, 2 * n + 8, np.uint64)))[:n]
     if codec == "ternary":
         symbols = draw.integers(-1, 2, (n, values)).astype(np.int8)
         groups = (values,) if values == 1 or draw.random() < 0.5 else (1, values - 1)
-        return Part(codec, keys, symbols, draw.integers(0, 256, (n, len(groups))).astype(np.uint8), groups)
+        return GradientChunk(codec, keys, symbols, draw.integers(0, 256, (n, len(groups))).astype(np.uint8), groups)
     if codec == "fixed":
         size = draw.integers(0, 32, (n, 1))
         numbers = draw.integers(-(1 << 31), 1 << 31, (n, values)) >> size
-        return Part(codec, keys, numbers.astype(np.int32))
-    return Part(codec, keys, draw.normal(size=(n, values)).astype(PART_DTYPES[codec]))
+        return GradientChunk(codec, keys, numbers.astype(np.int32))
+    return GradientChunk(codec, keys, draw.normal(size=(n, values)).astype(CHUNK_DTYPES[codec]))
 
 
 def by_key(keys: np.ndarray, gradients: np.ndarray) -> dict[int, bytes]:
@@ -124,28 +124,28 @@ def test_scales_are_rounded_up_to_4_bits(seed: int) -> None:
         assert scales_of(np.array([code], np.uint8))[0] == next(each for each in ladder if each >= number)
 
 
-# --- parts
+# --- chunks
 @pytest.mark.parametrize("pack_keys", [False, True])
 @pytest.mark.parametrize("values", [1, 9])
 def test_parts_come_back(pack_keys: bool, values: int, seed: int) -> None:
     draw = np.random.default_rng(seed)
     for counts in ((0, 0, 0, 0), (1, 0, 3, 1), (40, 33, 150, 27)):
-        parts = [some_part(draw, codec, n, values) for codec, n in zip(PART_DTYPES, counts, strict=True)]
-        keys, gradients = decode_parts(encode_parts(parts, pack_keys=pack_keys), values)
+        chunks = [some_chunk(draw, codec, n, values) for codec, n in zip(CHUNK_DTYPES, counts, strict=True)]
+        keys, gradients = decode_chunks(encode_chunks(chunks, pack_keys=pack_keys), values)
         assert gradients.shape == (sum(counts), values) and gradients.dtype == np.float32
-        sent = [by_key(part.keys, part.gradients()) for part in parts]
+        sent = [by_key(chunk.keys, chunk.gradients()) for chunk in chunks]
         assert by_key(keys, gradients) == {key: row for each in sent for key, row in each.items()}
-    assert decode_parts(encode_parts([], pack_keys=pack_keys), values)[1].shape == (0, values)
+    assert decode_chunks(encode_chunks([], pack_keys=pack_keys), values)[1].shape == (0, values)
 
 
 def test_gradients_are_what_the_rows_mean() -> None:
     keys = np.array([5, 3], np.uint64)
     symbols, scales = np.array([[-1, 1], [0, 1]], np.int8), np.array([[13], [16]], np.uint8)
-    ternary = Part("ternary", keys, symbols, scales, (2,))
+    ternary = GradientChunk("ternary", keys, symbols, scales, (2,))
     assert ternary.gradients().tolist() == [[-13 * UNIT, 13 * UNIT], [0, 16 * UNIT]]
-    grouped = Part("ternary", keys, symbols, np.array([[13, 5], [16, 0]], np.uint8), (1, 1))
+    grouped = GradientChunk("ternary", keys, symbols, np.array([[13, 5], [16, 0]], np.uint8), (1, 1))
     assert grouped.gradients().tolist() == [[-13 * UNIT, 5 * UNIT], [0, 0]]
-    fixed = Part("fixed", keys, np.array([[-3, 0], [1 << 24, 7]], np.int32))
+    fixed = GradientChunk("fixed", keys, np.array([[-3, 0], [1 << 24, 7]], np.int32))
     assert fixed.gradients().tolist() == [[-3 * UNIT, 0], [16, 7 * UNIT]]
     assert fixed.take(np.array([1])).keys.tolist() == [3]
     assert ternary.take(np.array([1])).scales.tolist() == [[16]]
@@ -154,15 +154,15 @@ def test_gradients_are_what_the_rows_mean() -> None:
 def test_sizes(seed: int) -> None:
     draw = np.random.default_rng(seed)
     bytes_of = {}
-    for codec in PART_DTYPES:
-        part = some_part(draw, codec, 1000, 9)
-        none, all_rows = (len(encode_parts([part.take(np.arange(n))], pack_keys=False)) for n in (0, 1000))
-        bytes_of[codec] = (all_rows - none) / 1000 - 8 - max(len(part.groups) - 1, 0)
+    for codec in CHUNK_DTYPES:
+        chunk = some_chunk(draw, codec, 1000, 9)
+        none, all_rows = (len(encode_chunks([chunk.take(np.arange(n))], pack_keys=False)) for n in (0, 1000))
+        bytes_of[codec] = (all_rows - none) / 1000 - 8 - max(len(chunk.groups) - 1, 0)
     assert bytes_of["float32"] == 36 and bytes_of["float16"] == 18
     assert bytes_of["ternary"] == pytest.approx(1 + 9 / 5)
     assert bytes_of["fixed"] <= 4 * 9 + 2
-    small = Part("fixed", np.arange(1000, dtype=np.uint64), np.full((1000, 9), -3, np.int32))
-    assert len(encode_parts([small], pack_keys=True)) < 1000 * (9 * 4 + 10 + 2) / 8
+    small = GradientChunk("fixed", np.arange(1000, dtype=np.uint64), np.full((1000, 9), -3, np.int32))
+    assert len(encode_chunks([small], pack_keys=True)) < 1000 * (9 * 4 + 10 + 2) / 8
 
 
 def test_parts_check_their_arrays() -> None:
@@ -173,29 +173,29 @@ def test_parts_check_their_arrays() -> None:
         ("fixed", np.zeros((1, 3), np.int32)),
     ):
         with pytest.raises(DataError, match=codec):
-            Part(codec, keys, rows)
+            GradientChunk(codec, keys, rows)
     for groups in ((), (2,), (1, 1)):
         with pytest.raises(DataError, match="needs groups of 3 values in all"):
-            Part("ternary", keys, np.zeros((2, 3), np.int8), np.zeros((2, len(groups)), np.uint8), groups)
+            GradientChunk("ternary", keys, np.zeros((2, 3), np.int8), np.zeros((2, len(groups)), np.uint8), groups)
 
 
-@pytest.mark.parametrize("codec", PART_DTYPES)
+@pytest.mark.parametrize("codec", CHUNK_DTYPES)
 @pytest.mark.parametrize("pack_keys", [False, True])
 def test_damaged_parts_are_found(codec: str, pack_keys: bool, seed: int) -> None:
     draw = np.random.default_rng(seed)
-    data = encode_parts([some_part(draw, codec, 20, 4)], pack_keys=pack_keys)
+    data = encode_chunks([some_chunk(draw, codec, 20, 4)], pack_keys=pack_keys)
     for cut in range(0, len(data)):
         with pytest.raises(DataError, match="damaged"):
-            decode_parts(data[:cut], 4)
-    with pytest.raises(DataError, match="behind its last part"):
-        decode_parts(np.append(data, np.uint8(0)), 4)
+            decode_chunks(data[:cut], 4)
+    with pytest.raises(DataError, match="behind its last chunk"):
+        decode_chunks(np.append(data, np.uint8(0)), 4)
     with pytest.raises(DataError, match="damaged"):
-        decode_parts(data, 5)
+        decode_chunks(data, 5)
     for _ in range(300):  # any bytes: an answer or an error, and nothing else
         bad = data.copy()
         bad[draw.integers(0, len(bad), 3)] = draw.integers(0, 256, 3)
         try:
-            keys, gradients = decode_parts(bad, 4)
+            keys, gradients = decode_chunks(bad, 4)
             assert gradients.shape == (len(keys), 4)
         except DataError as error:
             assert "damaged" in str(error)

@@ -18,7 +18,7 @@ from bitlane.sparse.parameters.optimizers import SGD
 from bitlane.sparse.servers import wire
 from bitlane.sparse.servers.connection import Connection, Identity
 from bitlane.sparse.servers.service import ShardService
-from bitlane.sparse.servers.shard import Shard
+from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.spec import ShardSpec
 
 SPEC = ShardSpec((Block(1, SGD(1.0)),))
@@ -98,7 +98,7 @@ def test_two_clients_of_one_name_do_not_lose_updates(address: str) -> None:
 
 
 def test_a_taken_port_is_an_error(folders: list[Path]) -> None:
-    shard = Shard.open(folders[0])
+    shard = ParameterShard.open(folders[0])
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -132,14 +132,14 @@ def test_requests_beyond_the_limit_are_refused_and_tried_again(
     folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go = threading.Event(), threading.Event()
-    read = Shard.read
+    read = ParameterShard.read
 
     def slow(self, *given, **settings):
         begun.set()
         assert go.wait(20)
         return read(self, *given, **settings)
 
-    monkeypatch.setattr(Shard, "read", slow)
+    monkeypatch.setattr(ParameterShard, "read", slow)
     with served(folders, limit=1) as services:
         address = addresses_of(services)
         with StepClient(address) as first, StepClient(address, deadline=0.3) as second:
@@ -157,7 +157,7 @@ def test_requests_beyond_the_limit_are_refused_and_tried_again(
     ("token", "tls", "missing"), [(None, None, "a token and TLS"), ("t", None, "TLS"), (None, ("c", "k"), "a token")]
 )
 def test_off_loopback_a_server_needs_token_and_tls(folders: list[Path], token, tls, missing: str) -> None:
-    shard = Shard.open(folders[0])
+    shard = ParameterShard.open(folders[0])
     with pytest.raises(DataError, match=rf"^a server on 0\.0\.0\.0 can be reached .* it needs {missing}$"):
         ShardService(shard, "0.0.0.0", token=token, tls=tls)
     shard.close()

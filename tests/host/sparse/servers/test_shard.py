@@ -16,9 +16,9 @@ from bitlane.sparse.parameters.layout import Block
 from bitlane.sparse.parameters.optimizers import FTRL, SGD, AdaGrad
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers import checkpoints
-from bitlane.sparse.servers.log import Log
+from bitlane.sparse.servers.log import WriteAheadLog
 from bitlane.sparse.servers.segment import AppendFile
-from bitlane.sparse.servers.shard import Shard, ShardStopped
+from bitlane.sparse.servers.shard import ParameterShard, ShardStopped
 from bitlane.sparse.servers.spec import MatrixSpec, ShardSpec
 from bitlane.sparse.tables.sketch import Admission
 from bitlane.support import atomic
@@ -47,7 +47,9 @@ def states(parameters: SparseParameters, matrices: dict[str, Matrix]) -> list[by
     return [*rows, *rest, *(matrices[name].row.tobytes() for name in sorted(matrices))]
 
 
-def one_random_update(draw: np.random.Generator, shard: Shard, local: Local, sequences: dict[str, int]) -> None:
+def one_random_update(
+    draw: np.random.Generator, shard: ParameterShard, local: Local, sequences: dict[str, int]
+) -> None:
     worker = str(draw.choice(["a", "b"]))
     keys = draw.permutation(400).astype(np.uint64)[: draw.integers(0, 60)]
     sequence, seen, stamp = sequences.get(worker, 0) + 1, int(draw.integers(0, 1000)), int(draw.integers(0, 1000))
@@ -65,19 +67,19 @@ def one_random_update(draw: np.random.Generator, shard: Shard, local: Local, seq
     assert sequences[worker] == sequence
 
 
-def reopened(shard: Shard) -> Shard:
+def reopened(shard: ParameterShard) -> ParameterShard:
     shard.close()
-    return Shard.open(shard.folder)
+    return ParameterShard.open(shard.folder)
 
 
-def push(shard: Shard, worker: str, sequence: int, gradient=1.0, count: int = 4) -> int:
+def push(shard: ParameterShard, worker: str, sequence: int, gradient=1.0, count: int = 4) -> int:
     """Send a step with an equal gradient for each of the first keys, or [count, 1] gradients."""
     gradients = np.broadcast_to(np.asarray(gradient, np.float32), (count, 1))
     return shard.step(worker, sequence, payload(keys_to(count), gradients))
 
 
-def weights(shard: Shard, count: int = 4) -> np.ndarray:
-    return shard.read(keys_to(count), "reader", 0, whole=False).rows
+def weights(shard: ParameterShard, count: int = 4) -> np.ndarray:
+    return shard.read(keys_to(count), "reader", 0, with_state=False).rows
 
 
 def keys_to(count: int) -> np.ndarray:
@@ -87,7 +89,7 @@ def keys_to(count: int) -> np.ndarray:
 @pytest.fixture
 def plain(tmp_path: Path):
     """A shard of one SGD weight a key, with 4 keys and one update by worker `w`, which moves nothing."""
-    shard = Shard.open(make_shards(tmp_path, PLAIN, 1)[0])
+    shard = ParameterShard.open(make_shards(tmp_path, PLAIN, 1)[0])
     assert push(shard, "w", 1, 0.0) == 1
     yield shard
     shard.close()
@@ -99,7 +101,7 @@ def test_recovery_is_to_the_bit(seed: int, tmp_path: Path, checkpoint_share: flo
     draw = np.random.default_rng(seed)
     layer = draw.normal(size=(4, 3)).astype(np.float32)
     folder = make_shards(tmp_path, SPEC, 1, {"layer": layer})[0]
-    shard, local, sequences = Shard.open(folder), Local(SPEC, layer), {}
+    shard, local, sequences = ParameterShard.open(folder), Local(SPEC, layer), {}
     for _ in range(120):
         one_random_update(draw, shard, local, sequences)
         if draw.random() < checkpoint_share:
@@ -113,7 +115,7 @@ def test_recovery_is_to_the_bit(seed: int, tmp_path: Path, checkpoint_share: flo
     shard.close()
 
 
-def test_an_update_that_comes_again_is_acknowledged_and_not_applied(plain: Shard) -> None:
+def test_an_update_that_comes_again_is_acknowledged_and_not_applied(plain: ParameterShard) -> None:
     for _ in range(3):
         assert push(plain, "w", 2) == 2
     assert weights(plain).ravel().tolist() == [-1.0] * 4
@@ -126,7 +128,7 @@ def test_an_update_that_comes_again_is_acknowledged_and_not_applied(plain: Shard
     again.close()
 
 
-def test_a_gap_is_an_error_and_changes_nothing(plain: Shard) -> None:
+def test_a_gap_is_an_error_and_changes_nothing(plain: ParameterShard) -> None:
     before = plain.status()["log_bytes"]
     with pytest.raises(DataError, match=r"^gap in the sequences of worker 'w': 3 came, 2 was expected$"):
         push(plain, "w", 3)
@@ -134,7 +136,7 @@ def test_a_gap_is_an_error_and_changes_nothing(plain: Shard) -> None:
     assert push(plain, "w", 2) == 2
 
 
-def test_updates_of_another_shape_are_refused(plain: Shard) -> None:
+def test_updates_of_another_shape_are_refused(plain: ParameterShard) -> None:
     with pytest.raises(DataError, match=r"4 rows of 'float32' need 16 bytes; got 32"):
         plain.step("w", 2, payload(keys_to(4), np.ones((4, 2))))
     with pytest.raises(DataError, match="the matrices have 0 values; got"):
@@ -144,7 +146,7 @@ def test_updates_of_another_shape_are_refused(plain: Shard) -> None:
     assert plain.standing("w")[0] == 1
 
 
-def test_updates_that_wait_are_written_together(plain: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_updates_that_wait_are_written_together(plain: ParameterShard, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the first is on its way to the disk, four others come."""
     append, sizes, busy, go = plain._log.append, [], threading.Event(), threading.Event()
 
@@ -172,7 +174,7 @@ def test_updates_that_wait_are_written_together(plain: Shard, monkeypatch: pytes
     again.close()
 
 
-def test_threads_of_many_workers_lose_nothing(seed: int, plain: Shard) -> None:
+def test_threads_of_many_workers_lose_nothing(seed: int, plain: ParameterShard) -> None:
     """Each sends each of its updates twice, as after a lost connection."""
     draw = np.random.default_rng(seed)
     gradients = draw.integers(-3, 4, (4, 50, 4, 1)).astype(np.float32)
@@ -194,7 +196,7 @@ def test_threads_of_many_workers_lose_nothing(seed: int, plain: Shard) -> None:
     again.close()
 
 
-def test_a_full_disk_stops_updates_until_there_is_room(plain: Shard) -> None:
+def test_a_full_disk_stops_updates_until_there_is_room(plain: ParameterShard) -> None:
     disk = LimitedDisk(10)
     plain._log._file.close()
     plain._log._file = disk(plain._log._file.path)
@@ -209,7 +211,7 @@ def test_a_full_disk_stops_updates_until_there_is_room(plain: Shard) -> None:
     again.close()
 
 
-def test_a_checkpoint_on_a_full_disk_keeps_the_log(plain: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_on_a_full_disk_keeps_the_log(plain: ParameterShard, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(folder: Path) -> None:
         raise OSError(28, "No space left on device")
 
@@ -228,7 +230,7 @@ def test_a_checkpoint_on_a_full_disk_keeps_the_log(plain: Shard, monkeypatch: py
 
 
 def test_an_update_that_fails_halfway_stops_the_shard_and_recovery_applies_it(
-    plain: Shard, monkeypatch: pytest.MonkeyPatch
+    plain: ParameterShard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise MemoryError("no memory")
@@ -249,7 +251,7 @@ def test_an_update_that_fails_halfway_stops_the_shard_and_recovery_applies_it(
 def test_with_sync_an_update_is_on_the_disk_before_it_is_applied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shard = Shard.open(make_shards(tmp_path, PLAIN, 1)[0], sync=True)
+    shard = ParameterShard.open(make_shards(tmp_path, PLAIN, 1)[0], sync=True)
     push(shard, "w", 1, 0.0, count=1)
     seen: list[float] = []
     sync = AppendFile.sync
@@ -270,27 +272,27 @@ def test_with_sync_an_update_is_on_the_disk_before_it_is_applied(
     shard.close()
 
 
-def test_a_folder_has_one_process(plain: Shard) -> None:
+def test_a_folder_has_one_process(plain: ParameterShard) -> None:
     with pytest.raises(DataError, match="is served by another process"):
-        Shard.open(plain.folder)
+        ParameterShard.open(plain.folder)
 
 
-def test_folders_that_are_no_shards_are_refused(tmp_path: Path, plain: Shard) -> None:
+def test_folders_that_are_no_shards_are_refused(tmp_path: Path, plain: ParameterShard) -> None:
     with pytest.raises(DataError, match=r"is no folder of a shard: it has no shard\.json"):
-        Shard.open(tmp_path)
+        ParameterShard.open(tmp_path)
     with pytest.raises(DataError, match="is in use: choose another folder"):
-        Shard.create(plain.folder, PLAIN)
+        ParameterShard.create(plain.folder, PLAIN)
     plain.close()
     state = plain.folder / "checkpoint-0000001" / "parameters.arrow"
     state.write_bytes(state.read_bytes()[:-1])
     with pytest.raises(DataError, match=r"parameters\.arrow is damaged"):
-        Shard.open(plain.folder)
+        ParameterShard.open(plain.folder)
     (plain.folder / "shard.json").write_text('{"format": 9}')
     with pytest.raises(DataError, match="format 9; this version reads format 1"):
-        Shard.open(plain.folder)
+        ParameterShard.open(plain.folder)
 
 
-def test_status_counts(plain: Shard) -> None:
+def test_status_counts(plain: ParameterShard) -> None:
     status = plain.status()
     files = (plain.folder / "log").iterdir()
     assert status["rows"] == 4 and status["data_bytes"] == 48 and status["sequences"] == {DRIVER: 1, "w": 1}
@@ -298,13 +300,13 @@ def test_status_counts(plain: Shard) -> None:
     assert status["memory_over_data"] == status["bytes"] / 48 and status["checkpoint"] == 1
 
 
-def test_a_log_of_another_order_is_refused(plain: Shard) -> None:
+def test_a_log_of_another_order_is_refused(plain: ParameterShard) -> None:
     """Two updates of one worker with the same number cannot come from a shard."""
     push(plain, "w", 2)
     plain.close()
     records: list[bytes] = []
-    log = Log.open(plain.folder / "log", 1, lambda record: records.append(bytes(record)))
+    log = WriteAheadLog.open(plain.folder / "log", 1, lambda record: records.append(bytes(record)))
     log.append([[records[-1]]])
     log.close()
     with pytest.raises(DataError, match="is damaged: 2 follows 2 of w"):
-        Shard.open(plain.folder)
+        ParameterShard.open(plain.folder)

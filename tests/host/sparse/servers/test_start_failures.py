@@ -68,8 +68,8 @@ def test_a_wrong_token_is_one_line_before_and_after_the_start(tmp_path: Path) ->
                 each.close()
         port = service.port
         with served(folders, token="changed", port=port):
-            kept = "the update is kept: `flush` sends it again"
-            assert refusal(lambda: client.send(KEYS, ONES)) == f"server {address}: wrong token; {kept}"
+            note = "the update is retained: `flush` sends it again"
+            assert refusal(lambda: client.send(KEYS, ONES)) == f"server {address}: wrong token; {note}"
         with served(folders, token="secret", port=port) as (service,):
             client.flush()
             assert service._shard.standing(client.worker)[0] == 1

@@ -15,7 +15,7 @@ from bitlane.sparse.parameters.layout import Block
 from bitlane.sparse.parameters.optimizers import SGD
 from bitlane.sparse.servers import wire
 from bitlane.sparse.servers.connection import Connection, Identity
-from bitlane.sparse.servers.shard import Shard
+from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.spec import ShardSpec
 
 SPEC = ShardSpec((Block(1, SGD(1.0)),), track_age=True)
@@ -31,7 +31,7 @@ def ask(connection: Connection, lane: str, batch, **request) -> int:
 
 def test_a_new_client_waits_for_the_update_that_is_on_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise it would give its first update the same sequence, and the server would take it for a repetition."""
-    begun, go, commit = threading.Event(), threading.Event(), Shard._commit
+    begun, go, commit = threading.Event(), threading.Event(), ParameterShard._commit
 
     def slow(shard, update):
         if not begun.is_set():
@@ -41,7 +41,7 @@ def test_a_new_client_waits_for_the_update_that_is_on_its_way(tmp_path: Path, mo
 
     with served(make_shards(tmp_path, SPEC, 1)) as services, StepClient(addresses_of(services)) as other:
         address = addresses_of(services)
-        monkeypatch.setattr(Shard, "_commit", slow)
+        monkeypatch.setattr(ParameterShard, "_commit", slow)
         with StepClient(address, worker="w") as first:
             threads = [threading.Thread(target=first.send, args=(KEYS, ONES))]
             threads[0].start()

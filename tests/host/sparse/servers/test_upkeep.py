@@ -13,9 +13,8 @@ from bitlane.errors import BitlaneError
 from bitlane.sparse.parameters.layout import Block
 from bitlane.sparse.parameters.optimizers import SGD
 from bitlane.sparse.servers import upkeep
-from bitlane.sparse.servers.shard import Shard
+from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.spec import ShardSpec
-from bitlane.sparse.servers.traffic import Traffic
 
 SPEC = ShardSpec((Block(1, SGD(0.1)),))
 KEYS = np.arange(5, dtype=np.uint64)
@@ -24,12 +23,12 @@ KEYS = np.arange(5, dtype=np.uint64)
 def test_a_long_log_makes_a_checkpoint_and_a_full_disk_does_not_end_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    shard = Shard.open(make_shards(tmp_path, SPEC, 1)[0])
+    shard = ParameterShard.open(make_shards(tmp_path, SPEC, 1)[0])
     assert upkeep._checkpoint(shard, 10) == 10
     empty = shard.log_bytes
     shard.step("w", 1, payload(KEYS, np.zeros((5, 1))))
     with monkeypatch.context() as patch:
-        patch.setattr(Shard, "checkpoint", lambda self: (_ for _ in ()).throw(BitlaneError("no room")))
+        patch.setattr(ParameterShard, "checkpoint", lambda self: (_ for _ in ()).throw(BitlaneError("no room")))
         assert upkeep._checkpoint(shard, 10) == shard.log_bytes + 10
     assert capfd.readouterr().err == "error: no room\n" and shard.log_bytes > empty
     assert upkeep._checkpoint(shard, 10) == 10 and shard.log_bytes == empty
@@ -37,16 +36,6 @@ def test_a_long_log_makes_a_checkpoint_and_a_full_disk_does_not_end_the_server(
 
 
 def test_the_upkeep_ends_when_the_parent_has(tmp_path: Path) -> None:
-    shard = Shard.open(make_shards(tmp_path, SPEC, 1)[0])
+    shard = ParameterShard.open(make_shards(tmp_path, SPEC, 1)[0])
     upkeep.keep_log_short(shard, threading.Event(), 1 << 30, ended=lambda: True)
     shard.close()
-
-
-def test_traffic_is_counted_by_lane() -> None:
-    traffic = Traffic(("read", "step"))
-    traffic.add("read", 10, 200)
-    traffic.add("read", 1, 2)
-    assert traffic.state() == {
-        "read": {"requests": 2, "received": 11, "sent": 202},
-        "step": {"requests": 0, "received": 0, "sent": 0},
-    }

@@ -17,11 +17,13 @@ from tests.helpers.sparse_training import files_of
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.training import checkpoint
-from bitlane.sparse.training.checkpoint import Progress, latest, load, save
+from bitlane.sparse.training.checkpoint import TrainingProgress, latest, load, save
 
 
-def some_progress(rows: int = 7) -> Progress:
-    return Progress(1, rows, 100 + rows, 2.5, 0.5, 0.25, 99, {"offset": [3, "a"]}, *np.ones((2, rows), np.float32))
+def some_progress(rows: int = 7) -> TrainingProgress:
+    return TrainingProgress(
+        1, rows, 100 + rows, 2.5, 0.5, 0.25, 99, {"offset": [3, "a"]}, *np.ones((2, rows), np.float32)
+    )
 
 
 def model_of(text: str) -> Callable[[Path], object]:
@@ -135,11 +137,12 @@ import sys
 from pathlib import Path
 import numpy as np
 from bitlane.errors import BitlaneError
-from bitlane.sparse.training.checkpoint import Progress, load, save
+from bitlane.sparse.training.checkpoint import TrainingProgress, load, save
 run = Path(sys.argv[1])
 for size in (10, 100, 10_000, 20_000, 30_000):
     try:
-        path = save(run, Progress(epoch_rows=size), lambda folder: np.save(folder / "a.npy", np.arange(float(size))))
+        progress = TrainingProgress(epoch_rows=size)
+        path = save(run, progress, lambda folder: np.save(folder / "a.npy", np.arange(float(size))))
     except BitlaneError as error:
         print(error)
         break

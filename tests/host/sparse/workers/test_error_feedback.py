@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from bitlane.errors import BitlaneError
-from bitlane.sparse.servers.row_codecs import UNIT, decode_parts, encode_parts
-from bitlane.sparse.workers.error_feedback import ErrorFeedback, largest_of
+from bitlane.sparse.servers.row_codecs import UNIT, GradientChunk, decode_chunks, encode_chunks
+from bitlane.sparse.workers.error_feedback import ErrorFeedback, Ledger, largest_of
 from bitlane.sparse.workers.pushing import Pusher, PushSettings
+from bitlane.sparse.workers.residuals import ResidualTable
 
 VALUES = 3
 
@@ -32,8 +33,8 @@ def test_what_came_in_was_sent_or_is_kept(values: str, rows: int, largest: float
     received: dict[int, np.ndarray] = {}
     applied: dict[int, np.ndarray] = {}
 
-    def apply(parts: list) -> None:
-        keys, gradients = decode_parts(encode_parts(parts, pack_keys=True), VALUES)
+    def apply(chunks: list) -> None:
+        keys, gradients = decode_chunks(encode_chunks(chunks, pack_keys=True), VALUES)
         assert len(set(keys.tolist())) == len(keys)
         for key, row in zip(keys.tolist(), gradients.astype(np.float64), strict=True):
             applied[key] = applied.get(key, np.zeros(VALUES)) + row
@@ -44,7 +45,7 @@ def test_what_came_in_was_sent_or_is_kept(values: str, rows: int, largest: float
         apply(pusher.choose(keys, gradients))
         assert pusher.residual_rows <= rows
     last = pusher.flush()
-    assert sum(len(part.keys) for part in last) <= rows and pusher.residual_rows == 0
+    assert sum(len(chunk.keys) for chunk in last) <= rows and pusher.residual_rows == 0
     apply(last)
     for key, row in received.items():  # float64 adds these without an error; above 2^24 units float32 rounds each sum
         allowed = 0 if largest < 1 else 60 * 2 * UNIT
@@ -114,3 +115,28 @@ def test_largest_of(seed: int) -> None:
     for count in (0, 1, 20, 50, 60):
         found = largest_of(sizes, count)
         assert sorted(sizes[found]) == sorted(sizes)[50 - min(count, 50) :]
+
+
+def books(sent: int, stored: int) -> tuple[Ledger, ResidualTable]:
+    """7 + 8 units came in for a key; some were sent and some are stored."""
+    ledger, table, key = Ledger(), ResidualTable(4, 1), np.array([9], np.uint64)
+    for units in (7, 8):
+        ledger.receive(key, np.array([[units]]))
+    if sent:
+        ledger.send([GradientChunk("fixed", key, np.array([[sent]], np.int32))])
+    if stored:
+        table.insert(key, np.array([[stored]], np.int32))
+    return ledger, table
+
+
+@pytest.mark.parametrize(("sent", "stored"), [(15, 0), (0, 15), (5, 10), (-5, 20)])
+def test_the_ledger_passes_right_sums(sent: int, stored: int) -> None:
+    ledger, table = books(sent, stored)
+    ledger.check(table)
+
+
+@pytest.mark.parametrize(("sent", "stored"), [(14, 0), (0, 16), (15, 15), (0, 0)])
+def test_the_ledger_refuses_wrong_sums(sent: int, stored: int) -> None:
+    ledger, table = books(sent, stored)
+    with pytest.raises(BitlaneError, match="lost gradients of key 9"):
+        ledger.check(table)

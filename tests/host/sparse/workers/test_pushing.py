@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bitlane.errors import DataError
-from bitlane.sparse.servers.row_codecs import Part
+from bitlane.sparse.servers.row_codecs import GradientChunk
 from bitlane.sparse.workers.pushing import KINDS, Pusher, PushSettings
 
 
@@ -20,15 +20,15 @@ def mean_sent(kind: str, keys: np.ndarray, gradients: np.ndarray, seed: int, dra
     pusher, total = Pusher(PushSettings(kind), gradients.shape[1], seed), np.zeros(gradients.shape)
     place = {key: i for i, key in enumerate(keys.tolist())}
     for _ in range(draws):
-        for part in pusher.choose(keys, gradients):
-            total[[place[key] for key in part.keys.tolist()]] += part.gradients()
+        for chunk in pusher.choose(keys, gradients):
+            total[[place[key] for key in chunk.keys.tolist()]] += chunk.gradients()
     return total / draws
 
 
 def test_full_is_unchanged(seed: int) -> None:
     keys, gradients = minibatch(seed)
-    (part,) = Pusher(PushSettings(), 9, seed).choose(keys, gradients)
-    assert np.array_equal(part.keys, keys) and part.gradients().tobytes() == gradients.tobytes()
+    (chunk,) = Pusher(PushSettings(), 9, seed).choose(keys, gradients)
+    assert np.array_equal(chunk.keys, keys) and chunk.gradients().tobytes() == gradients.tobytes()
 
 
 @pytest.mark.parametrize(("kind", "error"), [("float16", 2.0**-10), ("ternary", 9 / 8)])
@@ -41,12 +41,12 @@ def test_rounding_is_right_on_average(kind: str, error: float, seed: int) -> Non
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_seed_gives_the_pushes(kind: str, seed: int) -> None:
-    def sent(start: int) -> list[list[Part]]:
+    def sent(start: int) -> list[list[GradientChunk]]:
         pusher = Pusher(PushSettings(kind, 0.3, 50, entry_bits=4), 9, start)
         return [pusher.choose(*minibatch(seed + i)) for i in range(3)]
 
-    def as_bytes(pushes: list[list[Part]]) -> list[bytes]:
-        return [part.keys.tobytes() + part.rows.tobytes() for parts in pushes for part in parts]
+    def as_bytes(pushes: list[list[GradientChunk]]) -> list[bytes]:
+        return [chunk.keys.tobytes() + chunk.rows.tobytes() for chunks in pushes for chunk in chunks]
 
     assert as_bytes(sent(seed)) == as_bytes(sent(seed))
     assert (as_bytes(sent(seed)) == as_bytes(sent(seed + 1))) == (kind == "full")
@@ -67,7 +67,7 @@ def test_counts(seed: int) -> None:
         received, sent = received + len(keys), sent + sum(len(p.keys) for p in pusher.choose(keys, gradients))
     assert (pusher.rows_received, pusher.rows_sent, pusher.residual_rows) == (received, sent, 60)
     assert 0 < pusher.rows_evicted <= sent and pusher.residual_bytes > 60 * 44
-    assert sum(len(part.keys) for part in pusher.flush()) == 60 and pusher.rows_sent == sent + 60
+    assert sum(len(chunk.keys) for chunk in pusher.flush()) == 60 and pusher.rows_sent == sent + 60
 
 
 @pytest.mark.parametrize("groups", [(), (3,), (5, 0), (2, 3)])
@@ -79,8 +79,8 @@ def test_groups_make_up_a_row(groups: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_empty_minibatch_sends_nothing(kind: str) -> None:
     pusher = Pusher(PushSettings(kind), 4, 0)
-    parts = pusher.choose(np.zeros(0, np.uint64), np.zeros((0, 4), np.float32))
-    assert sum(len(part.keys) for part in [*parts, *pusher.flush()]) == 0
+    chunks = pusher.choose(np.zeros(0, np.uint64), np.zeros((0, 4), np.float32))
+    assert sum(len(chunk.keys) for chunk in [*chunks, *pusher.flush()]) == 0
 
 
 def test_too_large_gradients_are_refused() -> None:
@@ -119,7 +119,7 @@ def test_few_bits_are_right_on_average_and_keep_nothing(seed: int) -> None:
     pusher = Pusher(PushSettings("few"), 2, seed)
     total = np.zeros((4, 2))
     for _ in range(3000):
-        for part in pusher.choose(keys, gradients):
-            total[np.searchsorted(keys, part.keys)] += part.gradients()
-    assert pusher.residual_rows == 0 and sum(len(part.keys) for part in pusher.flush()) == 0
+        for chunk in pusher.choose(keys, gradients):
+            total[np.searchsorted(keys, chunk.keys)] += chunk.gradients()
+    assert pusher.residual_rows == 0 and sum(len(chunk.keys) for chunk in pusher.flush()) == 0
     assert np.allclose(total / 3000, gradients, atol=0.02 * np.abs(gradients).max(axis=1, keepdims=True))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.helpers.sparse_schedules import Schedule, Servers
 
-from bitlane.sparse.servers.rounds import Rounds
+from bitlane.sparse.servers.rounds import TrainingRounds
 from bitlane.sparse.workers.cache import RowCache
 from bitlane.sparse.workers.view import View
 
@@ -43,8 +43,8 @@ def misses(servers: Servers, seed: int, match: str) -> None:
 def test_servers_that_let_a_worker_read_too_early_are_found(
     seed: int, servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rule = Rounds.may_read
-    monkeypatch.setattr(Rounds, "may_read", lambda self, clock: rule(self, clock - 1))
+    rule = TrainingRounds.may_read
+    monkeypatch.setattr(TrainingRounds, "may_read", lambda self, clock: rule(self, clock - 1))
     misses(servers, seed, r"misses a step|matrix steps|twice")
 
 
