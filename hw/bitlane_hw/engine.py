@@ -9,8 +9,8 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.prng import SEED_BITS
 from bitlane_hw.common.fixed_point import delay_valid, register
-from bitlane_hw.common.payloads import Objective, Scale, base_bits, request_layout, settings_layout
-from bitlane_hw.control.schedule import PENALTY_STEP_BITS, SCALES, Schedule
+from bitlane_hw.common.payloads import ObjectiveSettings, Scale, base_bits, request_layout, settings_layout
+from bitlane_hw.control.schedule import PENALTY_STEP_BITS, SCALES, StepSchedule
 from bitlane_hw.control.sequencer import Sequencer
 from bitlane_hw.datapath.codebook import CodebookMemory
 from bitlane_hw.datapath.model_core import ModelCore
@@ -38,7 +38,7 @@ class Engine(wiring.Component):
     -------
     settings : settings_layout, in
         Geometry of the run.
-    objective : Objective, in
+    objective : ObjectiveSettings, in
         Loss, proximal operator and bounds of the run.
     regions : array of 2 region_layout, in
         The regions of the base stream and of the draw stream.
@@ -47,11 +47,11 @@ class Engine(wiring.Component):
     model_in : address_bits, in
         Address of the initial models.
     step, step_negative, penalty_step : Scale, in
-        Initial scales: see `Schedule`.
+        Initial scales: see `StepSchedule`.
     phase : 32 bits, in
-        Initial phase of the shrink: see `Schedule`.
+        Initial phase of the shrink: see `StepSchedule`.
     decay : 17 bits, in
-        Decay of the scales: see `Schedule`.
+        Decay of the scales: see `StepSchedule`.
     model_cut, scaled_gradient_cut : 0 to 31, in
         See `ModelCore`. Only with random rounding.
     seed : 32 bits, in
@@ -87,7 +87,7 @@ class Engine(wiring.Component):
     def __init__(self, config: AcceleratorConfig):
         self._config = config
         ins = {
-            "settings": settings_layout(config), "objective": Objective, "draw_sets": 32,
+            "settings": settings_layout(config), "objective": ObjectiveSettings, "draw_sets": 32,
             "model_in": config.address_bits,
             "step": Scale, "step_negative": Scale, "penalty_step": Scale, "phase": 32, "decay": 17,
             "enable": 1, "load": 1, "epoch_go": 1, "storing": 1, "store_chunk": range(config.max_chunks),
@@ -118,7 +118,7 @@ class Engine(wiring.Component):
         m.submodules.reader = reader = Reader(config)
         m.submodules.sequencer = sequencer = Sequencer(config)
         m.submodules.row_buffer = row_buffer = fifo.SyncFIFOBuffered(width=config.width, depth=config.row_buffer_beats)
-        m.submodules.schedule = schedule = Schedule()
+        m.submodules.schedule = schedule = StepSchedule()
         m.submodules.loader = loader = Loader(config)
         m.submodules.storer = storer = Storer(config)
         m.submodules.writer = writer = Writer(config)

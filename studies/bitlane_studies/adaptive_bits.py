@@ -23,7 +23,7 @@ from bitlane.quantization.scaling import Floats, Matrix
 from bitlane.support.text import align_columns
 
 from .no_tuning import tables
-from .several_devices import Curve
+from .several_devices import RateCurve
 
 FIXED = (2, 4, 6, 8, 16)
 CHANGING = ("adaptive", "mqgrad")
@@ -33,7 +33,7 @@ HEADINGS = ("data set", "rows x features", "best fixed", "epochs", "others over 
 
 
 @dataclass(frozen=True)
-class BitsCurve(Curve):
+class BitsCurve(RateCurve):
     """Trainings with the same bits, or the same way to change them.
 
     Attributes

@@ -159,7 +159,7 @@ def blas(X: Floats, y: Floats, target: float) -> Fit:
     return Fit("float32 BLAS", shown, epochs, fastest(lambda: run(epochs)), (5 + epochs) * X.nbytes, 2 * X.nbytes)
 
 
-class ScikitLearn:
+class ScikitLearnFits:
     """scikit-learn's SGDRegressor on columns scaled to [0, 1], with each rate of a grid.
 
     Attributes
@@ -209,7 +209,7 @@ def _coefficients(model: Any) -> tuple[NDArray[Any], float]:
     return model.coef_, float(model.intercept_[0])
 
 
-def equal_epochs(X: Floats, y: Floats, theirs: ScikitLearn) -> str:
+def equal_epochs(X: Floats, y: Floats, theirs: ScikitLearnFits) -> str:
     """Return times and losses of 20 epochs of `SGDRegressor(bits=4)`, and of scikit-learn's, as text."""
     model = SGDRegressor(bits=4, epochs=EPOCHS, device="cpu", random_state=0)
     seconds = fastest(lambda: model.fit(X, y))
@@ -320,12 +320,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, X, y in tables():
         if short:
             print(f"{name}: {X.shape[0]:,} rows, {X.shape[1]:,} features, {X.nbytes / 1e6:.0f} MB in memory")
-            print(equal_epochs(X, y, ScikitLearn(X, y)))
+            print(equal_epochs(X, y, ScikitLearnFits(X, y)))
             return
         full = SGDRegressor(32, "full", batch_size=BATCH, epochs=EPOCHS, device="cpu", random_state=0).fit(X, y)
         target = EXCESS * loss(X, y, *_coefficients(full))
         print(f"{name}: {X.shape[0]:,} rows, {X.shape[1]:,} features, {X.nbytes / 1e6:.0f} MB; loss {target:.5g}")
-        theirs = ScikitLearn(X, y)
+        theirs = ScikitLearnFits(X, y)
         fits = [ours(X, y, target), blas(X, y, target), theirs.to(target), vowpal_wabbit(X, y, target)]
         print(table_of(fits))
         print(equal_epochs(X, y, theirs))

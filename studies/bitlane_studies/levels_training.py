@@ -30,7 +30,7 @@ from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import DataError
 from bitlane.evaluation.compare import ComparisonData, one_vs_rest, train_as
 from bitlane.evaluation.metrics import constant_loss, least_loss, losses_of
-from bitlane.evaluation.schedules import Schedule
+from bitlane.evaluation.schedules import TrainingSchedule
 from bitlane.levels.codebooks import choose_precision
 from bitlane.quantization.scaling import Floats
 from bitlane.support.optional import require_extra
@@ -76,7 +76,7 @@ class Final:
 
 
 @dataclass(frozen=True)
-class Measured:
+class LevelsResult:
     """All trainings of a data set.
 
     Attributes
@@ -134,7 +134,7 @@ def final_losses(data: ComparisonData, method: Method, rate: float, seed: int) -
     """
     levels, bits = method
     precision = choose_precision(bits, "full" if bits == FULL_BITS else "double", levels)
-    schedule = Schedule(epochs=EPOCHS, batch_size=BATCH, learning_rate=rate, seed=seed)
+    schedule = TrainingSchedule(epochs=EPOCHS, batch_size=BATCH, learning_rate=rate, seed=seed)
     order = np.random.default_rng(seed).permutation(len(data.y))
     device = EmulatorDevice(AcceleratorConfig(level_slots=precision.level_slots))
     run = train_as(ComparisonData(data.X[order], data.y[order]), precision, schedule, device, levels=levels)
@@ -164,7 +164,7 @@ def tuned_rate(data: ComparisonData, on_training: OnTraining) -> float:
     return float(rates[np.argmin(ended)])
 
 
-def measured(name: str, data: ComparisonData, on_training: OnTraining) -> Measured:
+def measured(name: str, data: ComparisonData, on_training: OnTraining) -> LevelsResult:
     """Run all trainings of a data set.
 
     Parameters
@@ -176,7 +176,7 @@ def measured(name: str, data: ComparisonData, on_training: OnTraining) -> Measur
 
     Returns
     -------
-    Measured
+    LevelsResult
 
     Raises
     ------
@@ -193,7 +193,7 @@ def measured(name: str, data: ComparisonData, on_training: OnTraining) -> Measur
         return found
 
     full = losses(FULL)[0]
-    return Measured(
+    return LevelsResult(
         name=name,
         rows=len(data.y),
         features=data.X.shape[1],
@@ -221,14 +221,14 @@ def verdict(fewer: Final, more: Final) -> str:
     return "alike" if abs(mean) <= noise else "lower" if mean < 0 else "higher"
 
 
-def verdicts(found: Measured) -> list[str]:
+def verdicts(found: LevelsResult) -> list[str]:
     """Compare optimal levels with uniform levels of one bit more, then of the same bits, for each number of bits."""
     finals = found.finals
     pairs = [(bits, bits + more) for more in (1, 0) for bits in OPTIMAL]
     return [verdict(finals["optimal", fewer], finals["uniform", bits]) for fewer, bits in pairs]
 
 
-def text(sets: Sequence[Measured]) -> Iterator[str]:
+def text(sets: Sequence[LevelsResult]) -> Iterator[str]:
     """Yield the three tables: true losses, estimates, verdicts."""
     heads = [f"{levels} {bits}" for levels, bits in METHODS]
     cells = [["true loss over the loss at 32 bits", "rate", "32 bits over best", "32 bits over constant", *heads]]

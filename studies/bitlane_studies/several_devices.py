@@ -24,7 +24,7 @@ from bitlane.devices import Device, open_device
 from bitlane.errors import DataError
 from bitlane.evaluation.compare import ComparisonData, binary_labels
 from bitlane.evaluation.metrics import losses_of
-from bitlane.evaluation.schedules import Schedule
+from bitlane.evaluation.schedules import TrainingSchedule
 from bitlane.quantization.scaling import Floats
 from bitlane.support.text import align_columns
 from bitlane.training.learning_rate import suggest_learning_rate
@@ -35,7 +35,7 @@ BITS = Precision(4)
 FULL = Precision(32, "full")
 COUNTS = (1, 2, 4)
 SEEDS = 3
-SCHEDULE = Schedule(epochs=15, decay=0.9)
+SCHEDULE = TrainingSchedule(epochs=15, decay=0.9)
 BATCHES = (16, 64)
 FACTORS = tuple(2.0 ** (k / 2) for k in range(-9, 2))  # the grid, in multiples of the automatic learning rate
 WITHIN = 1.01
@@ -49,7 +49,7 @@ HEAD = (
 
 
 @dataclass(frozen=True)
-class Curve:
+class RateCurve:
     """Trainings with one learning rate.
 
     Attributes
@@ -77,8 +77,8 @@ class Curve:
 
 
 def curve(
-    data: ComparisonData, schedule: Schedule, precision: Precision, devices: Sequence[Device], every: int = 1
-) -> Curve:
+    data: ComparisonData, schedule: TrainingSchedule, precision: Precision, devices: Sequence[Device], every: int = 1
+) -> RateCurve:
     """Train on these devices with each seed, and average shards every so many epochs."""
     losses = []
     for seed in range(SEEDS):
@@ -86,7 +86,7 @@ def curve(
         options = replace(options, shuffle=True, average_every=every)
         run = train_on_several(data.X, data.y, options, devices, snapshots=True)
         losses.append(losses_of(data.X, data.y, *run.models()))
-    return Curve(schedule.learning_rate, np.mean(losses, axis=0), run.epoch_cycles)
+    return RateCurve(schedule.learning_rate, np.mean(losses, axis=0), run.epoch_cycles)
 
 
 def table(data: ComparisonData, batch: int) -> str:
@@ -94,7 +94,7 @@ def table(data: ComparisonData, batch: int) -> str:
     devices = [open_device("cpu") for _ in range(max(COUNTS))]
     automatic = suggest_learning_rate(data.X, batch, BITS)
 
-    def curves(precision: Precision, count: int, rates: Sequence[float], every: int = 1) -> list[Curve]:
+    def curves(precision: Precision, count: int, rates: Sequence[float], every: int = 1) -> list[RateCurve]:
         schedules = (replace(SCHEDULE, batch_size=batch, learning_rate=rate) for rate in rates)
         return [curve(data, schedule, precision, devices[:count], every) for schedule in schedules]
 
@@ -110,13 +110,13 @@ def table(data: ComparisonData, batch: int) -> str:
     return f"{title}\n{align_columns(rows)}"
 
 
-def _cells(own: Curve, goal: float, one: Curve) -> tuple[str, str, str, str]:
+def _cells(own: RateCurve, goal: float, one: RateCurve) -> tuple[str, str, str, str]:
     cycles = own.cycles_to(goal)
     ratio = f"{one.cycles_to(goal) / cycles:.2f}" if np.isfinite(cycles) else "-"
     return f"{own.rate:.3g}", _epochs(own, goal), f"{cycles:,.0f}", ratio
 
 
-def _epochs(own: Curve, goal: float) -> str:
+def _epochs(own: RateCurve, goal: float) -> str:
     return str(own.epochs_to(goal) or "never")
 
 

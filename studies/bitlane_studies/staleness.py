@@ -20,7 +20,7 @@ from bitlane.data.datasets import load_dataset
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.evaluation.compare import ComparisonData, binary_labels, train_as
 from bitlane.evaluation.metrics import constant_loss
-from bitlane.evaluation.schedules import Schedule
+from bitlane.evaluation.schedules import TrainingSchedule
 from bitlane.support.optional import require_extra
 from bitlane.support.text import align_columns
 from bitlane.training.learning_rate import suggest_learning_rate
@@ -35,7 +35,7 @@ SIZE = (9.0, 5.2)  # inches
 
 
 @dataclass(frozen=True)
-class Curve:
+class StalenessCurve:
     """Losses of one training.
 
     Attributes
@@ -79,7 +79,7 @@ def data_sets() -> dict[str, ComparisonData]:
     return found
 
 
-def curves_of(name: str, data: ComparisonData) -> list[Curve]:
+def curves_of(name: str, data: ComparisonData) -> list[StalenessCurve]:
     """Train with every batch size, learning rate and staleness.
 
     Parameters
@@ -90,22 +90,22 @@ def curves_of(name: str, data: ComparisonData) -> list[Curve]:
 
     Returns
     -------
-    list of Curve
+    list of StalenessCurve
         Staleness 0 and 1 alternate.
     """
     device, curves = EmulatorDevice(), []
     for batch in BATCHES:
         suggested = suggest_learning_rate(data.X, batch, PRECISION)
         for times in TIMES:
-            schedule = Schedule(EPOCHS, batch, times * suggested)
+            schedule = TrainingSchedule(EPOCHS, batch, times * suggested)
             for staleness in (0, 1):
                 run = train_as(data, PRECISION, schedule, device, staleness)
                 losses = data.result(PRECISION, run.models(), schedule.loss).losses / constant_loss(data.y)
-                curves.append(Curve(name, batch, times, schedule.learning_rate, staleness, losses.tolist()))
+                curves.append(StalenessCurve(name, batch, times, schedule.learning_rate, staleness, losses.tolist()))
     return curves
 
 
-def text(curves: Sequence[Curve]) -> str:
+def text(curves: Sequence[StalenessCurve]) -> str:
     """Return a table with one line per batch size and learning rate, and a column per epoch and staleness."""
     epochs = [f"epoch {epoch}: {staleness}" for epoch in SHOWN for staleness in (0, 1)]
     cells = [("data", "batch", "learning rate", *epochs)]
@@ -115,12 +115,12 @@ def text(curves: Sequence[Curve]) -> str:
     return align_columns(cells)
 
 
-def draw(curves: Sequence[Curve], path: Path) -> None:
+def draw(curves: Sequence[StalenessCurve], path: Path) -> None:
     """Draw the losses, one panel per data set and batch size.
 
     Parameters
     ----------
-    curves : sequence of Curve
+    curves : sequence of StalenessCurve
     path : Path
         The figure; the function creates missing parent folders.
     """
@@ -157,7 +157,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure how staleness affects convergence.")
     parser.add_argument("out", type=Path, nargs="?", metavar="FILE.svg", help="write a figure to this file")
     out: Path | None = parser.parse_args().out
-    curves: list[Curve] = []
+    curves: list[StalenessCurve] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # constant columns; some rates are meant to diverge
         for name, data in data_sets().items():

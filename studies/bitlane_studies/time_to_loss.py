@@ -18,7 +18,7 @@ from bitlane.devices import Device
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import BitlaneError
 from bitlane.evaluation.compare import Comparison, ComparisonData, binary_labels, compare
-from bitlane.evaluation.schedules import Schedule
+from bitlane.evaluation.schedules import TrainingSchedule
 from bitlane.support.text import align_columns
 from bitlane_sim.rtl.device import RtlDevice
 from bitlane_studies.papers.zipml.speed import check_on_rtl
@@ -38,13 +38,13 @@ def mnist() -> LinearTask:
     table = load_dataset("mnist")
     order = np.random.default_rng(DATA_SEED).permutation(table.rows)
     data = ComparisonData(table.X[order], binary_labels(table.y[order], "0"))
-    schedule = Schedule(epochs=15, batch_size=64, learning_rate=0.01, decay=0.9)
+    schedule = TrainingSchedule(epochs=15, batch_size=64, learning_rate=0.01, decay=0.9)
     return LinearTask("MNIST, 0 against the rest", data, schedule)
 
 
 def synthetic(rows: int = 10_000, features: int = 1000, noise: float = 1.0) -> LinearTask:
     """Return uniform features, normal weights, and labels with noise of `noise` times their standard deviation."""
-    schedule = Schedule(epochs=15, batch_size=64, learning_rate=0.01, decay=0.9)
+    schedule = TrainingSchedule(epochs=15, batch_size=64, learning_rate=0.01, decay=0.9)
     return LinearTask(f"synthetic, {features:,} features", synthetic_data(rows, features, noise), schedule)
 
 

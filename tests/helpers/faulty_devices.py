@@ -15,7 +15,7 @@ from bitlane.devices import emulator as emulator_module
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.devices.software import MEMORY_BASE
 from bitlane.reference.machine import Reference
-from bitlane.selftest import Block, speed
+from bitlane.selftest import SystemBlock, speed
 from bitlane.selftest import blocks as names
 
 CAPACITY = 8 << 20
@@ -318,7 +318,7 @@ class EmulatedFault:
 
     Attributes
     ----------
-    block : Block
+    block : SystemBlock
         The block with the fault.
     device : type
         The emulator with the fault; the plain one when only the reference is faulty.
@@ -330,7 +330,7 @@ class EmulatedFault:
         Whether the first failed check is one of this block.
     """
 
-    block: Block
+    block: SystemBlock
     device: type[EmulatorDevice] = EmulatorDevice
     reference: type[Reference] = Reference
     build: Mapping[str, Any] = field(default_factory=lambda: SMALL)

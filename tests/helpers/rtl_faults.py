@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.helpers.places import ROOT
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.selftest import Block
+from bitlane.selftest import SystemBlock
 from bitlane.selftest import blocks as names
 
 HELPER = '''"""Faults that are chosen when a simulation starts."""
@@ -58,7 +58,7 @@ class RtlFault:
 
     Attributes
     ----------
-    block : Block
+    block : SystemBlock
         The block of the self test with the fault.
     file : str
         Its file, relative to `hw/bitlane_hw` and without `.py`.
@@ -72,7 +72,7 @@ class RtlFault:
         Whether the first failed check is one of this block.
     """
 
-    block: Block
+    block: SystemBlock
     file: str
     correct: str
     wrong: str

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bitlane.evaluation.compare import ComparedModel, Comparison
-from bitlane.evaluation.schedules import Schedule
+from bitlane.evaluation.schedules import TrainingSchedule
 
 
 def comparison(*losses: tuple[str, int, Sequence[float]], optimum: float = 1.0, cycles: float = 1000.0) -> Comparison:
@@ -17,4 +17,4 @@ def comparison(*losses: tuple[str, int, Sequence[float]], optimum: float = 1.0, 
         ComparedModel(name, bits, np.array(each), cycles_per_epoch=cycles * bits / 32) for name, bits, each in losses
     ]
     epochs = len(losses[0][2])
-    return Comparison("a set", "emulator", 64, Schedule(epochs=epochs), 10, 3, 8.0, optimum, tuple(results))
+    return Comparison("a set", "emulator", 64, TrainingSchedule(epochs=epochs), 10, 3, 8.0, optimum, tuple(results))

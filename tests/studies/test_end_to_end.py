@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bitlane_studies import end_to_end
-from bitlane_studies.end_to_end import Fit, ScikitLearn, blas, first_below, loss, ours, table_of
+from bitlane_studies.end_to_end import Fit, ScikitLearnFits, blas, first_below, loss, ours, table_of
 
 pytest.importorskip("sklearn")
 pytest.importorskip("numba")
@@ -27,7 +27,7 @@ def test_the_first_loss_below() -> None:
 def test_all_programs_reach_the_loss(table: tuple[np.ndarray, np.ndarray]) -> None:
     """The least squares leave the noise, with a variance of 1."""
     X, y = table
-    fits = [ours(X, y, 1.2), blas(X, y, 1.2), ScikitLearn(X, y).to(0.5 * np.var(y))]
+    fits = [ours(X, y, 1.2), blas(X, y, 1.2), ScikitLearnFits(X, y).to(0.5 * np.var(y))]
     assert all(fit.epochs and fit.seconds > 0 and fit.read > X.nbytes for fit in fits)
     phases, cycles = fits[0].phases, fits[0].cycles
     assert phases is not None and sum(phases.values()) <= fits[0].seconds and cycles > 1500 / 64 * (fits[0].epochs or 0)
@@ -36,7 +36,7 @@ def test_all_programs_reach_the_loss(table: tuple[np.ndarray, np.ndarray]) -> No
 
 
 def test_a_loss_that_is_not_reached(table: tuple[np.ndarray, np.ndarray]) -> None:
-    fits = [ours(*table, 0.1), blas(*table, 0.1), ScikitLearn(*table).to(0.1)]
+    fits = [ours(*table, 0.1), blas(*table, 0.1), ScikitLearnFits(*table).to(0.1)]
     assert [fit.epochs for fit in fits] == [None] * 3
     assert table_of(fits).count("none of 20") == 3
 

@@ -12,7 +12,7 @@ from bitlane_studies.levels_training import (
     FULL,
     METHODS,
     Final,
-    Measured,
+    LevelsResult,
     final_losses,
     measured,
     text,
@@ -68,7 +68,7 @@ def test_tables(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HALVINGS", 1)
     done = []
     found = measured("some", data(seed), lambda: done.append(1))
-    assert isinstance(found, Measured) and list(found.finals) == list(METHODS)
+    assert isinstance(found, LevelsResult) and list(found.finals) == list(METHODS)
     assert len(done) == 2 + 2 * (1 + len(METHODS))
     assert all(final.true.shape == final.estimate.shape == (2,) for final in found.finals.values())
     true, estimates, verdicts = text([found])

@@ -8,13 +8,13 @@ import pytest
 from bitlane.errors import DataError
 from bitlane_studies import several_devices
 from bitlane_studies.papers.zipml.tasks import synthetic_data
-from bitlane_studies.several_devices import Curve, classes_table, data_sets, main, table
+from bitlane_studies.several_devices import RateCurve, classes_table, data_sets, main, table
 
 pytest.importorskip("numba")
 
 
 def test_a_curve_says_when_it_reaches_a_goal() -> None:
-    curve = Curve(0.1, np.array([3.0, 2.0, 1.0, 2.0]), np.array([10, 20, 30, 40]))
+    curve = RateCurve(0.1, np.array([3.0, 2.0, 1.0, 2.0]), np.array([10, 20, 30, 40]))
     assert [curve.epochs_to(goal) for goal in (3.0, 2.5, 1.0, 0.5)] == [1, 2, 3, None]
     assert [curve.cycles_to(goal) for goal in (2.0, 0.5)] == [20.0, float("inf")]
 

@@ -19,7 +19,7 @@ from bitlane.evaluation.compare import (
     one_vs_rest,
     precisions_of,
 )
-from bitlane.evaluation.schedules import Schedule
+from bitlane.evaluation.schedules import TrainingSchedule
 from bitlane.quantization.labels import curve_label
 from bitlane.reporting.plots import draw
 from bitlane.reporting.summary import comparison_record, comparison_summary
@@ -102,7 +102,7 @@ def _labels(arguments: argparse.Namespace, table: Dataset, task: str) -> tuple[s
     return f"{name}: class {positive} against the rest", y, held_out
 
 
-def _schedule(arguments: argparse.Namespace, table: Dataset, precisions: Sequence[Precision]) -> Schedule:
+def _schedule(arguments: argparse.Namespace, table: Dataset, precisions: Sequence[Precision]) -> TrainingSchedule:
     rate = arguments.learning_rate
     if rate == AUTO:  # shared with more bits, which would learn too slowly at the rate of 2 and 3 bits
         rate = min(
@@ -111,7 +111,7 @@ def _schedule(arguments: argparse.Namespace, table: Dataset, precisions: Sequenc
         )
     if arguments.batch_size > table.rows:
         warn_user(f"batch_size={arguments.batch_size} exceeds the {table.rows} rows: one batch takes them all")
-    return Schedule(
+    return TrainingSchedule(
         epochs=arguments.epochs,
         batch_size=min(arguments.batch_size, table.rows),
         learning_rate=rate,
@@ -122,7 +122,7 @@ def _schedule(arguments: argparse.Namespace, table: Dataset, precisions: Sequenc
     )
 
 
-def _note_noisy(table: Dataset, precisions: Sequence[Precision], schedule: Schedule) -> None:
+def _note_noisy(table: Dataset, precisions: Sequence[Precision], schedule: TrainingSchedule) -> None:
     """Warn about precisions that need a smaller learning rate than the shared one."""
     for precision in (each for each in precisions if each.draws):
         rate = suggest_learning_rate(table.X, schedule.batch_size, precision, loss=schedule.loss)

@@ -17,7 +17,7 @@ from bitlane.machine.engine import MachineEngine
 
 from .configuration import Fault
 from .protocol import Buffer
-from .software import Engine, SoftwareBuffer, SoftwareDevice
+from .software import SoftwareBuffer, SoftwareDevice, SoftwareEngine
 
 
 class CpuDevice(SoftwareDevice):
@@ -67,7 +67,7 @@ class CpuDevice(SoftwareDevice):
                 return array[first : first + count]
         raise Fault(code)
 
-    def _begin(self, geometry: Geometry, state: ModelState, levels: NDArray[np.int32] | None) -> Engine:
+    def _begin(self, geometry: Geometry, state: ModelState, levels: NDArray[np.int32] | None) -> SoftwareEngine:
         return MachineEngine(geometry, state, levels)
 
 

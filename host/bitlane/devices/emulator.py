@@ -15,7 +15,7 @@ from bitlane.reference.machine import EpochResult, Reference
 
 from .configuration import Fault
 from .protocol import Buffer
-from .software import MEMORY_BASE, Engine, SoftwareDevice
+from .software import MEMORY_BASE, SoftwareDevice, SoftwareEngine
 
 UNPACK_VALUES = 1 << 20  # digits unpacked at a time
 
@@ -88,5 +88,5 @@ class EmulatorDevice(SoftwareDevice):
             raise Fault(code)
         return self._memory[first : first + count]
 
-    def _begin(self, geometry: Geometry, state: ModelState, levels: NDArray[np.int32] | None) -> Engine:
+    def _begin(self, geometry: Geometry, state: ModelState, levels: NDArray[np.int32] | None) -> SoftwareEngine:
         return ReferenceEngine(geometry, Reference(geometry, state, levels))

@@ -49,7 +49,7 @@ _REGISTER_WORDS = {
 }
 
 
-class Engine(Protocol):
+class SoftwareEngine(Protocol):
     """The arithmetic of one run, epoch by epoch."""
 
     def feed(self, base: Words, draws: Words | None) -> None:
@@ -306,10 +306,10 @@ class SoftwareDevice(ABC):
         }
 
     @abstractmethod
-    def _begin(self, geometry: Geometry, state: ModelState, levels: NDArray[np.int32] | None) -> Engine:
+    def _begin(self, geometry: Geometry, state: ModelState, levels: NDArray[np.int32] | None) -> SoftwareEngine:
         """Return the engine of a run, with int32 [levels, n] for codebooks."""
 
-    def _feed(self, engine: Engine, geometry: Geometry, at: dict[str, int], number: int) -> None:
+    def _feed(self, engine: SoftwareEngine, geometry: Geometry, at: dict[str, int], number: int) -> None:
         """Feed the rows of one epoch from set `number` to the engine."""
         base = self._load(at["base_address"] + number * at["base_stride"], geometry.base_words)
         draws = None

@@ -8,7 +8,7 @@ import numpy as np
 
 from bitlane.quantization.scaling import Floats, fit_scaling
 
-from .schedules import Schedule
+from .schedules import TrainingSchedule
 
 SLOPES: dict[str, Callable[[Floats, Floats], Floats]] = {  # derivatives of the losses by the score
     "squared_error": lambda scores, labels: scores - labels,
@@ -17,7 +17,7 @@ SLOPES: dict[str, Callable[[Floats, Floats], Floats]] = {  # derivatives of the 
 }
 
 
-def float_models(X: Floats, y: Floats, schedule: Schedule) -> tuple[Floats, Floats]:
+def float_models(X: Floats, y: Floats, schedule: TrainingSchedule) -> tuple[Floats, Floats]:
     """Return the models after each epoch, in user units.
 
     Parameters
@@ -26,7 +26,7 @@ def float_models(X: Floats, y: Floats, schedule: Schedule) -> tuple[Floats, Floa
         Read in the order of the rows.
     y : float64 array [rows]
         -1 and 1 for hinge and log_loss.
-    schedule : Schedule
+    schedule : TrainingSchedule
 
     Returns
     -------

@@ -23,7 +23,7 @@ from bitlane.training.train import train
 
 from .baseline import float_models
 from .metrics import accuracies_of, constant_loss, least_loss, losses_of
-from .schedules import Schedule
+from .schedules import TrainingSchedule
 
 FULL = Precision(FULL_BITS, "full")
 SAMPLINGS = ("double", "nearest", "naive")
@@ -95,7 +95,7 @@ class Comparison:
     title: str
     device: str
     width: int  # of its memory port, bits
-    schedule: Schedule
+    schedule: TrainingSchedule
     rows: int
     features: int
     constant: float
@@ -142,7 +142,7 @@ class ComparisonData:
 def compare(
     data: ComparisonData,
     precisions: Sequence[Precision],
-    schedule: Schedule,
+    schedule: TrainingSchedule,
     *,
     staleness: Sequence[int] = (0,),
     device: str | Device = "auto",
@@ -155,7 +155,7 @@ def compare(
     ----------
     data : ComparisonData
     precisions : sequence of Precision
-    schedule : Schedule
+    schedule : TrainingSchedule
     staleness : sequence of int, default=(0,)
     device : str or Device, default="auto"
     title : str, default="comparison"
@@ -227,7 +227,7 @@ def _labelled_warnings() -> Iterator[Callable[[str], contextlib.AbstractContextM
 def train_as(
     data: ComparisonData,
     precision: Precision,
-    schedule: Schedule,
+    schedule: TrainingSchedule,
     device: Device,
     staleness: int = 0,
     on_epoch: OnEpoch | None = None,
@@ -238,7 +238,9 @@ def train_as(
     return train(data.X, data.y, options, device, on_epoch=on_epoch, snapshots=True)
 
 
-def _result(data: ComparisonData, precision: Precision, schedule: Schedule, run: TrainingResult) -> ComparedModel:
+def _result(
+    data: ComparisonData, precision: Precision, schedule: TrainingSchedule, run: TrainingResult
+) -> ComparedModel:
     return data.result(
         precision,
         run.models(),

@@ -10,7 +10,7 @@ from bitlane.training.options import TrainingOptions
 
 
 @dataclass(frozen=True)
-class Schedule:
+class TrainingSchedule:
     """The options that all trainings of a comparison share, including float64; see `TrainingOptions`."""
 
     epochs: int = 20

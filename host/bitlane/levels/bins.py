@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .curve import Curve, Floats, outwards
+from .curve import CostCurve, Floats, outwards
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Bins:
     square: Floats | None = None
     error: float = 0.0
 
-    def curve(self) -> Curve:
+    def curve(self) -> CostCurve:
         """Return the curve at the first values. It is exact for any values inside the bins, and takes O(m)."""
         gaps = np.diff(self.first)
         slope = np.cumsum(self.weight)
@@ -47,7 +47,7 @@ class Bins:
         gaps *= height[:-1] + height[1:]
         if self.offset is not None and self.square is not None:
             gaps -= np.diff(self.first) * self.offset[:-1] - self.square[:-1]
-        return Curve(self.first, height, outwards(gaps, middle))
+        return CostCurve(self.first, height, outwards(gaps, middle))
 
     def cost(self, path: NDArray[np.int64]) -> float:
         """Return the weighted sum of ``(b - x)(x - a)`` with levels at ``first[path]``, exact except for rounding."""

@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Curve:
+class CostCurve:
     """F(t), half the weighted sum of ``|t - x|`` over all values x, at the candidates for levels.
 
     The cost of an interval, the weighted sum of ``(b - x)(x - a)`` over the values inside, is twice the excess of the
@@ -34,9 +34,9 @@ class Curve:
     height: Floats
     area: Floats
 
-    def at(self, candidates: NDArray[np.integer]) -> Curve:
+    def at(self, candidates: NDArray[np.integer]) -> CostCurve:
         """Return the same curve with fewer candidates."""
-        return Curve(self.x[candidates], self.height[candidates], self.area[candidates])
+        return CostCurve(self.x[candidates], self.height[candidates], self.area[candidates])
 
     def costs(self, low: NDArray[np.integer], high: NDArray[np.integer]) -> Floats:
         """Return the cost of each interval from ``x[low]`` to ``x[high]``, to the precision of differences of areas."""

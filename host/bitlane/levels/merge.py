@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .curve import Curve
+from .curve import CostCurve
 
 
-def merge(curve: Curve, intervals: int) -> NDArray[np.int64]:
+def merge(curve: CostCurve, intervals: int) -> NDArray[np.int64]:
     """Return at most 4 `intervals` intervals that cost at most twice as much as the best `intervals` intervals.
 
     ZipML, section 3.1, "2-Approximation in Almost-Linear Time", after Acharya et al. 2015. It starts with an interval
@@ -19,7 +19,7 @@ def merge(curve: Curve, intervals: int) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    curve : Curve
+    curve : CostCurve
         m candidates, which cost nothing if all are levels.
     intervals : int
         k, at least 1.

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from bitlane.errors import DataError
 
 from .bins import Bins
-from .curve import Curve, Floats
+from .curve import CostCurve, Floats
 from .histogram import histogram
 from .merge import merge
 from .path import lightest_path
@@ -160,7 +160,7 @@ def _solve(bins: Bins, intervals: int, count: int) -> tuple[NDArray[np.int64], f
     return path, cost, min(cost, max(0.0, _bound(bins, found, intervals) - float(doubt)))
 
 
-def _penalty(curve: Curve, intervals: int) -> float | None:
+def _penalty(curve: CostCurve, intervals: int) -> float | None:
     """Return a penalty for this number of intervals, from few candidates; None if there are not more candidates."""
     candidates = merge(curve, NEARBY * intervals)
     return search(curve.at(candidates), intervals).penalty if len(candidates) < len(curve.x) else None

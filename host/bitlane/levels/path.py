@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from bitlane.support.jit import compiled
 
-from .curve import Curve, Floats
+from .curve import CostCurve, Floats
 
 Places = NDArray[np.int32]
 
 
-def lightest_path(curve: Curve, penalty: float) -> tuple[list[int], float]:
+def lightest_path(curve: CostCurve, penalty: float) -> tuple[list[int], float]:
     """Return the levels that minimise their cost plus a penalty for each interval.
 
     The cost of intervals satisfies the quadrangle inequality: once a later start is better for level j, it stays better
@@ -21,7 +21,7 @@ def lightest_path(curve: Curve, penalty: float) -> tuple[list[int], float]:
 
     Parameters
     ----------
-    curve : Curve
+    curve : CostCurve
         m candidates.
     penalty : float
         Positive.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .curve import Curve
+from .curve import CostCurve
 from .path import lightest_path
 
 
@@ -30,7 +30,7 @@ class Found:
     bound: float
 
 
-def search(curve: Curve, intervals: int, penalty: float | None = None) -> Found:
+def search(curve: CostCurve, intervals: int, penalty: float | None = None) -> Found:
     """Return the path with `intervals` intervals and the least cost.
 
     The least cost is convex in the number of intervals. A lightest path for a penalty is the best path with its number
@@ -40,7 +40,7 @@ def search(curve: Curve, intervals: int, penalty: float | None = None) -> Found:
 
     Parameters
     ----------
-    curve : Curve
+    curve : CostCurve
         m candidates; m > intervals.
     intervals : int
     penalty : float, optional

@@ -49,7 +49,7 @@ class Kernels(NamedTuple):
     encode_draws: Callable[..., Any]
 
 
-class Rows(ctypes.Structure):
+class KernelArguments(ctypes.Structure):
     """The arguments of both functions, as `struct rows` in `kernels.c`."""
 
     _fields_ = (
@@ -90,7 +90,7 @@ def _function(library: ctypes.CDLL, name: str) -> Callable[..., Any]:
         function: Callable[..., Any] = library[name]
     except AttributeError as error:
         raise LibraryError(f"the library lacks a function ({error})") from None
-    function.argtypes, function.restype = [ctypes.POINTER(Rows)], None  # type: ignore[attr-defined]
+    function.argtypes, function.restype = [ctypes.POINTER(KernelArguments)], None  # type: ignore[attr-defined]
     return function
 
 
@@ -111,7 +111,7 @@ def _kernel(function: Callable[..., Any]) -> Callable[..., None]:
         padding = (0, -features % CHUNK)
         multipliers, position_offsets = np.pad(mapped.multipliers, padding), np.pad(mapped.offsets, padding)
         feature_offsets = np.pad(offsets, padding)
-        rows = Rows(
+        rows = KernelArguments(
             X.ctypes.data,
             VALUE_TYPES.index(X.dtype),
             *X.shape,

@@ -27,7 +27,7 @@
 
 enum value_type { UINT8, INT16, FLOAT32, FLOAT64 };
 
-/* As `Rows` in c_kernels.py. */
+/* As `KernelArguments` in c_kernels.py. */
 struct rows {
     const void *values; /* [count][columns], of `type` */
     intptr_t type;      /* enum value_type */

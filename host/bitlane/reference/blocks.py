@@ -42,7 +42,7 @@ class Change(Protocol):
         """Return the sums over each group of `group` rows, for some columns of an output: [groups, columns]."""
 
 
-class Block(Protocol):
+class RowBlock(Protocol):
     """A block of rows."""
 
     def rounded_dots(self, rows: slice, x: Floats) -> list[Int64s]:

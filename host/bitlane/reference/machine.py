@@ -35,7 +35,7 @@ from bitlane.contract.settings import Settings
 from bitlane.contract.sigmoid_lut import LUT, LUT_ADDRESS_BITS, sigmoid_lut
 from bitlane.contract.state import ModelState
 
-from .blocks import Block, Change, CodebookBlock, DigitBlock, Floats, Int64s
+from .blocks import Change, CodebookBlock, DigitBlock, Floats, Int64s, RowBlock
 
 BLOCK = 1 << 16  # digits kept as floats at a time
 PHASE_BITS = 32
@@ -159,13 +159,13 @@ class Reference:
             seen, _ = saturate(round_at_random(seen, random.reshape(-1)[: self._geometry.features], cut), MASTER)
         return np.ascontiguousarray((seen >> CUT_BITS).T, np.float64)
 
-    def _block_of(self, codes: NDArray[np.unsignedinteger], draws: NDArray[np.unsignedinteger] | None) -> Block:
+    def _block_of(self, codes: NDArray[np.unsignedinteger], draws: NDArray[np.unsignedinteger] | None) -> RowBlock:
         if self._levels is None:
             return DigitBlock(codes, draws, self._geometry.base_digits)
         assert draws is not None
         return CodebookBlock(codes, draws, self._levels)
 
-    def _block(self, block: Block, labels: Int64s) -> None:
+    def _block(self, block: RowBlock, labels: Int64s) -> None:
         """Process rows of one or more batches, the first and last of which may be incomplete."""
         start = 0
         while start < len(labels):

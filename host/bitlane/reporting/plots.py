@@ -28,7 +28,7 @@ _DASHES = ("-", "--", ":", "-.")  # one a precision
 
 
 @dataclass(frozen=True)
-class Curve:
+class LossCurve:
     """The curve of one training: `loss` float64 [epochs], and `bytes_per_epoch` read from memory."""
 
     label: str
@@ -62,7 +62,7 @@ def draw(record: Record, folder: str | Path) -> list[Path]:
 
 
 def loss_plot(
-    curves: Sequence[Curve],
+    curves: Sequence[LossCurve],
     path: str | Path,
     *,
     over: Literal["epochs", "bytes"],
@@ -88,7 +88,7 @@ def loss_plot(
 
 def loss_panel(
     axes: Any,
-    curves: Sequence[Curve],
+    curves: Sequence[LossCurve],
     *,
     over: Literal["epochs", "bytes"],
     title: str,
@@ -104,14 +104,14 @@ def loss_panel(
     _axes(axes, over, title, ylabel, low, top)
 
 
-def _dashes(curves: Sequence[Curve]) -> dict[int, str]:
+def _dashes(curves: Sequence[LossCurve]) -> dict[int, str]:
     """Return a dash pattern for each precision; full precision and references are solid."""
     low = sorted({curve.bits for curve in curves if curve.sampling in ("double", "nearest", "naive")})
     order = {bits: _DASHES[(len(low) - 1 - place) % len(_DASHES)] for place, bits in enumerate(low)}
     return {curve.bits: order.get(curve.bits, "-") for curve in curves}
 
 
-def _range(curves: Sequence[Curve], ceiling: float | None) -> tuple[float, float]:
+def _range(curves: Sequence[LossCurve], ceiling: float | None) -> tuple[float, float]:
     """Return the least loss above 0 that is drawn, and the top edge; (0, 0) if no loss is above 0."""
     values = np.concatenate([curve.loss for curve in curves]) if curves else np.zeros(0)
     drawn = values[np.isfinite(values) & (values > 0)]
@@ -122,7 +122,7 @@ def _range(curves: Sequence[Curve], ceiling: float | None) -> tuple[float, float
     return min(float(drawn.min()), top), top
 
 
-def _line(axes: Any, curve: Curve, over: str, dash: str, top: float) -> None:
+def _line(axes: Any, curve: LossCurve, over: str, dash: str, top: float) -> None:
     epochs = np.arange(1, len(curve.loss) + 1)
     x = epochs if over == "epochs" else epochs * float(curve.bytes_per_epoch or 0.0)
     away = ~np.isfinite(curve.loss) | (curve.loss > top) if top > 0 else np.zeros(len(x), bool)
@@ -182,7 +182,7 @@ def _log_scale(axes: Any) -> None:
 
 
 # --- from records --------------------------------------------------------------------------------
-_Shown = tuple[list[Curve], float | None, str, str]  # curves, the loss to clip at, title, y label
+_Shown = tuple[list[LossCurve], float | None, str, str]  # curves, the loss to clip at, title, y label
 
 
 def _run(record: Record) -> _Shown:
@@ -193,9 +193,9 @@ def _run(record: Record) -> _Shown:
         epochs, models = int(settings["epochs"]), int(record.end["models"])
         lines = [line for line in record.lines if line["kind"] == "epoch"]
 
-        def curve(label: str, key: str, look: str) -> Curve:
+        def curve(label: str, key: str, look: str) -> LossCurve:
             losses = np.array([[_number(value) for value in line[key]] for line in lines]).reshape(epochs, models)
-            return Curve(label, look, bits, losses.mean(axis=1), float(record.end["bytes_read"]) / epochs)
+            return LossCurve(label, look, bits, losses.mean(axis=1), float(record.end["bytes_read"]) / epochs)
 
         curves = [
             curve("estimate by the\ndevice during it", "loss", "estimate"),
@@ -235,12 +235,12 @@ def _complete() -> Iterator[None]:
         raise DataError(f"the run folder lacks what the plots show ({error}): run it again") from error
 
 
-def _result(line: Any, zero: float, unit: float) -> Curve:
+def _result(line: Any, zero: float, unit: float) -> LossCurve:
     loss = np.array([_number(value) for value in line["losses"]])
     sampling, bits = str(line["sampling"]), int(line["bits"])
     per_epoch = None if line["bytes_per_epoch"] is None else float(line["bytes_per_epoch"])
     staleness = int(line["staleness"])
-    return Curve(curve_label(sampling, bits, staleness), sampling, bits, (loss - zero) * unit, per_epoch, staleness)
+    return LossCurve(curve_label(sampling, bits, staleness), sampling, bits, (loss - zero) * unit, per_epoch, staleness)
 
 
 def _number(value: Any) -> float:

@@ -14,7 +14,7 @@ from bitlane.devices.protocol import Device
 from bitlane.driver.driver import Driver
 from bitlane.errors import BitlaneError
 
-from .blocks import Block
+from .blocks import SystemBlock
 from .report import Figures
 
 
@@ -67,12 +67,12 @@ class DeviceProxy:
 
 
 @dataclass(frozen=True)
-class Check:
+class BlockCheck:
     """A check of a block.
 
     Attributes
     ----------
-    block : Block
+    block : SystemBlock
         The block that it checks.
     title : str
         Its name within the block.
@@ -80,7 +80,7 @@ class Check:
         Returns the figures of the check, or raises an error that names the difference.
     """
 
-    block: Block
+    block: SystemBlock
     title: str
     run: Callable[[CheckContext], Figures]
 

@@ -31,7 +31,7 @@ class Builds(Enum):
 
 
 @dataclass(frozen=True)
-class Block:
+class SystemBlock:
     """A block of the accelerator, or a part of the system around it.
 
     Attributes
@@ -52,51 +52,55 @@ class Block:
     builds: Builds = Builds.ALL
 
 
-REGISTER_FILE = Block("register file", "each register bit with the value written", ("control/registers",))
-CONFIGURATION = Block("configuration checks", "error code of illegal register values", ("control/checks",))
-HOST_MEMORY = Block("host memory", "buffers after flush and invalidate with the words written")
-MODEL_TRANSFER = Block(
+REGISTER_FILE = SystemBlock("register file", "each register bit with the value written", ("control/registers",))
+CONFIGURATION = SystemBlock("configuration checks", "error code of illegal register values", ("control/checks",))
+HOST_MEMORY = SystemBlock("host memory", "buffers after flush and invalidate with the words written")
+MODEL_TRANSFER = SystemBlock(
     "model transfer",
     "weights loaded and stored without an update",
     ("memory/loader", "memory/storer", "memory/writer", "datapath/weights"),
 )
-TRACE = Block("epoch trace", "losses of zero weights and labels with 0, time stamps with the cycle counter")
-READ_PATH = Block(
+TRACE = SystemBlock("epoch trace", "losses of zero weights and labels with 0, time stamps with the cycle counter")
+READ_PATH = SystemBlock(
     "read path",
     "losses of zero weights, which depend on the labels only; sets of samples in turn",
     ("memory/reader", "memory/address_generator", "memory/burst_generator", "memory/regions", "memory/axi"),
 )
-DIGIT_DOT = Block("digit dot lanes", "losses with constant weights", ("datapath/dot",), Builds.DIGIT_LANES)
-TABLE_DOT = Block(
+DIGIT_DOT = SystemBlock("digit dot lanes", "losses with constant weights", ("datapath/dot",), Builds.DIGIT_LANES)
+TABLE_DOT = SystemBlock(
     "table dot lanes", "losses with constant weights, all levels equal", ("datapath/table_dot",), Builds.TABLE_LANES
 )
-CODEBOOKS = Block(
+CODEBOOKS = SystemBlock(
     "codebook memory", "losses with constant weights, random levels", ("datapath/codebook",), Builds.TABLE_LANES
 )
-SCALAR = Block("scalar stage", "losses and clipped residuals with constant weights", ("datapath/scalar",))
-MODEL_CORES = Block("model cores", "losses and weights of each output, the other outputs 0", (), Builds.SEVERAL_OUTPUTS)
-DIGIT_PASS = Block(
+SCALAR = SystemBlock("scalar stage", "losses and clipped residuals with constant weights", ("datapath/scalar",))
+MODEL_CORES = SystemBlock(
+    "model cores", "losses and weights of each output, the other outputs 0", (), Builds.SEVERAL_OUTPUTS
+)
+DIGIT_PASS = SystemBlock(
     "digit gradient pass", "weights after training", ("datapath/gradient", "datapath/terms"), Builds.DIGIT_LANES
 )
-TABLE_PASS = Block(
+TABLE_PASS = SystemBlock(
     "table gradient pass", "weights after training", ("datapath/table_pass", "datapath/terms"), Builds.TABLE_LANES
 )
-UPDATE = Block("update lanes", "weights, clipped weights and proximal operators", ("datapath/update",))
-SCHEDULE = Block("schedule", "step, step_negative, penalty_step and phase after training", ("control/schedule",))
-SEQUENCER = Block("sequencer", "weights after training with batches and rows of every size", ("control/sequencer",))
-MODEL_ROUNDING = Block(
+UPDATE = SystemBlock("update lanes", "weights, clipped weights and proximal operators", ("datapath/update",))
+SCHEDULE = SystemBlock("schedule", "step, step_negative, penalty_step and phase after training", ("control/schedule",))
+SEQUENCER = SystemBlock(
+    "sequencer", "weights after training with batches and rows of every size", ("control/sequencer",)
+)
+MODEL_ROUNDING = SystemBlock(
     "rounding of weights",
     "losses with constant weights, rounded at random",
     ("datapath/rounding",),
     Builds.RANDOM_ROUNDING,
 )
-GRADIENT_ROUNDING = Block(
+GRADIENT_ROUNDING = SystemBlock(
     "rounding of gradients",
     "weights and seed after training with scaled gradients rounded at random",
     ("datapath/rounding",),
     Builds.RANDOM_ROUNDING,
 )
-ENCODER = Block(
+ENCODER = SystemBlock(
     "encoder",
     "base words and draw words of raw rows with those of the host's encoder; cycles with the prediction",
     tuple(
@@ -108,16 +112,16 @@ ENCODER = Block(
     ),
     Builds.ENCODER,
 )
-COUNTERS = Block("counters", "beats, cycles, stalls and saturations with the prediction", ("engine",))
-RUN_CONTROL = Block(
+COUNTERS = SystemBlock("counters", "beats, cycles, stalls and saturations with the prediction", ("engine",))
+RUN_CONTROL = SystemBlock(
     "run control", "error codes, interrupt, and the run after an abort or an error", ("control/control", "accelerator")
 )
-COMPLETE = Block(
+COMPLETE = SystemBlock(
     "complete datapath",
     "losses, weights and registers of random runs",
     ("datapath/model_core", "common/fixed_point", "common/payloads"),
 )
-THROUGHPUT = Block("throughput", "cycles of long runs with the prediction; measures clock and bandwidth")
+THROUGHPUT = SystemBlock("throughput", "cycles of long runs with the prediction; measures clock and bandwidth")
 
 BLOCKS = (
     *(REGISTER_FILE, CONFIGURATION, HOST_MEMORY, MODEL_TRANSFER, TRACE, READ_PATH),
@@ -126,6 +130,6 @@ BLOCKS = (
 )
 
 
-def blocks_of(config: AcceleratorConfig) -> tuple[Block, ...]:
+def blocks_of(config: AcceleratorConfig) -> tuple[SystemBlock, ...]:
     """Return the blocks of a build, in the order of the report."""
     return tuple(block for block in BLOCKS if block.builds.include(config))

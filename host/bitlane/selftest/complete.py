@@ -8,7 +8,7 @@ from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.precision import Precision
 from bitlane.contract.prng import MAX_CUT
 
-from .bench import Check, CheckContext, expect
+from .bench import BlockCheck, CheckContext, expect
 from .blocks import COMPLETE, COUNTERS
 from .cases import (
     LARGE_WEIGHTS,
@@ -92,5 +92,5 @@ def _random_precision(bench: CheckContext) -> Precision:
     return fitting[bench.rng.integers(len(fitting))]
 
 
-COUNTER_CHECKS = (Check(COUNTERS, "two runs with saturated values", counters),)
-CHECKS = (Check(COMPLETE, "random runs", random_runs),)
+COUNTER_CHECKS = (BlockCheck(COUNTERS, "two runs with saturated values", counters),)
+CHECKS = (BlockCheck(COMPLETE, "random runs", random_runs),)

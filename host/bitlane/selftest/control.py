@@ -25,7 +25,7 @@ from bitlane.driver.job import Job
 from bitlane.driver.programming import ADDRESSES
 from bitlane.errors import DeviceError
 
-from .bench import Check, CheckContext, CheckFailed, DeviceProxy, expect
+from .bench import BlockCheck, CheckContext, CheckFailed, DeviceProxy, expect
 from .blocks import CONFIGURATION, RUN_CONTROL
 from .cases import Case, reference_epochs
 from .datapath import precisions
@@ -255,7 +255,7 @@ def interrupt(bench: CheckContext) -> Figures:
         return {"result": f"left out: {bench.device.name} does not show its interrupt line"}
     seen = []
 
-    class Recorder(DeviceProxy):
+    class InterruptRecorder(DeviceProxy):
         def write(self, offset: int, value: int) -> None:
             """Record the line around an acknowledgement."""
             acknowledges = offset == REGISTERS["control"].offset and value & CONTROL_ACKNOWLEDGE
@@ -265,18 +265,18 @@ def interrupt(bench: CheckContext) -> Figures:
                 seen.append((before, bool(self.device.irq)))  # type: ignore[attr-defined]
 
     job, _ = Case().make(bench)
-    bench.driver_of(Recorder(bench.device)).run(job)
+    bench.driver_of(InterruptRecorder(bench.device)).run(job)
     expect(seen == [(True, False)], f"the interrupt before and after the acknowledgement is {seen}, not high, then low")
     silent = _Edited(bench.device, {REGISTERS["irq_enable"].offset: lambda _: 0})
     seen.clear()
-    bench.driver_of(Recorder(silent)).run(job)
+    bench.driver_of(InterruptRecorder(silent)).run(job)
     expect(seen == [(False, False)], f"the interrupt is {seen} with irq_enable=0, not low")
     return {"runs": 2}
 
 
-CONFIGURATION_CHECKS = (Check(CONFIGURATION, "illegal register values", refused),)
+CONFIGURATION_CHECKS = (BlockCheck(CONFIGURATION, "illegal register values", refused),)
 RUN_CHECKS = (
-    Check(RUN_CONTROL, "abort", aborted),
-    Check(RUN_CONTROL, "addresses outside the memory", bus_errors),
-    Check(RUN_CONTROL, "interrupt", interrupt),
+    BlockCheck(RUN_CONTROL, "abort", aborted),
+    BlockCheck(RUN_CONTROL, "addresses outside the memory", bus_errors),
+    BlockCheck(RUN_CONTROL, "interrupt", interrupt),
 )

@@ -17,7 +17,7 @@ from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.precision import FULL_BITS, Precision
 from bitlane.contract.prng import MAX_CUT
 
-from .bench import Check, CheckContext, expect
+from .bench import BlockCheck, CheckContext, expect
 from .blocks import (
     CODEBOOKS,
     DIGIT_DOT,
@@ -33,7 +33,7 @@ from .blocks import (
     TABLE_PASS,
     TRACE,
     UPDATE,
-    Block,
+    SystemBlock,
 )
 from .cases import LARGE_WEIGHTS, STILL, Case, most_features, plain_precision, random_seed
 from .report import Figures
@@ -53,13 +53,16 @@ TABLE_PRECISIONS = tuple(Precision(DIGIT_BITS + base_bits, codebook=True) for ba
 CUTS = (1, 12, MAX_CUT)
 
 
-def checks(config: AcceleratorConfig) -> list[Check]:
+def checks(config: AcceleratorConfig) -> list[BlockCheck]:
     """Return the checks of the datapath of a build. Each uses only the blocks of the checks before it, and its own."""
     cases = [*_labels(config), *_dot_products(config), *_training(config), *_shapes(config), *_rounding(config)]
-    return [Check(TRACE, "zero labels and weights", trace), *(Check(block, name, case) for block, name, case in cases)]
+    return [
+        BlockCheck(TRACE, "zero labels and weights", trace),
+        *(BlockCheck(block, name, case) for block, name, case in cases),
+    ]
 
 
-_Cases = list[tuple[Block, str, Any]]
+_Cases = list[tuple[SystemBlock, str, Any]]
 
 
 def precisions(config: AcceleratorConfig) -> tuple[Precision, ...]:

@@ -22,7 +22,7 @@ from bitlane.quantization.scaling import fit_scaling
 from bitlane.quantization.source import VALUE_TYPES
 from bitlane.training.samples import SampleEncoder
 
-from .bench import Check, CheckContext, expect
+from .bench import BlockCheck, CheckContext, expect
 from .blocks import ENCODER
 from .cases import random_seed
 from .report import Figures
@@ -113,11 +113,11 @@ def _expect_words(found: Words, expected: Words, what: str) -> None:
     expect(not wrong.size, f"{what}: word {wrong[:1]} of {len(expected)} differs, and {len(wrong)} in all")
 
 
-def checks(config: AcceleratorConfig) -> tuple[Check, ...]:
+def checks(config: AcceleratorConfig) -> tuple[BlockCheck, ...]:
     """Return the checks of a build."""
     if not config.encoder:
         return ()
     return (
-        Check(ENCODER, "words of the host's encoder", words),
-        Check(ENCODER, "source region that is too short", refuses),
+        BlockCheck(ENCODER, "words of the host's encoder", words),
+        BlockCheck(ENCODER, "source region that is too short", refuses),
     )

@@ -15,7 +15,7 @@ from bitlane.driver.driver import Driver
 from bitlane.support.rng import generator
 
 from . import complete, control, datapath, encoder, memory, registers, speed
-from .bench import Check, CheckContext
+from .bench import BlockCheck, CheckContext
 from .blocks import blocks_of
 from .report import CheckResult, Figures, SelfTestReport, header_lines
 
@@ -77,7 +77,7 @@ def examine(
     return report
 
 
-def all_checks(driver: Driver) -> list[Check]:
+def all_checks(driver: Driver) -> list[BlockCheck]:
     """Return the checks of a build, in the order in which they run: each relies on the blocks of those before it."""
     return [
         *registers.CHECKS,
@@ -119,7 +119,7 @@ def _version(library: str) -> str:
         return ""
 
 
-def _run(check: Check, bench: CheckContext) -> CheckResult:
+def _run(check: BlockCheck, bench: CheckContext) -> CheckResult:
     """Return the result of a check. Any exception is a failure with its message."""
     begin = time.monotonic()
     figures: Figures = {}

@@ -14,7 +14,7 @@ from bitlane.devices.protocol import Buffer
 from bitlane.driver.job import PAGE
 from bitlane.errors import DeviceError
 
-from .bench import Check, CheckContext, expect
+from .bench import BlockCheck, CheckContext, expect
 from .blocks import HOST_MEMORY, MODEL_TRANSFER
 from .cases import LARGE_WEIGHTS, STILL, Case, most_features
 from .datapath import precisions
@@ -126,7 +126,7 @@ def _first(wrong: NDArray[np.intp]) -> str:
 
 
 CHECKS = (
-    Check(HOST_MEMORY, "flush and invalidate", round_trip),
-    Check(MODEL_TRANSFER, "load and store", copied),
-    Check(MODEL_TRANSFER, "distant addresses", far_apart),
+    BlockCheck(HOST_MEMORY, "flush and invalidate", round_trip),
+    BlockCheck(MODEL_TRANSFER, "load and store", copied),
+    BlockCheck(MODEL_TRANSFER, "distant addresses", far_apart),
 )

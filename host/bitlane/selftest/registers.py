@@ -15,7 +15,7 @@ from bitlane.contract.registers import (
 )
 from bitlane.devices.protocol import Device
 
-from .bench import Check, CheckContext, RegisterWord, expect, register_words
+from .bench import BlockCheck, CheckContext, RegisterWord, expect, register_words
 from .blocks import REGISTER_FILE
 from .report import Figures
 
@@ -111,9 +111,9 @@ def _bits(words: list[RegisterWord]) -> int:
 
 
 CHECKS = (
-    Check(REGISTER_FILE, "idle", idle),
-    Check(REGISTER_FILE, "registers hold values", holds),
-    Check(REGISTER_FILE, "registers are separate", separate),
-    Check(REGISTER_FILE, "read-only registers", read_only),
-    Check(REGISTER_FILE, "gaps between registers", gaps),
+    BlockCheck(REGISTER_FILE, "idle", idle),
+    BlockCheck(REGISTER_FILE, "registers hold values", holds),
+    BlockCheck(REGISTER_FILE, "registers are separate", separate),
+    BlockCheck(REGISTER_FILE, "read-only registers", read_only),
+    BlockCheck(REGISTER_FILE, "gaps between registers", gaps),
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 from bitlane.support.atomic import atomic_write
 from bitlane.support.text import align_columns
 
-from .blocks import Block
+from .blocks import SystemBlock
 
 Figures = Mapping[str, int | float | str]
 
@@ -60,14 +60,14 @@ class SelfTestReport:
     ----------
     facts : mapping
         Facts about the device, the host and the test.
-    blocks : tuple of Block
+    blocks : tuple of SystemBlock
         The blocks of the build.
     results : tuple of CheckResult
         Results of all checks, in the order in which they ran.
     """
 
     facts: Figures
-    blocks: tuple[Block, ...]
+    blocks: tuple[SystemBlock, ...]
     results: tuple[CheckResult, ...]
 
     @property

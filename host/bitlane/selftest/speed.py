@@ -11,7 +11,7 @@ from bitlane.contract.layout import MAX_EPOCHS
 from bitlane.contract.precision import Precision
 from bitlane.driver.job import Job, JobResult
 
-from .bench import Check, CheckContext, CheckFailed
+from .bench import BlockCheck, CheckContext, CheckFailed
 from .blocks import THROUGHPUT
 from .cases import Case, predicted_cycles, wrong_counters
 from .datapath import TABLE_PRECISIONS
@@ -27,13 +27,13 @@ MOST_TIMES = 8  # factor of the epochs from one attempt to the next
 DIGIT_PRECISIONS = tuple(Precision(bits) for bits in (2, 4, 8))
 
 
-def checks(config: AcceleratorConfig) -> list[Check]:
+def checks(config: AcceleratorConfig) -> list[BlockCheck]:
     """Return a measurement of each precision, and one with staleness 1."""
     available = precisions_of(config)
     precisions = [each for each in TABLE_PRECISIONS + DIGIT_PRECISIONS if each in available]
     measured = [*((precision, 0) for precision in precisions), (precisions[0], 1)]
     return [
-        Check(THROUGHPUT, f"{precision.bits} bits, staleness {staleness}", _Measurement(precision, staleness).run)
+        BlockCheck(THROUGHPUT, f"{precision.bits} bits, staleness {staleness}", _Measurement(precision, staleness).run)
         for precision, staleness in measured
     ]
 

@@ -31,7 +31,7 @@ from .forecast import Forecast
 from .learning_rate import automatic_rates
 from .options import TrainingOptions
 from .result import OnEpoch, TrainingResult, as_one_epoch, joined
-from .train import InitialModel, Rows, first_settings, prepare, train_rows, warn_if_saturated
+from .train import InitialModel, TrainingRows, first_settings, prepare, train_rows, warn_if_saturated
 
 PARTS = 20  # of an epoch: a policy chooses before each
 MQGRAD = MQGrad(choices=(2, 4, 6, 8), smoothing=0.5, scale=1000.0)  # a training has fewer decisions than the paper's
@@ -150,7 +150,7 @@ class _Epochs:
     """
 
     last: Checkpoint
-    rows: Rows
+    rows: TrainingRows
     driver: Driver
     precisions: Mapping[int, Precision]
     rates: Mapping[int, float]

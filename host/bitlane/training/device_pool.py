@@ -21,7 +21,7 @@ ON_FAILURE = ("raise", "continue")
 
 
 @dataclass(frozen=True)
-class Task:
+class DeviceTask:
     """A part of a training that runs on one device.
 
     Attributes
@@ -93,7 +93,7 @@ class DevicePool:
         self._continues = on_failure == "continue"
         self._report = threading.Lock()
 
-    def run(self, tasks: Sequence[Task]) -> Done:
+    def run(self, tasks: Sequence[DeviceTask]) -> Done:
         """Run all tasks.
 
         Raises
@@ -118,7 +118,7 @@ class DevicePool:
         return Done([results[i] for i in range(len(tasks))], turns)
 
     def _turn(
-        self, tasks: Sequence[Task], shares: dict[int, list[int]], results: dict[int, TrainingResult]
+        self, tasks: Sequence[DeviceTask], shares: dict[int, list[int]], results: dict[int, TrainingResult]
     ) -> dict[int, DeviceError]:
         """Run the tasks of each device, in order, and add their results; return the errors of devices that failed."""
         stopped = threading.Event()
@@ -140,7 +140,7 @@ class DevicePool:
 
     def _work(
         self,
-        tasks: Sequence[Task],
+        tasks: Sequence[DeviceTask],
         number: int,
         own: list[int],
         results: dict[int, TrainingResult],

@@ -30,10 +30,10 @@ from bitlane.support.phases import PhaseClock
 from bitlane.support.user_warnings import warn_user
 
 from .checkpoint import Checkpoint, advanced
-from .device_pool import DevicePool, Done, Task
+from .device_pool import DevicePool, DeviceTask, Done
 from .options import TrainingOptions
 from .result import Bound, OnEpoch, Stalls, TrainingResult, joined
-from .train import InitialModel, Rows, passes, prepare, train_rows, warn_if_saturated
+from .train import InitialModel, TrainingRows, passes, prepare, train_rows, warn_if_saturated
 
 Passes = list[NDArray[np.intp]]
 
@@ -100,12 +100,12 @@ def _passes(options: TrainingOptions, targets: int, drivers: Sequence[Driver]) -
 
 
 def _train_passes(
-    first: Checkpoint, rows: Rows, cut: Passes, pool: DevicePool, on_epoch: OnEpoch | None, snapshots: bool
+    first: Checkpoint, rows: TrainingRows, cut: Passes, pool: DevicePool, on_epoch: OnEpoch | None, snapshots: bool
 ) -> TrainingResult:
     """Train each pass over the data on one of the devices."""
     tasks = []
     for part in cut:
-        state, own = _of_targets(first, part), Rows(rows.X, rows.y[:, part], rows.first)
+        state, own = _of_targets(first, part), TrainingRows(rows.X, rows.y[:, part], rows.first)
         name = f"target{'s' * (len(part) > 1)} {', '.join(map(str, part))}"
         tasks.append(_task(name, state, own, on_epoch, snapshots))
     done = pool.run(tasks)
@@ -139,7 +139,7 @@ def _of_targets(state: Checkpoint, targets: NDArray[np.intp]) -> Checkpoint:
 
 
 def _train_shards(
-    first: Checkpoint, rows: Rows, cut: Passes, pool: DevicePool, on_epoch: OnEpoch | None, snapshots: bool
+    first: Checkpoint, rows: TrainingRows, cut: Passes, pool: DevicePool, on_epoch: OnEpoch | None, snapshots: bool
 ) -> TrainingResult:
     """Train the shards of the rows in rounds, and average them after each."""
     options = first.options
@@ -170,7 +170,9 @@ def _shard_rows(rows: int, batch: int, shards: int) -> list[range]:
     return [range(*bounds[k : k + 2]) for k in range(shards)]
 
 
-def _round(first: Checkpoint, rows: Rows, parts: list[range], pool: DevicePool, snapshots: bool) -> TrainingResult:
+def _round(
+    first: Checkpoint, rows: TrainingRows, parts: list[range], pool: DevicePool, snapshots: bool
+) -> TrainingResult:
     """Train all shards from the same weights, and average them."""
     options = first.options
     epochs, tasks = options.epochs - first.epoch, []
@@ -206,11 +208,11 @@ def weighted_mean(masters: NDArray[np.int32], rows: Sequence[int]) -> NDArray[np
     return mean
 
 
-def _task(name: str, first: Checkpoint, rows: Rows, on_epoch: OnEpoch | None, snapshots: bool) -> Task:
+def _task(name: str, first: Checkpoint, rows: TrainingRows, on_epoch: OnEpoch | None, snapshots: bool) -> DeviceTask:
     def run(driver: Driver, report: OnEpoch) -> TrainingResult:
         return train_rows(first, rows, driver, on_epoch=report, snapshots=snapshots)
 
-    return Task(name, run, on_epoch)
+    return DeviceTask(name, run, on_epoch)
 
 
 def _summed(

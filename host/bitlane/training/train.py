@@ -120,7 +120,7 @@ def train(
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class TrainingRows:
     """Rows of a data set, in the order in which they are read.
 
     Attributes
@@ -135,10 +135,10 @@ class Rows:
     y: Matrix
     first: int = 0
 
-    def part(self, rows: range) -> Rows:
+    def part(self, rows: range) -> TrainingRows:
         """Return some of these rows, without a copy."""
         some = slice(rows.start, rows.stop)
-        return Rows(self.X[some], self.y[some], self.first + rows.start)
+        return TrainingRows(self.X[some], self.y[some], self.first + rows.start)
 
 
 def prepare(
@@ -147,7 +147,7 @@ def prepare(
     options: TrainingOptions,
     drivers: Sequence[Driver],
     start: InitialModel | Checkpoint | None = None,
-) -> tuple[Checkpoint, Rows]:
+) -> tuple[Checkpoint, TrainingRows]:
     """Return the state before the first epoch of a training, and its rows in the order in which they are read.
 
     Parameters
@@ -172,12 +172,12 @@ def prepare(
     if options.shuffle:
         order = generator(options.seed, ROW_ORDER).permutation(len(X))
         X, targets = X[order], targets[order]
-    return first, Rows(X, targets)
+    return first, TrainingRows(X, targets)
 
 
 def train_rows(
     first: Checkpoint,
-    rows: Rows,
+    rows: TrainingRows,
     driver: Driver,
     *,
     on_epoch: OnEpoch | None = None,
@@ -189,7 +189,7 @@ def train_rows(
     Parameters
     ----------
     first : Checkpoint
-    rows : Rows
+    rows : TrainingRows
     driver : Driver
     on_epoch, snapshots
         As for `train`.
@@ -354,7 +354,7 @@ def _initial_weights(scaling: Scaling, initial: InitialModel) -> NDArray[np.int3
 
 
 def _train_pass(
-    rows: Rows,
+    rows: TrainingRows,
     targets: NDArray[np.intp],
     first: Checkpoint,
     plan: ExecutionPlan,

@@ -30,7 +30,7 @@ class Scale(data.Struct):
     exponent: EXPONENT_BITS
 
 
-class Objective(data.Struct):
+class ObjectiveSettings(data.Struct):
     """The function that a run minimises. Constant during the run."""
 
     loss: Loss

@@ -14,7 +14,7 @@ PENALTY_STEP_BITS = 32
 SCALES = ("step", "step_negative", "penalty_step")
 
 
-class Schedule(wiring.Component):
+class StepSchedule(wiring.Component):
     """Hold the steps and the penalty step, decay them after each epoch, and choose the batches that shrink the weights.
 
     At the end of each batch, with penalty_step32 = (penalty_step.mantissa << 16) >> penalty_step.exponent,

@@ -13,13 +13,13 @@ from bitlane.contract.layout import CHUNK, DIGIT_BITS, WORD_BITS
 from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.prng import SEED_BITS
 from bitlane_hw.common.fixed_point import delay, delay_valid, popcount, register
-from bitlane_hw.common.payloads import GroupEnd, Objective, Scale, digit_flags, digit_layout, settings_layout
+from bitlane_hw.common.payloads import GroupEnd, ObjectiveSettings, Scale, digit_flags, digit_layout, settings_layout
 
 from .codebook import codebook_port
 from .dot import DotLanes
 from .gradient import GradientPass
 from .rounding import RANDOM_SETTINGS, ModelRounding, ScaledGradientRounding
-from .scalar import LossSum, Predict, Slope, Step
+from .scalar import LossSum, Predict, Slope, StepProduct
 from .table_dot import TableDot
 from .table_pass import TablePass
 from .update import THRESHOLD_BITS, UpdateLanes
@@ -37,7 +37,7 @@ def forward_latency(config: AcceleratorConfig) -> int:
         _dot_type(config).latency
         + Predict.latency
         + Slope.latency
-        + Step.latency
+        + StepProduct.latency
         + SCALED_GRADIENT_LATENCY * config.random_rounding
     )
 
@@ -60,7 +60,7 @@ class ModelCore(wiring.Component):
     -------
     settings : settings_layout, in
         Geometry of the run.
-    objective : Objective, in
+    objective : ObjectiveSettings, in
         Loss, proximal operator and bounds of the run.
     step : Scale, in
         Step of rows with labels of 0 and more.
@@ -131,7 +131,7 @@ class ModelCore(wiring.Component):
         super().__init__(
             {
                 "settings": In(settings_layout(config)),
-                "objective": In(Objective),
+                "objective": In(ObjectiveSettings),
                 "step": In(Scale),
                 "step_negative": In(Scale),
                 "threshold": In(THRESHOLD_BITS),
@@ -204,7 +204,7 @@ class ModelCore(wiring.Component):
         m.submodules[f"dot_{row}"] = dot = _dot_type(config)(config)
         m.submodules[f"predict_{row}"] = predict = Predict(config)
         m.submodules[f"slope_{row}"] = slope = Slope()
-        m.submodules[f"step_{row}"] = step = Step()
+        m.submodules[f"step_{row}"] = step = StepProduct()
         connect(m, dot.dots, predict.dots)
         connect(m, predict.predictions, slope.predictions)
         m.d.comb += [

@@ -226,7 +226,7 @@ class LossSum(wiring.Component):
         return m
 
 
-class Step(wiring.Component):
+class StepProduct(wiring.Component):
     """Multiply the sum and the difference of the slopes of a row by the step.
 
         total      = saturate(round_half_up((r1 + r2) * mantissa, exponent + 4))

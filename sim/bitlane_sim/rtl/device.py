@@ -16,7 +16,7 @@ from bitlane.errors import DeviceError
 
 from .allocator import FreeList
 from .build import build
-from .harness import Counters, Disturbance, Harness, Monitor
+from .harness import Disturbance, Harness, Monitor, PortCounters
 
 if TYPE_CHECKING:
     from bitlane.contract.config import AcceleratorConfig
@@ -151,7 +151,7 @@ class RtlDevice:
         return self._harness.irq
 
     @property
-    def counters(self) -> Counters:
+    def counters(self) -> PortCounters:
         """Cycles and transfers since the device was made."""
         return self._harness.counters
 

@@ -136,7 +136,7 @@ class _Settings(ctypes.Structure):
 
 
 @dataclass(frozen=True)
-class Counters:
+class PortCounters:
     """Counts of all memory ports together since the simulator was made. A beat has the width of a port.
 
     Attributes
@@ -155,8 +155,8 @@ class Counters:
     error_responses: int
 
 
-class _Counters(ctypes.Structure):
-    _fields_ = [(field.name, c_uint64) for field in fields(Counters)]
+class _PortCounters(ctypes.Structure):
+    _fields_ = [(field.name, c_uint64) for field in fields(PortCounters)]
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ _SIGNATURES = {
     "write": (c_int, c_void_p, c_uint32, c_uint32),
     "irq": (c_int, c_void_p),
     "message": (c_char_p, c_void_p),
-    "counters": (None, c_void_p, ctypes.POINTER(_Counters)),
+    "counters": (None, c_void_p, ctypes.POINTER(_PortCounters)),
     "monitor": (None, c_void_p, ctypes.POINTER(_Monitor)),
     "coverage": (c_int, c_void_p, c_char_p),
 }
@@ -333,10 +333,10 @@ class Harness:
         return bool(self._library.bitlane_irq(self._live()))
 
     @property
-    def counters(self) -> Counters:
-        raw = _Counters()
+    def counters(self) -> PortCounters:
+        raw = _PortCounters()
         self._library.bitlane_counters(self._live(), raw)
-        return Counters(**{field.name: int(getattr(raw, field.name)) for field in fields(Counters)})
+        return PortCounters(**{field.name: int(getattr(raw, field.name)) for field in fields(PortCounters)})
 
     @property
     def monitor(self) -> Monitor:

@@ -68,7 +68,7 @@ class Files(remote_device_pb2_grpc.RemoteDeviceServicer):
         return kind.pll_mhz / first / second
 
 
-class Registers(mmio_pb2_grpc.MmioServicer):
+class MmioService(mmio_pb2_grpc.MmioServicer):
     """Access to words on the bus."""
 
     def __init__(self, hardware: Hardware):
@@ -163,7 +163,7 @@ class Server:
         self._server = grpc.server(ThreadPoolExecutor(max_workers=1))  # the simulator is for one thread at a time
         self.buffers = Buffers(hardware)
         remote_device_pb2_grpc.add_RemoteDeviceServicer_to_server(Files(hardware), self._server)
-        mmio_pb2_grpc.add_MmioServicer_to_server(Registers(hardware), self._server)
+        mmio_pb2_grpc.add_MmioServicer_to_server(MmioService(hardware), self._server)
         buffer_pb2_grpc.add_RemoteBufferServicer_to_server(self.buffers, self._server)
         self.port = self._server.add_insecure_port(f"127.0.0.1:{port}")
         self._server.start()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bitlane.evaluation.metrics import LOSS_NAMES
-from bitlane.evaluation.schedules import Schedule
+from bitlane.evaluation.schedules import TrainingSchedule
 from bitlane.support.text import align_columns
 
 from .study import MethodResult
@@ -17,13 +17,13 @@ ALIKE = 0.001  # a smaller difference, relative to the loss at full precision, d
 PLAIN = 8  # bits at which the paper found plain rounding to be sufficient
 
 
-def table(task: ClassificationTask, schedule: Schedule, outcomes: Sequence[MethodResult]) -> str:
+def table(task: ClassificationTask, schedule: TrainingSchedule, outcomes: Sequence[MethodResult]) -> str:
     """Return a table with one line per result, the first for full precision.
 
     Parameters
     ----------
     task : ClassificationTask
-    schedule : Schedule
+    schedule : TrainingSchedule
     outcomes : sequence of MethodResult
         Results of `study`.
 

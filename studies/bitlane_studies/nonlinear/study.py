@@ -11,7 +11,7 @@ from bitlane.contract.formats import LABEL
 from bitlane.contract.precision import FULL_BITS
 from bitlane.errors import DataError
 from bitlane.evaluation.metrics import accuracies_of, losses_of
-from bitlane.evaluation.schedules import Schedule
+from bitlane.evaluation.schedules import TrainingSchedule
 from bitlane.quantization.scaling import Floats
 
 from .methods import FULL, Kind, Method, Plain, methods
@@ -59,7 +59,7 @@ class MethodResult:
 
 def study(
     task: ClassificationTask,
-    schedule: Schedule,
+    schedule: TrainingSchedule,
     bits: Sequence[int] = (4, 8, 12),
     seeds: Sequence[int] = (0, 1, 2),
     on_training: Callable[[str], None] | None = None,
@@ -69,7 +69,7 @@ def study(
     Parameters
     ----------
     task : ClassificationTask
-    schedule : Schedule
+    schedule : TrainingSchedule
         Loss ("hinge" or "log_loss"), epochs, batch size, learning rate and decay of all trainings.
     bits : sequence of int
         Stored bits per feature, even numbers from 4 to 30.

@@ -9,7 +9,7 @@ import numpy as np
 from bitlane.data.catalog import find_dataset
 from bitlane.data.datasets import load_dataset
 from bitlane.errors import DataError
-from bitlane.evaluation.schedules import Schedule
+from bitlane.evaluation.schedules import TrainingSchedule
 from bitlane.quantization.scaling import Floats, fit_scaling
 from bitlane.training.learning_rate import suggest_learning_rate
 from bitlane.training.options import DECAY
@@ -115,7 +115,7 @@ def synthetic(rows: int = 20_000, features: int = 32, seed: int = 0) -> Classifi
     return make_task(SYNTHETIC, X[:split], y[:split], (X[split:], y[split:]))
 
 
-def schedule_of(task: ClassificationTask, loss: str) -> Schedule:
+def schedule_of(task: ClassificationTask, loss: str) -> TrainingSchedule:
     """Return the schedule of all trainings; its learning rate suits full precision and is not tuned to any method.
 
     Parameters
@@ -125,7 +125,7 @@ def schedule_of(task: ClassificationTask, loss: str) -> Schedule:
 
     Returns
     -------
-    Schedule
+    TrainingSchedule
     """
     rate = suggest_learning_rate(task.values[:, :-1], BATCH, loss=loss)
-    return Schedule(epochs=EPOCHS, batch_size=BATCH, learning_rate=rate, decay=DECAY, loss=loss)
+    return TrainingSchedule(epochs=EPOCHS, batch_size=BATCH, learning_rate=rate, decay=DECAY, loss=loss)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bitlane.evaluation.schedules import Schedule
+from bitlane.evaluation.schedules import TrainingSchedule
 from bitlane.quantization.scaling import Floats
 
 from .methods import Method
@@ -17,7 +17,7 @@ BLOCK = 1024  # rows per read, rounded up to complete batches
 READINGS = 4  # reads of every row, to measure bias and noise
 
 
-def train(method: Method, task: ClassificationTask, schedule: Schedule, seed: int) -> tuple[Floats, float]:
+def train(method: Method, task: ClassificationTask, schedule: TrainingSchedule, seed: int) -> tuple[Floats, float]:
     """Train from zero weights, as `baseline.float_models` does.
 
     Every epoch uses new draws. A training that diverges ends with infinite weights.
@@ -26,7 +26,7 @@ def train(method: Method, task: ClassificationTask, schedule: Schedule, seed: in
     ----------
     method : Method
     task : ClassificationTask
-    schedule : Schedule
+    schedule : TrainingSchedule
     seed : int
         Seed of the draws and of the row order, which is the same for all methods.
 

@@ -8,7 +8,7 @@ from tests.helpers.encode_textbook import scale_of
 
 from bitlane.evaluation.baseline import float_models
 from bitlane.evaluation.metrics import least_loss, losses_of
-from bitlane.evaluation.schedules import Schedule
+from bitlane.evaluation.schedules import TrainingSchedule
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_squared_error_equals_loops_over_rows(table: tuple[np.ndarray, np.ndarra
             weights -= rate / 7 * step
         rate *= 0.7
         expected.append(np.mean((v @ weights - labels) ** 2) * scale**2)
-    models = float_models(X, y, Schedule(epochs=3, batch_size=7, learning_rate=0.3, decay=0.7))
+    models = float_models(X, y, TrainingSchedule(epochs=3, batch_size=7, learning_rate=0.3, decay=0.7))
     np.testing.assert_allclose(losses_of(X, y, *models), expected, rtol=1e-9)
 
 
@@ -58,23 +58,23 @@ def test_margins_equal_loops_over_rows(table: tuple[np.ndarray, np.ndarray], los
             intercept -= rate / 7 * shift if fit_intercept else 0.0
         rate *= 0.7
         expected.append([*(weights / scale), intercept - weights / scale @ center])
-    schedule = Schedule(3, batch_size=7, learning_rate=0.3, decay=0.7, loss=loss, fit_intercept=fit_intercept)
+    schedule = TrainingSchedule(3, batch_size=7, learning_rate=0.3, decay=0.7, loss=loss, fit_intercept=fit_intercept)
     coefficients, intercepts = float_models(X, y, schedule)
     np.testing.assert_allclose(np.column_stack([coefficients, intercepts]), expected, rtol=1e-9)
 
 
 def test_the_least_loss_is_reached(table: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = table
-    models = float_models(X, y, Schedule(epochs=200, learning_rate=0.5, decay=0.99))
+    models = float_models(X, y, TrainingSchedule(epochs=200, learning_rate=0.5, decay=0.99))
     assert losses_of(X, y, *models)[-1] == pytest.approx(least_loss(X, y), rel=0.3)
 
 
 def test_equal_labels_have_zero_loss() -> None:
-    models = float_models(np.eye(3), np.ones(3), Schedule(epochs=2))
+    models = float_models(np.eye(3), np.ones(3), TrainingSchedule(epochs=2))
     assert losses_of(np.eye(3), np.ones(3), *models).tolist() == [0.0, 0.0]
 
 
 def test_divergence_is_not_an_error(table: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = table
-    models = float_models(X, y, Schedule(epochs=300, learning_rate=100.0))
+    models = float_models(X, y, TrainingSchedule(epochs=300, learning_rate=100.0))
     assert not np.isfinite(losses_of(X, y, *models)[-1])

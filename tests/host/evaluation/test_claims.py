@@ -14,7 +14,7 @@ from bitlane.data.datasets import load_dataset
 from bitlane.devices import open_device
 from bitlane.evaluation.baseline import float_models
 from bitlane.evaluation.compare import ComparisonData, binary_labels, compare, train_as
-from bitlane.evaluation.schedules import Schedule
+from bitlane.evaluation.schedules import TrainingSchedule
 from bitlane.levels.codebooks import choose_precision
 from bitlane.training.learning_rate import suggest_learning_rate
 
@@ -66,7 +66,7 @@ def test_optimal_levels_halve_the_excess_loss_of_draws(cadata, seed, capsys):
         losses = []
         for each, order in enumerate(orders):
             data = ComparisonData(cadata.X[order], cadata.y[order])
-            schedule = Schedule(epochs=10, learning_rate=1.0, seed=seed + each)
+            schedule = TrainingSchedule(epochs=10, learning_rate=1.0, seed=seed + each)
             models = train_as(data, precision, schedule, device, levels=levels).models()
             losses.append(data.result(precision, models, schedule.loss).losses[-5:])
         return np.mean(losses)
@@ -86,7 +86,7 @@ def test_logistic_regression_at_eight_bits_classifies_as_float64_does(data_dir, 
     held_out = (table.held_out[0], binary_labels(table.held_out[1], "1"))
     data = ComparisonData(table.X[order], binary_labels(table.y[order], "1"), held_out)
     rate = suggest_learning_rate(table.X, 16, Precision(8), loss="log_loss")
-    schedule = Schedule(learning_rate=rate, decay=0.8, loss="log_loss", seed=seed)
+    schedule = TrainingSchedule(learning_rate=rate, decay=0.8, loss="log_loss", seed=seed)
     found = compare(data, [Precision(8)], schedule, device=emulator(width=512))
     accuracy = {result.label: 100 * result.held_out for result in found.results}
     with capsys.disabled():
@@ -108,7 +108,7 @@ def test_hinge_at_eight_bits_classifies_as_float64_does(data_dir, seed, capsys):
     X_test, y_test = table.held_out[0], binary_labels(table.held_out[1], "1")
     tamed = ComparisonData(np.clip(X, low, high), y, (np.clip(X_test, low, high), y_test))
     rate = suggest_learning_rate(tamed.X, 64, Precision(8), loss="hinge")
-    schedule = Schedule(epochs=10, batch_size=64, learning_rate=rate, decay=0.7, loss="hinge", seed=seed)
+    schedule = TrainingSchedule(epochs=10, batch_size=64, learning_rate=rate, decay=0.7, loss="hinge", seed=seed)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*values were clipped")  # a few rows still need more than 8
         found = compare(tamed, [Precision(8)], schedule, device=open_device("emulator"))

@@ -24,7 +24,7 @@ from bitlane.evaluation.compare import (
     one_vs_rest,
     precisions_of,
 )
-from bitlane.evaluation.schedules import Schedule
+from bitlane.evaluation.schedules import TrainingSchedule
 from bitlane.reporting.summary import comparison_record, comparison_summary, text_table
 from bitlane.training.learning_rate import suggest_learning_rate
 
@@ -48,7 +48,7 @@ def quiet() -> Iterator[None]:
 # --- comparing -----------------------------------------------------------------------------------
 def test_full_precision_follows_float64(table: tuple[np.ndarray, np.ndarray], seed: int) -> None:
     X, y = table
-    schedule = Schedule(epochs=4, batch_size=16, learning_rate=0.5, decay=0.8, seed=seed)
+    schedule = TrainingSchedule(epochs=4, batch_size=16, learning_rate=0.5, decay=0.8, seed=seed)
     epochs: list[int] = []
     found = compare(
         ComparisonData(X, y),
@@ -80,7 +80,7 @@ def test_classification(table: tuple[np.ndarray, np.ndarray], seed: int, loss: s
     """Staleness 0 and 1 are compared with the same float64; classes have an accuracy for every loss."""
     X, y = table
     y = np.where(y > np.median(y), 1.0, -1.0)
-    schedule = Schedule(epochs=4, batch_size=16, learning_rate=0.5, decay=0.8, seed=seed, loss=loss)
+    schedule = TrainingSchedule(epochs=4, batch_size=16, learning_rate=0.5, decay=0.8, seed=seed, loss=loss)
     held_out = (X[:50], -y[:50])
     device = emulator(width=256)
     found = compare(ComparisonData(X, y, held_out), [Precision(8)], schedule, staleness=[0, 1], device=device)
@@ -112,7 +112,7 @@ def test_classification(table: tuple[np.ndarray, np.ndarray], seed: int, loss: s
 def test_an_open_device_stays_open(table: tuple[np.ndarray, np.ndarray]) -> None:
     device = open_device("emulator")
     for _ in range(2):
-        assert compare(ComparisonData(*table), [], Schedule(epochs=1), device=device).device == device.name
+        assert compare(ComparisonData(*table), [], TrainingSchedule(epochs=1), device=device).device == device.name
     device.close()
 
 
@@ -121,7 +121,10 @@ def test_warnings_name_their_training(table: tuple[np.ndarray, np.ndarray]) -> N
     X = np.c_[X, np.zeros(len(X))]
     with pytest.warns(UserWarning, match="clipped|constant") as heard:
         compare(
-            ComparisonData(X, y), [Precision(2, "double")], Schedule(epochs=5, learning_rate=8.0), device="emulator"
+            ComparisonData(X, y),
+            [Precision(2, "double")],
+            TrainingSchedule(epochs=5, learning_rate=8.0),
+            device="emulator",
         )
     messages = [str(warning.message) for warning in heard]
     assert sum("constant" in message for message in messages) == 1
@@ -130,10 +133,10 @@ def test_warnings_name_their_training(table: tuple[np.ndarray, np.ndarray]) -> N
 
 def test_bad_schedules_are_refused(table: tuple[np.ndarray, np.ndarray]) -> None:
     for schedule in (
-        Schedule(epochs=0),
-        Schedule(batch_size=0),
-        Schedule(learning_rate=-1.0),
-        Schedule(decay=2.0),
+        TrainingSchedule(epochs=0),
+        TrainingSchedule(batch_size=0),
+        TrainingSchedule(learning_rate=-1.0),
+        TrainingSchedule(decay=2.0),
     ):
         with pytest.raises(DataError):
             compare(ComparisonData(*table), [], schedule, device="emulator")
@@ -146,7 +149,7 @@ def test_double_sampling_at_four_bits_on_real_data(name: str, data_dir: Path) ->
     if not (data_dir / f"{name}.npz").exists():
         pytest.skip(f"BITLANE_DATA has no {name}.npz")
     table = datasets.load_dataset(name)
-    schedule = Schedule(learning_rate=suggest_learning_rate(table.X, 16), decay=0.8)
+    schedule = TrainingSchedule(learning_rate=suggest_learning_rate(table.X, 16), decay=0.8)
     precisions = precisions_of([4], ["double", "nearest", "naive"])
     found = compare(ComparisonData(table.X, table.y), precisions, schedule, device="emulator")
     double, nearest, naive = (found.relative(result) for result in found.results[2:])
@@ -187,7 +190,7 @@ def test_the_table_shows_units_and_is_aligned() -> None:
         ComparedModel("full", 32, np.array([2.0, 1.0]), 0, None, None, 8000.0, 1234.5, 1.1, 1.2, 0),
         ComparedModel("double", 2, np.array([2.0, np.inf]), 0, None, None, 500.0, 99.0, 1.5, 1.6, 77),
     )
-    found = Comparison("t", "emulator", 64, Schedule(epochs=2), 10, 3, 4.0, 0.9, results)
+    found = Comparison("t", "emulator", 64, TrainingSchedule(epochs=2), 10, 3, 4.0, 0.9, results)
     lines = text_table(found).splitlines()
     assert len({len(line) for line in lines}) == 1
     assert "bytes/epoch" in lines[1]

@@ -10,7 +10,7 @@ import pytest
 
 from bitlane.errors import DataError
 from bitlane.reporting import plots
-from bitlane.reporting.plots import Curve, draw, loss_plot
+from bitlane.reporting.plots import LossCurve, draw, loss_plot
 from bitlane.reporting.records import Record
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -31,8 +31,8 @@ def axes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     pyplot.close("all")
 
 
-def curve(sampling: str, bits: int, loss: list[float], read: float | None = 100.0) -> Curve:
-    return Curve(plots.curve_label(sampling, bits), sampling, bits, np.array(loss), read)
+def curve(sampling: str, bits: int, loss: list[float], read: float | None = 100.0) -> LossCurve:
+    return LossCurve(plots.curve_label(sampling, bits), sampling, bits, np.array(loss), read)
 
 
 def comparison(loss: str = "squared_error", optimum: float | None = 0.5) -> Record:

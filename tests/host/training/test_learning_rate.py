@@ -9,7 +9,7 @@ from bitlane import DataError, SGDClassifier, SGDRegressor
 from bitlane.contract.precision import Precision
 from bitlane.evaluation.baseline import float_models
 from bitlane.evaluation.metrics import constant_loss, losses_of
-from bitlane.evaluation.schedules import Schedule
+from bitlane.evaluation.schedules import TrainingSchedule
 from bitlane.quantization.scaling import fit_scaling
 from bitlane.training.learning_rate import (
     LARGEST,
@@ -30,7 +30,7 @@ def test_suggested_rates_are_stable(seed: int, features: int, loss: str) -> None
     y = y if loss == "squared_error" else np.where(y > 0, 1.0, -1.0)
     rate = suggest_learning_rate(X, 16, loss=loss)
     assert 0 < rate <= LARGEST * (4 if loss == "log_loss" else 1)
-    models = float_models(X, y, Schedule(learning_rate=rate, decay=0.8, loss=loss))
+    models = float_models(X, y, TrainingSchedule(learning_rate=rate, decay=0.8, loss=loss))
     loss_end = losses_of(X, y, *models, loss)[-1]
     assert loss_end < (1.05 if features == 1 else 0.7) * constant_loss(y, loss)  # one column may carry no signal
 

@@ -86,7 +86,7 @@ def test_the_largest_dot_product_fits(config):
     [
         (payloads.Scale, {"mantissa": 16, "exponent": 5}, set()),
         (
-            payloads.Objective,
+            payloads.ObjectiveSettings,
             {"loss": 2, "prox": 2, "low": 16, "high": 16, "unpenalized_intercept": 1},
             {"low", "high"},
         ),

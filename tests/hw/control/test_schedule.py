@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.helpers.simulation import fields, run
 
-from bitlane_hw.control.schedule import SCALES, Schedule
+from bitlane_hw.control.schedule import SCALES, StepSchedule
 
 Scale = tuple[int, int]  # mantissa, exponent
 DECAY_CYCLES = 4  # after `epoch_end`: the multiplier, and one cycle for each scale
@@ -34,7 +34,7 @@ def random_scale(rng: Random) -> Scale:
     return rng.choice((0, 1, 1 << 15, (1 << 16) - 1, rng.randrange(1 << 16))), rng.choice((0, 31, rng.randrange(32)))
 
 
-async def load(ctx: Any, dut: Schedule, scales: list[Scale], phase: int) -> None:
+async def load(ctx: Any, dut: StepSchedule, scales: list[Scale], phase: int) -> None:
     ctx.set(dut.initial, [{"mantissa": mantissa, "exponent": exponent} for mantissa, exponent in scales])
     ctx.set(dut.phase_initial, phase)
     ctx.set(dut.load, 1)
@@ -42,14 +42,14 @@ async def load(ctx: Any, dut: Schedule, scales: list[Scale], phase: int) -> None
     ctx.set(dut.load, 0)
 
 
-def read(ctx: Any, dut: Schedule) -> list[Scale]:
+def read(ctx: Any, dut: StepSchedule) -> list[Scale]:
     return [(scale["mantissa"], scale["exponent"]) for scale in fields(ctx.get(dut.scales))]
 
 
 def test_decay(seed: int) -> None:
     """All scales after every epoch of runs that exhaust the exponents; one scale a cycle."""
     rng = Random(seed)
-    dut = Schedule()
+    dut = StepSchedule()
     assert SCALES == ("step", "step_negative", "penalty_step")
 
     async def testbench(ctx: Any) -> None:
@@ -78,7 +78,7 @@ def test_decay(seed: int) -> None:
 def test_phase(seed: int) -> None:
     """`shrink` is high exactly for the batch ends at which the phase wraps; the penalty step is its increment."""
     rng = Random(seed)
-    dut = Schedule()
+    dut = StepSchedule()
     shrinks = 0
 
     async def testbench(ctx: Any) -> None:
@@ -109,7 +109,7 @@ def test_phase(seed: int) -> None:
 
 def test_a_decayed_penalty_step_applies_from_the_next_epoch(seed: int) -> None:
     rng = Random(seed)
-    dut = Schedule()
+    dut = StepSchedule()
     decay = rng.randrange(1 << 15, 1 << 16)
 
     async def testbench(ctx: Any) -> None:

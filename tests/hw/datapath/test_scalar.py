@@ -26,7 +26,7 @@ from tests.helpers.simulation import BlockSimulator, fields, run
 
 from bitlane.contract.sigmoid_lut import sigmoid_lut
 from bitlane_hw.common.payloads import dot_bits
-from bitlane_hw.datapath.scalar import LossSum, Predict, Slope, Step
+from bitlane_hw.datapath.scalar import LossSum, Predict, Slope, StepProduct
 
 BITS = 24  # width of a prediction and of a slope
 LOWEST, HIGHEST = -(1 << BITS - 1), (1 << BITS - 1) - 1
@@ -225,7 +225,7 @@ def test_loss_of_the_longest_epoch_fits() -> None:
 # --- Step ----------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def step() -> BlockSimulator:
-    return BlockSimulator(Step())
+    return BlockSimulator(StepProduct())
 
 
 @pytest.mark.parametrize("exponent", [0, 1, 4, 9, 20, 31])
@@ -253,9 +253,9 @@ def test_step(seed: int, step: BlockSimulator, exponent: int) -> None:
             for port, scale in zip((dut.step, dut.step_negative), scales, strict=True):
                 ctx.set(port, {"mantissa": scale[0], "exponent": scale[1]})
             cases = [stepped((scales[0], scales[1])) for _ in range(120)]
-            await check_stream(ctx, dut.slopes, dut.scaled_gradients, dut.clipped, Step.latency, cases, rng)
+            await check_stream(ctx, dut.slopes, dut.scaled_gradients, dut.clipped, StepProduct.latency, cases, rng)
 
-    assert Step.latency == 5
+    assert StepProduct.latency == 5
     step.run(testbench)
     if exponent <= 1:
         assert clips[True] and clips[False], "the test must clip at both ends of the range"
@@ -276,11 +276,11 @@ def test_scaled_gradients_are_stable(seed: int, step: BlockSimulator) -> None:
             (total, clipped1), (difference, clipped2) = (scaled_gradient(x, scale) for x in (r1 + r2, r2 - r1))
             ctx.set(dut.slopes.valid, 1)
             ctx.set(dut.slopes.payload, {"r1": r1, "r2": r2, "end": {"label": random_int(rng, 16), "present": 1}})
-            for cycle in range(Step.latency + rng.randint(1, 6)):
-                if cycle == Step.latency:
+            for cycle in range(StepProduct.latency + rng.randint(1, 6)):
+                if cycle == StepProduct.latency:
                     now, clips = {"total": total, "difference": difference}, clipped1 | clipped2 << 1
                 assert fields(ctx.get(dut.scaled_gradients.payload)) == now
-                assert ctx.get(dut.clipped) == (clips if cycle == Step.latency else 0)
+                assert ctx.get(dut.clipped) == (clips if cycle == StepProduct.latency else 0)
                 await ctx.tick()
                 ctx.set(dut.slopes.valid, 0)
                 ctx.set(dut.slopes.payload.as_value(), rng.getrandbits(len(dut.slopes.payload.as_value())))

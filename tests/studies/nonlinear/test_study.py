@@ -8,7 +8,7 @@ import pytest
 
 from bitlane.errors import DataError
 from bitlane.evaluation.baseline import float_models
-from bitlane.evaluation.schedules import Schedule
+from bitlane.evaluation.schedules import TrainingSchedule
 from bitlane_studies.nonlinear import MethodResult, load_task, make_task, schedule_of, study, table, verdict
 from bitlane_studies.nonlinear.__main__ import main
 from bitlane_studies.nonlinear.methods import FULL, Double, Plain, Polynomial, Refetching
@@ -31,7 +31,7 @@ def rows(seed):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_full_precision_is_the_baseline(seed, rows, loss):
     X, y = rows
-    schedule = Schedule(epochs=3, batch_size=48, learning_rate=0.2, decay=0.7, loss=loss)
+    schedule = TrainingSchedule(epochs=3, batch_size=48, learning_rate=0.2, decay=0.7, loss=loss)
     task = make_task("rows", X, y, (X, y))
     weights, fetched = train(Plain(loss, FULL), task, schedule, seed)
     order = np.random.default_rng((seed, 0)).permutation(len(y))
@@ -46,7 +46,7 @@ def test_refetching_matches_full_precision(seed):
     The ratio of the distances varies from 0.1 to 0.35 in single trainings; over eight it is 0.14 with a deviation of
     0.02.
     """
-    schedule = Schedule(epochs=15, batch_size=64, learning_rate=0.3, decay=0.7, loss="hinge")
+    schedule = TrainingSchedule(epochs=15, batch_size=64, learning_rate=0.3, decay=0.7, loss="hinge")
     distances = {"refetching": 0.0, "double": 0.0}
     for each in range(seed, seed + 8):
         task = synthetic(4000, 8, each)
@@ -77,7 +77,7 @@ def test_bytes_per_epoch(seed):
     assert moved(rows=10, features=4, bits=6, refetched=0.0) == 10 * (4 * 6 + 16) / 8
     assert moved(rows=10, features=4, bits=6, refetched=0.5) == 10 * (4 * 6 + 16 + 4 * 32 / 2) / 8
     task = synthetic(600, 5, seed)
-    schedule = Schedule(epochs=2, batch_size=16, learning_rate=0.3, loss="hinge")
+    schedule = TrainingSchedule(epochs=2, batch_size=16, learning_rate=0.3, loss="hinge")
     told = []
     outcomes = study(task, schedule, bits=[6], seeds=[seed, seed + 1], on_training=told.append)
     assert len(told) == 2 * len(outcomes) == 12 and f"hinge: double sampling, 6 bits, seed {seed}" in told

@@ -45,7 +45,7 @@ from bitlane_verify.formal.harness import ProofHarness
 from bitlane_verify.formal.port_guard import ResettableGuard
 from bitlane_verify.formal.proof import CONFIG, TABLE, Proof
 from bitlane_verify.formal.proofs import PROOFS
-from bitlane_verify.formal.runner import Tools, Verdict, find_tools, prove
+from bitlane_verify.formal.runner import ProofTools, ProofVerdict, find_tools, prove
 
 WIDE = replace(CONFIG, width=WIDTH)
 # Of the blocks' constructors, by name.
@@ -83,7 +83,7 @@ def make(kind: type, tables: bool = False) -> Any:
 
 
 @pytest.fixture(scope="module")
-def tools() -> Tools:
+def tools() -> ProofTools:
     try:
         return find_tools()
     except DeviceError as error:
@@ -189,9 +189,9 @@ def no_gap(m: Any, block: Any) -> None:
 @pytest.mark.parametrize(
     "name", [pytest.param("writer", marks=pytest.mark.slow), "gradient", "table_pass", "burst_downsizer"]
 )
-def test_a_correct_block_is_proved(tools: Tools, tmp_path: Path, name: str) -> None:
+def test_a_correct_block_is_proved(tools: ProofTools, tmp_path: Path, name: str) -> None:
     result = prove(PROOFS[name], tools, tmp_path)
-    assert result.verdict is Verdict.PROVED, result.notes
+    assert result.verdict is ProofVerdict.PROVED, result.notes
 
 
 @pytest.mark.parametrize(
@@ -221,16 +221,16 @@ def test_a_correct_block_is_proved(tools: Tools, tmp_path: Path, name: str) -> N
     ],
     ids=lambda value: getattr(value, "__name__", value),
 )
-def test_a_broken_block_is_not_proved(tools: Tools, tmp_path: Path, name: str, block: type, change: Any) -> None:
+def test_a_broken_block_is_not_proved(tools: ProofTools, tmp_path: Path, name: str, block: type, change: Any) -> None:
     faulty = broken(block, change)
     tables = name.startswith("table")
     result = prove(replace(PROOFS[name], block=lambda: make(faulty, tables)), tools, tmp_path)
-    assert result.verdict is not Verdict.PROVED
+    assert result.verdict is not ProofVerdict.PROVED
     assert any("Assert failed" in note for note in result.notes), result.notes
 
 
 @pytest.mark.parametrize("signal", ["wstrb", "wvalid", "bvalid", "rvalid"])
-def test_a_guard_that_lets_pass_is_not_proved(tools: Tools, tmp_path: Path, signal: str) -> None:
+def test_a_guard_that_lets_pass_is_not_proved(tools: ProofTools, tmp_path: Path, signal: str) -> None:
     """A guard that fills up a burst with data, sends words that are not due, or passes on answers of another run."""
 
     def passes(m: Any, block: Any) -> None:
@@ -239,11 +239,11 @@ def test_a_guard_that_lets_pass_is_not_proved(tools: Tools, tmp_path: Path, sign
 
     faulty = broken(PortGuard, passes)
     result = prove(replace(PROOFS["port_guard"], block=lambda: ResettableGuard(faulty())), tools, tmp_path)
-    assert result.verdict is not Verdict.PROVED
+    assert result.verdict is not ProofVerdict.PROVED
     assert any("Assert failed" in note for note in result.notes), result.notes
 
 
-def test_a_vacuous_proof_is_not_proved(tools: Tools, tmp_path: Path) -> None:
+def test_a_vacuous_proof_is_not_proved(tools: ProofTools, tmp_path: Path) -> None:
     proof = PROOFS["gradient"]
 
     def nothing_starts(harness: Any) -> None:
@@ -251,17 +251,17 @@ def test_a_vacuous_proof_is_not_proved(tools: Tools, tmp_path: Path) -> None:
         harness.assume(~harness.block.start)
 
     result = prove(replace(proof, properties=nothing_starts), tools, tmp_path)
-    assert result.verdict is not Verdict.PROVED
+    assert result.verdict is not ProofVerdict.PROVED
     assert any("Unreached cover" in note for note in result.notes), result.notes
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "steps"), [("sequencer_stale", 40), ("model_core", 10)])
 def test_a_proof_that_does_not_reach_its_covers_is_not_proved(
-    tools: Tools, tmp_path: Path, name: str, steps: int
+    tools: ProofTools, tmp_path: Path, name: str, steps: int
 ) -> None:
     result = prove(replace(PROOFS[name], covers=steps), tools, tmp_path)
-    assert result.verdict is not Verdict.PROVED
+    assert result.verdict is not ProofVerdict.PROVED
     assert any("Unreached cover" in note for note in result.notes), result.notes
 
 
@@ -284,7 +284,7 @@ class Flags(wiring.Component):
     [("cleared", False, True), ("kept", False, False), ("kept", True, True)],
 )
 def test_a_register_without_a_reset_begins_with_anything(
-    tools: Tools, tmp_path: Path, name: str, powered_up: bool, holds: bool
+    tools: ProofTools, tmp_path: Path, name: str, powered_up: bool, holds: bool
 ) -> None:
     """So a proof holds after every reset, unless it says that it holds after the configuration of the chip."""
 
@@ -293,16 +293,16 @@ def test_a_register_without_a_reset_begins_with_anything(
         harness.cover(~getattr(harness.block, name))
 
     proof = Proof("flags", "", Flags, stays_zero, covers=2, powered_up=powered_up)
-    assert (prove(proof, tools, tmp_path).verdict is Verdict.PROVED) == holds
+    assert (prove(proof, tools, tmp_path).verdict is ProofVerdict.PROVED) == holds
 
 
 @pytest.mark.slow
 def test_an_engine_that_a_start_does_not_reset_is_not_proved(
-    tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tools: ProofTools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bitlane_hw.accelerator, "ResetInserter", lambda clear: lambda engine: engine)
     result = prove(PROOFS["accelerator"], tools, tmp_path)
-    assert result.verdict is not Verdict.PROVED
+    assert result.verdict is not ProofVerdict.PROVED
     assert any("Assert failed" in note for note in result.notes), result.notes
 
 
@@ -321,7 +321,7 @@ def test_a_proof_must_cover_something() -> None:
         replace(PROOFS["gradient"], properties=lambda harness: None).harness()
 
 
-def test_exit_status(tools: Tools, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exit_status(tools: ProofTools, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     faulty = broken(GradientPass, skips)
     monkeypatch.setitem(PROOFS, "gradient", replace(PROOFS["gradient"], block=lambda: faulty(CONFIG)))
     assert main(["gradient"]) == 1

@@ -33,8 +33,8 @@ def test_importing_a_module_does_not_count() -> None:
     code = (
         "import sys; from pathlib import Path; from amaranth.back import verilog; from amaranth.hdl import Fragment; "
         "verilog.convert = lambda top, **_: str(Fragment.get(top, None).prepare()); "
-        "from bitlane_verify.mutation.builds import BUILDS, Build, Reference; Build.use = lambda *_: None; "
-        "found = Reference(BUILDS[0], Path(sys.argv[1])); found.write(); print(*found.modules())"
+        "from bitlane_verify.mutation.builds import BUILDS, Build, ReferenceVerilog; Build.use = lambda *_: None; "
+        "found = ReferenceVerilog(BUILDS[0], Path(sys.argv[1])); found.write(); print(*found.modules())"
     )
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True, check=True)

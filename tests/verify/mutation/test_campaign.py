@@ -11,7 +11,7 @@ from tests.helpers.mutated_block import SUM
 
 from bitlane_verify.mutation.campaign import MIN_PER_MODULE, REPLACED, TrialResult, quotas, run_campaign, sample_mutants
 from bitlane_verify.mutation.operators import Mutant, mutants
-from bitlane_verify.mutation.trial import Sandbox, Stage, Verdict
+from bitlane_verify.mutation.trial import MutantVerdict, Sandbox, Stage
 
 
 def test_a_failed_trial_is_no_verdict(sandbox: Sandbox) -> None:
@@ -29,7 +29,7 @@ def test_what_is_no_mutant_is_replaced(sandbox: Sandbox, result: str) -> None:
     first, second, third, *_ = mutants("block", SUM)
 
     def stages(mutant: Mutant, folder: Path) -> Sequence[Stage]:
-        return [Stage("only", lambda: Verdict(result if mutant != third else "killed"))]
+        return [Stage("only", lambda: MutantVerdict(result if mutant != third else "killed"))]
 
     done = run_campaign(sandbox, [(first, iter([second, third]))], stages, 1, lambda result: None)
     assert [each.mutant for each in done] == [first, second, third]
@@ -58,7 +58,7 @@ def test_a_campaign_goes_on(seed: int) -> None:
     found = {name: mutants(name, SUM) for name in ("a", "b")}
     sample = [mutant for mutant, _ in sample_mutants(found, 20, seed)]
     results = ["killed", "survived", "invalid", "identical", "equivalent"] * 2
-    tried = [TrialResult(mutant, Verdict(result)) for mutant, result in zip(sample, results, strict=False)]
+    tried = [TrialResult(mutant, MutantVerdict(result)) for mutant, result in zip(sample, results, strict=False)]
     rest = [mutant for mutant, _ in sample_mutants(found, 20, seed, tried)]
     counted = [each.mutant for each in tried if each.verdict.result not in REPLACED]
     assert not {*rest} & {each.mutant for each in tried}

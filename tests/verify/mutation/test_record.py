@@ -11,24 +11,24 @@ import bitlane_hw
 from bitlane_verify.mutation import record
 from bitlane_verify.mutation.campaign import TrialResult
 from bitlane_verify.mutation.operators import mutants
-from bitlane_verify.mutation.trial import Verdict, sources
+from bitlane_verify.mutation.trial import MutantVerdict, sources
 
 
 def test_record(tmp_path: Path) -> None:
     """The log gives back the last result of each mutant; the page counts, and lists equivalent mutants apart."""
     made = mutants("block", SUM)[:5]
     results = ("killed", "survived", "survived", "invalid", "identical")
-    verdicts = [Verdict(result, seed=5 if result == "killed" else None) for result in results]
+    verdicts = [MutantVerdict(result, seed=5 if result == "killed" else None) for result in results]
     done = [TrialResult(mutant, verdict, 1.5) for mutant, verdict in zip(made, verdicts, strict=True)]
     log = tmp_path / "log"
     campaign = record.Campaign.of(7, 2, {"block": SUM})
     record.begin(log, campaign)
-    record.append(log, TrialResult(done[0].mutant, Verdict("survived")))  # before it was tried again
+    record.append(log, TrialResult(done[0].mutant, MutantVerdict("survived")))  # before it was tried again
     for result in done:
         record.append(log, result)
     found = record.logged(log)
     assert (found.campaign, found.results, found.killed_later) == (campaign, done, 1)
-    assert found.trials == [TrialResult(done[0].mutant, Verdict("survived")), *done]
+    assert found.trials == [TrialResult(done[0].mutant, MutantVerdict("survived")), *done]
     found = record.summarize(record.logged(log), record.equivalents(made, {made[2].key: "it goes nowhere"}))
     assert (found.killed, len(found.survivors), found.score) == (1, 1, 0.5)
     page = record.markdown(found, ["block"], date(2026, 1, 2))
@@ -43,7 +43,7 @@ def test_record(tmp_path: Path) -> None:
 def test_a_module_that_has_changed_is_tried_again(tmp_path: Path) -> None:
     log, texts = tmp_path / "log", {"block": SUM, "other": SUM}
     record.begin(log, record.Campaign.of(7, 20, texts))
-    tried = [TrialResult(mutants(name, SUM)[0], Verdict("killed", seed=5), 1.5) for name in texts]
+    tried = [TrialResult(mutants(name, SUM)[0], MutantVerdict("killed", seed=5), 1.5) for name in texts]
     for result in tried:
         record.append(log, result)
     assert record.resume(log, texts).trials == tried

@@ -14,19 +14,19 @@ from tests.helpers.places import ROOT
 from bitlane_verify.mutation import trial
 from bitlane_verify.mutation.campaign import run_campaign
 from bitlane_verify.mutation.operators import Mutant, mutants
-from bitlane_verify.mutation.trial import Sandbox, Stage, Verdict, baseline, run_tests
+from bitlane_verify.mutation.trial import MutantVerdict, Sandbox, Stage, baseline, run_tests
 
 TEST = "tests/hw/test_block.py"
 ENDLESS = "`number - 2` became `number + 2`"
 
 
-def verdicts(sandbox: Sandbox, wanted: list[str], seconds: float = 0.0) -> dict[str, Verdict]:
+def verdicts(sandbox: Sandbox, wanted: list[str], seconds: float = 0.0) -> dict[str, MutantVerdict]:
     """How the trials of some changes of the block end, two at a time, whose only stage takes so many seconds else."""
 
     def stages(mutant: Mutant, folder: Path) -> Sequence[Stage]:
-        def run() -> Verdict | None:
+        def run() -> MutantVerdict | None:
             failed = run_tests(sandbox.root, [TEST], seconds={f"{TEST}::test_sums": 0.0}).failed
-            return Verdict("killed", failed) if failed else None
+            return MutantVerdict("killed", failed) if failed else None
 
         return [Stage("unit", run, seconds, seed=11)]
 
@@ -45,16 +45,16 @@ def test_verdicts(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
         ENDLESS,
     )
     found = verdicts(sandbox, [shows, hidden, endless])
-    assert found[shows] == Verdict("killed", f"{TEST}::test_sums", seed=11)
-    assert found[hidden] == Verdict("survived")
-    assert found[endless] == Verdict("killed", "unit: timeout", seed=11)
+    assert found[shows] == MutantVerdict("killed", f"{TEST}::test_sums", seed=11)
+    assert found[hidden] == MutantVerdict("survived")
+    assert found[endless] == MutantVerdict("killed", "unit: timeout", seed=11)
     assert sandbox.sources()["block"] == SUM
 
 
 def test_a_test_that_hangs_ends_before_the_stage(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "TEST_SECONDS", 2.0)
     begin = time.monotonic()
-    assert verdicts(sandbox, [ENDLESS], seconds=1e6)[ENDLESS] == Verdict("killed", "unit: timeout", seed=11)
+    assert verdicts(sandbox, [ENDLESS], seconds=1e6)[ENDLESS] == MutantVerdict("killed", "unit: timeout", seed=11)
     assert time.monotonic() - begin < 200
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from bitlane.errors import DeviceError
 
 from .proofs import PROOFS
-from .runner import SOLVERS, Verdict, find_tools, prove
+from .runner import SOLVERS, ProofVerdict, find_tools, prove
 
 WIDTH = max(map(len, PROOFS))  # of the column of names
 
@@ -61,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
         for done in as_completed(running):
             result = done.result()
             proof = result.proof
-            proved += result.verdict is Verdict.PROVED
+            proved += result.verdict is ProofVerdict.PROVED
             print(f"{proof.name:<{WIDTH}} {result.verdict.value:<8} {result.seconds:6.1f} s  {proof.shows}", flush=True)
             for note in result.notes:
                 print(f"    {note}", flush=True)

@@ -18,7 +18,7 @@ from .proof import CONFIG, FAIR, Proof
 from .protocol import InFlight, read_master, stable, taken
 
 
-class Buffer(wiring.Component):  # type: ignore[misc]
+class BufferedFifo(wiring.Component):  # type: ignore[misc]
     """The FIFO of the reader and of the row buffer, with streams."""
 
     def __init__(self, width: int, depth: int):
@@ -196,7 +196,7 @@ PROOFS = (
     Proof(
         "fifo",
         "FIFO of the reader and of the row buffer: in order, nothing lost, not full too early",
-        lambda: Buffer(8, 16),
+        lambda: BufferedFifo(8, 16),
         buffer,
         covers=10,
     ),

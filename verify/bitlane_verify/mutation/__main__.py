@@ -17,7 +17,7 @@ from pathlib import Path
 from . import record
 from .campaign import Candidate, TrialResult, run_campaign, sample_mutants
 from .operators import Mutant, mutants
-from .trial import Sandbox, Verdict
+from .trial import MutantVerdict, Sandbox
 from .trial_plan import TrialPlan, is_hardware
 
 ROOT = Path(__file__).parents[3]
@@ -134,7 +134,7 @@ def choose(
         trial = record.logged(log_path).trials[arguments.repeat - 1]
         seeds = {trial.mutant.key: trial.verdict.seed} if trial.verdict.seed is not None else {}
         return Choice([(trial.mutant, iter(()))], [trial.mutant.module], seeds)
-    left_out = [TrialResult(mutant, Verdict("equivalent")) for mutant, _ in equivalent]
+    left_out = [TrialResult(mutant, MutantVerdict("equivalent")) for mutant, _ in equivalent]
     if arguments.again:
         log = record.logged(log_path)
         survivors = {result.mutant.key for result in log.results if result.verdict.result == "survived"}

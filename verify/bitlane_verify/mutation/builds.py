@@ -204,7 +204,7 @@ BUILDS = (
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferenceVerilog:
     """The Verilog of a build without a mutant, and the modules of the RTL whose functions made it.
 
     Attributes

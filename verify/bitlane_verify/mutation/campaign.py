@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .operators import Mutant
-from .trial import Sandbox, Stage, Verdict, finish, start
+from .trial import MutantVerdict, Sandbox, Stage, finish, start
 
 Candidate = tuple[Mutant, Iterator[Mutant]]  # a mutant, and those that may replace it
 Stages = Callable[[Mutant, Path], Sequence[Stage]]  # of the trial of a mutant that was installed in a folder
@@ -28,14 +28,14 @@ class TrialResult:
     ----------
     mutant : Mutant
         The mutant.
-    verdict : Verdict
+    verdict : MutantVerdict
         How its trial ended.
     seconds : float
         Processor time of the trial.
     """
 
     mutant: Mutant
-    verdict: Verdict
+    verdict: MutantVerdict
     seconds: float = 0.0
 
 

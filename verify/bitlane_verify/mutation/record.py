@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .campaign import TrialResult
 from .operators import Mutant
-from .trial import Verdict
+from .trial import MutantVerdict
 
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
 Key = tuple[str, str, str]
@@ -82,7 +82,7 @@ class Campaign:
 
 
 @dataclass(frozen=True)
-class Log:
+class CampaignLog:
     """The log of a campaign.
 
     Attributes
@@ -103,7 +103,7 @@ class Log:
     trials: list[TrialResult]
 
 
-def summarize(log: Log, equivalent: list[tuple[Mutant, str]]) -> Summary:
+def summarize(log: CampaignLog, equivalent: list[tuple[Mutant, str]]) -> Summary:
     """Sort the results of a log by kind; `equivalent` is what `equivalents` returns."""
     counted: list[TrialResult] = []
     replaced = {"invalid": 0, "identical": 0}
@@ -134,7 +134,7 @@ def begin(path: Path, campaign: Campaign) -> None:
     path.write_text(_line(campaign))
 
 
-def resume(path: Path, texts: dict[str, str]) -> Log:
+def resume(path: Path, texts: dict[str, str]) -> CampaignLog:
     """Return the log of a campaign that goes on with modules of these texts; the file loses the trials of others.
 
     A module whose text has changed is tried again.
@@ -160,13 +160,13 @@ def _line(entry: Campaign | TrialResult) -> str:
     return json.dumps(asdict(entry)) + "\n"
 
 
-def logged(path: Path) -> Log:
+def logged(path: Path) -> CampaignLog:
     """Read a log."""
     first, *lines = path.read_text().splitlines()
     last: dict[Key, TrialResult] = {}
     survived: set[Key] = set()
     trials = [
-        TrialResult(Mutant(**entry["mutant"]), Verdict(**entry["verdict"]), entry["seconds"])
+        TrialResult(Mutant(**entry["mutant"]), MutantVerdict(**entry["verdict"]), entry["seconds"])
         for entry in map(json.loads, lines)
     ]
     for result in trials:
@@ -174,7 +174,7 @@ def logged(path: Path) -> Log:
         if result.verdict.result == "survived":
             survived.add(result.mutant.key)
     later = sum(last[key].verdict.result == "killed" for key in survived)
-    return Log(Campaign(**json.loads(first)), [*last.values()], later, trials)
+    return CampaignLog(Campaign(**json.loads(first)), [*last.values()], later, trials)
 
 
 def describe(mutant: Mutant) -> str:

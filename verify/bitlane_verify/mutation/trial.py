@@ -29,7 +29,7 @@ TEST_SECONDS = 20.0  # as MIN_SECONDS, for a single test, which may also make wh
 
 
 @dataclass(frozen=True)
-class Verdict:
+class MutantVerdict:
     """How a trial ended.
 
     Attributes
@@ -65,7 +65,7 @@ class Stage:
     """
 
     name: str
-    run: Callable[[], Verdict | None]
+    run: Callable[[], MutantVerdict | None]
     seconds: float = MIN_SECONDS
     seed: int | None = None
 
@@ -152,7 +152,7 @@ def start(stages: Callable[[], list[Stage]], prepare: Callable[[], None], report
             verdict = stage.run()
             if verdict is not None:
                 break
-        _note(report, asdict(verdict or Verdict("survived")))
+        _note(report, asdict(verdict or MutantVerdict("survived")))
     except BaseException as error:
         _note(report, {"result": "broken", "detail": repr(error)})
     finally:
@@ -160,7 +160,7 @@ def start(stages: Callable[[], list[Stage]], prepare: Callable[[], None], report
         os._exit(0)
 
 
-def finish(process: int, status: int, report: Path) -> Verdict:
+def finish(process: int, status: int, report: Path) -> MutantVerdict:
     """Return the verdict of a trial whose process ended. A process out of time, or crashed, is killed by its stage.
 
     Raises
@@ -174,12 +174,12 @@ def finish(process: int, status: int, report: Path) -> Verdict:
     begun = [note for note in notes if "stage" in note] or [{"stage": "start", "seed": None}]
     stage, seed = begun[-1]["stage"], begun[-1]["seed"]
     if notes and "result" in notes[-1]:
-        verdict = Verdict(**notes[-1])
+        verdict = MutantVerdict(**notes[-1])
         if verdict.result == "broken":
             raise RuntimeError(f"a trial failed: {verdict.detail}")
         return replace(verdict, seed=seed) if verdict.result == "killed" else verdict
     how = "timeout" if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU else "crash"
-    return Verdict("killed", f"{stage}: {how}", seed)
+    return MutantVerdict("killed", f"{stage}: {how}", seed)
 
 
 def _note(report: Path, entry: dict[str, Any]) -> None:
@@ -298,10 +298,10 @@ def baseline(
     folder = Path(tempfile.mkdtemp(prefix="baseline.", dir=sandbox.root.parent))
     report, log, times = (folder / name for name in ("report.json", "log", "times.json"))
 
-    def run() -> Verdict | None:
+    def run() -> MutantVerdict | None:
         found = run_tests(sandbox.root, tests, keyword)
         times.write_text(json.dumps(found.seconds))
-        return Verdict("killed", found.failed) if found.failed else None
+        return MutantVerdict("killed", found.failed) if found.failed else None
 
     def ready() -> None:
         sandbox.activate(None)

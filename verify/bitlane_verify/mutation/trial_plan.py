@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .builds import BUILDS, Build, Reference
+from .builds import BUILDS, Build, ReferenceVerilog
 from .operators import Mutant
-from .trial import PACKAGE, Sandbox, Stage, Verdict, baseline, run_tests, sources
+from .trial import PACKAGE, MutantVerdict, Sandbox, Stage, baseline, run_tests, sources
 
 NOT_HARDWARE = ("__init__", "build_digest", "export")  # no hardware, or numbers that the reference takes from there too
 HELPERS = "helpers"  # the folder of the tests' helpers, which reach the RTL too
@@ -177,30 +177,30 @@ class TrialPlan:
             builds_of(module, plan.reached)
         return plan
 
-    def reference(self, build: Build) -> Reference:
+    def reference(self, build: Build) -> ReferenceVerilog:
         """Return the Verilog of a build without a mutant."""
-        return Reference(build, self.sandbox.root.parent)
+        return ReferenceVerilog(build, self.sandbox.root.parent)
 
     def stages(self, mutant: Mutant, folder: Path) -> list[Stage]:
         """Return the stages of the trial of a mutant that was installed in `folder`."""
         is_identical: list[bool] = []
         seed = self.seeds.get(mutant.key, int.from_bytes(os.urandom(4), "little"))
 
-        def unit(test: str) -> Verdict | None:
+        def unit(test: str) -> MutantVerdict | None:
             run = run_tests(self.sandbox.root, [test], seconds=self.test_seconds, seed=seed)
             if not run.failed:
                 return None
             if run.error is not AssertionError:
                 for build in builds:
                     if why := build.elaboration_error():
-                        return Verdict("invalid", why)
-            return Verdict("killed", run.failed)
+                        return MutantVerdict("invalid", why)
+            return MutantVerdict("killed", run.failed)
 
-        def system(build: Build) -> Verdict | None:
+        def system(build: Build) -> MutantVerdict | None:
             try:
                 text = build.verilog()
             except Exception as error:
-                return Verdict("invalid", f"{type(error).__name__}: {error}")
+                return MutantVerdict("invalid", f"{type(error).__name__}: {error}")
             reference = self.reference(build)
             is_identical.append(text == reference.verilog())
             if is_identical[-1]:
@@ -214,10 +214,10 @@ class TrialPlan:
             os.environ["BITLANE_CACHE"] = str(folder / "cache")
             build.use(changed, reference.folder)
             run = run_tests(self.sandbox.root, [*build.tests], build.keyword, seed=seed)
-            return Verdict("killed", f"{run.failed}, {build.name}") if run.failed else None
+            return MutantVerdict("killed", f"{run.failed}, {build.name}") if run.failed else None
 
-        def end() -> Verdict:
-            return Verdict("identical" if all(is_identical) else "survived")
+        def end() -> MutantVerdict:
+            return MutantVerdict("identical" if all(is_identical) else "survived")
 
         builds = builds_of(mutant.module, self.reached)
         own, *others = [

@@ -13,7 +13,7 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.precision import Precision
 from bitlane.devices import open_device
 from bitlane.evaluation.compare import Comparison
-from bitlane.reporting.plots import Curve, loss_panel
+from bitlane.reporting.plots import LossCurve, loss_panel
 
 from ..claim import Claim, ClaimVerdict, Log, markdown_table, spread
 from .sizes import ZipMLSize
@@ -120,7 +120,7 @@ def _plot(figure: Figure, batches: Sequence[BatchComparison]) -> None:
         curves = []
         for batch, look in zip(batches, ("full", "double"), strict=True):
             result, optimum = batch.comparisons[0].results[index], batch.comparisons[0].optimum or np.nan
-            curves.append(Curve(f"batch {batch.size}", look, 32, result.losses / optimum, None))
+            curves.append(LossCurve(f"batch {batch.size}", look, 32, result.losses / optimum, None))
         title = batches[0].comparisons[0].results[index].label
         loss_panel(axes, curves, over="epochs", title=title, ylabel="loss / optimum", ceiling=10.0)
         axes.legend(frameon=False)

@@ -12,7 +12,7 @@ import numpy as np
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.devices import open_device
 from bitlane.evaluation.compare import SAMPLINGS, ComparedModel, Comparison, precisions_of
-from bitlane.reporting.plots import Curve, loss_panel
+from bitlane.reporting.plots import LossCurve, loss_panel
 
 from ..claim import Claim, ClaimVerdict, Log, markdown_table, spread
 from .sizes import ZipMLSize
@@ -148,5 +148,5 @@ def _key(result: ComparedModel) -> tuple[str, int]:
     return result.sampling, result.bits
 
 
-def _curve(result: ComparedModel, unit: float) -> Curve:
-    return Curve(result.label, result.sampling, result.bits, result.losses / unit, None)
+def _curve(result: ComparedModel, unit: float) -> LossCurve:
+    return LossCurve(result.label, result.sampling, result.bits, result.losses / unit, None)

@@ -11,7 +11,7 @@ from bitlane.contract.precision import Precision
 from bitlane.data.datasets import load_dataset
 from bitlane.devices import Device
 from bitlane.evaluation.compare import Comparison, ComparisonData, compare
-from bitlane.evaluation.schedules import Schedule
+from bitlane.evaluation.schedules import TrainingSchedule
 from bitlane.training.learning_rate import suggest_learning_rate
 from bitlane.training.options import DECAY
 
@@ -30,7 +30,7 @@ class LinearTask:
 
     name: str
     data: ComparisonData
-    schedule: Schedule
+    schedule: TrainingSchedule
 
 
 def synthetic_data(rows: int, features: int, noise: float) -> ComparisonData:
@@ -63,7 +63,7 @@ def real(name: str, rows: int, epochs: int) -> LinearTask:
 def _task(name: str, data: ComparisonData, epochs: int) -> LinearTask:
     """Return a task with the learning rate for full precision, used for all precisions as in the paper."""
     rate = suggest_learning_rate(data.X, BATCH)
-    return LinearTask(name, data, Schedule(epochs=epochs, batch_size=BATCH, learning_rate=rate, decay=DECAY))
+    return LinearTask(name, data, TrainingSchedule(epochs=epochs, batch_size=BATCH, learning_rate=rate, decay=DECAY))
 
 
 def comparisons(

@@ -19,7 +19,7 @@ from bitlane_verify.implementation.bitstream import __main__ as command
 from bitlane_verify.implementation.bitstream import flow, manifest, tools
 from bitlane_verify.implementation.bitstream.chips import XC7Z020, Chip, chip_named
 from bitlane_verify.implementation.bitstream.flow import Routed, SlicePath, routed, slice_path
-from bitlane_verify.implementation.bitstream.tools import Tools
+from bitlane_verify.implementation.bitstream.tools import BitstreamTools
 from bitlane_verify.implementation.yosys import SynthesisFigures
 
 SMALL = HELPERS / "bitstream_small.v"
@@ -28,14 +28,14 @@ AREA = SynthesisFigures(lut=10, ff=20, bram36=1.5, dsp=1)
 
 
 @pytest.fixture(scope="session")
-def programs() -> Tools:
+def programs() -> BitstreamTools:
     try:
         return tools.find()
     except DeviceError as error:
         pytest.skip(str(error))
 
 
-def built(programs: Tools, folder: Path) -> tuple[SynthesisFigures, Routed]:
+def built(programs: BitstreamTools, folder: Path) -> tuple[SynthesisFigures, Routed]:
     folder.mkdir()
     shutil.copyfile(SMALL, folder / "small.v")
     area = flow.synthesise(folder / "small.v", "small", programs, folder)
@@ -45,7 +45,7 @@ def built(programs: Tools, folder: Path) -> tuple[SynthesisFigures, Routed]:
 
 
 @pytest.mark.slow
-def test_a_small_design_becomes_the_same_bitstream_twice(programs: Tools, tmp_path: Path) -> None:
+def test_a_small_design_becomes_the_same_bitstream_twice(programs: BitstreamTools, tmp_path: Path) -> None:
     """The flow runs twice in different folders; `pack` compares the .bit file with the frames."""
     area, result = built(programs, tmp_path / "one")
     assert built(programs, tmp_path / "two") == (area, result)
@@ -63,7 +63,7 @@ def test_a_small_design_becomes_the_same_bitstream_twice(programs: Tools, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_different_bitstream_is_an_error(programs: Tools, tmp_path: Path) -> None:
+def test_a_different_bitstream_is_an_error(programs: BitstreamTools, tmp_path: Path) -> None:
     """xc7frames2bit omits a frame."""
     (tmp_path / "top.fasm").write_text("CLBLL_L_X18Y0.SLICEL_X0.AFF.ZINI\n")
     flow.pack("small", CHIP, programs, tmp_path)
@@ -136,7 +136,7 @@ def test_every_board_of_a_chip_gets_a_handoff(tmp_path: Path) -> None:
 def test_contents_of_the_manifest(tmp_path: Path) -> None:
     file = tmp_path / "bitlane.bit"
     file.write_bytes(b"bits")
-    source = manifest.Source("c0ffee", 0xC0FFEE, "5eed")
+    source = manifest.BitstreamSource("c0ffee", 0xC0FFEE, "5eed")
     made = json.loads(
         json.dumps(
             manifest.manifest(

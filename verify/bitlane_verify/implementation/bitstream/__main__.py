@@ -17,7 +17,7 @@ from bitlane_hw.export.hwh import ZYNQ, hwh
 from . import flow, tools, verilog
 from .chips import Chip, chip_named
 from .design_digest import build_number, circuit_digest
-from .manifest import Source, manifest, sha256
+from .manifest import BitstreamSource, manifest, sha256
 
 DESIGN = "bitlane"
 SEED = 2  # 103.32 MHz
@@ -36,7 +36,7 @@ def build(chip: Chip, seed: int, folder: Path, number: int | None = None) -> Non
         circuit = circuit_digest(chip.config())
         number = build_number(circuit) if number is None else number
         verilog.write(chip, number, work / f"{DESIGN}.v")
-        source = Source(circuit, number, sha256(work / f"{DESIGN}.v"))
+        source = BitstreamSource(circuit, number, sha256(work / f"{DESIGN}.v"))
         print_progress("synthesis by Yosys (a minute or two) ...")
         area = flow.synthesise(work / f"{DESIGN}.v", verilog.TOP, programs, work)
         print_progress(f"place and route by nextpnr, seed {seed} (ten minutes) ...")

